@@ -1,0 +1,42 @@
+"""Read-only arrays, in one place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+def freeze(values: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Array:
+    """A read-only copy of ``values``.
+
+    Axes that repeat one value in memory (stride 0, as ``np.broadcast_to`` makes them) stay so: a uniform
+    parameter or the weights of a shape without values cost one element, whatever their shape.
+    """
+    array = np.asarray(values, dtype=dtype)
+    if array.ndim and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
+        core = array[tuple(slice(0, 1) if s == 0 else slice(None) for s in array.strides)].copy()
+        return np.broadcast_to(core, array.shape)
+    frozen = array.copy()
+    frozen.flags.writeable = False
+    return frozen
+
+
+def compact(values: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Array:
+    """``freeze``, and where all values are equal one value of shape ``()``."""
+    array = np.asarray(values, dtype=dtype)
+    if array.size and array.ndim and bool(np.all(array == array.flat[0])):
+        array = np.asarray(array.flat[0])
+    return freeze(array)
+
+
+def same_array(a: Array | None, b: Array | None) -> bool:
+    """True if shapes, dtypes and every bit of the values agree (so ``0.0`` is not ``-0.0``)."""
+    if a is None or b is None:
+        return a is b
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    return np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes()

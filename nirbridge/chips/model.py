@@ -1,0 +1,138 @@
+"""What a chip is: limits of one kind of core, a mesh of them, and figures of energy and time; nothing else.
+
+A chip says what is legal; it transforms nothing. Numbers come from TOML files (``load.py``), each with its unit in
+its key and its source in the file. ``None`` means: not limited (or, for a figure, not known).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class CoreId(NamedTuple):
+    """Where a core is: chip, tile column x, tile row y, core within the tile. Ids are never renumbered."""
+
+    chip: int
+    x: int
+    y: int
+    core: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mesh:
+    """Tiles of cores in a ``width_tiles`` x ``height_tiles`` grid with X-Y routing; ``chips_max`` chips in a row.
+
+    Chips of a board are taken as a chain along x: core (chip c, x, y) is at global column ``c * width_tiles + x``.
+    """
+
+    width_tiles: int
+    height_tiles: int
+    cores_per_tile: int
+    chips_max: int
+
+    @property
+    def cores(self) -> int:
+        """Cores of one chip."""
+        return self.width_tiles * self.height_tiles * self.cores_per_tile
+
+
+@dataclass(frozen=True, slots=True)
+class CoreLimits:
+    """What one core holds at most. Axons are counted as the contracts text defines them.
+
+    ``input_axons``: distinct source neurons (host inputs too) with a target in the core. ``output_axons``: pairs of
+    a source neuron in the core and a destination core (its own included); one pair takes ``output_slots_per_axon``
+    slots. ``decay_profiles``: distinct (synaptic decay, membrane decay, refractory period) triples;
+    ``threshold_profiles``: distinct thresholds. ``delay_steps``: longest delay of a synapse.
+    """
+
+    neurons: int | None
+    input_axons: int | None
+    output_axons: int | None
+    decay_profiles: int | None
+    threshold_profiles: int | None
+    delay_steps: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SynapseFormat:
+    """How a core stores synapses: per input axon the ordered list of its targets, cut into runs.
+
+    A run of m consecutive targets takes ``ceil((m * (weight_bits + d) + run_header_bits) / word_bits)`` words, d =
+    ``delay_bits`` where the projection has delays, else 0. A sparse run (any targets) takes ``index_bits`` more per
+    synapse; None: the chip has no sparse runs. A run has at most ``run_targets_max`` targets (None: any number);
+    ``run_free``: the length of each run is free, else every run but the last is full. ``shared_kernels``: the axons of
+    one input channel whose target lists are alike up to a shift, with the same taps, store one copy.
+    ``words`` None: not limited (a crossbar has a cell for every axon and neuron).
+    """
+
+    word_bits: int
+    words: int | None
+    weight_bits: tuple[int, ...]
+    weight_bits_default: int
+    run_targets_max: int | None
+    run_free: bool
+    run_header_bits: int
+    index_bits: int | None
+    delay_bits: int
+    shared_kernels: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EnergyFigures:
+    """Joules per event; None: not known."""
+
+    synaptic_op_j: float | None = None
+    neuron_access_j: float | None = None
+    neuron_update_j: float | None = None
+    spike_j: float | None = None
+    axon_out_j: float | None = None
+    hop_x_j: float | None = None
+    hop_y_j: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimeFigures:
+    """Seconds per event; None: not known. ``barrier_s`` is spent once a step."""
+
+    synaptic_op_s: float | None = None
+    neuron_update_s: float | None = None
+    spike_s: float | None = None
+    axon_out_s: float | None = None
+    axon_in_s: float | None = None
+    hop_x_s: float | None = None
+    hop_y_s: float | None = None
+    barrier_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NeuronSupport:
+    """What the neurons of a core can do, beyond leaky integrate and fire with a hard reset."""
+
+    soft_reset: bool
+    graded_spikes: bool
+    synaptic_current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One chip. ``sources``: dotted key of the file -> where the number is from; ``approximate``: keys not public.
+
+    ``dead_cores`` are masked out (a faulty core is a chip without that core). ``record`` is the resolved file as a
+    plain dict of JSON values, enough to build the same chip again (``chips.from_record``).
+    """
+
+    name: str
+    description: str
+    mesh: Mesh
+    core: CoreLimits
+    synapses: SynapseFormat
+    neuron: NeuronSupport
+    energy: EnergyFigures
+    time: TimeFigures
+    sources: Mapping[str, str]
+    approximate: tuple[str, ...]
+    record: Mapping[str, object]
+    dead_cores: tuple[CoreId, ...] = ()

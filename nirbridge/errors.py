@@ -1,0 +1,105 @@
+"""Every exception of nirbridge: one base, one form of message.
+
+A message says *thing: found, limit; next step*, for example
+``population 'fc1', slice [0:900]: 5,120 input axons, a loihi1 core holds 4,096; split the source``.
+Names from a user's file are shown with ``quoted``, so that a newline or an escape sequence in a name can not
+forge a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+
+def quoted(name: object, limit: int = 80) -> str:
+    """A name from a file, safe to print: quoted, escaped, at most ``limit`` characters."""
+    text = str(name)
+    if len(text) > limit:
+        text = text[: limit - 1] + "…"
+    printable = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    return "'" + printable.replace("\\'", "'").replace("'", "\\'") + "'"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong, in the four parts that every message has.
+
+    ``ids`` keeps what the message speaks of (node, population, core …) for programs.
+    """
+
+    thing: str
+    found: str
+    limit: str = ""
+    next_step: str = ""
+    ids: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __str__(self) -> str:
+        text = f"{self.thing}: {self.found}"
+        if self.limit:
+            text += f", {self.limit}"
+        if self.next_step:
+            text += f"; {self.next_step}"
+        return text
+
+
+class NirbridgeError(Exception):
+    """Base of every error that nirbridge raises on purpose; ``problems`` lists all that was found.
+
+    ``exit_code`` is what the command line returns for it (contracts: 1 the model can not do what was asked,
+    2 wrong usage or unreadable input, 3 a bug of ours).
+    """
+
+    exit_code = 1
+
+    def __init__(self, *problems: Problem) -> None:
+        self.problems: tuple[Problem, ...] = tuple(problems)
+        super().__init__("\n".join(str(p) for p in self.problems))
+
+    @classmethod
+    def of(cls, thing: str, found: str, limit: str = "", next_step: str = "", **ids: Any) -> NirbridgeError:
+        """The error with one problem."""
+        return cls(Problem(thing, found, limit, next_step, MappingProxyType(ids)))
+
+    @classmethod
+    def all(cls, problems: Iterable[Problem]) -> NirbridgeError:
+        """The error with every problem of ``problems``."""
+        return cls(*problems)
+
+
+class UsageError(NirbridgeError):
+    """A command, option or argument that makes no sense."""
+
+    exit_code = 2
+
+
+class FileError(NirbridgeError):
+    """A file that can not be read or written: corrupt, hostile, too large, of the wrong form."""
+
+    exit_code = 2
+
+
+class ChipError(NirbridgeError):
+    """A chip description that is incomplete, contradictory or unknown."""
+
+    exit_code = 2
+
+
+class ModelError(NirbridgeError):
+    """A model that is readable but has no exact meaning here (unsupported node, remainder of a delay …)."""
+
+
+class DoesNotFit(NirbridgeError):
+    """A model that no map onto this chip exists for, or none was found; the problems say which of the two."""
+
+
+class IllegalMapping(NirbridgeError):
+    """A mapping that breaks a limit of the chip or does not cover the network; every violation is listed."""
+
+
+class Bug(NirbridgeError):
+    """An inner contradiction of nirbridge: please report it."""
+
+    exit_code = 3

@@ -1,0 +1,116 @@
+"""What a spiking network is after import: populations, projections and ports, frozen, in discrete time."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from nirbridge.arrays import Array, freeze
+from nirbridge.network.neurons import Neuron
+from nirbridge.network.operators import Operator
+
+Shape = tuple[int, ...]
+Integrator = Literal["euler", "zoh", "exponential"]
+IfGain = Literal["per-second", "per-step"]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How a NIR graph, which is continuous in time, becomes steps; None means: the file's metadata, else the default."""
+
+    dt: float | None = None
+    integrator: Integrator | None = None
+    reset: Literal["to-value", "subtract", "none"] | None = None
+    compare: Literal[">", ">="] | None = None
+    if_gain: IfGain | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An input or output of the network: host side, occupies no core."""
+
+    name: str
+    shape: Shape
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Population:
+    """Neurons that share one neuron record."""
+
+    name: str
+    shape: Shape
+    neuron: Neuron
+
+    @property
+    def size(self) -> int:
+        """Number of neurons."""
+        return math.prod(self.shape)
+
+
+def _no_delay() -> Array:
+    return freeze(np.int64(0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Projection:
+    """A linear operator with a delay from a population or input port to a population or output port.
+
+    The input of the target at step t gains ``operator(s[t - delay_steps]) + bias``, the bias from the first step on.
+    ``bias`` has the target's shape (or is None). ``delay_steps`` (int64) has shape ``()`` or the source's shape;
+    ``target_delay_steps`` shape ``()`` or the target's shape and is added to it (it differs from 0 only where a
+    file puts different delays behind a mixing node). ``is_back`` marks the edge that closes a cycle.
+    ``nodes`` are the NIR nodes composed into the operator, in order.
+    """
+
+    source: str
+    target: str
+    operator: Operator
+    bias: Array | None = None
+    delay_steps: Array = field(default_factory=_no_delay)
+    target_delay_steps: Array = field(default_factory=_no_delay)
+    is_back: bool = False
+    nodes: tuple[str, ...] = ()
+
+    @property
+    def max_delay_steps(self) -> int:
+        """The longest delay of the projection, in steps."""
+        return int(self.delay_steps.max()) + int(self.target_delay_steps.max())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Network:
+    """A spiking network: the only thing that the rooms below `network` know of a model.
+
+    Order is meaning: projections are summed in the order of the tuple. ``assumed`` lists in words what the file did
+    not say and was assumed; ``notes`` what the reader should know (warnings, dropped parts). ``timing`` is resolved:
+    no field of it is None.
+    """
+
+    dt: float
+    timing: Timing
+    populations: tuple[Population, ...]
+    projections: tuple[Projection, ...]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    assumed: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def population(self, name: str) -> Population:
+        """The population of that name (KeyError if there is none)."""
+        for p in self.populations:
+            if p.name == name:
+                return p
+        raise KeyError(name)
+
+    @property
+    def neurons(self) -> int:
+        """Number of neurons of all populations."""
+        return sum(p.size for p in self.populations)

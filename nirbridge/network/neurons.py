@@ -1,0 +1,126 @@
+"""The canonical neuron: one frozen record that every NIR neuron is lowered to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal
+
+import numpy as np
+
+from nirbridge.arrays import Array, freeze, same_array
+
+Reset = Literal["to-value", "subtract", "none"]
+Compare = Literal[">", ">="]
+
+
+
+
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Neuron:
+    """The neuron record of one population, in discrete time (one step = dt).
+
+    With ``x[t]`` the summed input of all projections (their constant biases included)::
+
+        i[t] = a_syn * i[t-1] + g_syn * x[t]
+        u[t] = a_mem * v[t-1] + g_mem * i[t] + bias
+        k[t] = 1 if u[t] > theta else 0            ('>=' where compare says so;
+                                                    floor(u/theta), at most max_spikes, where max_spikes > 1)
+        v[t] = v_reset where k > 0                 (reset 'to-value')
+             = u[t] - k * reset_amount             (reset 'subtract')
+             = u[t]                                (reset 'none')
+
+    and for ``refractory_steps`` steps after a spike v is held at v_reset and input is lost. Source: the project's
+    semantics text, section 1.
+
+    Every array has shape ``()`` (one value for all) or the population's shape; floats are float64, counts int64.
+    ``theta`` is None for a read-out (LI, CubaLI, I) that never fires. ``kind`` is the NIR class it came from.
+    """
+
+    kind: str
+    a_mem: Array
+    g_mem: Array
+    bias: Array
+    theta: Array | None
+    a_syn: Array
+    g_syn: Array
+    v_reset: Array
+    reset: Reset
+    reset_amount: Array
+    compare: Compare
+    max_spikes: int
+    refractory_steps: Array
+    v_init: Array
+    i_init: Array
+
+    @property
+    def fires(self) -> bool:
+        """False for a read-out."""
+        return self.theta is not None
+
+    @property
+    def has_synapse(self) -> bool:
+        """True if the neuron has a synaptic current of its own."""
+        return self.kind in ("CubaLIF", "CubaLI")
+
+
+def neuron(
+    kind: str,
+    *,
+    a_mem: object = 1.0,
+    g_mem: object = 1.0,
+    bias: object = 0.0,
+    theta: object | None = 1.0,
+    a_syn: object = 0.0,
+    g_syn: object = 1.0,
+    v_reset: object = 0.0,
+    reset: Reset = "to-value",
+    reset_amount: object | None = None,
+    compare: Compare = ">",
+    max_spikes: int = 1,
+    refractory_steps: object = 0,
+    v_init: object = 0.0,
+    i_init: object = 0.0,
+) -> Neuron:
+    """A ``Neuron`` with defaults (an integrate-and-fire neuron); arrays are compacted and frozen.
+
+    ``reset_amount`` defaults to ``theta``.
+    """
+    from nirbridge.arrays import compact
+
+    def real(value: object) -> Array:
+        return compact(np.asarray(value, dtype=np.float64))
+
+    amount = reset_amount if reset_amount is not None else (theta if theta is not None else 0.0)
+    return Neuron(
+        kind=kind,
+        a_mem=real(a_mem),
+        g_mem=real(g_mem),
+        bias=real(bias),
+        theta=None if theta is None else real(theta),
+        a_syn=real(a_syn),
+        g_syn=real(g_syn),
+        v_reset=real(v_reset),
+        reset=reset,
+        reset_amount=real(amount),
+        compare=compare,
+        max_spikes=int(max_spikes),
+        refractory_steps=compact(np.asarray(refractory_steps, dtype=np.int64)),
+        v_init=real(v_init),
+        i_init=real(i_init),
+    )
+
+
+def same_neuron(a: Neuron, b: Neuron) -> bool:
+    """True if every field is the same, bit for bit."""
+    for f in fields(Neuron):
+        x, y = getattr(a, f.name), getattr(b, f.name)
+        if isinstance(x, np.ndarray) or isinstance(y, np.ndarray):
+            if not (x is None or y is None) and not same_array(x, y):
+                return False
+            if (x is None) != (y is None):
+                return False
+        elif x != y:
+            return False
+    return True

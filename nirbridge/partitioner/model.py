@@ -1,0 +1,70 @@
+"""What a partition is: boxes of populations, packed into blocks, one block to a core."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NewType
+
+BlockId = NewType("BlockId", int)
+Box = tuple[tuple[int, int], ...]
+Status = Literal["optimal", "optimal-sliced", "feasible"]
+RESOURCES = (
+    "neurons",
+    "input_axons",
+    "output_axons",
+    "synapse_words",
+    "decay_profiles",
+    "threshold_profiles",
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Slice:
+    """A box of a population: one ``[start, stop)`` per axis of its shape.
+
+    Neurons of a slice are numbered row, column, channel for shapes of three axes (channel, row, column), position,
+    channel for two, and in order for one: channels last.
+    """
+
+    population: str
+    box: Box
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Slices that share one core, in the order in which their neurons are numbered on; ``used`` by resource name."""
+
+    id: BlockId
+    slices: tuple[Slice, ...]
+    used: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SolveReport:
+    """How good a partition is and how that is known.
+
+    ``cores_lower_bound`` holds for any map whatever, ``cores_lower_bound_sliced`` for the slicings that were searched
+    (never less than the first). ``bounds`` names each bound that was computed and its value, ``binding`` the
+    one that decided. No clock time: ``deterministic_time`` is the solver's own count of work.
+    """
+
+    method: str
+    status: Status
+    cores: int
+    cores_lower_bound: int
+    cores_lower_bound_sliced: int
+    bounds: Mapping[str, int]
+    binding: str
+    seed: int
+    solver: str
+    deterministic_time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Blocks that cover every neuron of the network exactly once."""
+
+    blocks: tuple[Block, ...]
+    weight_bits: int
+    report: SolveReport
