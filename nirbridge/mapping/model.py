@@ -1,0 +1,47 @@
+"""What a mapped network is: blocks on cores of a mesh, and what moves between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nirbridge.chips.model import Chip, CoreId
+from nirbridge.network.model import Network
+from nirbridge.partitioner.axons import AxonTable
+from nirbridge.partitioner.model import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Traffic, energy and time of one step, from the chip's figures and the assumed or given rates.
+
+    ``unicast_spikes_per_step``: sum over source neurons of rate x number of destination cores other than its own.
+    ``multicast_hops_per_step``: rate x links in the union of the X-Y paths to all destinations. Link loads are spikes
+    per step over one directed link between neighbouring tiles. ``energy_per_step_j`` and ``time_per_step_s`` are None where the
+    chip has no figures; the breakdowns (by kind of event) sum to them. Host inputs enter at tile (0, 0) of their chip.
+    """
+
+    unicast_spikes_per_step: float
+    multicast_hops_per_step: float
+    max_link_load_spikes_per_step: float
+    mean_link_load_spikes_per_step: float
+    energy_per_step_j: float | None
+    time_per_step_s: float | None
+    energy_breakdown_j: Mapping[str, float]
+    time_breakdown_s: Mapping[str, float]
+    traffic_lower_bound: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mapped:
+    """A network on a chip, self-contained. ``cores[b]`` is where block b (its position in the partition) sits."""
+
+    network: Network
+    chip: Chip
+    chips: int
+    partition: Partition
+    cores: tuple[CoreId, ...]
+    axons: AxonTable
+    costs: Costs
+    objective: str
+    rates: str
