@@ -1,0 +1,215 @@
+"""What a core's contents cost: the one cost vector that the search and the checker share.
+
+A run of m targets takes ``r(m) = ceil((m * bits + run_header_bits) / word_bits)`` words, ``bits`` the weight, the
+delay where the projection has delays, and the index of a sparse run. A contiguous stretch of n targets is cut into
+runs so that the words are least (``chips.model.SynapseFormat`` has the rule of the chip).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import overload
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.chips.model import Chip, SynapseFormat
+from nirbridge.network.model import Projection
+from nirbridge.network.neurons import Neuron
+from nirbridge.partitioner.model import RESOURCES
+
+# -- words -------------------------------------------------------------------------------------------------------
+
+
+def synapse_bits(fmt: SynapseFormat, weight_bits: int, *, delayed: bool, sparse: bool = False) -> int:
+    """Bits of one synapse within a run. Raises ValueError for a sparse run on a chip that has none."""
+    if sparse and fmt.index_bits is None:
+        raise ValueError("the chip has no sparse runs (index_bits is None)")
+    return weight_bits + (fmt.delay_bits if delayed else 0) + ((fmt.index_bits or 0) if sparse else 0)
+
+
+@overload
+def run_words(n_targets: int, fmt: SynapseFormat, weight_bits: int, *, delayed: bool, sparse: bool = False) -> int: ...
+@overload
+def run_words(
+    n_targets: Array, fmt: SynapseFormat, weight_bits: int, *, delayed: bool, sparse: bool = False
+) -> Array: ...
+def run_words(
+    n_targets: int | Array, fmt: SynapseFormat, weight_bits: int, *, delayed: bool, sparse: bool = False
+) -> int | Array:
+    """Fewest words of a list of ``n_targets`` targets cut into runs of one kind; an array gives an int64 array.
+
+    Dense runs (``sparse=False``) cover a contiguous stretch, sparse runs any targets. Exact for every n: a table
+    up to the largest n asked for, continued periodically (see ``_RunTable``). A chip that does not limit its words
+    (``fmt.words`` None) is computed in the same way: the figure is then information.
+    """
+    bits = synapse_bits(fmt, weight_bits, delayed=delayed, sparse=sparse)
+    table = _run_table(bits, fmt.word_bits, fmt.run_header_bits, fmt.run_targets_max, fmt.run_free)
+    if isinstance(n_targets, np.ndarray):
+        return table.words(n_targets)
+    return int(table.words(np.array([n_targets]))[0])
+
+
+def axon_words(positions: Array, fmt: SynapseFormat, weight_bits: int, *, delayed: bool) -> int:
+    """Words of one axon's target list, given the positions of its targets in the core, ascending and distinct.
+
+    The less of: every maximal contiguous stretch in dense runs; the whole list in sparse runs (where there are any).
+    """
+    axons = np.zeros(len(positions), dtype=np.int64)
+    return int(axon_list_words(axons, positions, fmt, weight_bits, delayed=delayed)[1].sum())
+
+
+def axon_list_words(
+    axon_ids: Array, positions: Array, fmt: SynapseFormat, weight_bits: int, *, delayed: bool
+) -> tuple[Array, Array]:
+    """``axon_words`` for many axons at once: the distinct axon ids, ascending, and the words of each (int64).
+
+    ``axon_ids`` and ``positions`` have one entry per synapse, sorted by axon, then position (both ascending, pairs
+    distinct). The total of a core is the sum of the second array.
+    """
+    if len(axon_ids) == 0:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    axon_ids, positions = np.asarray(axon_ids), np.asarray(positions)
+    new_axon = np.concatenate(([True], axon_ids[1:] != axon_ids[:-1]))
+    new_stretch = new_axon.copy()
+    new_stretch[1:] |= positions[1:] != positions[:-1] + 1
+    stretch_starts = np.flatnonzero(new_stretch)
+    lengths = np.diff(np.append(stretch_starts, len(axon_ids)))
+    of_stretch = run_words(lengths, fmt, weight_bits, delayed=delayed)
+    words = np.add.reduceat(of_stretch, np.flatnonzero(new_axon[stretch_starts]))
+    axon_starts = np.flatnonzero(new_axon)
+    if fmt.index_bits is not None:
+        targets = np.diff(np.append(axon_starts, len(axon_ids)))
+        words = np.minimum(words, run_words(targets, fmt, weight_bits, delayed=delayed, sparse=True))
+    return axon_ids[axon_starts].astype(np.int64), words
+
+
+def delay_on_chip_steps(projection: Projection) -> int:
+    """The longest delay that the synapses of a projection have to store, in steps.
+
+    A spike takes one step from core to core in any case; that is the step of delay that a back edge has. So a back edge
+    stores one step less than its delay, and a feed-forward projection without a Delay node stores none. A projection
+    whose answer is over 0 is ``delayed`` in the functions above.
+    """
+    return max(projection.max_delay_steps - (1 if projection.is_back else 0), 0)
+
+
+class _RunTable:
+    """Words of n targets for one run rule, by dynamic programming from below.
+
+    ``W(n) = min over run lengths m of W(n - m) + r(m)``. Only the longest run of each word count matters, since r
+    does not fall. With m* the length of fewest words per target, any m* other runs hold a subset whose total
+    length is a multiple of m*; runs of m* cover that at no more words. So fewer than m* other runs are needed, and
+    ``W(n) = W(n - m*) + r(m*)`` for every n > (m* - 1) * run_targets_max: the table ends there.
+    """
+
+    def __init__(self, bits: int, word_bits: int, header_bits: int, longest: int | None, free: bool) -> None:
+        self._bits, self._word_bits, self._header_bits = bits, word_bits, header_bits
+        self._longest, self._free = longest, free
+        self._table = np.zeros(1, dtype=np.int64)
+        if longest is not None and free:
+            self._lengths, self._costs = self._longest_of_each_cost(longest)
+            best = int(np.argmin(self._costs / self._lengths))
+            self._period, self._period_words = int(self._lengths[best]), int(self._costs[best])
+            self._end = max((self._period - 1) * longest, longest)
+
+    def words(self, n: Array) -> Array:
+        """W(n), element by element, int64."""
+        n = np.asarray(n, dtype=np.int64)
+        if self._longest is None:
+            return np.where(n > 0, self._run(n), 0)
+        if not self._free:
+            full, rest = np.divmod(n, self._longest)
+            return full * self._run(np.int64(self._longest)) + np.where(rest > 0, self._run(rest), 0)
+        self._grow(min(int(n.max(initial=0)), self._end))
+        periods = np.maximum(-((self._end - n) // self._period), 0)
+        return self._table[n - periods * self._period] + periods * self._period_words
+
+    def _run(self, m: Array | np.int64) -> Array:
+        return np.asarray(-((-(m * self._bits + self._header_bits)) // self._word_bits))
+
+    def _longest_of_each_cost(self, longest: int) -> tuple[Array, Array]:
+        first, last = int(self._run(np.int64(1))), int(self._run(np.int64(longest)))
+        costs = np.arange(first, last + 1, dtype=np.int64)
+        lengths = np.minimum((costs * self._word_bits - self._header_bits) // self._bits, longest)
+        return lengths, costs
+
+    def _grow(self, n_max: int) -> None:
+        known = len(self._table)
+        if n_max < known:
+            return
+        # Doubling keeps the number of copies small when n grows in steps.
+        table = np.zeros(min(max(n_max, 2 * known), max(self._end, n_max)) + 1, dtype=np.int64)
+        table[:known] = self._table
+        for n in range(known, len(table)):
+            table[n] = (table[np.maximum(n - self._lengths, 0)] + self._costs).min()
+        self._table = table
+
+
+@lru_cache(maxsize=256)
+def _run_table(bits: int, word_bits: int, header_bits: int, longest: int | None, free: bool) -> _RunTable:
+    return _RunTable(bits, word_bits, header_bits, longest, free)
+
+
+# -- limits ------------------------------------------------------------------------------------------------------
+
+
+def limits(chip: Chip) -> Mapping[str, int | None]:
+    """What one core holds at most of each of ``RESOURCES``; None: not limited."""
+    core = chip.core
+    return {
+        "neurons": core.neurons,
+        "input_axons": core.input_axons,
+        "output_axons": core.output_axons,
+        "synapse_words": chip.synapses.words,
+        "decay_profiles": core.decay_profiles,
+        "threshold_profiles": core.threshold_profiles,
+    }
+
+
+def exceeded(used: Mapping[str, int], limit: Mapping[str, int | None]) -> tuple[tuple[str, int, int], ...]:
+    """(resource, used, limit) of each resource that is over its limit, in the order of ``RESOURCES``."""
+    over = []
+    for name in RESOURCES:
+        most = limit.get(name)
+        if most is not None and used.get(name, 0) > most:
+            over.append((name, used[name], most))
+    return tuple(over)
+
+
+# -- profiles ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Profiles:
+    """Which profile each neuron of a population needs.
+
+    ``decay`` and ``threshold`` (int64) have the population's shape and index ``decay_values`` (synaptic decay, membrane
+    decay, refractory steps) and ``threshold_values``; a population that never fires has no thresholds and
+    ``threshold`` is all -1. Values are comparable between populations, indices are not.
+    """
+
+    decay: Array
+    threshold: Array
+    decay_values: tuple[tuple[float, float, float], ...]
+    threshold_values: tuple[float, ...]
+
+
+def profile_ids(neuron: Neuron, shape: tuple[int, ...]) -> Profiles:
+    """The profiles of a population of ``shape``: distinct float64 values, first by value ascending."""
+    columns = [np.asarray(a, dtype=np.float64) for a in (neuron.a_syn, neuron.a_mem, neuron.refractory_steps)]
+    decay, decay_values = _distinct(columns, shape)
+    if neuron.theta is None:
+        return Profiles(decay, np.broadcast_to(np.int64(-1), shape), decay_values, ())  # type: ignore[arg-type]
+    threshold, theta = _distinct([np.asarray(neuron.theta, dtype=np.float64)], shape)
+    return Profiles(decay, threshold, decay_values, tuple(t[0] for t in theta))  # type: ignore[arg-type]
+
+
+def _distinct(columns: list[Array], shape: tuple[int, ...]) -> tuple[Array, tuple[tuple[float, ...], ...]]:
+    if all(c.ndim == 0 for c in columns):
+        return np.broadcast_to(np.int64(0), shape), (tuple(float(c) for c in columns),)
+    flat = np.stack([np.broadcast_to(c, shape).ravel() for c in columns], axis=1)
+    values, index = np.unique(flat, axis=0, return_inverse=True)
+    return index.reshape(shape).astype(np.int64), tuple(tuple(float(x) for x in row) for row in values)
