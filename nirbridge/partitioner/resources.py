@@ -213,3 +213,14 @@ def _distinct(columns: list[Array], shape: tuple[int, ...]) -> tuple[Array, tupl
     flat = np.stack([np.broadcast_to(c, shape).ravel() for c in columns], axis=1)
     values, index = np.unique(flat, axis=0, return_inverse=True)
     return index.reshape(shape).astype(np.int64), tuple(tuple(float(x) for x in row) for row in values)
+
+
+# -- delays ------------------------------------------------------------------------------------------------------
+
+
+def is_delayed(projection: Projection) -> bool:
+    """True if the synapses of a projection need delay bits.
+
+    A hop of the hardware takes one step by itself, which is the delay of a back edge: only more needs bits.
+    """
+    return delay_on_chip_steps(projection) > 0
