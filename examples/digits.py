@@ -15,9 +15,7 @@ STEPS = 25
 TEST_SEED = 2024
 
 
-def load() -> tuple[
-    npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]
-]:
+def load() -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
     """Training images and labels, test images and labels; an image is ``[64]`` float32, pixels 0 to 1 (ink)."""
     from sklearn.datasets import load_digits
 
@@ -28,13 +26,9 @@ def load() -> tuple[
     return images[:n], labels[:n], images[n:], labels[n:]
 
 
-def encode(
-    images: npt.NDArray[Any], steps: int, generator: np.random.Generator
-) -> npt.NDArray[np.uint8]:
-    """Rate code: in every step a pixel spikes with the probability of its ink; ``[steps, *images.shape]`` of 0 and 1."""
-    return (generator.random((steps, *images.shape), dtype=np.float32) < images).astype(
-        np.uint8
-    )
+def encode(images: npt.NDArray[Any], steps: int, generator: np.random.Generator) -> npt.NDArray[np.uint8]:
+    """Rate code: a pixel spikes in a step with the probability of its ink; ``[steps, *images.shape]`` of 0, 1."""
+    return (generator.random((steps, *images.shape), dtype=np.float32) < images).astype(np.uint8)
 
 
 def test_spikes() -> tuple[npt.NDArray[np.uint8], npt.NDArray[Any]]:
