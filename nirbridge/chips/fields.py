@@ -1,0 +1,99 @@
+"""The keys of a chip file: which there are, of which type, in which unit, and what they mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["count", "count list", "flag", "figure"]
+
+COUNT_MAX = 10**12
+"""No count in a chip file may be larger (so that products stay far below 2**63)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One key of a chip file: ``table.key``.
+
+    ``least`` is the smallest value of a count. ``absent`` is the word that stands for None in the file ("unlimited"
+    or "none"; "" where None is not allowed). Figures (energy, time) may be left out; everything else is required.
+    """
+
+    table: str
+    key: str
+    kind: Kind
+    unit: str
+    meaning: str
+    least: int = 1
+    absent: str = ""
+
+    @property
+    def name(self) -> str:
+        """The dotted key, for example ``core.neurons``."""
+        return f"{self.table}.{self.key}"
+
+    @property
+    def required(self) -> bool:
+        """False for a figure."""
+        return self.kind != "figure"
+
+
+def _limit(key: str, unit: str, meaning: str, least: int = 1) -> Field:
+    return Field("core", key, "count", unit, meaning, least, absent="unlimited")
+
+
+def _energy(key: str, meaning: str) -> Field:
+    return Field("energy", key, "figure", "J", meaning)
+
+
+def _time(key: str, meaning: str) -> Field:
+    return Field("time", key, "figure", "s", meaning)
+
+
+FIELDS: tuple[Field, ...] = (
+    Field("mesh", "width_tiles", "count", "tiles", "tiles of a chip along x"),
+    Field("mesh", "height_tiles", "count", "tiles", "tiles of a chip along y"),
+    Field("mesh", "cores_per_tile", "count", "cores", "cores that share one router"),
+    Field("mesh", "chips_max", "count", "chips", "most chips of one board, a chain along x"),
+    _limit("neurons", "neurons", "neurons of a core"),
+    _limit("input_axons", "axons", "distinct source neurons, host inputs too, with a target in the core"),
+    _limit("output_axons", "axons", "pairs of a source neuron in the core and a destination core, its own too"),
+    _limit("decay_profiles", "profiles", "distinct (synaptic decay, membrane decay, refractory period) in a core"),
+    _limit("threshold_profiles", "profiles", "distinct thresholds in a core"),
+    _limit("delay_steps", "steps", "longest delay of a synapse", least=0),
+    Field("synapses", "word_bits", "count", "bits", "bits of a word of synaptic memory"),
+    Field("synapses", "words", "count", "words", "words of synaptic memory of a core", absent="unlimited"),
+    Field("synapses", "weight_bits", "count list", "bits", "widths of a stored weight, sign included"),
+    Field("synapses", "weight_bits_default", "count", "bits", "width that is used unless asked otherwise"),
+    Field("synapses", "run_targets_max", "count", "targets", "most targets of one run", absent="unlimited"),
+    Field("synapses", "run_free", "flag", "", "a run may be shorter than the longest; else only the last is"),
+    Field("synapses", "run_header_bits", "count", "bits", "bits of a run besides its synapses", least=0),
+    Field("synapses", "index_bits", "count", "bits", "address of a target in a sparse run", absent="none"),
+    Field("synapses", "delay_bits", "count", "bits", "stored with each synapse that has a delay", least=0),
+    Field("synapses", "shared_kernels", "flag", "", "axons of one channel with shifted target lists store one copy"),
+    Field("neuron", "soft_reset", "flag", "", "a spike may subtract from the membrane instead of setting it"),
+    Field("neuron", "graded_spikes", "flag", "", "a spike may carry an integer"),
+    Field("neuron", "synaptic_current", "flag", "", "a neuron may have a decaying synaptic current"),
+    _energy("synaptic_op_j", "per synapse that a spike reaches"),
+    _energy("neuron_access_j", "per neuron and step"),
+    _energy("neuron_update_j", "per updated neuron and step, on top of the access"),
+    _energy("spike_j", "per spike of a neuron, on top of the update"),
+    _energy("axon_out_j", "per spike and destination core, leaving the source core"),
+    _energy("hop_x_j", "per spike and link along x"),
+    _energy("hop_y_j", "per spike and link along y"),
+    _time("synaptic_op_s", "per synapse that a spike reaches"),
+    _time("neuron_update_s", "per neuron and step, access and update"),
+    _time("spike_s", "per spike of a neuron"),
+    _time("axon_out_s", "per spike and destination core, leaving the source core"),
+    _time("axon_in_s", "per spike entering a core"),
+    _time("hop_x_s", "per spike and link along x"),
+    _time("hop_y_s", "per spike and link along y"),
+    _time("barrier_s", "once a step, all cores waiting for each other"),
+)
+
+TABLES: tuple[str, ...] = tuple(dict.fromkeys(f.table for f in FIELDS))
+
+
+def table_fields(table: str) -> tuple[Field, ...]:
+    """The fields of one table, in their order."""
+    return tuple(f for f in FIELDS if f.table == table)

@@ -1,0 +1,95 @@
+"""Chips from TOML files: the built-in ones by name, a user's own by path."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from nirbridge.chips.check import verify
+from nirbridge.chips.model import Chip
+from nirbridge.chips.record import chip_of, nearest, record_problems
+from nirbridge.errors import ChipError, Problem, quoted
+
+FILE_BYTES_MAX = 1_000_000
+_NOTHING: Mapping[str, Path] = MappingProxyType({})
+
+
+def builtin_chips() -> tuple[str, ...]:
+    """Names of the chips that come with nirbridge, in alphabetical order."""
+    files = (resources.files("nirbridge.chips") / "data").iterdir()
+    return tuple(sorted(f.name.removesuffix(".toml") for f in files if f.name.endswith(".toml")))
+
+
+def load_chip(name_or_path: str | Path, more: Mapping[str, Path] = _NOTHING) -> Chip:
+    """A chip by name, or from a file where ``name_or_path`` is a Path, ends in ``.toml`` or has a separator.
+
+    ``more`` maps further names (of plugins) to their files. Raises ChipError with every problem of the file.
+    """
+    text = str(name_or_path)
+    if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text or "\\" in text:
+        return _from_file(Path(name_or_path), quoted(text))
+    if text in builtin_chips():
+        return _parsed((resources.files("nirbridge.chips") / "data" / f"{text}.toml").read_bytes(), quoted(text))
+    if text in more:
+        return _from_file(more[text], quoted(text))
+    names = sorted({*builtin_chips(), *more})
+    step = nearest(text, names) or "or give the path of a .toml file"
+    raise ChipError(Problem(f"chip {quoted(text)}", "unknown", f"known chips: {', '.join(names)}", step))
+
+
+def from_record(record: Mapping[str, Any]) -> Chip:
+    """The chip of a record such as ``Chip.record`` (so a saved map rebuilds its chip).
+
+    Raises ChipError with every problem: unknown and missing keys, wrong types, negative numbers, missing sources;
+    and, where there are none of these, everything that ``check.diagnose`` finds.
+    """
+    return _checked(record, "chip record")
+
+
+def _from_file(path: Path, label: str) -> Chip:
+    if not path.is_file():
+        found = "is not a regular file" if path.exists() else "no such file"
+        step = f"built-in chips: {', '.join(builtin_chips())}"
+        raise ChipError(Problem(f"chip file {label}", found, next_step=step))
+    try:
+        with path.open("rb") as file:
+            data = file.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise ChipError(Problem(f"chip file {label}", f"can not be read ({error.strerror})")) from error
+    return _parsed(data, label)
+
+
+def _parsed(data: bytes, label: str) -> Chip:
+    thing = f"chip file {label}"
+    if len(data) > FILE_BYTES_MAX:
+        raise ChipError(Problem(thing, "too large", f"at most {FILE_BYTES_MAX:,} bytes are read"))
+    try:
+        record = tomllib.loads(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ChipError(Problem(thing, f"not UTF-8 text (byte {error.start})")) from error
+    except RecursionError as error:
+        raise ChipError(Problem(thing, "nested too deeply")) from error
+    except ValueError as error:  # TOMLDecodeError, and whole numbers of thousands of digits
+        raise ChipError(Problem(thing, f"not valid TOML ({_safe(str(error))})")) from error
+    return _checked(record, thing)
+
+
+def _safe(text: str) -> str:
+    return quoted(text, 200)[1:-1]
+
+
+def _checked(record: Mapping[str, Any], thing: str) -> Chip:
+    problems = list(record_problems(record))
+    if problems:
+        raise ChipError(*(_at(thing, p) for p in problems))
+    chip = chip_of(record)
+    verify(chip)
+    return chip
+
+
+def _at(thing: str, problem: Problem) -> Problem:
+    return Problem(f"{thing}: {problem.thing}", problem.found, problem.limit, problem.next_step, problem.ids)
