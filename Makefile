@@ -1,0 +1,64 @@
+# One environment, .venv in this checkout; nothing is installed outside it.
+# PYTHON picks the interpreter (3.11 or newer), for example: make demo PYTHON=python3.12
+
+PYTHON ?=
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install --constraint constraints.txt
+DEMO := $(BIN)/nirbridge map examples/models/digits_mlp.nir --chip loihi2
+
+# Packages of another environment must not leak into this one.
+unexport PYTHONPATH
+unexport PYTHONHOME
+
+.PHONY: help demo test test-slow check format clean
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-18s %s\n' "$$target" "$$text"; done
+
+demo: $(VENV)/.core ## set up the light core and map examples/models/digits_mlp.nir onto loihi2
+	$(DEMO)
+
+test: $(VENV)/.test ## set up everything that the tests need and run them
+	$(BIN)/python -m pytest
+
+test-slow: $(VENV)/.test ## the tests that take long, too
+	$(BIN)/python -m pytest -m "not benchmark"
+
+check: $(VENV)/.dev ## format, lint, types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+
+format: $(VENV)/.dev ## format the code and fix what can be fixed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean: ## remove the environment and caches
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis *.egg-info build dist
+
+$(VENV)/.made:
+	@set -e; for python in "$(PYTHON)" python3.11 python3 python3.12 python3.13 python3.14; do \
+	  if [ -n "$$python" ] && "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    echo "$$python -m venv $(VENV)"; "$$python" -m venv $(VENV); touch $@; exit 0; \
+	  fi; \
+	  if [ -n "$(PYTHON)" ]; then break; fi; \
+	done; echo "no Python 3.11 or newer found; name one with: make PYTHON=/path/to/python3" >&2; exit 1
+
+$(VENV)/.core: $(VENV)/.made pyproject.toml constraints.txt
+	$(PIP) --editable .
+	@touch $@
+
+# torch first and alone: it is by far the largest, and a second try of the rest need not fetch it again.
+$(VENV)/.torch: $(VENV)/.made constraints.txt
+	$(PIP) torch==2.13.0
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.torch $(VENV)/.made pyproject.toml constraints.txt
+	$(PIP) --editable ".[train,test]"
+	@touch $(VENV)/.core $@
+
+$(VENV)/.dev: $(VENV)/.made pyproject.toml constraints.txt
+	$(PIP) --editable ".[dev]"
+	@touch $(VENV)/.core $@
