@@ -1,0 +1,185 @@
+"""The form of a map file, and every place where a document is not of it (the shipped JSON Schema says the same)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from nirbridge.errors import Problem, quoted
+from nirbridge.partitioner.model import RESOURCES
+
+SCHEMA = 1
+STATUSES = ("optimal", "optimal-sliced", "feasible")
+_LARGEST_INT = 2**53  # whole numbers beyond it are not the same in every JSON reader
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    of: Any
+    length: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Map:
+    of: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Maybe:
+    """The value, or null; the key may be absent."""
+
+    of: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Among:
+    values: tuple[object, ...]
+
+
+_COUNT, _NUMBER, _AMOUNT, _TEXT, _BOOL, _ANY = "count", "number", "amount", "text", "bool", "any"
+_SHAPE = _List(_COUNT)
+_PORT = {"name": _TEXT, "shape": _SHAPE}
+_TOTAL = {"used": _COUNT, "max": _COUNT, "where_max": _COUNT, "limit": _Maybe(_COUNT)}
+FORM = {
+    "schema": _Among((SCHEMA,)),
+    "nirbridge": _TEXT,
+    "model": {"file": _TEXT, "sha256": _TEXT},
+    "timing": {"dt": _NUMBER, "integrator": _TEXT, "reset": _TEXT, "compare": _TEXT, "if_gain": _TEXT},
+    "chip": _Map(_ANY),
+    "chips": _COUNT,
+    "objective": _TEXT,
+    "rates": _TEXT,
+    "weight_bits": _COUNT,
+    "inputs": _List(_PORT),
+    "outputs": _List(_PORT),
+    "populations": _List({"name": _TEXT, "shape": _SHAPE, "neurons": _COUNT, "kind": _TEXT, "relay": _BOOL}),
+    "blocks": _List(
+        {
+            "id": _COUNT,
+            "core": {"chip": _COUNT, "x": _COUNT, "y": _COUNT, "core": _COUNT},
+            "slices": _List({"population": _TEXT, "box": _List(_List(_COUNT, 2)), "order": _Maybe(_List(_COUNT))}),
+            "used": {name: _COUNT for name in RESOURCES},
+        }
+    ),
+    "projections": _List(
+        {
+            "source": _TEXT,
+            "target": _TEXT,
+            "operator": _Map(_ANY),
+            "delay_steps": _COUNT,
+            "weight_bits": _COUNT,
+            "synapses": _COUNT,
+            "nodes": _List(_TEXT),
+            "is_back": _BOOL,
+        }
+    ),
+    "routes": _List(
+        {
+            "source_block": _Maybe(_COUNT),
+            "source_input": _Maybe(_TEXT),
+            "target_block": _COUNT,
+            "neurons": _COUNT,
+            "synapses": _COUNT,
+            "spikes_per_step": _AMOUNT,
+            "hops": _COUNT,
+        }
+    ),
+    "totals": {
+        "cores_used": _COUNT,
+        "cores_available": _COUNT,
+        "unicast_traffic": _AMOUNT,
+        "multicast_hops": _AMOUNT,
+        "max_link_load": _AMOUNT,
+        "mean_link_load": _AMOUNT,
+        "energy_per_step_j": _Maybe(_AMOUNT),
+        "time_per_step_s": _Maybe(_AMOUNT),
+        "energy_breakdown_j": _Map(_AMOUNT),
+        "time_breakdown_s": _Map(_AMOUNT),
+    }
+    | {name: _TOTAL for name in RESOURCES},
+    "proof": {
+        "cores_lower_bound": _COUNT,
+        "cores_lower_bound_sliced": _COUNT,
+        "cores_gap": _COUNT,
+        "traffic_lower_bound": _AMOUNT,
+        "status": _Among(STATUSES),
+        "method": _TEXT,
+        "seed": _COUNT,
+        "solver": _TEXT,
+        "deterministic_time": _AMOUNT,
+        "bounds": _Map(_COUNT),
+        "binding": _TEXT,
+    },
+    "approximate": _List(_TEXT),
+    "assumed": _List(_TEXT),
+    "notes": _List(_TEXT),
+}
+
+
+def wrong(form: Any, value: Any, where: str) -> Iterator[Problem]:
+    """Every place where ``value`` is not of ``form``."""
+    if isinstance(form, _Maybe):
+        if value is not None:
+            yield from wrong(form.of, value, where)
+    elif isinstance(form, _Among):
+        if isinstance(value, bool) or value not in form.values:
+            yield Problem(where, f"is {_shown(value)}", f"known: {', '.join(map(str, form.values))}")
+    elif isinstance(form, str):
+        expected = _wrong_leaf(form, value)
+        if expected:
+            yield Problem(where, f"is {_shown(value)}", f"expected {expected}")
+    elif isinstance(form, _List):
+        yield from _wrong_list(form, value, where)
+    else:
+        yield from _wrong_object(form, value, where)
+
+
+def _wrong_leaf(form: str, value: Any) -> str:
+    """What was expected where ``value`` is not of the simple ``form``, else nothing."""
+    is_int = isinstance(value, int) and not isinstance(value, bool)
+    if form == _COUNT:
+        return "" if is_int and 0 <= value <= _LARGEST_INT else "a whole number from 0 to 2**53"
+    if form in (_NUMBER, _AMOUNT):
+        least = 0.0 if form == _AMOUNT else float("-inf")
+        return "" if (is_int or isinstance(value, float)) and value >= least else "a number" + " >= 0" * (least == 0)
+    if form == _TEXT:
+        return "" if isinstance(value, str) else "a text"
+    if form == _BOOL:
+        return "" if isinstance(value, bool) else "true or false"
+    return ""
+
+
+def _wrong_list(form: _List, value: Any, where: str) -> Iterator[Problem]:
+    if not isinstance(value, list):
+        yield Problem(where, f"is {_shown(value)}", "expected a list")
+        return
+    if form.length is not None and len(value) != form.length:
+        yield Problem(where, f"has {len(value)} entries", f"expected {form.length}")
+        return
+    for i, item in enumerate(value):
+        yield from wrong(form.of, item, f"{where}[{i}]")
+
+
+def _wrong_object(form: _Map | dict[str, Any], value: Any, where: str) -> Iterator[Problem]:
+    if not isinstance(value, dict):
+        yield Problem(where, f"is {_shown(value)}", "expected an object")
+        return
+    if isinstance(form, _Map):
+        for key in sorted(value):
+            yield from wrong(form.of, value[key], f"{where}.{quoted(key)}")
+        return
+    for key, inner in form.items():
+        if key in value or isinstance(inner, _Maybe):
+            yield from wrong(inner, value.get(key), f"{where}.{key}" if where else key)
+        else:
+            yield Problem(f"{where}.{key}" if where else key, "is missing")
+
+
+def _shown(value: Any) -> str:
+    """A value in a message, short and safe to print."""
+    if isinstance(value, str):
+        return quoted(value, 40)
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    return "null" if value is None else str(value)[:40]
