@@ -1,0 +1,71 @@
+"""A chain of linear operators as one operator: what is exact and small is merged, nothing becomes a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nirbridge.arrays import Array, freeze
+from nirbridge.network.operators import Chain, Identity, Operator, Reshape, Scale
+
+Shape = tuple[int, ...]
+Named = tuple[Operator, str]
+
+
+def parts_of(operator: Operator) -> tuple[Operator, ...]:
+    """The parts of a Chain; any other operator alone."""
+    return operator.parts if isinstance(operator, Chain) else (operator,)
+
+
+def compose(parts: Sequence[Operator], names: Sequence[str], shape: Shape) -> tuple[Operator, tuple[str, ...]]:
+    """One operator for ``parts`` applied in order to an input of ``shape``, and the node name behind each part left.
+
+    Exact merges only: identities, scales of 1 and empty reshapes vanish, neighbouring reshapes become one (named
+    after the first), neighbouring scales become one in float64.
+    """
+    kept: list[Named] = []
+    for part, name in zip(parts, names, strict=True):
+        for inner in parts_of(part):
+            _push(kept, inner, name)
+    operators = tuple(part for part, _ in kept)
+    if not operators:
+        return Identity(shape), ()
+    return (operators[0] if len(operators) == 1 else Chain(operators)), tuple(name for _, name in kept)
+
+
+def _push(kept: list[Named], part: Operator, name: str) -> None:
+    if is_trivial(part):
+        return
+    merged = _merge(kept[-1][0], part) if kept else None
+    if merged is None:
+        kept.append((part, name))
+        return
+    _, first = kept.pop()
+    _push(kept, merged, first)
+
+
+def is_trivial(part: Operator) -> bool:
+    """True if the operator changes nothing, not even the shape."""
+    if isinstance(part, Scale):
+        return one_value(part.scale) == 1.0
+    return isinstance(part, Identity) or (isinstance(part, Reshape) and part.input_shape == part.output_shape)
+
+
+def one_value(array: Array) -> float | None:
+    """The value that all elements share, or None; broadcast views are not expanded."""
+    core = array[tuple(slice(0, 1) if s == 0 else slice(None) for s in array.strides)] if array.ndim else array
+    if core.size and bool(np.all(core == core.flat[0])):
+        return float(core.flat[0])
+    return None
+
+
+def _merge(first: Operator, second: Operator) -> Operator | None:
+    if isinstance(first, Reshape) and isinstance(second, Reshape):
+        return Reshape(first.input_shape, second.output_shape)
+    if isinstance(first, Scale) and isinstance(second, Scale):
+        a, b = one_value(first.scale), one_value(second.scale)
+        if a is not None and b is not None:
+            return Scale(freeze(np.broadcast_to(np.float64(a * b), first.output_shape)))
+        return Scale(freeze(first.scale.astype(np.float64) * second.scale.astype(np.float64)))
+    return None

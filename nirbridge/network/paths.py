@@ -1,0 +1,133 @@
+"""Paths of linear nodes between what spikes: from a population or input to a population or output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from nirbridge.errors import ModelError, quoted
+from nirbridge.network.naming import natural_key
+
+MAX_PATHS = 10_000
+MAX_VISITS = 1_000_000
+"""Linear nodes on all paths together."""
+
+
+_Behind = tuple[str, bool, "_Behind"] | None
+"""The rest of a path, seen from its start: a linear node, whether the edge into it is its first, and so on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """From ``source`` through the linear ``nodes`` (perhaps none) to ``target``.
+
+    ``first[k]``: the edge into ``nodes[k]`` is the first of that node's edges that a source reaches. Constants are
+    counted once: the path whose edges up to a node are all first carries that node's bias.
+    """
+
+    source: str
+    nodes: tuple[str, ...]
+    target: str
+    first: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """Edges into every node, in the file's order, and how many paths from a source end at each linear node."""
+
+    incoming: Mapping[str, Sequence[str]]
+    counts: Mapping[str, int]
+    sources: frozenset[str]
+
+    def live(self, name: str) -> int:
+        """Paths that leave ``name`` forwards, as seen from behind it: 1 for a source, 0 for a dead end."""
+        return 1 if name in self.sources else self.counts.get(name, 0)
+
+
+def wire(edges: Sequence[tuple[str, str]], linear: frozenset[str], sources: frozenset[str]) -> Wiring:
+    """The wiring of a graph.
+
+    Raises:
+        ModelError: a loop of linear nodes alone.
+    """
+    incoming: dict[str, list[str]] = {}
+    following: dict[str, list[str]] = {}
+    waits = dict.fromkeys(linear, 0)
+    for source, target in edges:
+        incoming.setdefault(target, []).append(source)
+        if source in linear and target in linear:
+            following.setdefault(source, []).append(target)
+            waits[target] += 1
+    ready = [name for name, count in waits.items() if not count]
+    counts: dict[str, int] = {}
+    while ready:
+        name = ready.pop()
+        counts[name] = sum(1 if s in sources else counts.get(s, 0) for s in incoming.get(name, ()))
+        for target in following.get(name, ()):
+            waits[target] -= 1
+            if not waits[target]:
+                ready.append(target)
+    if len(counts) < len(linear):
+        raise _loop(sorted(linear - set(counts), key=natural_key), following)
+    return Wiring(incoming, counts, sources)
+
+
+def _loop(left: Sequence[str], following: Mapping[str, Sequence[str]]) -> ModelError:
+    """Names one loop among the nodes ``left``, all of which are on a loop or behind one."""
+    before: dict[str, str] = {}
+    for source in left:
+        for target in following.get(source, ()):
+            before.setdefault(target, source)
+    seen: dict[str, int] = {}
+    trail: list[str] = []
+    name = left[0]
+    while name not in seen:
+        seen[name] = len(trail)
+        trail.append(name)
+        name = before[name]
+    loop = trail[seen[name] :][::-1]
+    shown = " -> ".join(quoted(n) for n in [*loop[:6], *(["…"] if len(loop) > 6 else []), loop[0]])
+    found = f"linear nodes feed each other in a loop: {shown}"
+    return ModelError.of("graph", found, "a loop needs a neuron in it", "put a neuron between", nodes=tuple(loop))
+
+
+def check_count(wiring: Wiring, targets: Sequence[str], most: int = MAX_PATHS) -> None:
+    """Refuses graphs whose branches multiply.
+
+    Raises:
+        ModelError: more than ``most`` paths.
+    """
+    total = sum(wiring.live(s) for t in targets for s in wiring.incoming.get(t, ()))
+    if total > most:
+        shown = f"{total:,}" if total < 10**15 else "more than 10^15"
+        found = f"{shown} paths of linear nodes between neurons"
+        raise ModelError.of("graph", found, f"at most {most:,}", "put neurons between the branches, or merge them")
+
+
+def paths_into(target: str, wiring: Wiring, spend: Callable[[int], None]) -> Iterator[Path]:
+    """Every path that ends at ``target``, in the order of the edges (those into the target first).
+
+    ``spend`` is told of each node visited and may raise.
+    """
+    stack: list[tuple[str, _Behind]] = []
+    stack += [(s, None) for s in reversed(wiring.incoming.get(target, ())) if wiring.live(s)]
+    while stack:
+        name, behind = stack.pop()
+        spend(1)
+        if name in wiring.sources:
+            yield _path(name, behind, target, spend)
+            continue
+        alive = [s for s in wiring.incoming[name] if wiring.live(s)]
+        hops: list[tuple[str, _Behind]] = [(s, (name, k == 0, behind)) for k, s in enumerate(alive)]
+        stack += reversed(hops)
+
+
+def _path(source: str, behind: _Behind, target: str, spend: Callable[[int], None]) -> Path:
+    nodes: list[str] = []
+    first: list[bool] = []
+    while behind is not None:
+        name, is_first, behind = behind
+        nodes.append(name)
+        first.append(is_first)
+    spend(len(nodes))
+    return Path(source, tuple(nodes), target, tuple(first))
