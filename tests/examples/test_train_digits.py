@@ -50,7 +50,7 @@ def linear(node: nir.NIRNode, x: np.ndarray) -> np.ndarray:
 
 
 def spike_counts(graph: nir.NIRGraph, spikes: np.ndarray) -> np.ndarray:
-    """Output spikes ``[batch, 10]`` of the Euler rule, ``v += dt/tau (v_leak - v + r x)``, float32, reset to v_reset."""
+    """Output spikes ``[batch, 10]`` of the Euler rule, ``v += dt/tau (v_leak - v + r x)`` in float32."""
     dt = graph.metadata["nirbridge:dt"]
     nodes, state, counts = chain(graph), {}, 0
     for step in spikes.reshape(*spikes.shape[:2], *graph.nodes["input"].input_type["input"]):
