@@ -28,6 +28,7 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _TOP = ("schema", "name", "description", "approximate", "dead_cores", *TABLES, "source")
 _OPTIONAL_TOP = ("approximate", "dead_cores", "energy", "time")
 _SHOWN = 60
+_LINE = "one line of printable text, not empty, of at most 1,000 characters"
 
 
 def record_of(chip: Chip) -> dict[str, Any]:
@@ -165,8 +166,8 @@ def _texts(record: Mapping[str, Any]) -> Iterator[Problem]:
         limit = "a name is a letter, then up to 63 letters, digits, '_', '.', '-'"
         yield Problem("name", f"found {_show(name)}", limit)
     description = record.get("description")
-    if description is not None and not (isinstance(description, str) and description.strip()):
-        yield Problem("description", f"found {_show(description)}", "a description is text, not empty")
+    if description is not None and not _is_line(description):
+        yield Problem("description", f"found {_show(description)}", f"a description is {_LINE}")
 
 
 def _table(table: str, values: Any) -> Iterator[Problem]:
@@ -197,6 +198,11 @@ def _value(f: Field, value: Any) -> Iterator[Problem]:
 
 def _is_count(value: Any, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= COUNT_MAX
+
+
+def _is_line(value: Any) -> bool:
+    # Printable: reports show these texts on terminals.
+    return isinstance(value, str) and bool(value.strip()) and value.isprintable() and len(value) <= 1000
 
 
 def _is_figure(value: Any) -> bool:
@@ -248,8 +254,8 @@ def _sources(record: Mapping[str, Any]) -> Iterator[Problem]:
         if key not in allowed:
             step = nearest(key, allowed)
             yield Problem("[source]", f"{quoted(key)} is not a key of this file", next_step=step)
-        elif not (isinstance(text, str) and text.strip()):
-            yield Problem("[source]", f"{quoted(key)}: found {_show(text)}", "a source is text, not empty")
+        elif not _is_line(text):
+            yield Problem("[source]", f"{quoted(key)}: found {_show(text)}", f"a source is {_LINE}")
     for name in present:
         if name not in given and name.partition(".")[0] not in given:
             yield Problem(name, "no source", "every number has one", f'add "{name}" = "…" under [source]')

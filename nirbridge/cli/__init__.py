@@ -1,0 +1,1 @@
+"""The ``nirbridge`` command, one module for each subcommand."""

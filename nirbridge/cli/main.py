@@ -1,0 +1,163 @@
+"""The ``nirbridge`` command: finds the subcommand, turns errors into messages and exit codes.
+
+Exit codes: 0 done; 1 the model can not do what was asked; 2 wrong usage or unreadable input; 3 a bug of nirbridge;
+130 interrupted; 141 the reader of the output went away. Nothing heavy is imported here, so that ``--help`` answers
+at once: subcommands are modules that are imported when they run.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from nirbridge import __version__
+from nirbridge.cli.output import print_error
+from nirbridge.errors import Bug, NirbridgeError, Problem, UsageError
+
+COMMANDS: tuple[tuple[str, str, str], ...] = (
+    ("map", "nirbridge.cli.map:command", "Map a model onto a chip and prove how good the map is."),
+    ("check", "nirbridge.cli.check:command", "Does a model fit a chip? Is a saved map legal?"),
+    ("inspect", "nirbridge.cli.inspect:command", "Show what a NIR file holds and how it is read."),
+    ("chips", "nirbridge.cli.chips:command", "Show the chips, their limits and where the numbers are from."),
+)
+"""Subcommand, where it is ("module:attribute"), one line of help."""
+
+EXAMPLE = """\b
+Example:
+  nirbridge map model.nir --chip loihi1 -o model.map.json
+  nirbridge COMMAND --help"""
+
+
+class ReaderGone(Exception):
+    """Whoever reads our output closed it, as ``head`` does; that is no error."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they run; its help lists them from ``COMMANDS`` alone."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order of ``COMMANDS``."""
+        return [name for name, _, _ in COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported now; None where there is none of that name."""
+        for name, where, _ in COMMANDS:
+            if name == cmd_name:
+                module, _, attribute = where.partition(":")
+                return getattr(importlib.import_module(module), attribute)
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, with the nearest name where there is no such command."""
+        if args and not args[0].startswith("-") and args[0] not in self.list_commands(ctx):
+            import difflib
+
+            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
+            step = f"did you mean '{near[0]}'?" if near else f"commands: {', '.join(self.list_commands(ctx))}"
+            ctx.fail(f"no command {args[0]!r}; {step}")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """As click does, but a reader that went away is told from other errors (click would exit with 1)."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise ReaderGone from error
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the list of commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, _, text in COMMANDS])
+
+
+@click.group(
+    name="nirbridge",
+    cls=LazyGroup,
+    help="Maps trained spiking networks (NIR files) onto neuromorphic chips, with a proved bound.",
+    epilog=EXAMPLE,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(__version__, prog_name="nirbridge")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def nirbridge(debug: bool) -> None:
+    """The group itself does nothing."""
+    del debug  # read from the arguments by ``main``, since an error can come before click has parsed them
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Runs the command line and exits with its code; the console script."""
+    sys.exit(run(sys.argv[1:] if args is None else list(args)))
+
+
+def run(args: list[str]) -> int:
+    """Runs the command line and returns its exit code; errors go to stderr (and, with --json, to stdout too)."""
+    as_json, debug = _has_flag(args, "--json"), "--debug" in _before_command(args)
+    try:
+        code = nirbridge.main(args=args, prog_name="nirbridge", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        click.echo("nirbridge: interrupted", err=True)
+        return 130
+    except (ReaderGone, BrokenPipeError):
+        return _reader_gone()
+    except click.exceptions.NoArgsIsHelpError as help_text:
+        click.echo(help_text.format_message(), err=True)
+        return UsageError.exit_code
+    except Exception as error:
+        return _report(error, as_json, debug)
+
+
+def _report(error: Exception, as_json: bool, debug: bool) -> int:
+    known = _known(error)
+    if debug:
+        traceback.print_exception(error)
+    try:
+        print_error(known, as_json=as_json)
+    except BrokenPipeError:
+        return _reader_gone()
+    return known.exit_code
+
+
+def _known(error: Exception) -> NirbridgeError:
+    """The error as one of ours: wrong usage found by click, or else a bug."""
+    if isinstance(error, NirbridgeError):
+        return error
+    if isinstance(error, click.ClickException):
+        command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "nirbridge"
+        found = error.format_message().rstrip(".")
+        return UsageError(Problem(command, found[:1].lower() + found[1:], next_step=f"{command} --help"))
+    found = f"{type(error).__name__}: {error}"
+    step = "please report it; 'nirbridge --debug COMMAND …' shows the traceback"
+    return Bug(Problem("this is a bug of nirbridge", found, next_step=step))
+
+
+def _reader_gone() -> int:
+    # Python would complain when it flushes stdout at exit; there is no one left to read it.
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())
+    os.close(devnull)
+    return 141
+
+
+def _has_flag(args: list[str], flag: str) -> bool:
+    options = args[: args.index("--")] if "--" in args else args
+    return flag in options
+
+
+def _before_command(args: list[str]) -> list[str]:
+    names = {name for name, _, _ in COMMANDS}
+    return args[: next((i for i, arg in enumerate(args) if arg in names), len(args))]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""What a command writes: results to stdout as text or as one JSON document, messages to stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nirbridge.errors import NirbridgeError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+WIDTH_NO_TERMINAL = 120
+
+
+def print_text(text: str) -> None:
+    """Writes a result to stdout; characters that the terminal's encoding lacks are escaped."""
+    click.echo(_encodable(text, getattr(sys.stdout, "encoding", None)))
+
+
+def print_rich(*parts: RenderableType) -> None:
+    """Writes tables and other parts made with rich to stdout; 120 columns wide where it is no terminal."""
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else WIDTH_NO_TERMINAL
+    console = Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
+    with console.capture() as captured:  # rich would exit by itself where the reader goes away
+        for part in parts:
+            console.print(part)
+    text = "\n".join(line.rstrip() for line in captured.get().split("\n"))
+    click.echo(_encodable(text, getattr(sys.stdout, "encoding", None)), nl=False)
+
+
+def print_json(document: object) -> None:
+    """Writes one JSON document with sorted keys; numpy scalars and arrays, paths and mappings become JSON's own."""
+    click.echo(to_json(document))
+
+
+def to_json(document: object) -> str:
+    """The text of ``print_json``: ASCII, so that it survives every encoding. Raises ValueError for NaN."""
+    return json.dumps(document, sort_keys=True, indent=2, allow_nan=False, default=_plain)
+
+
+def print_error(error: NirbridgeError, *, as_json: bool) -> None:
+    """Every problem on a line of its own to stderr; with ``as_json`` one JSON document to stdout too."""
+    for line in [str(problem) for problem in error.problems] or [type(error).__name__]:
+        click.echo(_encodable(f"error: {line}", getattr(sys.stderr, "encoding", None)), err=True)
+    if as_json:
+        print_json(error_document(error))
+        sys.stdout.flush()
+
+
+def error_document(error: NirbridgeError) -> dict[str, Any]:
+    """An error as JSON: its type and every problem in its parts."""
+    problems = [
+        {"thing": p.thing, "found": p.found, "limit": p.limit, "next_step": p.next_step, "ids": _jsonable(p.ids)}
+        for p in error.problems
+    ]
+    return {"error": {"type": type(error).__name__, "problems": problems}}
+
+
+def _encodable(text: str, encoding: str | None) -> str:
+    name = encoding or "utf-8"
+    return text.encode(name, "backslashreplace").decode(name)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, PurePath):
+        return str(value)
+    if hasattr(value, "tolist"):  # numpy scalars and arrays, without importing numpy
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def _jsonable(ids: Mapping[str, Any]) -> dict[str, Any]:
+    """Ids of a problem; what has no JSON form is given as text, since an error must always be shown."""
+    plain: dict[str, Any] = {}
+    for key, value in ids.items():
+        try:
+            plain[str(key)] = json.loads(to_json(value))
+        except (TypeError, ValueError):
+            plain[str(key)] = str(value)
+    return plain

@@ -1,0 +1,38 @@
+"""Progress of long work on stderr, where that is a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+Progress = Callable[[str, float | None], None]
+"""Called with a stage and how much of it is done: 0 to 1, or None where that is not known."""
+
+
+@contextmanager
+def progress_on_stderr(enabled: bool = True) -> Iterator[Progress]:
+    """Gives a callback ``progress(stage, done)``; it shows one line that vanishes, or nothing without a terminal."""
+    if not (enabled and sys.stderr.isatty()):
+        yield _silent
+        return
+    from rich import progress as rich_progress
+    from rich.console import Console
+
+    columns = (
+        rich_progress.SpinnerColumn(),
+        rich_progress.TextColumn("{task.description}", markup=False),
+        rich_progress.BarColumn(),
+        rich_progress.TimeElapsedColumn(),
+    )
+    with rich_progress.Progress(*columns, console=Console(file=sys.stderr), transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def show(stage: str, done: float | None) -> None:
+            bar.update(task, description=stage, total=None if done is None else 1.0, completed=done or 0.0)
+
+        yield show
+
+
+def _silent(stage: str, done: float | None) -> None:
+    del stage, done
