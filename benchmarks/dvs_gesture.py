@@ -91,7 +91,8 @@ def build(arrays: Mapping[str, np.ndarray]) -> nir.NIRGraph:
     nodes["output"] = nir.Output({"output": np.array([11])})
     _check(nodes, synapses + dense.size)
     metadata = {"nirbridge:dt": DT_S, "nirbridge:integrator": "euler", "nirbridge:reset": "to-value"}
-    metadata |= {"nirbridge:compare": ">", "nirbridge:source": f"sanafe wheel, {MEMBER}"}
+    metadata |= {"nirbridge:compare": ">", "nirbridge:if_gain": "per-second"}
+    metadata |= {"nirbridge:source": f"sanafe wheel, {MEMBER}"}
     return nir.NIRGraph(nodes, list(pairwise(nodes)), metadata=metadata)
 
 
