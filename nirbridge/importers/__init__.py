@@ -1,0 +1,1 @@
+"""From files and frameworks to NIR graphs."""

@@ -1,0 +1,116 @@
+"""Checks compressed chunks before the HDF5 library unpacks them, so that a small file can not fill the memory.
+
+The library trusts what a chunk says of its own unpacked size. Here each chunk must unpack to at most the size that its
+dataset declares. Filter numbers: HDF5 reference, "Filters"; 32000 is h5py's LZF.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from types import MappingProxyType
+from typing import Any
+
+_DEFLATE, _SHUFFLE, _FLETCHER32, _SZIP, _LZF = 1, 2, 3, 4, 32000
+_NAMES = MappingProxyType(
+    {_DEFLATE: "gzip", _SHUFFLE: "shuffle", _FLETCHER32: "fletcher32", _SZIP: "szip", _LZF: "lzf"}
+)
+_UNPACKS = frozenset({_DEFLATE, _SZIP, _LZF})
+_CHECKSUM_BYTES = 4
+_DEFLATE_OVERHEAD_BYTES = 1024
+
+
+def hdf5() -> Any:
+    """h5py with its low-level modules (h5d, h5o …), which its type stubs leave out."""
+    import h5py
+
+    return h5py
+
+
+def pipeline_fault(plist: Any, chunk_bytes: int) -> str:
+    """What is wrong with the filters of a dataset (its creation property list); empty if they can be used.
+
+    A filter that is not in the table is never looked up, since the library would load a plugin for it.
+    """
+    codes = []
+    for i in range(plist.get_nfilters()):
+        code, _flags, values, _name = plist.get_filter(i)
+        codes.append(code)
+        if code == _LZF and len(values) >= 3 and values[2] > chunk_bytes:
+            return "its lzf filter announces more than the chunk holds"
+    unknown = [code for code in codes if code not in _NAMES]
+    if unknown:
+        return f"filter {unknown[0]} is not known"
+    if not _is_plain(codes):
+        return f"its filters are chained as {', '.join(_NAMES[c] for c in codes)}"
+    missing = [code for code in codes if not hdf5().h5z.filter_avail(code)]
+    return f"the {_NAMES[missing[0]]} filter is not available in this HDF5 library" if missing else ""
+
+
+def _is_plain(codes: list[int]) -> bool:
+    """True for: shuffle or not, at most one compression, a checksum or not, in this order."""
+    rest = list(codes)
+    for group in ({_SHUFFLE}, _UNPACKS, {_FLETCHER32}):
+        if rest and rest[0] in group:
+            rest.pop(0)
+    return not rest
+
+
+def chunk_fault(dataset: Any, plist: Any, chunk_bytes: int, descriptor: int) -> str:
+    """What is wrong with the stored chunks of a dataset; empty if each unpacks to at most ``chunk_bytes``.
+
+    Args:
+        dataset: the low-level dataset (``h5py.h5d.DatasetID``).
+        plist: its creation property list.
+        chunk_bytes: size of one unpacked chunk.
+        descriptor: the open file, to read the raw chunks from.
+    """
+    codes = [plist.get_filter(i)[0] for i in range(plist.get_nfilters())]
+    if not codes:
+        return ""
+    faults: list[str] = []
+    file_bytes = os.fstat(descriptor).st_size
+
+    def visit(info: Any) -> bool | None:
+        skipped = {code for i, code in enumerate(codes) if info.filter_mask >> i & 1}
+        active = [code for code in codes if code not in skipped]
+        fault = _stored_fault(info, active, chunk_bytes, descriptor, file_bytes)
+        if fault:
+            faults.append(fault)
+        return True if fault else None  # True ends the iteration
+
+    dataset.chunk_iter(visit)
+    return faults[0] if faults else ""
+
+
+def _stored_fault(info: Any, codes: list[int], chunk_bytes: int, descriptor: int, file_bytes: int) -> str:
+    if info.byte_offset + info.size > file_bytes:
+        return "a chunk lies beyond the end of the file"
+    if info.size > chunk_bytes + chunk_bytes // 64 + _DEFLATE_OVERHEAD_BYTES:
+        return "a stored chunk is larger than the chunk it holds"
+    packed = _UNPACKS.intersection(codes)
+    if not packed or packed == {_LZF}:  # lzf unpacks to at most 88 times its size
+        return ""
+    raw = os.pread(descriptor, info.size, info.byte_offset)
+    if _FLETCHER32 in codes:
+        raw = raw[:-_CHECKSUM_BYTES]
+    size = _unpacked_size(raw, chunk_bytes) if packed == {_DEFLATE} else int.from_bytes(raw[:4], "little")
+    if size < 0:
+        return "a gzip chunk is damaged"
+    return "a chunk unpacks to more than its dataset declares" if size > chunk_bytes else ""
+
+
+def _unpacked_size(raw: bytes, limit: int) -> int:
+    """Bytes that ``raw`` inflates to, counted to ``limit`` + 1; -1 if it is no deflate stream."""
+    inflate = zlib.decompressobj()
+    size, piece = 0, raw
+    try:
+        while size <= limit and piece:
+            out = inflate.decompress(piece, min(1 << 20, limit + 1 - size))
+            size += len(out)
+            piece = inflate.unconsumed_tail
+            if not out:
+                break
+    except zlib.error:
+        return -1
+    return size

@@ -1,0 +1,291 @@
+"""Walks an HDF5 file and says what it holds without reading a value: no link is followed, nothing is unpacked.
+
+Every item is looked at through its link first, so a link to another file is refused before it is resolved.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+
+from nirbridge.errors import Problem, quoted
+from nirbridge.importers.hdf5_filters import chunk_fault, hdf5, pipeline_fault
+from nirbridge.network.flatten_graph import MAX_DEPTH
+
+MAX_NAME_BYTES = 1000
+MAX_TEXT_BYTES = 2**20
+MAX_CHUNKS = 100_000
+_MAX_LEVELS = 2 * MAX_DEPTH + 8
+_ITEMS_PER_NODE = 16
+_REFERENCE_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a file may ask for; all counted before anything is read."""
+
+    max_bytes: int
+    max_nodes: int
+    max_edges: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leaf:
+    """One dataset, not read: numbers, truth values or text."""
+
+    path: str
+    content: Literal["number", "truth", "text"]
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    dataset: Any
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+
+@dataclass(slots=True, eq=False)
+class Branch:
+    """One group: its members by name, in name order."""
+
+    path: str
+    members: dict[str, Leaf | Branch] = field(default_factory=dict)
+
+    def branch(self, name: str) -> Branch | None:
+        """The member of that name if it is a group."""
+        found = self.members.get(name)
+        return found if isinstance(found, Branch) else None
+
+    def leaf(self, name: str) -> Leaf | None:
+        """The member of that name if it is a dataset."""
+        found = self.members.get(name)
+        return found if isinstance(found, Leaf) else None
+
+
+@dataclass(slots=True)
+class Scan:
+    """What was found in a file: the root, what is wrong, and how many bytes its content has."""
+
+    limits: Limits
+    descriptor: int
+    root: Branch = field(default_factory=lambda: Branch(""))
+    problems: list[Problem] = field(default_factory=list)
+    bytes: int = 0
+    items: int = 0
+    chunks: int = 0
+    seen: set[int] = field(default_factory=set)
+
+    def report(self, path: str, found: str, limit: str, next_step: str) -> None:
+        """Note a problem of one item of the file."""
+        ids = MappingProxyType({"path": path})
+        self.problems.append(Problem(f"item {quoted(path, 200)}", found, limit, next_step, ids))
+
+
+def scan(file: Any, descriptor: int, limits: Limits) -> Scan:
+    """Everything that the open ``h5py.File`` holds, each object once; ``problems`` lists what was refused.
+
+    Stops early where a count is over its limit, since going on would take as long as the file wants it to.
+    """
+    result = Scan(limits, descriptor)
+    result.seen.add(_address(file.id, b"."))
+    todo: list[tuple[Any, Branch, int]] = [(file.id, result.root, 0)]
+    while todo:
+        group, branch, level = todo.pop()
+        result.items += group.get_num_objs()
+        if _excess(result) or _is_too_deep(branch, level, result):
+            break
+        for name, raw in _names(group, branch, result):
+            _add_item(group, raw, name, branch, level, todo, result)
+            if _excess(result):
+                break
+    excess = _excess(result)
+    if excess:
+        result.problems.append(excess)
+    return result
+
+
+def _is_too_deep(branch: Branch, level: int, result: Scan) -> bool:
+    if level <= _MAX_LEVELS:
+        return False
+    limit = f"at most {_MAX_LEVELS} levels are read"
+    result.report(branch.path, f"groups are nested {level} deep", limit, "flatten the model where it was made")
+    return True
+
+
+def _excess(result: Scan) -> Problem | None:
+    """The first count that is over its limit."""
+    limits = result.limits
+    checks = (
+        (result.items, limits.max_nodes * _ITEMS_PER_NODE, "items", "raise the limit with --max-nodes"),
+        (result.chunks, MAX_CHUNKS, "chunks", "store the arrays in larger chunks or contiguously"),
+        (result.bytes, limits.max_bytes, "bytes", "raise the limit with --max-bytes if you trust the file"),
+    )
+    for count, limit, unit, hint in checks:
+        if count > limit:
+            return Problem("content", f"it declares {count:,} {unit} or more", f"at most {limit:,} are read", hint)
+    return None
+
+
+def _names(group: Any, branch: Branch, result: Scan) -> Iterator[tuple[str, bytes]]:
+    for raw in sorted(group):
+        shown = raw.decode("utf-8", "backslashreplace")
+        path = f"{branch.path}/{shown}".lstrip("/")
+        if len(raw) > MAX_NAME_BYTES:
+            result.report(path, f"its name has {len(raw):,} bytes", f"at most {MAX_NAME_BYTES:,}", "rename it")
+            continue
+        try:
+            yield raw.decode("utf-8"), raw
+        except UnicodeDecodeError:
+            result.report(path, "its name is not UTF-8", "names must be UTF-8", "rename it")
+
+
+def _add_item(group: Any, raw: bytes, name: str, branch: Branch, level: int, todo: list[Any], result: Scan) -> None:
+    h5 = hdf5()
+    path = f"{branch.path}/{name}".lstrip("/")
+    kind = group.links.get_info(raw).type
+    if kind != h5.h5l.TYPE_HARD:
+        what = {h5.h5l.TYPE_SOFT: "a soft link", h5.h5l.TYPE_EXTERNAL: "a link to another file"}.get(
+            kind, "an unknown link"
+        )
+        result.report(path, f"it is {what}", "links are never followed", "store the data itself in the file")
+        return
+    address = _address(group, raw)
+    if address in result.seen:
+        limit = "each may be there once"
+        result.report(path, "it is a group or dataset that has another name too", limit, "store a copy of it")
+        return
+    result.seen.add(address)
+    found = h5.h5o.open(group, raw)
+    if isinstance(found, h5.h5g.GroupID):
+        member = Branch(path)
+        branch.members[name] = member
+        todo.append((found, member, level + 1))
+        return
+    leaf = _leaf(found, path, result)
+    if leaf is not None:
+        branch.members[name] = leaf
+
+
+def _address(group: Any, name: bytes) -> int:
+    h5 = hdf5()
+    return int(h5.h5o.get_info(group, name).addr)
+
+
+def _leaf(found: Any, path: str, result: Scan) -> Leaf | None:
+    """A dataset that can be read within the limits, or None and a problem."""
+    h5 = hdf5()
+    if not isinstance(found, h5.h5d.DatasetID):
+        result.report(path, "it is a stored type", "only groups and datasets are read", "remove it")
+        return None
+    plist = found.get_create_plist()
+    if plist.get_external_count():
+        result.report(path, "its data lie in another file", "other files are never read", "store the data in the file")
+        return None
+    if plist.get_layout() == h5.h5d.VIRTUAL:
+        limit = "other files are never read"
+        result.report(path, "it is a virtual dataset", limit, "store the data itself in the file")
+        return None
+    space = found.get_space()  # only now: the extent of a virtual dataset is read from its sources
+    if space.get_simple_extent_type() not in (h5.h5s.SCALAR, h5.h5s.SIMPLE):
+        result.report(path, "it is empty (null)", "numbers or text are expected", "store a value or remove it")
+        return None
+    shape = tuple(int(n) for n in space.shape)
+    kind = found.get_type()
+    content, dtype = _content(kind, path, result)
+    if content is None or dtype is None:
+        return None
+    if not _fits(found, plist, shape, max(kind.get_size(), dtype.itemsize), path, result):
+        return None
+    if kind.get_class() == _text_class() and kind.is_variable_str() and not _has_short_text(found, plist, path, result):
+        return None
+    return Leaf(path, content, shape, dtype, h5.Dataset(found))
+
+
+def _text_class() -> int:
+    h5 = hdf5()
+    return h5.h5t.STRING
+
+
+def _content(
+    kind: Any, path: str, result: Scan
+) -> tuple[Literal["number", "truth", "text"] | None, np.dtype[Any] | None]:
+    """What a stored type holds, and its numpy type; (None, None) and a problem for anything unusual."""
+    h5 = hdf5()
+    group = kind.get_class()
+    if group == h5.h5t.STRING:
+        return "text", np.dtype(object) if kind.is_variable_str() else np.dtype(f"S{kind.get_size()}")
+    if group in (h5.h5t.INTEGER, h5.h5t.FLOAT, h5.h5t.ENUM):
+        dtype = np.dtype(kind.dtype)
+        if dtype.kind == "b":
+            return "truth", dtype
+        if group != h5.h5t.ENUM and dtype.kind in "iuf" and dtype.itemsize <= 8:
+            return "number", dtype
+    names = {
+        h5.h5t.COMPOUND: "compound or complex",
+        h5.h5t.REFERENCE: "references",
+        h5.h5t.VLEN: "lists of varying length",
+    }
+    found = f"its values are of an unusual type ({names.get(group, 'HDF5 class ' + str(group))})"
+    result.report(path, found, "real numbers of at most 64 bits, truth values or text are read", "store it as floats")
+    return None, None
+
+
+def _fits(found: Any, plist: Any, shape: tuple[int, ...], width: int, path: str, result: Scan) -> bool:
+    """Counts the declared size; False and a problem if its chunks can not be unpacked safely."""
+    h5 = hdf5()
+    size = math.prod(shape) * width
+    if plist.get_layout() != h5.h5d.CHUNKED:
+        result.bytes += size
+        return not _excess(result) and _is_inside(found, path, result)
+    chunk = plist.get_chunk()
+    chunk_bytes = math.prod(chunk) * width
+    result.bytes += max(size, chunk_bytes)
+    result.chunks += math.prod(-(-n // c) for n, c in zip(shape, chunk, strict=True))
+    if _excess(result):
+        return False
+    fault = pipeline_fault(plist, chunk_bytes) or chunk_fault(found, plist, chunk_bytes, result.descriptor)
+    if fault:
+        result.report(path, fault, "gzip, lzf, szip, shuffle and fletcher32 are read", "store it again with nir.write")
+    return not fault
+
+
+def _is_inside(found: Any, path: str, result: Scan) -> bool:
+    offset = found.get_offset()
+    if offset is None or offset + found.get_storage_size() <= os.fstat(result.descriptor).st_size:
+        return True
+    result.report(path, "its data lie beyond the end of the file", "the file is cut off", "copy the file again")
+    return False
+
+
+def _has_short_text(found: Any, plist: Any, path: str, result: Scan) -> bool:
+    """Counts text of varying length by the lengths stored beside its references, before any of it is read."""
+    h5 = hdf5()
+    if plist.get_layout() != h5.h5d.CONTIGUOUS:
+        limit = "text of varying length must be stored contiguously"
+        result.report(path, "its text is stored in chunks or in the header", limit, "store it again with nir.write")
+        return False
+    offset, stored = found.get_offset(), found.get_storage_size()
+    if offset is None or not stored:
+        return True
+    if stored > 2 * result.limits.max_edges * _REFERENCE_BYTES:
+        count, limit = stored // _REFERENCE_BYTES, 2 * result.limits.max_edges
+        result.report(path, f"it holds {count:,} texts", f"at most {limit:,} are read", "raise it with --max-edges")
+        return False
+    raw = os.pread(result.descriptor, stored, offset)
+    if len(raw) % _REFERENCE_BYTES:
+        result.report(path, "its text references are damaged", "", "copy the file again")
+        return False
+    lengths = np.frombuffer(raw, dtype="<u4").reshape(-1, _REFERENCE_BYTES // 4)[:, 0].astype(np.int64)
+    result.bytes += int(lengths.sum())
+    if lengths.size and lengths.max() > MAX_TEXT_BYTES:
+        found_text = f"it holds a text of {int(lengths.max()):,} bytes"
+        result.report(path, found_text, f"at most {MAX_TEXT_BYTES:,} are read", "shorten it")
+        return False
+    return not _excess(result)

@@ -1,0 +1,48 @@
+"""Reads the values of scanned datasets: arrays, text and metadata, always as copies in native byte order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nirbridge.importers.hdf5_scan import Branch, Leaf
+
+
+def array_of(leaf: Leaf) -> Any:
+    """The numbers or truth values of a dataset: an array, or a numpy scalar as nir gives for shape ()."""
+    value = np.asarray(leaf.dataset[()])
+    if value.shape != leaf.shape:
+        raise ValueError(f"shape {value.shape} was read where {leaf.shape} is declared")
+    native = value.astype(value.dtype.newbyteorder("="), copy=False)
+    return native if native.ndim else native[()]
+
+
+def text_of(leaf: Leaf) -> str:
+    """The text of a dataset with one element."""
+    return _decoded(np.asarray(leaf.dataset[()]).reshape(-1)[0])
+
+
+def texts_of(leaf: Leaf) -> list[Any]:
+    """The texts of a dataset, nested lists of its shape."""
+    value = np.asarray(leaf.dataset[()])
+    flat = np.empty(value.size, dtype=object)
+    flat[:] = [_decoded(item) for item in value.reshape(-1)]
+    return flat.reshape(value.shape).tolist()
+
+
+def metadata_of(branch: Branch) -> dict[str, Any]:
+    """Metadata as nir holds it: strings, numbers, arrays, lists of strings, and dicts of these."""
+    found: dict[str, Any] = {}
+    for name, member in branch.members.items():
+        if isinstance(member, Branch):
+            found[name] = metadata_of(member)
+        elif member.content == "text":
+            found[name] = text_of(member) if not member.shape else texts_of(member)
+        else:
+            found[name] = array_of(member)
+    return found
+
+
+def _decoded(item: Any) -> str:
+    return item.decode("utf-8") if isinstance(item, bytes) else str(item)
