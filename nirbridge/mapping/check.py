@@ -110,7 +110,7 @@ def _as_loaded(document: dict[str, Any]) -> Any:
         raise FileError.of("mapping", f"has no place in a file ({error})") from error
 
 
-def _problem(thing: str, found: str, limit: str = "", next_step: str = "", **ids: Any) -> Problem:
+def _problem(thing: str, found: str, limit: str = "", next_step: str = "", /, **ids: Any) -> Problem:
     return Problem(thing, found, limit, next_step, MappingProxyType(ids))
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from importlib import metadata
 from pathlib import PurePath
 from typing import Any
 
+from nirbridge import __version__
 from nirbridge.chips.model import CoreId
 from nirbridge.mapping.expand import synapse_count
 from nirbridge.mapping.form import SCHEMA
@@ -30,7 +30,7 @@ def to_record(mapped: Mapped, model_file: str, model_sha256: str) -> dict[str, A
     timing = network.timing
     return {
         "schema": SCHEMA,
-        "nirbridge": _version(),
+        "nirbridge": __version__,
         "model": {"file": PurePath(model_file).name, "sha256": model_sha256},
         "timing": {
             "dt": float(network.dt),
@@ -56,13 +56,6 @@ def to_record(mapped: Mapped, model_file: str, model_sha256: str) -> dict[str, A
         "assumed": list(network.assumed),
         "notes": list(network.notes),
     }
-
-
-def _version() -> str:
-    try:
-        return metadata.version("nirbridge")
-    except metadata.PackageNotFoundError:
-        return "unknown"
 
 
 def _port(port: Port) -> dict[str, Any]:
