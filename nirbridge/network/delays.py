@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nirbridge.arrays import Array, compact
-from nirbridge.errors import ModelError, quoted
+from nirbridge.errors import ModelError, NirbridgeError, quoted
 from nirbridge.network.nir_fields import label
 from nirbridge.network.operators import Conv, Dense, Operator, Sparse, SumPool
 
@@ -84,7 +84,7 @@ def path_delays(path: Sequence[Step], source_shape: Shape, target_shape: Shape) 
     return compact(before), compact(after)
 
 
-def _between(name: str) -> ModelError:
+def _between(name: str) -> NirbridgeError:
     return ModelError.of(
         f"node {quoted(name)} (Delay)",
         "it delays elements differently between two nodes that mix them",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from nirbridge.errors import ModelError, quoted
+from nirbridge.errors import ModelError, NirbridgeError, quoted
 from nirbridge.network.naming import natural_key
 
 MAX_PATHS = 10_000
@@ -72,7 +72,7 @@ def wire(edges: Sequence[tuple[str, str]], linear: frozenset[str], sources: froz
     return Wiring(incoming, counts, sources)
 
 
-def _loop(left: Sequence[str], following: Mapping[str, Sequence[str]]) -> ModelError:
+def _loop(left: Sequence[str], following: Mapping[str, Sequence[str]]) -> NirbridgeError:
     """Names one loop among the nodes ``left``, all of which are on a loop or behind one."""
     before: dict[str, str] = {}
     for source in left:

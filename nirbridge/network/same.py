@@ -1,0 +1,150 @@
+"""Sameness of meaning: what two networks must share to compute the same, bit for bit.
+
+Counted: dt and resolved timing, ports and populations (by name), every field of every neuron, and per target the
+projections in order: source, operator (trivial parts removed, values and number formats bit for bit), bias, delays,
+back mark. Not counted: the order of populations and of targets (sums run per target), the names of composed nodes,
+what was assumed, notes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array, compact, same_array
+from nirbridge.errors import quoted
+from nirbridge.network.compose import compose, is_trivial, parts_of
+from nirbridge.network.model import Network, Population, Projection, Timing
+from nirbridge.network.neurons import Neuron
+from nirbridge.network.operators import Operator, Reshape, Sparse
+
+
+def same(a: Network, b: Network) -> bool:
+    """True if the two networks mean the same, bit for bit."""
+    return next(_differences(a, b), None) is None
+
+
+def differences(a: Network, b: Network) -> tuple[str, ...]:
+    """What differs, one sentence each; empty where ``same``."""
+    return tuple(_differences(a, b))
+
+
+def _differences(a: Network, b: Network) -> Iterator[str]:
+    if a.dt != b.dt:
+        yield f"dt: {a.dt!r} s and {b.dt!r} s"
+    for f in fields(Timing):
+        x, y = getattr(a.timing, f.name), getattr(b.timing, f.name)
+        if x != y and f.name != "dt":
+            yield f"timing {f.name}: {x!r} and {y!r}"
+    for what, left, right in (("input", a.inputs, b.inputs), ("output", a.outputs, b.outputs)):
+        yield from _by_name(what, {p.name: p.shape for p in left}, {p.name: p.shape for p in right})
+    yield from _populations(a, b)
+    yield from _projections(a, b)
+
+
+def _by_name(what: str, left: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[str]:
+    for name in sorted({*left, *right}):
+        if name not in left or name not in right:
+            yield f"{what} {quoted(name)}: only in the {'first' if name in left else 'second'}"
+        elif left[name] != right[name]:
+            yield f"{what} {quoted(name)}: shape {left[name]} and {right[name]}"
+
+
+def _populations(a: Network, b: Network) -> Iterator[str]:
+    left: dict[str, Population] = {p.name: p for p in a.populations}
+    right: dict[str, Population] = {p.name: p for p in b.populations}
+    yield from _by_name("population", {n: p.shape for n, p in left.items()}, {n: p.shape for n, p in right.items()})
+    for name in sorted(left.keys() & right.keys()):
+        for f in fields(Neuron):
+            x, y = getattr(left[name].neuron, f.name), getattr(right[name].neuron, f.name)
+            if not _same_value(x, y):
+                yield f"population {quoted(name)}: neuron {f.name} {_brief(x)} and {_brief(y)}"
+
+
+def _projections(a: Network, b: Network) -> Iterator[str]:
+    left, right = _per_target(a), _per_target(b)
+    for target in sorted({*left, *right}):
+        mine, yours = left.get(target, []), right.get(target, [])
+        if len(mine) != len(yours):
+            yield f"target {quoted(target)}: {len(mine)} and {len(yours)} projections"
+            continue
+        for k, (p, q) in enumerate(zip(mine, yours, strict=True)):
+            for what in _projection(p, q):
+                yield f"projection {k} {quoted(p.source)} -> {quoted(target)}: {what}"
+
+
+def _per_target(network: Network) -> dict[str, list[Projection]]:
+    found: dict[str, list[Projection]] = {}
+    for p in network.projections:
+        found.setdefault(p.target, []).append(p)
+    return found
+
+
+def _projection(p: Projection, q: Projection) -> Iterator[str]:
+    if p.source != q.source:
+        yield f"source {quoted(p.source)} and {quoted(q.source)}"
+    if not same_operator(p.operator, q.operator):
+        yield f"operator {_brief(p.operator)} and {_brief(q.operator)}"
+    for name in ("bias", "delay_steps", "target_delay_steps"):
+        x, y = getattr(p, name), getattr(q, name)
+        if (x is None) != (y is None) or (x is not None and not same_array(compact(x), compact(y))):
+            yield f"{name} {_brief(x)} and {_brief(y)}"
+    if p.is_back != q.is_back:
+        yield f"is_back {p.is_back} and {q.is_back}"
+
+
+def same_operator(a: Operator, b: Operator) -> bool:
+    """True if both have the same shapes and, trivial parts aside, the same parts, values bit for bit."""
+    if (a.input_shape, a.output_shape) != (b.input_shape, b.output_shape):
+        return False
+    left, right = _canonical(a), _canonical(b)
+    if len(left) != len(right):
+        return False
+    return all(type(x) is type(y) and _same_fields(x, y) for x, y in zip(left, right, strict=True))
+
+
+def _canonical(operator: Operator) -> tuple[Operator, ...]:
+    """Parts without trivial ones; a Sparse on axes is one on flat vectors between reshapes."""
+    parts: list[Operator] = []
+    for part in parts_of(operator):
+        if isinstance(part, Sparse):
+            flat_in, flat_out = (math.prod(part.input_shape),), (math.prod(part.output_shape),)
+            flat = Sparse(part.indptr, part.indices, part.data, flat_in, flat_out)
+            parts += [Reshape(part.input_shape, flat_in), flat, Reshape(flat_out, part.output_shape)]
+        else:
+            parts.append(part)
+    composed, _ = compose(parts, [""] * len(parts), operator.input_shape)
+    return tuple(p for p in parts_of(composed) if not is_trivial(p))
+
+
+def _same_fields(a: Operator, b: Operator) -> bool:
+    return all(_same_value(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
+
+
+def _same_value(x: Any, y: Any) -> bool:
+    if not (isinstance(x, np.ndarray) and isinstance(y, np.ndarray)):
+        return (x is None) == (y is None) and not isinstance(x, np.ndarray) and x == y
+    if x is y:
+        return True
+    if x.shape != y.shape or x.dtype != y.dtype:
+        return False
+    return same_array(_core(x), _core(y)) if x.strides == y.strides else same_array(x, y)
+
+
+def _core(array: Array) -> Array:
+    """One element along axes that repeat a value in memory."""
+    return array[tuple(slice(0, 1) if s == 0 else slice(None) for s in array.strides)] if array.ndim else array
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        if value.size == 1:
+            return repr(value.item())
+        return f"array{value.shape} {value.dtype} from {value.min():.17g} to {value.max():.17g}"
+    if value is None or isinstance(value, str | int | float):
+        return repr(value)
+    return " * ".join(type(p).__name__ for p in reversed(parts_of(value)))
