@@ -249,10 +249,12 @@ def _sources(record: Mapping[str, Any]) -> Iterator[Problem]:
         return
     given = flat_sources(table)
     present = [f.name for f in _present(record)]
-    allowed = {*present, *TABLES}
+    required = (f.name for f in FIELDS if f.required)  # a missing one is reported as such
+    allowed = {*present, *required, *TABLES}
     for key, text in given.items():
         if key not in allowed:
-            step = nearest(key, allowed)
+            known = any(f.name == key for f in FIELDS)
+            step = "give the number, or take its source out" if known else nearest(key, allowed)
             yield Problem("[source]", f"{quoted(key)} is not a key of this file", next_step=step)
         elif not _is_line(text):
             yield Problem("[source]", f"{quoted(key)}: found {_show(text)}", f"a source is {_LINE}")

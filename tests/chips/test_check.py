@@ -1,0 +1,216 @@
+"""The invariants of every chip file (a user's too), and what breaks them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nirbridge.chips import (
+    Chip,
+    CoreId,
+    core_at,
+    cores_of,
+    diagnose,
+    flat_index,
+    from_record,
+    is_valid,
+    load_chip,
+    verify,
+    without_cores,
+)
+from nirbridge.chips.fields import FIELDS, TABLES, table_fields
+from nirbridge.errors import ChipError
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = sorted([*(ROOT / "nirbridge" / "chips" / "data").glob("*.toml"), *(ROOT / "examples" / "chips").glob("*.toml")])
+USER = """
+schema = 1
+name = "tiny"
+description = "Two cores"
+mesh = {width_tiles = 2, height_tiles = 1, cores_per_tile = 1, chips_max = 1}
+core = {neurons = 2, input_axons = 3, output_axons = 2, decay_profiles = 1, threshold_profiles = 1, delay_steps = 0}
+neuron = {soft_reset = false, graded_spikes = false, synaptic_current = false}
+source = {mesh = "me", core = "me", synapses = "me", neuron = "me"}
+[synapses]
+word_bits = 16
+words = 4
+weight_bits = [8]
+weight_bits_default = 8
+run_targets_max = 1
+run_free = false
+run_header_bits = 8
+index_bits = "none"
+delay_bits = 0
+shared_kernels = false
+"""
+
+
+@pytest.fixture(params=[*FILES, USER], ids=lambda p: p.stem if isinstance(p, Path) else "user")
+def chip(request: pytest.FixtureRequest, tmp_path: Path) -> Chip:
+    """Every chip file of the repository, and one that a user has somewhere else."""
+    if isinstance(request.param, Path):
+        return load_chip(request.param)
+    (tmp_path / "user.toml").write_text(USER)
+    return load_chip(tmp_path / "user.toml")
+
+
+def changed(chip: Chip, table: str, **values: Any) -> Chip:
+    return dataclasses.replace(chip, **{table: dataclasses.replace(getattr(chip, table), **values)})
+
+
+# -- invariants ----------------------------------------------------------------------------------------------------
+
+
+def test_no_problems(chip: Chip) -> None:
+    assert list(diagnose(chip)) == []
+    assert is_valid(chip)
+    verify(chip)
+
+
+def test_the_record_is_the_whole_chip(chip: Chip) -> None:
+    assert from_record(chip.record) == chip
+    assert from_record(json.loads(json.dumps(chip.record, allow_nan=False))) == chip
+
+
+def test_every_number_has_a_source(chip: Chip) -> None:
+    for table in TABLES:
+        for field in table_fields(table):
+            known = field.required or getattr(getattr(chip, table), field.key) is not None
+            assert (field.name in chip.sources) == known
+    assert all(text.strip() for text in chip.sources.values())
+
+
+def test_cores_and_their_numbers(chip: Chip) -> None:
+    cores = cores_of(chip)
+    assert len(cores) + sum(core.chip == 0 for core in chip.dead_cores) == chip.mesh.cores
+    indices = [flat_index(chip, core) for core in cores]
+    assert indices == sorted(set(indices))
+    assert [core_at(chip, i) for i in indices] == list(cores)
+
+
+def test_a_dead_core_and_its_record(chip: Chip) -> None:
+    masked = without_cores(chip, [1])
+    assert cores_of(masked) == tuple(c for c in cores_of(chip) if flat_index(chip, c) != 1)
+    assert from_record(masked.record) == masked
+    assert without_cores(masked, [core_at(chip, 1)]) == masked
+
+
+def test_file_name_is_chip_name() -> None:
+    for file in FILES:
+        assert load_chip(file).name == file.stem
+
+
+def test_fields_are_the_model() -> None:
+    chip = load_chip("loihi1")
+    model = {f"{t}.{f.name}" for t in TABLES for f in dataclasses.fields(getattr(chip, t))}
+    assert {f.name for f in FIELDS} == model
+
+
+# -- what breaks them ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("table", "values", "message"),
+    [
+        (
+            "synapses",
+            {"weight_bits_default": 7},
+            "chip 'loihi1': synapses.weight_bits_default is 7, the chip stores 1, 2, 3, 4, 5, 6, 8 bits; take one of "
+            "these",
+        ),
+        (
+            "synapses",
+            {"weight_bits": (8, 4)},
+            "chip 'loihi1': synapses.weight_bits is [8, 4], widths ascend and are distinct",
+        ),
+        (
+            "synapses",
+            {"words": 1, "word_bits": 8},
+            "chip 'loihi1': one synapse of 8 bits takes 3 words, a core has 1; check synapses.words and "
+            "synapses.word_bits",
+        ),
+        (
+            "mesh",
+            {"chips_max": 10**6},
+            "chip 'loihi1': 1,000,000 chips of 128 cores, at most 10,000,000 cores on a board",
+        ),
+        ("core", {"neurons": 0}, 'core.neurons: found 0, expected a whole number from 1 to 10^12 or "unlimited"'),
+        ("energy", {"spike_j": -1.0}, "energy.spike_j: found -1.0, expected a finite number of J, not negative"),
+    ],
+)
+def test_broken_chip(table: str, values: dict[str, Any], message: str) -> None:
+    broken = changed(load_chip("loihi1"), table, **values)
+    assert [str(p) for p in diagnose(broken)] == [message]
+    assert not is_valid(broken)
+    with pytest.raises(ChipError) as caught:
+        verify(broken)
+    assert str(caught.value) == message
+
+
+def test_a_chip_without_sources_is_not_valid() -> None:
+    problems = list(diagnose(dataclasses.replace(load_chip("loihi1"), sources={})))
+    assert len(problems) == len(load_chip("loihi1").sources)
+    assert all(p.found == "no source" for p in problems if p.thing != "approximate")
+
+
+def test_order_of_cores() -> None:
+    chip = load_chip("loihi1")
+    assert cores_of(chip, 2)[:6] == (
+        CoreId(0, 0, 0, 0),
+        CoreId(0, 0, 0, 1),
+        CoreId(0, 0, 0, 2),
+        CoreId(0, 0, 0, 3),
+        CoreId(0, 1, 0, 0),
+        CoreId(0, 1, 0, 1),
+    )
+    assert cores_of(chip, 2)[128] == CoreId(1, 0, 0, 0)
+    assert flat_index(chip, CoreId(0, 7, 3, 3)) == 127
+    assert flat_index(chip, CoreId(1, 2, 1, 3)) == (8 + 2) * 4 + 3
+
+
+def test_dead_cores_on_a_further_chip() -> None:
+    chip = without_cores(load_chip("loihi1"), [CoreId(1, 0, 0, 0), 5])
+    assert chip.dead_cores == (CoreId(0, 1, 0, 1), CoreId(1, 0, 0, 0))
+    assert (len(cores_of(chip)), len(cores_of(chip, 2)), len(cores_of(chip, 3))) == (127, 254, 382)
+
+
+@pytest.mark.parametrize(
+    ("cores", "message"),
+    [
+        ([128], "core 128: does not exist, cores of loihi1 are numbered 0 to 127"),
+        ([-1], "core -1: does not exist, cores of loihi1 are numbered 0 to 127"),
+        (
+            [CoreId(0, 8, 0, 0)],
+            "chip 'loihi1': dead core [0, 8, 0, 0] (chip, x, y, core) does not exist, there are 32 chips of 8 columns, "
+            "4 rows and 4 cores per tile",
+        ),
+    ],
+)
+def test_a_core_that_does_not_exist(cores: list[CoreId | int], message: str) -> None:
+    with pytest.raises(ChipError) as caught:
+        without_cores(load_chip("loihi1"), cores)
+    assert str(caught.value) == message
+
+
+def test_no_core_left() -> None:
+    chip = changed(load_chip("loihi1"), "mesh", chips_max=1)
+    with pytest.raises(ChipError, match="^chip 'loihi1': every core is dead, at least one must be alive$"):
+        without_cores(chip, range(128))
+    assert cores_of(without_cores(chip, range(127))) == (CoreId(0, 7, 3, 3),)
+
+
+def test_dead_cores_out_of_order() -> None:
+    chip = dataclasses.replace(load_chip("loihi1"), dead_cores=(CoreId(0, 1, 0, 0), CoreId(0, 0, 0, 0)))
+    assert [str(p) for p in diagnose(chip)] == [
+        "chip 'loihi1': dead_cores has an entry twice or out of order, cores ascend and are distinct"
+    ]
+
+
+@pytest.mark.parametrize("chips", [0, 33, -1])
+def test_number_of_chips(chips: int) -> None:
+    with pytest.raises(ChipError, match=f"^number of chips: {chips}, a board of loihi1 has 1 to 32$"):
+        cores_of(load_chip("loihi1"), chips)

@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import copy
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nirbridge.chips import builtin_chips, from_record, load_chip
+from nirbridge.chips.fields import FIELDS
+from nirbridge.errors import ChipError
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "chips" / "my_chip.toml"
+
+
+@pytest.fixture
+def record() -> dict[str, Any]:
+    return copy.deepcopy(dict(load_chip("loihi1").record))
+
+
+def lines(record: dict[str, Any]) -> list[str]:
+    """The problems of a record, as text."""
+    with pytest.raises(ChipError) as caught:
+        from_record(record)
+    return [str(p).removeprefix("chip record: ") for p in caught.value.problems]
+
+
+def write(folder: Path, text: str | bytes) -> Path:
+    path = folder / "chip.toml"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def test_builtin_names() -> None:
+    assert builtin_chips() == ("crossbar256", "loihi1", "loihi2")
+
+
+def test_loihi1_limits() -> None:
+    chip = load_chip("loihi1")
+    assert (chip.mesh.width_tiles, chip.mesh.height_tiles, chip.mesh.cores_per_tile, chip.mesh.cores) == (8, 4, 4, 128)
+    assert (chip.core.neurons, chip.core.input_axons, chip.core.output_axons) == (1024, 4096, 4096)
+    assert chip.synapses.words == 128 * 1024 * 8 // chip.synapses.word_bits
+    assert chip.synapses.weight_bits == (1, 2, 3, 4, 5, 6, 8)
+    assert (chip.synapses.run_targets_max, chip.synapses.run_free) == (64, True)
+    assert chip.energy.synaptic_op_j == 35.5e-12
+
+
+def test_unlimited_and_none_become_python_none() -> None:
+    chip = load_chip("crossbar256")
+    assert chip.core.output_axons is None
+    assert chip.synapses.words is None
+    assert chip.synapses.index_bits is None
+    assert chip.record["core"]["output_axons"] == "unlimited"  # type: ignore[index]
+    assert chip.record["synapses"]["index_bits"] == "none"  # type: ignore[index]
+
+
+def test_figures_left_out_are_not_known() -> None:
+    chip = load_chip("loihi2")
+    assert chip.energy.synaptic_op_j is None
+    assert chip.time.barrier_s is None
+
+
+@pytest.mark.parametrize("name", builtin_chips())
+def test_every_unpublished_limit_of_loihi2_is_marked(name: str) -> None:
+    chip = load_chip(name)
+    for key in chip.approximate:
+        assert key in chip.sources
+    if name == "loihi2":
+        assert {"core.input_axons", "core.output_axons", "synapses.words", "synapses.run_free"} <= set(chip.approximate)
+
+
+def test_a_path_is_a_file_and_a_name_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, EXAMPLE.read_text())
+    assert load_chip(path) == load_chip(str(path)) == load_chip(EXAMPLE)
+    (tmp_path / "loihi1").write_text("not a chip")
+    monkeypatch.chdir(tmp_path)
+    assert load_chip("loihi1").core.neurons == 1024
+
+
+def test_further_names() -> None:
+    assert load_chip("mine", {"mine": EXAMPLE}).name == "my_chip"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("lohi1", "chip 'lohi1': unknown, known chips: crossbar256, loihi1, loihi2; did you mean 'loihi1'?"),
+        (
+            "zzz",
+            "chip 'zzz': unknown, known chips: crossbar256, loihi1, loihi2; or give the path of a .toml file",
+        ),
+        (
+            "no/such.toml",
+            "chip file 'no/such.toml': no such file; built-in chips: crossbar256, loihi1, loihi2",
+        ),
+        (
+            "a\x1b[31m\nb",
+            "chip 'a\\x1b[31m\\nb': unknown, known chips: crossbar256, loihi1, loihi2; or give the path of "
+            "a .toml file",
+        ),
+    ],
+)
+def test_unknown_chip(name: str, message: str) -> None:
+    with pytest.raises(ChipError) as caught:
+        load_chip(name)
+    assert str(caught.value) == message
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\xff\xfe", r"^chip file '.*': not UTF-8 text \(byte 0\)$"),
+        ("a = = 1", r"^chip file '.*': not valid TOML \(Invalid value \(at line 1, column 5\)\)$"),
+        ("a = " + "[" * 5000, r"^chip file '.*': nested too deeply$"),
+        ("a = " + "9" * 5000, r"^chip file '.*': not valid TOML"),
+        ("a = 1\na = 2", r"^chip file '.*': not valid TOML \(Cannot overwrite a value"),
+        ("# " + "x" * 1_000_000, r"^chip file '.*': too large, at most 1,000,000 bytes are read$"),
+        ("", r"^chip file '.*': schema: missing, this nirbridge reads schema = 1"),
+    ],
+)
+def test_broken_file(tmp_path: Path, content: str | bytes, message: str) -> None:
+    with pytest.raises(ChipError, match=message):
+        load_chip(write(tmp_path, content))
+
+
+def test_a_folder_and_a_pipe_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ChipError, match="^chip file '.*': is not a regular file"):
+        load_chip(tmp_path)
+    os.mkfifo(tmp_path / "pipe.toml")
+    with pytest.raises(ChipError, match="^chip file '.*': is not a regular file"):
+        load_chip(tmp_path / "pipe.toml")
+
+
+def test_all_problems_at_once(record: dict[str, Any]) -> None:
+    record["bogus"] = 1
+    record["core"]["neurns"] = record["core"].pop("neurons")
+    record["core"]["input_axons"] = -1
+    record["synapses"]["run_free"] = 1
+    record["source"].pop("energy.spike_j")
+    assert lines(record) == [
+        "key 'bogus': unknown; known keys: schema, name, description, approximate, dead_cores, mesh, core, synapses, "
+        "neuron, energy, time, source",
+        "[core] key 'neurns': unknown; did you mean 'neurons'?",
+        "core.neurons: missing",
+        'core.input_axons: found -1, expected a whole number from 1 to 10^12 or "unlimited"',
+        "synapses.run_free: found 1, expected true or false",
+        'energy.spike_j: no source, every number has one; add "energy.spike_j" = "…" under [source]',
+    ]
+
+
+@pytest.mark.parametrize("value", [0, -5, 1.5, True, "many", "none", 10**12 + 1, None, [], {}])
+def test_bad_count(record: dict[str, Any], value: Any) -> None:
+    record["core"]["neurons"] = value
+    (line,) = lines(record)
+    assert line.startswith("core.neurons: found ")
+
+
+@pytest.mark.parametrize("value", [-1e-12, float("nan"), float("inf"), True, "3", None, 10**400])
+def test_bad_figure(record: dict[str, Any], value: Any) -> None:
+    record["energy"]["spike_j"] = value
+    (line,) = lines(record)
+    assert line.startswith("energy.spike_j: found ")
+    assert line.endswith(", expected a finite number of J, not negative")
+
+
+@pytest.mark.parametrize("value", [[], [0], [65], [1.5], ["8"], 8, [True], list(range(1, 66))])
+def test_bad_widths(record: dict[str, Any], value: Any) -> None:
+    record["synapses"]["weight_bits"] = value
+    (line,) = lines(record)
+    assert line.endswith("expected a list of whole numbers from 1 to 64")
+
+
+@pytest.mark.parametrize("value", ["", "9lives", "a b", "a/../b", "x" * 65, "a\n", 3])
+def test_bad_name(record: dict[str, Any], value: Any) -> None:
+    record["name"] = value
+    (line,) = lines(record)
+    assert line.endswith("a name is a letter, then up to 63 letters, digits, '_', '.', '-'")
+
+
+@pytest.mark.parametrize("value", ["", "  ", 3, "two\nlines", "\x1b[31mred", "x" * 1001])
+def test_bad_source(record: dict[str, Any], value: Any) -> None:
+    record["source"]["core.neurons"] = value
+    (line,) = lines(record)
+    assert line.startswith("[source]: 'core.neurons': found ")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"schema": 2}, "schema: found 2, this nirbridge reads schema = 1"),
+        ({"schema": True}, "schema: found true, this nirbridge reads schema = 1"),
+        ({"mesh": 3}, "mesh: found 3, expected a table [mesh]"),
+        (
+            {"approximate": ["core.neuron"]},
+            "approximate: 'core.neuron' is not a key of this file; did you mean 'core.neurons'?",
+        ),
+        ({"approximate": [3]}, "approximate: 3 is not a key of this file"),
+        ({"approximate": "core"}, "approximate: found 'core', expected a list of keys such as 'core.neurons'"),
+        ({"approximate": ["core.neurons"] * 2}, "approximate: 'core.neurons' is listed twice"),
+        ({"dead_cores": [[0, 0, 0]]}, "dead_cores: found [0, 0, 0], expected [chip, x, y, core], whole numbers from 0"),
+        ({"dead_cores": 3}, "dead_cores: found 3, expected a list of [chip, x, y, core]"),
+        ({"source": []}, "source: found [], expected a table [source]"),
+        (
+            {"description": ""},
+            "description: found '', a description is one line of printable text, not empty, of at most 1,000 "
+            "characters",
+        ),
+    ],
+)
+def test_bad_top_level(record: dict[str, Any], change: dict[str, Any], message: str) -> None:
+    assert message in lines(record | change)
+
+
+def test_a_source_for_a_figure_that_is_not_given(record: dict[str, Any]) -> None:
+    del record["energy"]["spike_j"]
+    record["source"]["energy.spke_j"] = "a book"
+    assert lines(record) == [
+        "[source]: 'energy.spike_j' is not a key of this file; give the number, or take its source out",
+        "[source]: 'energy.spke_j' is not a key of this file; did you mean 'energy.hop_y_j'?",
+    ]
+
+
+@pytest.mark.parametrize("key", ["name", "description", "mesh", "core", "synapses", "neuron", "source"])
+def test_missing_top_level(record: dict[str, Any], key: str) -> None:
+    del record[key]
+    assert f"{key}: missing" in lines(record)
+
+
+@pytest.mark.parametrize("field", [f for f in FIELDS if f.required], ids=lambda f: f.name)
+def test_every_limit_is_required(record: dict[str, Any], field: Any) -> None:
+    del record[field.table][field.key]
+    assert f"{field.name}: missing" in lines(record)
+
+
+def test_a_source_for_a_whole_table(record: dict[str, Any]) -> None:
+    chip = from_record(record)
+    record["source"] = {k: v for k, v in record["source"].items() if not k.startswith("core.")}
+    record["source"]["core"] = "a book"
+    record["source"]["core.neurons"] = "another"
+    loaded = from_record(record)
+    assert loaded.sources["core.neurons"] == "another"
+    assert loaded.sources["core.delay_steps"] == "a book"
+    assert loaded.core == chip.core
+
+
+def test_sources_as_nested_tables(record: dict[str, Any]) -> None:
+    flat = from_record(record)
+    nested: dict[str, dict[str, str]] = {}
+    for key, text in record["source"].items():
+        table, _, name = key.partition(".")
+        nested.setdefault(table, {})[name] = text
+    assert from_record(record | {"source": nested}) == flat
+
+
+def test_a_record_survives_json(record: dict[str, Any]) -> None:
+    assert from_record(json.loads(json.dumps(record))) == load_chip("loihi1")

@@ -1,0 +1,228 @@
+"""The command line around the subcommands: help, exit codes, errors as text and JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from nirbridge import __version__
+from nirbridge.cli import main as cli
+from nirbridge.cli.output import error_document, to_json
+from nirbridge.cli.progress import progress_on_stderr
+from nirbridge.errors import DoesNotFit, NirbridgeError, Problem
+
+HEAVY = ("numpy", "nir", "h5py", "ortools", "scipy", "torch", "rich")
+
+
+def nirbridge(*args: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """A real process, as a user runs it."""
+    command = [sys.executable, "-W", "error", "-m", "nirbridge", *args]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
+    """Adds a command ``fail`` that raises the given error."""
+
+    def add(error: BaseException) -> None:
+        @click.command("fail")
+        @click.option("--json", "as_json", is_flag=True)
+        def fail(as_json: bool) -> None:
+            del as_json
+            raise error
+
+        monkeypatch.setattr(cli, "COMMANDS", (*cli.COMMANDS, ("fail", "", "Fails.")))
+        monkeypatch.setattr(cli.nirbridge, "get_command", lambda ctx, name: fail)
+
+    return add
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["--version"]) == 0
+    assert capsys.readouterr().out == f"nirbridge, version {__version__}\n"
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = "import sys; from nirbridge.cli.main import run; run(['--help']); print(*sorted(sys.modules))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "Usage: nirbridge" in out
+    modules = set(out.splitlines()[-1].split())
+    assert "click" in modules
+    assert modules.isdisjoint(HEAVY)
+    assert "nirbridge.cli.map" not in modules
+
+
+def test_help_is_quick() -> None:
+    def cpu_s() -> float:
+        before = os.times()
+        nirbridge("--help")
+        after = os.times()
+        return after.children_user + after.children_system - before.children_user - before.children_system
+
+    assert min(cpu_s() for _ in range(3)) < 0.5
+
+
+def test_help_lists_every_command_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["--help"]) == 0
+    listed = capsys.readouterr().out.partition("Commands:\n")[2].splitlines()
+    assert [line.split()[0] for line in listed[: len(cli.COMMANDS)]] == [name for name, _, _ in cli.COMMANDS]
+
+
+@pytest.mark.parametrize("name", [name for name, _, _ in cli.COMMANDS])
+def test_every_command_has_help_with_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run([name, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"Usage: nirbridge {name} ")
+    assert f"nirbridge {name}" in out.partition("Example:")[2]
+
+
+def test_no_command_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run([]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("Usage: nirbridge [OPTIONS] COMMAND")
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["chps"], "error: nirbridge: no command 'chps'; did you mean 'chips'?; nirbridge --help"),
+        (
+            ["xyzzy"],
+            "error: nirbridge: no command 'xyzzy'; commands: map, check, inspect, chips; nirbridge --help",
+        ),
+        (["chips", "--bad"], "error: nirbridge chips: no such option '--bad'; nirbridge chips --help"),
+        (["chips", "lohi1"], "error: chip 'lohi1': unknown, known chips: crossbar256, loihi1, loihi2; did you mean "
+         "'loihi1'?"),
+    ],
+)  # fmt: skip
+def test_wrong_usage(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(args) == 2
+    captured = capsys.readouterr()
+    assert captured.err == message + "\n"
+    assert captured.out == ""
+
+
+def test_an_error_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["chips", "lohi1", "--json"]) == 2
+    captured = capsys.readouterr()
+    assert json.loads(captured.out) == {
+        "error": {
+            "type": "ChipError",
+            "problems": [
+                {
+                    "thing": "chip 'lohi1'",
+                    "found": "unknown",
+                    "limit": "known chips: crossbar256, loihi1, loihi2",
+                    "next_step": "did you mean 'loihi1'?",
+                    "ids": {},
+                }
+            ],
+        }
+    }
+    assert captured.err.startswith("error: chip 'lohi1': unknown")
+
+
+def test_wrong_usage_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["chips", "--json", "--bad"]) == 2
+    document = json.loads(capsys.readouterr().out)
+    assert document["error"]["type"] == "UsageError"
+
+
+def test_every_problem_is_a_line(failing: Callable[[BaseException], None], capsys: pytest.CaptureFixture[str]) -> None:
+    problems = [Problem("a", "too many", ids={"core": (0, 1), "odd": set}), Problem("b", "too few")]
+    failing(DoesNotFit(*problems))
+    assert cli.run(["fail", "--json"]) == 1
+    captured = capsys.readouterr()
+    assert captured.err == "error: a: too many\nerror: b: too few\n"
+    listed = json.loads(captured.out)["error"]["problems"]
+    assert [p["thing"] for p in listed] == ["a", "b"]
+    assert listed[0]["ids"] == {"core": [0, 1], "odd": "<class 'set'>"}
+
+
+def test_an_unexpected_exception_is_our_bug(
+    failing: Callable[[BaseException], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing(ZeroDivisionError("division by zero"))
+    assert cli.run(["fail"]) == 3
+    assert capsys.readouterr().err == (
+        "error: this is a bug of nirbridge: ZeroDivisionError: division by zero; please report it; "
+        "'nirbridge --debug COMMAND …' shows the traceback\n"
+    )
+    assert cli.run(["--debug", "fail", "--json"]) == 3
+    captured = capsys.readouterr()
+    assert "Traceback (most recent call last)" in captured.err
+    assert json.loads(captured.out)["error"]["type"] == "Bug"
+
+
+def test_interrupted(failing: Callable[[BaseException], None], capsys: pytest.CaptureFixture[str]) -> None:
+    failing(KeyboardInterrupt())
+    assert cli.run(["fail"]) == 130
+    assert capsys.readouterr().err.strip() == "nirbridge: interrupted"
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "nirbridge", "chips", "loihi1"]
+    for args in (command, [*command, "--json"]):
+        with open(tmp_path / "stderr", "w+") as stderr:
+            done = subprocess.run(args, stdout=write, stderr=stderr, timeout=60, check=False)
+            stderr.seek(0)
+            assert (done.returncode, stderr.read()) == (141, "")
+    os.close(write)
+
+
+def test_a_terminal_without_the_characters() -> None:
+    done = nirbridge("chips", "ä…", env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: chip '\\xe4\\u2026': unknown")
+
+
+def test_json_has_sorted_keys_and_no_nan() -> None:
+    assert to_json({"b": (1,), "a": Path("x") / "y"}) == '{\n  "a": "x/y",\n  "b": [\n    1\n  ]\n}'
+    with pytest.raises(ValueError, match="^Out of range float values"):
+        to_json(float("nan"))
+    with pytest.raises(TypeError, match="^object has no JSON form$"):
+        to_json(object())
+
+
+def test_numpy_values_as_json() -> None:
+    import numpy as np
+
+    assert json.loads(to_json({"n": np.int64(3), "a": np.arange(2)})) == {"n": 3, "a": [0, 1]}
+
+
+def test_an_error_without_problems_is_still_shown() -> None:
+    assert error_document(NirbridgeError()) == {"error": {"type": "NirbridgeError", "problems": []}}
+
+
+def test_progress_without_a_terminal_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_on_stderr() as progress:
+        progress("reading", None)
+        progress("solving", 0.5)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_progress_on_a_terminal() -> None:
+    code = (
+        "from nirbridge.cli.progress import progress_on_stderr\n"
+        "with progress_on_stderr() as progress:\n"
+        "    progress('solving', None); progress('solving [b]x', 0.5)\n"
+    )
+    ours, theirs = os.openpty()
+    env = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
+    done = subprocess.run([sys.executable, "-c", code], stderr=theirs, stdout=subprocess.PIPE, env=env, check=True)
+    os.close(theirs)
+    shown = os.read(ours, 100_000).decode()
+    os.close(ours)
+    assert done.stdout == b""
+    assert "solving [b]x" in shown

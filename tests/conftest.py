@@ -1,0 +1,29 @@
+"""Fixtures and settings of every test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# The same examples on every machine and no files left behind; shared machines make deadlines meaningless.
+settings.register_profile("nirbridge", derandomize=True, deadline=None, database=None)
+settings.load_profile("nirbridge")
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Real NIR files that this project did not make, beside the checkout; tests skip where they are absent."""
+    folder = ROOT.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("the folder ../shared/data with real NIR files is not beside this checkout")
+    return folder
