@@ -143,7 +143,7 @@ def _traffic_totals(record: MapRecord) -> Iterator[Problem]:
 
 
 def _proof(record: MapRecord) -> Iterator[Problem]:
-    """A bound over the cores used, or a status that the bounds do not carry. The bounds themselves are not proved here."""
+    """A bound over the cores used, or a status that the bounds do not carry (no bound is proved here)."""
     proof, cores = record.proof, len(record.blocks)
     lower, sliced = proof["cores_lower_bound"], proof["cores_lower_bound_sliced"]
     for name, bound in (("cores_lower_bound", lower), ("cores_lower_bound_sliced", sliced)):

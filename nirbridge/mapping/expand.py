@@ -1,8 +1,8 @@
 """Every synapse of a projection, listed from the operator's own definition: what the checker counts with.
 
-Nothing here is shared with the partitioner, which works with closed forms. The synapses into a set of target neurons are
-listed one by one (``Listing``); only where a dense part makes every source reach every target are they kept as two sets
-(``AllToAll``). Indices are flat, row-major, as the shapes of operators and populations are.
+Nothing here is shared with the partitioner, which works with closed forms. The synapses into a set of target neurons
+are listed one by one (``Listing``); only where a dense part makes every source reach every target are they kept as two
+sets (``AllToAll``). Indices are flat, row-major, as the shapes of operators and populations are.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def _pool(part: SumPool, targets: Array, salt: int) -> Listing:
 
 
 def _window(part: Conv | SumPool, targets: Array) -> tuple[Array, Array, Array, Array]:
-    """Channel of each target; per (target, kernel element) inside the input: target, kernel element, place in a channel."""
+    """Channel of each target; then target, kernel element and place in a channel of each hit inside the input."""
     channel, *at = np.unravel_index(targets, part.output_shape)
     spatial = part.input_shape[1:]
     row, kernel_index, place = [], [], []

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nirbridge.chips.model import CoreId
-from nirbridge.errors import FileError, quoted
+from nirbridge.errors import Bug, FileError, quoted
 from nirbridge.mapping.document import to_record
 from nirbridge.mapping.model import Mapped
 from nirbridge.mapping.record import BlockRecord, MapRecord, SliceRecord, record_of
@@ -27,20 +27,32 @@ def save(mapped: Mapped, path: str | os.PathLike[str], model_file: str, model_sh
 
 
 def write_document(document: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
-    """Writes a map document to ``path``, whole or not at all (a temporary file beside it takes its name)."""
+    """Writes a map document to ``path``, whole or not at all (a temporary file beside it takes its name).
+
+    Raises FileError where the place can not be written, and Bug where a number is not finite.
+    """
     target = Path(path)
-    temporary = ""
     try:
-        handle, temporary = tempfile.mkstemp(prefix=".", suffix=".part", dir=target.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(to_bytes(document))
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, target)
+        data = to_bytes(document)
+    except ValueError as error:
+        raise Bug.of(f"map file {quoted(target.name)}", str(error), next_step="please report it") from error
+    try:
+        _replace(target, data)
     except OSError as error:
-        if temporary and os.path.exists(temporary):
-            os.unlink(temporary)
         reason = error.strerror or "can not be written"
         raise FileError.of(f"map file {quoted(target.name)}", reason, next_step="choose another -o") from error
+
+
+def _replace(target: Path, data: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(prefix=".", suffix=".part", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
 
 
 def _umask() -> int:

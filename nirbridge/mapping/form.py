@@ -59,7 +59,7 @@ FORM = {
             "id": _COUNT,
             "core": {"chip": _COUNT, "x": _COUNT, "y": _COUNT, "core": _COUNT},
             "slices": _List({"population": _TEXT, "box": _List(_List(_COUNT, 2)), "order": _Maybe(_List(_COUNT))}),
-            "used": {name: _COUNT for name in RESOURCES},
+            "used": dict.fromkeys(RESOURCES, _COUNT),
         }
     ),
     "projections": _List(
@@ -97,7 +97,7 @@ FORM = {
         "energy_breakdown_j": _Map(_AMOUNT),
         "time_breakdown_s": _Map(_AMOUNT),
     }
-    | {name: _TOTAL for name in RESOURCES},
+    | dict.fromkeys(RESOURCES, _TOTAL),
     "proof": {
         "cores_lower_bound": _COUNT,
         "cores_lower_bound_sliced": _COUNT,

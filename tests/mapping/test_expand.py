@@ -49,7 +49,7 @@ def operators(draw: st.DrawFn, shape: tuple[int, ...] | None = None) -> Operator
         flat = (int(np.prod(shape)),)
         choices = [st.just(Identity(shape)), st.just(Scale(np.arange(flat[0]).reshape(shape) % 2 + 1.0))]
         choices += [sparse_matrices(shape), st.just(Reshape(shape, flat))]
-        choices += [st.builds(lambda n: Dense(np.ones((n, flat[0]))), st.integers(1, 3))] if len(shape) == 1 else []
+        choices += [st.just(Dense(np.ones((draw(st.integers(1, 3)), flat[0]))))] if len(shape) == 1 else []
         choices += [windows(shape), windows(shape)] if len(shape) > 1 else []
         parts.append(draw(st.one_of(choices)))
         shape = parts[-1].output_shape
