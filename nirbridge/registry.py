@@ -90,7 +90,8 @@ def find(kind: str, name: str, builtin: Mapping[str, str], plugins: tuple[Loaded
     that two distributions use, and an object that can not be imported.
     """
     known = installed() if plugins is None else plugins
-    where = _one(kind, name, known, ("nirbridge",) if name in builtin else ()) or builtin.get(name)
+    where = _one(kind, name, known, ("nirbridge",) if name in builtin else ())
+    where = builtin.get(name) if where is None else where
     if where is None:
         names = sorted({*builtin, *(n for _, table in _of_kind(kind, known) for n in table)})
         step = _troubles(known)

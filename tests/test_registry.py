@@ -1,0 +1,164 @@
+"""Plugins through fake entry points; tests/plugin-like packages are made in a temporary folder."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from nirbridge import registry
+from nirbridge.chips import load_chip
+from nirbridge.errors import ChipError, UsageError
+from nirbridge.registry import Loaded, Plugin
+
+EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "chips" / "my_chip.toml"
+MINE = Plugin(chips={"my_chip": "fake_plugin:data/my_chip.toml"}, partitioners={"other": "fake_plugin:partition"})
+BROKEN = Loaded("broken-dist", None, "ImportError: no module named gone")
+
+
+class Distribution(metadata.Distribution):
+    """A distribution that is only a name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def read_text(self, filename: str) -> str | None:
+        return f"Metadata-Version: 2.1\nName: {self._name}\nVersion: 1\n" if filename == "METADATA" else None
+
+    def locate_file(self, path: object) -> Path:
+        return Path(str(path))
+
+
+def entry_point(value: str, distribution: str) -> metadata.EntryPoint:
+    point = metadata.EntryPoint("any", value, registry.GROUP)
+    vars(point).update(dist=Distribution(distribution))
+    return point
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Makes the package ``fake_plugin`` with the given ``__init__.py``."""
+
+    def make(source: str) -> None:
+        folder = tmp_path / "fake_plugin"
+        (folder / "data").mkdir(parents=True)
+        (folder / "__init__.py").write_text(source)
+        (folder / "data" / "my_chip.toml").write_text(EXAMPLE.read_text())
+        monkeypatch.syspath_prepend(str(tmp_path))
+        monkeypatch.delitem(sys.modules, "fake_plugin", raising=False)
+
+    yield make  # type: ignore[misc]
+    sys.modules.pop("fake_plugin", None)
+
+
+GOOD = f"""
+from nirbridge.registry import Plugin
+PLUGIN = {MINE!r}
+NOT_A_PLUGIN = 3
+def partition(): return "partitioned"
+"""
+
+
+def test_an_installed_plugin(package: Callable[[str], None]) -> None:
+    package(GOOD)
+    (plugin,) = registry.installed([entry_point("fake_plugin:PLUGIN", "fake-dist")])
+    assert plugin == Loaded("fake-dist", MINE)
+    assert registry.chip_names((plugin,)) == ("crossbar256", "loihi1", "loihi2", "my_chip")
+    assert registry.load_chip("my_chip", (plugin,)) == load_chip(EXAMPLE)
+    assert registry.find("partitioners", "other", {}, (plugin,))() == "partitioned"
+
+
+def test_the_entry_points_of_the_environment_are_used(
+    package: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package(GOOD)
+    asked = []
+
+    def entry_points(*, group: str) -> list[metadata.EntryPoint]:
+        asked.append(group)
+        return [entry_point("fake_plugin:PLUGIN", "fake-dist")]
+
+    monkeypatch.setattr(metadata, "entry_points", entry_points)
+    assert registry.load_chip("my_chip").name == "my_chip"
+    assert asked == ["nirbridge.plugins"]
+
+
+def test_built_in_names_need_no_plugin() -> None:
+    assert registry.load_chip("loihi1", ()) == load_chip("loihi1")
+    assert registry.find("partitioners", "join", {"join": "os.path:join"}, ())("a", "b") == str(Path("a") / "b")
+
+
+def test_a_path_asks_no_plugin() -> None:
+    assert registry.load_chip(str(EXAMPLE), (BROKEN,)).name == "my_chip"
+
+
+def test_a_clash_names_both_distributions() -> None:
+    plugins = (Loaded("first-dist", MINE), Loaded("second-dist", MINE))
+    with pytest.raises(UsageError) as caught:
+        registry.load_chip("my_chip", plugins)
+    assert str(caught.value) == (
+        "chip 'my_chip': defined by first-dist and by second-dist, a name has one owner; uninstall all but one of "
+        "first-dist, second-dist"
+    )
+    with pytest.raises(UsageError, match="^partitioner 'other': defined by first-dist and by second-dist"):
+        registry.find("partitioners", "other", {}, plugins)
+    assert registry.load_chip("loihi1", plugins).name == "loihi1"
+
+
+def test_a_clash_with_a_built_in_name() -> None:
+    plugins = (Loaded("some-dist", Plugin(chips={"loihi1": "x:y"}, partitioners={"join": "x:y"})),)
+    with pytest.raises(UsageError, match="^chip 'loihi1': defined by nirbridge and by some-dist"):
+        registry.load_chip("loihi1", plugins)
+    with pytest.raises(UsageError, match="^partitioner 'join': defined by nirbridge and by some-dist"):
+        registry.find("partitioners", "join", {"join": "os.path:join"}, plugins)
+    assert registry.load_chip("loihi2", plugins).name == "loihi2"
+
+
+def test_a_broken_plugin_matters_only_for_unknown_names(package: Callable[[str], None]) -> None:
+    package("raise RuntimeError('half installed')")
+    (broken,) = registry.installed([entry_point("fake_plugin:PLUGIN", "fake-dist")])
+    assert broken == Loaded("fake-dist", None, "RuntimeError: half installed")
+    assert registry.load_chip("loihi1", (broken,)).name == "loihi1"
+    assert registry.chip_names((broken,)) == ("crossbar256", "loihi1", "loihi2")
+    with pytest.raises(UsageError) as caught:
+        registry.load_chip("my_chip", (broken,))
+    assert str(caught.value) == (
+        "chip 'my_chip': unknown; plugins that can not be loaded: fake-dist (RuntimeError: half installed)"
+    )
+
+
+def test_what_is_no_plugin(package: Callable[[str], None]) -> None:
+    package(GOOD)
+    (loaded,) = registry.installed([entry_point("fake_plugin:NOT_A_PLUGIN", "fake-dist")])
+    assert loaded == Loaded("fake-dist", None, "fake_plugin:NOT_A_PLUGIN is a int, not a nirbridge Plugin")
+
+
+def test_unknown_names_without_trouble() -> None:
+    with pytest.raises(
+        ChipError, match=r"^chip 'my_chp': unknown, known chips: .*, my_chip; did you mean 'my_chip'\?$"
+    ):
+        registry.load_chip("my_chp", (Loaded("d", MINE),))
+    with pytest.raises(UsageError, match="^partitioner 'oter': unknown, known: join, other$"):
+        registry.find("partitioners", "oter", {"join": "os.path:join"}, (Loaded("d", MINE),))
+
+
+@pytest.mark.parametrize("where", ["no_such_module:x", "os.path:no_such_name", "", "os.path"])
+def test_an_object_that_can_not_be_imported(where: str) -> None:
+    plugins = (Loaded("d", Plugin(partitioners={"p": where})),)
+    with pytest.raises(UsageError, match=r"^partitioner 'p': '.*' can not be imported \("):
+        registry.find("partitioners", "p", {}, plugins)
+
+
+def test_a_chip_whose_package_is_gone() -> None:
+    plugins = (Loaded("d", Plugin(chips={"c": "no_such_package:c.toml"})),)
+    with pytest.raises(UsageError, match=r"^chip 'c': its package 'no_such_package' can not be imported"):
+        registry.load_chip("c", plugins)
+
+
+def test_a_chip_whose_file_is_gone() -> None:
+    plugins = (Loaded("d", Plugin(chips={"c": "nirbridge.chips:data/gone.toml"})),)
+    with pytest.raises(ChipError, match=r"^chip file '.*gone\.toml': no such file"):
+        registry.load_chip("c", plugins)

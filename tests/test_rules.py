@@ -1,0 +1,167 @@
+"""Rules that every file of the library keeps; docs/index.md says why."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+LIBRARY = sorted((ROOT / "nirbridge").rglob("*.py"))
+# A room may import itself and the rooms before it. The rooms of the last line know all others.
+ROOMS = (
+    ("errors",),
+    ("arrays",),
+    ("network",),
+    ("chips",),
+    ("importers",),
+    ("passes",),
+    ("quantization",),
+    ("partitioner",),
+    ("mapping",),
+    ("emitters",),
+    ("simulators",),
+    ("report",),
+    ("registry",),
+    ("pipeline",),
+    ("cli",),
+    ("testing", "__main__"),
+)
+ORDER = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
+TEXTS = ("*.py", "*.toml", "*.md", "*.txt", "*.json", "Makefile", ".ci/run")
+SKIPPED = {".git", ".venv", ".hypothesis", ".pytest_cache", ".ruff_cache", "__pycache__", "build", "dist"}
+MACHINE_PATH = re.compile(r"(?<![\w.])/(work|tmp|home|root|Users|opt|mnt)/\w")
+HOSTS = re.compile(r"(files\.pythonhosted|pypi\.org|/simple\b)")
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT / "nirbridge").as_posix()
+
+
+def room_of(path: Path) -> str:
+    first = Path(relative(path)).parts[0]
+    return first.removesuffix(".py")
+
+
+def tree(path: Path) -> ast.Module:
+    with tokenize.open(path) as file:
+        return ast.parse(file.read(), filename=relative(path))
+
+
+def imported_modules(module: ast.Module) -> Iterator[str]:
+    """Every module of nirbridge that is imported anywhere in the file, inside functions too."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative import"
+            name = node.module or ""
+            yield from (f"{name}.{alias.name}" for alias in node.names) if name == "nirbridge" else (name,)
+
+
+def calls(module: ast.Module) -> Iterator[str]:
+    for node in ast.walk(module):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func)
+
+
+def public_functions(module: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Functions and methods a user can reach: no underscore, not inside a function or a private class."""
+    bodies = [module.body]
+    while bodies:
+        for node in bodies.pop():
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                bodies.append(node.body)
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+                yield node
+
+
+def tracked_texts() -> list[Path]:
+    found = (path for pattern in TEXTS for path in ROOT.rglob(pattern))
+    return sorted(p for p in found if p.is_file() and SKIPPED.isdisjoint(p.relative_to(ROOT).parts))
+
+
+files = pytest.mark.parametrize("path", LIBRARY, ids=relative)
+
+
+@files
+def test_rooms_import_only_from_rooms_above(path: Path) -> None:
+    room = room_of(path)
+    if room == "__init__":
+        allowed = len(ROOMS)
+    else:
+        assert room in ORDER, f"room {room!r} is not in the list of rooms"
+        allowed = ORDER[room]
+    for name in imported_modules(tree(path)):
+        parts = name.split(".")
+        if parts[0] == "nirbridge" and len(parts) > 1 and parts[1] in ORDER:
+            assert ORDER[parts[1]] <= allowed, f"{relative(path)} imports {name}, a room below its own"
+
+
+@files
+def test_only_the_command_line_prints_or_exits(path: Path) -> None:
+    forbidden = {"print", "sys.exit", "exit", "quit", "os._exit", "breakpoint"}
+    if room_of(path) in {"cli", "__main__"}:
+        forbidden.remove("sys.exit")
+    assert forbidden.isdisjoint(calls(tree(path)))
+
+
+@files
+def test_public_functions_say_what_they_return(path: Path) -> None:
+    for function in public_functions(tree(path)):
+        overload = any(ast.unparse(d) == "overload" for d in function.decorator_list)
+        setter = any(ast.unparse(d).endswith(".setter") for d in function.decorator_list)
+        assert function.returns is not None, f"{function.name} has no return type"
+        assert overload or setter or ast.get_docstring(function), f"{function.name} has no docstring"
+
+
+@files
+def test_every_module_has_a_docstring(path: Path) -> None:
+    assert ast.get_docstring(tree(path)), "no docstring"
+
+
+def test_the_checker_shares_nothing_with_the_search() -> None:
+    """Of all that ``mapping/check.py`` imports, directly or not, only the records and the cost vector are shared."""
+    names = {f"nirbridge.{relative(p).removesuffix('.py').replace('/', '.')}": p for p in LIBRARY}
+    reached, todo = set(), ["nirbridge.mapping.check"]
+    while todo:
+        name = todo.pop()
+        if name not in reached and name in names:
+            reached.add(name)
+            todo.extend(imported_modules(tree(names[name])))
+    search = {n for n in reached if n.startswith("nirbridge.partitioner.")}
+    assert "nirbridge.partitioner.resources" in search
+    assert search <= {f"nirbridge.partitioner.{name}" for name in ("resources", "model", "axons")}
+    assert not {f"nirbridge.mapping.{name}" for name in ("place", "anneal", "refine", "starts", "board")} & reached
+
+
+@pytest.mark.parametrize("path", tracked_texts(), ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_no_paths_of_a_machine_and_no_registry_hosts(path: Path) -> None:
+    if path == Path(__file__):
+        pytest.skip("this file has the patterns")
+    text = path.read_text(encoding="utf-8")
+    assert MACHINE_PATH.search(text) is None
+    assert HOSTS.search(text) is None
+
+
+def test_no_file_is_over_one_megabyte() -> None:
+    big = [
+        p.relative_to(ROOT).as_posix()
+        for p in ROOT.rglob("*")
+        if SKIPPED.isdisjoint(p.relative_to(ROOT).parts) and p.is_file() and p.stat().st_size > 1_000_000
+    ]
+    assert big == []
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    import tomllib
+
+    import nirbridge
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == nirbridge.__version__
+    assert f"## [{nirbridge.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
