@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,14 +16,17 @@ from hypothesis import strategies as st
 
 from nirbridge.chips.model import Chip, CoreId
 from nirbridge.errors import FileError, IllegalMapping
+from nirbridge.mapping import check
 from nirbridge.mapping.check import check_file, diagnose, is_valid, verify
+from nirbridge.mapping.count import count, lay_out
 from nirbridge.mapping.document import to_record
 from nirbridge.mapping.file import save, write_document
 from nirbridge.mapping.model import Mapped
-from nirbridge.mapping.record import record_of
+from nirbridge.mapping.record import BlockRecord, SliceRecord, record_of
 from nirbridge.network.model import Network, Port, Projection
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Reshape, Scale, Sparse, SumPool
 from nirbridge.partitioner.model import Slice
+from nirbridge.testing import networks
 from tests.mapping.hand_made import chip_with, conv_net, dense_net, made, network_of, population
 
 SHA = "ab" * 32
@@ -58,6 +63,16 @@ def test_legal_maps(make: Callable[[Chip], Mapped], chip: str) -> None:
     assert messages(mapped) == []
     verify(mapped)
     assert is_valid(mapped)
+
+
+@pytest.mark.parametrize(("order", "words"), [(None, 15), ([1, 2, 0], 15), ([0, 1, 2], 22)])
+def test_the_example_of_the_map_file_page(order: list[int] | None, words: int) -> None:
+    conv = Conv(np.ones((2, 1, 3, 3)), (1, 1), ((1, 1), (1, 1)), (1, 1), 1, (1, 3, 3))
+    net = network_of([population("c", 2, 3, 3)], [Projection("in", "c", conv)], [Port("in", (1, 3, 3))])
+    part = SliceRecord("c", ((0, 2), (0, 2), (0, 3)), None if order is None else tuple(order))
+    layout = lay_out((BlockRecord(0, CoreId(0, 0, 0, 0), (part,), {}),), {"c": (2, 3, 3)}, lambda s: True)
+    (used,) = count(net, layout, chip_with().synapses, [8]).used
+    assert (used["input_axons"], used["synapse_words"]) == (9, words)
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -393,3 +408,35 @@ def test_counts_equal_brute_force(data: st.DataObject) -> None:
     blocks = tuple(understated if b is block else b for b in mapped.partition.blocks)
     found = messages(replace(mapped, partition=replace(mapped.partition, blocks=blocks)))
     assert any(f"used.{resource} says {block.used[resource] - 1:,}, counted" in m for m in found), found
+
+
+@given(networks())
+@settings(max_examples=25, deadline=None)
+def test_any_network_on_one_core(network: Network) -> None:
+    limits = {"neurons": 10**6, "decay_profiles": 10**6, "threshold_profiles": 10**6, "delay_steps": 10**6}
+    chip = chip_with(core=limits | {"input_axons": 10**6, "output_axons": 10**6}, synapses={"words": 10**9})
+    block = [Slice(p.name, tuple((0, n) for n in p.shape)) for p in network.populations]
+    assert messages(made(network, chip, [block])) == []
+
+
+# -- independence ------------------------------------------------------------------------------------------------
+
+
+def test_the_checker_uses_no_code_of_the_search() -> None:
+    """Of the partitioner it knows the records and the cost vector, through whatever files of the room it imports."""
+    room = Path(check.__file__).parent
+    waiting, seen, partitioner = ["nirbridge.mapping.check"], set(), set()
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        tree = ast.parse((room / f"{name.rpartition('.')[2]}.py").read_text("utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names]
+                partitioner |= {n for n in names if n.startswith("nirbridge.partitioner")}
+                waiting += [n for n in names if n.startswith("nirbridge.mapping.")]
+    assert {"nirbridge.mapping.count", "nirbridge.mapping.expand"} <= seen
+    allowed = {"model", "resources", "axons"}
+    assert partitioner <= {f"nirbridge.partitioner.{name}" for name in allowed}

@@ -8,7 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nirbridge.mapping.expand import AllToAll, expansion, synapse_count, synapses_into
+from nirbridge.network.apply import matrix
+from nirbridge.network.model import Network
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
+from nirbridge.testing import networks
 from tests.mapping.hand_made import paths
 
 
@@ -92,3 +95,17 @@ def test_dense_is_not_listed() -> None:
 def test_nothing_reaches_a_dense_part_behind_an_empty_one() -> None:
     empty = Sparse(np.zeros(4, int), np.zeros(0, int), np.zeros(0), (2,), (3,))
     assert synapse_count(Chain((Dense(np.ones((2, 5))), empty, Dense(np.ones((4, 3)))))) == 0
+
+
+@given(networks())
+@settings(max_examples=40, deadline=None)
+def test_structure_of_the_operators_matrix(network: Network) -> None:
+    for projection in network.projections:
+        expected = matrix(projection.operator).tocoo()
+        found = synapses_into(expansion(projection.operator), np.arange(expected.shape[0]))
+        if isinstance(found, AllToAll):
+            pairs = {(r, s) for r in found.rows.tolist() for s in found.sources.tolist()}
+        else:
+            pairs = set(zip(found.row.tolist(), found.source.tolist(), strict=True))
+        assert pairs == set(zip(*(x.tolist() for x in expected.coords), strict=True))
+        assert synapse_count(projection.operator) == len(pairs)

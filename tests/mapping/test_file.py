@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -294,3 +295,23 @@ def test_compare_totals_and_other_slices() -> None:
 def test_numpy_numbers_are_written_as_numbers() -> None:
     plain = to_bytes({"a": np.int64(3), "b": np.float64(0.1), "c": np.array([1, 2])})
     assert plain == b'{\n "a": 3,\n "b": 0.1,\n "c": [1, 2]\n}\n'
+
+
+def test_the_page_of_the_map_file_has_every_key() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/map-file.md").read_text("utf-8")
+
+    def keys(schema: Any) -> set[str]:
+        inner = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+        mine = set(schema.get("properties", ())) if isinstance(schema, dict) else set()
+        return mine.union(*(keys(item) for item in inner))
+
+    assert len(keys(SCHEMA)) > 60
+    assert sorted(key for key in keys(SCHEMA) if f"`{key}`" not in page) == []
+    operators = {"kind", "input_shape", "kernel", "stride", "padding", "dilation", "groups", "parts", "pattern_sha256"}
+    assert sorted(key for key in operators if f"`{key}`" not in page) == []
+
+
+def test_the_code_of_the_page_runs() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/map-file.md").read_text("utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(code, "map-file.md", "exec"), {})
