@@ -1,0 +1,105 @@
+"""The code blocks of README and docs run, and their console output is what the command prints.
+
+A fence whose info string has ``no-run`` is not run. In a console block, a line of ``…`` stands for any lines.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import pytest
+
+from nirbridge.chips.fields import FIELDS
+from nirbridge.cli import main as cli
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")])
+FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)[^)]*\)")
+REFERENCE = ROOT / "docs" / "reference" / "cli.md"
+
+
+class Code(NamedTuple):
+    page: Path
+    line: int
+    info: str
+    body: str
+
+    @property
+    def label(self) -> str:
+        return f"{self.page.relative_to(ROOT).as_posix()}:{self.line}"
+
+
+def blocks(language: str) -> list[Code]:
+    found = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for match in FENCE.finditer(text):
+            info = match["info"].split()
+            if info[:1] == [language] and "no-run" not in info:
+                found.append(Code(page, text.count("\n", 0, match.start()) + 2, match["info"], match["body"]))
+    return found
+
+
+def commands(body: str) -> Iterator[tuple[str, str]]:
+    """(command, expected output) of a console block."""
+    for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+        command, _, output = part.partition("\n")
+        yield command, output
+
+
+def matches(expected: str, found: str) -> bool:
+    pattern = "".join(r"(.*\n)*" if line.strip() == "…" else re.escape(line) + r"\n" for line in expected.splitlines())
+    return re.fullmatch(pattern, found) is not None
+
+
+@pytest.mark.parametrize("code", blocks("python"), ids=lambda c: c.label)
+def test_python_blocks_run(code: Code, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = compile("\n" * (code.line - 1) + code.body, str(code.page), "exec")
+    exec(source, {"__name__": "docs"})
+
+
+@pytest.mark.parametrize("code", blocks("console"), ids=lambda c: c.label)
+def test_console_blocks_show_what_is_printed(
+    code: Code, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    for command, expected in commands(code.body):
+        name, *args = shlex.split(command)
+        assert name == "nirbridge", "only nirbridge is run; mark other blocks no-run"
+        code_of_exit = cli.run(args)
+        captured = capsys.readouterr()
+        assert matches(expected, captured.out + captured.err), captured.out + captured.err
+        assert code_of_exit in {0, 1, 2}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("name", [name for name, _, _ in cli.COMMANDS])
+def test_the_reference_has_every_option(name: str) -> None:
+    command = cli.nirbridge.get_command(click.Context(cli.nirbridge), name)
+    assert command is not None
+    section = REFERENCE.read_text(encoding="utf-8").partition(f"## nirbridge {name}\n")[2].partition("\n## ")[0]
+    options = {flag for p in command.params if isinstance(p, click.Option) for flag in p.opts if flag[:2] == "--"}
+    assert set(re.findall(r"^\| `(?:-\w, )?(--[\w-]+)", section, re.MULTILINE)) == options - {"--help"}
+
+
+def test_the_chips_page_has_every_key() -> None:
+    page = (ROOT / "docs" / "chips.md").read_text(encoding="utf-8")
+    assert [f.name for f in FIELDS if f"| `{f.key}` |" not in page or f"### [{f.table}]" not in page] == []
+
+
+def test_the_matcher_can_fail() -> None:
+    assert matches("a\n…\nd\n", "a\nb\nc\nd\n")
+    assert not matches("a\nb\n", "a\nc\n")
+    assert not matches("a\n", "a\nb\n")
