@@ -28,6 +28,8 @@ from pathlib import Path
 import nir
 import numpy as np
 
+from nirbridge.importers import save
+
 MEMBER = "sanafe/examples/dvs_challenge.npz"
 SHAPES = {
     "conv1": (3, 3, 1, 16),
@@ -119,7 +121,7 @@ def main() -> int:
         print(f"dvs_gesture: {error}", file=sys.stderr)
         return 1
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    nir.write(options.output, graph)
+    save(graph, options.output)
     print(f"{options.output}: {sum(NEURONS):,} neurons, {SYNAPSES:,} synapses")
     return 0
 
