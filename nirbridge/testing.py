@@ -5,6 +5,7 @@ Needs the ``test`` extra (hypothesis). Weights lie on a grid of 1/16, so that su
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +67,7 @@ def nir_graphs(draw: st.DrawFn, *, max_populations: int = 4, nested: bool = True
     maker = _Maker(np.random.default_rng(draw(st.integers(0, 2**32 - 1))))
     for _ in range(draw(st.integers(1, 2))):
         shape = ((maker.pick(5) + 1,), (2, 4, 5), (2, 6))[maker.pick(3)]
-        maker.points.append((maker.add(nir.Input(np.array(shape))), shape))
+        maker.points.append((maker.add(nir.Input({"input": np.array(shape)})), shape))
     for _ in range(draw(st.integers(1, max_populations))):
         if nested and maker.chance(0.2):
             _subgraph(maker)
@@ -74,7 +75,7 @@ def nir_graphs(draw: st.DrawFn, *, max_populations: int = 4, nested: bool = True
             _layer(maker)
     for _ in range(draw(st.integers(1, 2))):
         name, shape = maker.points[-1] if maker.chance(0.6) else maker.points[maker.pick(len(maker.points))]
-        maker.add(nir.Output(np.array(shape)), name)
+        maker.add(nir.Output({"output": np.array(shape)}), name)
     metadata = {"nirbridge:dt": DT} if maker.chance(0.8) else {}
     return nir.NIRGraph(maker.nodes, maker.edges, metadata=metadata, type_check=False)
 
@@ -116,9 +117,9 @@ def _linear(maker: _Maker, shape: Shape) -> tuple[Any, Shape, bool, bool]:
         return nir.Delay(steps * DT), shape, False, uneven
     if len(shape) == 1 or choice == 2:
         if len(shape) > 1:
-            flat = (int(np.prod(shape)),)
-            return nir.Flatten(np.array(shape), 0, -1), flat, False, False
-        weight = maker.grid((maker.pick(5) + 1, shape[0]))
+            flat = (math.prod(shape),)
+            return nir.Flatten({"input": np.array(shape)}, 0, -1), flat, False, False
+        weight = maker.grid((maker.pick(5) + 1, math.prod(shape)))
         if choice % 2:
             return nir.Linear(weight), weight.shape[:1], True, False
         return nir.Affine(weight, maker.grid(weight.shape[:1])), weight.shape[:1], True, False
@@ -162,8 +163,8 @@ def _join(maker: _Maker, source: str, source_shape: Shape, target: str, shape: S
     elif len(shape) == 1:
         end = source
         if len(source_shape) > 1:
-            end = maker.add(nir.Flatten(np.array(source_shape), 0, -1), end)
-        hub = maker.add(nir.Linear(maker.grid((shape[0], int(np.prod(source_shape))))), end)
+            end = maker.add(nir.Flatten({"input": np.array(source_shape)}, 0, -1), end)
+        hub = maker.add(nir.Linear(maker.grid((math.prod(shape), math.prod(source_shape)))), end)
         maker.edges.append((hub, target))
 
 
@@ -176,7 +177,7 @@ def _loop(maker: _Maker, name: str, shape: Shape) -> None:
     end = name
     if maker.chance(0.4):
         end = maker.add(nir.Delay(np.full(shape, maker.pick(3) * DT)), end)
-    weight = maker.grid((shape[0], shape[0]))
+    weight = maker.grid((math.prod(shape), math.prod(shape)))
     node = nir.Linear(weight) if maker.chance(0.5) else nir.Affine(weight, maker.grid(shape))
     maker.edges.append((maker.add(node, end), name))
 
@@ -186,11 +187,11 @@ def _subgraph(maker: _Maker) -> None:
 
     source, shape = maker.points[maker.pick(len(maker.points))]
     inner = _Maker(maker.rng)
-    port = inner.add(nir.Input(np.array(shape)))
+    port = inner.add(nir.Input({"input": np.array(shape)}))
     inner.points.append((port, shape))
     _layer(inner)
     last, out = inner.points[-1]
-    inner.add(nir.Output(np.array(out)), last)
+    inner.add(nir.Output({"output": np.array(out)}), last)
     graph = nir.NIRGraph(inner.nodes, inner.edges, type_check=False)
     maker.points.append((maker.add(graph, source), out))
 

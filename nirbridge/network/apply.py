@@ -101,10 +101,10 @@ def matrix(operator: Operator, limit: int = MATRIX_SYNAPSES_MAX) -> csr_array:
     """
     if not isinstance(operator, Chain):
         return _values_on(*_entries(operator, limit), _shape(operator), _dtype(operator))
-    values = reduce(lambda a, part: part @ a, [matrix(p, limit) for p in operator.parts])
-    patterns = [_ones(matrix(p, limit)) for p in operator.parts]
-    pattern = reduce(lambda a, b: _product_within(b, a, limit), patterns)
-    return _spread(values, pattern)
+    parts = [matrix(part, limit) for part in operator.parts]
+    pattern = reduce(lambda a, b: _product_within(b, a, limit), map(_ones, parts))
+    values = reduce(lambda a, b: b @ a, parts)
+    return _spread(values, pattern, _shape(operator)[1])
 
 
 def _shape(operator: Operator) -> tuple[int, int]:
@@ -200,26 +200,32 @@ def _along(values: Array, axis: int, axes: int) -> Array:
 def _ones(values: csr_array) -> csr_array:
     from scipy import sparse
 
-    ones = np.ones(values.nnz, np.float64)
-    return sparse.csr_array((ones, values.indices, values.indptr), shape=values.shape)
+    ones = np.ones(len(values.indices), np.float64)
+    return sparse.csr_array((ones, values.indices, values.indptr), shape=values.shape)  # its zeros too
 
 
 def _product_within(second: csr_array, first: csr_array, limit: int) -> csr_array:
+    from scipy import sparse
+
     _guard(int(np.diff(first.indptr)[second.indices].sum()), 100 * limit)
-    product = second @ first
-    _guard(product.nnz, limit)
+    product = sparse.csr_array(second @ first)
+    _guard(len(product.indices), limit)
     return product
 
 
-def _spread(values: csr_array, pattern: csr_array) -> csr_array:
+def _spread(values: csr_array, pattern: csr_array, width: int) -> csr_array:
     """The values on the whole pattern: zero where the product of values has dropped an entry."""
     from scipy import sparse
 
     pattern.sort_indices()
     values.sum_duplicates()
-    width = pattern.shape[1]
-    wanted = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr)) * width + pattern.indices
-    there = np.repeat(np.arange(values.shape[0]), np.diff(values.indptr)) * width + values.indices
+    wanted, there = _flat_keys(pattern, width), _flat_keys(values, width)
     data = np.zeros(len(wanted), values.dtype)
     data[np.searchsorted(wanted, there)] = values.data
-    return sparse.csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape)
+    shape = (len(pattern.indptr) - 1, width)
+    return sparse.csr_array((data, pattern.indices, pattern.indptr), shape=shape)
+
+
+def _flat_keys(rows: csr_array, width: int) -> Array:
+    """Row * width + column of every stored entry; ascending where the columns are."""
+    return np.repeat(np.arange(len(rows.indptr) - 1), np.diff(rows.indptr)) * width + rows.indices

@@ -17,7 +17,7 @@ from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
 from nirbridge.network.neurons import Compare, Neuron, Reset, neuron
 from nirbridge.network.nir_fields import NEURONS, kind_of, label
-from nirbridge.network.timing import PREFIX, Metadata, Resolved
+from nirbridge.network.timing import PREFIX, Metadata, Resolved, read_choice
 
 Shape = tuple[int, ...]
 CONSISTENT = 1e-6
@@ -66,7 +66,8 @@ def lower_neuron(name: str, node: Any, shape: Shape, metadata: Metadata, timing:
         stored = _stored_array(metadata, key, shape, thing)
         if stored is None or key not in plain:
             continue
-        if _agrees(key, stored, plain[key]):
+        beyond_plain = key == "v_reset" and "v_reset" not in NEURONS[kind_of(node)]
+        if beyond_plain or _agrees(key, stored, plain[key]):
             values[key] = stored
         else:
             notes.append(f"{thing}: metadata {PREFIX}{key} differs from the plain parameters, which are used")
@@ -108,8 +109,9 @@ def _record(
     kind = kind_of(node)
     fires, stateful = "theta" in values, kind in ("IF", "LIF", "CubaLIF")
     stored_kind = metadata.get(PREFIX + "kind")
-    reset = timing.choice("reset", metadata, thing) if stateful else _stored_reset(metadata, thing)
-    compare = timing.choice("compare", metadata, thing) if fires else ">"
+    # a node without state, or that never fires, resets and compares only if its own metadata says so
+    reset = timing.choice("reset", metadata, thing) if stateful else read_choice(metadata, "reset", thing) or "none"
+    compare = timing.choice("compare", metadata, thing) if fires else read_choice(metadata, "compare", thing) or ">"
     amount = _stored_array(metadata, "reset_amount", shape, thing)
     if amount is None:
         amount = values["theta"] if stateful else np.asarray(0.0)
@@ -133,13 +135,6 @@ def _text(value: Any) -> str:
 
 def _or_zero(value: Array | None) -> Array:
     return np.asarray(0.0) if value is None else value
-
-
-def _stored_reset(metadata: Metadata, thing: str) -> str:
-    """A node without state, or that never fires, resets only if its metadata says so."""
-    from nirbridge.network.timing import read_choice
-
-    return read_choice(metadata, "reset", thing) or "none"
 
 
 def _stored_array(metadata: Metadata, key: str, shape: Shape, thing: str) -> Array | None:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from nirbridge.arrays import Array, freeze, same_array
+from nirbridge.arrays import Array, same_array
 
 Reset = Literal["to-value", "subtract", "none"]
 Compare = Literal[">", ">="]

@@ -1,0 +1,6 @@
+"""Network -> Network: one verb a file."""
+
+from nirbridge.passes.drop_dead import drop_dead
+from nirbridge.passes.relay_pools import relay_pools, relay_projection
+
+__all__ = ["drop_dead", "relay_pools", "relay_projection"]

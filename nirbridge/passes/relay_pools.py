@@ -1,0 +1,138 @@
+"""Splits a composed projection with a relay population, so that a pool becomes neurons of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from nirbridge.arrays import freeze
+from nirbridge.errors import ModelError, UsageError, quoted
+from nirbridge.network.compose import compose, parts_of
+from nirbridge.network.model import Network, Population, Projection
+from nirbridge.network.naming import fresh_name
+from nirbridge.network.neurons import Neuron, neuron
+from nirbridge.network.operators import Operator, SumPool
+
+
+def relay_pools(network: Network, names: Collection[str] | None = None, *, graded_spikes: bool = False) -> Network:
+    """Puts a relay population behind each pool that is followed by another operator: pool -> relay -> rest.
+
+    A relay is an integrate-and-fire neuron that passes on what its window counts: threshold 1 with ``>=``, reset by
+    subtraction of 1, no leak. It adds no step on the reference (delay 0 in, the projection's delay out).
+
+    **How the meaning changes.** With ``graded_spikes`` a relay sends up to the window's size of spikes in one step as
+    one graded spike, and nothing changes as long as the sources send 0 or 1 and the pool sums (factor 1): each step's
+    count arrives in the same step, and the weights behind see the same sum. Without graded spikes a relay sends at
+    most one spike per step: what a window counts beyond one stays in its potential and is sent in later steps. The
+    number of spikes is kept over a long enough run without further input, their times are not, and a recording that
+    ends earlier misses what is still held. A pool with another factor (AvgPool2d) scales the counts: its relay collects
+    fractions and sends whole spikes only, so that the mean is kept and up to one spike per relay is held back; then
+    the meaning changes even with graded spikes.
+
+    Args:
+        network: what to change.
+        names: names of the pools' NIR nodes (``Projection.nodes``); None: every pool followed by another operator.
+        graded_spikes: whether the chip sends spikes with a payload.
+
+    Raises:
+        UsageError: a name that is no pool followed by another operator.
+    """
+    wanted = None if names is None else set(names)
+    found: set[str] = set()
+    index = 0
+    while index < len(network.projections):
+        part = _pool_to_split(network.projections[index], wanted)
+        if part is None:
+            index += 1
+            continue
+        found.add(_node_name(network.projections[index], part) or "")
+        network = relay_projection(network, index, part, graded_spikes=graded_spikes)
+    missing = sorted((wanted or set()) - found)
+    if missing:
+        shown = ", ".join(quoted(n) for n in missing)
+        raise UsageError.of(f"relay_pools {shown}", "no pool of that name is followed by another operator")
+    return network
+
+
+def _pool_to_split(p: Projection, wanted: Collection[str] | None) -> int | None:
+    parts = parts_of(p.operator)
+    for k, part in enumerate(parts[:-1]):
+        if isinstance(part, SumPool) and (wanted is None or _node_name(p, k) in wanted):
+            return k
+    return None
+
+
+def _node_name(p: Projection, part: int) -> str | None:
+    return p.nodes[part] if len(p.nodes) == len(parts_of(p.operator)) else None
+
+
+def relay_projection(
+    network: Network, projection_index: int, part_index: int, *, graded_spikes: bool = False
+) -> Network:
+    """Splits one projection behind part ``part_index``: source -> relay population -> target.
+
+    The relay has the shape between the parts, kind ``relay``, and the name of the NIR node in front of it (a fresh
+    one where that is taken or unknown). Bias, delays and back mark: a delay per source element acts in front of the
+    relay, all else (uniform delay, delay at the target, bias, back mark) behind it. ``relay_pools`` says how the
+    meaning changes.
+
+    Raises:
+        ModelError: there is no such projection, or no part behind ``part_index``.
+    """
+    if not 0 <= projection_index < len(network.projections):
+        found = f"there is no projection {projection_index}"
+        raise ModelError.of("relay", found, f"the network has {len(network.projections)}", "choose one of them")
+    p = network.projections[projection_index]
+    parts = parts_of(p.operator)
+    if not 0 <= part_index < len(parts) - 1:
+        thing = f"projection {quoted(p.source)} -> {quoted(p.target)}"
+        raise ModelError.of(thing, f"nothing follows part {part_index}", f"it has {len(parts)} parts", "choose another")
+    taken = {thing.name for thing in (*network.inputs, *network.outputs, *network.populations)}
+    name = fresh_name(_node_name(p, part_index) or f"{p.source}_{p.target}", taken)
+    relay = Population(name, parts[part_index].output_shape, _relay_neuron(parts[part_index], graded=graded_spikes))
+    before, behind = _halves(p, parts, part_index, name)
+    projections = list(network.projections)
+    projections[projection_index] = behind
+    projections.insert(next(k for k, q in enumerate(projections) if q.target == p.target), before)
+    populations = list(network.populations)
+    populations.insert(_place(network, p), relay)
+    return replace(network, populations=tuple(populations), projections=tuple(projections))
+
+
+def _place(network: Network, p: Projection) -> int:
+    """In front of the target (an output comes last), or behind the source where that comes later (a loop)."""
+    at = {q.name: k for k, q in enumerate(network.populations)}
+    return max(at.get(p.target, len(at)), at.get(p.source, -1) + 1)
+
+
+def _relay_neuron(part: Operator, *, graded: bool) -> Neuron:
+    most = math.prod(part.kernel) if graded and isinstance(part, SumPool) else 1
+    return neuron("relay", theta=1.0, reset="subtract", reset_amount=1.0, compare=">=", max_spikes=most)
+
+
+def _halves(p: Projection, parts: Sequence[Operator], at: int, relay: str) -> tuple[Projection, Projection]:
+    named = len(p.nodes) == len(parts)
+    names = p.nodes if named else ("",) * len(parts)
+    first, first_names = compose(parts[: at + 1], names[: at + 1], p.operator.input_shape)
+    second, second_names = compose(parts[at + 1 :], names[at + 1 :], parts[at].output_shape)
+    uneven = p.delay_steps.ndim > 0
+    uniform = int(p.delay_steps.min()) if uneven else int(p.delay_steps)
+    none = freeze(np.int64(0))
+    before = Projection(
+        p.source,
+        relay,
+        first,
+        delay_steps=freeze(p.delay_steps - uniform, np.int64) if uneven else none,
+        nodes=first_names if named else (),
+    )
+    behind = replace(
+        p,
+        source=relay,
+        operator=second,
+        delay_steps=freeze(np.int64(uniform)),
+        nodes=second_names if named else (),
+    )
+    return before, behind
