@@ -1,0 +1,7 @@
+"""Cutting populations into boxes and packing them into as few cores as can be, with a proved bound."""
+
+from nirbridge.partitioner.axons import AxonTable, axon_table
+from nirbridge.partitioner.model import Block, Partition, Slice, SolveReport
+from nirbridge.partitioner.partition import METHODS, Options, partition
+
+__all__ = ["METHODS", "AxonTable", "Block", "Options", "Partition", "Slice", "SolveReport", "axon_table", "partition"]

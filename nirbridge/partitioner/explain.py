@@ -1,0 +1,157 @@
+"""Why a network does not fit: the layer, the resource, found, limit, what proves it, and what would fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.chips.model import Chip
+from nirbridge.errors import Problem, quoted
+from nirbridge.network.model import Network
+from nirbridge.partitioner.connectivity import Explicit, Separable
+from nirbridge.partitioner.model import Box
+from nirbridge.partitioner.resources import delay_on_chip_steps, limits
+from nirbridge.partitioner.sizing import Sizing
+
+WORDS = {
+    "neurons": "neurons",
+    "input_axons": "input axons",
+    "output_axons": "output axons",
+    "synapse_words": "words of synapses",
+    "decay_profiles": "decay profiles",
+    "threshold_profiles": "threshold profiles",
+}
+ADVICE = {
+    "input_axons": "give the layer fewer inputs (split the source over several layers, or prune it)",
+    "synapse_words": "use fewer weight bits (--weight-bits), or fewer inputs",
+    "output_axons": "split the source, or let its targets lie in fewer cores",
+    "neurons": "use another chip",
+    "decay_profiles": "let more neurons share one time constant",
+    "threshold_profiles": "let more neurons share one threshold",
+}
+
+
+def problem(thing: str, found: str, limit: str, next_step: str, /, **ids: object) -> Problem:
+    """A ``Problem`` with its ids frozen."""
+    return Problem(thing, found, limit, next_step, MappingProxyType(ids))
+
+
+def delay_problems(network: Network, chip: Chip) -> Iterator[Problem]:
+    """Projections whose delay is out of the chip's range."""
+    most = chip.core.delay_steps
+    for projection in network.projections:
+        steps = delay_on_chip_steps(projection)
+        if most is not None and steps > most:
+            yield problem(
+                f"projection {quoted(projection.source)} -> {quoted(projection.target)}",
+                f"a delay of {steps:,} steps",
+                f"a {chip.name} synapse holds {most:,}",
+                "shorten the delay, use a longer dt, or another chip",
+                projection=(projection.source, projection.target),
+                resource="delay_steps",
+            )
+
+
+def neuron_problems(sizes: Sizing) -> Iterator[Problem]:
+    """Populations of which a single neuron is already too much for a core: no map can hold it."""
+    limit = limits(sizes.chip)
+    for population in sizes.network.populations:
+        for resource, most, found, box in _single(sizes, population.name, limit):
+            place = "" if population.size == 1 else f", neuron {_place(box)}"
+            yield problem(
+                f"population {quoted(population.name)}{place}",
+                f"{found:,} {WORDS[resource]} for one neuron",
+                f"a {sizes.chip.name} core holds {most:,}",
+                ADVICE[resource],
+                population=population.name,
+                resource=resource,
+                found=found,
+                limit=most,
+            )
+
+
+def _place(box: Box) -> str:
+    return "[" + ", ".join(str(a) for a, _ in box) + "]"
+
+
+def _single(sizes: Sizing, name: str, limit: Mapping[str, int | None]) -> Iterator[tuple[str, int, int, Box]]:
+    for box in _heaviest(sizes, name):
+        cost = sizes.cost(name, box)
+        found = []
+        for resource in ("input_axons", "synapse_words"):
+            most = limit[resource]
+            if most is not None and getattr(cost, resource) > most:
+                found.append((resource, most, int(getattr(cost, resource)), box))
+        if found:
+            yield from found
+            return
+
+
+def _heaviest(sizes: Sizing, name: str) -> list[Box]:
+    """Neurons that may have the most sources: the middle one, and the longest list of each explicit projection."""
+    shape = sizes.shapes[name]
+    boxes = [tuple((n // 2, n // 2 + 1) for n in shape)]
+    for edge in sizes.incoming[name]:
+        if isinstance(edge.form, Explicit):
+            row = int(np.argmax(np.diff(edge.form.indptr)))
+            boxes.append(tuple((int(i), int(i) + 1) for i in np.unravel_index(row, shape)))
+        elif isinstance(edge.form, Separable):
+            boxes.append(tuple(_widest(axis) for axis in edge.form.axes))
+    return boxes
+
+
+def _widest(axis: object) -> tuple[int, int]:
+    if axis.full:  # type: ignore[attr-defined]
+        return (0, 1)
+    reach: Array = np.bincount(axis.outs, minlength=axis.n_out)  # type: ignore[attr-defined]
+    most = int(np.argmax(reach))
+    return (most, most + 1)
+
+
+def too_many_cores(
+    network: Network, chip: Chip, chips: int, available: int, bounds: Mapping[str, int]
+) -> Problem:
+    """The bound alone says that no map exists."""
+    name = max(sorted(bounds), key=lambda k: bounds[k])
+    resource = {"population": "one population alone", "patterns": "how layers can share a core"}.get(name, name)
+    need = -(-bounds[name] * chips // max(available, 1))
+    step = f"--chips {need}" if need <= chip.mesh.chips_max else "use another chip, or a smaller network"
+    return problem(
+        f"network of {network.neurons:,} neurons",
+        f"at least {bounds[name]:,} cores in any map (proved by {resource.replace('_', ' ')})",
+        f"{chips} x {chip.name} {'has' if chips == 1 else 'have'} {available:,}",
+        step,
+        resource=name,
+        found=bounds[name],
+        limit=available,
+    )
+
+
+def not_found(network: Network, chip: Chip, chips: int, available: int, best: int | None, bound: int) -> Problem:
+    """No map was found, and none was ruled out: said as such."""
+    found = "no map was found" if best is None else f"the best map found needs {best:,} cores"
+    return problem(
+        f"network of {network.neurons:,} neurons",
+        f"{found} (not proved impossible: at least {bound:,} are needed)",
+        f"{chips} x {chip.name} {'has' if chips == 1 else 'have'} {available:,}",
+        f"--chips {chips + 1}, or --effort max",
+        found=best,
+        limit=available,
+    )
+
+
+def ruled_out(network: Network, chip: Chip, available: int, reasons: tuple[str, ...]) -> Problem:
+    """The exact model ruled out every map."""
+    limit = limits(chip)
+    parts = " and ".join(f"{limit[r]:,} {WORDS[r]}" for r in reasons) or "the number of cores"
+    return problem(
+        f"network of {network.neurons:,} neurons",
+        f"no map onto {available:,} cores exists (proved by CP-SAT, neuron by neuron)",
+        f"the limits {parts} per core rule it out together" if len(reasons) > 1 else f"{parts} per core rule it out",
+        "use more chips (--chips), or another chip",
+        reasons=reasons,
+        limit=available,
+    )

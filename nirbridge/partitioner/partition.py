@@ -1,0 +1,174 @@
+"""`partition`: a network and a chip in, blocks with a proved bound out; or the reasons why there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+
+from nirbridge.chips import cores_of
+from nirbridge.chips.model import Chip
+from nirbridge.errors import DoesNotFit, UsageError
+from nirbridge.network.model import Network
+from nirbridge.partitioner import exact, explain
+from nirbridge.partitioner.axons import Blocks
+from nirbridge.partitioner.bounds import any_map_bounds, least_cores, least_slots
+from nirbridge.partitioner.model import Block, BlockId, Partition, SolveReport, Status
+from nirbridge.partitioner.search import EFFORTS, Found, Progress, fewest, is_within, packed, sequential
+from nirbridge.partitioner.sizing import Sizing, sizing
+from nirbridge.partitioner.slicing import Tilings, Unfit, capacity
+from nirbridge.partitioner.usage import usage
+
+METHODS = ("sequential", "packed", "cp-sat")
+EXACT_TIME = 4.0
+"""Deterministic time of one question to the exact model of a tiny network."""
+
+
+def _quiet(stage: str, done: float | None) -> None:
+    """No progress wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to partition. ``groups``: populations of different numbers never share a core (0 where not named)."""
+
+    method: str = "cp-sat"
+    weight_bits: int | None = None
+    chips: int = 1
+    effort: str = "default"
+    seed: int = 0
+    groups: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    progress: Progress = _quiet
+
+
+def partition(network: Network, chip: Chip, options: Options | None = None) -> Partition:
+    """Cut the populations and pack the pieces into as few cores as can be found, with a proved lower bound.
+
+    Raises:
+        DoesNotFit: no map exists, or none was found; the problems say which, and what would fit.
+        UsageError: an option that makes no sense.
+    """
+    chosen = options or Options()
+    bits = _checked_bits(chip, chosen)
+    sizes = sizing(network, chip, bits)
+    available = len(cores_of(chip, chosen.chips))
+    problems = [*explain.delay_problems(network, chip), *explain.neuron_problems(sizes)]
+    if problems:
+        raise DoesNotFit(*problems)
+    cap = capacity(chip)
+    chosen.progress("bounds", None)
+    bounds = any_map_bounds(sizes, cap, chosen.seed)
+    lower = max(bounds.values())
+    if lower > available:
+        raise DoesNotFit(explain.too_many_cores(network, chip, chosen.chips, available, bounds))
+    chosen.progress("first maps", None)
+    found, tilings = _heuristics(sizes, cap, chosen)
+    outcome = _improve(sizes, cap, found, tilings, bounds, available, chosen)
+    if outcome is None or len(outcome.blocks) > available:
+        best = None if outcome is None else len(outcome.blocks)
+        raise DoesNotFit(_refusal(sizes, chosen, available, best, lower))
+    return _report(sizes, outcome, bounds, chosen)
+
+
+def _checked_bits(chip: Chip, options: Options) -> int:
+    bits = chip.synapses.weight_bits_default if options.weight_bits is None else options.weight_bits
+    if bits not in chip.synapses.weight_bits:
+        legal = ", ".join(str(b) for b in chip.synapses.weight_bits)
+        raise UsageError.of("--weight-bits", f"{bits}", f"{chip.name} stores {legal}", "choose one of these")
+    if options.method not in METHODS:
+        raise UsageError.of("--method", options.method, f"there are {', '.join(METHODS)}", "choose one of these")
+    if options.effort not in EFFORTS:
+        raise UsageError.of("--effort", options.effort, f"there are {', '.join(EFFORTS)}", "choose one of these")
+    if not 1 <= options.chips <= chip.mesh.chips_max:
+        limit = f"a board of {chip.name} has 1 to {chip.mesh.chips_max:,}"
+        raise UsageError.of("--chips", f"{options.chips}", limit, "choose a number in that range")
+    return bits
+
+
+def _heuristics(sizes: Sizing, cap: np.ndarray, options: Options) -> tuple[Blocks | None, Tilings]:
+    try:
+        blocks, tilings = sequential(sizes, cap)
+    except Unfit:
+        return None, {}
+    if options.method == "sequential":
+        return blocks, tilings
+    return packed(sizes, cap, tilings, options.groups), tilings
+
+
+def _improve(
+    sizes: Sizing,
+    cap: np.ndarray,
+    found: Blocks | None,
+    tilings: Tilings,
+    bounds: dict[str, int],
+    available: int,
+    options: Options,
+) -> Found | None:
+    lower = max(bounds.values())
+    if options.method != "cp-sat" or (found is not None and len(found) <= lower):
+        return None if found is None else Found(found, lower, 0.0)
+    outcome = None if found is None else Found(found, lower, 0.0)
+    if exact.is_tiny(sizes, available if found is None else min(len(found), available)):
+        outcome = _exactly(sizes, outcome, bounds, available, options)
+    elif found is not None and not options.groups:
+        least = least_slots(sizes, least_cores(sizes, cap), cap)
+        outcome = fewest(
+            sizes, cap, found, tilings, least, lower, options.effort, options.seed, options.progress
+        )
+    return outcome
+
+
+def _exactly(
+    sizes: Sizing, outcome: Found | None, bounds: dict[str, int], available: int, options: Options
+) -> Found | None:
+    """Ask the exact model for fewer cores, from the bound upwards; what it refutes raises the bound."""
+    lower, spent = max(bounds.values()), 0.0
+    most = available if outcome is None else min(len(outcome.blocks) - 1, available)
+    for cores in range(lower, most + 1):
+        answer = exact.solve(sizes, cores, options.seed, EXACT_TIME, groups=dict(options.groups))
+        spent += answer.spent
+        if answer.blocks is not None and is_within(sizes, answer.blocks):
+            return Found(answer.blocks, max(lower, bounds.get("exact", 1)), spent)
+        if answer.blocks is None and answer.proved and bounds.get("exact", lower) == cores:
+            bounds["exact"] = cores + 1
+        elif answer.blocks is None and answer.proved and "exact" not in bounds and cores == lower:
+            bounds["exact"] = cores + 1
+    return None if outcome is None else Found(outcome.blocks, max(bounds.values()), spent)
+
+
+def _refusal(
+    sizes: Sizing, options: Options, available: int, best: int | None, lower: int
+) -> explain.Problem:
+    if exact.is_tiny(sizes, available):
+        answer = exact.solve(sizes, available, options.seed, EXACT_TIME)
+        if answer.proved and answer.blocks is None:
+            reasons = exact.reasons(sizes, available, options.seed, EXACT_TIME)
+            return explain.ruled_out(sizes.network, sizes.chip, available, reasons)
+    return explain.not_found(sizes.network, sizes.chip, options.chips, available, best, lower)
+
+
+def _report(sizes: Sizing, outcome: Found, bounds: Mapping[str, int], options: Options) -> Partition:
+    import ortools
+
+    cores, lower = len(outcome.blocks), max(bounds.values())
+    sliced = max(min(outcome.sliced_bound, cores), lower)
+    status: Status = "optimal" if cores == lower else "optimal-sliced" if cores == sliced else "feasible"
+    report = SolveReport(
+        method=options.method,
+        status=status,
+        cores=cores,
+        cores_lower_bound=lower,
+        cores_lower_bound_sliced=sliced,
+        bounds=MappingProxyType(dict(sorted(bounds.items()))),
+        binding=max(sorted(bounds), key=lambda k: bounds[k]),
+        seed=options.seed,
+        solver=f"OR-Tools {ortools.__version__}",
+        deterministic_time=round(outcome.spent, 6),
+    )
+    blocks = tuple(
+        Block(BlockId(i), slices, used)
+        for i, (slices, used) in enumerate(zip(outcome.blocks, usage(sizes, outcome.blocks), strict=True))
+    )
+    return Partition(blocks, sizes.weight_bits, report)

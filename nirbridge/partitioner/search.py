@@ -1,0 +1,176 @@
+"""The three ways to partition: a layer at a time, first-fit, and CP-SAT with a proved bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.partitioner import master
+from nirbridge.partitioner.axons import Blocks
+from nirbridge.partitioner.layouts import Layout, layouts, realise
+from nirbridge.partitioner.model import RESOURCES, Slice
+from nirbridge.partitioner.packing import Pieces, in_core_order, pack
+from nirbridge.partitioner.resources import exceeded, limits
+from nirbridge.partitioner.sizing import Sizing
+from nirbridge.partitioner.slicing import Tilings, Unfit, best_grid, largest_pieces, output_slots, tile_all, vector
+from nirbridge.partitioner.usage import usage
+
+Progress = Callable[[str, float | None], None]
+FINER = (1, 2, 3)
+"""Packed also tries pieces that fill a half and a third of a core."""
+CLASSES_MAX = 400
+"""Above this many piece classes the pattern search is not tried: it would not end in reasonable time."""
+SLACKS = (0.2, 0.05)
+"""How far below the bound the linear master must come before cores are settled; the last resort runs to its end."""
+
+EFFORTS: Mapping[str, master.Budget] = {
+    "fast": master.Budget(rounds=60, finish_time=1.5),
+    "default": master.Budget(),
+    "max": master.Budget(rounds=1500, dive_rounds=15, price_time=0.1, try_time=5.0, finish_time=60.0, free_cores=5),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Blocks of a search and what is known of the fewest cores among the slicings it could have chosen."""
+
+    blocks: Blocks
+    sliced_bound: int
+    spent: float
+
+
+def sequential(sizes: Sizing, cap: Array) -> tuple[Blocks, Tilings]:
+    """A layer at a time, near-equal pieces, each on a core of its own.
+
+    Raises:
+        Unfit: some population can not be cut so that its pieces fit.
+    """
+    tilings, _ = tile_all(sizes, cap)
+    return tuple((Slice(name, box),) for name, boxes in tilings.items() for box in boxes), tilings
+
+
+def packed(sizes: Sizing, cap: Array, tilings: Tilings, groups: Mapping[str, int]) -> Blocks:
+    """First-fit of pieces, several populations to a core: the best of several cuttings and orders.
+
+    The pieces of ``tilings`` (those of `sequential`) are tried first, so there are never more cores than there.
+    """
+    best: Blocks | None = None
+    for pieces in _cuttings(sizes, cap, tilings, groups):
+        cores = pack(pieces, cap)
+        if best is None or len(cores) < len(best):
+            names = tuple(sizes.shapes)
+            best = tuple(in_core_order([pieces.slices[i] for i in core], names) for core in cores)
+    assert best is not None, "the first cutting always exists"
+    return best
+
+
+def _cuttings(sizes: Sizing, cap: Array, tilings: Tilings, groups: Mapping[str, int]) -> list[Pieces]:
+    found = [_pieces(sizes, tilings, groups)]
+    for cut in (best_grid, largest_pieces):
+        for finer in FINER:
+            if cut is best_grid and finer == 1:
+                continue
+            try:
+                own, _ = tile_all(sizes, _shrunk(cap, finer), cut)
+            except Unfit:
+                continue
+            found.append(_pieces(sizes, own, groups))
+    return found
+
+
+def _shrunk(cap: Array, finer: int) -> Array:
+    """Neurons and words of a fraction of a core; axons in full, since a finer cut does not need fewer of them."""
+    smaller = cap.copy()
+    smaller[[0, 2]] = np.maximum(cap[[0, 2]] // finer, 1)
+    return smaller
+
+
+def _pieces(sizes: Sizing, tilings: Tilings, groups: Mapping[str, int]) -> Pieces:
+    slots = output_slots(sizes, tilings)
+    slices = tuple(Slice(name, box) for name, boxes in tilings.items() for box in boxes)
+    vectors = np.array([vector(sizes, s.population, s.box, slots[s.population]) for s in slices], np.int64)
+    return Pieces(slices, vectors, tuple(groups.get(s.population, 0) for s in slices))
+
+
+def fewest(
+    sizes: Sizing,
+    cap: Array,
+    incumbent: Blocks,
+    tilings: Tilings,
+    least: Mapping[str, int],
+    lower: int,
+    effort: str,
+    seed: int,
+    progress: Progress,
+) -> Found:
+    """Patterns of piece classes by column generation, settled core by core, with a bound for these slicings.
+
+    ``least`` are output axons that any map needs per neuron (they are charged; the rest is checked at the end),
+    ``lower`` a bound for any map.
+    """
+    slots = {name: np.full(shape, least[name], np.int64) for name, shape in sizes.shapes.items()}
+    choices, classes = layouts(sizes, slots, tilings, cap)
+    if len(classes.vectors) > CLASSES_MAX:
+        return Found(incumbent, lower, 0.0)
+    what = master.problem(choices, classes, cap)
+    needed = master.resource_bounds(what)
+    bound = max(lower, *(int(np.ceil(v - master.TOLERANCE)) for v in needed.values()))
+    best, spent = incumbent, 0.0
+    start = np.eye(len(classes.vectors), dtype=np.int64)
+    nothing = np.zeros(len(classes.vectors), np.int64)
+    budget = EFFORTS[effort]
+    for slack in (*SLACKS, None):
+        if len(best) <= bound:
+            break
+        enough = 0.0 if slack is None else bound - slack
+        progress(f"patterns: {len(best)} cores, at least {bound}", None)
+        made = master.generate(what, start, nothing, budget, bound, seed, enough)
+        start, bound, spent = made.patterns, max(bound, made.bound), spent + made.spent
+        for cores in range(bound, len(best)):
+            result, time = master.dive(what, made, cores, budget, seed)
+            spent += time
+            blocks = None if result is None else _blocks(sizes, choices, *result)
+            if blocks is not None and is_within(sizes, blocks):
+                best = blocks
+                break
+    return Found(best, min(bound, len(best)), spent)
+
+
+def _blocks(sizes: Sizing, choices: tuple[Layout, ...], held: Array, arcs: Array) -> Blocks:
+    """The cores of a solution: each takes pieces of its classes, in the order in which they lie in the network."""
+    boxes: dict[int, list[Slice]] = {}
+    edges = np.concatenate(([0], np.cumsum([len(c.arcs) for c in choices])))
+    for choice, (a, b) in zip(choices, pairwise(edges), strict=True):
+        for number, found in realise(choice, sizes, arcs[a:b]).items():
+            boxes.setdefault(number, []).extend(Slice(choice.population, box) for box in found)
+    names = tuple(sizes.shapes)
+    cores = []
+    for counts in sorted(held.tolist(), reverse=True):
+        taken = []
+        for number, n in enumerate(counts):
+            supply = boxes.get(number, [])
+            taken += supply[:n]
+            boxes[number] = supply[n:]
+        if taken:
+            cores.append(in_core_order(taken, names))
+    if any(boxes.values()):
+        raise AssertionError("a solution of the master must supply every piece it cuts")
+    return tuple(cores)
+
+
+def is_within(sizes: Sizing, blocks: Blocks) -> bool:
+    """True if every block is within every limit of the chip, counted in full."""
+    limit = limits(sizes.chip)
+    return all(not exceeded(used, limit) for used in usage(sizes, blocks))
+
+
+def binding_resource(sizes: Sizing, blocks: Blocks) -> str:
+    """The resource that is fullest on average over the blocks."""
+    limit = limits(sizes.chip)
+    used = usage(sizes, blocks)
+    shares = {r: sum(u[r] for u in used) / most for r in RESOURCES if (most := limit[r])}
+    return max(shares, key=lambda r: shares[r]) if shares else "neurons"
