@@ -83,6 +83,8 @@ def _safe(text: str) -> str:
 
 
 def _checked(record: Mapping[str, Any], thing: str) -> Chip:
+    if not isinstance(record, Mapping):
+        raise ChipError(Problem(thing, "not a table", "a chip is a table of keys"))
     problems = list(record_problems(record))
     if problems:
         raise ChipError(*(_at(thing, p) for p in problems))

@@ -16,6 +16,7 @@ import numpy as np
 
 from nirbridge.errors import Problem, quoted
 from nirbridge.importers.hdf5_filters import chunk_fault, hdf5, pipeline_fault
+from nirbridge.importers.hdf5_text import REFERENCE_BYTES, Heaps, longest_and_total
 from nirbridge.network.flatten_graph import MAX_DEPTH
 
 MAX_NAME_BYTES = 1000
@@ -23,7 +24,6 @@ MAX_TEXT_BYTES = 2**20
 MAX_CHUNKS = 100_000
 _MAX_LEVELS = 2 * MAX_DEPTH + 8
 _ITEMS_PER_NODE = 16
-_REFERENCE_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,25 @@ class Leaf:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     dataset: Any
+    heaps: Heaps
 
     @property
     def size(self) -> int:
         """Number of elements."""
         return math.prod(self.shape)
+
+    def varying_texts(self) -> list[bytes] | None:
+        """The elements if they are text of varying length (read without the HDF5 library), else None.
+
+        Raises:
+            ValueError: if they are damaged.
+        """
+        if self.dtype.kind != "O":
+            return None
+        found = self.heaps.texts(_references(self.dataset.id, self.heaps.descriptor)) or [b""] * self.size
+        if len(found) != self.size:
+            raise ValueError(f"{len(found)} texts are stored where {self.size} are declared")
+        return found
 
 
 @dataclass(slots=True, eq=False)
@@ -75,6 +89,7 @@ class Scan:
 
     limits: Limits
     descriptor: int
+    heaps: Heaps
     root: Branch = field(default_factory=lambda: Branch(""))
     problems: list[Problem] = field(default_factory=list)
     bytes: int = 0
@@ -93,7 +108,10 @@ def scan(file: Any, descriptor: int, limits: Limits) -> Scan:
 
     Stops early where a count is over its limit, since going on would take as long as the file wants it to.
     """
-    result = Scan(limits, descriptor)
+    result = Scan(limits, descriptor, Heaps(descriptor))
+    if file.id.get_create_plist().get_sizes() != (8, 8):
+        result.report("/", "its addresses are not of 64 bits", "64 bits are read", "write it again with nir.write")
+        return result
     result.seen.add(_address(file.id, b"."))
     todo: list[tuple[Any, Branch, int]] = [(file.id, result.root, 0)]
     while todo:
@@ -205,7 +223,7 @@ def _leaf(found: Any, path: str, result: Scan) -> Leaf | None:
         return None
     if kind.get_class() == _text_class() and kind.is_variable_str() and not _has_short_text(found, plist, path, result):
         return None
-    return Leaf(path, content, shape, dtype, h5.Dataset(found))
+    return Leaf(path, content, shape, dtype, h5.Dataset(found), result.heaps)
 
 
 def _text_class() -> int:
@@ -271,21 +289,21 @@ def _has_short_text(found: Any, plist: Any, path: str, result: Scan) -> bool:
         limit = "text of varying length must be stored contiguously"
         result.report(path, "its text is stored in chunks or in the header", limit, "store it again with nir.write")
         return False
-    offset, stored = found.get_offset(), found.get_storage_size()
-    if offset is None or not stored:
-        return True
-    if stored > 2 * result.limits.max_edges * _REFERENCE_BYTES:
-        count, limit = stored // _REFERENCE_BYTES, 2 * result.limits.max_edges
-        result.report(path, f"it holds {count:,} texts", f"at most {limit:,} are read", "raise it with --max-edges")
+    count, most = found.get_storage_size() // REFERENCE_BYTES, 2 * result.limits.max_edges
+    if count > most:
+        result.report(path, f"it holds {count:,} texts", f"at most {most:,} are read", "raise it with --max-edges")
         return False
-    raw = os.pread(result.descriptor, stored, offset)
-    if len(raw) % _REFERENCE_BYTES:
-        result.report(path, "its text references are damaged", "", "copy the file again")
-        return False
-    lengths = np.frombuffer(raw, dtype="<u4").reshape(-1, _REFERENCE_BYTES // 4)[:, 0].astype(np.int64)
-    result.bytes += int(lengths.sum())
-    if lengths.size and lengths.max() > MAX_TEXT_BYTES:
-        found_text = f"it holds a text of {int(lengths.max()):,} bytes"
-        result.report(path, found_text, f"at most {MAX_TEXT_BYTES:,} are read", "shorten it")
+    longest, total = longest_and_total(_references(found, result.descriptor))
+    result.bytes += total
+    if longest > MAX_TEXT_BYTES:
+        limit = f"at most {MAX_TEXT_BYTES:,} are read"
+        result.report(path, f"it holds a text of {longest:,} bytes", limit, "shorten it")
         return False
     return not _excess(result)
+
+
+def _references(found: Any, descriptor: int) -> bytes:
+    """The stored references of text of varying length; none where nothing was written yet."""
+    offset, stored = found.get_offset(), found.get_storage_size()
+    raw = b"" if offset is None else os.pread(descriptor, stored, offset)
+    return raw[: len(raw) // REFERENCE_BYTES * REFERENCE_BYTES]

@@ -20,15 +20,21 @@ def array_of(leaf: Leaf) -> Any:
 
 def text_of(leaf: Leaf) -> str:
     """The text of a dataset with one element."""
-    return _decoded(np.asarray(leaf.dataset[()]).reshape(-1)[0])
+    return _elements(leaf)[0]
 
 
 def texts_of(leaf: Leaf) -> list[Any]:
     """The texts of a dataset, nested lists of its shape."""
-    value = np.asarray(leaf.dataset[()])
-    flat = np.empty(value.size, dtype=object)
-    flat[:] = [_decoded(item) for item in value.reshape(-1)]
-    return flat.reshape(value.shape).tolist()
+    flat = np.empty(leaf.size, dtype=object)
+    flat[:] = _elements(leaf)
+    return flat.reshape(leaf.shape).tolist()
+
+
+def _elements(leaf: Leaf) -> list[str]:
+    found = leaf.varying_texts()
+    if found is None:
+        found = np.asarray(leaf.dataset[()]).reshape(-1).tolist()
+    return [item.decode("utf-8") for item in found]
 
 
 def metadata_of(branch: Branch) -> dict[str, Any]:
@@ -42,7 +48,3 @@ def metadata_of(branch: Branch) -> dict[str, Any]:
         else:
             found[name] = array_of(member)
     return found
-
-
-def _decoded(item: Any) -> str:
-    return item.decode("utf-8") if isinstance(item, bytes) else str(item)

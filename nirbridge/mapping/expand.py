@@ -34,8 +34,8 @@ class Listing:
     """One entry per synapse: ``row`` (index into the targets asked for), flat ``source`` index, ``tap``.
 
     ``tap`` (uint64) stands for the weight: equal for two synapses whose weights are the same by structure (same kernel
-    element and output channel, along every path where a chain has several), else different but for the chance of
-    2**-64. No pair (row, source) occurs twice; rows ascend.
+    element and output channel along every path, where a chain has several; the factor of a pool is one weight), else
+    different but for the chance of 2**-64. No pair (row, source) occurs twice; rows ascend.
     """
 
     row: Array
@@ -188,7 +188,7 @@ def _listing(part: Operator, targets: Array, salt: int) -> Listing:
     if isinstance(part, Conv):
         return _conv(part, targets, salt)
     if isinstance(part, SumPool):
-        return _pool(part, targets, salt)
+        return _pool(part, targets)
     raise TypeError(f"no listing of a {type(part).__name__}")
 
 
@@ -214,10 +214,11 @@ def _conv(part: Conv, targets: Array, salt: int) -> Listing:
     return Listing(row, source_channel * per_channel + place, _hash(salt, weight.astype(np.uint64)))
 
 
-def _pool(part: SumPool, targets: Array, salt: int) -> Listing:
-    channel, row, kernel_index, place = _window(part, targets)
+def _pool(part: SumPool, targets: Array) -> Listing:
+    """Every weight of a pool is its one factor, so every tap is 1."""
+    channel, row, _, place = _window(part, targets)
     per_channel = math.prod(part.input_shape[1:])
-    return Listing(row, channel[row] * per_channel + place, _hash(salt, kernel_index.astype(np.uint64)))
+    return Listing(row, channel[row] * per_channel + place, np.ones(len(row), np.uint64))
 
 
 def _window(part: Conv | SumPool, targets: Array) -> tuple[Array, Array, Array, Array]:

@@ -169,7 +169,7 @@ def _resolve(end: str, graph: Any, prefix: str, shown: str, port: str, build: _B
         build.report(shown, text, "", f"add a nir.{port} inside it", node=prefix + end)
     else:
         text = f"there is no node {quoted(prefix + end)}"
-        build.report(shown, text, "", _nearest(end, graph, port, build), node=prefix + end)
+        build.report(shown, text, "", _nearest(end, prefix, graph, port, build), node=prefix + end)
     return None
 
 
@@ -200,14 +200,14 @@ def _addresses(graph: Any, port: str) -> list[str]:
     return names
 
 
-def _nearest(name: str, graph: Any, port: str, build: _Build) -> str:
+def _nearest(name: str, prefix: str, graph: Any, port: str, build: _Build) -> str:
     """The next step for a name that does not exist; looks for a similar one in the first few problems only."""
     advice = "add the node or remove the edge"
     if len(build.problems) >= _HINTS:
         return advice
     names = [n for n in _addresses(graph, port) if len(n) <= 100][:1000]
     near = difflib.get_close_matches(name[:100], names, n=1, cutoff=0.5)
-    return f"did you mean {quoted(near[0])}?" if near else advice
+    return f"did you mean {quoted(prefix + near[0])}?" if near else advice
 
 
 def _splice(build: _Build) -> FlatGraph:

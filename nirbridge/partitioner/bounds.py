@@ -114,7 +114,7 @@ def _pattern_bound(sizes: Sizing, slots: Mapping[str, int], cap: Array, seed: in
     if any(not layout.arcs for layout in layouts):
         return lower
     classes: Classes = table.classes()
-    what = problem(layouts, classes, cap)
+    what = problem(layouts, classes, cap, tuple(range(len(cap))))
     start = np.eye(len(classes.vectors), dtype=np.int64)
     fixed = np.zeros(len(classes.vectors), np.int64)
     return generate(what, start, fixed, Budget(rounds=60, gap=1e-9, price_gap=0.0, price_time=0.3), lower, seed).bound

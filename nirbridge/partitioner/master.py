@@ -52,7 +52,11 @@ class Generated:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """Layouts and classes as matrices: ``demand [classes, arcs]``, ``flow @ arcs (== or >=) rhs``."""
+    """Layouts and classes as matrices: ``demand [classes, arcs]``, ``flow @ arcs (== or >=) rhs``.
+
+    ``vectors`` are what patterns must fit; ``certain`` the part of them that adds up exactly, which alone counts in
+    bounds (pieces of one core may share input axons and profiles, so their sums prove nothing).
+    """
 
     demand: object
     equal: object
@@ -60,11 +64,12 @@ class Problem:
     cover: object
     cover_rhs: Array
     vectors: Array
+    certain: Array
     cap: Array
 
 
-def problem(layouts: tuple[Layout, ...], classes: Classes, cap: Array) -> Problem:
-    """The matrices of the layouts; arcs of all layouts one after the other."""
+def problem(layouts: tuple[Layout, ...], classes: Classes, cap: Array, certain: tuple[int, ...]) -> Problem:
+    """The matrices of the layouts; arcs of all layouts one after the other. ``certain``: columns that bounds use."""
     from scipy import sparse
 
     arcs = sum(len(layout.arcs) for layout in layouts)
@@ -95,6 +100,7 @@ def problem(layouts: tuple[Layout, ...], classes: Classes, cap: Array) -> Proble
         matrix(rows[True]),
         np.array(rhs[True], float),
         classes.vectors,
+        np.where(np.isin(np.arange(len(cap)), certain), classes.vectors, 0),
         cap,
     )
 
@@ -102,8 +108,8 @@ def problem(layouts: tuple[Layout, ...], classes: Classes, cap: Array) -> Proble
 def resource_bounds(what: Problem) -> dict[int, float]:
     """Cores needed for each resource alone: its least total over all layouts, in cores. By resource number."""
     needed = {}
-    for r in np.flatnonzero(what.vectors.sum(axis=0) > 0):
-        needed[int(r)] = least_weight(what, what.vectors[:, r]) / int(what.cap[r])
+    for r in np.flatnonzero(what.certain.sum(axis=0) > 0):
+        needed[int(r)] = least_weight(what, what.certain[:, r]) / int(what.cap[r])
     return needed
 
 
@@ -128,6 +134,9 @@ def generate(
             break
         gain = float(found @ duals)
         if not fixed.any() and most > 0 and np.ceil(linear / gain - TOLERANCE) > best:
+            if not np.array_equal(what.certain, what.vectors):
+                _, most, time = price(what.certain, weights, what.cap, budget, seed)
+                spent += time
             certificate = max(certificate, least_weight(what, weights) / most)
             best = max(best, int(np.ceil(certificate - TOLERANCE)))
         if gain <= 1 + budget.gap or linear <= enough or bool((patterns == found).all(axis=1).any()):

@@ -24,6 +24,8 @@ FINER = (1, 2, 3)
 """Packed also tries pieces that fill a half and a third of a core."""
 CLASSES_MAX = 400
 """Above this many piece classes the pattern search is not tried: it would not end in reasonable time."""
+CERTAIN = (0, 2, 5)
+"""Columns of a packing vector that add up over the pieces of a core: neurons, words, least output axons."""
 SLACKS = (0.2, 0.05)
 """How far below the bound the linear master must come before cores are settled; the last resort runs to its end."""
 
@@ -116,7 +118,7 @@ def fewest(
     choices, classes = layouts(sizes, slots, tilings, cap)
     if len(classes.vectors) > CLASSES_MAX:
         return Found(incumbent, lower, 0.0)
-    what = master.problem(choices, classes, cap)
+    what = master.problem(choices, classes, cap, CERTAIN)
     needed = master.resource_bounds(what)
     bound = max(lower, *(int(np.ceil(v - master.TOLERANCE)) for v in needed.values()))
     best, spent = incumbent, 0.0

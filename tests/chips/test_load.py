@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from nirbridge.chips import builtin_chips, from_record, load_chip
 from nirbridge.chips.fields import FIELDS
@@ -257,3 +259,33 @@ def test_sources_as_nested_tables(record: dict[str, Any]) -> None:
 
 def test_a_record_survives_json(record: dict[str, Any]) -> None:
     assert from_record(json.loads(json.dumps(record))) == load_chip("loihi1")
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+PLACES = [*((f.table, f.key) for f in FIELDS), *(("", key) for key in load_chip("loihi1").record)]
+
+
+@settings(max_examples=300)
+@given(places=st.lists(st.sampled_from(PLACES), min_size=1, max_size=4), junk=st.lists(JUNK, min_size=4, max_size=4))
+def test_junk_is_a_chip_or_one_of_our_errors(places: list[tuple[str, str]], junk: list[Any]) -> None:
+    record = copy.deepcopy(dict(load_chip("loihi1").record))
+    for (table, key), value in zip(places, junk, strict=False):
+        target = record[table] if table and isinstance(record[table], dict) else record
+        target[key] = value
+    try:
+        chip = from_record(record)
+    except ChipError as error:
+        assert error.problems
+        assert all(str(p).isprintable() for p in error.problems)
+    else:
+        assert from_record(chip.record) == chip
+
+
+@pytest.mark.parametrize("value", [3, [], "chip", None])
+def test_a_record_that_is_no_table(value: Any) -> None:
+    with pytest.raises(ChipError, match="^chip record: not a table, a chip is a table of keys$"):
+        from_record(value)

@@ -103,7 +103,8 @@ def _window(op: Conv | SumPool) -> dict[tuple[int, int], object]:
             for channel, i in channels:
                 target = int(np.ravel_multi_index(out, op.output_shape))
                 source = int(np.ravel_multi_index((channel, *at), op.input_shape))
-                found[target, source] = (offset, i, out[0]) if isinstance(op, Conv) else offset
+                # a pool has one weight, its factor: no label
+                found[target, source] = (offset, i, out[0]) if isinstance(op, Conv) else None
     return found
 
 
