@@ -143,7 +143,10 @@ def _show(value: object) -> str:
         return quoted(value)
     if isinstance(value, Mapping):
         return "a table"
-    text = str(value).lower() if isinstance(value, bool) else str(value)
+    try:
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+    except ValueError:  # Python writes no whole number of more than 4,300 digits
+        text = "a number of thousands of digits"
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
