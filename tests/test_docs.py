@@ -85,13 +85,21 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
+def documented(heading: str) -> set[str]:
+    """Options in the tables of one section of the reference."""
+    section = REFERENCE.read_text(encoding="utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    return set(re.findall(r"^\| `(?:-\w, )?(--[\w-]+)", section, re.MULTILINE))
+
+
 @pytest.mark.parametrize("name", [name for name, _, _ in cli.COMMANDS])
 def test_the_reference_has_every_option(name: str) -> None:
     command = cli.nirbridge.get_command(click.Context(cli.nirbridge), name)
     assert command is not None
-    section = REFERENCE.read_text(encoding="utf-8").partition(f"## nirbridge {name}\n")[2].partition("\n## ")[0]
     options = {flag for p in command.params if isinstance(p, click.Option) for flag in p.opts if flag[:2] == "--"}
-    assert set(re.findall(r"^\| `(?:-\w, )?(--[\w-]+)", section, re.MULTILINE)) == options - {"--help"}
+    own, shared = documented(f"nirbridge {name}"), documented("Options of every command that reads a model")
+    assert own <= options
+    assert options - {"--help"} <= own | shared
+    assert shared.isdisjoint(options) or shared <= options
 
 
 def test_the_chips_page_has_every_key() -> None:
