@@ -13,17 +13,18 @@ from nirbridge.chips.model import SynapseFormat
 from nirbridge.mapping.expand import AllToAll, Listing, expansion, synapses_into
 from nirbridge.mapping.record import BlockRecord, SliceRecord
 from nirbridge.network.model import Network, Projection, Shape
-from nirbridge.partitioner.resources import Profiles, axon_list_words, axon_words, delay_on_chip_steps, profile_ids
+from nirbridge.partitioner.resources import Profiles, axon_list_words, delay_on_chip_steps, profile_ids
 
 HOST = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placed:
-    """The neurons of one population in one block: flat indices, and their numbers in the block, ascending."""
+    """The neurons of one population in one block: flat indices, numbers in the block, ascending, and which slice."""
 
     neurons: Array
     positions: Array
+    slices: Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +85,8 @@ def lay_out(
 
 
 def _one(parts: list[tuple[Array, Array]]) -> Placed:
-    return Placed(np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]))
+    slices = np.repeat(np.arange(len(parts)), [len(p[0]) for p in parts])
+    return Placed(np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]), slices)
 
 
 def count(network: Network, layout: Layout, fmt: SynapseFormat, weight_bits: Sequence[int]) -> Counts:
@@ -102,7 +104,7 @@ def count(network: Network, layout: Layout, fmt: SynapseFormat, weight_bits: Seq
             if mine is None:
                 continue
             found = synapses_into(ready[k], mine.neurons)
-            words += _words(found, mine.positions, projection, fmt, weight_bits[k])
+            words += _words(found, mine, projection, fmt, weight_bits[k])
             synapses[k] += _add(fan_in[projection.source], found)
         decays, thresholds = _profiles(profiles, placed)
         routes |= _routes(fan_in, layout, i)
@@ -153,26 +155,44 @@ def _routes(fan_in: Mapping[str, Array], layout: Layout, target: int) -> dict[tu
 
 
 def _words(
-    found: Listing | AllToAll, positions: Array, projection: Projection, fmt: SynapseFormat, weight_bits: int
+    found: Listing | AllToAll, placed: Placed, projection: Projection, fmt: SynapseFormat, weight_bits: int
 ) -> int:
-    """Words of one projection's synapses in one block: a target list for each source neuron."""
+    """Words of one projection's synapses in one block: a target list for each source neuron.
+
+    The lists are stored whole, or all cut where a slice ends, whichever takes less: the sum over the slices, each on
+    its own, is an upper bound that a search may count on.
+    """
     delayed = delay_on_chip_steps(projection) > 0
+    many = int(placed.slices[-1]) + 1
     if isinstance(found, AllToAll):
-        return len(found.sources) * axon_words(positions[found.rows], fmt, weight_bits, delayed=delayed)
-    if len(found.row) == 0:
-        return 0
-    width = len(positions)
-    if not fmt.shared_kernels:
-        key = np.sort(found.source * width + found.row)
-        source, at = np.divmod(key, width)
-        return int(axon_list_words(source, positions[at], fmt, weight_bits, delayed=delayed)[1].sum())
+        at, sources = found.rows, len(found.sources)
+        words = [
+            axon_list_words(owner, placed.positions[at], fmt, weight_bits, delayed=delayed)[1].sum()
+            for owner in (np.zeros_like(at), placed.slices[at])
+        ]
+        return sources * int(min(words))
+    width = len(placed.positions)
     key = found.source * width + found.row
-    order = np.argsort(key, kind="stable")
-    source, at = np.divmod(key[order], width)
-    axons, words = axon_list_words(source, positions[at], fmt, weight_bits, delayed=delayed)
-    channel = _input_channel(axons, projection.operator.input_shape)
-    alike = np.stack([channel, _signatures(source, positions[at], found.tap[order])], axis=1)
-    return int(words[np.unique(alike, axis=0, return_index=True)[1]].sum())
+    order = np.argsort(key, kind="stable") if fmt.shared_kernels else None
+    source, at = np.divmod(np.sort(key) if order is None else key[order], width)
+    positions = placed.positions[at]
+    totals = []
+    for owner in (source,) if many == 1 else (source, source * many + placed.slices[at]):
+        words = axon_list_words(owner, positions, fmt, weight_bits, delayed=delayed)[1]
+        if order is not None:
+            channel = _input_channel(source, projection.operator.input_shape)
+            words = words[_copies(owner, channel, positions, found.tap[order])]
+        totals.append(int(words.sum()))
+    return min(totals)
+
+
+def _copies(owner: Array, channel: Array, positions: Array, tap: Array) -> Array:
+    """Which lists (by index, in the order of the owners) are stored, the first of those that are alike."""
+    first = np.flatnonzero(np.concatenate(([True], owner[1:] != owner[:-1]))) if len(owner) else owner
+    if len(first) == 0:
+        return first
+    alike = np.stack([channel[first], _signatures(first, positions, tap)], axis=1)
+    return np.unique(alike, axis=0, return_index=True)[1]
 
 
 def _input_channel(sources: Array, shape: Shape) -> Array:
@@ -180,15 +200,13 @@ def _input_channel(sources: Array, shape: Shape) -> Array:
     return sources // math.prod(shape[1:]) if len(shape) > 1 else np.zeros_like(sources)
 
 
-def _signatures(source: Array, positions: Array, tap: Array) -> Array:
-    """One int64 per axon: equal where target lists, less their first position, and taps are (chance of error 2**-64).
+def _signatures(first: Array, positions: Array, tap: Array) -> Array:
+    """One int64 per list: equal where positions, less the first one, and taps are (chance of error 2**-64).
 
-    The entries are sorted by source, then position. The signature is the sum, modulo 2**64, of a product of two
+    ``first`` has the start of each list among the entries. The signature is the sum, modulo 2**64, of a product of two
     pseudo-random numbers per synapse, one for the tap, one for the distance from the first target.
     """
-    first = np.flatnonzero(np.concatenate(([True], source[1:] != source[:-1])))
-    counts = np.diff(np.append(first, len(source)))
-    distance = positions - np.repeat(positions[first], counts)
+    distance = positions - np.repeat(positions[first], np.diff(np.append(first, len(positions))))
     draws = np.random.default_rng(0x5EED).integers(0, 2**64, size=int(distance.max()) + 1, dtype=np.uint64)
     return np.add.reduceat((draws[distance] | np.uint64(1)) * _mixed(tap), first).view(np.int64)
 

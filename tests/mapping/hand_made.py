@@ -138,7 +138,7 @@ def made(
         for p, of in zip(network.projections, pairs, strict=True)
     ]
     axons = _axon_table(network, numbers, synapses)
-    used = [_used(network, chip, b, numbers, synapses, weight_bits) for b in range(len(blocks))]
+    used = [_used(network, chip, b, numbers, synapses, weight_bits, blocks[b]) for b in range(len(blocks))]
     partition = Partition(
         tuple(Block(BlockId(b), tuple(s), used[b]) for b, s in enumerate(blocks)),
         weight_bits,
@@ -159,8 +159,10 @@ def _into(
 
 
 def _used(
-    network: Network, chip: Chip, b: int, numbers: list[Any], synapses: list[Any], weight_bits: int
+    network: Network, chip: Chip, b: int, numbers: list[Any], synapses: list[Any], weight_bits: int, block: Any
 ) -> dict[str, int]:
+    ends = np.cumsum([np.prod([stop - start for start, stop in s.box], dtype=int) for s in block])
+    slice_of = {number: int(np.searchsorted(ends, number, side="right")) for number in range(len(numbers[b]))}
     sources = {(p.source, s) for p, lists in zip(network.projections, synapses, strict=True) for s in lists[b]}
     pairs = {
         (p.source, s, target)
@@ -169,7 +171,8 @@ def _used(
         for s in lists[target]
         if (p.source, s) in numbers[b]
     }
-    words = sum(_words(p, lists[b], chip, weight_bits) for p, lists in zip(network.projections, synapses, strict=True))
+    here = [(p, lists[b]) for p, lists in zip(network.projections, synapses, strict=True)]
+    words = sum(_words(p, lists, chip, weight_bits, slice_of) for p, lists in here)
     cells = {p.name: (p.neuron, p.shape) for p in network.populations}
     decay, theta = set(), set()
     for name, flat in numbers[b]:
@@ -190,11 +193,23 @@ def _used(
     }
 
 
-def _words(p: Projection, lists: Mapping[int, list[tuple[int, object]]], chip: Chip, bits: int) -> int:
+def _words(
+    p: Projection, lists: Mapping[int, list[tuple[int, object]]], chip: Chip, bits: int, slice_of: Mapping[int, int]
+) -> int:
+    """Whole lists or lists cut where a slice ends: the less of the two."""
+    cut: dict[object, list[tuple[int, object]]] = defaultdict(list)
+    for source, targets in lists.items():
+        for number, label in targets:
+            cut[source, slice_of[number]].append((number, label))
+    whole = {(source, 0): targets for source, targets in lists.items()}
+    return min(_stored(p, whole, chip, bits), _stored(p, cut, chip, bits))
+
+
+def _stored(p: Projection, lists: Mapping[Any, list[tuple[int, object]]], chip: Chip, bits: int) -> int:
     fmt = chip.synapses
     delayed = p.max_delay_steps > (1 if p.is_back else 0)
     stored: dict[object, int] = {}
-    for source, targets in lists.items():
+    for (source, part), targets in lists.items():
         positions = [number for number, _ in targets]
         stretches: list[int] = []
         for i, number in enumerate(positions):
@@ -208,7 +223,8 @@ def _words(p: Projection, lists: Mapping[int, list[tuple[int, object]]], chip: C
         shape = p.operator.input_shape
         channel = source // int(np.prod(shape[1:])) if len(shape) > 1 else 0
         relative = tuple((number - positions[0], label) for number, label in targets)
-        stored[(channel, relative) if fmt.shared_kernels and not _has_dense(p.operator) else source] = words
+        shared = fmt.shared_kernels and not _has_dense(p.operator)
+        stored[(channel, relative) if shared else (source, part)] = words
     return sum(stored.values())
 
 
