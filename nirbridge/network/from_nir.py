@@ -73,7 +73,7 @@ def from_nir(
         (*resolved.notes, *notes),
     )
     network = in_causal_order(network)
-    return replace(network, notes=(*network.notes, *_unused(steps, network), *dead_notes(network)))
+    return replace(network, notes=(*network.notes, *_graded(network), *_unused(steps, network), *dead_notes(network)))
 
 
 def _check_values(flat: FlatGraph, max_elements: int) -> None:
@@ -261,6 +261,16 @@ def _shortest(p: Projection) -> int:
 
 def _one_later(p: Projection) -> Projection:
     return replace(p, delay_steps=freeze(p.delay_steps + 1, np.int64), is_back=True)
+
+
+def _graded(network: Network) -> tuple[str, ...]:
+    """Read-outs that feed other neurons."""
+    silent = {p.name for p in network.populations if not p.neuron.fires}
+    names = {p.name for p in network.populations}
+    pairs = [(p.source, p.target) for p in network.projections if p.source in silent and p.target in names]
+    return tuple(
+        f"population {quoted(a)} never fires: it feeds {quoted(b)} with its potential" for a, b in dict.fromkeys(pairs)
+    )
 
 
 def _unused(steps: Mapping[str, Step], network: Network) -> tuple[str, ...]:
