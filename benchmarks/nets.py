@@ -207,13 +207,14 @@ def layered(side: int) -> nir.NIRGraph:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A network of the suite: how to build it, its neurons, and the cores of loihi1 that are known to be enough."""
+    """A network of the suite: how to build it, its neurons, the cores of loihi1 known to be enough, chips to offer."""
 
     name: str
     build: Callable[[], nir.NIRGraph]
     neurons: int
     cores_known: int | None = None
     size: str = "small"
+    chips: int = 1
 
 
 SUITE = (
@@ -223,13 +224,13 @@ SUITE = (
     Entry("shd-256", partial(recurrent, 700, 256, 20), 276, 3),
     Entry("shd-1024", partial(recurrent, 700, 1024, 20), 1_044, 16),
     Entry("dense-1500x2", partial(dense_stack, 1500, 2), 3_000, 20),
-    Entry("dense-2000x5", partial(dense_stack, 2000, 5), 10_000, 130),
+    Entry("dense-2000x5", partial(dense_stack, 2000, 5), 10_000, 130, chips=2),
     Entry("synth-8", partial(synth, 8), 6_912),
     Entry("synth-32", partial(synth, 32), 38_016),
-    Entry("pilotnet", pilotnet, 107_033, None, "large"),
-    Entry("vgg11", vgg11, 190_986, None, "large"),
-    Entry("alexnet", alexnet, 781_736, None, "large"),
-    Entry("mobilenet-128", mobilenet, 1_648_616, None, "large"),
+    Entry("pilotnet", pilotnet, 107_033, None, "large", 4),
+    Entry("vgg11", vgg11, 190_986, None, "large", 32),
+    Entry("alexnet", alexnet, 781_736, None, "large", 32),
+    Entry("mobilenet-128", mobilenet, 1_648_616, None, "large", 32),
     Entry("layered-65k", partial(layered, 16), 65_536, None, "large"),
     Entry("layered-16m", partial(layered, 256), 16_777_216, None, "huge"),
     Entry("layered-268m", partial(layered, 1024), 268_435_456, None, "huge"),
