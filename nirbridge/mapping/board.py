@@ -1,0 +1,100 @@
+"""Where the blocks are while a placement is searched: the only mutable thing of the search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.chips.model import Chip, CoreId
+from nirbridge.mapping.mesh import hops_from_host, tiles_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sites:
+    """Cores that the search may use, in order; ``x, y`` their tiles, ``tile`` a number per tile, from 0 on.
+
+    ``host_hops``: links from where host inputs enter.
+    """
+
+    cores: tuple[CoreId, ...]
+    x: Array
+    y: Array
+    tile: Array
+    host_hops: Array
+
+    @classmethod
+    def of(cls, cores: Sequence[CoreId], chip: Chip) -> Sites:
+        """The sites of ``cores``."""
+        x, y = tiles_of(cores, chip)
+        tile = np.unique(x * chip.mesh.height_tiles + y, return_inverse=True)[1]
+        return cls(tuple(cores), x, y, tile.reshape(-1).astype(np.int64), hops_from_host(x, y))
+
+
+@dataclass(slots=True, eq=False)
+class Board:
+    """Blocks on sites. ``x, y`` [blocks] are tiles; ``site`` [blocks] is -1 for a pinned block, which never moves.
+
+    ``block`` [sites] is the block on a site, or -1.
+    """
+
+    sites: Sites
+    x: Array
+    y: Array
+    site: Array
+    block: Array
+    movable: Array
+
+    @classmethod
+    def empty(cls, sites: Sites, blocks: int, pins: Mapping[int, CoreId], chip: Chip) -> Board:
+        """A board with only the pinned blocks on it."""
+        board = cls(
+            sites,
+            np.zeros(blocks, np.int64),
+            np.zeros(blocks, np.int64),
+            np.full(blocks, -1, np.int64),
+            np.full(len(sites.cores), -1, np.int64),
+            np.array([b for b in range(blocks) if b not in pins], dtype=np.int64),
+        )
+        pinned = sorted(pins)
+        board.x[pinned], board.y[pinned] = tiles_of([pins[b] for b in pinned], chip)
+        return board
+
+    def copy(self) -> Board:
+        """The same position, to go on from independently."""
+        arrays = (self.x.copy(), self.y.copy(), self.site.copy(), self.block.copy())
+        return Board(self.sites, *arrays, self.movable)
+
+    def put(self, blocks: Array, sites: Array) -> None:
+        """Set movable ``blocks`` on ``sites`` that are empty, or all at once a permutation of the old ones."""
+        self.block[self.site[blocks][self.site[blocks] >= 0]] = -1
+        self.site[blocks] = sites
+        self.block[sites] = blocks
+        self.x[blocks], self.y[blocks] = self.sites.x[sites], self.sites.y[sites]
+
+    def swap(self, block: int, site: int) -> None:
+        """Move ``block`` to ``site``; a block that is there takes the place it left."""
+        here, other = int(self.site[block]), int(self.block[site])
+        moved = np.array([block] if other < 0 else [block, other])
+        self.put(moved, np.array([site, here])[: len(moved)])
+
+    def targets(self, block: int) -> Array:
+        """Sites that ``block`` could go to: of each other tile every taken site and the first that is free.
+
+        (A tile whose free sites are not in one stretch gives a site of each stretch; they are worth the same.)
+        """
+        tile, free = self.sites.tile, self.block < 0
+        useful = tile != tile[self.site[block]]
+        useful[1:] &= ~(free[1:] & free[:-1] & (tile[1:] == tile[:-1]))
+        return np.flatnonzero(useful)
+
+    def candidates(self, block: int, length: Array, width: int, rng: np.random.Generator) -> Array:
+        """Up to ``width`` of the ``targets``: half of them where ``length`` [sites] is least, the rest at random."""
+        sites = self.targets(block)
+        if len(sites) <= width:
+            return sites
+        near = np.argpartition(length[sites], width // 2)[: width // 2]
+        rest = rng.integers(len(sites), size=width - width // 2)
+        return sites[np.unique(np.concatenate((near, rest)))]

@@ -1,0 +1,97 @@
+"""A proved lower bound on the multicast hops of a set of blocks, over every placement of them on a mesh.
+
+Three facts about one spike of a net with k targets on other cores, in any placement (c cores to a tile):
+
+1. *Tiles.* The source's tile holds at most c - 1 of the targets, every other tile at most c: the tree has a link for
+   each other tile, so at least ``ceil((k - (c - 1)) / c)`` (from the host, whose tile holds c: ``ceil((k - c) / c)``).
+2. *Companions.* m targets outside the source's tile need at least ``m / min(k, c)`` links: at least 1 where m > 0, and
+   at least m / c tiles.
+3. *Distance.* The tree is no shorter than the way to its farthest target, so not than the mean over its k targets.
+
+(2) and (3) are sums over pairs of blocks, w(a, b) times what their tiles cost. Half of w belongs to each of the two,
+and what one block pays is least when its heaviest partners sit nearest: c - 1 on its tile, then as many as the mesh
+has cores at 1, 2, … links from its most central tile. Pairs with the host are charged to the host alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.chips.model import Chip
+from nirbridge.mapping.mesh import columns
+from nirbridge.mapping.traffic import Traffic, traffic
+from nirbridge.partitioner.axons import HOST, AxonTable
+
+
+def traffic_lower_bound(axons: AxonTable, blocks: int, chip: Chip, *, chips: int = 1) -> float:
+    """No placement of these blocks on ``chips`` chips has fewer multicast hops per step (spikes per step times links).
+
+    It bounds ``Costs.multicast_hops_per_step`` for the given blocks, not over other partitions; it holds with any
+    dead cores or pins. It is usually well below the best placement: it weighs each block on its own.
+    """
+    nets = traffic(axons, blocks)
+    if len(nets.source) == 0:
+        return 0.0
+    per_tile = chip.mesh.cores_per_tile
+    small = nets.degrees <= per_tile
+    by_tiles = nets.rate * _tiles_needed(nets, per_tile)
+    blocks_pay = _pair_bound(nets, chip, chips, small, ~small)
+    small_pay = _pair_bound(nets, chip, chips, small, np.zeros(len(small), bool))
+    return max(float(by_tiles.sum()), blocks_pay, small_pay + float(by_tiles[~small].sum()))
+
+
+def _tiles_needed(nets: Traffic, per_tile: int) -> Array:
+    at_home = np.where(nets.source == HOST, per_tile, per_tile - 1)
+    return -(-np.maximum(nets.degrees - at_home, 0) // per_tile)
+
+
+def _pair_bound(nets: Traffic, chip: Chip, chips: int, by_distance: Array, by_tile: Array) -> float:
+    """Facts 3 (nets ``by_distance``) and 2 (nets ``by_tile``) together."""
+    width, height, per_tile = columns(chip, chips), chip.mesh.height_tiles, chip.mesh.cores_per_tile
+    middle = _hops_by_rank(width, height, per_tile, ((width - 1) // 2, (height - 1) // 2), nets.blocks)[1:]
+    corner = _hops_by_rank(width, height, per_tile, (0, 0), nets.blocks)
+    net, degrees = nets.entry_nets(), nets.degrees
+    weight = nets.rate[net] / np.minimum(degrees[net], per_tile)
+    far, near = weight * by_distance[net], weight * by_tile[net]
+    source, is_host = nets.source[net], nets.source[net] == HOST
+    pays = 0.0
+    rows = (_symmetric(source, nets.targets, w, ~is_host) for w in (far, near))
+    for far_row, near_row in zip(*rows, strict=True):
+        pays += 0.5 * _least(far_row, near_row, middle)
+    host = [np.bincount(nets.targets[is_host], w[is_host], nets.blocks) for w in (far, near)]
+    return pays + _least(host[0], host[1], corner)
+
+
+def _symmetric(source: Array, target: Array, weight: Array, keep: Array) -> list[Array]:
+    """Per block, the weights of its pairs (both directions summed): the same pairs in the same order for any weight."""
+    a, b, w = source[keep], target[keep], weight[keep]
+    base = int(max(a.max(initial=0), b.max(initial=0))) + 1
+    keys, index = np.unique(np.concatenate((a * base + b, b * base + a)), return_inverse=True)
+    total = np.bincount(index.reshape(-1), np.concatenate((w, w)), len(keys))
+    first = np.flatnonzero(np.diff(keys // base, prepend=-1))
+    return [total[s:e] for s, e in zip(first, np.append(first[1:], len(keys)), strict=True)]
+
+
+def _least(far: Array, near: Array, hops: Array) -> float:
+    """Least cost of one block's pairs: ``far`` times hops plus ``near`` where hops > 0, ``hops`` ascending by rank.
+
+    The first link and the rest are bounded apart: a sum of least values is never above the least sum.
+    """
+    both = np.sort(far + near)[::-1]
+    at_rank = hops[: len(both)]
+    first_link = both[at_rank > 0].sum()
+    rest = np.sort(far)[::-1] @ np.maximum(at_rank - 1, 0)
+    return float(first_link + rest)
+
+
+def _hops_by_rank(width: int, height: int, per_tile: int, tile: tuple[int, int], ranks: int) -> Array:
+    """Links to the nearest, second nearest … core of a full mesh from ``tile`` (its own cores first).
+
+    From the most central tile no tile has more cores within any distance. Beyond the mesh: its diameter.
+    """
+    reach = min(ranks + 1, width)  # no more columns than that can matter
+    x = np.abs(np.arange(max(0, tile[0] - reach), min(width, tile[0] + reach + 1)) - tile[0])
+    y = np.abs(np.arange(height) - tile[1])
+    near = np.sort((x[:, None] + y[None, :]).ravel())[: ranks // per_tile + 2]
+    return np.repeat(near, per_tile)

@@ -1,0 +1,143 @@
+"""Spike rates: read from a file, or assumed and said so. A rate is spikes per step of one neuron or input element."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+from nirbridge.arrays import Array, freeze
+from nirbridge.errors import FileError, Problem, UsageError, quoted
+from nirbridge.network.model import Network, Population, Port
+
+ASSUMED_RATE = 0.02
+"""Spikes per neuron and step where nothing is known: 20 spikes per second at steps of a millisecond."""
+MEMBERS_MAX = 100_000
+HEADER_BYTES_MAX = 10_000
+PROBLEMS_MAX = 20
+
+SAVE_AGAIN = "save plain numbers with numpy.savez"
+UNREADABLE = (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error)
+"""What zipfile and numpy raise for damaged, encrypted or unknown content (NotImplementedError is a RuntimeError)."""
+
+Rates = Mapping[str, Array]
+
+
+def assumed_rates(network: Network, value: float = ASSUMED_RATE) -> tuple[Rates, str]:
+    """The same rate for every input and every population that fires, and the sentence that says so.
+
+    A read-out never fires: 0, except where it drives another population with its value in every step: 1.
+    """
+    drives = {p.source for p in network.projections} & {p.name for p in network.populations if not p.neuron.fires}
+    rates = {port.name: freeze(np.float64(value)) for port in network.inputs}
+    for population in network.populations:
+        silent = 1.0 if population.name in drives else 0.0
+        rates[population.name] = freeze(np.float64(value if population.neuron.fires else silent))
+    said = f"assumed: {value:g} spikes per neuron and step, inputs too"
+    return MappingProxyType(rates), said + ("; read-outs that drive others send in every step" if drives else "")
+
+
+def load_rates(path: str | Path, network: Network, value: float = ASSUMED_RATE) -> tuple[Rates, str]:
+    """Rates of a ``.npz`` file, and a sentence that says what is given and what had to be assumed.
+
+    The file holds one array per population or input, by name: spikes per step, a scalar or of its shape. Populations
+    that it does not name get ``assumed_rates``. Data is only read once its header has the right shape, so a file can
+    not make us read more than the network has neurons.
+
+    Raises:
+        FileError: not a readable .npz file, or an array of objects.
+        UsageError: unknown names, wrong shapes, rates that are not finite, negative, or more than a neuron can fire.
+    """
+    path = Path(path)
+    known: dict[str, Port | Population] = {p.name: p for p in (*network.inputs, *network.populations)}
+    given, problems = _read(path, known)
+    if problems:
+        more = len(problems) - PROBLEMS_MAX
+        rest = [Problem(_thing(path), f"{more:,} more problems like these")] if more > 0 else []
+        raise UsageError(*problems[:PROBLEMS_MAX], *rest)
+    assumed, _ = assumed_rates(network, value)
+    return MappingProxyType({**assumed, **given}), _sentence(path, [n for n in known if n not in given], value)
+
+
+def _sentence(path: Path, missing: list[str], value: float) -> str:
+    said = f"given by {quoted(path.name)}"
+    if not missing:
+        return said
+    shown = ", ".join(quoted(name) for name in missing[:5])
+    rest = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+    return f"{said}; assumed for {shown}{rest}: {value:g} spikes per neuron and step"
+
+
+def _thing(path: Path, name: str | None = None) -> str:
+    return f"rates file {quoted(path.name)}" + ("" if name is None else f", array {quoted(name)}")
+
+
+def _read(path: Path, known: Mapping[str, Port | Population]) -> tuple[dict[str, Array], list[Problem]]:
+    """Every array that can be used, and what is wrong with the others."""
+    if not path.is_file():
+        found = "not a regular file" if path.exists() else "no such file"
+        raise FileError(Problem(_thing(path), found, "rates are a .npz file of numpy", "give the path of one"))
+    given: dict[str, Array] = {}
+    problems: list[Problem] = []
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            if len(members) > MEMBERS_MAX:
+                raise FileError(Problem(_thing(path), f"{len(members):,} arrays", f"at most {MEMBERS_MAX:,} are read"))
+            for member in members:
+                name = member.filename.removesuffix(".npy")
+                found = _array(archive, member, _thing(path, name), known.get(name), [*known])
+                if isinstance(found, Problem):
+                    problems.append(found)
+                elif name in given:
+                    problems.append(Problem(_thing(path, name), "is there twice", "", "keep one of them"))
+                else:
+                    given[name] = found
+    except UNREADABLE as error:
+        said = quoted(str(error) or type(error).__name__)
+        raise FileError(Problem(_thing(path), f"can not be read ({said})", "", "write it with numpy.savez")) from None
+    return given, problems
+
+
+def _array(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, thing: str, owner: Port | Population | None, names: list[str]
+) -> Array | Problem:
+    """One array as float64, or what is wrong with it."""
+    if owner is None:
+        near = difflib.get_close_matches(member.filename.removesuffix(".npy"), names, n=1, cutoff=0.5)
+        step = f"did you mean {quoted(near[0])}?" if near else f"known: {', '.join(quoted(n) for n in names[:8])}"
+        return Problem(thing, "no population or input of that name", "", step)
+    with archive.open(member) as file:
+        if np.lib.format.read_magic(file) != (1, 0):
+            return Problem(thing, "a header of another version", "arrays of numbers have version 1.0", SAVE_AGAIN)
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(file, max_header_size=HEADER_BYTES_MAX)
+        if dtype.kind not in "biuf":
+            return Problem(thing, f"type {quoted(dtype)}", "rates are real numbers", SAVE_AGAIN)
+        if shape not in ((), owner.shape):
+            limit = f"{quoted(owner.name)} has shape {owner.shape}"
+            return Problem(thing, f"shape {shape}", limit, "give one number, or one per neuron")
+        count = math.prod(shape)
+        data = file.read(count * dtype.itemsize)
+    if len(data) != count * dtype.itemsize:
+        raise ValueError("an array ends early")
+    values = np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C").astype(np.float64)
+    return _value_problem(thing, owner, values) or freeze(values)
+
+
+def _value_problem(thing: str, owner: Port | Population, values: Array) -> Problem | None:
+    bad = ~np.isfinite(values)
+    if bad.any():
+        return Problem(thing, f"{int(bad.sum()):,} values that are not finite", "rates are numbers", SAVE_AGAIN)
+    if values.size and values.min() < 0:
+        return Problem(thing, f"a rate of {values.min():g}", "rates are 0 or more spikes per step", SAVE_AGAIN)
+    most = owner.neuron.max_spikes if isinstance(owner, Population) and owner.neuron.fires else None
+    if most is not None and values.size and values.max() > most:
+        limit = f"a neuron of {quoted(owner.name)} fires at most {most:,} times a step"
+        return Problem(thing, f"a rate of {values.max():g}", limit, "divide rates per second by steps per second")
+    return None

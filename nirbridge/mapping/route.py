@@ -1,0 +1,145 @@
+"""X-Y routes: multicast trees as unions of X-Y paths, their hops, and the load of every link.
+
+A spike first travels along x in the row of its source, then along y in the column of each target. The union of the
+paths of one source is therefore one span of its row (from the leftmost to the rightmost of source and targets) and,
+in each target column, one span that includes the source's row. Counting spans counts the links of the union exactly,
+so no path is ever walked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.chips.model import Chip, CoreId
+from nirbridge.mapping.mesh import HOST_TILE, tiles_of
+from nirbridge.partitioner.axons import HOST, AxonTable
+
+DIRECTIONS = ("+x", "-x", "+y", "-y")
+"""The last axis of a link load array: the direction in which a link leaves its tile."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trees:
+    """One tree per group: its span along x in the row of the source, and one branch per column with targets.
+
+    All int64. Per group: ``source_x, source_y, x_min, x_max``. Per branch, sorted by group and column:
+    ``branch_group, branch_x, y_min, y_max``. Spans hold the source's own column or row.
+    """
+
+    source_x: Array
+    source_y: Array
+    x_min: Array
+    x_max: Array
+    branch_group: Array
+    branch_x: Array
+    y_min: Array
+    y_max: Array
+
+
+def trees(source_x: Array, source_y: Array, group: Array, target_x: Array, target_y: Array) -> Trees:
+    """The multicast trees of sources [groups] and targets [entries]; ``group`` [entries] is the group of each."""
+    row_bits = int(target_y.max(initial=0)).bit_length()
+    column_bits = int(target_x.max(initial=0)).bit_length()
+    # group, column and row packed in one number: one plain sort orders the branches and finds the ends of each
+    keys = np.sort((((group << column_bits) | target_x) << row_bits) | target_y)
+    branch = keys >> row_bits
+    is_first = np.ones(len(keys), bool)
+    is_first[1:] = branch[1:] != branch[:-1]
+    first = np.flatnonzero(is_first)
+    last = np.append(first[1:], len(keys))[: len(first)] - 1
+    branch = branch[first]
+    branch_group, branch_x = branch >> column_bits, branch & ((1 << column_bits) - 1)
+    row_mask, own_row = (1 << row_bits) - 1, source_y[branch_group]
+    x_min, x_max = source_x.copy(), source_x.copy()
+    group_first = np.ones(len(first), bool)
+    group_first[1:] = branch_group[1:] != branch_group[:-1]
+    group_last = np.append(group_first[1:], True)[: len(first)]
+    left, right = branch_group[group_first], branch_group[group_last]
+    x_min[left] = np.minimum(x_min[left], branch_x[group_first])
+    x_max[right] = np.maximum(x_max[right], branch_x[group_last])
+    return Trees(
+        source_x,
+        source_y,
+        x_min,
+        x_max,
+        branch_group,
+        branch_x,
+        np.minimum(keys[first] & row_mask, own_row),
+        np.maximum(keys[last] & row_mask, own_row),
+    )
+
+
+def hops(paths: Trees) -> Array:
+    """Links of each tree: int64 [groups]."""
+    along_y = np.bincount(paths.branch_group, paths.y_max - paths.y_min, minlength=len(paths.source_x))
+    return paths.x_max - paths.x_min + along_y.astype(np.int64)
+
+
+def link_loads(paths: Trees, rates: Array, width: int, height: int) -> Array:
+    """Load of every directed link: float64 [height, width, 4], ``rates`` [groups] summed over the trees that use it.
+
+    Entry ``[y, x, d]`` is the link that leaves tile (x, y) in ``DIRECTIONS[d]``. Links without traffic are exactly 0.
+    """
+    loads = np.zeros((height, width, 4))
+    row, rates = paths.source_y, np.asarray(rates, dtype=np.float64)
+    x, low, high = paths.source_x, paths.x_min, paths.x_max
+    loads[:, :, 0] = _spans(row, x, high, rates, (height, width))
+    loads[:, :, 1] = _spans(row, low + 1, x + 1, rates, (height, width))
+    column, y, rate = paths.branch_x, paths.source_y[paths.branch_group], rates[paths.branch_group]
+    loads[:, :, 2] = _spans(column, y, paths.y_max, rate, (width, height)).T
+    loads[:, :, 3] = _spans(column, paths.y_min + 1, y + 1, rate, (width, height)).T
+    return loads
+
+
+def _spans(line: Array, start: Array, stop: Array, rate: Array, shape: tuple[int, int]) -> Array:
+    """Sum of ``rate`` over the spans [start, stop) of each line: float64 ``shape`` = (lines, length)."""
+    used = np.flatnonzero(stop > start)
+    step = shape[1] + 1
+    up, down, rate = line[used] * step + start[used], line[used] * step + stop[used], rate[used]
+    size = shape[0] * step
+    change = np.bincount(up, rate, size) - np.bincount(down, rate, size)
+    count = np.bincount(up, minlength=size) - np.bincount(down, minlength=size)
+    total = np.cumsum(change.reshape(shape[0], step), axis=1)
+    # what floats leave where every span has ended is rounding, not traffic
+    total[np.cumsum(count.reshape(shape[0], step), axis=1) == 0] = 0.0
+    return total[:, :-1]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Routes:
+    """The routes of an axon table on cores.
+
+    ``multicast`` has one tree per group of the table. ``entry_group`` [entries] is the group of each entry, with
+    ``hops_x`` and ``hops_y`` [entries] of its own X-Y path (unicast). A target on the source's tile takes no link.
+    """
+
+    multicast: Trees
+    entry_group: Array
+    hops_x: Array
+    hops_y: Array
+    unicast: Trees
+
+
+def routes(axons: AxonTable, cores: Sequence[CoreId], chip: Chip) -> Routes:
+    """Routes of every group: as one multicast tree, and as one path per destination core (unicast).
+
+    ``cores[b]`` is the core of block b. Host inputs enter at ``HOST_TILE``; their links and hops count as any other.
+    """
+    x, y = tiles_of(cores, chip)
+    is_host = axons.source_block == HOST
+    source_x = np.where(is_host, HOST_TILE[0], x[axons.source_block])
+    source_y = np.where(is_host, HOST_TILE[1], y[axons.source_block])
+    group = np.repeat(np.arange(len(source_x), dtype=np.int64), np.diff(axons.target_ptr))
+    target_x, target_y = x[axons.targets], y[axons.targets]
+    own = np.arange(len(group), dtype=np.int64)
+    return Routes(
+        trees(source_x, source_y, group, target_x, target_y),
+        group,
+        np.abs(target_x - source_x[group]),
+        np.abs(target_y - source_y[group]),
+        trees(source_x[group], source_y[group], own, target_x, target_y),
+    )
