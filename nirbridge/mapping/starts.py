@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.chips.model import Chip, CoreId
+from nirbridge.chips.model import CoreId
 from nirbridge.mapping.board import Board, Sites
 from nirbridge.mapping.traffic import Pulls
 
