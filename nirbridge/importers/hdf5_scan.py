@@ -141,9 +141,9 @@ def _excess(result: Scan) -> Problem | None:
     """The first count that is over its limit."""
     limits = result.limits
     checks = (
-        (result.items, limits.max_nodes * _ITEMS_PER_NODE, "items", "raise the limit with --max-nodes"),
-        (result.chunks, MAX_CHUNKS, "chunks", "store the arrays in larger chunks or contiguously"),
+        (result.items, limits.max_nodes * _ITEMS_PER_NODE, "items", "raise max_nodes where load is called"),
         (result.bytes, limits.max_bytes, "bytes", "raise the limit with --max-bytes if you trust the file"),
+        (result.chunks, MAX_CHUNKS, "chunks", "store the arrays in larger chunks or contiguously"),
     )
     for count, limit, unit, hint in checks:
         if count > limit:
@@ -291,7 +291,9 @@ def _has_short_text(found: Any, plist: Any, path: str, result: Scan) -> bool:
         return False
     count, most = found.get_storage_size() // REFERENCE_BYTES, 2 * result.limits.max_edges
     if count > most:
-        result.report(path, f"it holds {count:,} texts", f"at most {most:,} are read", "raise it with --max-edges")
+        result.report(
+            path, f"it holds {count:,} texts", f"at most {most:,} are read", "raise max_edges where load is called"
+        )
         return False
     longest, total = longest_and_total(_references(found, result.descriptor))
     result.bytes += total

@@ -84,7 +84,7 @@ def draft_graph(branch: Branch, draft: Draft, prefix: str = "") -> Any:
             draft.nodes += 1
             if draft.nodes > draft.limits.max_nodes:
                 limit = f"at most {draft.limits.max_nodes:,} are read"
-                draft.report(thing, "it has too many nodes", limit, "raise the limit with --max-nodes")
+                draft.report(thing, "it has too many nodes", limit, "raise max_nodes where load is called")
                 break
             node = _draft_node(name, item, prefix, draft)
             if node is not None:
@@ -231,7 +231,7 @@ def _edges(branch: Branch, thing: str, prefix: str, draft: Draft) -> list[tuple[
         return []
     if leaf.shape[0] > draft.limits.max_edges:
         found, limit = f"it has {leaf.shape[0]:,} edges", f"at most {draft.limits.max_edges:,} are read"
-        draft.report(thing, found, limit, "raise the limit with --max-edges", full)
+        draft.report(thing, found, limit, "raise max_edges where load is called", full)
         return []
     rows = draft.try_read(thing, full, lambda: texts_of(leaf))
     return [(a, b) for a, b in rows or ()]

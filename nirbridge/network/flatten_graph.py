@@ -168,7 +168,10 @@ def _resolve(end: str, graph: Any, prefix: str, shown: str, port: str, build: _B
         text = f"the subgraph {quoted(prefix + end)} has no {port} node"
         build.report(shown, text, "", f"add a nir.{port} inside it", node=prefix + end)
     else:
+        outer, _, inner = end.rpartition(".")
         text = f"there is no node {quoted(prefix + end)}"
+        if kind_of(graph.nodes.get(outer)) == "NIRGraph":
+            text = f"the subgraph {quoted(prefix + outer)} has no {port} {quoted(inner)}"
         build.report(shown, text, "", _nearest(end, prefix, graph, port, build), node=prefix + end)
     return None
 

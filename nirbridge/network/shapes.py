@@ -186,11 +186,7 @@ def _conv(name: str, node: Any, arrives: Shape | None) -> NodeShapes | None:
         raise _wrong(name, node, found, f"its weight has {weight[0]} output channels", "store one bias per channel")
     channels, axes = weight[1] * window.groups, len(window.kernel)
     if node.input_shape is not None:
-        problems: list[Problem] = []
-        spatial = whole_numbers(label(name, node), "input_shape", _listed(node.input_shape, axes), axes, 1, problems)
-        if spatial is None:
-            raise ModelError(*problems)
-        own = (channels, *spatial)
+        own = (channels, *_spatial(name, node, axes))
         return NodeShapes(own, (weight[0], *_slide(name, node, own)))
     if arrives is None:
         return None
@@ -200,10 +196,16 @@ def _conv(name: str, node: Any, arrives: Shape | None) -> NodeShapes | None:
     return NodeShapes(arrives, (weight[0], *_slide(name, node, arrives)))
 
 
-def _listed(value: Any, axes: int) -> Any:
-    """A stored input_shape; one number can not stand for two axes."""
-    array = np.asarray(value)
-    return array if array.size == axes else [array.tolist()]
+def _spatial(name: str, node: Any, axes: int) -> Shape:
+    """The stored input_shape; unlike a stride, one number can not stand for two axes."""
+    if np.size(node.input_shape) != axes:
+        found = f"input_shape is {node.input_shape}"
+        raise _wrong(name, node, found, f"it needs {axes} numbers", "store the spatial shape without channels")
+    problems: list[Problem] = []
+    spatial = whole_numbers(label(name, node), "input_shape", node.input_shape, axes, 1, problems)
+    if spatial is None:
+        raise ModelError(*problems)
+    return spatial
 
 
 def _slide(name: str, node: Any, shape: Shape) -> Shape:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (tables of messages read better in one line)
 from __future__ import annotations
 
 import re
@@ -81,11 +82,11 @@ def test_shapes_are_checked_at_the_ports_of_a_subgraph() -> None:
     [
         (["a>sub"], "edge 'a' -> 'sub': 'sub' can mean several nodes ('sub.i1', 'sub.i2'), it must mean one; name one of the inputs"),
         (["sub>c"], "edge 'sub' -> 'c': 'sub' can mean several nodes ('sub.o1', 'sub.o2'), it must mean one; name one of the outputs"),
-        (["a>sub.i3"], "edge 'a' -> 'sub.i3': there is no node 'sub.i3'; did you mean 'sub.i2'?"),
-        (["a>sub.w"], "there is no node 'sub.w'"),
-        (["a>sub.o1"], "there is no node 'sub.o1'"),
-        (["sub.i1>c"], "there is no node 'sub.i1'"),
-        (["a>none.i1"], "there is no node 'none.i1'"),
+        (["a>sub.i3"], "edge 'a' -> 'sub.i3': the subgraph 'sub' has no Input 'i3'; did you mean 'sub.i2'?"),
+        (["a>sub.w"], "edge 'a' -> 'sub.w': the subgraph 'sub' has no Input 'w'; "),
+        (["a>sub.o1"], "edge 'a' -> 'sub.o1': the subgraph 'sub' has no Input 'o1'; did you mean 'sub.i1'?"),
+        (["sub.i1>c"], "edge 'sub.i1' -> 'c': the subgraph 'sub' has no Output 'i1'"),
+        (["a>none.i1"], "edge 'a' -> 'none.i1': there is no node 'none.i1'; add the node"),
         (["a>empty"], "edge 'a' -> 'empty': the subgraph 'empty' has no Input node; add a nir.Input inside it"),
         (["a>b", "a>b"], "edge 'a' -> 'b': it is listed twice, NIR allows an edge once; double the weights behind it, or remove one"),
         (["w>w"], "edge 'w' -> 'w': the Linear node feeds itself within one step, a loop needs a neuron in it; route"),

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (tables of messages read better in one line)
 from __future__ import annotations
 
 import copy
@@ -105,11 +106,11 @@ def test_shapes_of_one_node(node: Any, given: tuple[int, ...], expected: tuple[i
         ((port(3, 8, 6), conv2d((6, 2, 3, 1))), "^node 'n0' (Conv2d): shape (3, 8, 6) arrives, it takes 2 channels and 2 spatial axes; correct the weight, groups or the source$"),
         ((port(2, 8), conv2d((6, 2, 3, 1))), "shape (2, 8) arrives"),
         ((port(2, 8, 6), conv2d((6, 2, 3, 1), shape=(8, 7))), "Conv2d takes (2, 8, 7)"),
-        ((port(2, 8, 6), conv2d((6, 2, 3, 1), shape=8)), "input_shape is [8], it must be 1 or 2"),
+        ((port(2, 8, 6), conv2d((6, 2, 3, 1), shape=8)), "input_shape is 8, it needs 2 numbers"),
         ((port(2, 8, 6), conv2d((6, 2, 9, 1))), "is larger than the padded input (8, 6), at least one window must fit"),
         ((port(2, 8, 6), conv2d((6, 2, 3, 1), 2, "same")), "^node 'n0' (Conv2d): padding is 'same' with stride (2, 2), 'same' needs stride 1; give the padding as numbers$"),
         ((port(2, 8, 6), conv2d((6, 2, 3, 1), (1, 2, 3))), "stride is (1, 2, 3), it must be 1 or 2 whole numbers"),
-        ((port(2, 8, 6), conv2d((6, 2, 3, 1), True)), "stride is True"),
+        ((port(2, 8, 6), conv2d((6, 2, 3, 1), True)), "stride is (True, True)"),
         ((port(8, 6), nir.SumPool2d(2, 2, 0)), "^node 'n0' (SumPool2d): shape (8, 6) arrives, it takes (channels, rows, columns); correct the source's shape$"),
         ((port(2, 3), nir.Flatten(None, 1, 2)), "start_dim 1, end_dim 2 on an input of shape (2, 3), dims go from -2 to 1 without the batch"),
         ((port(2, 3), nir.Flatten(None, 1, 0)), "start before end"),
