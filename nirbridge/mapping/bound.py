@@ -70,7 +70,8 @@ def _symmetric(source: Array, target: Array, weight: Array, keep: Array) -> list
     keys, index = np.unique(np.concatenate((a * base + b, b * base + a)), return_inverse=True)
     total = np.bincount(index.reshape(-1), np.concatenate((w, w)), len(keys))
     first = np.flatnonzero(np.diff(keys // base, prepend=-1))
-    return [total[s:e] for s, e in zip(first, np.append(first[1:], len(keys)), strict=True)]
+    last = np.append(first[1:], len(keys))[: len(first)]
+    return [total[s:e] for s, e in zip(first, last, strict=True)]
 
 
 def _least(far: Array, near: Array, hops: Array) -> float:
