@@ -192,9 +192,13 @@ def _windows(thing: str, part: Conv | SumPool) -> Iterator[Problem]:
         yield _problem(thing, f"its {kind} has {axes} kernel axes but entries for {sorted(lengths)}", "", "correct it")
         return
     if min((*part.stride, *part.dilation, *part.kernel, *(1 + q for pair in part.padding for q in pair))) < 1:
-        yield _problem(thing, f"its {kind} has a stride, kernel or dilation below 1, or padding below 0", "", "correct")
+        yield _problem(
+            thing, f"its {kind} has a stride, kernel or dilation below 1, or padding below 0", "", "correct it"
+        )
     elif min(part.output_shape) < 1:
-        yield _problem(thing, f"its {kind} puts out {part.output_shape}", "every axis has 1 or more", "use less kernel")
+        yield _problem(
+            thing, f"its {kind} puts out {part.output_shape}", "every axis has 1 or more", "use a smaller kernel"
+        )
     if isinstance(part, Conv):
         cout, own = part.weight.shape[:2]
         if part.groups < 1 or cout % part.groups or own * part.groups != part.input_shape[0]:

@@ -19,7 +19,7 @@ IfGain = Literal["per-second", "per-step"]
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How a NIR graph, which is continuous in time, becomes steps; None means: the file's metadata, else the default."""
+    """How a NIR graph, which is continuous in time, becomes steps; None: the file's metadata, else the default."""
 
     dt: float | None = None
     integrator: Integrator | None = None

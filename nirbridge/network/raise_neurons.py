@@ -113,7 +113,9 @@ def _time_constant(decay: Array, time: _Time) -> tuple[Array, Array, Array]:
     share = np.where(decay == 1.0, _NO_DECAY, 1.0 - decay)
     if time.integrator == "euler":
         return time.dt / share, share, share
-    ratio = np.where(decay == 1.0, _NO_DECAY, -np.log1p(-share))
+    # the logarithm of the smaller of decay and share keeps every digit
+    exponent = np.where(decay < 0.5, -np.log(np.minimum(decay, 0.5)), -np.log1p(-np.minimum(share, 0.5)))
+    ratio = np.where(decay == 1.0, _NO_DECAY, exponent)
     return time.dt / ratio, share, (share if time.integrator == "zoh" else ratio)
 
 

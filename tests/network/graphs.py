@@ -50,11 +50,12 @@ def snapshot(graph: Any) -> Any:
 
 
 def run(network: Network, inputs: dict[str, Array], steps: int) -> dict[str, Array]:
-    """The meaning of a network, written down once more: spikes (read-outs: v) of every population, [steps, *shape].
+    """The meaning of a network, written down once more: spikes of every population (read-outs: v), and 'name/v'.
 
-    Inputs are [steps, *shape]. Delay lines start empty.
+    All are [steps, *shape], the inputs too. Delay lines start empty.
     """
     signal = {p.name: np.zeros((steps, *p.shape)) for p in (*network.populations, *network.outputs)} | inputs
+    signal |= {f"{p.name}/v": np.zeros((steps, *p.shape)) for p in network.populations}
     state = {
         p.name: [np.broadcast_to(x, p.shape) for x in (p.neuron.v_init, p.neuron.i_init, np.zeros(()))]
         for p in network.populations
@@ -76,6 +77,7 @@ def run(network: Network, inputs: dict[str, Array], steps: int) -> dict[str, Arr
             wait = np.where(count > 0, n.refractory_steps, np.maximum(wait - 1, 0))
             state[p.name] = [v, i, wait]
             signal[p.name][t] = count if n.fires else v
+            signal[f"{p.name}/v"][t] = v
         for q in network.outputs:
             signal[q.name][t] = _input(network, q.name, q.shape, signal, t)
     return signal

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+from typing import Any
+
+import nir
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nirbridge.arrays import Array
+from nirbridge.errors import ModelError, UsageError
+from nirbridge.network import Network, differences, from_nir, same, to_nir, verify
+from nirbridge.network.operators import Chain, Conv, Dense, SumPool
+from nirbridge.passes import drop_dead, relay_pools, relay_projection
+from nirbridge.testing import networks
+from tests.network.graphs import chain, graph_of, lif, out, port, run
+
+# -- drop_dead -------------------------------------------------------------------------------------------------------
+
+
+@given(networks())
+@settings(max_examples=60)
+def test_dropping_dead_parts_changes_no_output(network: Network) -> None:
+    left = drop_dead(network)
+    verify(left)
+    assert (left.inputs, left.outputs) == (network.inputs, network.outputs)
+    assert same(drop_dead(left), left)
+    rng = np.random.default_rng(0)
+    inputs = {p.name: rng.integers(0, 2, size=(5, *p.shape)).astype(float) for p in network.inputs}
+    before, after = run(network, inputs, 5), run(left, inputs, 5)
+    for port_ in network.outputs:
+        assert np.array_equal(before[port_.name], after[port_.name])
+
+
+def test_what_is_dropped_is_said() -> None:
+    nodes = {"in": port(1), "n": lif(1), "out": out(1), "end": lif(1), "alone": lif(1)}
+    edges = [("in", "n"), ("n", "out"), ("n", "end"), ("end", "end"), ("alone", "n")]
+    left = drop_dead(from_nir(graph_of(nodes, edges)))
+    assert {p.name for p in left.populations} == {"n", "alone"}
+    assert {(p.source, p.target) for p in left.projections} == {("in", "n"), ("n", "out"), ("alone", "n")}
+    assert left.notes == (
+        "population 'alone': no input reaches it",
+        "population 'end': removed, no output can be reached from it",
+    )
+
+
+def test_a_network_without_dead_parts_is_returned_as_it_is() -> None:
+    network = from_nir(chain(port(1), lif(1), out(1)))
+    assert drop_dead(network) is network
+
+
+# -- relays ----------------------------------------------------------------------------------------------------------
+
+
+def pooled(average: bool = False, **names: Any) -> Network:
+    kind = nir.AvgPool2d if average else nir.SumPool2d
+    pool = kind(kernel_size=np.array([2, 2]), stride=np.array([2, 2]), padding=np.array([0, 0]))
+    weight = np.arange(16.0).reshape(2, 8) - 6
+    return from_nir(
+        chain(
+            port(2, 4, 4),
+            lif(2, 4, 4, tau=1e-3, theta=0.5),
+            pool,
+            nir.Flatten({"input": np.array([2, 2, 2])}, 0, -1),
+            nir.Affine(weight, np.array([0.5, -0.5])),
+            nir.LI(tau=np.full(2, 1e-3), r=np.ones(2), v_leak=np.zeros(2)),
+            out(2),
+            dt=1e-3,
+            **names,
+        )
+    )
+
+
+def spikes(seed: int, steps: int, quiet: int) -> Array:
+    drawn = np.random.default_rng(seed).random((steps, 2, 4, 4)) < 0.4
+    drawn[steps - quiet :] = False
+    return drawn.astype(float)
+
+
+def test_a_relay_stands_behind_its_pool() -> None:
+    network = relay_pools(pooled())
+    verify(network)
+    assert [p.name for p in network.populations] == ["0", "1", "4"]
+    relay = network.population("1")
+    assert (relay.shape, relay.neuron.kind, relay.neuron.max_spikes) == ((2, 2, 2), "relay", 1)
+    assert (relay.neuron.theta, relay.neuron.compare, relay.neuron.reset) == (1.0, ">=", "subtract")
+    before, behind = (p for p in network.projections if "1" in (p.source, p.target))
+    assert isinstance(before.operator, SumPool)
+    assert (before.nodes, before.bias) == (("1",), None)
+    assert isinstance(behind.operator, Chain)
+    assert (behind.nodes, behind.bias is None) == (("2", "3"), False)
+
+
+@given(st.integers(0, 1000))
+@settings(max_examples=20)
+def test_graded_relays_change_nothing(seed: int) -> None:
+    network = pooled()
+    relayed = relay_pools(network, graded_spikes=True)
+    assert relayed.population("1").neuron.max_spikes == 4
+    inputs = {"in": spikes(seed, 8, 0)}
+    assert np.array_equal(run(network, inputs, 8)["out"], run(relayed, inputs, 8)["out"])
+
+
+@given(st.integers(0, 1000))
+@settings(max_examples=20)
+def test_relays_of_one_spike_keep_the_counts_and_spread_them(seed: int) -> None:
+    relayed = relay_pools(pooled())
+    result = run(relayed, {"in": spikes(seed, 30, 25)}, 30)
+    windows = result["0"].reshape(30, 2, 2, 2, 2, 2).sum(axis=(3, 5))
+    assert np.array_equal(result["1"].sum(axis=0), windows.sum(axis=0))
+    assert result["1"].max() <= 1
+
+
+def test_without_new_input_relays_of_averages_hold_fractions_back() -> None:
+    relayed = relay_pools(pooled(average=True), graded_spikes=True)
+    given_spikes = np.zeros((4, 2, 4, 4))
+    given_spikes[0, 0, 0, 0] = 1.0
+    assert run(relayed, {"in": given_spikes}, 4)["1"].sum() == 0.0
+
+
+def test_names_pools_and_clashes() -> None:
+    network = pooled()
+    assert [p.name for p in relay_pools(network, ["1"]).populations] == ["0", "1", "4"]
+    with pytest.raises(
+        UsageError, match=r"^relay_pools '3', 'x': no pool of that name is followed by another operator$"
+    ):
+        relay_pools(network, ["1", "x", "3"])
+    again = relay_projection(relay_pools(network), 2, 0)
+    assert {p.name for p in again.populations} == {"0", "1", "2", "4"}
+
+
+def test_a_pool_on_the_last_place_needs_no_relay() -> None:
+    pool = nir.SumPool2d(kernel_size=np.array([2, 2]), stride=np.array([2, 2]), padding=np.array([0, 0]))
+    network = from_nir(chain(port(1, 2, 2), pool, lif(1, 1, 1), out(1, 1, 1)))
+    assert same(relay_pools(network), network)
+
+
+def test_chains_of_pools_get_a_relay_each_and_come_back_from_nir() -> None:
+    pool = nir.SumPool2d(kernel_size=np.array([2, 2]), stride=np.array([2, 2]), padding=np.array([0, 0]))
+    conv = nir.Conv2d((1, 1), np.ones((2, 1, 1, 1)), 1, 0, 1, 1, np.array([1.0, 0.5]))
+    network = relay_pools(from_nir(chain(port(1, 4, 4), pool, pool, conv, lif(2, 1, 1), out(2, 1, 1))))
+    verify(network)
+    assert [p.name for p in network.populations] == ["0", "1", "3"]
+    assert [type(p.operator) for p in network.projections][:3] == [SumPool, SumPool, Conv]
+    assert differences(from_nir(to_nir(network)), network) == ()
+
+
+def test_delays_bias_and_back_mark_go_to_the_right_half() -> None:
+    nodes = {
+        "in": port(4),
+        "a": lif(4),
+        "late": nir.Delay(np.array([0.0, 1e-3, 2e-3, 0.0])),
+        "fc": nir.Linear(np.ones((3, 4))),
+        "back": nir.Affine(np.ones((4, 3)), np.ones(4)),
+        "out": out(4),
+    }
+    edges = [("in", "a"), ("a", "late"), ("late", "fc"), ("fc", "back"), ("back", "a"), ("a", "out")]
+    network = from_nir(graph_of(nodes, edges, dt=1e-3))
+    index = next(k for k, p in enumerate(network.projections) if p.is_back)
+    relayed = relay_projection(network, index, 0)
+    verify(relayed)
+    before = next(p for p in relayed.projections if p.target == "fc")
+    behind = next(p for p in relayed.projections if p.source == "fc")
+    assert (before.delay_steps.tolist(), before.is_back, before.bias) == ([0, 1, 2, 0], False, None)
+    assert (int(behind.delay_steps), behind.is_back) == (1, True)
+    assert behind.bias is not None
+    assert isinstance(behind.operator, Dense)
+
+
+def test_there_must_be_something_to_split() -> None:
+    network = pooled()
+    with pytest.raises(ModelError, match=r"^relay: there is no projection 9, the network has 3; choose one of them$"):
+        relay_projection(network, 9, 0)
+    with pytest.raises(
+        ModelError, match=r"^projection '0' -> '4': nothing follows part 2, it has 3 parts; choose another"
+    ):
+        relay_projection(network, 1, 2)
