@@ -1,0 +1,218 @@
+"""What every report of a map says, as plain numbers and safe text: rows for tables, figures with units."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from nirbridge.chips.model import CoreId
+from nirbridge.errors import quoted
+from nirbridge.mapping.model import Mapped
+from nirbridge.partitioner.model import RESOURCES, Block, Slice
+from nirbridge.partitioner.resources import limits
+
+_CHIP_KEYS = {name: f"core.{name}" for name in RESOURCES} | {"synapse_words": "synapses.words"}
+_PREFIXES = (("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0), ("m", 1e-3), ("u", 1e-6), ("n", 1e-9), ("p", 1e-12))
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRow:
+    """One resource over all cores: sum, the most of one core and which, the limit of a core (None: not limited)."""
+
+    name: str
+    total: int
+    most: int
+    where: str
+    limit: int | None
+    is_approximate: bool
+
+    @property
+    def share(self) -> float | None:
+        """The most of one core over the limit, 0 … 1; None where there is no limit."""
+        return self.most / self.limit if self.limit else None
+
+
+@dataclass(frozen=True, slots=True)
+class CoreRow:
+    """One used core: where it is, what it holds, resource -> (used, limit), and its fullest resource."""
+
+    core: CoreId
+    name: str
+    slices: tuple[str, ...]
+    used: Mapping[str, tuple[int, int | None]]
+    fullest: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class PopulationRow:
+    """How one population was cut: slices, cores they are on, its commonest box sizes, and its neurons."""
+
+    name: str
+    shape: str
+    neurons: int
+    slices: int
+    cores: int
+    boxes: str
+
+
+def safe(text: object) -> str:
+    """Text that may hold names from a file, on one line: characters that do not print are escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in str(text))
+
+
+def figure(value: float, unit: str, *, approximate: bool = False) -> str:
+    """A number with the prefix of its size, three digits: ``1.51 uJ``; ``~`` before it where approximate."""
+    mark = "~" if approximate else ""
+    for prefix, scale in _PREFIXES:
+        if abs(value) >= scale:
+            return f"{mark}{value / scale:.3g} {prefix}{unit}"
+    return f"{mark}{value:.3g} {unit}"
+
+
+def spikes(value: float) -> str:
+    """Spikes per step: thousands separated, three digits after a small number."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def core_name(core: CoreId, mapped: Mapped) -> str:
+    """The number that ``--pin`` and ``--without-cores`` take, with the chip where there are several."""
+    mesh = mapped.chip.mesh
+    number = (core.y * mesh.width_tiles + core.x) * mesh.cores_per_tile + core.core
+    return f"{core.chip}:{number}" if mapped.chips > 1 else str(number)
+
+
+def slice_text(piece: Slice) -> str:
+    """``'conv1' [0:16, 0:1, 0:17]``."""
+    return f"{quoted(piece.population, 40)} [{', '.join(f'{a}:{b}' for a, b in piece.box)}]"
+
+
+def resource_rows(mapped: Mapped) -> list[ResourceRow]:
+    """Every resource, in the order of ``RESOURCES``."""
+    blocks, limit = mapped.partition.blocks, limits(mapped.chip)
+    rows = []
+    for name in RESOURCES:
+        used = [int(block.used.get(name, 0)) for block in blocks]
+        most = max(used, default=0)
+        where = core_name(mapped.cores[used.index(most)], mapped) if used else "-"
+        rough = _CHIP_KEYS[name] in mapped.chip.approximate
+        rows.append(ResourceRow(name, sum(used), most, where, limit[name], rough))
+    return rows
+
+
+def core_rows(mapped: Mapped) -> list[CoreRow]:
+    """Every used core, by chip, then number."""
+    limit = limits(mapped.chip)
+    rows = [_core_row(b, c, mapped, limit) for b, c in zip(mapped.partition.blocks, mapped.cores, strict=True)]
+    return sorted(rows, key=lambda row: (row.core.chip, row.core.y, row.core.x, row.core.core))
+
+
+def _core_row(block: Block, core: CoreId, mapped: Mapped, limit: Mapping[str, int | None]) -> CoreRow:
+    used = {name: (int(block.used.get(name, 0)), limit[name]) for name in RESOURCES}
+    shares = {name: amount / most for name, (amount, most) in used.items() if most}
+    fullest = max(shares, key=lambda name: shares[name]) if shares else "-"
+    pieces = tuple(slice_text(piece) for piece in block.slices)
+    return CoreRow(core, core_name(core, mapped), pieces, used, fullest, shares.get(fullest, 0.0))
+
+
+def population_rows(mapped: Mapped) -> list[PopulationRow]:
+    """Every population, in network order."""
+    pieces: dict[str, list[tuple[int, Slice]]] = {p.name: [] for p in mapped.network.populations}
+    for number, block in enumerate(mapped.partition.blocks):
+        for piece in block.slices:
+            pieces[piece.population].append((number, piece))
+    rows = []
+    for p in mapped.network.populations:
+        own = pieces[p.name]
+        shape = " x ".join(f"{n:,}" for n in p.shape)
+        row = (len(own), len({number for number, _ in own}), _boxes([piece for _, piece in own]))
+        rows.append(PopulationRow(quoted(p.name, 40), shape, p.size, *row))
+    return rows
+
+
+def _boxes(pieces: Sequence[Slice]) -> str:
+    sizes = Counter(" x ".join(str(b - a) for a, b in piece.box) for piece in pieces)
+    shown = [f"{count} of {size}" for size, count in sizes.most_common(3)]
+    return ", ".join(shown) + (f", {len(sizes) - 3} other sizes" if len(sizes) > 3 else "")
+
+
+def cores_available(mapped: Mapped) -> int:
+    """Cores of the chips, dead ones left out."""
+    dead = {core for core in mapped.chip.dead_cores if core.chip < mapped.chips}
+    return mapped.chip.mesh.cores * mapped.chips - len(dead)
+
+
+def proof_text(mapped: Mapped) -> list[str]:
+    """Status, bounds, gap and what decided, in sentences."""
+    report = mapped.partition.report
+    any_map, sliced = report.cores_lower_bound, report.cores_lower_bound_sliced
+    meaning = {
+        "optimal": "proved: no map of any kind needs fewer cores",
+        "optimal-sliced": "proved: no map of the slicings searched needs fewer cores",
+        "feasible": "not proved to be the fewest",
+    }[report.status]
+    lines = [f"{report.status} ({safe(report.method)}): {meaning}"]
+    lines.append(f"at least {any_map} for any map, {sliced} for the slicings searched; gap {report.cores - any_map}")
+    known = ", ".join(f"{safe(name)} {value:,}" for name, value in report.bounds.items())
+    return [*lines, f"bound that decided: {safe(report.binding)}" + (f" (of {known})" if known else "")]
+
+
+def is_rough(mapped: Mapped, table: str) -> bool:
+    """True if a figure of that table of the chip file is approximate."""
+    return any(key.startswith(f"{table}.") for key in mapped.chip.approximate)
+
+
+def facts(mapped: Mapped) -> list[tuple[str, list[str]]]:
+    """The heading of a map: label and lines, in order."""
+    network, chip, costs = mapped.network, mapped.chip, mapped.costs
+    chips = f"{chip.name}, {mapped.chips} chip{'s' if mapped.chips > 1 else ''}"
+    rows: list[tuple[str, list[str]]] = [
+        ("chip", [safe(chips)]),
+        ("model", [f"{network.neurons:,} neurons in {len(network.populations)} populations"]),
+        ("dt", [figure(network.dt, "s")]),
+        ("cores", [f"{len(mapped.cores):,} of {cores_available(mapped):,} used", *proof_text(mapped)]),
+        ("weights", [f"{mapped.partition.weight_bits} bits"]),
+        ("traffic", traffic_lines(mapped)),
+        ("energy", [_total(costs.energy_per_step_j, "J", mapped, "energy")]),
+        ("time", [_total(costs.time_per_step_s, "s", mapped, "time")]),
+        ("rates", [safe(mapped.rates)]),
+    ]
+    return rows
+
+
+def traffic_lines(mapped: Mapped) -> list[str]:
+    """Unicast and multicast traffic, its bound, and the links."""
+    costs = mapped.costs
+    hops, bound = costs.multicast_hops_per_step, costs.traffic_lower_bound
+    above = f", {hops / bound:.2f} times the bound" if bound > 0 else ""
+    return [
+        f"{spikes(costs.unicast_spikes_per_step)} spikes a step to other cores (host inputs too)",
+        f"{spikes(hops)} multicast hops a step; any placement of these blocks at least {spikes(bound)}{above}",
+        f"busiest link {spikes(costs.max_link_load_spikes_per_step)} spikes a step,"
+        f" mean of the links used {spikes(costs.mean_link_load_spikes_per_step)}",
+    ]
+
+
+def _total(value: float | None, unit: str, mapped: Mapped, table: str) -> str:
+    from nirbridge.mapping.cost import missing_figures
+
+    missing = missing_figures(mapped.chip)[table]
+    if value is None:
+        return f"not known: the chip file has no figures of {table}"
+    without = f" (without figures, so left out: {', '.join(missing)})" if missing else ""
+    return f"{figure(value, unit, approximate=is_rough(mapped, table))} per step{without}"
+
+
+def remarks(mapped: Mapped) -> list[tuple[str, list[str]]]:
+    """Assumptions, notes, relays, and approximate figures: heading and sentences; empty ones left out."""
+    network, chip = mapped.network, mapped.chip
+    relays = [p for p in network.populations if p.neuron.kind.lower() == "relay"]
+    rough = [f"limits and figures of {safe(chip.name)} that are not public: {', '.join(map(safe, chip.approximate))}"]
+    found = [
+        ("assumed", [safe(text) for text in network.assumed]),
+        ("notes", [safe(text) for text in network.notes]),
+        ("relays", [f"{quoted(p.name, 40)}: {p.size:,} neurons that the model does not have" for p in relays]),
+        ("approximate (~)", rough if chip.approximate else []),
+    ]
+    return [(heading, lines) for heading, lines in found if lines]

@@ -1,0 +1,162 @@
+"""A map as text: what fits where, how full it is, what is proved, what moves, and what it rests on."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from nirbridge.mapping.model import Mapped
+from nirbridge.report.map_facts import (
+    CoreRow,
+    core_rows,
+    facts,
+    figure,
+    is_rough,
+    population_rows,
+    remarks,
+    resource_rows,
+    safe,
+)
+from nirbridge.report.mesh_text import mesh_text
+
+CORES_SHOWN = 24
+SLICES_SHOWN = 3
+_SHORT = {
+    "neurons": "neurons",
+    "input_axons": "axons in",
+    "output_axons": "axons out",
+    "synapse_words": "words",
+    "decay_profiles": "decays",
+    "threshold_profiles": "thresholds",
+}
+
+
+def map_text(mapped: Mapped, width: int = 100, *, title: str = "", color: bool = False) -> str:
+    """The report as one string, lines of at most ``width``, with terminal colours only if ``color``.
+
+    ``title`` is shown above (the model's name). Names from files are escaped and never read as markup.
+    """
+    system = "standard" if color else None
+    console = Console(
+        file=io.StringIO(),
+        width=width,
+        force_terminal=color,
+        color_system=system,
+        no_color=not color,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        legacy_windows=False,
+    )
+    with console.capture() as captured:
+        console.print(map_renderable(mapped, width, title=title))
+    return "\n".join(line.rstrip() for line in captured.get().split("\n"))
+
+
+def map_renderable(mapped: Mapped, width: int = 100, *, title: str = "") -> RenderableType:
+    """The same report for a ``rich`` console of one's own."""
+    parts: list[RenderableType] = [Text(safe(title), style="bold")] if title else []
+    parts += [_facts(mapped), _heading("resources"), _resources(mapped)]
+    rows = core_rows(mapped)
+    if len(rows) <= CORES_SHOWN:
+        parts += [_heading("cores"), _cores(rows)]
+    else:
+        parts += [_heading("populations"), _populations(mapped), _heading("fullest cores"), _cores(_fullest(rows))]
+    parts += [_heading("mesh"), Text(mesh_text(mapped, width))]
+    parts += _breakdown("energy per step", mapped.costs.energy_breakdown_j, "J", rough=is_rough(mapped, "energy"))
+    parts += _breakdown("time per step", mapped.costs.time_breakdown_s, "s", rough=is_rough(mapped, "time"))
+    for heading, lines in remarks(mapped):
+        parts += [_heading(heading), *(Text(f"- {line}") for line in lines)]
+    return Group(*parts)
+
+
+def _heading(text: str) -> Text:
+    return Text(f"\n{text}", style="bold")
+
+
+def _table(*columns: tuple[str, bool]) -> Table:
+    """A table of (heading, whether numbers)."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading, numbers in columns:
+        table.add_column(Text(heading), justify="right" if numbers else "left", no_wrap=numbers)
+    return table
+
+
+def _facts(mapped: Mapped) -> RenderableType:
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for label, lines in facts(mapped):
+        table.add_row(Text(label), Text("\n".join(lines)))
+    return table
+
+
+def _resources(mapped: Mapped) -> RenderableType:
+    table = _table(("resource", False), ("all cores", True), ("fullest core", True), ("", True), ("limit", True))
+    table.add_column(Text("at core"), justify="right")
+    for row in resource_rows(mapped):
+        mark = "~" if row.is_approximate else ""
+        limit = "not limited" if row.limit is None else f"{row.limit:,}"
+        share = "" if row.share is None else f"{row.share:.0%}"
+        cells = (row.name.replace("_", " "), f"{row.total:,}", f"{row.most:,}", share, mark + limit, row.where)
+        table.add_row(*(Text(cell, style=_style(row.share) if i == 3 else "") for i, cell in enumerate(cells)))
+    return table
+
+
+def _cores(rows: Sequence[CoreRow]) -> RenderableType:
+    names = ("neurons", "synapse_words", "input_axons", "output_axons")
+    table = _table(
+        ("core", True), ("tile", True), *((_SHORT[name], True) for name in names), ("fullest", False), ("holds", False)
+    )
+    for row in rows:
+        cells = [Text(row.name), Text(f"{row.core.x},{row.core.y}"), *(_share(*row.used[name]) for name in names)]
+        fullest = f"{_SHORT.get(row.fullest, row.fullest)} {row.share:.0%}"
+        table.add_row(*cells, Text(fullest, style=_style(row.share)), Text(_holds(row)))
+    return table
+
+
+def _share(used: int, limit: int | None) -> Text:
+    if limit is None:
+        return Text(f"{used:,}")
+    share = used / limit if limit else 0.0
+    return Text(f"{used:,} {share:4.0%}", style=_style(share))
+
+
+def _style(share: float | None) -> str:
+    if share is None or share < 0.75:
+        return ""
+    return "green" if share < 0.95 else "yellow"
+
+
+def _holds(row: CoreRow) -> str:
+    more = len(row.slices) - SLICES_SHOWN
+    return "\n".join(row.slices[:SLICES_SHOWN]) + (f"\nand {more} more" if more > 0 else "")
+
+
+def _fullest(rows: Sequence[CoreRow]) -> list[CoreRow]:
+    """Of many cores the three fullest (the first of equals)."""
+    return sorted(rows, key=lambda row: -row.share)[:3]
+
+
+def _populations(mapped: Mapped) -> RenderableType:
+    columns = (("population", False), ("shape", True), ("neurons", True), ("slices", True), ("cores", True))
+    table = _table(*columns, ("boxes", False))
+    for row in population_rows(mapped):
+        cells = (row.name, row.shape, f"{row.neurons:,}", f"{row.slices:,}", f"{row.cores:,}", row.boxes)
+        table.add_row(*(Text(cell) for cell in cells))
+    return table
+
+
+def _breakdown(heading: str, parts: Mapping[str, float], unit: str, *, rough: bool) -> list[RenderableType]:
+    total = sum(parts.values())
+    if total <= 0:
+        return []
+    table = _table(("", False), ("", True), ("", True))
+    table.show_header = False
+    for kind, value in parts.items():
+        table.add_row(Text(kind), Text(figure(value, unit, approximate=rough)), Text(f"{value / total:.0%}"))
+    return [_heading(heading), table]
