@@ -1,0 +1,66 @@
+"""Every example runs as its docstring says, from any folder, and says what is true."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(script: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "examples" / script), *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def output(script: str, folder: Path) -> str:
+    done = run(script, folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def shapes(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return output("shapes_before_training.py", tmp_path_factory.mktemp("anywhere")).splitlines()
+
+
+def test_map_a_model(tmp_path: Path) -> None:
+    lines = output("map_a_model.py", tmp_path).splitlines()
+    assert lines[:2] == ["778 neurons on 1 of 128 cores of loihi2", "any map needs at least 1: optimal"]
+    assert re.fullmatch(r"  core \(\d+, \d+, \d+\) of chip 0: leaky_1 .*leaky_4 .*leaky_8 .*", lines[2])
+
+
+def test_map_a_model_says_what_is_wrong(tmp_path: Path) -> None:
+    done = run("map_a_model.py", tmp_path, "nothing.nir")
+    assert done.returncode == 1
+    assert re.fullmatch(r"'nothing.nir': it can not be opened \(No such file or directory\); .*\n", done.stderr)
+
+
+def test_own_chip(tmp_path: Path) -> None:
+    lines = output("own_chip.py", tmp_path).splitlines()
+    found = [
+        re.fullmatch(r"(\d+) neurons and (\d+) words a core: (\d+) cores, .* \(at least (\d+)\)", x) for x in lines
+    ]
+    cores = {(int(m[1]), int(m[2])): (int(m[3]), int(m[4])) for m in found if m is not None}
+    assert len(cores) == len(lines) == 4
+    for (neurons, words), (used, least) in cores.items():
+        assert used >= least >= -(-778 // neurons)
+        assert used <= cores[128, 4096][0], (neurons, words)
+
+
+@pytest.mark.parametrize("widths", ["2312 -> 128 -> 10", "2312 -> 512 -> 512 -> 10"])
+def test_shapes_that_fit(shapes: list[str], widths: str) -> None:
+    assert re.fullmatch(r"  yes: \d+ of 128 cores, (optimal|optimal-sliced)", shapes[shapes.index(widths) + 1])
+
+
+def test_shapes_that_do_not_fit(shapes: list[str]) -> None:
+    reason = shapes[shapes.index("4900 -> 128 -> 10") + 1]
+    assert re.match(r"^  no: population 'lif', .*: 4,900 input axons .*, a loihi1 core holds 4,096; ", reason)
