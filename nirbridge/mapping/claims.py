@@ -130,8 +130,8 @@ def _traffic_totals(record: MapRecord) -> Iterator[Problem]:
         limit = f"separate paths would take {most}"
         yield Problem("totals.multicast_hops", f"says {totals['multicast_hops']}", limit, _AGAIN)
     bound = record.proof["traffic_lower_bound"]
-    if bound > totals["unicast_traffic"] * (1 + _TOLERANCE):
-        limit = f"the map's own traffic is {totals['unicast_traffic']}"
+    if bound > totals["multicast_hops"] * (1 + _TOLERANCE):
+        limit = f"the map itself takes {totals['multicast_hops']} multicast hops"
         yield Problem("proof.traffic_lower_bound", f"is {bound}", limit, _AGAIN)
     for total, parts in (("energy_per_step_j", "energy_breakdown_j"), ("time_per_step_s", "time_breakdown_s")):
         said, summed = totals.get(total), math.fsum(totals[parts].values())
