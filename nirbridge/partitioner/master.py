@@ -18,12 +18,14 @@ from nirbridge.partitioner.layouts import Classes, Layout
 WEIGHT_SCALE = 2_000_000
 """Largest integer weight of a class in pricing and certificates."""
 TOLERANCE = 1e-6
+FREE_MAX = 12
+"""The exact finish fills at most this many cores: it stalls on more, since cores are alike."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
     """Deterministic limits: pricing rounds at the root and after each settled core, CP-SAT deterministic time for
-    a price, for one try of the finish and for all of it, and how many cores the finish is free to fill. A price
+    a price, for one try of the finish, for one dive and for all, and how many cores the finish is free to fill. A price
     within ``price_gap`` of the best will do (certificates use the proved bound); pricing ends at a gain of ``gap``.
     """
 
@@ -32,8 +34,9 @@ class Budget:
     gap: float = 1e-3
     price_gap: float = 0.01
     price_time: float = 0.02
-    try_time: float = 1.0
-    finish_time: float = 4.0
+    try_time: float = 0.4
+    finish_time: float = 1.2
+    total_time: float = 4.0
     free_cores: int = 3
     give_back: int = 2
 
@@ -171,12 +174,13 @@ def dive(
             # what is settled can not be completed any more: give the last ones back
             settled = settled[: -budget.give_back]
             break
-    while True:
+    while cores - len(settled) <= FREE_MAX:
         result, time = finish(what, settled, cores, budget, seed)
         spent += time
         if result is not None or not settled or spent > budget.finish_time:
             return result, spent
         settled = settled[: -budget.give_back]
+    return None, spent
 
 
 def _to_settle(patterns: Array, use: Array, room: int) -> list[int]:

@@ -18,7 +18,7 @@ from nirbridge.partitioner.bounds import any_map_bounds, least_cores, least_slot
 from nirbridge.partitioner.model import Block, BlockId, Partition, SolveReport, Status
 from nirbridge.partitioner.search import EFFORTS, Found, Progress, fewest, is_within, packed, sequential
 from nirbridge.partitioner.sizing import Sizing, sizing
-from nirbridge.partitioner.slicing import Tilings, Unfit, capacity
+from nirbridge.partitioner.slicing import Tilings, Unfit, capacity, shrunk
 from nirbridge.partitioner.usage import usage
 
 METHODS = ("sequential", "packed", "cp-sat")
@@ -32,13 +32,17 @@ def _quiet(stage: str, done: float | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to partition. ``groups``: populations of different numbers never share a core (0 where not named)."""
+    """How to partition. ``groups``: populations of different numbers never share a core (0 where not named).
+
+    ``spread``: `sequential` fills 1/spread of the neurons and words of a core, so that the load is spread.
+    """
 
     method: str = "cp-sat"
     weight_bits: int | None = None
     chips: int = 1
     effort: str = "default"
     seed: int = 0
+    spread: int = 1
     groups: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     progress: Progress = _quiet
 
@@ -89,7 +93,7 @@ def _checked_bits(chip: Chip, options: Options) -> int:
 
 def _heuristics(sizes: Sizing, cap: np.ndarray, options: Options) -> tuple[Blocks | None, Tilings]:
     try:
-        blocks, tilings = sequential(sizes, cap)
+        blocks, tilings = sequential(sizes, shrunk(cap, options.spread))
     except Unfit:
         return None, {}
     if options.method == "sequential":

@@ -16,7 +16,16 @@ from nirbridge.partitioner.model import RESOURCES, Slice
 from nirbridge.partitioner.packing import Pieces, in_core_order, pack
 from nirbridge.partitioner.resources import exceeded, limits
 from nirbridge.partitioner.sizing import Sizing
-from nirbridge.partitioner.slicing import Tilings, Unfit, best_grid, largest_pieces, output_slots, tile_all, vector
+from nirbridge.partitioner.slicing import (
+    Tilings,
+    Unfit,
+    best_grid,
+    largest_pieces,
+    output_slots,
+    shrunk,
+    tile_all,
+    vector,
+)
 from nirbridge.partitioner.usage import usage
 
 Progress = Callable[[str, float | None], None]
@@ -30,9 +39,9 @@ SLACKS = (0.2, 0.05)
 """How far below the bound the linear master must come before cores are settled; the last resort runs to its end."""
 
 EFFORTS: Mapping[str, master.Budget] = {
-    "fast": master.Budget(rounds=60, finish_time=1.5),
+    "fast": master.Budget(rounds=60, finish_time=0.4, total_time=1.0),
     "default": master.Budget(),
-    "max": master.Budget(rounds=1500, dive_rounds=15, price_time=0.1, try_time=5.0, finish_time=60.0, free_cores=5),
+    "max": master.Budget(1500, 15, price_time=0.1, try_time=5.0, finish_time=60.0, total_time=300.0, free_cores=5),
 }
 
 
@@ -77,18 +86,11 @@ def _cuttings(sizes: Sizing, cap: Array, tilings: Tilings, groups: Mapping[str, 
             if cut is best_grid and finer == 1:
                 continue
             try:
-                own, _ = tile_all(sizes, _shrunk(cap, finer), cut)
+                own, _ = tile_all(sizes, shrunk(cap, finer), cut)
             except Unfit:
                 continue
             found.append(_pieces(sizes, own, groups))
     return found
-
-
-def _shrunk(cap: Array, finer: int) -> Array:
-    """Neurons and words of a fraction of a core; axons in full, since a finer cut does not need fewer of them."""
-    smaller = cap.copy()
-    smaller[[0, 2]] = np.maximum(cap[[0, 2]] // finer, 1)
-    return smaller
 
 
 def _pieces(sizes: Sizing, tilings: Tilings, groups: Mapping[str, int]) -> Pieces:
@@ -131,8 +133,12 @@ def fewest(
         enough = 0.0 if slack is None else bound - slack
         progress(f"patterns: {len(best)} cores, at least {bound}", None)
         made = master.generate(what, start, nothing, budget, bound, seed, enough)
+        if slack != SLACKS[0] and len(made.patterns) == len(start):
+            break
         start, bound, spent = made.patterns, max(bound, made.bound), spent + made.spent
-        for cores in range(bound, len(best)):
+        for cores in _targets(max(bound, int(np.ceil(made.linear - master.TOLERANCE))), len(best)):
+            if spent > budget.total_time:
+                return Found(best, min(bound, len(best)), spent)
             result, time = master.dive(what, made, cores, budget, seed)
             spent += time
             blocks = None if result is None else _blocks(sizes, choices, *result)
@@ -140,6 +146,12 @@ def fewest(
                 best = blocks
                 break
     return Found(best, min(bound, len(best)), spent)
+
+
+def _targets(least: int, best: int) -> list[int]:
+    """Numbers of cores to try: the least that the linear master allows, then ever larger steps up to the best known."""
+    steps = [0, 1, 2, 4, 8, 16, 32, 64]
+    return [least + s for s in steps if least + s < best]
 
 
 def _blocks(sizes: Sizing, choices: tuple[Layout, ...], held: Array, arcs: Array) -> Blocks:

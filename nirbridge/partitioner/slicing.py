@@ -37,6 +37,13 @@ def capacity(chip: Chip) -> Array:
     return np.array([UNLIMITED if most[n] is None else most[n] for n in names], np.int64)
 
 
+def shrunk(cap: Array, finer: int) -> Array:
+    """Neurons and words of a fraction of a core; axons in full, since a finer cut does not need fewer of them."""
+    smaller = cap.copy()
+    smaller[[0, 2]] = np.maximum(cap[[0, 2]] // finer, 1)
+    return smaller
+
+
 def cuts(length: int, parts: int) -> tuple[tuple[int, int], ...]:
     """``parts`` near-equal consecutive ranges of ``[0, length)``; the longer ones first."""
     quotient, rest = divmod(length, parts)

@@ -1,0 +1,119 @@
+"""``nirbridge check``: does a model fit a chip, from shapes alone; and is a saved map legal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from nirbridge.cli.timing_options import max_bytes_option, timing_options
+
+if TYPE_CHECKING:
+    from nirbridge.network.model import Network, Timing
+    from nirbridge.partitioner import SolveReport
+
+EXAMPLE = """\b
+Example:
+  nirbridge check model.nir --chip loihi1
+  nirbridge check --shapes "2x34x34 conv16k5s2p1 if sumpool2 flatten dense10 if" --chip loihi1
+  nirbridge check model.nir --map model.map.json"""
+
+
+@click.command(name="check", epilog=EXAMPLE)
+@click.argument("model", metavar="[MODEL.nir]", type=click.Path(), required=False)
+@click.option("--shapes", metavar="TEXT", help="A network of shapes alone instead of a file, before training.")
+@click.option("--chip", metavar="NAME|FILE.toml", help="The chip to fit.")
+@click.option("--map", "saved", metavar="FILE.map.json", type=click.Path(), help="The map to check.")
+@click.option("--chips", type=int, default=1, show_default=True, metavar="N", help="Chips of the board to use.")
+@click.option("--weight-bits", type=int, metavar="N", help="Bits of a stored weight; default: the chip's own.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
+@timing_options
+@max_bytes_option
+def command(
+    model: str | None,
+    shapes: str | None,
+    chip: str | None,
+    saved: str | None,
+    chips: int,
+    weight_bits: int | None,
+    as_json: bool,
+    timing: Timing,
+    max_bytes: int,
+) -> None:
+    """Does a model fit a chip? Is a saved map legal?
+
+    The first question is answered from shapes alone: weights are never looked at. What does not fit is named with
+    its layer, resource and limit, and with changes that were tried and would fit.
+    """
+    from nirbridge.errors import UsageError
+
+    if (model is None) == (shapes is None):
+        raise UsageError.of("check", "needs one of MODEL.nir and --shapes", "", "see nirbridge check --help")
+    network = _network(model, shapes, timing, max_bytes)
+    if saved is not None:
+        if model is None:
+            raise UsageError.of("--map", "needs the model that was mapped", "", "give MODEL.nir")
+        _check_map(model, saved, chip, network, as_json=as_json)
+    elif chip is None:
+        raise UsageError.of("check", "needs --chip or --map", "", "as in --chip loihi1; nirbridge chips lists them")
+    else:
+        _check_fit(network, chip, chips, weight_bits, as_json=as_json)
+
+
+def _network(model: str | None, shapes: str | None, timing: Timing, max_bytes: int) -> Network:
+    from nirbridge import pipeline
+
+    if model is not None:
+        return pipeline.load_network(model, timing, max_bytes=max_bytes)
+    from nirbridge.importers.shapes_text import graph_of
+    from nirbridge.network.from_nir import from_nir
+
+    return from_nir(graph_of(shapes or ""), timing)
+
+
+def _check_map(model: str, saved: str, chip: str | None, network: Network, *, as_json: bool) -> None:
+    from nirbridge import pipeline
+    from nirbridge.cli.output import print_json, print_text
+    from nirbridge.errors import IllegalMapping, quoted
+    from nirbridge.importers.nir_file import fingerprint
+
+    known = None if chip is None else pipeline.load_chip(chip)
+    problems = pipeline.check_map(saved, network, fingerprint(Path(model)), known)
+    if problems:
+        raise IllegalMapping(*problems)
+    if as_json:
+        print_json({"legal": True, "map": Path(saved).name, "model": Path(model).name})
+    else:
+        print_text(f"legal: {quoted(Path(saved).name)} maps {quoted(Path(model).name)} within every limit")
+
+
+def _check_fit(network: Network, chip: str, chips: int, weight_bits: int | None, *, as_json: bool) -> None:
+    from nirbridge import pipeline
+    from nirbridge.cli.output import print_json, print_text
+    from nirbridge.cli.progress import progress_on_stderr
+
+    target = pipeline.load_chip(chip)
+    with progress_on_stderr() as progress:
+        options = pipeline.MapOptions(chips=chips, weight_bits=weight_bits, effort="fast", progress=progress)
+        ready, partition = pipeline.check_fit(network, target, options)
+    report = partition.report
+    if as_json:
+        print_json({"fits": True, "chip": target.name, "chips": chips, "notes": ready.notes, **_plain(report)})
+        return
+    available = chips * target.mesh.cores - len(target.dead_cores)
+    print_text(
+        f"fits: {report.cores:,} of {available:,} cores of {chips} x {target.name} "
+        f"({report.status}; at least {report.cores_lower_bound:,} in any map)"
+    )
+    for note in ready.notes:
+        print_text(f"note: {note}")
+
+
+def _plain(report: SolveReport) -> dict[str, object]:
+    return {
+        "cores": report.cores,
+        "cores_lower_bound": report.cores_lower_bound,
+        "cores_lower_bound_sliced": report.cores_lower_bound_sliced,
+        "status": report.status,
+    }

@@ -1,0 +1,241 @@
+"""The table of contents of nirbridge: every stage in order, each from frozen values to a new frozen value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from nirbridge.errors import DoesNotFit, Problem, UsageError, quoted
+
+if TYPE_CHECKING:
+    from nirbridge.arrays import Array
+    from nirbridge.chips.model import Chip, CoreId
+    from nirbridge.mapping.model import Mapped
+    from nirbridge.network.model import Network, Timing
+    from nirbridge.partitioner import Options, Partition
+
+Progress = Callable[[str, float | None], None]
+OBJECTIVES = ("cores", "traffic", "latency")
+SPREADS = (1, 2, 3, 4, 6, 8, 12, 16)
+"""Fractions of a core that `latency` tries to fill: 1/1, 1/2, …"""
+
+
+def _quiet(stage: str, done: float | None) -> None:
+    """No progress wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapOptions:
+    """How to map. ``pins``: population -> the cores (flat index on chip 0) it shall sit on, one per block of it.
+
+    ``rates``: spikes per step by population or input name (scalar or of its shape) and a sentence that says where they
+    are from (``mapping.rates.load_rates``); None: assumed, and said so.
+    ``relays``: put a pool between neurons on neurons of its own where the chip can not hold the folded fan-in.
+    """
+
+    method: str = "cp-sat"
+    objective: str = "cores"
+    effort: str = "default"
+    seed: int = 0
+    chips: int = 1
+    weight_bits: int | None = None
+    rates: tuple[Mapping[str, Array], str] | None = None
+    pins: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    relays: bool = True
+    progress: Progress = _quiet
+
+
+def load_graph(path: str | Path, *, max_bytes: int | None = None) -> Any:
+    """A ``nir.NIRGraph`` from a file, scanned before anything is built. Raises FileError."""
+    from nirbridge.importers import nir_file
+
+    return nir_file.load(path) if max_bytes is None else nir_file.load(path, max_bytes=max_bytes)
+
+
+def load_network(path: str | Path, timing: Timing | None = None, *, max_bytes: int | None = None) -> Network:
+    """A network from a ``.nir`` file. Raises FileError (unreadable) or ModelError (no exact meaning)."""
+    from nirbridge.network.from_nir import from_nir
+
+    return from_nir(load_graph(path, max_bytes=max_bytes), timing)
+
+
+def map_network(network: Network, chip: Chip, options: MapOptions | None = None) -> Mapped:
+    """Partition, place, route and cost a network, and let the independent checker pass the result.
+
+    Raises:
+        DoesNotFit: it does not fit; every reason, what proves it, and what would fit.
+        IllegalMapping: the checker found a fault, which is a bug of nirbridge.
+        UsageError: an option that makes no sense.
+    """
+    from nirbridge.mapping import check
+
+    chosen = options or MapOptions()
+    if chosen.objective not in OBJECTIVES:
+        raise UsageError.of(
+            "--objective", quoted(chosen.objective), f"there are {', '.join(OBJECTIVES)}", "choose one of these"
+        )
+    ready = fit_to_chip(network, chip, relays=chosen.relays)
+    best = min((_complete(ready, chip, p, chosen) for p in _partitions(ready, chip, chosen)), key=_score(chosen))
+    chosen.progress("check", None)
+    check.verify(best)
+    return best
+
+
+def fit_to_chip(network: Network, chip: Chip, *, relays: bool = True) -> Network:
+    """The network with what the chip's fan-in makes necessary (relays), each change said in its notes."""
+    from nirbridge.partitioner.relays import with_relays
+
+    return with_relays(network, chip) if relays else network
+
+
+def check_fit(network: Network, chip: Chip, options: MapOptions | None = None) -> tuple[Network, Partition]:
+    """Does it fit? The network as it would be mapped, and a partition; weights are not looked at, nothing is placed.
+
+    Raises:
+        DoesNotFit: every reason, what proves it, and what would fit.
+    """
+    chosen = options or MapOptions()
+    ready = fit_to_chip(network, chip, relays=chosen.relays)
+    return ready, _partitions(ready, chip, replace(chosen, objective="cores"))[0]
+
+
+def _partitions(network: Network, chip: Chip, options: MapOptions) -> list[Partition]:
+    """The partition for the fewest cores; for other objectives several, of which the best is taken."""
+    from nirbridge.partitioner import partition
+
+    base = _partition_options(network, options)
+    try:
+        first = partition(network, chip, base)
+    except DoesNotFit as error:
+        raise DoesNotFit(*error.problems, *_what_would_fit(network, chip, options)) from None
+    found = [first]
+    for other in _alternatives(base, options.objective):
+        try:
+            found.append(partition(network, chip, other))
+        except DoesNotFit:
+            continue
+    return found
+
+
+def _partition_options(network: Network, options: MapOptions) -> Options:
+    from nirbridge.partitioner import Options
+
+    names = {p.name for p in network.populations}
+    for name in options.pins:
+        if name not in names:
+            raise UsageError.of("--pin", f"no population {quoted(name)}", f"there are {_listed(names)}", "name one")
+    groups = {cores: number + 1 for number, cores in enumerate(sorted(set(options.pins.values())))}
+    return Options(
+        method=options.method,
+        weight_bits=options.weight_bits,
+        chips=options.chips,
+        effort=options.effort,
+        seed=options.seed,
+        groups=MappingProxyType({name: groups[cores] for name, cores in options.pins.items()}),
+        progress=options.progress,
+    )
+
+
+def _listed(names: set[str]) -> str:
+    shown = [quoted(n) for n in sorted(names)]
+    return ", ".join(shown[:8]) + (f" and {len(shown) - 8} more" if len(shown) > 8 else "")
+
+
+def _alternatives(base: Options, objective: str) -> list[Options]:
+    if objective == "cores":
+        return []
+    methods = [replace(base, method=m) for m in ("packed", "sequential")]
+    if objective == "traffic":
+        return methods
+    return methods + [replace(base, method="sequential", spread=s) for s in SPREADS[1:]]
+
+
+def _score(options: MapOptions) -> Callable[[Mapped], tuple[float, ...]]:
+    def score(mapped: Mapped) -> tuple[float, ...]:
+        cores, costs = len(mapped.cores), mapped.costs
+        if options.objective == "traffic":
+            return (costs.multicast_hops_per_step, costs.unicast_spikes_per_step, cores)
+        if options.objective == "latency":
+            return (math.inf if costs.time_per_step_s is None else costs.time_per_step_s, cores)
+        return (cores, costs.multicast_hops_per_step)
+
+    return score
+
+
+def _complete(network: Network, chip: Chip, partition: Partition, options: MapOptions) -> Mapped:
+    """Place and cost one partition."""
+    from nirbridge.mapping.cost import costs
+    from nirbridge.mapping.model import Mapped
+    from nirbridge.mapping.place import place
+    from nirbridge.mapping.rates import assumed_rates
+    from nirbridge.partitioner import axon_table
+    from nirbridge.partitioner.sizing import sizing
+
+    rates, said = options.rates if options.rates is not None else assumed_rates(network)
+    sizes = sizing(network, chip, partition.weight_bits)
+    table = axon_table(sizes, tuple(b.slices for b in partition.blocks), rates)
+    cores = place(
+        table,
+        len(partition.blocks),
+        chip,
+        chips=options.chips,
+        seed=options.seed,
+        effort=options.effort,
+        pins=_pinned(partition, chip, options),
+        progress=options.progress,
+    )
+    neurons = tuple(b.used["neurons"] for b in partition.blocks)
+    paid = costs(table, cores, chip, neurons, chips=options.chips)
+    return Mapped(network, chip, options.chips, partition, cores, table, paid, options.objective, said)
+
+
+def _pinned(partition: Partition, chip: Chip, options: MapOptions) -> dict[int, CoreId]:
+    from nirbridge.chips import core_at
+
+    pins: dict[int, CoreId] = {}
+    for cores in sorted(set(options.pins.values())):
+        names = {name for name, own in options.pins.items() if own == cores}
+        blocks = [i for i, b in enumerate(partition.blocks) if any(s.population in names for s in b.slices)]
+        if len(blocks) > len(cores):
+            raise UsageError.of(
+                f"--pin {_listed(names)}",
+                f"takes {len(blocks)} cores",
+                f"{len(cores)} named",
+                "name as many: --pin NAME=3,4,5",
+            )
+        pins.update({block: core_at(chip, core) for block, core in zip(blocks, cores, strict=False)})
+    return pins
+
+
+def _what_would_fit(network: Network, chip: Chip, options: MapOptions) -> tuple[Problem, ...]:
+    from nirbridge.partitioner.remedies import remedies
+
+    options.progress("what would fit", None)
+    found = remedies(network, chip, _partition_options(network, options))
+    if not found:
+        return (Problem("what would fit", "none of more chips, fewer weight bits or another built-in chip, each alone"),)
+    return (Problem("what would fit", "; or ".join(found)),)
+
+
+def load_chip(name_or_path: str | Path, without: tuple[int, ...] = ()) -> Chip:
+    """A chip by name or from a TOML file, with cores masked out (flat indices on chip 0). Raises ChipError."""
+    from nirbridge import registry
+    from nirbridge.chips import without_cores
+
+    chip = registry.load_chip(name_or_path)
+    return without_cores(chip, without) if without else chip
+
+
+def check_map(path: str | Path, network: Network, model_sha256: str, chip: Chip | None = None) -> tuple[Problem, ...]:
+    """Every violation of a saved map of this model; none: it is legal and tells the truth. Raises FileError."""
+    from nirbridge.chips import from_record
+    from nirbridge.mapping import check, file
+
+    record = file.load(path)
+    if any(p.relay for p in record.populations):
+        network = fit_to_chip(network, from_record(record.chip))
+    return check.check_file(path, network, model_sha256, chip)
