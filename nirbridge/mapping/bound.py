@@ -8,9 +8,10 @@ Three facts about one spike of a net with k targets on other cores, in any place
    at least m / c tiles.
 3. *Distance.* The tree is no shorter than the way to its farthest target, so not than the mean over its k targets.
 
-(2) and (3) are sums over pairs of blocks, w(a, b) times what their tiles cost. Half of w belongs to each of the two,
-and what one block pays is least when its heaviest partners sit nearest: c - 1 on its tile, then as many as the mesh
-has cores at 1, 2, … links from its most central tile. Pairs with the host are charged to the host alone.
+(2) and (3) are sums over pairs of blocks, w(a, b) times what their tiles cost. Each pair is charged to its source, to
+its target or half to each (the best of the three is taken), and what one block pays is least when its heaviest
+partners sit nearest: c - 1 on its tile, then as many as the mesh has cores at 1, 2, … links from its most central tile.
+Pairs with the host are charged to the host.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from nirbridge.chips.model import Chip
 from nirbridge.mapping.mesh import columns
 from nirbridge.mapping.traffic import Traffic, traffic
 from nirbridge.partitioner.axons import HOST, AxonTable
+
+SHARES = ((0.5, 0.5), (1.0, 0.0), (0.0, 1.0))
+"""How a pair is charged to its source and target."""
 
 
 def traffic_lower_bound(axons: AxonTable, blocks: int, chip: Chip, *, chips: int = 1) -> float:
@@ -36,9 +40,10 @@ def traffic_lower_bound(axons: AxonTable, blocks: int, chip: Chip, *, chips: int
     per_tile = chip.mesh.cores_per_tile
     small = nets.degrees <= per_tile
     by_tiles = nets.rate * _tiles_needed(nets, per_tile)
-    blocks_pay = _pair_bound(nets, chip, chips, small, ~small)
-    small_pay = _pair_bound(nets, chip, chips, small, np.zeros(len(small), bool))
-    return max(float(by_tiles.sum()), blocks_pay, small_pay + float(by_tiles[~small].sum()))
+    nothing = np.zeros(len(small), bool)
+    all_pay = max(_pair_bound(nets, chip, chips, small, ~small, shares) for shares in SHARES)
+    small_pay = max(_pair_bound(nets, chip, chips, small, nothing, shares) for shares in SHARES)
+    return max(float(by_tiles.sum()), all_pay, small_pay + float(by_tiles[~small].sum()))
 
 
 def _tiles_needed(nets: Traffic, per_tile: int) -> Array:
@@ -46,8 +51,10 @@ def _tiles_needed(nets: Traffic, per_tile: int) -> Array:
     return -(-np.maximum(nets.degrees - at_home, 0) // per_tile)
 
 
-def _pair_bound(nets: Traffic, chip: Chip, chips: int, by_distance: Array, by_tile: Array) -> float:
-    """Facts 3 (nets ``by_distance``) and 2 (nets ``by_tile``) together."""
+def _pair_bound(
+    nets: Traffic, chip: Chip, chips: int, by_distance: Array, by_tile: Array, shares: tuple[float, float]
+) -> float:
+    """Facts 3 (nets ``by_distance``) and 2 (nets ``by_tile``) together, a pair charged to its ends by shares."""
     width, height, per_tile = columns(chip, chips), chip.mesh.height_tiles, chip.mesh.cores_per_tile
     middle = _hops_by_rank(width, height, per_tile, ((width - 1) // 2, (height - 1) // 2), nets.blocks)[1:]
     corner = _hops_by_rank(width, height, per_tile, (0, 0), nets.blocks)
@@ -55,20 +62,19 @@ def _pair_bound(nets: Traffic, chip: Chip, chips: int, by_distance: Array, by_ti
     weight = nets.rate[net] / np.minimum(degrees[net], per_tile)
     far, near = weight * by_distance[net], weight * by_tile[net]
     source, is_host = nets.source[net], nets.source[net] == HOST
-    pays = 0.0
-    rows = (_symmetric(source, nets.targets, w, ~is_host) for w in (far, near))
-    for far_row, near_row in zip(*rows, strict=True):
-        pays += 0.5 * _least(far_row, near_row, middle)
+    pairs = source[~is_host], nets.targets[~is_host]
+    rows = (_charged(*pairs, w[~is_host], shares) for w in (far, near))
+    pays = sum(_least(far_row, near_row, middle) for far_row, near_row in zip(*rows, strict=True))
     host = [np.bincount(nets.targets[is_host], w[is_host], nets.blocks) for w in (far, near)]
     return pays + _least(host[0], host[1], corner)
 
 
-def _symmetric(source: Array, target: Array, weight: Array, keep: Array) -> list[Array]:
-    """Per block, the weights of its pairs (both directions summed): the same pairs in the same order for any weight."""
-    a, b, w = source[keep], target[keep], weight[keep]
-    base = int(max(a.max(initial=0), b.max(initial=0))) + 1
-    keys, index = np.unique(np.concatenate((a * base + b, b * base + a)), return_inverse=True)
-    total = np.bincount(index.reshape(-1), np.concatenate((w, w)), len(keys))
+def _charged(source: Array, target: Array, weight: Array, shares: tuple[float, float]) -> list[Array]:
+    """Per block, what it is charged for each of its partners: in the same order whatever the weights."""
+    base = int(max(source.max(initial=0), target.max(initial=0))) + 1
+    keys, index = np.unique(np.concatenate((source * base + target, target * base + source)), return_inverse=True)
+    charge = np.concatenate((shares[0] * weight, shares[1] * weight))
+    total = np.bincount(index.reshape(-1), charge, len(keys))
     first = np.flatnonzero(np.diff(keys // base, prepend=-1))
     last = np.append(first[1:], len(keys))[: len(first)]
     return [total[s:e] for s, e in zip(first, last, strict=True)]

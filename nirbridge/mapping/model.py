@@ -16,9 +16,11 @@ class Costs:
     """Traffic, energy and time of one step, from the chip's figures and the assumed or given rates.
 
     ``unicast_spikes_per_step``: sum over source neurons of rate x number of destination cores other than its own.
-    ``multicast_hops_per_step``: rate x links in the union of the X-Y paths to all destinations. Link loads are spikes
-    per step over one directed link between neighbouring tiles. ``energy_per_step_j`` and ``time_per_step_s`` are None where the
-    chip has no figures; the breakdowns (by kind of event) sum to them. Host inputs enter at tile (0, 0) of their chip.
+    ``multicast_hops_per_step``: rate x links in the union of the X-Y paths to all destinations; no placement of these
+    blocks has less than ``traffic_lower_bound`` of them. Link loads are spikes per step over one directed link between
+    neighbouring tiles, their mean over the links that carry any. ``energy_per_step_j`` and ``time_per_step_s`` are None
+    where the chip has no figures; the breakdowns (by kind of event) sum to them. Host inputs enter at tile (0, 0) of
+    the first chip.
     """
 
     unicast_spikes_per_step: float

@@ -121,14 +121,14 @@ def _starts(board: Board, pull: Pulls) -> Iterable[Board]:
 
 
 def _near(usable: Sequence[CoreId], blocks: int, pins: Mapping[int, CoreId]) -> tuple[CoreId, ...]:
-    """The cores that the search uses: the first ones, four to a block and at least a chip's worth, without pins.
+    """The cores that the search uses: the first ones, four to a block, and all of the first chip and of pinned ones.
 
     A board may have a hundred times more cores than a model needs; those far from everything never pay.
     """
     taken = set(pins.values())
-    first_chip = sum(core.chip == usable[0].chip for core in usable)
+    whole = {usable[0].chip, *(core.chip for core in taken)}
     free = [core for core in usable if core not in taken]
-    return tuple(free[: max(4 * blocks, first_chip)])
+    return tuple(core for i, core in enumerate(free) if i < 4 * blocks or core.chip in whole)
 
 
 def _silent(stage: str, fraction: float | None) -> None:
