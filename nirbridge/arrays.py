@@ -25,6 +25,13 @@ def freeze(values: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Array:
     return frozen
 
 
+def stored_part(array: Array) -> Array:
+    """The part of an array that memory holds: one element along each axis that repeats it (stride 0)."""
+    if not array.ndim:
+        return array
+    return array[tuple(slice(0, 1) if s == 0 else slice(None) for s in array.strides)]
+
+
 def compact(values: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Array:
     """``freeze``, and where all values are equal one value of shape ``()``."""
     array = np.asarray(values, dtype=dtype)

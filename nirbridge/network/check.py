@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from nirbridge.arrays import Array
+from nirbridge.arrays import Array, stored_part
 from nirbridge.errors import ModelError, Problem, quoted
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network, Population, Projection, Timing
@@ -207,7 +207,7 @@ def _windows(thing: str, part: Conv | SumPool) -> Iterator[Problem]:
 
 
 def _all_finite(array: Array) -> bool:
-    core = array[tuple(slice(0, 1) if s == 0 else slice(None) for s in array.strides)] if array.ndim else array
+    core = stored_part(array)
     return array.dtype.kind in "iub" or bool(np.all(np.isfinite(core)))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nirbridge.arrays import Array, freeze
+from nirbridge.arrays import Array, freeze, stored_part
 from nirbridge.network.operators import Chain, Identity, Operator, Reshape, Scale
 
 Shape = tuple[int, ...]
@@ -54,7 +54,7 @@ def is_trivial(part: Operator) -> bool:
 
 def one_value(array: Array) -> float | None:
     """The value that all elements share, or None; broadcast views are not expanded."""
-    core = array[tuple(slice(0, 1) if s == 0 else slice(None) for s in array.strides)] if array.ndim else array
+    core = stored_part(array)
     if core.size and bool(np.all(core == core.flat[0])):
         return float(core.flat[0])
     return None

@@ -30,7 +30,8 @@ def delay_steps(name: str, node: Any, shape: Shape, dt: float) -> Array:
     """
     seconds = np.broadcast_to(np.asarray(node.delay, dtype=np.float64), shape)
     seconds = np.asarray(compact(seconds))
-    steps = seconds / dt
+    with np.errstate(over="ignore"):
+        steps = seconds / dt
     whole = np.round(steps)
     if bool(np.any(steps < 0)) or bool(np.any(whole > _LONGEST_STEPS)):
         found = f"a delay of {_worst(seconds, np.abs(steps)):g} s is {_worst(steps, np.abs(steps)):g} steps"

@@ -17,6 +17,7 @@ import numpy as np
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import ModelError, Problem, quoted
 from nirbridge.network.apply import apply
+from nirbridge.network.check import verify
 from nirbridge.network.compose import compose
 from nirbridge.network.cycles import Arc, back_arcs, causal_order
 from nirbridge.network.delays import path_delays
@@ -73,6 +74,7 @@ def from_nir(
         (*resolved.notes, *notes),
     )
     network = in_causal_order(network)
+    verify(network)
     return replace(network, notes=(*network.notes, *_graded(network), *_unused(steps, network), *dead_notes(network)))
 
 
@@ -188,6 +190,7 @@ class _Budget:
             raise ModelError.of("graph", found, f"at most {MAX_VISITS:,}", "merge linear nodes")
 
 
+@np.errstate(over="ignore", invalid="ignore")  # verify finds what is not finite
 def _projections(
     targets: Sequence[str], wiring: Wiring, steps: Mapping[str, Step], shapes: Mapping[str, NodeShapes]
 ) -> tuple[Projection, ...]:
@@ -211,7 +214,7 @@ def _projection(path: Path, steps: Mapping[str, Step], shapes: Mapping[str, Node
     source_shape, target_shape = shapes[path.source].output_shape, shapes[path.target].input_shape
     delay, behind = path_delays(along, source_shape, target_shape)
     operator, names = compose([s.operator for s in along], path.nodes, source_shape)
-    marked = any(step.is_back for step in along)
+    marked = any(step.is_back for step in along) and int(delay.min()) + int(behind.min()) > 0
     return Projection(path.source, path.target, operator, _constant(path, along), delay, behind, marked, names)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nirbridge.arrays import Array, freeze
+from nirbridge.arrays import Array, freeze, stored_part
 from nirbridge.errors import ModelError
 from nirbridge.network.delays import delay_steps
 from nirbridge.network.nir_fields import kind_of, label
@@ -58,7 +58,7 @@ def lower_linear(name: str, node: Any, shapes: NodeShapes, metadata: Metadata, d
             stored,
             delay,
             at_target=_text(metadata.get(PREFIX + "side")) == "target",
-            is_back=bool(np.any(np.asarray(metadata.get(PREFIX + "is_back", 0)) != 0)),
+            is_back=_stored_number(name, node, "is_back", metadata, 0.0) != 0,
         )
     operator = _operator(name, node, shapes, metadata)
     return Step(name, kind, operator, _bias(node, shapes.output_shape), stored)
@@ -72,7 +72,7 @@ def real(value: Any) -> Array:
     """A frozen copy in float32 or float64 (as stored; other number types widen without loss)."""
     array = np.asarray(value)
     narrow = array.dtype.kind == "f" and array.dtype.itemsize <= 4
-    core = array[tuple(slice(0, 1) if s == 0 else slice(None) for s in array.strides)] if array.ndim else array
+    core = stored_part(array)
     return freeze(np.broadcast_to(core.astype(np.float32 if narrow else np.float64), array.shape))
 
 
@@ -87,7 +87,7 @@ def _operator(name: str, node: Any, shapes: NodeShapes, metadata: Metadata) -> O
     window = window_of(name, node)
     if kind in ("SumPool2d", "AvgPool2d"):
         factor = 1.0 if kind == "SumPool2d" else 1.0 / math.prod(window.kernel)
-        factor = float(np.asarray(metadata.get(PREFIX + "factor", factor)))
+        factor = _stored_number(name, node, "factor", metadata, factor)
         return SumPool(window.kernel, window.stride, window.padding, shapes.input_shape, factor)
     weight = real(node.weight)
     return Conv(weight, window.stride, window.padding, window.dilation, window.groups, shapes.input_shape)
@@ -119,16 +119,38 @@ def _block_diagonal(name: str, node: Any, shapes: NodeShapes) -> Sparse:
 
 def _stored_sparse(name: str, node: Any, shapes: NodeShapes, metadata: Metadata) -> Sparse:
     """The stored pattern of a sparse matrix whose values stand in the plain dense weight."""
-    indptr = np.asarray(metadata[PREFIX + "indptr"]).astype(np.int64)
-    indices = np.asarray(metadata.get(PREFIX + "indices", ())).astype(np.int64)
+    indptr = np.asarray(metadata[PREFIX + "indptr"])
+    indices = np.asarray(metadata.get(PREFIX + "indices", ()))
     weight = np.asarray(node.weight)
     post, pre = weight.shape
-    whole = indptr.shape == (post + 1,) and indptr[0] == 0 and indptr[-1] == len(indices)
-    if not whole or np.any(np.diff(indptr) < 0) or (len(indices) and not 0 <= indices.min() <= indices.max() < pre):
+    if not _is_pattern(indptr, indices, post, pre):
         found = f"metadata {PREFIX}indptr and {PREFIX}indices are no pattern of a [{post}, {pre}] matrix"
         raise ModelError.of(label(name, node), found, "", "remove them, or correct them", node=name)
-    rows = np.repeat(np.arange(post), np.diff(indptr))
-    return Sparse(freeze(indptr), freeze(indices), real(weight[rows, indices]), shapes.input_shape, shapes.output_shape)
+    indptr, indices = indptr.astype(np.int64), indices.astype(np.int64)
+    values = real(weight[np.repeat(np.arange(post), np.diff(indptr)), indices])
+    return Sparse(freeze(indptr), freeze(indices), values, shapes.input_shape, shapes.output_shape)
+
+
+def _is_pattern(indptr: Array, indices: Array, rows: int, columns: int) -> bool:
+    """True for compressed rows with ascending columns."""
+    if indptr.dtype.kind not in "iu" or indptr.shape != (rows + 1,) or indices.ndim != 1:
+        return False
+    if indptr[0] != 0 or indptr[-1] != len(indices) or bool(np.any(indptr[1:] < indptr[:-1])):
+        return False
+    if not len(indices):
+        return True
+    if indices.dtype.kind not in "iu" or not 0 <= int(indices.min()) <= int(indices.max()) < columns:
+        return False
+    row = np.repeat(np.arange(rows), np.diff(indptr.astype(np.int64)))
+    return bool(np.all(np.diff(row * columns + indices.astype(np.int64)) > 0))
+
+
+def _stored_number(name: str, node: Any, key: str, metadata: Metadata, default: float) -> float:
+    """One finite number stored under ``nirbridge:key``."""
+    value = np.asarray(metadata.get(PREFIX + key, default))
+    if value.size != 1 or value.dtype.kind not in "iufb" or not bool(np.all(np.isfinite(value))):
+        raise ModelError.of(label(name, node), f"metadata {PREFIX}{key} is no finite number", "", "correct it")
+    return float(value.item())
 
 
 def _bias(node: Any, shape: Shape) -> Array | None:

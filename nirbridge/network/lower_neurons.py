@@ -13,13 +13,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from nirbridge.arrays import Array
-from nirbridge.errors import ModelError
+from nirbridge.arrays import Array, stored_part
+from nirbridge.errors import ModelError, quoted
 from nirbridge.network.neurons import Compare, Neuron, Reset, neuron
 from nirbridge.network.nir_fields import NEURONS, kind_of, label
 from nirbridge.network.timing import PREFIX, Metadata, Resolved, read_choice
 
 Shape = tuple[int, ...]
+_LONGEST_KIND = 40
 CONSISTENT = 1e-6
 """Stored exact coefficients count as long as they agree with the plain parameters to this relative error."""
 
@@ -35,7 +36,7 @@ class Lowered:
 def uniform(value: Any) -> Array:
     """A parameter as float64, one value of shape ``()`` where all are equal (a broadcast view costs nothing)."""
     array = np.asarray(value)
-    core = array[tuple(slice(0, 1) if s == 0 else slice(None) for s in array.strides)] if array.ndim else array
+    core = stored_part(array)
     if core.size and bool(np.all(core == core.flat[0])):
         return np.asarray(core.flat[0], dtype=np.float64)
     return np.asarray(array, dtype=np.float64)
@@ -50,16 +51,18 @@ def decay(tau: Array, dt: float, integrator: str) -> tuple[Array, Array, Array]:
     return np.asarray(np.exp(-ratio)), k, (k if integrator == "zoh" else ratio)
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def lower_neuron(name: str, node: Any, shape: Shape, metadata: Metadata, timing: Resolved) -> Lowered:
     """The canonical record of the neuron ``node`` called ``name``.
 
     Raises:
-        ModelError: metadata of a wrong shape or value.
+        ModelError: metadata of a wrong shape or value, or parameters so extreme that a coefficient is not finite.
     """
     thing = label(name, node)
     integrator = timing.choice("integrator", metadata, thing)
     per_step = timing.choice("if_gain", metadata, thing) == "per-step"
     plain = plain_coefficients(node, timing.dt, integrator, per_step=per_step, unit_gain=timing.unit_gain)
+    _check_finite(plain, thing)
     notes = list(_warnings(name, node, plain, timing, integrator, per_step=per_step))
     values = dict(plain)
     for key in EXACT:
@@ -72,6 +75,13 @@ def lower_neuron(name: str, node: Any, shape: Shape, metadata: Metadata, timing:
         else:
             notes.append(f"{thing}: metadata {PREFIX}{key} differs from the plain parameters, which are used")
     return Lowered(_record(node, values, shape, metadata, timing, thing), tuple(notes))
+
+
+def _check_finite(plain: Mapping[str, Array], thing: str) -> None:
+    for key, value in plain.items():
+        if not bool(np.all(np.isfinite(value))):
+            found = f"its parameters make {key} infinite at this dt"
+            raise ModelError.of(thing, found, "coefficients are finite", "correct tau, r or w_in, or give another --dt")
 
 
 EXACT = ("a_mem", "g_mem", "bias", "theta", "a_syn", "g_syn", "v_reset")
@@ -116,7 +126,7 @@ def _record(
     if amount is None:
         amount = values["theta"] if stateful else np.asarray(0.0)
     return neuron(
-        _text(stored_kind) if stored_kind is not None else kind,
+        kind if stored_kind is None else _stored_kind(stored_kind, thing),
         theta=values.get("theta"),
         reset=cast(Reset, reset),
         reset_amount=amount,
@@ -129,8 +139,12 @@ def _record(
     )
 
 
-def _text(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+def _stored_kind(value: Any, thing: str) -> str:
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    if not text.isidentifier() or len(text) > _LONGEST_KIND:
+        found = f"metadata {PREFIX}kind is {quoted(text)}"
+        raise ModelError.of(thing, found, f"a name of at most {_LONGEST_KIND} letters", "correct the metadata")
+    return text
 
 
 def _or_zero(value: Array | None) -> Array:

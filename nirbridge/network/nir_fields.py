@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from nirbridge.arrays import stored_part
 from nirbridge.errors import Problem, quoted
 
 #: Classes whose parameters have one element per neuron (or one for all), and those parameters.
@@ -66,7 +67,7 @@ def value_problems(name: str, node: Any) -> Iterator[Problem]:
     for field in (*ELEMENTWISE.get(kind, ()), *WEIGHTED.get(kind, ())):
         value = getattr(node, field, None)
         if value is not None:
-            yield from array_problems(label(name, node), field, np.asarray(value), name)
+            yield from array_problems(label(name, node), field, stored_part(np.asarray(value)), name)
 
 
 def array_problems(thing: str, field: str, array: np.ndarray[Any, Any], name: str = "") -> Iterator[Problem]:

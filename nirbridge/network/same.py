@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nirbridge.arrays import Array, compact, same_array
+from nirbridge.arrays import compact, same_array, stored_part
 from nirbridge.errors import quoted
 from nirbridge.network.compose import compose, is_trivial, parts_of
 from nirbridge.network.model import Network, Population, Projection, Timing
@@ -132,12 +132,7 @@ def _same_value(x: Any, y: Any) -> bool:
         return True
     if x.shape != y.shape or x.dtype != y.dtype:
         return False
-    return same_array(_core(x), _core(y)) if x.strides == y.strides else same_array(x, y)
-
-
-def _core(array: Array) -> Array:
-    """One element along axes that repeat a value in memory."""
-    return array[tuple(slice(0, 1) if s == 0 else slice(None) for s in array.strides)] if array.ndim else array
+    return same_array(stored_part(x), stored_part(y)) if x.strides == y.strides else same_array(x, y)
 
 
 def _brief(value: Any) -> str:

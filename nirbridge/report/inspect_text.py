@@ -75,7 +75,7 @@ def _populations(populations: Sequence[Mapping[str, Any]]) -> RenderableType:
         decays = [_spread(p["membrane_decay"])] + ([_spread(p["synaptic_decay"])] if p["synaptic_decay"] else [])
         table.add_row(
             Text(name_text(p["name"])),
-            Text(p["kind"]),
+            Text(name_text(p["kind"])),
             shape_text(p["shape"]),
             f"{p['neurons']:,}",
             _spread(p["threshold"]),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from nirbridge.arrays import Array
-from nirbridge.errors import ModelError
+from nirbridge.errors import ModelError, NirbridgeError
 from nirbridge.importers import load
 from nirbridge.network import Network, Timing, apply, from_nir, verify
 from nirbridge.network.flatten_graph import FlatGraph, flatten_graph
@@ -366,3 +367,77 @@ def test_every_problem_of_the_nodes_is_listed() -> None:
 def test_timing_given_by_the_caller_is_kept() -> None:
     asked = Timing(1e-3, "zoh", "subtract", ">=", "per-step")
     assert from_nir(chain(port(1), lif(1), out(1)), asked).timing == asked
+
+
+HOSTILE = (
+    np.nan,
+    np.inf,
+    -1,
+    0,
+    10**30,
+    "x",
+    b"\xff",
+    np.zeros((2, 3)),
+    np.array([]),
+    np.array(["a"]),
+    None,
+    [1, "a"],
+    {},
+)
+KEYS = ("dt", "integrator", "reset", "compare", "if_gain", "reset_amount", "max_spikes", "refractory_steps", "v_init")
+MORE_KEYS = ("i_init", "kind", "a_mem", "theta", "bias", "factor", "indptr", "indices", "side", "is_back")
+
+
+@pytest.mark.parametrize("key", [*KEYS, *MORE_KEYS])
+def test_hostile_metadata_is_an_error_of_ours_or_a_valid_network(key: str) -> None:
+    pool = nir.SumPool2d(kernel_size=np.array([2, 2]), stride=np.array([2, 2]), padding=np.array([0, 0]))
+    for value in HOSTILE:
+        nodes = [
+            port(1, 2, 2),
+            pool,
+            nir.Flatten({"input": np.array([1, 1, 1])}, 0, -1),
+            nir.Linear(np.ones((2, 1))),
+            nir.Delay(np.full(2, 1e-4)),
+            lif(2),
+            nir.IF(np.ones(2), np.ones(2)),
+            out(2),
+        ]
+        for node in nodes:
+            node.metadata = {f"nirbridge:{key}": value}
+        graph = chain(*nodes, **{key: value})
+        with suppress(NirbridgeError):  # anything else, warnings of numpy too, fails here
+            verify(from_nir(graph))
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        (
+            lif(1, tau=1e-320),
+            r"^node '0' \(LIF\): its parameters make bias infinite at this dt, coefficients are finite; ",
+        ),
+        (lif(1, tau=1e-4, r=1e308), None),
+        (nir.IF(np.full(1, 1e308), np.ones(1)), None),
+    ],
+)
+def test_extreme_parameters(node: Any, message: str | None) -> None:
+    graph = chain(port(1), node, out(1))
+    if message is None:
+        verify(from_nir(graph))
+        return
+    with pytest.raises(ModelError, match=message):
+        from_nir(graph)
+
+
+def test_a_constant_that_overflows_is_refused() -> None:
+    big = nir.Affine(np.full((1, 1), 1e200), np.full(1, 1e200))
+    with pytest.raises(
+        ModelError, match=r"^projection 0 'in' -> '2': its bias of shape \(1,\) is wrong, finite numbers"
+    ):
+        from_nir(chain(port(1), big, big, lif(1), out(1)))
+
+
+def test_a_mark_on_a_delay_of_zero_steps_means_nothing() -> None:
+    late = nir.Delay(np.zeros(1))
+    late.metadata = {"nirbridge:is_back": 1}
+    assert not from_nir(chain(port(1), late, lif(1), out(1))).projections[0].is_back
