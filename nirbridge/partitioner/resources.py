@@ -47,9 +47,7 @@ def run_words(
     """
     bits = synapse_bits(fmt, weight_bits, delayed=delayed, sparse=sparse)
     table = _run_table(bits, fmt.word_bits, fmt.run_header_bits, fmt.run_targets_max, fmt.run_free)
-    if isinstance(n_targets, np.ndarray):
-        return table.words(n_targets)
-    return int(table.words(np.array([n_targets]))[0])
+    return table.words(n_targets) if isinstance(n_targets, np.ndarray) else table.words_of(n_targets)
 
 
 def axon_words(positions: Array, fmt: SynapseFormat, weight_bits: int, *, delayed: bool) -> int:
@@ -109,6 +107,7 @@ class _RunTable:
         self._bits, self._word_bits, self._header_bits = bits, word_bits, header_bits
         self._longest, self._free = longest, free
         self._table = np.zeros(1, dtype=np.int64)
+        self._known: dict[int, int] = {}
         if longest is not None and free:
             self._lengths, self._costs = self._longest_of_each_cost(longest)
             best = int(np.argmin(self._costs / self._lengths))
@@ -126,6 +125,12 @@ class _RunTable:
         self._grow(min(int(n.max(initial=0)), self._end))
         periods = np.maximum(-((self._end - n) // self._period), 0)
         return self._table[n - periods * self._period] + periods * self._period_words
+
+    def words_of(self, n: int) -> int:
+        """W(n) of one n, remembered: the search asks for few lengths, very often."""
+        if n not in self._known:
+            self._known[n] = int(self.words(np.array([n]))[0])
+        return self._known[n]
 
     def _run(self, m: Array | np.int64) -> Array:
         return np.asarray(-((-(m * self._bits + self._header_bits)) // self._word_bits))

@@ -36,6 +36,8 @@ from nirbridge.partitioner.model import Box
 from nirbridge.partitioner.resources import axon_list_words, is_delayed, profile_ids, run_words
 
 Shape = tuple[int, ...]
+Patterns = tuple[tuple[tuple[int, ...], int, int], ...]
+"""Along one axis: run lengths of the targets, how many inputs have them, and how many distinct taps among these."""
 
 
 class Cost(NamedTuple):
@@ -93,7 +95,8 @@ class Sizing:
     count_decays: bool
     count_thresholds: bool
     _costs: dict[tuple[str, Box], Cost] = field(default_factory=dict)
-    _patterns: dict[tuple[int, int, int], tuple[tuple[tuple[int, ...], int, int], ...]] = field(default_factory=dict)
+    _patterns: dict[tuple[int, int, int], Patterns] = field(default_factory=dict)
+    _words: dict[tuple[object, ...], int] = field(default_factory=dict)
 
     def cost(self, population: str, box: Box) -> Cost:
         """The cost of one box of a population, on its own."""
@@ -149,8 +152,17 @@ class Sizing:
 
     def _separable_words(self, edge: Incoming, form: Separable, box: Box) -> int:
         order = numbering(form.target_shape)[::-1]
-        patterns = [self._axis_patterns(form.axes[a], *box[a]) for a in order]
-        widths = [box[a][1] - box[a][0] for a in order]
+        patterns = tuple(self._axis_patterns(form.axes[a], *box[a]) for a in order)
+        widths = tuple(box[a][1] - box[a][0] for a in order)
+        key = (edge.index, patterns, widths)
+        if key not in self._words:
+            self._words[key] = self._pattern_words(edge, order, patterns, widths)
+        return self._words[key]
+
+    def _pattern_words(
+        self, edge: Incoming, order: tuple[int, ...], patterns: tuple[Patterns, ...], widths: tuple[int, ...]
+    ) -> int:
+        """Words of a box known by the patterns of its axes, fastest axis first."""
         total = 0
         for combination in product(*patterns):
             runs = [runs for runs, _, _ in combination]
@@ -162,7 +174,7 @@ class Sizing:
             total += math.prod(alike) * self._list_words(runs, widths, delayed=edge.delayed)
         return total
 
-    def _list_words(self, runs: list[tuple[int, ...]], widths: list[int], *, delayed: bool) -> int:
+    def _list_words(self, runs: list[tuple[int, ...]], widths: tuple[int, ...], *, delayed: bool) -> int:
         """Words of one axon whose targets are a product of runs, fastest axis first."""
         fmt, bits = self.chip.synapses, self.weight_bits
         stretches, repeats, carry = [1], 1, 1
@@ -180,7 +192,7 @@ class Sizing:
         targets = math.prod(sum(lengths) for lengths in runs)
         return min(words, run_words(targets, fmt, bits, delayed=delayed, sparse=True))
 
-    def _axis_patterns(self, axis: Axis, lo: int, hi: int) -> tuple[tuple[tuple[int, ...], int, int], ...]:
+    def _axis_patterns(self, axis: Axis, lo: int, hi: int) -> Patterns:
         """(run lengths within [lo, hi), inputs with that pattern, distinct taps among them) of the inputs that reach."""
         key = (id(axis), lo, hi)
         if key not in self._patterns:
@@ -197,7 +209,7 @@ class Sizing:
         return decays, len(np.unique(ids.threshold[region])) if fires else 0
 
 
-def _patterns(axis: Axis, lo: int, hi: int) -> tuple[tuple[tuple[int, ...], int, int], ...]:
+def _patterns(axis: Axis, lo: int, hi: int) -> Patterns:
     if axis.full:
         inputs = int(axis.touched.sum())
         return (((hi - lo,), inputs, inputs),) if inputs else ()
