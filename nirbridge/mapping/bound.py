@@ -1,6 +1,6 @@
 """A proved lower bound on the multicast hops of a set of blocks, over every placement of them on a mesh.
 
-Three facts about one spike of a net with k targets on other cores, in any placement (c cores to a tile):
+Facts about one spike of a net with k targets on other cores, in any placement (c cores to a tile):
 
 1. *Tiles.* The source's tile holds at most c - 1 of the targets, every other tile at most c: the tree has a link for
    each other tile, so at least ``ceil((k - (c - 1)) / c)`` (from the host, whose tile holds c: ``ceil((k - c) / c)``).
@@ -12,6 +12,10 @@ Three facts about one spike of a net with k targets on other cores, in any place
 its target or half to each (the best of the three is taken), and what one block pays is least when its heaviest
 partners sit nearest: c - 1 on its tile, then as many as the mesh has cores at 1, 2, … links from its most central tile.
 Pairs with the host are charged to the host.
+
+4. *Connection.* n blocks that nets connect lie on at least ``ceil(n / c)`` tiles, and nets that reach t tiles each with
+   a tree of at least t - 1 links connect no more: so nets of one spike each need ``ceil(n / c) - 1`` links together.
+   With rates, the nets of rate x or more for every x from 0 up, added up (an integral over x).
 """
 
 from __future__ import annotations
@@ -43,7 +47,34 @@ def traffic_lower_bound(axons: AxonTable, blocks: int, chip: Chip, *, chips: int
     nothing = np.zeros(len(small), bool)
     all_pay = max(_pair_bound(nets, chip, chips, small, ~small, shares) for shares in SHARES)
     small_pay = max(_pair_bound(nets, chip, chips, small, nothing, shares) for shares in SHARES)
-    return max(float(by_tiles.sum()), all_pay, small_pay + float(by_tiles[~small].sum()))
+    by_group = max(float(by_tiles.sum()), all_pay, small_pay + float(by_tiles[~small].sum()))
+    return max(by_group, _connection_bound(nets, per_tile))
+
+
+def _connection_bound(nets: Traffic, per_tile: int) -> float:
+    """Fact 4, by joining blocks net by net, the nets of highest rate first."""
+    parent = list(range(nets.blocks + 1))  # the last is the host, which takes no core
+    size = [1] * nets.blocks + [0]
+    links, bound, open_ends = 0, 0.0, len(np.unique(np.append(nets.targets, nets.source))) - 1
+
+    def root(block: int) -> int:
+        while parent[block] != block:
+            parent[block] = block = parent[parent[block]]
+        return block
+
+    order = np.argsort(-nets.rate, kind="stable")
+    rates = np.append(nets.rate[order], 0.0)
+    for i, g in enumerate(order.tolist()):
+        if open_ends == 0:
+            return bound + float(rates[i]) * links
+        for target in nets.targets[nets.ptr[g] : nets.ptr[g + 1]].tolist():
+            a, b = root(int(nets.source[g]) % len(parent)), root(target)
+            if a != b:
+                joined = -(-(size[a] + size[b]) // per_tile)
+                links += joined - max(-(-size[a] // per_tile), 1) - max(-(-size[b] // per_tile), 1) + 1
+                parent[b], size[a], open_ends = a, size[a] + size[b], open_ends - 1
+        bound += float(rates[i] - rates[i + 1]) * links
+    return bound
 
 
 def _tiles_needed(nets: Traffic, per_tile: int) -> Array:

@@ -13,7 +13,17 @@ from nirbridge.partitioner.model import RESOURCES, Block, Slice
 from nirbridge.partitioner.resources import limits
 
 _CHIP_KEYS = {name: f"core.{name}" for name in RESOURCES} | {"synapse_words": "synapses.words"}
-_PREFIXES = (("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0), ("m", 1e-3), ("u", 1e-6), ("n", 1e-9), ("p", 1e-12))
+_PREFIXES = (
+    ("G", 1e9),
+    ("M", 1e6),
+    ("k", 1e3),
+    ("", 1.0),
+    ("m", 1e-3),
+    ("u", 1e-6),
+    ("n", 1e-9),
+    ("p", 1e-12),
+    ("f", 1e-15),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +176,11 @@ def is_rough(mapped: Mapped, table: str) -> bool:
 def facts(mapped: Mapped) -> list[tuple[str, list[str]]]:
     """The heading of a map: label and lines, in order."""
     network, chip, costs = mapped.network, mapped.chip, mapped.costs
+    populations = len(network.populations)
     chips = f"{chip.name}, {mapped.chips} chip{'s' if mapped.chips > 1 else ''}"
     rows: list[tuple[str, list[str]]] = [
         ("chip", [safe(chips)]),
-        ("model", [f"{network.neurons:,} neurons in {len(network.populations)} populations"]),
+        ("model", [f"{network.neurons:,} neurons in {populations} population{'s' * (populations != 1)}"]),
         ("dt", [figure(network.dt, "s")]),
         ("cores", [f"{len(mapped.cores):,} of {cores_available(mapped):,} used", *proof_text(mapped)]),
         ("weights", [f"{mapped.partition.weight_bits} bits"]),
