@@ -20,6 +20,8 @@ from nirbridge.network.operators import Dense, Sparse
 if TYPE_CHECKING:
     import nir
 
+    from nirbridge.chips.model import Chip
+
 Shape = tuple[int, ...]
 DT = 1e-3
 NAMES = ("fc", "a b", "it's", "é", "x/y", "line\nbreak", "..", '"q"', "层", "n.1", "2", "10")
@@ -63,6 +65,7 @@ def nir_graphs(draw: st.DrawFn, *, max_populations: int = 4, nested: bool = True
     Structure and values come from one drawn seed, sizes from drawn counts, so that examples shrink by count.
     """
     import nir
+
 
     maker = _Maker(np.random.default_rng(draw(st.integers(0, 2**32 - 1))))
     for _ in range(draw(st.integers(1, 2))):
@@ -108,6 +111,8 @@ def _linear(maker: _Maker, shape: Shape) -> tuple[Any, Shape, bool, bool]:
     """(node, shape put out, whether it mixes elements, whether it delays them differently)."""
     import nir
 
+    from nirbridge.chips.model import Chip
+
     choice = maker.pick(8)
     if choice == 0:
         return nir.Scale(maker.grid(shape)), shape, False, False
@@ -131,6 +136,8 @@ def _linear(maker: _Maker, shape: Shape) -> tuple[Any, Shape, bool, bool]:
 
 def _window(maker: _Maker, shape: Shape) -> tuple[Any, Shape]:
     import nir
+
+    from nirbridge.chips.model import Chip
 
     from nirbridge.network.windows import window_of
 
@@ -157,6 +164,8 @@ def _window(maker: _Maker, shape: Shape) -> tuple[Any, Shape]:
 def _join(maker: _Maker, source: str, source_shape: Shape, target: str, shape: Shape) -> None:
     import nir
 
+    from nirbridge.chips.model import Chip
+
     if source_shape == shape:
         if (source, target) not in maker.edges:  # NIR allows an edge once
             maker.edges.append((source, target))
@@ -170,6 +179,8 @@ def _join(maker: _Maker, source: str, source_shape: Shape, target: str, shape: S
 
 def _loop(maker: _Maker, name: str, shape: Shape) -> None:
     import nir
+
+    from nirbridge.chips.model import Chip
 
     if len(shape) > 1:
         maker.edges.append((name, name))
@@ -185,6 +196,8 @@ def _loop(maker: _Maker, name: str, shape: Shape) -> None:
 def _subgraph(maker: _Maker) -> None:
     import nir
 
+    from nirbridge.chips.model import Chip
+
     source, shape = maker.points[maker.pick(len(maker.points))]
     inner = _Maker(maker.rng)
     port = inner.add(nir.Input({"input": np.array(shape)}))
@@ -199,6 +212,8 @@ def _subgraph(maker: _Maker) -> None:
 def random_neuron(maker: _Maker, shape: Shape) -> Any:
     """A neuron node of any class with parameters on a grid, some with metadata of nirbridge."""
     import nir
+
+    from nirbridge.chips.model import Chip
 
     kind = KINDS[0] if maker.chance(0.4) else KINDS[maker.pick(len(KINDS))]
 
@@ -288,3 +303,39 @@ def _odd_operator(p: Projection, rng: np.random.Generator) -> Projection:
         p.operator.output_shape,
     )
     return replace(p, operator=operator, delay_steps=delay, bias=bias)
+
+
+@st.composite
+def chips(draw: st.DrawFn, *, words: bool = True) -> Chip:
+    """A random small chip: a few cores with tight limits, so that networks of ``networks()`` often do not fit.
+
+    ``words=False`` leaves out the limit of synaptic memory.
+    """
+    from nirbridge.chips import from_record, load_chip
+
+    def limit(low: int, high: int) -> int | str:
+        return draw(st.one_of(st.integers(low, high), st.just("unlimited")))
+
+    base: Any = load_chip("loihi1").record
+    record = {key: dict(v) if hasattr(v, "items") else v for key, v in base.items()}
+    record["mesh"] |= {
+        "width_tiles": draw(st.integers(1, 4)),
+        "height_tiles": draw(st.integers(1, 4)),
+        "cores_per_tile": draw(st.integers(1, 2)),
+        "chips_max": draw(st.integers(1, 3)),
+    }
+    record["core"] |= {
+        "neurons": limit(1, 40),
+        "input_axons": limit(2, 80),
+        "output_axons": limit(1, 80),
+        "decay_profiles": limit(1, 4),
+        "threshold_profiles": limit(1, 4),
+    }
+    record["synapses"] |= {
+        "words": limit(4, 400) if words else "unlimited",
+        "run_targets_max": draw(st.integers(1, 64)),
+        "run_free": draw(st.booleans()),
+        "index_bits": draw(st.sampled_from([10, "none"])),
+        "shared_kernels": draw(st.booleans()),
+    }
+    return from_record(record)

@@ -18,6 +18,8 @@ from nirbridge.partitioner.layouts import Classes, Layout
 WEIGHT_SCALE = 2_000_000
 """Largest integer weight of a class in pricing and certificates."""
 TOLERANCE = 1e-6
+PIECES_MAX = 2**20
+"""No core holds more pieces than this: there are no larger populations in the pattern search."""
 FREE_MAX = 12
 """The exact finish fills at most this many cores: it stalls on more, since cores are alike."""
 
@@ -136,11 +138,14 @@ def generate(
         if found is None:
             break
         gain = float(found @ duals)
+        if gain <= TOLERANCE:
+            break
         if not fixed.any() and most > 0 and np.ceil(linear / gain - TOLERANCE) > best:
             if not np.array_equal(what.certain, what.vectors):
                 _, most, time = price(what.certain, weights, what.cap, budget, seed)
                 spent += time
-            certificate = max(certificate, least_weight(what, weights) / most)
+            if most > 0:
+                certificate = max(certificate, least_weight(what, weights) / most)
             best = max(best, int(np.ceil(certificate - TOLERANCE)))
         if gain <= 1 + budget.gap or linear <= enough or bool((patterns == found).all(axis=1).any()):
             break
@@ -259,9 +264,8 @@ def price(vectors: Array, weights: Array, cap: Array, budget: Budget, seed: int)
 
 def _most(vectors: Array, cap: Array) -> Array:
     """How often each class fits an empty core."""
-    with np.errstate(divide="ignore"):
-        times = np.where(vectors > 0, cap // np.maximum(vectors, 1), np.int64(2**40))
-    return times.min(axis=1)
+    times = np.where(vectors > 0, cap // np.maximum(vectors, 1), PIECES_MAX)
+    return np.minimum(times.min(axis=1), PIECES_MAX)
 
 
 def solver_for(time: float, seed: int):  # noqa: ANN201 - ortools has no stable public name for it

@@ -1,0 +1,72 @@
+"""No partitioner ever yields an illegal map, none does worse than the one before it, and refusals are real."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, Phase, assume, given, settings
+
+from nirbridge.chips import cores_of
+from nirbridge.chips.model import Chip
+from nirbridge.errors import DoesNotFit
+from nirbridge.mapping import check
+from nirbridge.network.model import Network
+from nirbridge.partitioner import Options, Partition, partition
+from nirbridge.pipeline import MapOptions, map_network
+from nirbridge.testing import chips, networks
+from tests.partitioner.brute_force import fewest_cores
+
+# shrinking is quick, explaining a failure by running it hundreds of times more is not
+PHASES = (Phase.explicit, Phase.generate, Phase.shrink)
+HEALTH = [HealthCheck.too_slow, HealthCheck.filter_too_much]
+
+
+def cores_or_none(network: Network, chip: Chip, method: str) -> Partition | None:
+    try:
+        return partition(network, chip, Options(method=method))
+    except DoesNotFit:
+        return None
+
+
+@settings(max_examples=500, suppress_health_check=HEALTH, phases=PHASES)
+@given(networks(max_populations=4), chips())
+def test_every_map_is_legal_and_no_method_is_worse_than_the_one_before(network: Network, chip: Chip) -> None:
+    found = [cores_or_none(network, chip, method) for method in ("sequential", "packed", "cp-sat")]
+    sizes = [p.report.cores for p in found if p is not None]
+    assert sizes == sorted(sizes, reverse=True)
+    assert [p is None for p in found] == sorted((p is None for p in found), reverse=True)
+    for method, result in zip(("sequential", "packed", "cp-sat"), found, strict=True):
+        if result is not None:
+            assert result.report.cores_lower_bound <= result.report.cores
+            mapped = map_network(network, chip, MapOptions(method=method, effort="fast", relays=False))
+            assert not list(check.diagnose(mapped))
+            assert len(mapped.cores) == result.report.cores
+
+
+@settings(max_examples=150, suppress_health_check=HEALTH, phases=PHASES)
+@given(networks(max_populations=2), chips(words=False))
+def test_refusals_are_real_and_optimal_is_optimal(network: Network, chip: Chip) -> None:
+    assume(network.neurons <= 7)
+    available = len(cores_of(chip, 1))
+    best = fewest_cores(network, chip, min(available, network.neurons))
+    try:
+        found = partition(network, chip).report
+    except DoesNotFit as error:
+        assert best is None, f"{best} cores would do, but: {error}"
+        assert "not proved" not in str(error)
+    else:
+        assert best == found.cores
+        assert found.status == "optimal"
+
+
+@pytest.mark.parametrize("method", ["sequential", "packed", "cp-sat"])
+@settings(max_examples=20)
+@given(network=networks(max_populations=3), chip=chips())
+def test_the_same_input_gives_the_same_partition(method: str, network: Network, chip: Chip) -> None:
+    try:
+        first = partition(network, chip, Options(method=method, seed=3))
+    except DoesNotFit as error:
+        with pytest.raises(DoesNotFit) as again:
+            partition(network, chip, Options(method=method, seed=3))
+        assert str(again.value) == str(error)
+    else:
+        assert partition(network, chip, Options(method=method, seed=3)) == first
