@@ -15,6 +15,7 @@ from typing import IO, Any
 import numpy as np
 
 from nirbridge.errors import FileError, ModelError, Problem, quoted
+from nirbridge.importers.hdf5_heaps import heap_fault
 from nirbridge.importers.hdf5_scan import Limits, scan
 from nirbridge.importers.nir_nodes import Draft, draft_graph, kind_in
 from nirbridge.importers.nir_values import array_of
@@ -66,6 +67,9 @@ def load_as(path: Path, shown: str, limits: Limits) -> Any:
         if handle.read(len(_SIGNATURE)) != _SIGNATURE:
             found = "it is no HDF5 file" if size else "it is empty"
             raise FileError.of(shown, found, "a .nir file is HDF5", "write the model with nir.write")
+        fault = heap_fault(handle.fileno())
+        if fault:
+            raise FileError.of(shown, f"it is damaged ({fault})", "", "copy it again, or write it again with nir.write")
         try:
             return _load_open(handle, limits)
         except (FileError, ModelError) as error:

@@ -200,6 +200,15 @@ def damage_heap(path: Path) -> None:
     path.write_bytes(data)
 
 
+def loop_in_free_names(path: Path) -> None:
+    """A list of free space that leads back to its first entry: the HDF5 library fills the memory with it."""
+    data = bytearray(path.read_bytes())
+    at = data.index(b"HEAP")
+    offset, start = struct.unpack_from("<QQ", data, at + 16)
+    struct.pack_into("<Q", data, start + offset, offset)
+    path.write_bytes(data)
+
+
 #: name: (how to spoil the good file, what the message must say)
 VARIANTS: dict[str, tuple[Spoil, str]] = {
     "external-link": (

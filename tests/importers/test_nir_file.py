@@ -5,6 +5,7 @@ import ctypes
 import ctypes.util
 import os
 import random
+import struct
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -133,6 +134,19 @@ def test_folders_pipes_and_missing_files_are_refused(tmp_path: Path) -> None:
 def test_a_damaged_heap_of_texts_is_refused(good: Path) -> None:
     hostile.damage_heap(good)
     assert "a heap of texts is damaged" in refusal(good)
+
+
+def test_a_loop_in_a_heap_of_names_is_refused(good: Path) -> None:
+    hostile.loop_in_free_names(good)
+    assert refusal(good).startswith("'model.nir': it is damaged (a heap of names is damaged); copy it again")
+
+
+def test_weights_may_look_like_a_heap(tmp_path: Path) -> None:
+    graph = hostile.good_graph()
+    raw = b"HEAP" + bytes(4) + struct.pack("<QQQ", 64, 0, 0) + bytes(32)
+    graph.nodes["fc"].weight = np.frombuffer(raw, dtype="<f4")[:16].reshape(4, 4)
+    nir.write(tmp_path / "w.nir", graph, compression=None)
+    assert load(tmp_path / "w.nir").nodes["fc"].weight.tobytes() == graph.nodes["fc"].weight.tobytes()
 
 
 def test_limits_can_be_chosen(good: Path, tmp_path: Path) -> None:

@@ -1,0 +1,223 @@
+"""The words of a line of shapes: what each says, before it is known what shape reaches it."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from nirbridge.errors import Problem, UsageError, quoted
+
+TEXT_MAX = 20_000
+LAYERS_MAX = 1_000
+NUMBER_MAX = 100_000_000
+
+Shape = tuple[int, ...]
+
+EXAMPLE = "2x34x34 conv16k5s2p1 if sumpool2 flatten dense10 lif"
+NEURONS = ("if", "lif", "cubalif", "li", "threshold")
+
+#: How a word of each kind is written, and one that is right.
+GRAMMAR: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "conv": (
+            "conv<out>k<kernel>[s<stride>][p<padding>][d<dilation>][g<groups>], each once, two axes as 3x5",
+            "conv16k5s2p1",
+        ),
+        "dense": ("dense<out>", "dense128"),
+        "sumpool": ("sumpool<kernel>[s<stride>][p<padding>], each once, two axes as 2x1", "sumpool2"),
+        "avgpool": ("avgpool<kernel>[s<stride>][p<padding>], each once, two axes as 2x1", "avgpool3s2p1"),
+        "flatten": ("flatten", "flatten"),
+        **{kind: (f"{kind} or {kind}:rec", f"{kind}:rec") for kind in NEURONS},
+    }
+)
+
+_NUMBERS = "[0-9]+(?:x[0-9]+)?"
+_REST: Mapping[str, re.Pattern[str]] = MappingProxyType(
+    {
+        "conv": re.compile(rf"(?P<first>[0-9]+)(?P<options>(?:[kspdg]{_NUMBERS})+)"),
+        "dense": re.compile(r"(?P<first>[0-9]+)(?P<options>)"),
+        "sumpool": re.compile(rf"(?P<first>{_NUMBERS})(?P<options>(?:[sp]{_NUMBERS})*)"),
+        "avgpool": re.compile(rf"(?P<first>{_NUMBERS})(?P<options>(?:[sp]{_NUMBERS})*)"),
+        "flatten": re.compile(r"(?P<first>)(?P<options>)"),
+        **dict.fromkeys(NEURONS, re.compile(r"(?P<first>(?::rec)?)(?P<options>)")),
+    }
+)
+_OPTION = re.compile(rf"([kspdg])({_NUMBERS})")
+_NAMES = {"k": "kernel", "s": "stride", "p": "padding", "d": "dilation", "g": "groups"}
+
+
+@dataclass(frozen=True, slots=True)
+class Neurons:
+    """A layer of neurons; ``recurrent``: each feeds all of its layer."""
+
+    kind: str
+    recurrent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """All to all."""
+
+    out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Flatten:
+    """Any shape as a flat one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conv:
+    """A convolution; sequences have one number for all axes, or one an axis."""
+
+    out: int
+    kernel: Shape
+    stride: Shape
+    padding: Shape
+    dilation: Shape
+    groups: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A sumpool or avgpool; sequences as in ``Conv``."""
+
+    kind: str
+    kernel: Shape
+    stride: Shape
+    padding: Shape
+    dilation: Shape = (1,)
+
+
+Form = Neurons | Dense | Flatten | Conv | Pool | Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word: position 0 is the input shape (its form a tuple), 1 the first layer."""
+
+    position: int
+    text: str
+    kind: str
+    form: Form
+
+    @property
+    def label(self) -> str:
+        """How messages speak of it: ``layer 3 'conv8'``."""
+        return _label(self.position, self.text)
+
+
+def _label(position: int, text: str) -> str:
+    return f"layer {position} {quoted(text)}" if position else f"input shape {quoted(text)}"
+
+
+class _Wrong(Exception):
+    """What is wrong with one word: found, limit, next step."""
+
+    def __init__(self, found: str, limit: str, next_step: str) -> None:
+        super().__init__(found)
+        self.parts = (found, limit, next_step)
+
+
+def parse(text: str) -> tuple[Word, ...]:
+    """The words of a line: the input shape, then at least one layer, the last one neurons.
+
+    Raises:
+        UsageError: every word that is wrong by itself; or a line too long, or with no layer.
+    """
+    texts = _split(text)
+    words: list[Word] = []
+    problems: list[Problem] = []
+    for position, word in enumerate(texts):
+        try:
+            kind, form = ("input", _input_shape(word)) if position == 0 else _layer(word)
+        except _Wrong as wrong:
+            ids = MappingProxyType({"layer": position, "word": word})
+            problems.append(Problem(_label(position, word), *wrong.parts, ids))
+            continue
+        words.append(Word(position, word, kind, form))
+    if problems:
+        raise UsageError(*problems)
+    if not isinstance(words[-1].form, Neurons):
+        found = "nothing follows it" if len(words) > 1 else "no layer follows it"
+        step = f"add neurons: {words[-1].text} lif" if len(words) > 1 else f"add layers: {EXAMPLE}"
+        raise UsageError.of(words[-1].label, found, "the last layer must be neurons", step, layer=len(words) - 1)
+    return tuple(words)
+
+
+def _split(text: str) -> list[str]:
+    if len(text) > TEXT_MAX:
+        found = f"it has {len(text):,} characters"
+        raise UsageError.of("shapes", found, f"at most {TEXT_MAX:,} are read", "write the model as a .nir file")
+    words = text.split()
+    if not words:
+        raise UsageError.of("shapes", "the text is empty", "an input shape and layers are expected", f"try {EXAMPLE}")
+    if len(words) - 1 > LAYERS_MAX:
+        found = f"it has {len(words) - 1:,} layers"
+        raise UsageError.of("shapes", found, f"at most {LAYERS_MAX:,} are read", "write the model as a .nir file")
+    return words
+
+
+def _input_shape(word: str) -> Shape:
+    if not re.fullmatch(r"[0-9]+(?:x[0-9]+){0,2}", word):
+        kind = re.match("[a-z]*", word)
+        found = "the line begins with a layer" if kind and kind[0] in GRAMMAR else "it is no shape"
+        limit = "N, channels x positions or channels x rows x columns is expected"
+        raise _Wrong(found, limit, f"for example {EXAMPLE}")
+    return _numbers("size", word, 1, "for example 2x34x34")
+
+
+def _layer(word: str) -> tuple[str, Form]:
+    kind = (re.match("[a-z]*", word) or [""])[0]
+    if kind not in GRAMMAR:
+        near = difflib.get_close_matches(kind[:20], GRAMMAR, n=1)
+        step = f"did you mean {GRAMMAR[near[0]][1]}?" if near else f"for example {EXAMPLE}"
+        raise _Wrong("no layer has this name", f"there are {', '.join(GRAMMAR)}", step)
+    form, example = GRAMMAR[kind]
+    rest = _REST[kind].fullmatch(word[len(kind) :])
+    if rest is None:
+        raise _Wrong("it is not understood", f"{form} is expected", f"for example {example}")
+    return kind, _form(kind, rest["first"], dict(_options(rest["options"], form, example)), form, example)
+
+
+def _form(kind: str, first: str, options: dict[str, Shape], form: str, example: str) -> Form:
+    if kind in NEURONS:
+        return Neurons(kind, bool(first))
+    if kind == "flatten":
+        return Flatten()
+    step = f"for example {example}"
+    if kind == "dense":
+        return Dense(*_numbers("size", first, 1, step))
+    if kind != "conv":
+        kernel = _numbers("kernel", first, 1, step)
+        return Pool(kind, kernel, options.get("s", kernel), options.get("p", (0,)))
+    if "k" not in options or len(options.get("g", (1,))) > 1:
+        found = "it has no kernel" if "k" not in options else "its groups are two numbers"
+        raise _Wrong(found, f"{form} is expected", step)
+    (out,), (groups,) = _numbers("size", first, 1, step), options.get("g", (1,))
+    plain = {name: options.get(name, (default,)) for name, default in (("s", 1), ("p", 0), ("d", 1))}
+    return Conv(out, options["k"], plain["s"], plain["p"], plain["d"], groups)
+
+
+def _options(text: str, form: str, example: str) -> Iterator[tuple[str, Shape]]:
+    seen: set[str] = set()
+    for letter, numbers in _OPTION.findall(text):
+        if letter in seen:
+            raise _Wrong(
+                f"it gives {letter} (the {_NAMES[letter]}) twice", f"{form} is expected", f"for example {example}"
+            )
+        seen.add(letter)
+        yield letter, _numbers(_NAMES[letter], numbers, 0 if letter == "p" else 1, f"for example {example}")
+
+
+def _numbers(what: str, text: str, least: int, step: str) -> Shape:
+    parts = text.split("x")
+    # a number of many digits is not even converted
+    numbers = tuple(int(part) if len(part) <= 18 else NUMBER_MAX + 1 for part in parts)
+    if min(numbers) < least or max(numbers) > NUMBER_MAX:
+        shown = text if len(text) <= 40 else text[:39] + "…"
+        raise _Wrong(f"its {what} is {shown}", f"from {least} to {NUMBER_MAX:,} are taken", step)
+    return numbers
