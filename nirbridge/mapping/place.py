@@ -43,6 +43,8 @@ EFFORTS: Mapping[str, Budget] = {
     "max": Budget(6, 400, 6_000_000_000, 1_500_000, 300_000_000),
 }
 ANNEAL_HEAT, REFINE_HEAT = 0.5, 0.3
+BLOCKS_LEAST = 50
+"""Fewer blocks get the work of so many: it is little, and small boards have their traps too."""
 HOT_ENTRIES_PER_BLOCK = 20_000
 """With less work than this, exact steps only descend: heat needs time to cool."""
 
@@ -90,9 +92,10 @@ def search(board: Board, nets: Traffic, seed: int, budget: Budget, progress: Pro
     """The best position found for the movable blocks of ``board``."""
     pull = pulls(nets)
     started = sorted((exact(start, nets) for start in _starts(board, pull)), key=lambda state: state.value)
-    best, movable = started[0], len(board.movable)
-    if len(nets.source) == 0 or movable == 0:
+    best = started[0]
+    if len(nets.source) == 0 or len(board.movable) == 0:
         return best.board
+    movable = max(len(board.movable), BLOCKS_LEAST)
     wanted, work = budget.steps_per_block * movable, step_work(board, pull)
     # where the work does not last for every run in full, one good run beats several short ones
     runs = budget.runs if wanted * work * budget.runs <= budget.anneal_work else 1
