@@ -45,7 +45,7 @@ class Tiny:
 
 def is_tiny(sizes: Sizing, cores: int) -> bool:
     """True where the exact model is small enough to be worth building."""
-    if sizes.network.neurons > NEURONS_MAX or cores > CORES_MAX:
+    if sizes.network.neurons > NEURONS_MAX or min(cores, sizes.network.neurons) > CORES_MAX:
         return False
     return sum(_synapses(e.form) for edges in sizes.incoming.values() for e in edges) <= SYNAPSES_MAX
 
@@ -80,6 +80,7 @@ def solve(
     from ortools.sat.python import cp_model
 
     lists = tiny(sizes)
+    cores = min(cores, len(lists.neurons))
     most = {r: n for r, n in limits(sizes.chip).items() if n is not None and r not in without}
     model = cp_model.CpModel()
     on = [[model.new_bool_var("") for _ in range(cores)] for _ in lists.neurons]

@@ -117,6 +117,16 @@ def too_many_cores(
     """The bound alone says that no map exists."""
     name = max(sorted(bounds), key=lambda k: bounds[k])
     resource = {"population": "one population alone", "patterns": "how layers can share a core"}.get(name, name)
+    if bounds[name] > network.neurons:
+        return problem(
+            f"network of {network.neurons:,} neurons",
+            f"would need at least {bounds[name]:,} cores (proved by {resource.replace('_', ' ')})",
+            "more cores than neurons: no number of them is enough",
+            "use another chip, or a network whose neurons reach fewer others",
+            resource=name,
+            found=bounds[name],
+            limit=network.neurons,
+        )
     need = -(-bounds[name] * chips // max(available, 1))
     step = f"--chips {need}" if need <= chip.mesh.chips_max else "use another chip, or a smaller network"
     return problem(

@@ -65,7 +65,7 @@ def partition(network: Network, chip: Chip, options: Options | None = None) -> P
     chosen.progress("bounds", None)
     bounds = any_map_bounds(sizes, cap, chosen.seed)
     lower = max(bounds.values())
-    if lower > available:
+    if lower > min(available, network.neurons):
         raise DoesNotFit(explain.too_many_cores(network, chip, chosen.chips, available, bounds))
     chosen.progress("first maps", None)
     found, tilings = _heuristics(sizes, cap, chosen)
@@ -114,7 +114,7 @@ def _improve(
     if options.method != "cp-sat" or (found is not None and len(found) <= lower):
         return None if found is None else Found(found, lower, 0.0)
     outcome = None if found is None else Found(found, lower, 0.0)
-    if exact.is_tiny(sizes, available if found is None else min(len(found), available)):
+    if exact.is_tiny(sizes, available):
         outcome = _exactly(sizes, outcome, bounds, available, options)
     elif found is not None and not options.groups:
         least = least_slots(sizes, least_cores(sizes, cap), cap)

@@ -45,7 +45,7 @@ def test_every_map_is_legal_and_no_method_is_worse_than_the_one_before(network: 
 @settings(max_examples=150, suppress_health_check=HEALTH, phases=PHASES)
 @given(networks(max_populations=2), chips(words=False))
 def test_refusals_are_real_and_optimal_is_optimal(network: Network, chip: Chip) -> None:
-    assume(network.neurons <= 7)
+    assume(network.neurons <= 6)
     available = len(cores_of(chip, 1))
     best = fewest_cores(network, chip, min(available, network.neurons))
     try:
