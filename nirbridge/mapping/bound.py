@@ -20,6 +20,8 @@ Pairs with the host are charged to the host.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from nirbridge.arrays import Array
@@ -30,6 +32,7 @@ from nirbridge.partitioner.axons import HOST, AxonTable
 
 SHARES = ((0.5, 0.5), (1.0, 0.0), (0.0, 1.0))
 """How a pair is charged to its source and target."""
+ROUNDED_DOWN = 1 - 1e-12
 
 
 def traffic_lower_bound(axons: AxonTable, blocks: int, chip: Chip, *, chips: int = 1) -> float:
@@ -44,11 +47,16 @@ def traffic_lower_bound(axons: AxonTable, blocks: int, chip: Chip, *, chips: int
     per_tile = chip.mesh.cores_per_tile
     small = nets.degrees <= per_tile
     by_tiles = nets.rate * _tiles_needed(nets, per_tile)
-    nothing = np.zeros(len(small), bool)
-    all_pay = max(_pair_bound(nets, chip, chips, small, ~small, shares) for shares in SHARES)
-    small_pay = max(_pair_bound(nets, chip, chips, small, nothing, shares) for shares in SHARES)
-    by_group = max(float(by_tiles.sum()), all_pay, small_pay + float(by_tiles[~small].sum()))
-    return max(by_group, _connection_bound(nets, per_tile))
+    pairs = _Pairs.of_nets(nets)
+    ranks = _ranks(chip, chips, nets.blocks)
+    all_pay = max(_pair_bound(nets, pairs, ranks, per_tile, small, ~small, shares) for shares in SHARES)
+    by_group = max(float(by_tiles.sum()), all_pay)
+    if not small.all():
+        nothing = np.zeros(len(small), bool)
+        small_pay = max(_pair_bound(nets, pairs, ranks, per_tile, small, nothing, shares) for shares in SHARES)
+        by_group = max(by_group, small_pay + float(by_tiles[~small].sum()))
+    # a bound has to hold in floats too: sums of many rates may be off in the last digits
+    return ROUNDED_DOWN * max(by_group, _connection_bound(nets, per_tile))
 
 
 def _connection_bound(nets: Traffic, per_tile: int) -> float:
@@ -67,8 +75,9 @@ def _connection_bound(nets: Traffic, per_tile: int) -> float:
     for i, g in enumerate(order.tolist()):
         if open_ends == 0:
             return bound + float(rates[i]) * links
+        a = root(int(nets.source[g]) % len(parent))
         for target in nets.targets[nets.ptr[g] : nets.ptr[g + 1]].tolist():
-            a, b = root(int(nets.source[g]) % len(parent)), root(target)
+            b = root(target)
             if a != b:
                 joined = -(-(size[a] + size[b]) // per_tile)
                 links += joined - max(-(-size[a] // per_tile), 1) - max(-(-size[b] // per_tile), 1) + 1
@@ -82,33 +91,63 @@ def _tiles_needed(nets: Traffic, per_tile: int) -> Array:
     return -(-np.maximum(nets.degrees - at_home, 0) // per_tile)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pairs:
+    """Pairs of blocks (payer, partner), sorted by payer; ``starts``: where each payer's begin.
+
+    ``of`` lists the entries of the nets whose source is no host; for each of them, ``as_source`` is the pair that its
+    source pays and ``as_target`` the one that its target pays.
+    """
+
+    of: Array
+    as_source: Array
+    as_target: Array
+    count: int
+    starts: Array
+
+    @classmethod
+    def of_nets(cls, nets: Traffic) -> _Pairs:
+        source = nets.source[nets.entry_nets()]
+        of = np.flatnonzero(source != HOST)
+        a, b, base = source[of], nets.targets[of], nets.blocks
+        keys, index = np.unique(np.concatenate((a * base + b, b * base + a)), return_inverse=True)
+        starts = np.flatnonzero(np.diff(keys // base, prepend=-1))
+        index = index.reshape(-1)
+        return cls(of, index[: len(of)], index[len(of) :], len(keys), starts)
+
+    def charged(self, weight: Array, shares: tuple[float, float]) -> list[Array]:
+        """Per paying block, what it is charged for each of its partners (``weight`` per entry of the nets)."""
+        own = weight[self.of]
+        charge = np.bincount(self.as_source, shares[0] * own, self.count)
+        charge = charge + np.bincount(self.as_target, shares[1] * own, self.count)
+        return np.split(charge, self.starts[1:]) if self.count else []
+
+
+def _ranks(chip: Chip, chips: int, blocks: int) -> tuple[Array, Array]:
+    """Hops to a block's nearest, second nearest … partner at best, and the same for the host."""
+    width, height, per_tile = columns(chip, chips), chip.mesh.height_tiles, chip.mesh.cores_per_tile
+    middle = _hops_by_rank(width, height, per_tile, ((width - 1) // 2, (height - 1) // 2), blocks)
+    return middle[1:], _hops_by_rank(width, height, per_tile, (0, 0), blocks)
+
+
 def _pair_bound(
-    nets: Traffic, chip: Chip, chips: int, by_distance: Array, by_tile: Array, shares: tuple[float, float]
+    nets: Traffic,
+    pairs: _Pairs,
+    ranks: tuple[Array, Array],
+    per_tile: int,
+    by_distance: Array,
+    by_tile: Array,
+    shares: tuple[float, float],
 ) -> float:
     """Facts 3 (nets ``by_distance``) and 2 (nets ``by_tile``) together, a pair charged to its ends by shares."""
-    width, height, per_tile = columns(chip, chips), chip.mesh.height_tiles, chip.mesh.cores_per_tile
-    middle = _hops_by_rank(width, height, per_tile, ((width - 1) // 2, (height - 1) // 2), nets.blocks)[1:]
-    corner = _hops_by_rank(width, height, per_tile, (0, 0), nets.blocks)
-    net, degrees = nets.entry_nets(), nets.degrees
-    weight = nets.rate[net] / np.minimum(degrees[net], per_tile)
+    net = nets.entry_nets()
+    weight = nets.rate[net] / np.minimum(nets.degrees[net], per_tile)
     far, near = weight * by_distance[net], weight * by_tile[net]
-    source, is_host = nets.source[net], nets.source[net] == HOST
-    pairs = source[~is_host], nets.targets[~is_host]
-    rows = (_charged(*pairs, w[~is_host], shares) for w in (far, near))
-    pays = sum(_least(far_row, near_row, middle) for far_row, near_row in zip(*rows, strict=True))
-    host = [np.bincount(nets.targets[is_host], w[is_host], nets.blocks) for w in (far, near)]
-    return pays + _least(host[0], host[1], corner)
-
-
-def _charged(source: Array, target: Array, weight: Array, shares: tuple[float, float]) -> list[Array]:
-    """Per block, what it is charged for each of its partners: in the same order whatever the weights."""
-    base = int(max(source.max(initial=0), target.max(initial=0))) + 1
-    keys, index = np.unique(np.concatenate((source * base + target, target * base + source)), return_inverse=True)
-    charge = np.concatenate((shares[0] * weight, shares[1] * weight))
-    total = np.bincount(index.reshape(-1), charge, len(keys))
-    first = np.flatnonzero(np.diff(keys // base, prepend=-1))
-    last = np.append(first[1:], len(keys))[: len(first)]
-    return [total[s:e] for s, e in zip(first, last, strict=True)]
+    rows = (pairs.charged(w, shares) for w in (far, near))
+    pays = sum(_least(far_row, near_row, ranks[0]) for far_row, near_row in zip(*rows, strict=True))
+    is_host = nets.source[net] == HOST
+    host_far, host_near = (np.bincount(nets.targets[is_host], w[is_host], nets.blocks) for w in (far, near))
+    return pays + _least(host_far, host_near, ranks[1])
 
 
 def _least(far: Array, near: Array, hops: Array) -> float:

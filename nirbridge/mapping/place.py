@@ -39,7 +39,7 @@ class Budget:
 
 EFFORTS: Mapping[str, Budget] = {
     "fast": Budget(1, 20, 60_000_000, 30_000, 4_000_000),
-    "default": Budget(2, 60, 600_000_000, 70_000, 40_000_000),
+    "default": Budget(2, 45, 600_000_000, 50_000, 40_000_000),
     "max": Budget(6, 400, 6_000_000_000, 1_500_000, 300_000_000),
 }
 ANNEAL_HEAT, REFINE_HEAT = 0.5, 0.3

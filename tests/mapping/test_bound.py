@@ -18,7 +18,7 @@ def test_no_placement_is_below_the_bound(data) -> None:
     blocks = data.draw(st.integers(1, min(on.mesh.cores, 5)))
     groups = data.draw(group_lists(blocks, 6))
     best = min(hops_by_hand(groups, cores, on) for cores in itertools.permutations(cores_in_rows(on), blocks))
-    assert traffic_lower_bound(table(groups), blocks, on) <= best + 1e-9
+    assert traffic_lower_bound(table(groups), blocks, on) <= best
 
 
 @settings(max_examples=40, deadline=None)
@@ -60,4 +60,5 @@ def test_met_by_a_placement(groups: list[Group]) -> None:
     on = chip(3, 3)
     rows = cores_in_rows(on)
     snake = [*rows[:3], *reversed(rows[3:6]), *rows[6:]]
-    assert hops_by_hand(groups, snake, on) == traffic_lower_bound(table(groups), 9, on)
+    bound = traffic_lower_bound(table(groups), 9, on)
+    assert bound <= hops_by_hand(groups, snake, on) == pytest.approx(bound)
