@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
+from typing import cast
 
 import numpy as np
 from scipy import sparse
@@ -67,7 +68,7 @@ def axis_from_matrix(matrix: sparse.csr_array) -> Axis:
     used = degree > 0
     span = np.zeros(len(degree), np.int64)
     span[used] = outs[indptr[1:][used] - 1] - outs[indptr[:-1][used]] + 1
-    n_out, n_in = matrix.shape
+    n_out, n_in = cast(tuple[int, int], matrix.shape)
     return Axis(n_in, n_out, False, used, indptr, outs, columns.data, bool(np.all(span == degree)))
 
 
@@ -149,6 +150,7 @@ def _extend(state: tuple[Connectivity, Shape], part: Operator, what: str) -> tup
         return AllToAll(form.touched, shape), shape
     if isinstance(part, Sparse):
         return _product(_sparse_lists(part), explicit(form, what), what), shape
+    assert isinstance(part, Conv | SumPool), "a Chain holds no Chain"
     own = Separable(_window_axes(part))
     if isinstance(form, Separable) and form.target_shape == part.input_shape:
         axes = tuple(_compose(a, b) for a, b in zip(form.axes, own.axes, strict=True))

@@ -7,23 +7,32 @@ projection); what it finds is therefore checked in full before it is used, and w
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.partitioner.axons import Blocks
-from nirbridge.partitioner.connectivity import explicit
+from nirbridge.partitioner.connectivity import explicit, synapses
 from nirbridge.partitioner.master import solver_for
 from nirbridge.partitioner.model import RESOURCES, Slice
 from nirbridge.partitioner.packing import in_core_order
 from nirbridge.partitioner.resources import limits, profile_ids, run_words
 from nirbridge.partitioner.sizing import Sizing
 
+if TYPE_CHECKING:
+    from ortools.sat.python.cp_model import CpModel, IntVar
+
+    Grid = list[list[IntVar]]
+
 NEURONS_MAX = 40
 SYNAPSES_MAX = 1500
 CORES_MAX = 12
+
+SourceId = int | tuple[str, int]
+"""A neuron by its number, a host input by port and element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +49,14 @@ class Tiny:
     """A network as lists: per projection its (source id, target neuron) pairs; ids number hosts and neurons."""
 
     neurons: tuple[tuple[str, int], ...]
-    pairs: tuple[tuple[bool, tuple[tuple[object, int], ...]], ...]
+    pairs: tuple[tuple[bool, tuple[tuple[SourceId, int], ...]], ...]
 
 
 def is_tiny(sizes: Sizing, cores: int) -> bool:
     """True where the exact model is small enough to be worth building."""
     if sizes.network.neurons > NEURONS_MAX or min(cores, sizes.network.neurons) > CORES_MAX:
         return False
-    return sum(_synapses(e.form) for edges in sizes.incoming.values() for e in edges) <= SYNAPSES_MAX
-
-
-def _synapses(form: object) -> int:
-    from nirbridge.partitioner.connectivity import synapses
-
-    return synapses(form)  # type: ignore[arg-type]
+    return sum(synapses(e.form) for edges in sizes.incoming.values() for e in edges) <= SYNAPSES_MAX
 
 
 def tiny(sizes: Sizing) -> Tiny:
@@ -74,7 +77,12 @@ def tiny(sizes: Sizing) -> Tiny:
 
 
 def solve(
-    sizes: Sizing, cores: int, seed: int, time: float, without: Collection[str] = (), groups: dict[str, int] | None = None
+    sizes: Sizing,
+    cores: int,
+    seed: int,
+    time: float,
+    without: Collection[str] = (),
+    groups: Mapping[str, int] | None = None,
 ) -> Answer:
     """A map onto at most ``cores`` cores, or the proof that there is none; ``without`` names limits to leave out."""
     from ortools.sat.python import cp_model
@@ -108,26 +116,28 @@ def solve(
     return Answer(_blocks(sizes, lists, where), True, spent)
 
 
-def _axons(model: object, lists: Tiny, on: list[list[object]], cores: int, most: dict[str, int]) -> dict[object, list]:
+def _axons(model: CpModel, lists: Tiny, on: Grid, cores: int, most: Mapping[str, int]) -> dict[SourceId, list[IntVar]]:
     """reached[source][c]: the source has a target in core c."""
-    targets: dict[object, set[int]] = {}
+    targets: dict[SourceId, set[int]] = {}
     for _, pairs in lists.pairs:
         for source, target in pairs:
             targets.setdefault(source, set()).add(target)
-    reached: dict[object, list] = {}
+    reached: dict[SourceId, list[IntVar]] = {}
     for source in sorted(targets, key=str):
-        row = [model.new_bool_var("") for _ in range(cores)]  # type: ignore[attr-defined]
+        row = [model.new_bool_var("") for _ in range(cores)]
         for c in range(cores):
             for target in sorted(targets[source]):
-                model.add_implication(on[target][c], row[c])  # type: ignore[attr-defined]
+                model.add_implication(on[target][c], row[c])
         reached[source] = row
     if "input_axons" in most:
         for c in range(cores):
-            model.add(sum(row[c] for row in reached.values()) <= most["input_axons"])  # type: ignore[attr-defined]
+            model.add(sum(row[c] for row in reached.values()) <= most["input_axons"])
     return reached
 
 
-def _outputs(model: object, reached: dict[object, list], on: list[list[object]], cores: int, most: dict) -> None:
+def _outputs(
+    model: CpModel, reached: Mapping[SourceId, list[IntVar]], on: Grid, cores: int, most: Mapping[str, int]
+) -> None:
     if "output_axons" not in most:
         return
     for c in range(cores):
@@ -135,30 +145,30 @@ def _outputs(model: object, reached: dict[object, list], on: list[list[object]],
         for source, row in reached.items():
             if isinstance(source, int):
                 for d in range(cores):
-                    both = model.new_bool_var("")  # type: ignore[attr-defined]
-                    model.add_bool_or([on[source][c].negated(), row[d].negated(), both])  # type: ignore[attr-defined]
+                    both = model.new_bool_var("")
+                    model.add_bool_or([on[source][c].negated(), row[d].negated(), both])
                     sent.append(both)
-        model.add(sum(sent) <= most["output_axons"])  # type: ignore[attr-defined]
+        model.add(sum(sent) <= most["output_axons"])
 
 
-def _words(model: object, sizes: Sizing, lists: Tiny, on: list[list[object]], cores: int, most: dict[str, int]) -> None:
+def _words(model: CpModel, sizes: Sizing, lists: Tiny, on: Grid, cores: int, most: Mapping[str, int]) -> None:
     if "synapse_words" not in most or sizes.chip.synapses.shared_kernels:
         return
     for c in range(cores):
         total = []
         for delayed, pairs in lists.pairs:
-            by_source: dict[object, list[int]] = {}
+            by_source: dict[SourceId, list[int]] = {}
             for source, target in pairs:
                 by_source.setdefault(source, []).append(target)
             for targets in by_source.values():
                 table = run_words(np.arange(len(targets) + 1), sizes.chip.synapses, sizes.weight_bits, delayed=delayed)
-                words = model.new_int_var(0, int(table[-1]), "")  # type: ignore[attr-defined]
-                model.add_element(sum(on[t][c] for t in targets), table.tolist(), words)  # type: ignore[attr-defined]
+                words = model.new_int_var(0, int(table[-1]), "")
+                model.add_element(sum(on[t][c] for t in targets), table.tolist(), words)
                 total.append(words)
-        model.add(sum(total) <= most["synapse_words"])  # type: ignore[attr-defined]
+        model.add(sum(total) <= most["synapse_words"])
 
 
-def _profiles(model: object, sizes: Sizing, lists: Tiny, on: list[list[object]], cores: int, most: dict) -> None:
+def _profiles(model: CpModel, sizes: Sizing, lists: Tiny, on: Grid, cores: int, most: Mapping[str, int]) -> None:
     for resource in ("decay_profiles", "threshold_profiles"):
         if resource not in most:
             continue
@@ -167,11 +177,11 @@ def _profiles(model: object, sizes: Sizing, lists: Tiny, on: list[list[object]],
         if len(values) <= most[resource]:
             continue
         for c in range(cores):
-            used = {k: model.new_bool_var("") for k in values}  # type: ignore[attr-defined]
+            used = {k: model.new_bool_var("") for k in values}
             for row, kind in zip(on, kinds, strict=True):
                 if kind is not None:
-                    model.add_implication(row[c], used[kind])  # type: ignore[attr-defined]
-            model.add(sum(used.values()) <= most[resource])  # type: ignore[attr-defined]
+                    model.add_implication(row[c], used[kind])
+            model.add(sum(used.values()) <= most[resource])
 
 
 def _kind(sizes: Sizing, name: str, neuron: int, resource: str) -> tuple[float, ...] | None:
@@ -183,16 +193,16 @@ def _kind(sizes: Sizing, name: str, neuron: int, resource: str) -> tuple[float, 
     return (ids.threshold_values[int(np.asarray(ids.threshold).ravel()[neuron])],)
 
 
-def _keep_apart(model: object, lists: Tiny, on: list[list[object]], cores: int, groups: dict[str, int]) -> None:
+def _keep_apart(model: CpModel, lists: Tiny, on: Grid, cores: int, groups: Mapping[str, int]) -> None:
     """Neurons of different groups never share a core."""
     number = [groups.get(name, 0) for name, _ in lists.neurons]
     if len(set(number)) < 2:
         return
     for c in range(cores):
-        of = {g: model.new_bool_var("") for g in sorted(set(number))}  # type: ignore[attr-defined]
-        model.add_at_most_one(of.values())  # type: ignore[attr-defined]
+        of = {g: model.new_bool_var("") for g in sorted(set(number))}
+        model.add_at_most_one(of.values())
         for row, g in zip(on, number, strict=True):
-            model.add_implication(row[c], of[g])  # type: ignore[attr-defined]
+            model.add_implication(row[c], of[g])
 
 
 def _blocks(sizes: Sizing, lists: Tiny, where: list[int]) -> Blocks:

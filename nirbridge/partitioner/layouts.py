@@ -85,12 +85,17 @@ class ClassTable:
 
 
 def layouts(
-    sizes: Sizing, slots: Mapping[str, Array], tilings: Mapping[str, tuple[Box, ...]], cap: Array
+    sizes: Sizing,
+    slots: Mapping[str, Array],
+    tilings: Mapping[str, tuple[Box, ...]],
+    cap: Array,
+    segments: int | None = None,
 ) -> tuple[tuple[Layout, ...], Classes]:
     """The layouts of all populations and their classes.
 
     ``slots`` are the output axons per neuron that pieces are charged with; ``tilings`` an incumbent, which stays
-    among the choices where the form of a population offers no others.
+    among the choices where the form of a population offers no others. ``segments``: cut rows only at so many even
+    positions, which makes fewer classes.
     """
     table = ClassTable()
     found = []
@@ -99,7 +104,7 @@ def layouts(
         if _is_uniform(sizes, name, slots[name]):
             found.append(_flat(sizes, name, slots[name], cap, table))
         elif len(population.shape) == 3 and _is_separable(sizes, name):
-            found.append(_banded(sizes, name, slots[name], cap, table))
+            found.append(_banded(sizes, name, slots[name], cap, table, segments))
         else:
             found.append(_fixed(sizes, name, slots[name], tilings[name], table))
     return tuple(found), table.classes()
@@ -157,7 +162,9 @@ def _fixed(sizes: Sizing, name: str, slots: Array, boxes: tuple[Box, ...], table
     return Layout(name, "fixed", arcs, tuple(Row(((i, 1),), 1) for i in range(len(boxes))), boxes=boxes)
 
 
-def _banded(sizes: Sizing, name: str, slots: Array, cap: Array, table: ClassTable) -> Layout:
+def _banded(
+    sizes: Sizing, name: str, slots: Array, cap: Array, table: ClassTable, segments: int | None
+) -> Layout:
     channels, height, width = sizes.shapes[name]
     arcs: list[Arc] = []
     rows: list[Row] = []
@@ -172,7 +179,7 @@ def _banded(sizes: Sizing, name: str, slots: Array, cap: Array, table: ClassTabl
             at_row[r + band].append((arc, -1))
             members.setdefault(_band_key(sizes, name, slots, r, band), []).append((arc, r))
         for same in members.values():
-            _columns(sizes, name, slots, cap, table, (choice, band, groups), same, arcs, rows)
+            _columns(sizes, name, slots, cap, table, (choice, band, groups, segments), same, arcs, rows)
     flow = [Row(tuple(terms), (r == 0) - (r == height)) for r, terms in enumerate(at_row)]
     return Layout(name, "banded", tuple(arcs), (*flow, *rows), bands)
 
@@ -192,19 +199,19 @@ def _columns(
     slots: Array,
     cap: Array,
     table: ClassTable,
-    choice: tuple[int, int, int],
+    choice: tuple[int, int, int, int | None],
     same: list[tuple[int, int]],
     arcs: list[Arc],
     rows: list[Row],
 ) -> None:
     """Per channel group of a kind of band: a flow of column pieces from 0 to the width, as much as there are bands."""
-    number, band, groups = choice
+    number, band, groups, segments = choice
     channels, _, width = sizes.shapes[name]
     r = same[0][1]
     for group, (c0, c1) in enumerate(cuts(channels, groups)):
         at: list[list[tuple[int, int]]] = [[] for _ in range(width + 1)]
         for start in range(width):
-            for stop in _stops(start, width):
+            for stop in _stops(start, width, segments):
                 cost = vector(sizes, name, ((c0, c1), (r, r + band), (start, stop)), slots)
                 if np.any(cost > cap):
                     break
@@ -217,11 +224,13 @@ def _columns(
         rows.extend(Row(tuple(at[c]), 0) for c in range(1, width))
 
 
-def _stops(start: int, width: int) -> list[int]:
-    """Ends of pieces that begin at ``start``: all of them in a narrow map, else doubling steps."""
-    widths = range(1, width - start + 1)
+def _stops(start: int, width: int, segments: int | None) -> list[int]:
+    """Ends of pieces that begin at ``start``: all in a narrow map, else doubling steps; or multiples of a segment."""
+    if segments is not None:
+        step = -(-width // segments)
+        return [] if start % step else [*range(start + step, width, step), width]
     if width <= WIDTH_CHOICES:
-        return [start + w for w in widths]
+        return list(range(start + 1, width + 1))
     steps = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, width - start}
     return sorted(start + w for w in steps if w <= width - start)
 

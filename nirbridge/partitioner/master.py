@@ -8,12 +8,18 @@ that is exact integers and can be checked again in one solve (the partitioning t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.partitioner.layouts import Classes, Layout
+
+if TYPE_CHECKING:
+    from ortools.sat.python.cp_model import CpModel, CpSolver, IntVar
+    from scipy.sparse import csr_array
 
 WEIGHT_SCALE = 2_000_000
 """Largest integer weight of a class in pricing and certificates."""
@@ -26,13 +32,14 @@ FREE_MAX = 12
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Deterministic limits: pricing rounds at the root and after each settled core, CP-SAT deterministic time for
-    a price, for one try of the finish, for one dive and for all, and how many cores the finish is free to fill. A price
-    within ``price_gap`` of the best will do (certificates use the proved bound); pricing ends at a gain of ``gap``.
+    """Deterministic limits of the search.
+
+    Pricing rounds at the root and after each settled core, CP-SAT deterministic time for a price, for one try of
+    the finish, for one dive and for all, and how many cores the finish is free to fill. A price within ``price_gap`` of the best will do (certificates use the proved bound); pricing ends at a gain of ``gap``.
     """
 
     rounds: int = 150
-    dive_rounds: int = 8
+    dive_rounds: int = 40
     gap: float = 1e-3
     price_gap: float = 0.01
     price_time: float = 0.02
@@ -63,10 +70,10 @@ class Problem:
     bounds (pieces of one core may share input axons and profiles, so their sums prove nothing).
     """
 
-    demand: object
-    equal: object
+    demand: csr_array
+    equal: csr_array
     equal_rhs: Array
-    cover: object
+    cover: csr_array
     cover_rhs: Array
     vectors: Array
     certain: Array
@@ -131,15 +138,20 @@ def generate(
     """
     patterns, best, certificate, spent = start, lower, 0.0, 0.0
     linear, duals, use = _master(what, patterns, fixed)
+    closely = replace(budget, price_gap=0.0, price_time=10 * budget.price_time)
     for _ in range(budget.rounds):
+        if linear <= enough:
+            break
         weights = np.floor(duals / max(float(duals.max()), TOLERANCE) * WEIGHT_SCALE).astype(np.int64)
         found, most, time = price(what.vectors, weights, what.cap, budget, seed)
         spent += time
-        if found is None:
+        if found is None or _is_known(found, patterns, duals):
+            # a rough price may miss what still gains: look closely once before giving up
+            found, most, time = price(what.vectors, weights, what.cap, closely, seed)
+            spent += time
+        if found is None or float(found @ duals) <= TOLERANCE:
             break
         gain = float(found @ duals)
-        if gain <= TOLERANCE:
-            break
         if not fixed.any() and most > 0 and np.ceil(linear / gain - TOLERANCE) > best:
             if not np.array_equal(what.certain, what.vectors):
                 _, most, time = price(what.certain, weights, what.cap, budget, seed)
@@ -147,11 +159,16 @@ def generate(
             if most > 0:
                 certificate = max(certificate, least_weight(what, weights) / most)
             best = max(best, int(np.ceil(certificate - TOLERANCE)))
-        if gain <= 1 + budget.gap or linear <= enough or bool((patterns == found).all(axis=1).any()):
+        if gain <= 1 + budget.gap or _is_known(found, patterns, duals):
             break
         patterns = np.vstack([patterns, found])
         linear, duals, use = _master(what, patterns, fixed)
     return Generated(patterns, use, best, certificate, linear, spent)
+
+
+def _is_known(found: Array, patterns: Array, duals: Array) -> bool:
+    """True if a pattern can not improve the master: it is there already, or costs more than it is worth."""
+    return float(found @ duals) <= 1 + TOLERANCE or bool((patterns == found).all(axis=1).any())
 
 
 def dive(
@@ -172,7 +189,8 @@ def dive(
             break
         settled += [patterns[p] for p in chosen]
         fixed = np.sum(settled, axis=0)
-        step = generate(what, patterns, fixed, small, 0, seed)
+        # priced only as far as it takes for the rest to fit into the cores that are left
+        step = generate(what, patterns, fixed, small, 0, seed, cores - len(settled) - TOLERANCE)
         spent += step.spent
         patterns, use = step.patterns, step.use
         if step.linear + len(settled) > cores + TOLERANCE:
@@ -268,7 +286,7 @@ def _most(vectors: Array, cap: Array) -> Array:
     return np.minimum(times.min(axis=1), PIECES_MAX)
 
 
-def solver_for(time: float, seed: int):  # noqa: ANN201 - ortools has no stable public name for it
+def solver_for(time: float, seed: int) -> CpSolver:
     """A CP-SAT solver whose answer depends on the model and the seed alone."""
     from ortools.sat.python import cp_model
 
@@ -286,8 +304,8 @@ def finish(
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()
-    demand, arcs_total = what.demand.tocsr(), what.demand.shape[1]  # type: ignore[attr-defined]
-    arcs = [model.new_int_var(0, 10_000, "") for _ in range(arcs_total)]
+    demand = what.demand.tocsr()
+    arcs = [model.new_int_var(0, 10_000, "") for _ in range(demand.shape[1])]
     most = _most(what.vectors, what.cap)
     mixed = [[model.new_int_var(0, int(min(m, 4096)), "") for m in most] for _ in range(cores - len(settled))]
     for counts in mixed:
@@ -308,9 +326,9 @@ def finish(
     return (np.array(held, np.int64), np.array([solver.value(a) for a in arcs], np.int64)), spent
 
 
-def _add_rows(model: object, matrix: object, rhs: Array, arcs: list[object], *, cover: bool) -> None:
-    rows = matrix.tocsr()  # type: ignore[attr-defined]
+def _add_rows(model: CpModel, matrix: csr_array, rhs: Array, arcs: Sequence[IntVar], *, cover: bool) -> None:
+    rows = matrix.tocsr()
     for r in range(len(rhs)):
         span = slice(rows.indptr[r], rows.indptr[r + 1])
         total = sum(int(c) * arcs[i] for i, c in zip(rows.indices[span], rows.data[span], strict=True))
-        model.add(total >= int(rhs[r]) if cover else total == int(rhs[r]))  # type: ignore[attr-defined]
+        model.add(total >= int(rhs[r]) if cover else total == int(rhs[r]))

@@ -33,6 +33,8 @@ FINER = (1, 2, 3)
 """Packed also tries pieces that fill a half and a third of a core."""
 CLASSES_MAX = 400
 """Above this many piece classes the pattern search is not tried: it would not end in reasonable time."""
+SEGMENTS = (None, 6, 3, 2, 1)
+"""Where rows may be cut, from anywhere to nowhere: the first that gives few enough piece classes is searched."""
 CERTAIN = (0, 2, 5)
 """Columns of a packing vector that add up over the pieces of a core: neurons, words, least output axons."""
 SLACKS = (0.2, 0.05)
@@ -41,7 +43,7 @@ SLACKS = (0.2, 0.05)
 EFFORTS: Mapping[str, master.Budget] = {
     "fast": master.Budget(rounds=60, finish_time=0.4, total_time=1.0),
     "default": master.Budget(),
-    "max": master.Budget(1500, 15, price_time=0.1, try_time=5.0, finish_time=60.0, total_time=300.0, free_cores=5),
+    "max": master.Budget(1500, 200, price_time=0.1, try_time=5.0, finish_time=60.0, total_time=300.0, free_cores=5),
 }
 
 
@@ -117,8 +119,11 @@ def fewest(
     ``lower`` a bound for any map.
     """
     slots = {name: np.full(shape, least[name], np.int64) for name, shape in sizes.shapes.items()}
-    choices, classes = layouts(sizes, slots, tilings, cap)
-    if len(classes.vectors) > CLASSES_MAX:
+    for segments in SEGMENTS:
+        choices, classes = layouts(sizes, slots, tilings, cap, segments)
+        if len(classes.vectors) <= CLASSES_MAX:
+            break
+    else:
         return Found(incumbent, lower, 0.0)
     what = master.problem(choices, classes, cap, CERTAIN)
     needed = master.resource_bounds(what)

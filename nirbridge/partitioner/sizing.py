@@ -199,6 +199,20 @@ class Sizing:
             self._patterns[key] = _patterns(axis, lo, hi)
         return self._patterns[key]
 
+    def range_kind(self, population: str, axis: int, piece: tuple[int, int]) -> object:
+        """Equal for ranges along an axis in which boxes of the population cost alike, whatever the other axes."""
+        if self.count_decays or self.count_thresholds:
+            return piece
+        kind: list[object] = [piece[1] - piece[0]]
+        for edge in self.incoming[population]:
+            if isinstance(edge.form, Explicit):
+                return piece
+            if isinstance(edge.form, Separable):
+                kind.append(self._axis_patterns(edge.form.axes[axis], *piece))
+        joint = len({edge.source for edge in self.incoming[population]}) < len(self.incoming[population])
+        # sources that two projections share are counted once: that depends on where the range lies
+        return piece if joint else tuple(kind)
+
     def _profiles(self, population: str, box: Box) -> tuple[int, int]:
         if not (self.count_decays or self.count_thresholds):
             return 0, 0

@@ -84,16 +84,45 @@ def _candidates(shape: Shape) -> Iterator[tuple[int, ...]]:
 
 
 def _least_last(sizes: Sizing, name: str, lead: tuple[int, ...], slots: Array | None, cap: Array) -> int | None:
-    shape = sizes.shapes[name]
-    options = _distinct_parts(shape[-1])
+    options = _distinct_parts(sizes.shapes[name][-1])
     low, high = 0, len(options)
     while low < high:
         middle = (low + high) // 2
-        if _fits(sizes, name, grid(shape, (*lead, options[middle])), slots, cap):
+        if _grid_fits(sizes, name, (*lead, options[middle]), slots, cap):
             high = middle
         else:
             low = middle + 1
     return options[low] if low < len(options) else None
+
+
+def kinds_of_pieces(sizes: Sizing, name: str, parts: tuple[int, ...]) -> list[tuple[Box, int]]:
+    """One box of each kind of piece of a grid, and how many are of that kind: pieces of a kind cost alike.
+
+    Ranges along an axis are alike where every incoming projection has the same pattern there.
+    """
+    shape = sizes.shapes[name]
+    axes: list[list[tuple[tuple[int, int], int]]] = []
+    for axis, (length, n) in enumerate(zip(shape, parts, strict=True)):
+        kinds: dict[object, tuple[tuple[int, int], int]] = {}
+        for piece in cuts(length, n):
+            first, count = kinds.get(key := sizes.range_kind(name, axis, piece), (piece, 0))
+            kinds[key] = (first, count + 1)
+        axes.append(list(kinds.values()))
+    return [(tuple(p for p, _ in combination), math.prod(n for _, n in combination)) for combination in product(*axes)]
+
+
+def _grid_fits(sizes: Sizing, name: str, parts: tuple[int, ...], slots: Array | None, cap: Array) -> bool:
+    kinds = kinds_of_pieces(sizes, name, parts)
+    if not all(bool(np.all(vector(sizes, name, box, None) <= cap)) for box, _ in kinds):
+        return False
+    return slots is None or int(_grid_sums(slots, parts).max()) <= int(cap[-1])
+
+
+def _grid_sums(values: Array, parts: tuple[int, ...]) -> Array:
+    """Sums of ``values`` over the pieces of a grid."""
+    for axis, (length, n) in enumerate(zip(values.shape, parts, strict=True)):
+        values = np.add.reduceat(values, [a for a, _ in cuts(length, n)], axis=axis)
+    return values
 
 
 def best_grid(sizes: Sizing, name: str, slots: Array | None, cap: Array) -> tuple[Box, ...]:
@@ -103,7 +132,7 @@ def best_grid(sizes: Sizing, name: str, slots: Array | None, cap: Array) -> tupl
         Unfit: not even single neurons fit.
     """
     shape = sizes.shapes[name]
-    if not _fits(sizes, name, grid(shape, (1,) * len(shape)), slots, cap):
+    if not _grid_fits(sizes, name, (1,) * len(shape), slots, cap):
         _check_single(sizes, name, slots, cap)
     best: tuple[int, int, tuple[int, ...]] | None = None
     for lead in sorted(_candidates(shape), key=math.prod):
@@ -113,7 +142,7 @@ def best_grid(sizes: Sizing, name: str, slots: Array | None, cap: Array) -> tupl
         if last is None:
             continue
         parts = (*lead, last)
-        words = sum(sizes.cost(name, box).synapse_words for box in grid(shape, parts))
+        words = sum(n * sizes.cost(name, box).synapse_words for box, n in kinds_of_pieces(sizes, name, parts))
         candidate = (math.prod(parts), words, parts)
         best = candidate if best is None else min(best, candidate)
     if best is None:
