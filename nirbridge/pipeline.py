@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nirbridge.mapping.model import Mapped
     from nirbridge.network.model import Network, Timing
     from nirbridge.partitioner import Options, Partition
+    from nirbridge.partitioner.sizing import Sizing
 
 Progress = Callable[[str, float | None], None]
 OBJECTIVES = ("cores", "traffic", "latency")
@@ -190,7 +191,23 @@ def _complete(network: Network, chip: Chip, partition: Partition, options: MapOp
     )
     neurons = tuple(b.used["neurons"] for b in partition.blocks)
     paid = costs(table, cores, chip, neurons, chips=options.chips)
+    network = replace(network, notes=(*network.notes, *_full_runs(sizes, partition)))
     return Mapped(network, chip, options.chips, partition, cores, table, paid, options.objective, said)
+
+
+def _full_runs(sizes: Sizing, partition: Partition) -> tuple[str, ...]:
+    """What the map would take with full runs, said beside every map that cuts runs freely."""
+    from nirbridge.partitioner.usage import full_run_words
+
+    words = full_run_words(sizes, tuple(b.slices for b in partition.blocks))
+    fmt = sizes.chip.synapses
+    if words is None or fmt.words is None or sum(words) == sum(b.used["synapse_words"] for b in partition.blocks):
+        return ()
+    over = sum(w > fmt.words for w in words)
+    return (
+        f"with full runs of {fmt.run_targets_max} targets instead of runs of free length this map would take "
+        f"{sum(words):,} words, and {over} of {len(words)} cores would hold too many",
+    )
 
 
 def _pinned(partition: Partition, chip: Chip, options: MapOptions) -> dict[int, CoreId]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from nirbridge.partitioner.resources import run_words
 from nirbridge.partitioner.sizing import Sizing, total_out_degrees
 from nirbridge.partitioner.slicing import UNLIMITED
 
+COLUMNS = MappingProxyType({"input_axons": 1, "output_axons": 5, "neurons": 0, "synapse_words": 2})
+"""Limits that bounds rest on, and their columns in a packing vector, in the order in which they are left out."""
 BREAKS_MAX = 400
 """Lengths enumerated per dense population; above, its neurons are counted one by one without words."""
 
@@ -40,6 +43,19 @@ def any_map_bounds(sizes: Sizing, cap: Array, seed: int) -> dict[str, int]:
     if max(bounds.values()) > 1 and any(_dense_sources(sizes, name) for name in sizes.shapes):
         bounds["patterns"] = _pattern_bound(sizes, slots, cap, seed, max(bounds.values()))
     return {name: max(value, 1) for name, value in bounds.items()}
+
+
+def reasons(sizes: Sizing, cap: Array, seed: int, available: int) -> tuple[str, ...]:
+    """A minimal set of limits that alone put the bound above ``available``: leaving out any more of them does not."""
+    needed = dict(COLUMNS)
+    relaxed = cap.copy()
+    for name, column in COLUMNS.items():
+        without = relaxed.copy()
+        without[column] = UNLIMITED
+        if max(any_map_bounds(sizes, without, seed).values()) > available:
+            relaxed = without
+            del needed[name]
+    return tuple(needed)
 
 
 def _ceil(a: int, b: int) -> int:
@@ -129,9 +145,7 @@ def _sources_of_one_target(sizes: Sizing) -> frozenset[str]:
     return frozenset(source for source, targets in fed.items() if len(targets) == 1)
 
 
-def _relaxed(
-    sizes: Sizing, name: str, slots: int, cap: Array, table: ClassTable, alone: frozenset[str]
-) -> Layout:
+def _relaxed(sizes: Sizing, name: str, slots: int, cap: Array, table: ClassTable, alone: frozenset[str]) -> Layout:
     """Ranges that end where words grow. Each costs what its shortest length would, and covers what its longest does."""
     total = math.prod(sizes.shapes[name])
     longest = min(total, int(cap[0]))

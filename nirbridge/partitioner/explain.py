@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
@@ -11,7 +12,7 @@ from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
 from nirbridge.errors import Problem, quoted
 from nirbridge.network.model import Network
-from nirbridge.partitioner.connectivity import Explicit, Separable
+from nirbridge.partitioner.connectivity import Axis, Explicit, Separable
 from nirbridge.partitioner.model import Box
 from nirbridge.partitioner.resources import delay_on_chip_steps, limits
 from nirbridge.partitioner.sizing import Sizing
@@ -103,41 +104,41 @@ def _heaviest(sizes: Sizing, name: str) -> list[Box]:
     return boxes
 
 
-def _widest(axis: object) -> tuple[int, int]:
-    if axis.full:  # type: ignore[attr-defined]
+def _widest(axis: Axis) -> tuple[int, int]:
+    if axis.full:
         return (0, 1)
-    reach: Array = np.bincount(axis.outs, minlength=axis.n_out)  # type: ignore[attr-defined]
+    reach: Array = np.bincount(axis.outs, minlength=axis.n_out)
     most = int(np.argmax(reach))
     return (most, most + 1)
 
 
-def too_many_cores(
-    network: Network, chip: Chip, chips: int, available: int, bounds: Mapping[str, int]
-) -> Problem:
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Why no map exists: the bound, the limits that alone prove it, and the population that needs most cores."""
+
+    cores: int
+    reasons: tuple[str, ...]
+    heaviest: str
+    heaviest_cores: int
+
+
+def too_many_cores(network: Network, chip: Chip, chips: int, available: int, proof: Proof) -> Problem:
     """The bound alone says that no map exists."""
-    name = max(sorted(bounds), key=lambda k: bounds[k])
-    resource = {"population": "one population alone", "patterns": "how layers can share a core"}.get(name, name)
-    if bounds[name] > network.neurons:
-        return problem(
-            f"network of {network.neurons:,} neurons",
-            f"would need at least {bounds[name]:,} cores (proved by {resource.replace('_', ' ')})",
-            "more cores than neurons: no number of them is enough",
-            "use another chip, or a network whose neurons reach fewer others",
-            resource=name,
-            found=bounds[name],
-            limit=network.neurons,
-        )
-    need = -(-bounds[name] * chips // max(available, 1))
-    step = f"--chips {need}" if need <= chip.mesh.chips_max else "use another chip, or a smaller network"
-    return problem(
-        f"network of {network.neurons:,} neurons",
-        f"at least {bounds[name]:,} cores in any map (proved by {resource.replace('_', ' ')})",
-        f"{chips} x {chip.name} {'has' if chips == 1 else 'have'} {available:,}",
-        step,
-        resource=name,
-        found=bounds[name],
-        limit=available,
-    )
+    thing = f"network of {network.neurons:,} neurons"
+    layer = f"population {quoted(proof.heaviest)} alone {proof.heaviest_cores:,}"
+    found = f"at least {proof.cores:,} cores in any map ({layer}), proved by {_limits_text(chip, proof.reasons)}"
+    ids = {"reasons": proof.reasons, "found": proof.cores, "limit": available, "population": proof.heaviest}
+    if proof.cores > network.neurons:
+        limit = "more cores than neurons: no number of them is enough"
+        return problem(thing, found, limit, "use another chip, or let each neuron reach fewer others", **ids)
+    need = -(-proof.cores * chips // max(available, 1))
+    step = f"use at least --chips {need}" if need <= chip.mesh.chips_max else "use another chip, or a smaller network"
+    return problem(thing, found, f"{chips} x {chip.name} {'has' if chips == 1 else 'have'} {available:,}", step, **ids)
+
+
+def _limits_text(chip: Chip, reasons: tuple[str, ...]) -> str:
+    limit = limits(chip)
+    return "the limit per core of " + " and ".join(f"{limit[r]:,} {WORDS[r]}" for r in reasons)
 
 
 def not_found(network: Network, chip: Chip, chips: int, available: int, best: int | None, bound: int) -> Problem:

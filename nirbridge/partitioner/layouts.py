@@ -162,10 +162,8 @@ def _fixed(sizes: Sizing, name: str, slots: Array, boxes: tuple[Box, ...], table
     return Layout(name, "fixed", arcs, tuple(Row(((i, 1),), 1) for i in range(len(boxes))), boxes=boxes)
 
 
-def _banded(
-    sizes: Sizing, name: str, slots: Array, cap: Array, table: ClassTable, segments: int | None
-) -> Layout:
-    channels, height, width = sizes.shapes[name]
+def _banded(sizes: Sizing, name: str, slots: Array, cap: Array, table: ClassTable, segments: int | None) -> Layout:
+    height = sizes.shapes[name][1]
     arcs: list[Arc] = []
     rows: list[Row] = []
     bands = _band_choices(sizes, name, slots, cap)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -35,7 +35,8 @@ class Budget:
     """Deterministic limits of the search.
 
     Pricing rounds at the root and after each settled core, CP-SAT deterministic time for a price, for one try of
-    the finish, for one dive and for all, and how many cores the finish is free to fill. A price within ``price_gap`` of the best will do (certificates use the proved bound); pricing ends at a gain of ``gap``.
+    the finish, for one dive and for all, and how many cores the finish is free to fill. A price within ``price_gap``
+    of the best will do (certificates use the proved bound); pricing ends at a gain of ``gap``.
     """
 
     rounds: int = 150
@@ -78,6 +79,11 @@ class Problem:
     vectors: Array
     certain: Array
     cap: Array
+
+    @property
+    def arcs(self) -> int:
+        """Number of arcs of all layouts."""
+        return cast(tuple[int, int], self.demand.shape)[1]
 
 
 def problem(layouts: tuple[Layout, ...], classes: Classes, cap: Array, certain: tuple[int, ...]) -> Problem:
@@ -220,9 +226,9 @@ def _master(what: Problem, patterns: Array, fixed: Array) -> tuple[float, Array,
     from scipy import sparse
     from scipy.optimize import linprog
 
-    n, arcs = len(patterns), what.demand.shape[1]  # type: ignore[attr-defined]
+    n, arcs = len(patterns), what.arcs
     supply = sparse.hstack([sparse.csr_array(-patterns.T.astype(float)), what.demand])
-    cover = sparse.hstack([sparse.csr_array((len(what.cover_rhs), n)), -what.cover])  # type: ignore[operator]
+    cover = sparse.hstack([sparse.csr_array((len(what.cover_rhs), n)), -what.cover])
     equal = sparse.hstack([sparse.csr_array((len(what.equal_rhs), n)), what.equal])
     result = linprog(
         np.concatenate((np.ones(n), np.zeros(arcs))),
@@ -242,12 +248,12 @@ def least_weight(what: Problem, weights: Array) -> float:
     """A lower bound on the weight of any layout (exact up to rounding: the layouts are flows and covers)."""
     from scipy.optimize import linprog
 
-    cost = what.demand.T @ weights.astype(float)  # type: ignore[attr-defined]
+    cost = what.demand.T @ weights.astype(float)
     result = linprog(
         cost,
-        A_ub=-what.cover.tocsc() if len(what.cover_rhs) else None,  # type: ignore[attr-defined]
+        A_ub=-what.cover.tocsc() if len(what.cover_rhs) else None,
         b_ub=-what.cover_rhs if len(what.cover_rhs) else None,
-        A_eq=what.equal.tocsc() if len(what.equal_rhs) else None,  # type: ignore[attr-defined]
+        A_eq=what.equal.tocsc() if len(what.equal_rhs) else None,
         b_eq=what.equal_rhs if len(what.equal_rhs) else None,
         method="highs",
     )
@@ -305,7 +311,7 @@ def finish(
 
     model = cp_model.CpModel()
     demand = what.demand.tocsr()
-    arcs = [model.new_int_var(0, 10_000, "") for _ in range(demand.shape[1])]
+    arcs = [model.new_int_var(0, 10_000, "") for _ in range(what.arcs)]
     most = _most(what.vectors, what.cap)
     mixed = [[model.new_int_var(0, int(min(m, 4096)), "") for m in most] for _ in range(cores - len(settled))]
     for counts in mixed:

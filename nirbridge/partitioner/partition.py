@@ -14,7 +14,7 @@ from nirbridge.errors import DoesNotFit, UsageError
 from nirbridge.network.model import Network
 from nirbridge.partitioner import exact, explain
 from nirbridge.partitioner.axons import Blocks
-from nirbridge.partitioner.bounds import any_map_bounds, least_cores, least_slots
+from nirbridge.partitioner.bounds import any_map_bounds, least_cores, least_slots, reasons
 from nirbridge.partitioner.model import Block, BlockId, Partition, SolveReport, Status
 from nirbridge.partitioner.search import EFFORTS, Found, Progress, fewest, is_within, packed, sequential
 from nirbridge.partitioner.sizing import Sizing, sizing
@@ -66,7 +66,7 @@ def partition(network: Network, chip: Chip, options: Options | None = None) -> P
     bounds = any_map_bounds(sizes, cap, chosen.seed)
     lower = max(bounds.values())
     if lower > min(available, network.neurons):
-        raise DoesNotFit(explain.too_many_cores(network, chip, chosen.chips, available, bounds))
+        raise DoesNotFit(_no_map(sizes, cap, chosen, available, lower))
     chosen.progress("first maps", None)
     found, tilings = _heuristics(sizes, cap, chosen)
     outcome = _improve(sizes, cap, found, tilings, bounds, available, chosen)
@@ -74,6 +74,14 @@ def partition(network: Network, chip: Chip, options: Options | None = None) -> P
         best = None if outcome is None else len(outcome.blocks)
         raise DoesNotFit(_refusal(sizes, chosen, available, best, lower))
     return _report(sizes, outcome, bounds, chosen)
+
+
+def _no_map(sizes: Sizing, cap: np.ndarray, options: Options, available: int, lower: int) -> explain.Problem:
+    needed = least_cores(sizes, cap)
+    heaviest = max(sorted(needed), key=lambda name: needed[name])
+    why = reasons(sizes, cap, options.seed, min(available, sizes.network.neurons))
+    proof = explain.Proof(lower, why, heaviest, needed[heaviest])
+    return explain.too_many_cores(sizes.network, sizes.chip, options.chips, available, proof)
 
 
 def _checked_bits(chip: Chip, options: Options) -> int:
@@ -118,9 +126,7 @@ def _improve(
         outcome = _exactly(sizes, outcome, bounds, available, options)
     elif found is not None and not options.groups:
         least = least_slots(sizes, least_cores(sizes, cap), cap)
-        outcome = fewest(
-            sizes, cap, found, tilings, least, lower, options.effort, options.seed, options.progress
-        )
+        outcome = fewest(sizes, cap, found, tilings, least, lower, options.effort, options.seed, options.progress)
     return outcome
 
 
@@ -137,14 +143,10 @@ def _exactly(
             return Found(answer.blocks, max(lower, bounds.get("exact", 1)), spent)
         if answer.blocks is None and answer.proved and bounds.get("exact", lower) == cores:
             bounds["exact"] = cores + 1
-        elif answer.blocks is None and answer.proved and "exact" not in bounds and cores == lower:
-            bounds["exact"] = cores + 1
     return None if outcome is None else Found(outcome.blocks, max(bounds.values()), spent)
 
 
-def _refusal(
-    sizes: Sizing, options: Options, available: int, best: int | None, lower: int
-) -> explain.Problem:
+def _refusal(sizes: Sizing, options: Options, available: int, best: int | None, lower: int) -> explain.Problem:
     if exact.is_tiny(sizes, available):
         answer = exact.solve(sizes, available, options.seed, EXACT_TIME)
         if answer.proved and answer.blocks is None:

@@ -198,7 +198,7 @@ class Profiles:
 
     decay: Array
     threshold: Array
-    decay_values: tuple[tuple[float, float, float], ...]
+    decay_values: tuple[tuple[float, ...], ...]
     threshold_values: tuple[float, ...]
 
 
@@ -207,9 +207,9 @@ def profile_ids(neuron: Neuron, shape: tuple[int, ...]) -> Profiles:
     columns = [np.asarray(a, dtype=np.float64) for a in (neuron.a_syn, neuron.a_mem, neuron.refractory_steps)]
     decay, decay_values = _distinct(columns, shape)
     if neuron.theta is None:
-        return Profiles(decay, np.broadcast_to(np.int64(-1), shape), decay_values, ())  # type: ignore[arg-type]
+        return Profiles(decay, np.broadcast_to(np.int64(-1), shape), decay_values, ())
     threshold, theta = _distinct([np.asarray(neuron.theta, dtype=np.float64)], shape)
-    return Profiles(decay, threshold, decay_values, tuple(t[0] for t in theta))  # type: ignore[arg-type]
+    return Profiles(decay, threshold, decay_values, tuple(t[0] for t in theta))
 
 
 def _distinct(columns: list[Array], shape: tuple[int, ...]) -> tuple[Array, tuple[tuple[float, ...], ...]]:

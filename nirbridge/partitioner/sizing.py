@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
-from itertools import product
+from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
@@ -193,7 +193,7 @@ class Sizing:
         return min(words, run_words(targets, fmt, bits, delayed=delayed, sparse=True))
 
     def _axis_patterns(self, axis: Axis, lo: int, hi: int) -> Patterns:
-        """(run lengths within [lo, hi), inputs with that pattern, distinct taps among them) of the inputs that reach."""
+        """(run lengths within [lo, hi), inputs with that pattern, distinct taps among them) of inputs that reach."""
         key = (id(axis), lo, hi)
         if key not in self._patterns:
             self._patterns[key] = _patterns(axis, lo, hi)
@@ -228,7 +228,6 @@ def _patterns(axis: Axis, lo: int, hi: int) -> Patterns:
         inputs = int(axis.touched.sum())
         return (((hi - lo,), inputs, inputs),) if inputs else ()
     found: dict[tuple[int, ...], tuple[int, set[bytes]]] = {}
-    start = axis.indptr[:-1]
     inside = (axis.outs >= lo) & (axis.outs < hi)
     owner = np.repeat(np.arange(axis.n_in), np.diff(axis.indptr))[inside]
     outs, taps = axis.outs[inside], axis.taps[inside]
@@ -238,9 +237,8 @@ def _patterns(axis: Axis, lo: int, hi: int) -> Patterns:
     if axis.contiguous and len(heads) - 1 == len(outs):
         # every input reaches one output: one pattern, found without a loop
         return (((1,), len(outs), len(np.unique(taps))),)
-    del start
-    for a, b in zip(heads[:-1], heads[1:], strict=True):
-        runs = (int(b - a),) if axis.contiguous else run_lengths(outs[a:b])
+    for a, b in pairwise(heads.tolist()):
+        runs = (b - a,) if axis.contiguous else run_lengths(outs[a:b])
         count, distinct = found.get(runs, (0, set()))
         relative = outs[a:b] - outs[a]
         distinct.add(relative.tobytes() + taps[a:b].tobytes())

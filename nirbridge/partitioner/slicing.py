@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise, product
 
 import numpy as np
@@ -16,6 +16,8 @@ from nirbridge.partitioner.sizing import Cost, Sizing, touched_pieces
 
 Shape = tuple[int, ...]
 Tilings = dict[str, tuple[Box, ...]]
+Cut = Callable[[Sizing, str, Array | None, Array], tuple[Box, ...]]
+"""How one population is cut, as ``best_grid`` does."""
 
 UNLIMITED = 2**60
 ROUNDS_MAX = 40
@@ -165,7 +167,7 @@ def output_slots(sizes: Sizing, tilings: Mapping[str, tuple[Box, ...]]) -> dict[
     return {name: touched_pieces(sizes, name, tilings) for name in sizes.shapes}
 
 
-def tile_all(sizes: Sizing, cap: Array, cut: object = None) -> tuple[Tilings, dict[str, Array]]:
+def tile_all(sizes: Sizing, cap: Array, cut: Cut | None = None) -> tuple[Tilings, dict[str, Array]]:
     """Tilings of all populations that fit ``cap`` with their output axons counted, and those counts.
 
     Targets are cut before their sources, since cutting a target adds output axons to its sources. In a
@@ -176,13 +178,13 @@ def tile_all(sizes: Sizing, cap: Array, cut: object = None) -> tuple[Tilings, di
     """
     choose = best_grid if cut is None else cut
     names = [p.name for p in sizes.network.populations]
-    tilings: Tilings = {name: choose(sizes, name, None, cap) for name in names}  # type: ignore[operator]
+    tilings: Tilings = {name: choose(sizes, name, None, cap) for name in names}
     for _ in range(ROUNDS_MAX):
         changed = False
         for name in reversed(names):
             slots = touched_pieces(sizes, name, tilings)
             if not _fits(sizes, name, tilings[name], slots, cap):
-                tilings[name] = choose(sizes, name, slots, cap)  # type: ignore[operator]
+                tilings[name] = choose(sizes, name, slots, cap)
                 changed = True
         if not changed:
             return tilings, output_slots(sizes, tilings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import groupby
 from types import MappingProxyType
 
@@ -12,7 +13,7 @@ from nirbridge.partitioner.axons import HOST, Blocks, entries
 from nirbridge.partitioner.connectivity import AllToAll
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.resources import axon_list_words, profile_ids, run_words
-from nirbridge.partitioner.sizing import Incoming, Sizing, box_lists, box_size, flat_indices
+from nirbridge.partitioner.sizing import Incoming, Sizing, box_lists, box_size, flat_indices, sizing
 
 
 def usage(sizes: Sizing, blocks: Blocks) -> tuple[Mapping[str, int], ...]:
@@ -39,6 +40,19 @@ def usage(sizes: Sizing, blocks: Blocks) -> tuple[Mapping[str, int], ...]:
         }
         result.append(MappingProxyType(used))
     return tuple(result)
+
+
+def full_run_words(sizes: Sizing, blocks: Blocks) -> tuple[int, ...] | None:
+    """Words of each block if every run but the last of a list were full, as tools in use fill them.
+
+    None where the chip's runs are of that kind anyway, or words are not limited.
+    """
+    fmt = sizes.chip.synapses
+    if not fmt.run_free or fmt.run_targets_max is None or fmt.words is None:
+        return None
+    full = replace(sizes.chip, synapses=replace(fmt, run_free=False))
+    other = sizing(sizes.network, full, sizes.weight_bits)
+    return tuple(_words(other, slices) for slices in blocks)
 
 
 def _words(sizes: Sizing, slices: tuple[Slice, ...]) -> int:

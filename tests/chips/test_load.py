@@ -59,7 +59,7 @@ def test_unlimited_and_none_become_python_none() -> None:
 
 
 def test_figures_left_out_are_not_known() -> None:
-    chip = load_chip("loihi2")
+    chip = load_chip("crossbar256")
     assert chip.energy.synaptic_op_j is None
     assert chip.time.barrier_s is None
 
