@@ -13,10 +13,6 @@ Reset = Literal["to-value", "subtract", "none"]
 Compare = Literal[">", ">="]
 
 
-
-
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Neuron:
     """The neuron record of one population, in discrete time (one step = dt).
