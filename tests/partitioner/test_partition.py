@@ -1,0 +1,155 @@
+"""Known optima on loihi1, options, and refusals with their exact words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from nirbridge.chips import load_chip
+from nirbridge.chips.model import Chip
+from nirbridge.errors import DoesNotFit, UsageError
+from nirbridge.mapping import check
+from nirbridge.network.model import Network, Population, Port, Projection, Timing
+from nirbridge.network.neurons import neuron
+from nirbridge.network.operators import Dense
+from nirbridge.partitioner import Options, partition
+from nirbridge.partitioner.resources import exceeded, limits
+from nirbridge.pipeline import MapOptions, map_network
+from tests.partitioner.nets import DENSE_KILLERS, DVS_GESTURE, NMNIST, network_of
+
+LOIHI1 = load_chip("loihi1")
+
+
+@pytest.mark.parametrize("name", sorted(DENSE_KILLERS))
+def test_dense_layers_meet_the_bound_of_any_map(name: str) -> None:
+    text, chips, cores = DENSE_KILLERS[name]
+    mapped = map_network(network_of(text), LOIHI1, MapOptions(chips=chips))
+    report = mapped.partition.report
+    assert (report.cores, report.cores_lower_bound, report.status) == (cores, cores, "optimal")
+    assert not list(check.diagnose(mapped))
+
+
+def test_dvs_gesture_takes_30_cores_of_loihi1() -> None:
+    report = partition(network_of(DVS_GESTURE), LOIHI1).report
+    assert (report.cores, report.status) == (30, "optimal-sliced")
+    assert report.cores_lower_bound == 29
+
+
+@pytest.mark.parametrize(("chip", "cores", "statuses"), [("loihi1", 11, {"optimal-sliced"}), ("loihi2", 2, {"optimal"})])
+def test_the_nmnist_network_is_proved_on_loihi(chip: str, cores: int, statuses: set[str]) -> None:
+    report = partition(network_of(NMNIST), load_chip(chip)).report
+    assert report.cores == cores
+    assert report.status in statuses
+
+
+def test_methods_in_their_order() -> None:
+    network = network_of(NMNIST)
+    cores = [partition(network, LOIHI1, Options(method=m)).report.cores for m in ("sequential", "packed", "cp-sat")]
+    assert cores == sorted(cores, reverse=True)
+    assert cores[0] > cores[2]
+
+
+def test_a_map_never_overfills_and_reports_what_it_uses() -> None:
+    found = partition(network_of(DVS_GESTURE), LOIHI1, Options(method="packed"))
+    assert all(not exceeded(b.used, limits(LOIHI1)) for b in found.blocks)
+    assert sum(b.used["neurons"] for b in found.blocks) == network_of(DVS_GESTURE).neurons
+
+
+def test_fewer_bits_take_fewer_cores() -> None:
+    network = network_of("784 dense2000 lif dense10 lif")
+    eight, four = (partition(network, LOIHI1, Options(weight_bits=b)).report.cores for b in (8, 4))
+    assert four < eight
+
+
+def test_shared_kernels_need_fewer_words() -> None:
+    network = network_of(NMNIST)
+    shared = replace(LOIHI1, synapses=replace(LOIHI1.synapses, shared_kernels=True))
+    assert partition(network, shared).report.cores <= partition(network, LOIHI1).report.cores
+
+
+def test_populations_of_different_groups_never_share_a_core() -> None:
+    network = network_of("64 dense10 lif dense10 lif dense10 lif")
+    names = [p.name for p in network.populations]
+    found = partition(network, LOIHI1, Options(groups={names[1]: 1}))
+    assert found.report.cores == 2
+    assert [{s.population for s in b.slices} for b in found.blocks if any(s.population == names[1] for s in b.slices)] == [
+        {names[1]}
+    ]
+
+
+def test_a_single_neuron_too_heavy() -> None:
+    with pytest.raises(DoesNotFit) as caught:
+        partition(network_of("5000 dense10 lif"), LOIHI1)
+    assert str(caught.value).startswith(
+        "population '2_lif', neuron [5]: 5,000 input axons for one neuron, a loihi1 core holds 4,096; give the layer"
+    )
+    assert caught.value.problems[0].ids["resource"] == "input_axons"
+
+
+def test_two_million_dense_inputs_are_refused_at_once() -> None:
+    with pytest.raises(DoesNotFit, match="2,000,000 input axons for one neuron, a loihi1 core holds 4,096"):
+        partition(network_of("2000000 dense4096 lif"), LOIHI1)
+
+
+def test_too_many_cores_names_the_limit_that_proves_it() -> None:
+    with pytest.raises(DoesNotFit) as caught:
+        partition(network_of("784 dense4096 lif dense4096 lif dense20 lif"), LOIHI1)
+    problem = caught.value.problems[0]
+    assert problem.ids["reasons"] == ("synapse_words",)
+    assert problem.ids["found"] > 128
+    assert str(problem).startswith("network of 8,212 neurons: at least 204 cores in any map (population '2_lif' alone ")
+    assert str(problem).endswith("1 x loihi1 has 128; use at least --chips 2")
+
+
+def small_chip(**limits_of_a_core: int) -> Chip:
+    mesh = replace(LOIHI1.mesh, width_tiles=1, height_tiles=1, cores_per_tile=2)
+    return replace(LOIHI1, core=replace(LOIHI1.core, **limits_of_a_core), mesh=mesh)
+
+
+def test_a_bound_that_two_limits_prove_together_names_both() -> None:
+    chip = small_chip(neurons=2, output_axons=3)
+    with pytest.raises(DoesNotFit) as caught:
+        partition(network_of("2 dense4 lif:rec"), chip)
+    assert set(caught.value.problems[0].ids["reasons"]) == {"neurons", "output_axons"}
+    for reason in ("neurons", "output_axons"):
+        partition(network_of("2 dense4 lif:rec"), replace(chip, core=replace(chip.core, **{reason: 100})))
+
+
+def three_pairs() -> Network:
+    """Three populations of two neurons, each with two inputs of its own."""
+    weight = np.ones((2, 2), np.float32)
+    names = ("a", "b", "c")
+    return Network(
+        1e-4,
+        Timing(1e-4, "euler", "to-value", ">", "per-second"),
+        tuple(Population(n, (2,), neuron("LIF")) for n in names),
+        tuple(Projection(f"in {n}", n, Dense(weight)) for n in names),
+        tuple(Port(f"in {n}", (2,)) for n in names),
+        (),
+    )
+
+
+def test_a_tiny_network_is_ruled_out_by_the_solver() -> None:
+    with pytest.raises(DoesNotFit) as caught:
+        partition(three_pairs(), small_chip(input_axons=3))
+    assert str(caught.value) == (
+        "network of 6 neurons: no map onto 2 cores exists (proved by CP-SAT, neuron by neuron), "
+        "3 input axons per core rule it out; use more chips (--chips), or another chip"
+    )
+    assert partition(three_pairs(), small_chip(input_axons=4)).report.status == "optimal"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (Options(method="best"), r"^--method: best, there are sequential, packed, cp-sat; choose one of these$"),
+        (Options(weight_bits=7), r"^--weight-bits: 7, loihi1 stores 1, 2, 3, 4, 5, 6, 8; choose one of these$"),
+        (Options(chips=0), r"^--chips: 0, a board of loihi1 has 1 to 32; choose a number in that range$"),
+        (Options(effort="huge"), r"^--effort: huge, there are fast, default, max; choose one of these$"),
+    ],
+)
+def test_options_that_make_no_sense(options: Options, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        partition(network_of("4 dense2 lif"), LOIHI1, options)

@@ -1,0 +1,115 @@
+"""From a file to a checked map: objectives, pins, masked cores, relays, real files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nirbridge import pipeline
+from nirbridge.chips import core_at, load_chip
+from nirbridge.errors import DoesNotFit, UsageError
+from nirbridge.importers.nir_file import fingerprint
+from nirbridge.mapping import check, file
+from nirbridge.pipeline import MapOptions, map_network
+from tests.partitioner.nets import NMNIST, network_of
+
+REAL = {
+    "02_cnn/cnn_sinabs.nir": {"loihi1": {"optimal-sliced"}, "loihi2": {"optimal"}, "crossbar256": None},
+    "03_rnn/braille_noDelay_bias_zero.nir": {"loihi1": {"optimal"}, "loihi2": {"optimal"}, "crossbar256": {"optimal"}},
+}
+
+
+@pytest.mark.parametrize("name", sorted(REAL))
+@pytest.mark.parametrize("chip_name", ["loihi1", "loihi2", "crossbar256"])
+def test_published_networks_map_and_pass_the_checker(
+    shared_data: Path, tmp_path: Path, name: str, chip_name: str
+) -> None:
+    model = shared_data / "nir_paper" / name
+    chip = load_chip(chip_name)
+    network = pipeline.load_network(model)
+    mapped = map_network(network, chip)
+    wanted = REAL[name][chip_name]
+    assert wanted is None or mapped.partition.report.status in wanted
+    saved = tmp_path / "a.map.json"
+    file.save(mapped, saved, model.name, fingerprint(model))
+    assert pipeline.check_map(saved, network, fingerprint(model)) == ()
+
+
+def test_the_same_bytes_twice(root: Path, tmp_path: Path) -> None:
+    model = root / "examples" / "models" / "digits_cnn.nir"
+    chip = pipeline.load_chip(root / "examples" / "chips" / "my_chip.toml")
+    for name in ("a", "b"):
+        mapped = map_network(pipeline.load_network(model), chip, MapOptions(seed=5))
+        file.save(mapped, tmp_path / name, model.name, fingerprint(model))
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_relays_where_the_fan_in_is_too_large() -> None:
+    crossbar = load_chip("crossbar256")
+    network = network_of("4x8x8 conv8k3p1 if sumpool4 conv8k1 if sumpool2 flatten dense10 if")
+    heavy = network_of(NMNIST)
+    assert pipeline.fit_to_chip(network, crossbar) is network
+    ready = pipeline.fit_to_chip(heavy, crossbar)
+    added = {p.name for p in ready.populations} - {p.name for p in heavy.populations}
+    assert added == {"5_sumpool", "8_sumpool"}
+    assert sum("mapped on relay neurons" in note for note in ready.notes) == 2
+    with pytest.raises(DoesNotFit, match="576 input axons for one neuron, a crossbar256 core holds 256"):
+        map_network(heavy, crossbar, MapOptions(relays=False))
+
+
+def test_objectives_are_no_worse_than_the_fewest_cores_in_their_own_terms() -> None:
+    network, chip = network_of("64 dense300 lif dense300 lif dense10 lif"), load_chip("loihi1")
+    maps = {o: map_network(network, chip, MapOptions(objective=o, effort="fast")) for o in pipeline.OBJECTIVES}
+    cores, traffic, latency = (maps[o] for o in pipeline.OBJECTIVES)
+    assert len(cores.cores) <= min(len(traffic.cores), len(latency.cores))
+    assert traffic.costs.multicast_hops_per_step <= cores.costs.multicast_hops_per_step
+    assert latency.costs.time_per_step_s is not None
+    assert cores.costs.time_per_step_s is not None
+    assert latency.costs.time_per_step_s < cores.costs.time_per_step_s
+
+
+def test_pins_and_masked_cores() -> None:
+    network = network_of("64 dense300 lif dense300 lif dense10 lif")
+    names = [p.name for p in network.populations]
+    chip = pipeline.load_chip("loihi1", (0, 1))
+    mapped = map_network(network, chip, MapOptions(pins={names[2]: (12,)}))
+    assert not set(mapped.cores) & set(chip.dead_cores)
+    blocks = [b for b, block in enumerate(mapped.partition.blocks) if any(s.population == names[2] for s in block.slices)]
+    assert [mapped.cores[b] for b in blocks] == [core_at(chip, 12)]
+    assert {s.population for s in mapped.partition.blocks[blocks[0]].slices} == {names[2]}
+
+
+def test_pins_that_can_not_be() -> None:
+    network, chip = network_of("2000 dense300 lif dense10 lif"), load_chip("loihi1")
+    with pytest.raises(UsageError, match=r"^--pin: no population 'fc', there are '2_lif', '4_lif'; name one$"):
+        map_network(network, chip, MapOptions(pins={"fc": (1,)}))
+    with pytest.raises(UsageError, match=r"takes \d+ cores, 1 named; name as many: --pin NAME=3,4,5$"):
+        map_network(network, chip, MapOptions(pins={"2_lif": (1,)}))
+
+
+def test_what_would_fit_really_fits() -> None:
+    network, chip = network_of("784 dense4096 lif dense4096 lif dense20 lif"), load_chip("loihi1")
+    with pytest.raises(DoesNotFit) as caught:
+        map_network(network, chip)
+    remedy = caught.value.problems[-1]
+    assert remedy.thing == "what would fit"
+    assert "--chips 3" in remedy.found
+    assert len(map_network(network, chip, MapOptions(chips=3, method="packed", effort="fast")).cores) <= 384
+
+
+def test_rates_change_traffic_in_proportion(root: Path) -> None:
+    network = pipeline.load_network(root / "examples" / "models" / "digits_cnn.nir")
+    chip = pipeline.load_chip(root / "examples" / "chips" / "my_chip.toml")
+    names = [p.name for p in (*network.inputs, *network.populations)]
+    one, two = (
+        map_network(network, chip, MapOptions(rates=({n: np.float64(r) for n in names}, "given"))) for r in (0.1, 0.2)
+    )
+    assert two.costs.unicast_spikes_per_step == pytest.approx(2 * one.costs.unicast_spikes_per_step)
+    assert not list(check.diagnose(two))
+
+
+def test_an_unknown_objective() -> None:
+    with pytest.raises(UsageError, match=r"^--objective: 'fun', there are cores, traffic, latency; choose one of these$"):
+        map_network(network_of("4 dense2 lif"), load_chip("loihi1"), MapOptions(objective="fun"))
