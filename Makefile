@@ -5,7 +5,7 @@ PYTHON ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install --constraint constraints.txt
-DEMO := $(BIN)/nirbridge map examples/models/digits_mlp.nir --chip loihi2
+DEMO := $(BIN)/nirbridge map examples/models/digits_cnn.nir
 
 # Packages of another environment must not leak into this one.
 unexport PYTHONPATH
@@ -17,8 +17,10 @@ unexport PYTHONHOME
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-18s %s\n' "$$target" "$$text"; done
 
-demo: $(VENV)/.core ## set up the light core and map examples/models/digits_mlp.nir onto loihi2
-	$(DEMO)
+demo: $(VENV)/.core ## set up the light core and map a trained network onto loihi2, then onto a chip of small cores
+	$(DEMO) --chip loihi2
+	@echo
+	$(DEMO) --chip examples/chips/my_chip.toml
 
 test: $(VENV)/.test ## set up everything that the tests need and run them
 	$(BIN)/python -m pytest

@@ -109,12 +109,12 @@ def small_chip(**limits_of_a_core: int) -> Chip:
 
 
 def test_a_bound_that_two_limits_prove_together_names_both() -> None:
-    chip = small_chip(neurons=2, output_axons=3)
+    chip = small_chip(neurons=3, output_axons=5)
     with pytest.raises(DoesNotFit) as caught:
-        partition(network_of("2 dense4 lif:rec"), chip)
+        partition(network_of("2 dense5 lif:rec"), chip)
     assert set(caught.value.problems[0].ids["reasons"]) == {"neurons", "output_axons"}
     for reason in ("neurons", "output_axons"):
-        partition(network_of("2 dense4 lif:rec"), replace(chip, core=replace(chip.core, **{reason: 100})))
+        partition(network_of("2 dense5 lif:rec"), replace(chip, core=replace(chip.core, **{reason: 100})))
 
 
 def three_pairs() -> Network:
