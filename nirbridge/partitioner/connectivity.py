@@ -145,8 +145,7 @@ def _extend(state: tuple[Connectivity, Shape], part: Operator, what: str) -> tup
         return form, shape
     if isinstance(part, Dense):
         return AllToAll(_reaching(form), shape), shape
-    if isinstance(form, AllToAll):
-        # what every source reaches in full it reaches in full behind a convolution too (each output has a tap)
+    if isinstance(form, AllToAll) and _every_output_has_inputs(part):
         return AllToAll(form.touched, shape), shape
     if isinstance(part, Sparse):
         return _product(_sparse_lists(part), explicit(form, what), what), shape
@@ -156,6 +155,14 @@ def _extend(state: tuple[Connectivity, Shape], part: Operator, what: str) -> tup
         axes = tuple(_compose(a, b) for a, b in zip(form.axes, own.axes, strict=True))
         return Separable(axes), shape
     return _product(explicit(own, what), explicit(form, what), what), shape
+
+
+def _every_output_has_inputs(part: Conv | SumPool | Sparse | Chain) -> bool:
+    """False where rows are empty, or windows lie in the padding alone."""
+    if isinstance(part, Sparse):
+        return bool(np.all(np.diff(part.indptr) > 0))
+    assert isinstance(part, Conv | SumPool), "a Chain holds no Chain"
+    return all(axis.full or bool(np.all(_outputs_touched(axis))) for axis in _window_axes(part))
 
 
 def _reaching(form: Connectivity) -> Array:
