@@ -1,0 +1,168 @@
+"""Simulators of a ``Network``: one call, one exact meaning (step.py), several backends."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from nirbridge.errors import UsageError, quoted
+from nirbridge.network.model import Network
+from nirbridge.simulators.inputs import Input, Inputs, from_chunks, open_inputs
+from nirbridge.simulators.model import Record, Recording, Result, State
+
+__all__ = ["BACKENDS", "Record", "Recording", "Result", "Simulator", "State", "from_chunks", "prepare", "simulate"]
+
+Progress = Callable[[str, float | None], None]
+BACKENDS: dict[str, str] = {"reference": "nirbridge.simulators.reference:reference_parts"}
+"""Backend -> ``module:function``; the function takes a ``Space`` and gives ``Parts`` (see step.py)."""
+AUTO = "reference"
+"""What ``auto`` stands for."""
+CHUNK_BYTES = 16 * 2**20
+CHUNK_STEPS = 4096
+RECORDED_BYTES = 2**37
+"""Largest recording that is tried, so that a slip in ``steps`` is an error and not a machine out of memory."""
+
+
+def simulate(
+    network: Network,
+    inputs: Mapping[str, Input] | Input,
+    *,
+    steps: int | None = None,
+    state: State | None = None,
+    record: Sequence[Record] | None = None,
+    dtype: str = "float32",
+    backend: str = "auto",
+    library: str = "numpy",
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> Result:
+    """Runs a network on inputs.
+
+    Args:
+        network: what to run.
+        inputs: by input name (or one alone, where there is one input): an array ``[steps, *shape]`` or
+            ``[steps, batch, *shape]`` of numbers or bool, 0/1 are spikes, other values graded currents; or a function
+            ``stream(start, stop)`` that gives the steps asked for (``inputs.Stream``, ``from_chunks``), which keeps memory small.
+        steps: how many; default: as long as the arrays are. Behind the end of an array its input is 0.
+        state: where an earlier run ended (``Result.state``); cutting a run changes no bit of its result.
+        record: what to keep; default: ``s`` of each output (``v`` where a read-out leads to it).
+        dtype: ``float32`` or ``float64``.
+        backend: ``auto`` or a name of ``BACKENDS``; all give the same bits.
+        library: array library of the reference backend: ``numpy``, ``torch``, ``jax``, ``cupy``, ``array_api_strict``.
+        device: ``cpu``, or what the array library calls its devices (``cuda``).
+        progress: called with a stage and the share that is done.
+
+    Raises:
+        UsageError: wrong inputs, state, record or options; every problem that was found.
+        ModelError: a network that is not well formed (a dt that is not above 0, weights that are not finite …).
+    """
+    made = prepare(network, dtype=dtype, backend=backend, library=library, device=device)
+    return made.run(inputs, steps=steps, state=state, record=record, progress=progress)
+
+
+def prepare(
+    network: Network, *, dtype: str = "float32", backend: str = "auto", library: str = "numpy", device: str = "cpu"
+) -> Simulator:
+    """A network made ready to run many times. Arguments and errors as of ``simulate``."""
+    from nirbridge.network.check import verify
+    from nirbridge.network.from_nir import in_causal_order
+    from nirbridge.simulators.arrays_api import space
+    from nirbridge.simulators.checks import check_neurons
+    from nirbridge.simulators.reference import Engine
+
+    name = AUTO if backend == "auto" else backend
+    if name not in BACKENDS:
+        known = ", ".join(["auto", *BACKENDS])
+        raise UsageError.of("backend", quoted(backend), f"there are {known}", "choose one of them")
+    verify(network)
+    check_neurons(network)
+    module, _, function = BACKENDS[name].partition(":")
+    parts = getattr(importlib.import_module(module), function)(space(library, dtype, device))
+    return Simulator(Engine(in_causal_order(network), parts), name, device)
+
+
+class Simulator:
+    """A network on a backend, ready to run; it keeps nothing of a run."""
+
+    def __init__(self, engine: Any, backend: str, device: str) -> None:
+        self._engine, self._backend, self._device = engine, backend, device
+
+    def run(
+        self,
+        inputs: Mapping[str, Input] | Input,
+        *,
+        steps: int | None = None,
+        state: State | None = None,
+        record: Sequence[Record] | None = None,
+        progress: Progress | None = None,
+    ) -> Result:
+        """Runs it. Arguments and errors as of ``simulate``."""
+        from nirbridge.simulators.recording import Recorder, channels
+
+        network, space = self._engine.network, self._engine.parts.space
+        first = 0 if state is None else state.step
+        opened = open_inputs(network, inputs, steps, first, space.float_name)
+        chosen = channels(network, record, opened.binary, space.float_name)
+        batch = 1 if opened.batch is None else opened.batch
+        _check_size(chosen, opened.steps, batch)
+        run = self._engine.start(batch, state)
+        recorder = Recorder(chosen, first, opened.steps, batch)
+        stretch, wanted = self._stretch(batch), recorder.wanted()
+        for start in range(0, opened.steps, stretch):
+            stop = min(start + stretch, opened.steps)
+            found = run.chunk(opened.read(start, stop), stop - start, wanted)
+            recorder.take(found, stop - start, space.numpy)
+            if progress is not None:
+                progress("simulate", stop / opened.steps)
+        arrays = recorder.finish(opened.batch is not None)
+        every = {f"{c.node}/{c.variable}": c.every for c in chosen if c.every > 1}
+        return Result(Recording(MappingProxyType(arrays), self._meta(opened, first, every)), run.state())
+
+    def _stretch(self, batch: int) -> int:
+        """Steps that run at once, so that what lives between two populations stays small."""
+        network, space = self._engine.network, self._engine.parts.space
+        elements = network.neurons + sum(port.size for port in (*network.inputs, *network.outputs))
+        per_step = 4 * max(1, elements) * batch * (8 if space.float_name == "float64" else 4)
+        return max(1, min(CHUNK_STEPS, CHUNK_BYTES // per_step))
+
+    def _meta(self, opened: Inputs, first_step: int, every: Mapping[str, int]) -> Mapping[str, Any]:
+        from nirbridge.simulators.checks import versions
+
+        network, space = self._engine.network, self._engine.parts.space
+        meta = {
+            "dt": network.dt,
+            "steps": opened.steps,
+            "first_step": first_step,
+            "batch": opened.batch,
+            "backend": self._backend,
+            "library": space.library,
+            "device": self._device,
+            "dtype": space.float_name,
+            "versions": versions(space.library),
+            "seed": None,
+            "latency": {port.name: 0 for port in network.outputs},
+            "assumed": list(network.assumed),
+            "notes": list(network.notes),
+            "every": dict(every),
+            "v": "after the reset",
+            "u": "before the reset",
+            "choices": dict(self._engine.parts.choices),
+        }
+        return MappingProxyType(meta)
+
+
+def _check_size(chosen: Sequence[Any], steps: int, batch: int) -> None:
+    import math
+
+    import numpy as np
+
+    total = 0
+    for channel in chosen:
+        kept = 1 if channel.variable == "count" else -(-steps // channel.every)
+        total += kept * batch * math.prod(channel.shape) * np.dtype(channel.dtype).itemsize
+    if total > RECORDED_BYTES:
+        found = f"{total / 2**30:,.0f} GiB"
+        limit = f"at most {RECORDED_BYTES / 2**30:,.0f} GiB"
+        raise UsageError.of("the recording", found, limit, "record fewer steps (every), or counts only")

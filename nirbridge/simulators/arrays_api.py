@@ -1,0 +1,139 @@
+"""Where arrays live: one array library, float type and device, behind the Python array API."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.errors import UsageError, quoted
+
+LIBRARIES = {
+    "numpy": "array_api_compat.numpy",
+    "torch": "array_api_compat.torch",
+    "cupy": "array_api_compat.cupy",
+    "jax": "jax.numpy",
+    "array_api_strict": "array_api_strict",
+}
+"""Array library -> the namespace of the Python array API that is used for it."""
+FLOATS = ("float32", "float64")
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """An array namespace, a float type of it, and a device of it (None: the library's own default)."""
+
+    library: str
+    xp: Any
+    float_name: str
+    device: Any = None
+
+    @property
+    def dtype(self) -> Any:
+        """The library's float type."""
+        return getattr(self.xp, self.float_name)
+
+    @property
+    def is_numpy(self) -> bool:
+        """True where arrays are numpy's own."""
+        return self.library == "numpy"
+
+    def array(self, values: Array) -> Any:
+        """The values in the float type, rounded once, on the device."""
+        return self._there(np.asarray(values, self.float_name, order="C"))
+
+    def integers(self, values: Array) -> Any:
+        """The values as int64 on the device."""
+        return self._there(np.array(values, np.int64))
+
+    def booleans(self, values: Array) -> Any:
+        """The values as bool on the device."""
+        return self._there(np.array(values, np.bool_))
+
+    def coefficient(self, values: Array) -> Any:
+        """As ``array``; a single value becomes a Python number that the float type holds exactly."""
+        return float(np.asarray(values, self.float_name)) if values.ndim == 0 else self.array(values)
+
+    def full(self, shape: Sequence[int], value: float) -> Any:
+        """An array of one value."""
+        return self.xp.full(tuple(shape), value, dtype=self.dtype, **self._where())
+
+    def numpy(self, values: Any) -> Array:
+        """The values as a numpy array."""
+        if self.library == "torch":
+            values = values.detach().cpu()
+        elif self.library == "cupy":
+            return values.get()
+        return np.asarray(values)
+
+    def _there(self, values: Array) -> Any:
+        # a copy, since other libraries refuse or warn about arrays that are read-only
+        return values if self.is_numpy else self.xp.asarray(np.array(values), **self._where())
+
+    def _where(self) -> dict[str, Any]:
+        return {} if self.device is None else {"device": self.device}
+
+
+def space(library: str = "numpy", float_name: str = "float32", device: str = "cpu") -> Space:
+    """The array library of that name, loaded now.
+
+    Raises:
+        UsageError: an unknown library, float type or device, or one that is not installed or not there.
+    """
+    if float_name not in FLOATS:
+        raise UsageError.of("dtype", quoted(float_name), f"there are {' and '.join(FLOATS)}", "choose one of them")
+    if library not in LIBRARIES:
+        known = ", ".join(LIBRARIES)
+        raise UsageError.of("array library", quoted(library), f"there are {known}", "choose one of them")
+    try:
+        xp = importlib.import_module(LIBRARIES[library])
+    except ImportError:
+        raise UsageError.of(f"array library {quoted(library)}", "is not installed", "", "install it") from None
+    if library == "jax" and float_name == "float64":
+        _need_wide_jax()
+    return Space(library, xp, float_name, _device(library, device))
+
+
+def _need_wide_jax() -> None:
+    import jax  # pyright: ignore[reportMissingImports]
+
+    if not jax.config.jax_enable_x64:
+        step = "set JAX_ENABLE_X64=1 before jax is imported"
+        raise UsageError.of("dtype 'float64'", "jax is set to 32 bits", "", step)
+
+
+def _device(library: str, device: str) -> Any:
+    if library == "torch":
+        return _torch_device(device)
+    if library == "cupy":
+        if device.startswith("cuda"):
+            return None
+        raise UsageError.of("device", quoted(device), "cupy runs on 'cuda'", "give --device cuda")
+    if device != "cpu" and library != "jax":
+        raise UsageError.of("device", quoted(device), f"{library} runs on 'cpu'", "choose torch, jax or cupy")
+    return _jax_device(device) if library == "jax" else None
+
+
+def _torch_device(device: str) -> Any:
+    import torch
+
+    try:
+        found = torch.device(device)
+        torch.zeros(1, device=found)
+    except (RuntimeError, AssertionError, ValueError) as error:
+        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UsageError.of("device", quoted(device), f"torch says {quoted(said)}", "choose 'cpu' or 'cuda'") from None
+    return found
+
+
+def _jax_device(device: str) -> Any:
+    import jax  # pyright: ignore[reportMissingImports]
+
+    try:
+        return jax.devices(device)[0]
+    except RuntimeError:
+        raise UsageError.of("device", quoted(device), "jax has none", "choose 'cpu'") from None

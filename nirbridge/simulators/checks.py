@@ -1,0 +1,38 @@
+"""What a network needs beyond being well formed to be run, and what ran it."""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+import numpy as np
+
+from nirbridge import __version__
+from nirbridge.errors import ModelError, Problem, quoted
+from nirbridge.network.model import Network
+
+DISTRIBUTIONS = {"torch": "torch", "jax": "jax", "cupy": "cupy", "array_api_strict": "array-api-strict"}
+
+
+def check_neurons(network: Network) -> None:
+    """Raises ModelError where several spikes per step are to be counted in thresholds that are not above 0."""
+    problems = []
+    for p in network.populations:
+        theta = p.neuron.theta
+        if p.neuron.max_spikes > 1 and theta is not None and bool(np.any(theta <= 0)):
+            found = f"up to {p.neuron.max_spikes:,} spikes per step, and a threshold of {float(theta.min()):g}"
+            limit = "spikes are counted in thresholds above 0"
+            problems.append(Problem(f"population {quoted(p.name)}", found, limit, "raise it, or set max_spikes to 1"))
+    if problems:
+        raise ModelError(*problems)
+
+
+def versions(library: str) -> dict[str, str]:
+    """Version of nirbridge, of numpy and scipy, and of the array library."""
+    names = ["numpy", "scipy", *([DISTRIBUTIONS[library]] if library in DISTRIBUTIONS else [])]
+    found = {"nirbridge": __version__}
+    for name in names:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "unknown"
+    return found

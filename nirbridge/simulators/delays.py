@@ -1,0 +1,72 @@
+"""Delays: what a source sent in the last steps, and what of it arrives now."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.simulators.arrays_api import Space
+
+
+class Trail:
+    """The outputs of one source: ``depth`` past steps and the steps of the chunk so far, oldest first.
+
+    ``past`` has shape ``[depth, batch, *shape]``; before the first step of a run a source sent nothing.
+    """
+
+    def __init__(self, space: Space, past: Any) -> None:
+        self.space, self.past, self.depth = space, past, past.shape[0]
+        self._begin()
+
+    def _begin(self) -> None:
+        self.pieces: list[Any] = [self.past] if self.depth else []
+        self.starts = [-self.depth] if self.depth else []
+        self.steps = 0
+
+    def add(self, sent: Any) -> None:
+        """Steps behind those known: ``[steps, batch, *shape]``."""
+        self.pieces.append(sent)
+        self.starts.append(self.steps)
+        self.steps += sent.shape[0]
+
+    def window(self, start: int, stop: int, delay: Delay) -> Any:
+        """What arrives in the steps ``start`` to ``stop`` of the chunk after ``delay``."""
+        if delay.uniform is not None:
+            return self._rows(start - delay.uniform, stop - delay.uniform)
+        out = self._rows(start - delay.parts[0][0], stop - delay.parts[0][0])
+        for steps, mask in delay.parts[1:]:
+            out = self.space.xp.where(mask, self._rows(start - steps, stop - steps), out)
+        return out
+
+    def _rows(self, start: int, stop: int) -> Any:
+        """Steps of the chunk; those before it are negative."""
+        at = bisect_right(self.starts, start) - 1
+        found: list[Any] = []
+        while start < stop:
+            first, piece = self.starts[at], self.pieces[at]
+            last = min(stop, first + piece.shape[0])
+            whole = start == first and last == first + piece.shape[0]
+            found.append(piece if whole else piece[start - first : last - first, ...])
+            start, at = last, at + 1
+        return found[0] if len(found) == 1 else self.space.xp.concat(found, axis=0)
+
+    def close(self) -> Any:
+        """The chunk is over: its last ``depth`` steps become the past, which is returned."""
+        if self.depth:
+            self.past = self._rows(self.steps - self.depth, self.steps)
+        self._begin()
+        return self.past
+
+
+class Delay:
+    """Delays of the elements of a shape, in steps: uniform, or one mask per distinct delay."""
+
+    def __init__(self, steps: Array, space: Space) -> None:
+        distinct: Iterable[int] = map(int, np.unique(steps))
+        self.longest = int(steps.max())
+        self.uniform = self.longest if int(steps.min()) == self.longest else None
+        self.parts = [] if self.uniform is not None else [(d, space.booleans(steps == d)) for d in distinct]

@@ -1,0 +1,217 @@
+"""What goes into a run: whole arrays, or functions that give a stretch of steps when asked, so that memory stays small."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nirbridge.arrays import Array
+from nirbridge.errors import Problem, UsageError, quoted
+from nirbridge.network.model import Network, Port
+
+Stream = Callable[[int, int], npt.ArrayLike]
+"""``stream(start, stop)`` gives the steps from start to stop: ``[stop - start, *shape]`` or with a batch axis behind the
+first. Steps are counted from the network's first step on, also in a run that goes on from a state; a stretch begins where
+the last one ended (the first one may be asked for twice)."""
+Input = npt.ArrayLike | Stream
+SCAN_ELEMENTS = 4_000_000
+
+
+def from_chunks(chunks: Iterable[npt.ArrayLike]) -> Stream:
+    """A stream from arrays that follow each other in time (a generator, say); at most two of them are held."""
+    rest = iter(chunks)
+    held: list[Array] = []
+    first: int | None = None
+
+    def stream(start: int, stop: int) -> Array:
+        nonlocal first
+        first = start if first is None else first
+        while held and first + len(held[0]) <= start:
+            first += len(held.pop(0))
+        while first + sum(map(len, held)) < stop:
+            chunk = next(rest, None)
+            if chunk is None:
+                break
+            held.append(np.asarray(chunk))
+        if not held:
+            return np.zeros((0,))
+        return np.concatenate(held)[start - first : stop - first]
+
+    return stream
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inputs:
+    """Inputs that were checked: ``steps`` to run, ``batch`` (None: no batch axis), and which are all 0 or 1."""
+
+    ports: tuple[Port, ...]
+    values: Mapping[str, Any]
+    steps: int
+    batch: int | None
+    binary: frozenset[str]
+    first_step: int
+    dtype: str
+
+    def read(self, start: int, stop: int) -> dict[str, Array]:
+        """Every input from step ``start`` to ``stop`` of this run: ``[steps, batch, *shape]``; none behind its end."""
+        return {port.name: self._one(port, start, stop) for port in self.ports}
+
+    def _one(self, port: Port, start: int, stop: int) -> Array:
+        given, batch = self.values[port.name], 1 if self.batch is None else self.batch
+        if callable(given):
+            found = np.asarray(given(self.first_step + start, self.first_step + stop))
+            _check(port, found, self.batch, steps=stop - start, thing=_stretch(port, start, stop))
+        else:
+            found = np.asarray(given[start:stop])
+        out = found.reshape(len(found), batch, *port.shape)
+        if found.dtype.kind == "f":
+            _check_finite(f"input {quoted(port.name)}", out, start, self.dtype)
+        if len(out) < stop - start:
+            out = np.concatenate([out, np.zeros((stop - start - len(out), *out.shape[1:]), out.dtype)])
+        return out
+
+
+def open_inputs(
+    network: Network, inputs: Mapping[str, Input] | Input, steps: int | None, first_step: int, dtype: str
+) -> Inputs:
+    """Checks names, shapes, types and values; nothing is copied.
+
+    Raises:
+        UsageError: every problem that was found.
+    """
+    given = _by_name(network, inputs)
+    values: dict[str, Any] = {}
+    problems: list[Problem] = []
+    binary: set[str] = set()
+    for port in network.inputs:
+        value = given[port.name]
+        values[port.name] = value if callable(value) else np.asarray(value)
+        if callable(value):
+            continue
+        found = _shape_problem(port, values[port.name]) or _value_problem(port, values[port.name], dtype)
+        problems += [found] if found else []
+        if not found and _is_binary(values[port.name]):
+            binary.add(port.name)
+    if problems:
+        raise UsageError(*problems)
+    count = _steps(values, steps)
+    batch = _batch(network.inputs, values, first_step)
+    return Inputs(network.inputs, values, count, batch, frozenset(binary), first_step, dtype)
+
+
+def _by_name(network: Network, inputs: Mapping[str, Input] | Input) -> Mapping[str, Input]:
+    names = [port.name for port in network.inputs]
+    if not isinstance(inputs, Mapping):
+        if len(names) == 1:
+            return {names[0]: inputs}
+        known = ", ".join(map(quoted, names[:8]))
+        raise UsageError.of(
+            "inputs", "one array", f"the network has {len(names)} inputs", f"give each by name: {known}"
+        )
+    problems = [
+        Problem(f"input {quoted(n)}", "is not given", "", "give an array for it") for n in names if n not in inputs
+    ]
+    for name in inputs:
+        if name not in names:
+            near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+            known = ", ".join(map(quoted, names[:8]))
+            step = f"did you mean {quoted(near[0])}?" if near else f"inputs: {known}"
+            problems.append(Problem(f"input {quoted(name)}", "the network has no input of that name", "", step))
+    if problems:
+        raise UsageError(*problems)
+    return inputs
+
+
+def _shape_problem(port: Port, values: Array, steps: int | None = None) -> Problem | None:
+    thing, axes = f"input {quoted(port.name)}", len(port.shape)
+    if values.dtype.kind not in "biuf":
+        return Problem(thing, f"an array of type {values.dtype}", "inputs are real numbers", "convert it")
+    fits = values.ndim in (axes + 1, axes + 2) and values.shape[values.ndim - axes :] == port.shape
+    if not fits or (values.ndim == axes + 2 and values.shape[1] < 1):
+        shape = ", ".join(map(str, port.shape))
+        return Problem(
+            thing, f"an array of shape {values.shape}", f"it takes [steps, {shape}] or [steps, batch, {shape}]"
+        )
+    if steps is not None and len(values) != steps:
+        return Problem(thing, f"{len(values)} steps", f"{steps} were asked for", "give exactly those")
+    return None
+
+
+def _value_problem(port: Port, values: Array, dtype: str) -> Problem | None:
+    if values.dtype.kind != "f":
+        return None
+    for start, part in _scan(values):
+        try:
+            _check_finite(f"input {quoted(port.name)}", part, start, dtype)
+        except UsageError as error:
+            return error.problems[0]
+    return None
+
+
+def _scan(values: Array) -> Iterable[tuple[int, Array]]:
+    rows = max(1, SCAN_ELEMENTS // max(1, values[:1].size))
+    return ((start, np.asarray(values[start : start + rows])) for start in range(0, len(values), rows))
+
+
+def _is_binary(values: Array) -> bool:
+    if values.dtype.kind == "b":
+        return True
+    return all(bool(np.all((part == 0) | (part == 1))) for _, part in _scan(values))
+
+
+def _check_finite(thing: str, values: Array, first: int, dtype: str) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        bad = ~np.isfinite(values.astype(dtype, copy=False))
+    if bad.any():
+        at = np.unravel_index(int(np.argmax(bad)), bad.shape)
+        what = "NaN" if np.isnan(values[at]) else f"{values[at]:g}"
+        found = f"{what} at step {first + int(at[0])} ({int(bad.sum()):,} such values)"
+        raise UsageError.of(thing, found, f"inputs are finite numbers of {dtype}", "remove them")
+
+
+def _check(port: Port, values: Array, batch: int | None, steps: int, thing: str) -> None:
+    problem = _shape_problem(port, values, steps)
+    if problem is None and (values.shape[1] if values.ndim > len(port.shape) + 1 else None) != batch:
+        problem = Problem(thing, f"an array of shape {values.shape}", f"its batch is {batch or 'without an axis'}")
+    if problem is not None:
+        raise UsageError(problem)
+
+
+def _stretch(port: Port, start: int, stop: int) -> str:
+    return f"input {quoted(port.name)}, steps {start} to {stop}"
+
+
+def _steps(values: Mapping[str, Any], steps: int | None) -> int:
+    lengths = {name: len(v) for name, v in values.items() if not callable(v)}
+    if steps is None:
+        if not lengths:
+            raise UsageError.of("steps", "are not given", "no input is an array that has a length", "give steps")
+        if len(set(lengths.values())) > 1:
+            said = ", ".join(f"{quoted(n)} has {k}" for n, k in lengths.items())
+            raise UsageError.of("inputs", said, "all have the same number of steps", "cut them, or give steps")
+        steps = next(iter(lengths.values()))
+    if steps < 1:
+        raise UsageError.of("steps", f"{steps}", "at least 1", "give more")
+    return int(steps)
+
+
+def _batch(ports: tuple[Port, ...], values: Mapping[str, Any], first_step: int) -> int | None:
+    """The batch that all inputs have; a stream is asked for its first step."""
+    found: dict[str, int | None] = {}
+    for port in ports:
+        value = values[port.name]
+        if callable(value):
+            value = np.asarray(value(first_step, first_step + 1))
+            problem = _shape_problem(port, value, 1)
+            if problem is not None:
+                raise UsageError(problem)
+        found[port.name] = value.shape[1] if value.ndim == len(port.shape) + 2 else None
+    if len(set(found.values())) > 1:
+        said = ", ".join(f"{quoted(n)} has {'no batch axis' if b is None else b}" for n, b in found.items())
+        raise UsageError.of("inputs", said, "all have the same batch", "give each the same")
+    return next(iter(found.values()), None)

@@ -1,0 +1,179 @@
+"""What to record of a network, checked, and the arrays that are filled while it runs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.errors import Problem, UsageError, quoted
+from nirbridge.network.compose import parts_of
+from nirbridge.network.model import Network, Population, Port
+from nirbridge.network.operators import Identity, Reshape
+from nirbridge.simulators.model import Record
+
+VARIABLES = ("s", "v", "u", "i", "count")
+ALL = "*"
+_LARGEST = np.iinfo(np.int16).max
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """One array of a recording. ``variable`` is what is stored, ``source`` the variable of the run it is made from."""
+
+    node: str
+    variable: str
+    source: str
+    shape: tuple[int, ...]
+    dtype: str
+    every: int
+
+
+def channels(network: Network, records: Sequence[Record] | None, binary: frozenset[str], dtype: str) -> list[Channel]:
+    """Every array that is wanted, in order; ``'*'`` stands for all populations and outputs, where a variable exists.
+
+    Raises:
+        UsageError: unknown nodes (with the nearest names), variables that a node does not have, contradictions.
+    """
+    types = sent_types(network, binary, dtype)
+    wanted = default_records(network) if records is None else records
+    found: dict[tuple[str, str], Channel] = {}
+    problems: list[Problem] = []
+    for node, variable, every, sure in _each(network, wanted, problems):
+        trouble = _trouble(node, variable, types[node.name])
+        if trouble is not None:
+            problems += [trouble] if sure else []
+            continue
+        channel = _channel(network, node, variable, every, types, dtype)
+        if found.setdefault((node.name, variable), channel) != channel:
+            thing = f"record {quoted(node.name)}, variable {variable}"
+            problems.append(Problem(thing, "is asked for with different 'every'", "", "ask for it once"))
+    if problems:
+        raise UsageError(*problems)
+    return list(found.values())
+
+
+def default_records(network: Network) -> list[Record]:
+    """``s`` of every output, ``v`` of those that a read-out alone leads to."""
+    return [Record(port.name, ("v" if _reads_out(network, port) else "s",)) for port in network.outputs]
+
+
+def _reads_out(network: Network, port: Port) -> bool:
+    silent = {p.name for p in network.populations if not p.neuron.fires}
+    sources = {p.source for p in network.projections if p.target == port.name}
+    return bool(sources) and sources <= silent
+
+
+def _each(
+    network: Network, records: Sequence[Record], problems: list[Problem]
+) -> Iterator[tuple[Port | Population, str, int, bool]]:
+    """(node, variable, every, whether it was asked for by name)."""
+    nodes: dict[str, Port | Population] = {n.name: n for n in (*network.inputs, *network.populations, *network.outputs)}
+    star = [*network.populations, *network.outputs]
+    for record in records:
+        thing = f"record {quoted(record.node)}"
+        if record.every < 1:
+            problems.append(Problem(thing, f"one step in {record.every}", "every is at least 1", "correct it"))
+        unknown = [v for v in record.variables if v not in VARIABLES]
+        for variable in unknown:
+            known = ", ".join(VARIABLES)
+            problems.append(
+                Problem(thing, f"no variable {quoted(variable)}", f"there are {known}", "choose one of them")
+            )
+        if record.node != ALL and record.node not in nodes:
+            problems.append(_no_node(thing, record.node, list(nodes)))
+        elif record.every >= 1:
+            chosen = star if record.node == ALL and ALL not in nodes else [nodes[record.node]]
+            for node in chosen:
+                for variable in (v for v in record.variables if v not in unknown):
+                    yield node, variable, record.every, record.node in nodes
+
+
+def _no_node(thing: str, name: str, names: list[str]) -> Problem:
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    shown = ", ".join(map(quoted, near or names[:8]))
+    return Problem(
+        thing, "no population, input or output of that name", "", f"{'nearest' if near else 'known'}: {shown}"
+    )
+
+
+def _trouble(node: Port | Population, variable: str, sent: str) -> Problem | None:
+    thing = f"record {quoted(node.name)}, variable {variable}"
+    if isinstance(node, Port):
+        if variable in ("u", "i"):
+            return Problem(thing, "an input or output has no neurons", "", "record 's' of it")
+    elif not node.neuron.fires and variable in ("s", "count"):
+        return Problem(thing, "a read-out never fires", "it has v, u and i", "record 'v' of it")
+    if variable == "count" and sent.startswith("float"):
+        return Problem(thing, "it sends values, not spikes", "", "record 's' of it")
+    return None
+
+
+def _channel(
+    network: Network, node: Port | Population, variable: str, every: int, types: Mapping[str, str], dtype: str
+) -> Channel:
+    if variable == "count":
+        return Channel(node.name, "count", "s", node.shape, "int64", 1)
+    is_input = any(port.name == node.name for port in network.inputs)
+    kind = types[node.name] if variable == "s" else dtype
+    return Channel(node.name, variable, "s" if is_input else variable, node.shape, kind, every)
+
+
+def sent_types(network: Network, binary: frozenset[str], dtype: str) -> dict[str, str]:
+    """Type of what every node sends or gets: uint8 for 0 and 1, int16 (int32) for several spikes, else the float type."""
+    types = {port.name: "uint8" if port.name in binary else dtype for port in network.inputs}
+    for p in network.populations:
+        several = "int16" if p.neuron.max_spikes <= _LARGEST else "int32"
+        types[p.name] = dtype if not p.neuron.fires else "uint8" if p.neuron.max_spikes == 1 else several
+    for port in network.outputs:
+        found = [p for p in network.projections if p.target == port.name]
+        plain = len(found) == 1 and found[0].bias is None
+        copies = plain and all(isinstance(part, Identity | Reshape) for part in parts_of(found[0].operator))
+        types[port.name] = types[found[0].source] if copies else dtype
+    return types
+
+
+class Recorder:
+    """Arrays of a recording, filled chunk by chunk; nothing else of a run is kept."""
+
+    def __init__(self, chosen: Sequence[Channel], first_step: int, steps: int, batch: int) -> None:
+        self.channels, self.step = chosen, first_step
+        self.filled = [0] * len(chosen)
+        self.arrays: list[Array] = []
+        for channel in chosen:
+            kept = (first_step + steps) // channel.every - first_step // channel.every
+            lead = (batch,) if channel.variable == "count" else (kept, batch)
+            self.arrays.append(np.zeros((*lead, *channel.shape), channel.dtype))
+
+    def wanted(self) -> dict[str, frozenset[str]]:
+        """The variables of the run that are needed, by node."""
+        out: dict[str, set[str]] = {}
+        for channel in self.channels:
+            out.setdefault(channel.node, set()).add(channel.source)
+        return {node: frozenset(variables) for node, variables in out.items()}
+
+    def take(self, chunk: Mapping[tuple[str, str], Any], steps: int, to_numpy: Callable[[Any], Array]) -> None:
+        """Keeps what is wanted of the next ``steps`` steps; of ``every`` steps the last, counted from step 0 on."""
+        for k, channel in enumerate(self.channels):
+            values = chunk[channel.node, channel.source]
+            if channel.variable == "count":
+                self.arrays[k] += to_numpy(values).sum(axis=0, dtype=np.float64).astype(np.int64)
+                continue
+            first = -(self.step + 1) % channel.every
+            part = to_numpy(values)[first :: channel.every]
+            self.arrays[k][self.filled[k] : self.filled[k] + len(part)] = part
+            self.filled[k] += len(part)
+        self.step += steps
+
+    def finish(self, batched: bool) -> dict[tuple[str, str], Array]:
+        """The arrays by node and variable, read-only; without the batch axis where the input had none."""
+        out: dict[tuple[str, str], Array] = {}
+        for channel, array in zip(self.channels, self.arrays, strict=True):
+            shown = array if batched else (array[0] if channel.variable == "count" else array[:, 0])
+            shown.flags.writeable = False
+            out[channel.node, channel.variable] = shown
+        return out

@@ -1,0 +1,229 @@
+"""The engine: a network in chunks of steps, layer by layer where no cycle is, else step by step.
+
+What a step means is in step.py and sums.py; this file moves arrays between them and is the same for every backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array, freeze
+from nirbridge.errors import Problem, UsageError, quoted
+from nirbridge.network.model import Network, Population, Projection
+from nirbridge.simulators.arrays_api import Space
+from nirbridge.simulators.delays import Delay, Trail
+from nirbridge.simulators.model import State
+from nirbridge.simulators.order import Group, groups
+from nirbridge.simulators.step import Accumulate, Parts, ReferenceNeurons
+from nirbridge.simulators.sums import accumulate
+
+Wanted = Mapping[str, frozenset[str]]
+
+
+def reference_parts(space: Space) -> Parts:
+    """The reference backend on an array library."""
+    return Parts(
+        space=space,
+        accumulate=lambda projection: accumulate(projection.operator, space),
+        neurons=lambda population: ReferenceNeurons(population, space),
+        take_input=space.array,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wire:
+    """A projection made ready; ``late`` is its delay per target element, None where there is none."""
+
+    index: int
+    source: str
+    shape: tuple[int, ...]
+    add_up: Accumulate
+    bias: Any
+    delay: Delay
+    late: Delay | None
+
+
+class Engine:
+    """A network made ready for one backend; holds no state of a run, so that many runs may share it."""
+
+    def __init__(self, network: Network, parts: Parts) -> None:
+        self.network, self.parts = network, parts
+        self.neurons = {p.name: parts.neurons(p) for p in network.populations}
+        self.wires: dict[str, list[Wire]] = {p.name: [] for p in (*network.populations, *network.outputs)}
+        for index, projection in enumerate(network.projections):
+            self.wires[projection.target].append(self._wire(index, projection))
+        self.groups: Sequence[Group] = groups(network)
+        self.depths = {p.name: 0 for p in (*network.inputs, *network.populations)}
+        for projection in network.projections:
+            depth = int(projection.delay_steps.max())
+            self.depths[projection.source] = max(self.depths[projection.source], depth)
+
+    def _wire(self, index: int, p: Projection) -> Wire:
+        space = self.parts.space
+        bias = None if p.bias is None else space.array(p.bias)
+        late = Delay(p.target_delay_steps, space) if p.target_delay_steps.any() else None
+        delay = Delay(p.delay_steps, space)
+        return Wire(index, p.source, p.operator.output_shape, self.parts.accumulate(p), bias, delay, late)
+
+    def start(self, batch: int, state: State | None) -> Run:
+        """A run from the beginning or from a state. Raises UsageError for a state of another network or batch."""
+        if state is not None:
+            _check_state(state, self.blank(batch))
+        return Run(self, batch, state)
+
+    def blank(self, batch: int) -> State:
+        """The state before the first step."""
+        space, arrays = self.parts.space, {}
+        for p in self.network.populations:
+            for name, value in (("v", p.neuron.v_init), ("i", p.neuron.i_init)):
+                arrays[p.name, name] = _batched(np.asarray(value, space.float_name), batch, p.shape)
+            arrays[p.name, "refractory"] = _batched(np.zeros((), np.int64), batch, p.shape)
+        shapes = {p.name: p.shape for p in (*self.network.inputs, *self.network.populations)}
+        silent = np.zeros((), space.float_name)
+        for name, depth in self.depths.items():
+            if depth:
+                arrays[name, "past"] = _batched(silent, depth, (batch, *shapes[name]))
+        for wires in self.wires.values():
+            for wire in (w for w in wires if w.late is not None):
+                name = self.network.projections[wire.index].target, f"past of projection {wire.index}"
+                arrays[name] = _batched(silent, wire.late.longest if wire.late else 0, (batch, *wire.shape))
+        return State(0, arrays)
+
+
+def _batched(value: Array, count: int, shape: tuple[int, ...]) -> Array:
+    return freeze(np.broadcast_to(value, (count, *shape)))
+
+
+def _check_state(state: State, blank: State) -> None:
+    problems = []
+    for key, wanted in blank.arrays.items():
+        found = state.arrays.get(key)
+        thing = f"state, {quoted(key[1])} of {quoted(key[0])}"
+        if found is None:
+            problems.append(Problem(thing, "is missing", "", "give the state of a run of this network"))
+        elif found.shape != wanted.shape or found.dtype != wanted.dtype:
+            had, needs = f"{found.dtype} of shape {found.shape}", f"this run needs {wanted.dtype} of {wanted.shape}"
+            problems.append(Problem(thing, had, needs, "run with the batch, dtype and network that it is from"))
+    if problems:
+        raise UsageError(*problems[:20])
+
+
+class Run:
+    """One run: its state, and what each source sent. Chunks follow each other in time."""
+
+    def __init__(self, engine: Engine, batch: int, state: State | None) -> None:
+        self.engine, self.batch = engine, batch
+        start = state or engine.blank(batch)
+        self.step = start.step
+        space = engine.parts.space
+        self.states = {
+            p.name: {
+                "v": space.array(start.arrays[p.name, "v"]),
+                "i": space.array(start.arrays[p.name, "i"]),
+                "refractory": space.integers(start.arrays[p.name, "refractory"]),
+            }
+            for p in engine.network.populations
+        }
+        self.trails: dict[str, Trail] = {}
+        for p in (*engine.network.inputs, *engine.network.populations):
+            known = start.arrays.get((p.name, "past"), np.zeros((0, batch, *p.shape)))
+            self.trails[p.name] = Trail(space, self._past(known))
+        self.late = {
+            w.index: Trail(space, space.array(start.arrays[target, f"past of projection {w.index}"]))
+            for target, wires in engine.wires.items()
+            for w in wires
+            if w.late is not None
+        }
+
+    def _past(self, known: Array) -> Any:
+        """Past outputs in the form that the backend passes on."""
+        return self.engine.parts.take_input(known)
+
+    def chunk(self, inputs: Mapping[str, Array], steps: int, wanted: Wanted) -> dict[tuple[str, str], Any]:
+        """Runs the steps of ``inputs`` (``[steps, batch, *shape]`` each) and returns the variables wanted."""
+        out: dict[tuple[str, str], Any] = {}
+        for name, values in inputs.items():
+            sent = self.engine.parts.take_input(values)
+            self.trails[name].add(sent)
+            out[name, "s"] = sent
+        for group in self.engine.groups:
+            self._run_group(group, steps, wanted, out)
+        for port in self.engine.network.outputs:
+            if wanted.get(port.name):
+                out[port.name, "s"] = out[port.name, "v"] = self._drive(port.name, port.shape, 0, steps)
+            else:
+                self._keep_up(port.name, steps)
+        for trail in (*self.trails.values(), *self.late.values()):
+            trail.close()
+        self.step += steps
+        return {key: values for key, values in out.items() if key[1] in wanted.get(key[0], ())}
+
+    def _run_group(self, group: Group, steps: int, wanted: Wanted, out: dict[tuple[str, str], Any]) -> None:
+        stretch = 1 if group.has_cycle else steps
+        outer = self._from_outside(group, steps) if group.has_cycle else {}
+        pieces: dict[tuple[str, str], list[Any]] = {}
+        for start in range(0, steps, stretch):
+            for p in group.populations:
+                drive = self._drive(p.name, p.shape, start, start + stretch, outer)
+                asked = wanted.get(p.name, frozenset())
+                ran = self.engine.neurons[p.name].run(drive, self.states[p.name], asked)
+                self.states[p.name] = dict(ran.state)
+                self.trails[p.name].add(ran.sent)
+                for variable, values in {"s": ran.sent, **ran.traces}.items():
+                    if variable in asked:
+                        pieces.setdefault((p.name, variable), []).append(values)
+        concat = self.engine.parts.space.xp.concat
+        out.update({key: v[0] if len(v) == 1 else concat(v, axis=0) for key, v in pieces.items()})
+
+    def _from_outside(self, group: Group, steps: int) -> dict[int, Any]:
+        """Currents that do not wait for the group itself, for all steps at once."""
+        names = {p.name for p in group.populations}
+        return {
+            w.index: self._current(w, 0, steps) for n in names for w in self.engine.wires[n] if w.source not in names
+        }
+
+    def _drive(
+        self, target: str, shape: tuple[int, ...], start: int, stop: int, ready: Mapping[int, Any] | None = None
+    ) -> Any:
+        """The summed input of a target, projections in the network's order: ``[steps, batch, *shape]``."""
+        total = None
+        for wire in self.engine.wires[target]:
+            known = None if ready is None else ready.get(wire.index)
+            current = self._current(wire, start, stop) if known is None else known[start:stop, ...]
+            total = current if total is None else total + current
+        return self.engine.parts.space.full((stop - start, self.batch, *shape), 0.0) if total is None else total
+
+    def _current(self, wire: Wire, start: int, stop: int) -> Any:
+        xp = self.engine.parts.space.xp
+        spikes = self.trails[wire.source].window(start, stop, wire.delay)
+        items = xp.reshape(spikes, ((stop - start) * self.batch, *spikes.shape[2:]))
+        current = xp.reshape(wire.add_up(items), (stop - start, self.batch, *wire.shape))
+        if wire.late is not None:
+            trail = self.late[wire.index]
+            trail.add(current)
+            current = trail.window(start, stop, wire.late)
+        return current if wire.bias is None else current + wire.bias
+
+    def _keep_up(self, target: str, steps: int) -> None:
+        """Nobody looks at this output, but what is on its way to it belongs to the state."""
+        for wire in self.engine.wires[target]:
+            if wire.late is not None:
+                self._current(wire, 0, steps)
+
+    def state(self) -> State:
+        """Everything that the next step depends on."""
+        space = self.engine.parts.space
+        arrays: dict[tuple[str, str], Array] = {}
+        for name, parts in self.states.items():
+            arrays.update({(name, part): freeze(space.numpy(value)) for part, value in parts.items()})
+        for name, trail in self.trails.items():
+            if trail.depth:
+                arrays[name, "past"] = freeze(space.numpy(trail.past), space.float_name)
+        for index, trail in self.late.items():
+            target = self.engine.network.projections[index].target
+            arrays[target, f"past of projection {index}"] = freeze(space.numpy(trail.past))
+        return State(self.step, arrays)
