@@ -1,0 +1,222 @@
+"""Pictures of recordings: raster, trace, rates, and the difference of two rasters (matplotlib, the extra ``plot``).
+
+Every function returns a ``matplotlib.figure.Figure`` that belongs to no window and no global state; ``save_picture``
+writes it. Steps are numbered as the simulation numbers them, neurons along the flattened shape of their population.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.errors import FileError, UsageError, quoted
+from nirbridge.network.naming import natural_key
+from nirbridge.simulators.alignment import every_of, has_batch, pair
+from nirbridge.simulators.distances import is_counts
+from nirbridge.simulators.model import Recording
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes  # pyright: ignore[reportMissingImports]
+    from matplotlib.figure import Figure  # pyright: ignore[reportMissingImports]
+
+BOTH, ONLY_A, ONLY_B = "#7f7f7f", "#d62728", "#1f77b4"
+SIZE_INCHES = (9.0, 4.5)
+BINS_MAX = 50
+_LAST_CHARACTER = 0x24F
+"""Up to here (Latin) the font has every letter; others are escaped, since a missing letter is drawn as a box."""
+
+
+def raster(recording: Recording, node: str, *, sample: int = 0) -> Figure:
+    """Events of a node: a mark per step and neuron that sent one; a graded value is an event where it is not 0.
+
+    ``sample``: which one of a batch. Raises UsageError where the spikes of the node were not recorded.
+    """
+    spikes, every = _spikes(recording, node, sample), every_of(recording, node)
+    figure, axes = _figure(f"{_label(node)}: {np.count_nonzero(spikes):,} events")
+    step, neuron = np.nonzero(spikes)
+    _marks(axes, step, neuron, every, "black", None)
+    _extent(axes, spikes.shape, every)
+    return figure
+
+
+def trace(
+    recording: Recording, node: str, neuron: int = 0, threshold: float | None = None, *, sample: int = 0
+) -> Figure:
+    """The potential of one neuron over time, its threshold as a line, its spikes (where recorded) as marks above.
+
+    ``neuron`` is an index along the flattened shape. The potential before the reset (``u``) is drawn where it was
+    recorded, else ``v``, which is the one after. Raises UsageError where neither was, or there is no such neuron.
+    """
+    variable = "u" if (node, "u") in recording.arrays else "v"
+    values, every = _array(recording, node, variable, sample), every_of(recording, node)
+    if not 0 <= neuron < values.shape[1]:
+        limit = f"it has {values.shape[1]:,}, numbered from 0"
+        raise UsageError.of(f"population {quoted(node)}", f"neuron {neuron}", limit, "choose one of them")
+    kind = {"u": "before the reset", "v": "after the reset"}[variable]
+    figure, axes = _figure(f"{_label(node)}, neuron {neuron}")
+    axes.plot(_steps(np.arange(len(values)), every), values[:, neuron], color="black", linewidth=0.9, label=kind)
+    if threshold is not None:
+        axes.axhline(threshold, color=ONLY_A, linestyle="--", linewidth=1, label=f"threshold {threshold:g}")
+    if (node, "s") in recording.arrays:
+        at = np.flatnonzero(_array(recording, node, "s", sample)[:, neuron])
+        high = axes.get_ylim()[1]
+        axes.plot(_steps(at, every), np.full(len(at), high), "|", color=ONLY_B, markersize=10, label="spike")
+    axes.set_ylabel("potential")
+    _legend(axes)
+    return figure
+
+
+def rates(recording: Recording, node: str, *, sample: int = 0) -> Figure:
+    """How many neurons of a node have which rate: spikes per step kept, over all of the recording.
+
+    Raises UsageError where the spikes of the node were not recorded, or are graded and have no rate.
+    """
+    spikes = _spikes(recording, node, sample)
+    if not is_counts(spikes):
+        raise UsageError.of(f"population {quoted(node)}", "graded values", "rates are of spikes", "draw a raster")
+    per_neuron = spikes.sum(axis=0, dtype=np.int64) / max(1, len(spikes))
+    mean = float(per_neuron.mean()) if per_neuron.size else 0.0
+    figure, axes = _figure(f"{_label(node)}: {mean:.4g} spikes per neuron and step")
+    axes.hist(per_neuron, bins=list(_bins(per_neuron, len(spikes))), color=BOTH)
+    axes.axvline(mean, color=ONLY_A, linestyle="--", linewidth=1, label="mean")
+    axes.set_xlabel("spikes per step")
+    axes.set_ylabel("neurons")
+    _legend(axes)
+    return figure
+
+
+def difference(a: Recording, b: Recording, node: str, *, latency: int = 0, sample: int = 0) -> Figure:
+    """Events of two recordings in one raster: of both, of A alone, of B alone; steps are numbered as in A.
+
+    ``latency``: steps that B is behind A. Where both have events at a place but not as many, the one with more has the
+    mark; where graded values differ, the place has both marks.
+    Raises UsageError where the spikes were not recorded in both, or their shapes can not be laid over each other.
+    """
+    x, y, every = _spikes(a, node, sample), _spikes(b, node, sample), every_of(a, node)
+    same_form = x.shape[1] == y.shape[1] and every == every_of(b, node) and latency % every == 0
+    pairing = pair(len(x), len(y), latency, every) if same_form else None
+    if pairing is None:
+        found = f"{x.shape} steps and neurons in one, {y.shape} in the other, latency {latency}"
+        raise UsageError.of(f"population {quoted(node)}", found, "no steps in common", "compare without a picture")
+    x, y = x[pairing.in_a], y[pairing.in_b]
+    kinds = (("both", (x != 0) & (x == y), BOTH), ("only A, or more", _more(x, y), ONLY_A))
+    kinds = (*kinds, ("only B, or more", _more(y, x), ONLY_B))
+    figure, axes = _figure(_label(node))
+    for label, where, color in kinds:
+        step, neuron = np.nonzero(where)
+        _marks(axes, step + pairing.in_a.start, neuron, every, color, f"{label}: {len(step):,}")
+    _extent(axes, (pairing.in_a.stop, x.shape[1]), every)
+    _legend(axes)
+    return figure
+
+
+def save_picture(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Writes a PNG, whole or not at all.
+
+    Raises UsageError where the name does not end in ``.png``, FileError where the place can not be written.
+    """
+    check_picture(path)
+    target = Path(path)
+    thing = f"picture {quoted(target.name)}"
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=".", suffix=".part", dir=target.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                figure.savefig(file, format="png", dpi=150)
+            os.chmod(temporary, 0o666 & ~_umask())
+            os.replace(temporary, target)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise FileError.of(thing, error.strerror or "can not be written", "", "choose another --plot") from error
+
+
+def check_picture(path: str | os.PathLike[str]) -> None:
+    """Raises UsageError, before any work is done, where the name is not that of a PNG or matplotlib is missing."""
+    if Path(path).suffix.lower() != ".png":
+        thing = f"picture {quoted(Path(path).name)}"
+        raise UsageError.of(thing, "not a name of a PNG", "pictures are PNG", "let the name end in .png")
+    _require_matplotlib()
+
+
+def _require_matplotlib() -> None:
+    if find_spec("matplotlib") is None:
+        raise UsageError.of("pictures", "matplotlib is not installed", "", "pip install 'nirbridge[plot]'")
+
+
+def _umask() -> int:
+    mask = os.umask(0)  # the only way to read it is to set it; mkstemp's 0600 would hide the picture from the group
+    os.umask(mask)
+    return mask
+
+
+def _figure(title: str) -> tuple[Figure, Axes]:
+    _require_matplotlib()
+    from matplotlib.figure import Figure  # pyright: ignore[reportMissingImports]
+
+    figure = Figure(figsize=SIZE_INCHES, layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_title(title, fontsize=10, parse_math=False)
+    axes.set_xlabel("step")
+    return figure, axes
+
+
+def _label(name: str) -> str:
+    """A name that the font can draw: quoted, letters beyond Latin escaped."""
+    escaped = (c if ord(c) <= _LAST_CHARACTER else c.encode("unicode_escape").decode() for c in quoted(name, 60))
+    return "".join(escaped)
+
+
+def _marks(axes: Axes, kept: Array, neuron: Array, every: int, color: str, label: str | None) -> None:
+    axes.plot(_steps(kept, every), neuron, "|", color=color, markersize=5, markeredgewidth=1.2, label=label)
+
+
+def _extent(axes: Axes, shape: tuple[int, ...], every: int) -> None:
+    axes.set_xlim(-0.5, max(1, shape[0] * every) - 0.5)
+    axes.set_ylim(-0.5, max(1, shape[1]) - 0.5)
+    axes.set_ylabel("neuron")
+
+
+def _bins(per_neuron: Array, steps: int) -> Array:
+    """Edges: a bin for each number of spikes, or ``BINS_MAX`` of them where there are more."""
+    most = round(float(per_neuron.max()) * steps) if per_neuron.size else 0
+    return (np.linspace(0, most + 1, min(most + 1, BINS_MAX) + 1) - 0.5) / max(1, steps)
+
+
+def _legend(axes: Axes) -> None:
+    axes.figure.legend(loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+
+
+def _steps(kept: Array, every: int) -> Array:
+    return (kept + 1) * every - 1
+
+
+def _more(x: Array, y: Array) -> Array:
+    """Where ``x`` has more of an event than ``y``; a graded value that differs counts where it is not 0."""
+    return x > y if is_counts(x) and is_counts(y) else (x != 0) & (x != y)
+
+
+def _spikes(recording: Recording, node: str, sample: int) -> Array:
+    return _array(recording, node, "s", sample)
+
+
+def _array(recording: Recording, node: str, variable: str, sample: int) -> Any:
+    """``[steps, neurons]`` of one sample."""
+    array = recording.arrays.get((node, variable))
+    if array is None or array.ndim < 1:
+        known = sorted({n for n, v in recording.arrays if v == variable}, key=natural_key)
+        step = f"recorded for {', '.join(map(quoted, known[:8]))}" if known else "record it"
+        raise UsageError.of(f"population {quoted(node)}", f"'{variable}' was not recorded", "", step)
+    samples = array.shape[1] if has_batch(recording) and array.ndim > 1 else 1
+    if not 0 <= sample < samples:
+        limit = f"the recording has {samples:,}, numbered from 0"
+        raise UsageError.of(f"population {quoted(node)}", f"sample {sample}", limit, "choose one of them")
+    one = array[:, sample] if has_batch(recording) and array.ndim > 1 else array
+    return one.reshape(len(one), int(np.prod(one.shape[1:], dtype=np.int64)))

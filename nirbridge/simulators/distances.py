@@ -1,0 +1,154 @@
+"""How far two recordings of the same neurons are apart: plain numbers from two arrays of one shape.
+
+Arrays are ``[steps, ...]``, all axes after the first are neurons (and samples). A spike array holds 0 and 1, or whole
+numbers where a neuron may send several spikes in a step (k spikes are k events), or any real numbers where a neuron
+is graded (then an event is a value that is not 0). Large arrays are read in pieces, so no copy of them is made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.errors import UsageError
+
+TAU_STEPS = 10.0
+"""Decay of the kernel of ``van_rossum`` in steps, where none is given."""
+KERNEL = "causal exponential exp(-t / tau), scaled so that one spike more or less is a distance of 1"
+_PIECE = 1 << 21
+
+
+def is_counts(array: Array) -> bool:
+    """True if all values are whole and not negative, whatever the dtype: spikes, and not graded values."""
+    if array.dtype.kind in "bu":
+        return True
+    flat = _steps_by_neurons(array)
+    return all(bool(np.all((p >= 0) & (p == np.floor(p)) & (p < np.inf))) for p in _pieces(flat))
+
+
+def same_values(a: Array, b: Array) -> bool:
+    """True if every value is the same number; dtypes may differ, NaN is the same as NaN."""
+    return a.shape == b.shape and first_difference(a, b) is None
+
+
+def first_difference(a: Array, b: Array) -> tuple[int, ...] | None:
+    """Index (step first) of the first value that differs, the first in the order of memory; None: nothing differs."""
+    flat_a, flat_b = _steps_by_neurons(a), _steps_by_neurons(b)
+    for start, x, y in _pairs(flat_a, flat_b):
+        differs = ~((x == y) | ((x != x) & (y != y)))
+        if differs.any():
+            place = int(np.argmax(differs)) + start * flat_a.shape[1]
+            return tuple(int(i) for i in np.unravel_index(place, a.shape or (1,)))[: a.ndim]
+    return None
+
+
+def events(array: Array) -> int:
+    """Number of events: the sum of whole numbers, or how many graded values are not 0."""
+    flat = _steps_by_neurons(array)
+    counts = is_counts(array)
+    return sum(int(p.sum(dtype=np.int64) if counts else np.count_nonzero(p)) for p in _pieces(flat))
+
+
+def event_overlap(a: Array, b: Array) -> tuple[int, int]:
+    """Events that both have, and events that at least one has (step, neuron and number agree).
+
+    Where one of the two is graded, places are compared and values are not.
+    """
+    common = either = 0
+    counts = is_counts(a) and is_counts(b)
+    for _, x, y in _pairs(_steps_by_neurons(a), _steps_by_neurons(b)):
+        x, y = (x, y) if counts else (x != 0, y != 0)
+        common += int(np.minimum(x, y).sum(dtype=np.int64))
+        either += int(np.maximum(x, y).sum(dtype=np.int64))
+    return common, either
+
+
+def jaccard(a: Array, b: Array) -> float:
+    """Events in both over events in either, 0 to 1; 1 where neither has any."""
+    return ratio(*event_overlap(a, b))
+
+
+def ratio(common: int, either: int) -> float:
+    """``common / either``; 1 for nothing over nothing."""
+    return common / either if either else 1.0
+
+
+def count_error(a: Array, b: Array) -> int:
+    """Sum over neurons (and samples) of the difference of their numbers of events, each without sign."""
+    return int(np.abs(events_of_each(a) - events_of_each(b)).sum())
+
+
+def events_of_each(array: Array) -> Array:
+    """Events of each neuron over all steps, int64 ``[neurons]``."""
+    flat = _steps_by_neurons(array)
+    counts = is_counts(array)
+    total = np.zeros(flat.shape[1], np.int64)
+    for piece in _pieces(flat):
+        total += piece.sum(axis=0, dtype=np.int64) if counts else np.count_nonzero(piece, axis=0)
+    return total
+
+
+def van_rossum(a: Array, b: Array, tau_steps: float = TAU_STEPS) -> float:
+    """Distance of van Rossum (Neural Computation 13, 2001) in discrete time, over all neurons together.
+
+    ``f[t] = g f[t-1] + a[t] - b[t]`` with ``g = exp(-1 / tau_steps)``, and the distance is
+    ``sqrt((1 - g**2) * sum of f[t]**2)`` over neurons, samples and all steps to infinity. So one spike more is 1, one
+    spike moved by k steps is ``sqrt(2 (1 - g**k))``, and n neurons that differ alike are ``sqrt(n)`` times as far.
+    NaN where a value is NaN. Raises UsageError where ``tau_steps`` is not above 0.
+    """
+    if not (math.isfinite(tau_steps) and tau_steps > 0):
+        raise UsageError.of("tau_steps", f"{tau_steps}", "a number of steps above 0", f"{TAU_STEPS:g} is the default")
+    log_g = -1.0 / tau_steps
+    flat_a, flat_b = _steps_by_neurons(a), _steps_by_neurons(b)
+    f = np.zeros(flat_a.shape[1])
+    total, last = 0.0, 0
+    for start, x, y in _pairs(flat_a, flat_b):
+        for step in np.flatnonzero((x != y).any(axis=1)):
+            gap = start + int(step) - last
+            # Between two steps that differ f only decays: its squares are a geometric series.
+            total -= float(f @ f) * math.expm1(2.0 * log_g * gap)
+            f = f * math.exp(log_g * gap) + _minus(x[step], y[step])
+            last += gap
+    return math.sqrt(total + float(f @ f))
+
+
+def largest_difference(a: Array, b: Array) -> float:
+    """The largest ``|a - b|``; 0 where nothing differs (so infinity and NaN at the same places do not count)."""
+    largest = 0.0
+    for _, x, y in _pairs(_steps_by_neurons(a), _steps_by_neurons(b)):
+        differs = ~((x == y) | ((x != x) & (y != y)))
+        if differs.any():
+            gap = np.abs(_minus(x[differs], y[differs]))
+            largest = math.nan if np.isnan(gap).any() else max(largest, float(gap.max()))
+        if math.isnan(largest):
+            break
+    return largest
+
+
+def _minus(x: Array, y: Array) -> Array:
+    with np.errstate(invalid="ignore"):  # infinity minus infinity is NaN, and said so
+        return x.astype(np.float64) - y.astype(np.float64)
+
+
+def _steps_by_neurons(array: Array) -> Array:
+    steps = array.shape[0] if array.ndim else 1
+    return array.reshape(steps, math.prod(array.shape[1:]))
+
+
+def _rows(flat: Array) -> Iterator[slice]:
+    rows = max(1, _PIECE // max(1, flat.shape[1]))
+    return (slice(start, start + rows) for start in range(0, flat.shape[0], rows))
+
+
+def _pieces(flat: Array) -> Iterator[Array]:
+    return (flat[rows] for rows in _rows(flat))
+
+
+def _pairs(a: Array, b: Array) -> Iterator[tuple[int, Array, Array]]:
+    """(first step, piece of a, piece of b)."""
+    if a.shape != b.shape:
+        raise UsageError.of("two arrays", f"shapes {a.shape} and {b.shape}", "one shape for both", "align them first")
+    return ((rows.start, a[rows], b[rows]) for rows in _rows(a))
