@@ -124,7 +124,10 @@ def connectivity(operator: Operator, what: str = "operator") -> Connectivity:
     """
     parts = operator.parts if isinstance(operator, Chain) else (operator,)
     start: Connectivity = Separable(tuple(identity_axis(n) for n in operator.input_shape))
-    form, shape = reduce(lambda state, part: _extend(state, part, what), parts, (start, operator.input_shape))
+    state = (start, operator.input_shape)
+    for level, part in enumerate(parts):
+        state = _extend(state, part, what, level)
+    form, shape = state
     if _target_shape(form) == shape:
         return form
     if isinstance(form, AllToAll):
@@ -137,7 +140,7 @@ def _target_shape(form: Connectivity) -> Shape:
     return form.target_shape
 
 
-def _extend(state: tuple[Connectivity, Shape], part: Operator, what: str) -> tuple[Connectivity, Shape]:
+def _extend(state: tuple[Connectivity, Shape], part: Operator, what: str, level: int) -> tuple[Connectivity, Shape]:
     """The structure after one more part; the shape is the part's own (a Reshape changes only the shape)."""
     form, _ = state
     shape = part.output_shape
@@ -150,7 +153,7 @@ def _extend(state: tuple[Connectivity, Shape], part: Operator, what: str) -> tup
     if isinstance(part, Sparse):
         return _product(_sparse_lists(part), explicit(form, what), what), shape
     assert isinstance(part, Conv | SumPool), "a Chain holds no Chain"
-    own = Separable(_window_axes(part))
+    own = Separable(_window_axes(part, level))
     if isinstance(form, Separable) and form.target_shape == part.input_shape:
         axes = tuple(_compose(a, b) for a, b in zip(form.axes, own.axes, strict=True))
         return Separable(axes), shape
@@ -162,7 +165,7 @@ def _every_output_has_inputs(part: Conv | SumPool | Sparse | Chain) -> bool:
     if isinstance(part, Sparse):
         return bool(np.all(np.diff(part.indptr) > 0))
     assert isinstance(part, Conv | SumPool), "a Chain holds no Chain"
-    return all(axis.full or bool(np.all(_outputs_touched(axis))) for axis in _window_axes(part))
+    return all(axis.full or bool(np.all(_outputs_touched(axis))) for axis in _window_axes(part, 0))
 
 
 def _reaching(form: Connectivity) -> Array:
@@ -176,7 +179,8 @@ def _reaching(form: Connectivity) -> Array:
     return mask
 
 
-def _window_axes(part: Conv | SumPool) -> tuple[Axis, ...]:
+def _window_axes(part: Conv | SumPool, level: int) -> tuple[Axis, ...]:
+    """The axes of a window; ``level``, its place in a chain, tells its kernel from the others of the chain."""
     channels = _channel_axis(part)
     spatial = []
     for axis, (n_in, n_out) in enumerate(zip(part.input_shape[1:], part.output_shape[1:], strict=True)):
@@ -185,7 +189,7 @@ def _window_axes(part: Conv | SumPool) -> tuple[Axis, ...]:
         tap = np.tile(np.arange(taps), n_out)
         source = out * part.stride[axis] - low + part.dilation[axis] * tap
         keep = (source >= 0) & (source < n_in)
-        number = np.ones(len(tap), np.int64) if isinstance(part, SumPool) else _tap_numbers(tap)
+        number = np.ones(len(tap), np.int64) if isinstance(part, SumPool) else _tap_numbers(tap, level)
         spatial.append(
             axis_from_matrix(
                 sparse.csr_array((number[keep], (out[keep], source[keep])), shape=(n_out, n_in), dtype=np.int64)
@@ -204,9 +208,12 @@ def _channel_axis(part: Conv | SumPool) -> Axis:
     return axis_from_matrix(sparse.csr_array(sparse.block_diag([block] * groups, format="csr", dtype=np.int64)))
 
 
-def _tap_numbers(tap: Array) -> Array:
-    """A fixed odd 61-bit number per tap: sums over chains of different taps then differ."""
-    mixed = (tap.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+def _tap_numbers(tap: Array, level: int) -> Array:
+    """A fixed odd 61-bit number per tap and level: sums over chains of different taps then differ.
+
+    Without the level, tap 0 of a kernel behind tap 2 of another would be taken for tap 2 behind tap 0.
+    """
+    mixed = (tap.astype(np.uint64) + np.uint64(1 + (level << 32))) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(29)
     mixed *= np.uint64(0xBF58476D1CE4E5B9)
     return (mixed >> np.uint64(3)).astype(np.int64) | 1
