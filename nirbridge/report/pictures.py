@@ -17,7 +17,7 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.errors import FileError, UsageError, quoted
 from nirbridge.network.naming import natural_key
-from nirbridge.simulators.alignment import every_of, has_batch, pair
+from nirbridge.simulators.alignment import Clock, clock_of, has_batch, pair
 from nirbridge.simulators.distances import is_counts
 from nirbridge.simulators.model import Recording
 
@@ -37,11 +37,11 @@ def raster(recording: Recording, node: str, *, sample: int = 0) -> Figure:
 
     ``sample``: which one of a batch. Raises UsageError where the spikes of the node were not recorded.
     """
-    spikes, every = _spikes(recording, node, sample), every_of(recording, node)
+    spikes, clock = _spikes(recording, node, sample), clock_of(recording, (node, "s"))
     figure, axes = _figure(f"{_label(node)}: {np.count_nonzero(spikes):,} events")
     step, neuron = np.nonzero(spikes)
-    _marks(axes, step, neuron, every, "black", None)
-    _extent(axes, spikes.shape, every)
+    _marks(axes, step, neuron, clock, "black", None)
+    _extent(axes, spikes.shape, clock)
     return figure
 
 
@@ -54,19 +54,26 @@ def trace(
     recorded, else ``v``, which is the one after. Raises UsageError where neither was, or there is no such neuron.
     """
     variable = "u" if (node, "u") in recording.arrays else "v"
-    values, every = _array(recording, node, variable, sample), every_of(recording, node)
+    values, clock = _array(recording, node, variable, sample), clock_of(recording, (node, variable))
     if not 0 <= neuron < values.shape[1]:
         limit = f"it has {values.shape[1]:,}, numbered from 0"
         raise UsageError.of(f"population {quoted(node)}", f"neuron {neuron}", limit, "choose one of them")
     kind = {"u": "before the reset", "v": "after the reset"}[variable]
     figure, axes = _figure(f"{_label(node)}, neuron {neuron}")
-    axes.plot(_steps(np.arange(len(values)), every), values[:, neuron], color="black", linewidth=0.9, label=kind)
+    axes.plot(_steps(np.arange(len(values)), clock), values[:, neuron], color="black", linewidth=0.9, label=kind)
     if threshold is not None:
         axes.axhline(threshold, color=ONLY_A, linestyle="--", linewidth=1, label=f"threshold {threshold:g}")
     if (node, "s") in recording.arrays:
         at = np.flatnonzero(_array(recording, node, "s", sample)[:, neuron])
         high = axes.get_ylim()[1]
-        axes.plot(_steps(at, every), np.full(len(at), high), "|", color=ONLY_B, markersize=10, label="spike")
+        axes.plot(
+            _steps(at, clock_of(recording, (node, "s"))),
+            np.full(len(at), high),
+            "|",
+            color=ONLY_B,
+            markersize=10,
+            label="spike",
+        )
     axes.set_ylabel("potential")
     _legend(axes)
     return figure
@@ -98,9 +105,9 @@ def difference(a: Recording, b: Recording, node: str, *, latency: int = 0, sampl
     mark; where graded values differ, the place has both marks.
     Raises UsageError where the spikes were not recorded in both, or their shapes can not be laid over each other.
     """
-    x, y, every = _spikes(a, node, sample), _spikes(b, node, sample), every_of(a, node)
-    same_form = x.shape[1] == y.shape[1] and every == every_of(b, node) and latency % every == 0
-    pairing = pair(len(x), len(y), latency, every) if same_form else None
+    x, y = _spikes(a, node, sample), _spikes(b, node, sample)
+    clock, other = clock_of(a, (node, "s")), clock_of(b, (node, "s"))
+    pairing = pair(len(x), len(y), latency, clock, other) if x.shape[1] == y.shape[1] else None
     if pairing is None:
         found = f"{x.shape} steps and neurons in one, {y.shape} in the other, latency {latency}"
         raise UsageError.of(f"population {quoted(node)}", found, "no steps in common", "compare without a picture")
@@ -110,8 +117,8 @@ def difference(a: Recording, b: Recording, node: str, *, latency: int = 0, sampl
     figure, axes = _figure(_label(node))
     for label, where, color in kinds:
         step, neuron = np.nonzero(where)
-        _marks(axes, step + pairing.in_a.start, neuron, every, color, f"{label}: {len(step):,}")
-    _extent(axes, (pairing.in_a.stop, x.shape[1]), every)
+        _marks(axes, step + pairing.in_a.start, neuron, clock, color, f"{label}: {len(step):,}")
+    _extent(axes, (pairing.in_a.stop, x.shape[1]), clock)
     _legend(axes)
     return figure
 
@@ -174,12 +181,13 @@ def _label(name: str) -> str:
     return "".join(escaped)
 
 
-def _marks(axes: Axes, kept: Array, neuron: Array, every: int, color: str, label: str | None) -> None:
-    axes.plot(_steps(kept, every), neuron, "|", color=color, markersize=5, markeredgewidth=1.2, label=label)
+def _marks(axes: Axes, kept: Array, neuron: Array, clock: Clock, color: str, label: str | None) -> None:
+    axes.plot(_steps(kept, clock), neuron, "|", color=color, markersize=5, markeredgewidth=1.2, label=label)
 
 
-def _extent(axes: Axes, shape: tuple[int, ...], every: int) -> None:
-    axes.set_xlim(-0.5, max(1, shape[0] * every) - 0.5)
+def _extent(axes: Axes, shape: tuple[int, ...], clock: Clock) -> None:
+    left = clock.first - clock.every + 1
+    axes.set_xlim(left - 0.5, left + max(1, shape[0] * clock.every) - 0.5)
     axes.set_ylim(-0.5, max(1, shape[1]) - 0.5)
     axes.set_ylabel("neuron")
 
@@ -194,8 +202,8 @@ def _legend(axes: Axes) -> None:
     axes.figure.legend(loc="outside lower center", ncols=4, fontsize=8, frameon=False)
 
 
-def _steps(kept: Array, every: int) -> Array:
-    return (kept + 1) * every - 1
+def _steps(kept: Array, clock: Clock) -> Array:
+    return clock.first + kept * clock.every
 
 
 def _more(x: Array, y: Array) -> Array:

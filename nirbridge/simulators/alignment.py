@@ -10,7 +10,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import UsageError, quoted
-from nirbridge.simulators.model import Recording
+from nirbridge.simulators.model import Key, Recording
 
 LatencySource = Literal["given", "stored", "estimated"]
 ESTIMATE_MAX_STEPS = 32
@@ -23,7 +23,7 @@ BY_EVENTS, BY_VALUES = ("s",), ("v", "u", "i")
 class Pairing:
     """Step ``t`` of A belongs to step ``t + latency`` of B; slices are of kept steps, along the first axis.
 
-    ``first_step`` is the step of A that the first kept step of the slice holds, ``every`` the steps between two.
+    ``first_step`` is the step of A at the start of its slice, ``every`` the steps from one kept step to the next.
     """
 
     latency: int
@@ -34,19 +34,24 @@ class Pairing:
     every: int
 
 
-def pair(steps_a: int, steps_b: int, latency: int, every: int = 1) -> Pairing | None:
-    """Pairs the kept steps of two recordings; None where no step of one belongs to a step of the other.
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Which steps an array holds: kept step ``k`` is step ``first + k * every`` of the simulation."""
 
-    ``latency`` is a multiple of ``every``; a kept step is the last one of each stretch of ``every`` steps.
-    """
-    shift = latency // every
+    first: int = 0
+    every: int = 1
+
+
+def pair(steps_a: int, steps_b: int, latency: int, clock_a: Clock, clock_b: Clock) -> Pairing | None:
+    """Pairs the kept steps of two recordings; None where no step of one belongs to a step of the other."""
+    every = clock_a.every
+    shift, rest = divmod(clock_a.first + latency - clock_b.first, every)
     start_a, start_b = max(0, -shift), max(0, shift)
     steps = min(steps_a - start_a, steps_b - start_b)
-    if steps <= 0:
+    if steps <= 0 or rest or every != clock_b.every:
         return None
-    first = (start_a + 1) * every - 1
     in_a, in_b = slice(start_a, start_a + steps), slice(start_b, start_b + steps)
-    return Pairing(latency, in_a, in_b, steps, first, every)
+    return Pairing(latency, in_a, in_b, steps, clock_a.first + start_a * every, every)
 
 
 def stored_latency(recording: Recording, node: str) -> int | None:
@@ -60,11 +65,18 @@ def stored_latency(recording: Recording, node: str) -> int | None:
     return _whole(stated[node], f"latency of {quoted(node)} in the recording's meta", least=None)
 
 
-def every_of(recording: Recording, node: str) -> int:
-    """One step in so many of this node was kept; 1 where the recording does not say."""
-    stated = recording.meta.get("every", 1)
-    value = stated.get(node, 1) if isinstance(stated, Mapping) else stated
-    return _whole(value, f"'every' of {quoted(node)} in the recording's meta", least=1)
+def clock_of(recording: Recording, key: Key) -> Clock:
+    """The clock of one array, from ``meta``: ``first_step``, and ``every`` by ``NODE/variable`` (0 and 1 if not said).
+
+    Of each stretch of ``every`` steps of the simulation the last one is kept. Raises UsageError for values that are no
+    numbers of steps.
+    """
+    name = f"{key[0]}/{key[1]}"
+    stated = recording.meta.get("every")
+    said = stated.get(name, 1) if isinstance(stated, Mapping) else 1
+    every = _whole(said, f"'every' of {quoted(name)} in the recording's meta", least=1)
+    first = _whole(recording.meta.get("first_step", 0), "'first_step' in the recording's meta", least=0)
+    return Clock(-(-(first + 1) // every) * every - 1, every)
 
 
 def has_batch(recording: Recording) -> bool | None:
@@ -104,27 +116,34 @@ def both_stored(a: Recording, b: Recording, node: str) -> int | None:
 
 
 def _estimated(a: Recording, b: Recording, node: str) -> int:
-    every = every_of(a, node)
     for variable in (*BY_EVENTS, *BY_VALUES):
-        x, y = a.arrays.get((node, variable)), b.arrays.get((node, variable))
-        if x is not None and y is not None and x.ndim and x.shape[1:] == y.shape[1:] and every == every_of(b, node):
-            return estimate_latency(x, y, by_values=variable in BY_VALUES) * every
+        key = node, variable
+        x, y = a.arrays.get(key), b.arrays.get(key)
+        if x is None or y is None or not x.ndim or x.shape[1:] != y.shape[1:]:
+            continue
+        clock_a, clock_b = clock_of(a, key), clock_of(b, key)
+        around, rest = divmod(clock_a.first - clock_b.first, clock_a.every)
+        if clock_a.every == clock_b.every and not rest:
+            found = estimate_latency(x, y, by_values=variable in BY_VALUES, around=around)
+            return (found - around) * clock_a.every
     return 0
 
 
-def estimate_latency(a: Array, b: Array, *, by_values: bool = False, most: int = ESTIMATE_MAX_STEPS) -> int:
-    """The latency of B behind A, in kept steps, at which they agree best; of several the nearest to 0, then B behind A.
+def estimate_latency(
+    a: Array, b: Array, *, by_values: bool = False, around: int = 0, most: int = ESTIMATE_MAX_STEPS
+) -> int:
+    """The latency of B behind A, in kept steps, at which they agree best; of several the nearest to ``around``.
 
     Spikes: the most events at the same place (a value that is not 0). ``by_values``: the least mean square of the
-    difference, among the latencies that leave half of the steps to compare. Of very large arrays only every so many
-    neurons are looked at.
+    difference, among the latencies that leave half of the steps to compare. Latencies up to ``most`` from ``around``
+    are tried, B behind A first. Of very large arrays only every so many neurons are looked at.
     """
     x, y = _sampled(a), _sampled(b)
-    agreement = _closeness if by_values else _common_events
-    limit = max(len(x), len(y)) // 2 if by_values else max(len(x), len(y)) - 1
-    tried = sorted(range(-min(most, limit), min(most, limit) + 1), key=lambda n: (abs(n), n < 0))
-    scores = agreement(x, y, tried)
-    return tried[max(range(len(tried)), key=lambda k: scores[k])] if tried else 0
+    least = max(1, min(len(x), len(y)) // 2) if by_values else 1
+    near = sorted(range(around - most, around + most + 1), key=lambda n: (abs(n - around), n < around))
+    tried = [n for n in near if min(len(x) - max(0, -n), len(y) - max(0, n)) >= least]
+    scores = (_closeness if by_values else _common_events)(x, y, tried)
+    return tried[max(range(len(tried)), key=lambda k: scores[k])] if tried else around
 
 
 def _sampled(array: Array) -> Array:
@@ -142,7 +161,7 @@ def _common_events(a: Array, b: Array, tried: list[int]) -> list[float]:
 def _closeness(a: Array, b: Array, tried: list[int]) -> list[float]:
     scores = []
     for n in tried:
-        pairing = pair(len(a), len(b), n)
+        pairing = pair(len(a), len(b), n, Clock(), Clock())
         x, y = (a[:0], b[:0]) if pairing is None else (a[pairing.in_a], b[pairing.in_b])
         with np.errstate(invalid="ignore", over="ignore"):
             error = float(np.mean((x.astype(np.float64) - y.astype(np.float64)) ** 2)) if x.size else np.nan

@@ -16,10 +16,11 @@ from nirbridge.network.naming import natural_key
 from nirbridge.simulators import distances
 from nirbridge.simulators.alignment import (
     ESTIMATE_MAX_STEPS,
+    Clock,
     LatencySource,
     Pairing,
     both_stored,
-    every_of,
+    clock_of,
     node_latency,
     pair,
 )
@@ -192,24 +193,30 @@ def _row(a: Recording, b: Recording, key: Key, known: tuple[int, LatencySource],
     empty = Row(*key, steps=0, latency_steps=latency, latency_source=source, equal=False)
     if key[1] == COUNT:
         return _counts(empty, x, y)
-    every, other = every_of(a, key[0]), every_of(b, key[0])
-    if every != other:
-        return replace(empty, problem=f"one step in {every} was kept in A, one in {other} in B")
-    if x.ndim == 0 or x.shape[1:] != y.shape[1:] or y.ndim == 0:
+    clocks = clock_of(a, key), clock_of(b, key)
+    if clocks[0].every != clocks[1].every:
+        return replace(empty, problem=f"one step in {clocks[0].every} was kept in A, one in {clocks[1].every} in B")
+    if x.ndim == 0 or y.ndim == 0 or x.shape[1:] != y.shape[1:]:
         return replace(empty, problem=f"shape {_shape(x)} of a step in A, {_shape(y)} in B")
-    if latency % every:
-        return replace(empty, problem=f"a latency of {latency} steps where one step in {every} was kept")
-    pairing = pair(len(x), len(y), latency, every)
+    if latency % clocks[0].every:
+        return replace(empty, problem=f"a latency of {latency} steps where one step in {clocks[0].every} was kept")
+    pairing = pair(len(x), len(y), latency, *clocks)
     if pairing is None:
         return replace(empty, problem=f"no step in common: {len(x)} kept in A, {len(y)} in B, latency {latency}")
     filled = _values(empty, x[pairing.in_a], y[pairing.in_b], pairing)
-    # B may stop with A, or when it has seen all that A saw; any other number of steps is a difference.
-    if not min(0, latency // every) <= len(y) - len(x) <= max(0, latency // every):
+    if not _as_long(len(x), len(y), latency, *clocks):
         said = f"{len(x)} steps in A, {len(y)} in B: the {pairing.steps} in common were compared"
         filled = replace(filled, equal=False, problem=said)
     if key[1] != SPIKES:
         return filled
     return replace(filled, spikes=_spikes(x, y, pairing, tau_steps, same=filled.first_step is None))
+
+
+def _as_long(steps_a: int, steps_b: int, latency: int, clock_a: Clock, clock_b: Clock) -> bool:
+    """B may start and stop with A, or when it starts and stops seeing what A saw; all else is a difference."""
+    later = clock_b.first - clock_a.first
+    longer = later + (steps_b - steps_a) * clock_a.every
+    return all(min(0, latency) <= n <= max(0, latency) for n in (later, longer))
 
 
 def _shape(array: Array) -> str:
@@ -270,7 +277,8 @@ def _counts(row: Row, x: Array, y: Array) -> Row:
 def _with_decisions(row: Row, a: Recording, b: Recording, labels: Array | None) -> Row:
     x, y = a.arrays[row.node, row.variable], b.arrays[row.node, row.variable]
     if row.variable != COUNT and row.steps:
-        pairing = pair(len(x), len(y), row.latency_steps, every_of(a, row.node))
+        key = row.node, row.variable
+        pairing = pair(len(x), len(y), row.latency_steps, clock_of(a, key), clock_of(b, key))
         x, y = (x[pairing.in_a], y[pairing.in_b]) if pairing is not None else (x, y)
     if x.shape != y.shape:
         return row
