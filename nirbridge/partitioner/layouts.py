@@ -183,12 +183,9 @@ def _banded(sizes: Sizing, name: str, slots: Array, cap: Array, table: ClassTabl
 
 
 def _band_key(sizes: Sizing, name: str, slots: Array, r: int, band: int) -> tuple[object, ...]:
-    """What tells bands apart: the row patterns of every projection, and the output axons of their neurons."""
-    patterns = []
-    for edge in sizes.incoming[name]:
-        if isinstance(edge.form, Separable):
-            patterns.append(sizes._axis_patterns(edge.form.axes[1], r, r + band))
-    return (*patterns, np.ascontiguousarray(slots[:, r : r + band, :].sum(axis=(0, 1))).tobytes())
+    """What tells bands apart: what their rows cost, and the output axons of their neurons."""
+    own = np.ascontiguousarray(slots[:, r : r + band, :].sum(axis=1))
+    return sizes.range_kind(name, 1, (r, r + band)), own.tobytes()
 
 
 def _columns(

@@ -128,7 +128,9 @@ def _grid_sums(values: Array, parts: tuple[int, ...]) -> Array:
 
 
 def best_grid(sizes: Sizing, name: str, slots: Array | None, cap: Array) -> tuple[Box, ...]:
-    """The grid of fewest pieces that each fit ``cap`` (then of fewest words).
+    """The grid of fewest pieces that each fit ``cap`` (then of fewest words), of those whose longest pieces differ.
+
+    Fewest where what fits fits in finer grids too; where it does not (borders, strides), a grid that fits.
 
     Raises:
         Unfit: not even single neurons fit.
