@@ -63,8 +63,9 @@ def trace(
     axes.plot(_steps(np.arange(len(values)), clock), values[:, neuron], color="black", linewidth=0.9, label=kind)
     if threshold is not None:
         axes.axhline(threshold, color=ONLY_A, linestyle="--", linewidth=1, label=f"threshold {threshold:g}")
-    if (node, "s") in recording.arrays:
-        at = np.flatnonzero(_array(recording, node, "s", sample)[:, neuron])
+    spikes = _array(recording, node, "s", sample) if (node, "s") in recording.arrays else values[:0]
+    if len(spikes) and spikes.shape[1] == values.shape[1]:
+        at = np.flatnonzero(spikes[:, neuron])
         high = axes.get_ylim()[1]
         axes.plot(
             _steps(at, clock_of(recording, (node, "s"))),
