@@ -234,7 +234,8 @@ def _what_would_fit(network: Network, chip: Chip, options: MapOptions) -> tuple[
     options.progress("what would fit", None)
     found = remedies(network, chip, _partition_options(network, options))
     if not found:
-        return (Problem("what would fit", "none of more chips, fewer weight bits or another built-in chip, each alone"),)
+        nothing = "none of more chips, fewer weight bits or another built-in chip, each alone"
+        return (Problem("what would fit", nothing),)
     return (Problem("what would fit", "; or ".join(found)),)
 
 

@@ -66,7 +66,6 @@ def nir_graphs(draw: st.DrawFn, *, max_populations: int = 4, nested: bool = True
     """
     import nir
 
-
     maker = _Maker(np.random.default_rng(draw(st.integers(0, 2**32 - 1))))
     for _ in range(draw(st.integers(1, 2))):
         shape = ((maker.pick(5) + 1,), (2, 4, 5), (2, 6))[maker.pick(3)]
@@ -111,8 +110,6 @@ def _linear(maker: _Maker, shape: Shape) -> tuple[Any, Shape, bool, bool]:
     """(node, shape put out, whether it mixes elements, whether it delays them differently)."""
     import nir
 
-    from nirbridge.chips.model import Chip
-
     choice = maker.pick(8)
     if choice == 0:
         return nir.Scale(maker.grid(shape)), shape, False, False
@@ -136,8 +133,6 @@ def _linear(maker: _Maker, shape: Shape) -> tuple[Any, Shape, bool, bool]:
 
 def _window(maker: _Maker, shape: Shape) -> tuple[Any, Shape]:
     import nir
-
-    from nirbridge.chips.model import Chip
 
     from nirbridge.network.windows import window_of
 
@@ -164,8 +159,6 @@ def _window(maker: _Maker, shape: Shape) -> tuple[Any, Shape]:
 def _join(maker: _Maker, source: str, source_shape: Shape, target: str, shape: Shape) -> None:
     import nir
 
-    from nirbridge.chips.model import Chip
-
     if source_shape == shape:
         if (source, target) not in maker.edges:  # NIR allows an edge once
             maker.edges.append((source, target))
@@ -179,8 +172,6 @@ def _join(maker: _Maker, source: str, source_shape: Shape, target: str, shape: S
 
 def _loop(maker: _Maker, name: str, shape: Shape) -> None:
     import nir
-
-    from nirbridge.chips.model import Chip
 
     if len(shape) > 1:
         maker.edges.append((name, name))
@@ -196,8 +187,6 @@ def _loop(maker: _Maker, name: str, shape: Shape) -> None:
 def _subgraph(maker: _Maker) -> None:
     import nir
 
-    from nirbridge.chips.model import Chip
-
     source, shape = maker.points[maker.pick(len(maker.points))]
     inner = _Maker(maker.rng)
     port = inner.add(nir.Input({"input": np.array(shape)}))
@@ -212,8 +201,6 @@ def _subgraph(maker: _Maker) -> None:
 def random_neuron(maker: _Maker, shape: Shape) -> Any:
     """A neuron node of any class with parameters on a grid, some with metadata of nirbridge."""
     import nir
-
-    from nirbridge.chips.model import Chip
 
     kind = KINDS[0] if maker.chance(0.4) else KINDS[maker.pick(len(KINDS))]
 

@@ -144,6 +144,9 @@ def generate(
     """
     patterns, best, certificate, spent = start, lower, 0.0, 0.0
     linear, duals, use = _master(what, patterns, fixed)
+    if not np.isfinite(linear):
+        # no choice of the layouts fits: more patterns change nothing
+        return Generated(patterns, use, best, certificate, linear, spent)
     closely = replace(budget, price_gap=0.0, price_time=10 * budget.price_time)
     for _ in range(budget.rounds):
         if linear <= enough:

@@ -138,7 +138,7 @@ def fewest(
         enough = 0.0 if slack is None else bound - slack
         progress(f"patterns: {len(best)} cores, at least {bound}", None)
         made = master.generate(what, start, nothing, budget, bound, seed, enough)
-        if slack != SLACKS[0] and len(made.patterns) == len(start):
+        if not np.isfinite(made.linear) or (slack != SLACKS[0] and len(made.patterns) == len(start)):
             break
         start, bound, spent = made.patterns, max(bound, made.bound), spent + made.spent
         for cores in _targets(max(bound, int(np.ceil(made.linear - master.TOLERANCE))), len(best)):

@@ -23,7 +23,8 @@ def test_a_map_is_shown_saved_and_found_legal(tmp_path: Path, capsys: pytest.Cap
     saved = str(tmp_path / "a.map.json")
     assert run(["map", MODEL, "--chip", CHIP, "-o", saved, "--report", str(tmp_path / "report")]) == 0
     out = capsys.readouterr().out
-    for words in ("cores    5 of 16 used", "optimal-sliced", "at least 4 for any map", "synapse words", "hops", "energy"):
+    shown = ("cores    5 of 16 used", "optimal-sliced", "at least 4 for any map", "synapse words", "hops", "energy")
+    for words in shown:
         assert words in out
     assert "cores    5 of 16" in (tmp_path / "report" / "map.txt").read_text(encoding="utf-8")
     assert (tmp_path / "report" / "map.html").read_text(encoding="utf-8").startswith("<!doctype html>")
@@ -66,7 +67,7 @@ def test_does_it_fit(capsys: pytest.CaptureFixture[str]) -> None:
     problems = json.loads(captured.out)["error"]["problems"]
     assert problems[0]["ids"]["population"] == "2_lif"
     assert problems[-1]["thing"] == "what would fit"
-    assert captured.err.startswith("error: population '2_lif', neuron [5]: 5,000 input axons for one neuron, a loihi1 core")
+    assert captured.err.startswith("error: population '2_lif', neuron [5]: 5,000 input axons for one neuron, a loihi1")
 
 
 def test_check_as_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Whether any map of a tiny network exists, by trying every way to group its neurons; shares no code with the search."""
+"""Whether any map of a tiny network exists: tries every way to group its neurons, shares no code with the search."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def groupings(neurons: list[Neuron], cores: int) -> Iterator[list[list[Neuron]]]
 def synapses(network: Network) -> dict[Neuron, set[tuple[str, int]]]:
     """The sources of every neuron."""
     names = {p.name for p in network.populations}
-    sources: dict[Neuron, set[tuple[str, int]]] = {(p.name, i): set() for p in network.populations for i in range(p.size)}
+    neurons = [(p.name, i) for p in network.populations for i in range(p.size)]
+    sources: dict[Neuron, set[tuple[str, int]]] = {n: set() for n in neurons}
     for projection in network.projections:
         if projection.target in names:
             entries = matrix(projection.operator).tocoo()
