@@ -80,7 +80,7 @@ class ClassTable:
     def classes(self) -> Classes:
         """All classes seen."""
         keys = list(self._index)
-        vectors = np.array([k[1:] for k in keys], np.int64).reshape(len(keys), -1)
+        vectors = np.array([k[1:] for k in keys], np.int64) if keys else np.zeros((0, 0), np.int64)
         return Classes(vectors, tuple(str(k[0]) for k in keys))
 
 

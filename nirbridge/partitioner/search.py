@@ -121,7 +121,7 @@ def fewest(
     slots = {name: np.full(shape, least[name], np.int64) for name, shape in sizes.shapes.items()}
     for segments in SEGMENTS:
         choices, classes = layouts(sizes, slots, tilings, cap, segments)
-        if len(classes.vectors) <= CLASSES_MAX:
+        if 0 < len(classes.vectors) <= CLASSES_MAX:
             break
     else:
         return Found(incumbent, lower, 0.0)

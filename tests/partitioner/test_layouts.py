@@ -12,7 +12,8 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.neurons import neuron
-from nirbridge.network.operators import Conv, Dense, Identity
+from nirbridge.network.operators import Chain, Conv, Dense, Identity, Reshape
+from nirbridge.partitioner import Options, partition, search
 from nirbridge.partitioner.layouts import ClassTable, Layout, layouts, realise
 from nirbridge.partitioner.sizing import Sizing, sizing
 from nirbridge.partitioner.slicing import UNLIMITED, Unfit, capacity, tile_all, vector
@@ -120,6 +121,25 @@ def test_bands_of_a_convolution(seed: int, segments: int | None) -> None:
     for _ in range(3):
         if choose(layout, rng) is not None or segments is None:
             check(layout, sizes, slots["p"], classes.vectors, rng)
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_cuts_too_coarse_to_fit_leave_the_map_as_it_is(behind: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A whole row does not fit a core: there is no choice, with or without pieces of another population."""
+    operator = Conv(np.ones((4, 1, 3, 3)), (1, 1), ((1, 1), (1, 1)), (1, 1), 1, (1, 4, 12))
+    flat = Chain((Reshape((4, 4, 12), (192,)), Dense(np.ones((10, 192)))))
+    populations, projections = [population("p", (4, 4, 12))], [Projection("in", "p", operator)]
+    if behind:
+        populations.append(population("q", (10,)))
+        projections.append(Projection("p", "q", flat))
+    net = network({"in": (1, 4, 12)}, populations, projections)
+    on = chip(core={"neurons": 31}, words=2000)
+    sizes = sizing(net, on, 8)
+    slots = {name: np.zeros(shape, int) for name, shape in sizes.shapes.items()}
+    found, _ = layouts(sizes, slots, {}, capacity(on), 1)
+    assert choose(found[0], np.random.default_rng(0)) is None
+    monkeypatch.setattr(search, "CLASSES_MAX", len(layouts(sizes, slots, {}, capacity(on), 1)[1].vectors))
+    assert partition(net, on, Options(method="cp-sat")).blocks == partition(net, on, Options(method="packed")).blocks
 
 
 def test_a_source_on_two_ways_is_told_apart_by_place() -> None:
