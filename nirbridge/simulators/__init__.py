@@ -44,7 +44,8 @@ def simulate(
         network: what to run.
         inputs: by input name (or one alone, where there is one input): an array ``[steps, *shape]`` or
             ``[steps, batch, *shape]`` of numbers or bool, 0/1 are spikes, other values graded currents; or a function
-            ``stream(start, stop)`` that gives the steps asked for (``inputs.Stream``, ``from_chunks``), which keeps memory small.
+            ``stream(start, stop)`` that gives the steps asked for (``inputs.Stream``, ``from_chunks``) and
+            keeps memory small.
         steps: how many; default: as long as the arrays are. Behind the end of an array its input is 0.
         state: where an earlier run ended (``Result.state``); cutting a run changes no bit of its result.
         record: what to keep; default: ``s`` of each output (``v`` where a read-out leads to it).
@@ -75,7 +76,7 @@ def prepare(
     name = AUTO if backend == "auto" else backend
     if name not in BACKENDS:
         known = ", ".join(["auto", *BACKENDS])
-        raise UsageError.of("backend", quoted(backend), f"there are {known}", "choose one of them")
+        raise UsageError.of(f"backend {quoted(backend)}", "unknown", f"there are {known}", "choose one of them")
     verify(network)
     check_neurons(network)
     module, _, function = BACKENDS[name].partition(":")

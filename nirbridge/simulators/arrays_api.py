@@ -13,7 +13,7 @@ from nirbridge.arrays import Array
 from nirbridge.errors import UsageError, quoted
 
 LIBRARIES = {
-    "numpy": "array_api_compat.numpy",
+    "numpy": "numpy",
     "torch": "array_api_compat.torch",
     "cupy": "array_api_compat.cupy",
     "jax": "jax.numpy",
@@ -47,8 +47,8 @@ class Space:
         return self._there(np.asarray(values, self.float_name, order="C"))
 
     def integers(self, values: Array) -> Any:
-        """The values as int64 on the device."""
-        return self._there(np.array(values, np.int64))
+        """The values as whole numbers on the device: int64, on jax (which has 32 bits unless told otherwise) int32."""
+        return self._there(np.array(values, np.int32 if self.library == "jax" else np.int64))
 
     def booleans(self, values: Array) -> Any:
         """The values as bool on the device."""
@@ -85,10 +85,12 @@ def space(library: str = "numpy", float_name: str = "float32", device: str = "cp
         UsageError: an unknown library, float type or device, or one that is not installed or not there.
     """
     if float_name not in FLOATS:
-        raise UsageError.of("dtype", quoted(float_name), f"there are {' and '.join(FLOATS)}", "choose one of them")
+        raise UsageError.of(
+            f"dtype {quoted(float_name)}", "unknown", f"there are {' and '.join(FLOATS)}", "choose one of them"
+        )
     if library not in LIBRARIES:
         known = ", ".join(LIBRARIES)
-        raise UsageError.of("array library", quoted(library), f"there are {known}", "choose one of them")
+        raise UsageError.of(f"array library {quoted(library)}", "unknown", f"there are {known}", "choose one of them")
     try:
         xp = importlib.import_module(LIBRARIES[library])
     except ImportError:
@@ -112,9 +114,11 @@ def _device(library: str, device: str) -> Any:
     if library == "cupy":
         if device.startswith("cuda"):
             return None
-        raise UsageError.of("device", quoted(device), "cupy runs on 'cuda'", "give --device cuda")
+        raise UsageError.of(
+            f"device {quoted(device)}", "not one of cupy's", "cupy runs on 'cuda'", "give --device cuda"
+        )
     if device != "cpu" and library != "jax":
-        raise UsageError.of("device", quoted(device), f"{library} runs on 'cpu'", "choose torch, jax or cupy")
+        raise UsageError.of(f"device {quoted(device)}", f"{library} runs on 'cpu'", "", "choose torch, jax or cupy")
     return _jax_device(device) if library == "jax" else None
 
 
@@ -126,7 +130,9 @@ def _torch_device(device: str) -> Any:
         torch.zeros(1, device=found)
     except (RuntimeError, AssertionError, ValueError) as error:
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UsageError.of("device", quoted(device), f"torch says {quoted(said)}", "choose 'cpu' or 'cuda'") from None
+        raise UsageError.of(
+            f"device {quoted(device)}", f"torch says {quoted(said)}", "", "choose 'cpu' or 'cuda'"
+        ) from None
     return found
 
 
@@ -136,4 +142,4 @@ def _jax_device(device: str) -> Any:
     try:
         return jax.devices(device)[0]
     except RuntimeError:
-        raise UsageError.of("device", quoted(device), "jax has none", "choose 'cpu'") from None
+        raise UsageError.of(f"device {quoted(device)}", "jax has none", "", "choose 'cpu'") from None

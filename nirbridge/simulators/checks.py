@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import metadata
 
 import numpy as np
@@ -26,6 +27,7 @@ def check_neurons(network: Network) -> None:
         raise ModelError(*problems)
 
 
+@cache
 def versions(library: str) -> dict[str, str]:
     """Version of nirbridge, of numpy and scipy, and of the array library."""
     names = ["numpy", "scipy", *([DISTRIBUTIONS[library]] if library in DISTRIBUTIONS else [])]

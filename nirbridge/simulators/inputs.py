@@ -1,4 +1,4 @@
-"""What goes into a run: whole arrays, or functions that give a stretch of steps when asked, so that memory stays small."""
+"""What goes into a run: whole arrays, or functions that give a stretch of steps when asked (and keep memory small)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from nirbridge.errors import Problem, UsageError, quoted
 from nirbridge.network.model import Network, Port
 
 Stream = Callable[[int, int], npt.ArrayLike]
-"""``stream(start, stop)`` gives the steps from start to stop: ``[stop - start, *shape]`` or with a batch axis behind the
-first. Steps are counted from the network's first step on, also in a run that goes on from a state; a stretch begins where
-the last one ended (the first one may be asked for twice)."""
+"""``stream(start, stop)`` gives the steps from start to stop: ``[stop - start, *shape]`` or with a batch axis behind
+the first. Steps are counted from the network's first step on, also in a run that goes on from a state; a stretch begins
+where the last one ended (the first step may be asked for once more before)."""
 Input = npt.ArrayLike | Stream
 SCAN_ELEMENTS = 4_000_000
 

@@ -42,8 +42,8 @@ class Recording:
 class State:
     """Everything that the next step depends on, so that a long run can be cut: read-only arrays with a batch axis.
 
-    ``arrays[name, part]``: ``v``, ``i``, ``refractory`` per population; ``past`` per source of a delayed projection: its
-    last outputs, oldest first.
+    ``arrays[name, part]``: ``v``, ``i``, ``refractory`` per population; ``past`` per source of a delayed projection:
+    its last outputs, oldest first (and ``past of projection k`` per target where delays belong to the target).
     """
 
     step: int

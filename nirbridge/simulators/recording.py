@@ -124,7 +124,7 @@ def _channel(
 
 
 def sent_types(network: Network, binary: frozenset[str], dtype: str) -> dict[str, str]:
-    """Type of what every node sends or gets: uint8 for 0 and 1, int16 (int32) for several spikes, else the float type."""
+    """Type of what a node sends or gets: uint8 for 0 and 1, int16 (int32) for several spikes, else the float type."""
     types = {port.name: "uint8" if port.name in binary else dtype for port in network.inputs}
     for p in network.populations:
         several = "int16" if p.neuron.max_spikes <= _LARGEST else "int32"

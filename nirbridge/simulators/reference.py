@@ -13,12 +13,12 @@ import numpy as np
 
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import Problem, UsageError, quoted
-from nirbridge.network.model import Network, Population, Projection
+from nirbridge.network.model import Network, Projection
 from nirbridge.simulators.arrays_api import Space
 from nirbridge.simulators.delays import Delay, Trail
 from nirbridge.simulators.model import State
 from nirbridge.simulators.order import Group, groups
-from nirbridge.simulators.step import Accumulate, Parts, ReferenceNeurons
+from nirbridge.simulators.step import Accumulate, Loop, Parts, Ran, ReferenceNeurons
 from nirbridge.simulators.sums import accumulate
 
 Wanted = Mapping[str, frozenset[str]]
@@ -57,6 +57,7 @@ class Engine:
         for index, projection in enumerate(network.projections):
             self.wires[projection.target].append(self._wire(index, projection))
         self.groups: Sequence[Group] = groups(network)
+        self.loops = {g.populations[0].name: self._loop(g) for g in self.groups if len(g.populations) == 1}
         self.depths = {p.name: 0 for p in (*network.inputs, *network.populations)}
         for projection in network.projections:
             depth = int(projection.delay_steps.max())
@@ -68,6 +69,15 @@ class Engine:
         late = Delay(p.target_delay_steps, space) if p.target_delay_steps.any() else None
         delay = Delay(p.delay_steps, space)
         return Wire(index, p.source, p.operator.output_shape, self.parts.accumulate(p), bias, delay, late)
+
+    def _loop(self, group: Group) -> Loop | None:
+        """The backend's own loop where it has one and at most one current is added behind the population's own."""
+        p = group.populations[0]
+        sources = [w.source for w in self.wires[p.name]]
+        if sources.count(p.name) != 1 or len(sources) - sources.index(p.name) > 2:
+            return None
+        own = self.wires[p.name][sources.index(p.name)]
+        return self.parts.loop(p, self.network.projections[own.index])
 
     def start(self, batch: int, state: State | None) -> Run:
         """A run from the beginning or from a state. Raises UsageError for a state of another network or batch."""
@@ -163,6 +173,10 @@ class Run:
         return {key: values for key, values in out.items() if key[1] in wanted.get(key[0], ())}
 
     def _run_group(self, group: Group, steps: int, wanted: Wanted, out: dict[tuple[str, str], Any]) -> None:
+        loop = self.engine.loops.get(group.populations[0].name)
+        if loop is not None:
+            self._store(group.populations[0], self._run_loop(loop, group, steps, wanted), wanted, out)
+            return
         stretch = 1 if group.has_cycle else steps
         outer = self._from_outside(group, steps) if group.has_cycle else {}
         pieces: dict[tuple[str, str], list[Any]] = {}
@@ -178,6 +192,26 @@ class Run:
                         pieces.setdefault((p.name, variable), []).append(values)
         concat = self.engine.parts.space.xp.concat
         out.update({key: v[0] if len(v) == 1 else concat(v, axis=0) for key, v in pieces.items()})
+
+    def _run_loop(self, loop: Loop, group: Group, steps: int, wanted: Wanted) -> Ran:
+        p = group.populations[0]
+        outer, before, after, own = self._from_outside(group, steps), None, None, None
+        for wire in self.engine.wires[p.name]:
+            if wire.source == p.name:
+                own = wire
+            elif own is not None:
+                after = outer[wire.index]
+            else:
+                before = outer[wire.index] if before is None else before + outer[wire.index]
+        past = self.trails[p.name].window(0, 1, own.delay)[0, ...] if own is not None else None
+        return loop.run(steps, (before, after), past, self.states[p.name], wanted.get(p.name, frozenset()))
+
+    def _store(self, p: Population, ran: Ran, wanted: Wanted, out: dict[tuple[str, str], Any]) -> None:
+        self.states[p.name] = dict(ran.state)
+        self.trails[p.name].add(ran.sent)
+        for variable, values in {"s": ran.sent, **ran.traces}.items():
+            if variable in wanted.get(p.name, ()):
+                out[p.name, variable] = values
 
     def _from_outside(self, group: Group, steps: int) -> dict[int, Any]:
         """Currents that do not wait for the group itself, for all steps at once."""
@@ -219,7 +253,9 @@ class Run:
         space = self.engine.parts.space
         arrays: dict[tuple[str, str], Array] = {}
         for name, parts in self.states.items():
-            arrays.update({(name, part): freeze(space.numpy(value)) for part, value in parts.items()})
+            for part, value in parts.items():
+                kind = np.int64 if part == "refractory" else space.float_name
+                arrays[name, part] = freeze(space.numpy(value), kind)
         for name, trail in self.trails.items():
             if trail.depth:
                 arrays[name, "past"] = freeze(space.numpy(trail.past), space.float_name)

@@ -8,17 +8,17 @@
   and multiplies by its factor afterwards, once. Then ``bias`` is added (not delayed).
 * The currents of a target are added in the order of ``network.projections``: ``((c0 + c1) + c2) …``, c with its bias.
 * ``i = a_syn * i + g_syn * x`` (products rounded, then added), ``u = (a_mem * v + g_mem * i) + bias``; then k and v.
-* k: ``u > theta`` (or ``>=``); with ``max_spikes`` above 1 that many as ``floor(u / theta)`` says, where u passes theta.
-  Subtraction takes off ``k * reset_amount``, the product rounded.
+* k: ``u > theta`` (or ``>=``); with ``max_spikes`` above 1 ``floor(u / theta)`` where u passes theta,
+  at most ``max_spikes``. Subtraction takes off ``k * reset_amount``, the product rounded.
 * A neuron in its refractory time has ``u = v = v_reset`` and sends nothing; its synaptic current goes on.
 * Only the sign of a zero is open: a term that is 0 for all neurons may be left out.
 
 **The seam.** A faster backend gives ``Parts``, nothing else: ``accumulate(projection)`` makes the ``Accumulate`` of a
-projection, ``neurons(population)`` the ``Neurons`` of a population. The engine (reference.py) does the rest: inputs, chunks of
-steps, delays, cycles, order of projections, biases, recording, state. Where no cycle is, both are called once per chunk with
-all its steps and samples (layer by layer); within a cycle with one step. Arrays between parts are whatever
-``Neurons.run`` and ``Parts.take_input`` return (bytes for spikes are fine); they must be sliceable along axis 0. A backend is named in
-``nirbridge.simulators.BACKENDS``.
+projection, ``neurons(population)`` the ``Neurons`` of a population. The engine (reference.py) does the rest: inputs,
+chunks of steps, delays, cycles, order of projections, biases, recording, state. Where no cycle is, both are called once
+per chunk with all its steps and samples (layer by layer); within a cycle with one step. Arrays between parts are what
+``Neurons.run`` and ``Parts.take_input`` return (bytes for spikes are fine), ``[steps, batch, *shape]``. A backend is
+named in ``nirbridge.simulators.BACKENDS``.
 """
 
 from __future__ import annotations
@@ -54,10 +54,22 @@ class Neurons(Protocol):
         ...
 
 
+class Loop(Protocol):
+    """A population alone in its cycle, which hears itself through one projection one step later: all steps at once."""
+
+    def run(self, steps: int, currents: tuple[Any, Any], past: Any, state: NeuronState, wanted: frozenset[str]) -> Ran:
+        """``currents``: ``[steps, batch, *shape]`` that are added before and behind the own one, None for none; ``past:
+        [batch, *shape]`` is what the population sent in the step before. The own bias is the loop's business.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a population did: ``sent: [steps, batch, *shape]`` (spikes; v of a read-out), the traces that were wanted
-    (``v``, ``u``, ``i``, of the same shape; ``s`` is ``sent``), and the state behind the last step.
+    """What a population did, and its state behind the last step.
+
+    ``sent: [steps, batch, *shape]`` (spikes; v of a read-out), ``traces``: those wanted of ``v``, ``u``, ``i``, of the
+    same shape.
     """
 
     sent: Any
@@ -73,6 +85,7 @@ class Parts:
     accumulate: Callable[[Projection], Accumulate]
     neurons: Callable[[Population], Neurons]
     take_input: Callable[[Array], Any]
+    loop: Callable[[Population, Projection], Loop | None] = lambda population, own: None
     choices: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -1,0 +1,124 @@
+"""Reads ``.npy`` and ``.npz`` files of strangers: plain numbers only, headers first, never more than a limit."""
+
+from __future__ import annotations
+
+import math
+import re
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.errors import FileError, quoted
+from nirbridge.mapping.rates import HEADER, MEMBERS_MAX, UNREADABLE
+
+MAX_BYTES = 2 * 2**30
+MAGIC = b"\x93NUMPY\x01\x00"
+TEXT = re.compile(r"\{'descr': '<U(?P<length>\d{1,9})', 'fortran_order': False, 'shape': \(\),? *\} *\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Shape and type of an array in a file; ``start``: bytes in front of its data."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    fortran: bool
+    start: int
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the data."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def read_header(file: IO[bytes], thing: str, *, text: bool = False) -> Header:
+    """The header of an array of plain numbers (or of one text), read without evaluating anything.
+
+    Raises:
+        FileError: anything else.
+    """
+    start = file.read(10)
+    length = int.from_bytes(start[8:], "little")
+    words = file.read(length).decode("latin-1") if start.startswith(MAGIC) and len(start) == 10 else ""
+    found = HEADER.fullmatch(words)
+    if found is not None:
+        shape = tuple(map(int, re.findall(r"\d+", found["shape"])))
+        return Header(shape, np.dtype(found["type"]), found["fortran"] == "True", 10 + length)
+    words_of = TEXT.fullmatch(words) if text else None
+    if words_of is None:
+        raise FileError.of(
+            thing, "not an array of plain numbers", "", "save plain numbers with numpy.save or numpy.savez"
+        )
+    return Header((), np.dtype(f"<U{words_of['length']}"), False, 10 + length)
+
+
+def load_npy(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Array:
+    """The array of a ``.npy`` file, mapped into memory (read-only, read as it is used)."""
+    path = Path(path)
+    thing = f"file {quoted(path.name)}"
+    try:
+        with path.open("rb") as file:
+            header = read_header(file, thing)
+        _limit(thing, header.bytes, max_bytes)
+        if header.bytes > path.stat().st_size - header.start:
+            raise FileError.of(thing, "ends early", f"its header promises {header.bytes:,} bytes", "save it again")
+        if not header.bytes:
+            return np.zeros(header.shape, header.dtype)
+        order = "F" if header.fortran else "C"
+        return np.memmap(path, header.dtype, "r", header.start, header.shape, order)
+    except UNREADABLE as error:
+        raise _unreadable(thing, error) from None
+
+
+def load_npz(path: str | Path, *, max_bytes: int = MAX_BYTES, text: str | None = None) -> dict[str, Array]:
+    """Every array of a ``.npz`` file by name; ``text``: the name of the one that is a text.
+
+    Raises:
+        FileError: not such a file, arrays that are not plain numbers, more than ``max_bytes`` in all.
+    """
+    path = Path(path)
+    out: dict[str, Array] = {}
+    left = max_bytes
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            _limit(f"file {quoted(path.name)}", len(members), MEMBERS_MAX, "arrays")
+            for member in members:
+                name = member.filename.removesuffix(".npy")
+                thing = f"file {quoted(path.name)}, array {quoted(name)}"
+                if name in out:
+                    raise FileError.of(thing, "is there twice", "", "keep one of them")
+                with archive.open(member) as file:
+                    header = read_header(file, thing, text=name == text)
+                    _limit(thing, header.bytes, left)
+                    out[name] = _data(file, header, thing)
+                left -= header.bytes
+    except UNREADABLE as error:
+        raise _unreadable(f"file {quoted(path.name)}", error) from None
+    return out
+
+
+def _data(file: IO[bytes], header: Header, thing: str) -> Array:
+    data = file.read(header.bytes)
+    if len(data) != header.bytes:
+        raise FileError.of(thing, "ends early", f"its header promises {header.bytes:,} bytes", "save it again")
+    order = "F" if header.fortran else "C"
+    if not header.bytes:
+        return np.zeros(header.shape, header.dtype)
+    return np.frombuffer(data, header.dtype).reshape(header.shape, order=order)
+
+
+def _limit(thing: str, found: int, most: int, what: str = "bytes") -> None:
+    if found > most:
+        raise FileError.of(thing, f"{found:,} {what}", f"at most {most:,} are read", "raise --max-bytes, or cut it")
+
+
+def _unreadable(thing: str, error: Exception) -> FileError:
+    if isinstance(error, FileNotFoundError):
+        return FileError.of(thing, "does not exist", "", "check the path")
+    said = quoted(str(getattr(error, "strerror", None) or error or type(error).__name__))
+    return FileError.of(thing, f"can not be read ({said})", "", "write it with numpy.save or numpy.savez")

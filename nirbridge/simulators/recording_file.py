@@ -1,0 +1,129 @@
+"""Recordings as ``.npz`` files: one array ``NODE/VARIABLE`` each, and ``meta``, a JSON text.
+
+A node's name stands as it is, except for what could lead a reader astray: ``%``, ``:``, backslashes, characters that can
+not be printed, and path segments ``.`` and ``..`` are written as ``%XX`` per UTF-8 byte, empty segments as ``%``. The
+last ``/`` ends the name.
+The same recording always gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.errors import FileError, quoted
+from nirbridge.simulators.model import Recording
+from nirbridge.simulators.npy_file import MAX_BYTES, load_npz
+from nirbridge.simulators.recording import VARIABLES
+
+META = "meta"
+SCHEMA = 1
+_LONGEST_NAME = 2**15
+_NO_TIME = (1980, 1, 1, 0, 0, 0)
+
+
+def save(recording: Recording, path: str | Path) -> None:
+    """Writes a recording; the file is there whole or not at all.
+
+    Raises:
+        FileError: the folder can not be written, or a name is longer than a zip archive takes.
+    """
+    path = Path(path)
+    thing = f"recording {quoted(path.name)}"
+    for node, _ in recording.arrays:
+        if len(encoded(node).encode()) > _LONGEST_NAME:
+            raise FileError.of(thing, f"the name {quoted(node)} is too long for an archive", "", "rename the node")
+    scratch = None
+    try:
+        handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part")
+        with os.fdopen(handle, "wb") as file:
+            _write(file, recording)
+        Path(scratch).chmod(0o666 & ~_umask())
+        Path(scratch).replace(path)
+    except OSError as error:
+        raise FileError.of(thing, f"can not be written ({error.strerror})", "", "check the folder") from None
+    finally:
+        if scratch is not None:
+            Path(scratch).unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _write(file: Any, recording: Recording) -> None:
+    text = json.dumps({"schema": SCHEMA, **recording.meta}, sort_keys=True, default=_plain, allow_nan=False)
+    arrays: dict[str, Array] = {f"{encoded(node)}/{name}": a for (node, name), a in recording.arrays.items()}
+    arrays[META] = np.array(text)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, array in arrays.items():
+            info = zipfile.ZipInfo(f"{name}.npy", _NO_TIME)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            with archive.open(info, "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asarray(array), version=(1, 0), allow_pickle=False)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return dict(value)
+
+
+def load(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Recording:
+    """Reads a recording. Nothing in the file is run, and no more than ``max_bytes`` are held.
+
+    Raises:
+        FileError: not a recording, damaged, too large.
+    """
+    arrays = load_npz(path, max_bytes=max_bytes, text=META)
+    thing = f"recording {quoted(Path(path).name)}"
+    if META not in arrays or arrays[META].dtype.kind != "U":
+        raise FileError.of(thing, "has no text 'meta'", "a recording holds NODE/VARIABLE and meta", "record it again")
+    try:
+        meta = json.loads(str(arrays.pop(META)))
+    except (ValueError, RecursionError):
+        raise FileError.of(thing, "its meta is not JSON", "", "record it again") from None
+    if not isinstance(meta, dict) or meta.pop("schema", None) != SCHEMA:
+        raise FileError.of(thing, "its meta is of another form", f"schema {SCHEMA} is read", "record it again")
+    out: dict[tuple[str, str], Array] = {}
+    for key, array in arrays.items():
+        node, slash, variable = key.rpartition("/")
+        if not slash or variable not in VARIABLES:
+            step = f"variables are {', '.join(VARIABLES)}"
+            raise FileError.of(thing, f"has an array {quoted(key)}", "arrays are named NODE/VARIABLE", step)
+        array.flags.writeable = False
+        out[decoded(node), variable] = array
+    return Recording(MappingProxyType(out), MappingProxyType(meta))
+
+
+def encoded(name: str) -> str:
+    """A node's name as a part of a file's name, readable and harmless."""
+    segments = name.split("/")
+    return "/".join(_hex(s) if s in ("", ".", "..") else "".join(map(_safe, s)) for s in segments)
+
+
+def _safe(character: str) -> str:
+    return character if character.isprintable() and character not in "%\\:" else _hex(character)
+
+
+def _hex(text: str) -> str:
+    if not text:
+        return "%"  # an empty segment; '%' never stands alone else
+    return "".join(f"%{byte:02X}" for byte in text.encode("utf-8", "surrogatepass"))
+
+
+def decoded(name: str) -> str:
+    """The node's name again."""
+    whole = "/".join("" if s == "%" else s for s in name.split("/"))
+    return unquote_to_bytes(whole).decode("utf-8", "surrogatepass")
