@@ -103,16 +103,31 @@ def van_rossum(a: Array, b: Array, tau_steps: float = TAU_STEPS) -> float:
         raise UsageError.of("tau_steps", f"{tau_steps}", "a number of steps above 0", f"{TAU_STEPS:g} is the default")
     log_g = -1.0 / tau_steps
     flat_a, flat_b = _steps_by_neurons(a), _steps_by_neurons(b)
-    f = np.zeros(flat_a.shape[1])
-    total, last = 0.0, 0
-    for start, x, y in _pairs(flat_a, flat_b):
-        for step in np.flatnonzero((x != y).any(axis=1)):
-            gap = start + int(step) - last
-            # Between two steps that differ f only decays: its squares are a geometric series.
-            total -= float(f @ f) * math.expm1(2.0 * log_g * gap)
-            f = f * math.exp(log_g * gap) + _minus(x[step], y[step])
-            last += gap
-    return math.sqrt(total + float(f @ f))
+    f, last = np.zeros(flat_a.shape[1]), np.zeros(flat_a.shape[1], np.int64)
+    total = 0.0
+    with np.errstate(invalid="ignore", over="ignore"):
+        for start, x, y in _pairs(flat_a, flat_b):
+            step, neuron = np.nonzero(x != y)
+            for which in _nth_of_each(neuron):
+                at, n = step[which] + start, neuron[which]
+                # Between two steps that differ f only decays: its squares are a geometric series.
+                gap = log_g * (at - last[n])
+                total -= float(np.square(f[n]) @ np.expm1(2.0 * gap))
+                f[n] = f[n] * np.exp(gap) + _minus(x[step[which], n], y[step[which], n])
+                last[n] = at
+        return math.sqrt(total + float(f @ f))
+
+
+def _nth_of_each(neuron: Array) -> Iterator[Array]:
+    """Places of the first event of each neuron, then of the second of each, and so on."""
+    order = np.argsort(neuron, kind="stable")
+    grouped = neuron[order]
+    place = np.arange(len(grouped))
+    is_first = np.diff(grouped, prepend=-1) != 0
+    rank = place - np.maximum.accumulate(np.where(is_first, place, 0)) if len(place) else place
+    by_rank = np.argsort(rank, kind="stable")
+    stops = np.cumsum(np.bincount(rank)) if len(rank) else np.zeros(0, np.int64)
+    return (order[part] for part in np.split(by_rank, stops[:-1]) if len(part))
 
 
 def largest_difference(a: Array, b: Array) -> float:
