@@ -80,7 +80,7 @@ def map_network(network: Network, chip: Chip, options: MapOptions | None = None)
             "--objective", quoted(chosen.objective), f"there are {', '.join(OBJECTIVES)}", "choose one of these"
         )
     ready = fit_to_chip(network, chip, relays=chosen.relays)
-    best = min((_complete(ready, chip, p, chosen) for p in _partitions(ready, chip, chosen)), key=_score(chosen))
+    best = min((complete(ready, chip, p, chosen) for p in _partitions(ready, chip, chosen)), key=_score(chosen))
     chosen.progress("check", None)
     check.verify(best)
     return best
@@ -167,8 +167,19 @@ def _score(options: MapOptions) -> Callable[[Mapped], tuple[float, ...]]:
     return score
 
 
-def _complete(network: Network, chip: Chip, partition: Partition, options: MapOptions) -> Mapped:
-    """Place and cost one partition."""
+def complete(
+    network: Network,
+    chip: Chip,
+    partition: Partition,
+    options: MapOptions | None = None,
+    cores: tuple[CoreId, ...] | None = None,
+) -> Mapped:
+    """Place (unless ``cores`` says where each block sits), route and cost one partition; the checker is not asked.
+
+    Raises:
+        DoesNotFit: more blocks than cores.
+        UsageError: pins that can not be.
+    """
     from nirbridge.mapping.cost import costs
     from nirbridge.mapping.model import Mapped
     from nirbridge.mapping.place import place
@@ -176,19 +187,21 @@ def _complete(network: Network, chip: Chip, partition: Partition, options: MapOp
     from nirbridge.partitioner import axon_table
     from nirbridge.partitioner.sizing import sizing
 
+    options = options or MapOptions()
     rates, said = options.rates if options.rates is not None else assumed_rates(network)
     sizes = sizing(network, chip, partition.weight_bits)
     table = axon_table(sizes, tuple(b.slices for b in partition.blocks), rates)
-    cores = place(
-        table,
-        len(partition.blocks),
-        chip,
-        chips=options.chips,
-        seed=options.seed,
-        effort=options.effort,
-        pins=_pinned(partition, chip, options),
-        progress=options.progress,
-    )
+    if cores is None:
+        cores = place(
+            table,
+            len(partition.blocks),
+            chip,
+            chips=options.chips,
+            seed=options.seed,
+            effort=options.effort,
+            pins=_pinned(partition, chip, options),
+            progress=options.progress,
+        )
     neurons = tuple(b.used["neurons"] for b in partition.blocks)
     paid = costs(table, cores, chip, neurons, chips=options.chips)
     network = replace(network, notes=(*network.notes, *_full_runs(sizes, partition)))
