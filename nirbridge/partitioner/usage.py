@@ -60,10 +60,10 @@ def _words(sizes: Sizing, slices: tuple[Slice, ...]) -> int:
     for population, group in groupby(slices, key=lambda s: s.population):
         members = tuple(group)
         for edge in sizes.incoming[population]:
-            if len(members) == 1 or edge.shares:
-                total += sum(sizes.words(population, edge, s.box) for s in members)
-            else:
-                total += _joint_words(sizes, population, edge, members)
+            # the lists of a projection are stored whole, or all cut where a slice ends
+            cut = sum(sizes.words(population, edge, s.box) for s in members)
+            alone = len(members) == 1 or edge.shares
+            total += cut if alone else min(cut, _joint_words(sizes, population, edge, members))
     return total
 
 

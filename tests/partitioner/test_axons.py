@@ -89,6 +89,14 @@ def profiles(net: Network, slices: tuple[Slice, ...]) -> tuple[int, int]:
     return len(decays), len(thresholds)
 
 
+def stored(net: Network, p: Projection, slices: tuple[Slice, ...], on: Chip) -> int:
+    """Words of a projection in a core: its lists whole, or all cut where a slice ends, whichever are fewer."""
+    shape = net.population(p.target).shape
+    own = [piece for piece in slices if piece.population == p.target]
+    cut = sum(words(p, positions(shape, [piece], p.target), on, 8) for piece in own)
+    return min(cut, words(p, positions(shape, slices, p.target), on, 8))
+
+
 def counted(net: Network, blocks: Blocks, on: Chip) -> list[dict[str, int]]:
     """The use of every resource, block by block."""
     owner = owners(net, blocks)
@@ -99,8 +107,7 @@ def counted(net: Network, blocks: Blocks, on: Chip) -> list[dict[str, int]]:
         total = 0
         for p in net.projections:
             if any(piece.population == p.target for piece in slices):
-                place = positions(net.population(p.target).shape, slices, p.target)
-                total += words(p, place, on, 8)
+                total += stored(net, p, slices, on)
         decays, thresholds = profiles(net, slices)
         neurons = sum(len(neurons_of(net.population(s.population).shape, s.box)) for s in slices)
         found.append(dict(zip(RESOURCES, (neurons, len(inputs[number]), sent, total, decays, thresholds), strict=True)))
@@ -117,7 +124,7 @@ def with_profiles(rng: np.random.Generator, net: Network) -> Network:
     return network({p.name: p.shape for p in net.inputs}, populations, net.projections)
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(seeds, chips)
 def test_usage_is_exact(seed: int, on: Chip) -> None:
     rng = np.random.default_rng(seed)
@@ -130,7 +137,10 @@ def test_usage_is_exact(seed: int, on: Chip) -> None:
 @settings(max_examples=60)
 @given(seeds)
 def test_usage_with_shared_kernels(seed: int) -> None:
-    """Exact where a core holds one slice of a population; never too little where it holds several."""
+    """Exact where a core holds one slice of a population; never too little where it holds several.
+
+    Slices that hold the same kernels store one copy each, though one would do.
+    """
     rng = np.random.default_rng(seed)
     net = random_network(rng, windows=True)
     on = chip(shared_kernels=True)
@@ -140,9 +150,14 @@ def test_usage_with_shared_kernels(seed: int) -> None:
     for slices, used in zip(blocks, usage(sizes, blocks), strict=True):
         exact = 0
         for index, p in enumerate(net.projections):
-            if any(piece.population == p.target for piece in slices):
-                place = positions(net.population(p.target).shape, slices, p.target)
-                exact += (shared_words if shares[index] else words)(p, place, on, 8)
+            shape = net.population(p.target).shape
+            own = [piece for piece in slices if piece.population == p.target]
+            if own and shares[index]:
+                whole = shared_words(p, positions(shape, slices, p.target), on, 8)
+                cut = sum(shared_words(p, positions(shape, [piece], p.target), on, 8) for piece in own)
+                exact += min(whole, cut)
+            elif own:
+                exact += stored(net, p, slices, on)
         several = Counter(piece.population for piece in slices).most_common(1)[0][1] > 1
         assert used["synapse_words"] >= exact
         if not several:
@@ -269,5 +284,5 @@ def test_a_list_runs_on_from_slice_to_slice() -> None:
     assert joint[0]["synapse_words"] == 2
     assert sum(used["synapse_words"] for used in apart) == 3
     assert joint[0]["input_axons"] == 2
-    assert [used["input_axons"] for used in apart] == [1, 2]
+    assert [used["input_axons"] for used in apart] == [2, 1]
     assert len(axons(net, "p", positions((2, 2, 1), rows, "p"))) == 2
