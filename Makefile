@@ -58,7 +58,7 @@ $(VENV)/.torch: $(VENV)/.made constraints.txt
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.torch $(VENV)/.made pyproject.toml constraints.txt
-	$(PIP) --editable ".[train,test]"
+	$(PIP) --editable ".[train,plot,test]"
 	@touch $(VENV)/.core $@
 
 $(VENV)/.dev: $(VENV)/.made pyproject.toml constraints.txt

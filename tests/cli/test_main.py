@@ -19,6 +19,7 @@ from nirbridge.cli.output import error_document, to_json
 from nirbridge.cli.progress import progress_on_stderr
 from nirbridge.errors import DoesNotFit, NirbridgeError, Problem
 
+NAMES = ", ".join(name for name, _, _ in cli.COMMANDS)
 HEAVY = ("numpy", "nir", "h5py", "ortools", "scipy", "torch", "rich")
 
 
@@ -97,7 +98,8 @@ def test_no_command_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["chps"], "error: nirbridge: no command 'chps'; did you mean 'chips'?; nirbridge --help"),
         (
             ["xyzzy"],
-            "error: nirbridge: no command 'xyzzy'; commands: map, check, inspect, chips; nirbridge --help",
+            "error: nirbridge: no command 'xyzzy'; "
+            f"commands: {', '.join(name for name, _, _ in cli.COMMANDS)}; nirbridge --help",
         ),
         (["chips", "--bad"], "error: nirbridge chips: no such option '--bad'; nirbridge chips --help"),
         (["chips", "lohi1"], "error: chip 'lohi1': unknown, known chips: crossbar256, loihi1, loihi2; did you mean "

@@ -1,0 +1,98 @@
+"""``nirbridge compare``: two recordings, spike by spike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+if TYPE_CHECKING:
+    from nirbridge.simulators.compare import Comparison
+    from nirbridge.simulators.model import Recording
+
+EXAMPLE = """\b
+Example:
+  nirbridge compare reference.npz mapped.npz --latency auto --expect-equal
+  nirbridge compare a.npz b.npz --plot difference.png --node fc1"""
+
+
+@click.command(name="compare", epilog=EXAMPLE)
+@click.argument("a", metavar="A.npz", type=click.Path())
+@click.argument("b", metavar="B.npz", type=click.Path())
+@click.option("--latency", default="0", show_default=True, metavar="auto|N", help="Steps that B is behind A.")
+@click.option("--tau", type=float, default=10.0, show_default=True, metavar="STEPS", help="Of the van Rossum kernel.")
+@click.option("--expect-equal", is_flag=True, help="Exit with 1 where anything differs.")
+@click.option("--plot", metavar="FILE.png", type=click.Path(), help="Draw the spikes that differ.")
+@click.option("--node", metavar="NAME", help="The node to draw; default: the first that differs.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
+def command(
+    a: str,
+    b: str,
+    latency: str,
+    tau: float,
+    expect_equal: bool,
+    plot: str | None,
+    node: str | None,
+    as_json: bool,
+) -> int:
+    """Compare two recordings: equality, first step that differs, Jaccard of spikes, counts, van Rossum, decisions."""
+    from nirbridge.cli.output import print_error, print_json, print_rich
+    from nirbridge.errors import NirbridgeError, quoted
+    from nirbridge.report.compare_text import compare_text, verdict
+    from nirbridge.simulators.compare import compare
+    from nirbridge.simulators.recording_file import load
+
+    steps = _latency(latency)
+    _check_plot(plot, node)
+    recordings = load(a), load(b)
+    found = compare(*recordings, latency=steps, tau_steps=tau)
+    if plot is not None:
+        _draw(plot, recordings, found, node)
+    if as_json:
+        from nirbridge.report.compare_document import compare_document
+
+        print_json(compare_document(found, Path(a).name, Path(b).name))
+    else:
+        print_rich(compare_text(found))
+    if found.equal or not expect_equal:
+        return 0
+    files = f"recordings {quoted(Path(a).name)} and {quoted(Path(b).name)}"
+    print_error(NirbridgeError.of(files, verdict(found), "--expect-equal was given"), as_json=False)
+    return 1
+
+
+def _latency(text: str) -> int | Literal["auto"]:
+    from nirbridge.errors import UsageError, quoted
+
+    if text == "auto":
+        return "auto"
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
+        raise UsageError.of("--latency", quoted(text), "whole steps or 'auto'", "as in --latency 2")
+    return int(text)
+
+
+def _check_plot(plot: str | None, node: str | None) -> None:
+    from nirbridge.errors import UsageError
+
+    if plot is not None:
+        from nirbridge.report.pictures import check_picture
+
+        check_picture(plot)
+    elif node is not None:
+        raise UsageError.of("--node", "given without --plot", "it names the node to draw", "add --plot FILE.png")
+
+
+def _draw(plot: str, recordings: tuple[Recording, Recording], found: Comparison, node: str | None) -> None:
+    """The difference raster of the node asked for, or of the first that differs, or else of the first."""
+    from nirbridge.errors import UsageError
+    from nirbridge.report.pictures import difference, save_picture
+
+    rows = {row.node: row for row in found.rows if row.spikes is not None}
+    if node is None and not rows:
+        raise UsageError.of("--plot", "no node has spikes to compare", "a raster is of spikes", "record 's' in both")
+    first = next((name for name, row in rows.items() if not row.equal), next(iter(rows), ""))
+    chosen = first if node is None else node
+    latency = rows[chosen].latency_steps if chosen in rows else 0
+    save_picture(difference(*recordings, chosen, latency=latency), plot)
