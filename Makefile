@@ -58,9 +58,10 @@ $(VENV)/.torch: $(VENV)/.made constraints.txt
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.torch $(VENV)/.made pyproject.toml constraints.txt
-	$(PIP) --editable ".[train,plot,test]"
+	$(PIP) --editable ".[train,plot,fast,test]"
 	@touch $(VENV)/.core $@
 
-$(VENV)/.dev: $(VENV)/.made pyproject.toml constraints.txt
+# types are checked with every extra in place, so that none is taken for a missing import
+$(VENV)/.dev: $(VENV)/.test
 	$(PIP) --editable ".[dev]"
 	@touch $(VENV)/.core $@

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 
 def quoted(name: object, limit: int = 80) -> str:
@@ -59,12 +59,12 @@ class NirbridgeError(Exception):
         super().__init__("\n".join(str(p) for p in self.problems))
 
     @classmethod
-    def of(cls, thing: str, found: str, limit: str = "", next_step: str = "", **ids: Any) -> NirbridgeError:
+    def of(cls, thing: str, found: str, limit: str = "", next_step: str = "", **ids: Any) -> Self:
         """The error with one problem."""
         return cls(Problem(thing, found, limit, next_step, MappingProxyType(ids)))
 
     @classmethod
-    def all(cls, problems: Iterable[Problem]) -> NirbridgeError:
+    def all(cls, problems: Iterable[Problem]) -> Self:
         """The error with every problem of ``problems``."""
         return cls(*problems)
 
