@@ -22,6 +22,7 @@ from nirbridge.errors import Bug, NirbridgeError, Problem, UsageError
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("map", "nirbridge.cli.map:command", "Map a model onto a chip and prove how good the map is."),
     ("check", "nirbridge.cli.check:command", "Does a model fit a chip? Is a saved map legal?"),
+    ("simulate", "nirbridge.cli.simulate:command", "Run a model on inputs, exactly, and save what it did."),
     ("inspect", "nirbridge.cli.inspect:command", "Show what a NIR file holds and how it is read."),
     ("chips", "nirbridge.cli.chips:command", "Show the chips, their limits and where the numbers are from."),
 )

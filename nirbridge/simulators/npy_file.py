@@ -12,7 +12,7 @@ from typing import IO
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.errors import FileError, quoted
+from nirbridge.errors import FileError, NirbridgeError, quoted
 from nirbridge.mapping.rates import HEADER, MEMBERS_MAX, UNREADABLE
 
 MAX_BYTES = 2 * 2**30
@@ -117,7 +117,7 @@ def _limit(thing: str, found: int, most: int, what: str = "bytes") -> None:
         raise FileError.of(thing, f"{found:,} {what}", f"at most {most:,} are read", "raise --max-bytes, or cut it")
 
 
-def _unreadable(thing: str, error: Exception) -> FileError:
+def _unreadable(thing: str, error: Exception) -> NirbridgeError:
     if isinstance(error, FileNotFoundError):
         return FileError.of(thing, "does not exist", "", "check the path")
     said = quoted(str(getattr(error, "strerror", None) or error or type(error).__name__))

@@ -1,8 +1,8 @@
 """Recordings as ``.npz`` files: one array ``NODE/VARIABLE`` each, and ``meta``, a JSON text.
 
-A node's name stands as it is, except for what could lead a reader astray: ``%``, ``:``, backslashes, characters that can
-not be printed, and path segments ``.`` and ``..`` are written as ``%XX`` per UTF-8 byte, empty segments as ``%``. The
-last ``/`` ends the name.
+A node's name stands as it is, except for what could lead a reader astray: ``%``, ``:``, backslashes, characters that
+can not be printed, and path segments ``.`` and ``..`` are written as ``%XX`` per UTF-8 byte, empty segments as ``%``.
+The last ``/`` ends the name.
 The same recording always gives the same bytes.
 """
 

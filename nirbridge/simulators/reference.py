@@ -13,7 +13,7 @@ import numpy as np
 
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import Problem, UsageError, quoted
-from nirbridge.network.model import Network, Projection
+from nirbridge.network.model import Network, Population, Projection
 from nirbridge.simulators.arrays_api import Space
 from nirbridge.simulators.delays import Delay, Trail
 from nirbridge.simulators.model import State

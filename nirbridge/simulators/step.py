@@ -58,8 +58,10 @@ class Loop(Protocol):
     """A population alone in its cycle, which hears itself through one projection one step later: all steps at once."""
 
     def run(self, steps: int, currents: tuple[Any, Any], past: Any, state: NeuronState, wanted: frozenset[str]) -> Ran:
-        """``currents``: ``[steps, batch, *shape]`` that are added before and behind the own one, None for none; ``past:
-        [batch, *shape]`` is what the population sent in the step before. The own bias is the loop's business.
+        """Steps through ``currents``, those to be added before and behind the own one.
+
+        Each is ``[steps, batch, *shape]``, None where there is none; ``past: [batch, *shape]`` is what the population
+        sent in the step before. The own bias is the loop's business.
         """
         ...
 

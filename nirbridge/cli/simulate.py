@@ -1,0 +1,167 @@
+"""``nirbridge simulate``: run a model on inputs and save what was asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nirbridge.cli.timing_options import max_bytes_option, timing_options
+
+if TYPE_CHECKING:
+    from nirbridge.network.model import Network, Timing
+    from nirbridge.simulators import Record, Recording
+
+EXAMPLE = """\b
+Example:
+  nirbridge simulate model.nir --input spikes.npy -o out.npz
+  nirbridge simulate model.nir --input in.npz --record 'fc1:s,v' --record '*:count' -o out.npz"""
+
+
+@click.command(name="simulate", epilog=EXAMPLE)
+@click.argument("model", metavar="MODEL.nir", type=click.Path())
+@click.option("--input", "source", required=True, metavar="IN.npy|npz", type=click.Path(), help="What goes in.")
+@click.option("-o", "--output", required=True, metavar="OUT.npz", type=click.Path(), help="Where the recording goes.")
+@click.option("--steps", type=int, metavar="N", help="Steps to run; default: as many as the input has.")
+@click.option(
+    "--record",
+    "wanted",
+    multiple=True,
+    metavar="NODE:s,v",
+    help="What to keep of a node, or of all ('*:s'). Repeatable.",
+)
+@click.option("--every", type=click.IntRange(min=1), default=1, metavar="N", help="Keep one step in N.")
+@click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True)
+@click.option("--backend", default="auto", show_default=True, metavar="NAME", help="How to compute; same bits.")
+@click.option("--library", metavar="NAME", help="numpy, torch, jax or cupy; default: what the device needs.")
+@click.option("--device", default="cpu", show_default=True, metavar="NAME", help="cpu, or cuda.")
+@timing_options
+@max_bytes_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
+def command(model: str, source: str, output: str, as_json: bool, **options: Any) -> None:
+    """Run a model on inputs, exactly, and save spikes and potentials.
+
+    IN.npy is [steps, *shape] or [steps, batch, *shape] for the model's one input; IN.npz holds one such array per
+    input, by name. 0 and 1 are spikes, other values graded currents.
+    """
+    from nirbridge.cli.output import print_json, print_text
+    from nirbridge.simulators.recording_file import save
+
+    check_output(output)
+    recording = run(model, source, **options)
+    save(recording, output)
+    if as_json:
+        print_json({"output": output, "meta": dict(recording.meta), "recorded": summary(recording)})
+        return
+    print_text("\n".join(said(recording)))
+
+
+def check_output(path: str) -> None:
+    """Raises FileError where the result could not be written, before any work is done."""
+    import os
+    from pathlib import Path
+
+    from nirbridge.errors import FileError, quoted
+
+    folder = Path(path).parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise FileError.of(f"-o {quoted(path)}", "its folder does not exist or can not be written", "", "create it")
+    if Path(path).is_dir():
+        raise FileError.of(f"-o {quoted(path)}", "is a folder", "", "name a file")
+
+
+def run(
+    model: str,
+    source: str,
+    timing: Timing,
+    max_bytes: int,
+    steps: int | None,
+    wanted: tuple[str, ...],
+    every: int,
+    dtype: str,
+    backend: str,
+    library: str | None,
+    device: str,
+) -> Recording:
+    """The recording that the command saves."""
+    from nirbridge.cli.progress import progress_on_stderr
+    from nirbridge.pipeline import load_network
+    from nirbridge.simulators import simulate
+
+    network = load_network(model, timing, max_bytes=max_bytes)
+    inputs = read_inputs(source, max_bytes)
+    chosen = library or ("torch" if device.startswith("cuda") else "numpy")
+    with progress_on_stderr() as progress:
+        result = simulate(
+            network,
+            inputs,
+            steps=steps,
+            record=records(network, wanted, every),
+            dtype=dtype,
+            backend=backend,
+            library=chosen,
+            device=device,
+            progress=progress,
+        )
+    return result.recording
+
+
+def read_inputs(path: str, max_bytes: int) -> Any:
+    """One array, or arrays by name."""
+    from nirbridge.errors import UsageError, quoted
+    from nirbridge.simulators.npy_file import load_npy, load_npz
+
+    if path.endswith(".npz"):
+        return load_npz(path, max_bytes=max_bytes)
+    if path.endswith(".npy"):
+        return load_npy(path, max_bytes=max_bytes)
+    raise UsageError.of(f"--input {quoted(path)}", "is neither .npy nor .npz", "", "save it with numpy.save")
+
+
+def records(network: Network, wanted: tuple[str, ...], every: int) -> list[Record] | None:
+    """``NODE:s,v`` each; a name may hold colons, the last one counts."""
+    from nirbridge.errors import UsageError, quoted
+    from nirbridge.simulators import Record
+    from nirbridge.simulators.recording import default_records
+
+    if not wanted:
+        return None if every == 1 else [Record(r.node, r.variables, every) for r in default_records(network)]
+    found = []
+    for text in wanted:
+        node, colon, variables = text.rpartition(":")
+        names = tuple(v.strip() for v in variables.split(",") if v.strip())
+        if not colon or not node or not names:
+            limit = "NODE:s,v with variables s, v, u, i, count"
+            raise UsageError.of(f"--record {quoted(text)}", "names no node or no variable", limit, "for example '*:s'")
+        found.append(Record(node, names, every))
+    return found
+
+
+def summary(recording: Recording) -> list[dict[str, Any]]:
+    """Each array in words and numbers."""
+    out = []
+    for (node, variable), array in recording.arrays.items():
+        entry: dict[str, Any] = {
+            "node": node,
+            "variable": variable,
+            "shape": list(array.shape),
+            "type": str(array.dtype),
+        }
+        if array.dtype.kind in "ui":
+            entry["spikes"] = int(array.sum(dtype="int64"))
+        out.append(entry)
+    return out
+
+
+def said(recording: Recording) -> list[str]:
+    """The lines of the text output."""
+    from nirbridge.errors import quoted
+
+    meta = recording.meta
+    batch = "" if meta["batch"] is None else f", batch {meta['batch']}"
+    lines = [f"{meta['steps']:,} steps of {meta['dt']:g} s{batch}, {meta['dtype']}, backend {meta['backend']}"]
+    lines += [f"assumed: {text}" for text in meta["assumed"]]
+    for entry in summary(recording):
+        spikes = f", {entry['spikes']:,} spikes" if "spikes" in entry else ""
+        lines.append(f"{quoted(entry['node'])} {entry['variable']}: {entry['shape']} {entry['type']}{spikes}")
+    return lines
