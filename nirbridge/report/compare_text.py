@@ -28,7 +28,7 @@ def compare_text(comparison: Comparison) -> RenderableType:
         table.add_row(*(Text(cell) for cell in (*cells[:-1], *([_decided(row)] if decided else []), cells[-1])))
     spikes = comparison.spikes
     if spikes is not None and sum(row.spikes is not None for row in comparison.rows) > 1:
-        table.add_row(*(Text(cell) for cell in ("all spikes", "", *_overall(comparison, spikes))), style="bold")
+        table.add_row(*(Text(cell) for cell in ("(all)", SPIKES, *_overall(comparison, spikes))), style="bold")
     return Group(
         table, Text(), Text(verdict(comparison), style="bold"), *(Text(f"- {s}") for s in _remarks(comparison))
     )
@@ -43,6 +43,9 @@ def verdict(comparison: Comparison) -> str:
     parts = [f"{differ:,} of {rows:,} variables differ"] if differ else []
     if comparison.first_step is not None:
         parts[0] += f", first at step {comparison.first_step:,}"
+    spikes = [row for row in comparison.rows if row.variable == SPIKES]
+    if differ and spikes and all(row.equal for row in spikes):
+        parts += ["all spikes are equal"]
     alone = len(comparison.only_a) + len(comparison.only_b)
     parts += [f"{alone:,} more recorded in only one of the two"] if alone else []
     return "not equal: " + "; ".join(parts)

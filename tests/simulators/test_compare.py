@@ -87,7 +87,12 @@ def test_overall_adds_the_rows_up() -> None:
     assert found.spikes is not None
     assert (found.spikes.common, found.spikes.either, found.spikes.count_error) == (3 + 2, 6 + 2, 1)
     assert found.spikes.van_rossum == found.rows[0].spikes.van_rossum  # type: ignore[union-attr]
-    assert "all spikes" in rendered(found)
+    assert rendered(found).splitlines()[4].split()[:5] == ["(all)", "s", "no", "1", "0.6250"]
+
+
+def test_the_verdict_says_where_only_potentials_differ() -> None:
+    a, b = (recording({("x", "s"): A, ("x", "v"): A * factor}) for factor in (1.0, 0.5))
+    assert verdict(compare(a, b)) == "not equal: 1 of 2 variables differ, first at step 0; all spikes are equal"
 
 
 def test_names_are_in_natural_order() -> None:
