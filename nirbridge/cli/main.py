@@ -24,6 +24,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("check", "nirbridge.cli.check:command", "Does a model fit a chip? Is a saved map legal?"),
     ("simulate", "nirbridge.cli.simulate:command", "Run a model on inputs, exactly, and save what it did."),
     ("inspect", "nirbridge.cli.inspect:command", "Show what a NIR file holds and how it is read."),
+    ("compare", "nirbridge.cli.compare:command", "Compare two recordings, spike by spike."),
     ("chips", "nirbridge.cli.chips:command", "Show the chips, their limits and where the numbers are from."),
 )
 """Subcommand, where it is ("module:attribute"), one line of help."""
