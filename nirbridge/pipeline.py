@@ -64,6 +64,14 @@ def load_network(path: str | Path, timing: Timing | None = None, *, max_bytes: i
     return from_nir(load_graph(path, max_bytes=max_bytes), timing)
 
 
+def network_of_shapes(text: str, timing: Timing | None = None) -> Network:
+    """A network of shapes alone from a line of text (``importers.shapes_text``). Raises UsageError."""
+    from nirbridge.importers.shapes_text import graph_of
+    from nirbridge.network.from_nir import from_nir
+
+    return from_nir(graph_of(text), timing)
+
+
 def map_network(network: Network, chip: Chip, options: MapOptions | None = None) -> Mapped:
     """Partition, place, route and cost a network, and let the independent checker pass the result.
 
@@ -259,6 +267,34 @@ def load_chip(name_or_path: str | Path, without: tuple[int, ...] = ()) -> Chip:
 
     chip = registry.load_chip(name_or_path)
     return without_cores(chip, without) if without else chip
+
+
+def load_rates(path: str | Path, network: Network) -> tuple[Mapping[str, Array], str]:
+    """Rates of a ``.npz`` file for ``MapOptions.rates``. Raises FileError or UsageError."""
+    from nirbridge.mapping import rates
+
+    return rates.load_rates(path, network)
+
+
+def fingerprint(path: str | Path) -> str:
+    """SHA-256 of a model file, which a map file names. Raises FileError."""
+    from nirbridge.importers import nir_file
+
+    return nir_file.fingerprint(Path(path))
+
+
+def map_document(mapped: Mapped, model: str | Path) -> dict[str, Any]:
+    """The content of the map file of a model file. Raises FileError."""
+    from nirbridge.mapping.document import to_record
+
+    return to_record(mapped, Path(model).name, fingerprint(model))
+
+
+def save_map(mapped: Mapped, path: str | Path, model: str | Path) -> None:
+    """Writes the map file, whole or not at all. Raises FileError."""
+    from nirbridge.mapping import file
+
+    file.write_document(map_document(mapped, model), path)
 
 
 def check_map(path: str | Path, network: Network, model_sha256: str, chip: Chip | None = None) -> tuple[Problem, ...]:

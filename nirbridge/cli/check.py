@@ -66,20 +66,16 @@ def _network(model: str | None, shapes: str | None, timing: Timing, max_bytes: i
 
     if model is not None:
         return pipeline.load_network(model, timing, max_bytes=max_bytes)
-    from nirbridge.importers.shapes_text import graph_of
-    from nirbridge.network.from_nir import from_nir
-
-    return from_nir(graph_of(shapes or ""), timing)
+    return pipeline.network_of_shapes(shapes or "", timing)
 
 
 def _check_map(model: str, saved: str, chip: str | None, network: Network, *, as_json: bool) -> None:
     from nirbridge import pipeline
     from nirbridge.cli.output import print_json, print_text
     from nirbridge.errors import IllegalMapping, quoted
-    from nirbridge.importers.nir_file import fingerprint
 
     known = None if chip is None else pipeline.load_chip(chip)
-    problems = pipeline.check_map(saved, network, fingerprint(Path(model)), known)
+    problems = pipeline.check_map(saved, network, pipeline.fingerprint(model), known)
     if problems:
         raise IllegalMapping(*problems)
     if as_json:

@@ -72,7 +72,6 @@ def command(
     from nirbridge import pipeline
     from nirbridge.cli.output import print_json
     from nirbridge.cli.progress import progress_on_stderr
-    from nirbridge.importers.nir_file import fingerprint
 
     target = pipeline.load_chip(chip, _numbers("--without-cores", chosen["without_cores"]))
     with progress_on_stderr() as progress:
@@ -81,17 +80,12 @@ def command(
         options = _options(chosen, progress)
         network = pipeline.fit_to_chip(network, target, relays=options.relays)
         mapped = pipeline.map_network(network, target, _with_rates(options, rates, network))
-    sha256 = fingerprint(Path(model))
     if output is not None:
-        from nirbridge.mapping.file import save
-
-        save(mapped, output, Path(model).name, sha256)
+        pipeline.save_map(mapped, output, model)
     if report is not None:
         _write_report(mapped, Path(report), Path(model).name)
     if as_json:
-        from nirbridge.mapping.document import to_record
-
-        print_json(to_record(mapped, Path(model).name, sha256))
+        print_json(pipeline.map_document(mapped, model))
     else:
         _show(mapped, Path(model).name, output)
 
@@ -115,7 +109,7 @@ def _options(chosen: dict[str, Any], progress: Any) -> MapOptions:
 def _with_rates(options: MapOptions, rates: str | None, network: Network) -> MapOptions:
     from dataclasses import replace
 
-    from nirbridge.mapping.rates import load_rates
+    from nirbridge.pipeline import load_rates
 
     return options if rates is None else replace(options, rates=load_rates(rates, network))
 
