@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from nirbridge.errors import UsageError, quoted
 from nirbridge.network.model import Network
+from nirbridge.network.operators import Operator
 from nirbridge.simulators.inputs import Input, Inputs, from_chunks, open_inputs
 from nirbridge.simulators.model import Record, Recording, Result, State
 
@@ -100,6 +102,8 @@ class Simulator:
         progress: Progress | None = None,
     ) -> Result:
         """Runs it. Arguments and errors as of ``simulate``."""
+        import numpy as np
+
         from nirbridge.simulators.recording import Recorder, channels
 
         network, space = self._engine.network, self._engine.parts.space
@@ -113,26 +117,32 @@ class Simulator:
         stretch, wanted = self._stretch(batch), recorder.wanted()
         for start in range(0, opened.steps, stretch):
             stop = min(start + stretch, opened.steps)
-            found = run.chunk(opened.read(start, stop), stop - start, wanted)
+            values = opened.read(start, stop)
+            with np.errstate(over="ignore", invalid="ignore"):  # said in meta
+                found = run.chunk(values, stop - start, wanted)
             recorder.take(found, stop - start, space.numpy)
             if progress is not None:
                 progress("simulate", stop / opened.steps)
         arrays = recorder.finish(opened.batch is not None)
         every = {f"{c.node}/{c.variable}": c.every for c in chosen if c.every > 1}
-        return Result(Recording(MappingProxyType(arrays), self._meta(opened, first, every)), run.state())
+        last = run.state()
+        beyond = sorted({name for (name, _), array in last.arrays.items() if not np.isfinite(array).all()})
+        meta = {**self._meta(opened, first), "every": every, "not_finite": beyond}
+        return Result(Recording(MappingProxyType(arrays), MappingProxyType(meta)), last)
 
     def _stretch(self, batch: int) -> int:
         """Steps that run at once, so that what lives between two populations stays small."""
         network, space = self._engine.network, self._engine.parts.space
         elements = network.neurons + sum(port.size for port in (*network.inputs, *network.outputs))
+        elements += max((_widest(p.operator) for p in network.projections), default=0)
         per_step = 4 * max(1, elements) * batch * (8 if space.float_name == "float64" else 4)
         return max(1, min(CHUNK_STEPS, CHUNK_BYTES // per_step))
 
-    def _meta(self, opened: Inputs, first_step: int, every: Mapping[str, int]) -> Mapping[str, Any]:
+    def _meta(self, opened: Inputs, first_step: int) -> dict[str, Any]:
         from nirbridge.simulators.checks import versions
 
         network, space = self._engine.network, self._engine.parts.space
-        meta = {
+        return {
             "dt": network.dt,
             "steps": opened.steps,
             "first_step": first_step,
@@ -146,17 +156,20 @@ class Simulator:
             "latency": {port.name: 0 for port in network.outputs},
             "assumed": list(network.assumed),
             "notes": list(network.notes),
-            "every": dict(every),
             "v": "after the reset",
             "u": "before the reset",
             "choices": dict(self._engine.parts.choices),
         }
-        return MappingProxyType(meta)
+
+
+def _widest(operator: Operator) -> int:
+    """Elements of the largest array inside a chain."""
+    from nirbridge.network.compose import parts_of
+
+    return max(math.prod(part.output_shape) for part in parts_of(operator))
 
 
 def _check_size(chosen: Sequence[Any], steps: int, batch: int) -> None:
-    import math
-
     import numpy as np
 
     total = 0

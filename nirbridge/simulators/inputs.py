@@ -64,7 +64,7 @@ class Inputs:
     def _one(self, port: Port, start: int, stop: int) -> Array:
         given, batch = self.values[port.name], 1 if self.batch is None else self.batch
         if callable(given):
-            found = np.asarray(given(self.first_step + start, self.first_step + stop))
+            found = _array(port, given(self.first_step + start, self.first_step + stop))
             _check(port, found, self.batch, steps=stop - start, thing=_stretch(port, start, stop))
         else:
             found = np.asarray(given[start:stop])
@@ -90,7 +90,7 @@ def open_inputs(
     binary: set[str] = set()
     for port in network.inputs:
         value = given[port.name]
-        values[port.name] = value if callable(value) else np.asarray(value)
+        values[port.name] = value if callable(value) else _array(port, value)
         if callable(value):
             continue
         found = _shape_problem(port, values[port.name]) or _value_problem(port, values[port.name], dtype)
@@ -125,6 +125,15 @@ def _by_name(network: Network, inputs: Mapping[str, Input] | Input) -> Mapping[s
     if problems:
         raise UsageError(*problems)
     return inputs
+
+
+def _array(port: Port, value: npt.ArrayLike) -> Array:
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        said = quoted(str(error).splitlines()[0] if str(error) else type(error).__name__)
+        found = f"can not be made a numpy array ({said})"
+        raise UsageError.of(f"input {quoted(port.name)}", found, "", "give a plain array") from None
 
 
 def _shape_problem(port: Port, values: Array, steps: int | None = None) -> Problem | None:
@@ -206,7 +215,7 @@ def _batch(ports: tuple[Port, ...], values: Mapping[str, Any], first_step: int) 
     for port in ports:
         value = values[port.name]
         if callable(value):
-            value = np.asarray(value(first_step, first_step + 1))
+            value = _array(port, value(first_step, first_step + 1))
             problem = _shape_problem(port, value, 1)
             if problem is not None:
                 raise UsageError(problem)

@@ -214,3 +214,24 @@ def test_ten_thousand_neurons_for_100_000_steps_stay_under_500_mb(root: Path) ->
     code = COUNTS_ONLY.replace("STEPS", "100_000")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
     assert int(done.stdout) < 500
+
+
+def test_a_network_without_inputs_runs_on_its_biases_alone() -> None:
+    alone = Population("alone", (2,), neuron("LIF", a_mem=1.0, bias=[0.3, 0.0], theta=1.0))
+    network = Network(1e-3, TIMING, (alone,), (Projection("alone", "out", Identity((2,))),), (), (Port("out", (2,)),))
+    found = simulate(network, {}, steps=10).recording.arrays["out", "s"]
+    assert np.flatnonzero(found[:, 0]).tolist() == [3, 7]
+    assert not found[:, 1].any()
+
+
+def test_potentials_that_leave_the_numbers_are_said_in_meta() -> None:
+    wild = Population("wild", (4,), neuron("LI", a_mem=-1e6, theta=None))
+    projections = (Projection("in", "wild", Identity((4,))), Projection("wild", "out", Identity((4,))))
+    network = Network(1e-3, TIMING, (wild,), projections, (Port("in", (4,)),), (Port("out", (4,)),))
+    assert simulate(network, INPUT[:3]).recording.meta["not_finite"] == []
+    assert simulate(network, INPUT).recording.meta["not_finite"] == ["wild"]
+
+
+def test_what_is_no_array_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"^input 'in': can not be made a numpy array \('.*'\); give a plain array$"):
+        simulate(NETWORK, [[1, 0, 0, 1], [1]])

@@ -14,6 +14,7 @@ from nirbridge.network.from_nir import in_causal_order
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Operator, Reshape, Scale, Sparse, SumPool
+from nirbridge.passes.relay_pools import relay_pools
 from nirbridge.pipeline import load_network
 from nirbridge.simulators import Record, simulate
 from nirbridge.testing import networks
@@ -173,3 +174,17 @@ def test_published_traces_of_one_neuron(
     assert np.abs(scale * v - voltage).max() < residual * np.abs(voltage).max()
     assert np.array_equal(shifted["s"], spike)
     assert spike.sum() == 4
+
+
+def test_relays_that_send_counts_change_nothing() -> None:
+    rng = np.random.default_rng(8)
+    pool = SumPool((2, 2), (2, 2), ((0, 0), (0, 0)), (3, 6, 6))
+    network = one_layer(Chain((pool, Reshape((3, 3, 3), (27,)), Dense(decimal(rng, 9, 27)))))
+    relayed = relay_pools(network, graded_spikes=True)
+    assert len(relayed.populations) == 2
+    inputs = spikes(rng, network, 30, graded=False)
+    record = [Record("layer", ("s", "v", "i"))]
+    found, wanted = (simulate(n, inputs, record=record).recording.arrays for n in (relayed, network))
+    assert wanted["layer", "s"].sum() > 20
+    for key, values in wanted.items():
+        assert np.array_equal(found[key], values), key
