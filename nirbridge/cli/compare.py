@@ -22,6 +22,7 @@ Example:
 @click.argument("b", metavar="B.npz", type=click.Path())
 @click.option("--latency", default="0", show_default=True, metavar="auto|N", help="Steps that B is behind A.")
 @click.option("--tau", type=float, default=10.0, show_default=True, metavar="STEPS", help="Of the van Rossum kernel.")
+@click.option("--labels", metavar="FILE.npy", type=click.Path(), help="The right class of each sample, for accuracy.")
 @click.option("--expect-equal", is_flag=True, help="Exit with 1 where anything differs.")
 @click.option("--plot", metavar="FILE.png", type=click.Path(), help="Draw the spikes that differ.")
 @click.option("--node", metavar="NAME", help="The node to draw; default: the first that differs.")
@@ -31,6 +32,7 @@ def command(
     b: str,
     latency: str,
     tau: float,
+    labels: str | None,
     expect_equal: bool,
     plot: str | None,
     node: str | None,
@@ -41,12 +43,14 @@ def command(
     from nirbridge.errors import NirbridgeError, quoted
     from nirbridge.report.compare_text import compare_text, verdict
     from nirbridge.simulators.compare import compare
+    from nirbridge.simulators.npy_file import load_npy
     from nirbridge.simulators.recording_file import load
 
     steps = _latency(latency)
     _check_plot(plot, node)
     recordings = load(a), load(b)
-    found = compare(*recordings, latency=steps, tau_steps=tau)
+    right = None if labels is None else load_npy(labels)
+    found = compare(*recordings, latency=steps, labels=right, tau_steps=tau)
     if plot is not None:
         _draw(plot, recordings, found, node)
     if as_json:

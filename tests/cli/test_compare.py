@@ -109,6 +109,23 @@ def test_a_picture(files: tuple[str, str, str], tmp_path: Path, capsys: pytest.C
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.npz", "b.npz", "late.npz"]
 
 
+def test_accuracy_with_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    batch = np.zeros((2, 3, 2), np.uint8)
+    batch[0, 1, 1] = 1  # the samples decide for 0, 1, 0
+    a = write(tmp_path, "a.npz", batch, batch=3, latency={"fc": 0})
+    np.save(tmp_path / "labels.npy", np.array([0, 1, 1]))
+    assert run(["compare", a, a, "--labels", str(tmp_path / "labels.npy"), "--json"]) == 0
+    decisions = json.loads(capsys.readouterr().out)["rows"][0]["decisions"]
+    accuracy = {"accuracy_a": 2 / 3, "accuracy_b": 2 / 3}
+    assert decisions == {"samples": 3, "alike": 3, "agreement": 1.0, **accuracy}
+    np.save(tmp_path / "labels.npy", np.array([0, 1]))
+    assert run(["compare", a, a, "--labels", str(tmp_path / "labels.npy")]) == 2
+    assert run(["compare", a, a, "--labels", str(tmp_path / "none.npy")]) == 2
+    errors = capsys.readouterr().err.splitlines()
+    assert errors[0] == "error: labels of 'fc': 2 labels, the recordings have 3 samples"
+    assert "'none.npy'" in errors[1]
+
+
 def test_hostile_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = "../[red]\x1b[31m\n$\\frac{$\u202e"
     a, b = write(tmp_path, "a.npz", A, node=name), write(tmp_path, "b.npz", B, node=name)
