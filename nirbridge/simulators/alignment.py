@@ -119,7 +119,7 @@ def _estimated(a: Recording, b: Recording, node: str) -> int:
     for variable in (*BY_EVENTS, *BY_VALUES):
         key = node, variable
         x, y = a.arrays.get(key), b.arrays.get(key)
-        if x is None or y is None or not x.ndim or x.shape[1:] != y.shape[1:]:
+        if x is None or y is None or not x.ndim or not y.ndim or x.shape[1:] != y.shape[1:]:
             continue
         clock_a, clock_b = clock_of(a, key), clock_of(b, key)
         around, rest = divmod(clock_a.first - clock_b.first, clock_a.every)

@@ -307,6 +307,12 @@ def test_another_shape_is_a_row_with_a_problem() -> None:
     assert "fc/s: shape (2,) of a step in A, (1, 2) in B" in rendered(found)
 
 
+@pytest.mark.parametrize("latency", [0, "auto"])
+def test_an_array_without_steps_is_a_row_with_a_problem(latency: Any) -> None:
+    found = compare(spikes([1, 0, 1]), spikes(1), latency=latency)
+    assert found.rows[0].problem == "shape () of a step in A, missing in B"
+
+
 # -- graded, several spikes, batches, counts ---------------------------------------------------------------------
 
 
