@@ -17,10 +17,13 @@ from nirbridge.simulators.model import Record, Recording, Result, State
 __all__ = ["BACKENDS", "Record", "Recording", "Result", "Simulator", "State", "from_chunks", "prepare", "simulate"]
 
 Progress = Callable[[str, float | None], None]
-BACKENDS: dict[str, str] = {"reference": "nirbridge.simulators.reference:reference_parts"}
+BACKENDS: dict[str, str] = {
+    "reference": "nirbridge.simulators.reference:reference_parts",
+    "fast": "nirbridge.simulators.plan:fast_parts",
+    "event": "nirbridge.simulators.plan:event_parts",
+    "dense": "nirbridge.simulators.plan:dense_parts",
+}
 """Backend -> ``module:function``; the function takes a ``Space`` and gives ``Parts`` (see step.py)."""
-AUTO = "reference"
-"""What ``auto`` stands for."""
 CHUNK_BYTES = 16 * 2**20
 CHUNK_STEPS = 4096
 RECORDED_BYTES = 2**37
@@ -52,7 +55,8 @@ def simulate(
         state: where an earlier run ended (``Result.state``); cutting a run changes no bit of its result.
         record: what to keep; default: ``s`` of each output (``v`` where a read-out leads to it).
         dtype: ``float32`` or ``float64``.
-        backend: ``auto`` or a name of ``BACKENDS``; all give the same bits.
+        backend: ``auto`` (``fast`` where numba is installed, else ``reference``) or a name of ``BACKENDS``; all give
+            the same bits, but for ``dense``, which uses BLAS for every dense matrix.
         library: array library of the reference backend: ``numpy``, ``torch``, ``jax``, ``cupy``, ``array_api_strict``.
         device: ``cpu``, or what the array library calls its devices (``cuda``).
         progress: called with a stage and the share that is done.
@@ -73,9 +77,10 @@ def prepare(
     from nirbridge.network.from_nir import in_causal_order
     from nirbridge.simulators.arrays_api import space
     from nirbridge.simulators.checks import check_neurons
+    from nirbridge.simulators.plan import auto_backend
     from nirbridge.simulators.reference import Engine
 
-    name = AUTO if backend == "auto" else backend
+    name = auto_backend(library) if backend == "auto" else backend
     if name not in BACKENDS:
         known = ", ".join(["auto", *BACKENDS])
         raise UsageError.of(f"backend {quoted(backend)}", "unknown", f"there are {known}", "choose one of them")

@@ -1,0 +1,223 @@
+"""The fast backend: compiled event-driven kernels behind the seam of step.py (numba, extra ``fast``).
+
+Same bits as the reference. What it has no kernel for is added up by the reference, part by part; ``choices`` says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.network.apply import matrix
+from nirbridge.network.model import Population, Projection
+from nirbridge.network.operators import Chain, Conv, Dense, Operator, Reshape, Sparse, SumPool
+from nirbridge.simulators import cost_model
+from nirbridge.simulators.arrays_api import Space
+from nirbridge.simulators.event_loop import EventLoop, can_loop
+from nirbridge.simulators.event_neurons import EventNeurons
+from nirbridge.simulators.events import Signal, events_of, take_input
+from nirbridge.simulators.kernels_conv import conv_kernel, is_plain, plan_conv
+from nirbridge.simulators.kernels_dense import block_of, dense_kernel, packed
+from nirbridge.simulators.kernels_sparse import by_source, count_kernel, sparse_kernel
+from nirbridge.simulators.step import Parts
+from nirbridge.simulators.sums import accumulate
+
+Method = Literal["auto", "event", "dense"]
+SYNAPSES_MAX = 2_000_000
+"""Convolutions with groups or dilation become sparse matrices up to so many synapses, else they are the reference's."""
+_COUNTS_MAX = 255
+
+
+def compiled_parts(space: Space, method: Method) -> Parts:
+    """The compiled backend on numpy.
+
+    ``method``: ``event`` never uses BLAS, ``dense`` uses it for every dense matrix (sums in no fixed order), ``auto``
+    where it is exact and predicted to be quicker.
+    """
+    choices: dict[str, Any] = {}
+
+    def add_up(projection: Projection) -> Summed:
+        log: list[dict[str, Any]] = []
+        name = f"{len(choices)}: {projection.source} -> {projection.target}"
+        choices[name] = log
+        return Summed(projection.operator, space, method, log)
+
+    def loop(population: Population, own: Projection) -> EventLoop | None:
+        if method == "dense" or not can_loop(population, own):
+            return None
+        for name, log in choices.items():
+            if name.endswith(f": {own.source} -> {own.target}"):
+                log[0]["kernel"] = "event, all steps in one call"
+        return EventLoop(population, own, space)
+
+    return Parts(
+        space=space,
+        accumulate=add_up,
+        neurons=lambda population: EventNeurons(population, space),
+        loop=loop,
+        take_input=lambda values: take_input(values, space.float_name),
+        choices=choices,
+    )
+
+
+class Summed:
+    """The ordered sums of an operator, part by part (see ``step.Accumulate``)."""
+
+    def __init__(self, operator: Operator, space: Space, method: Method, log: list[dict[str, Any]]) -> None:
+        parts = operator.parts if isinstance(operator, Chain) else (operator,)
+        self.dtype = np.dtype(space.float_name)
+        self.stages = [_stage(part, space, method, log) for part in parts]
+        self.shape = operator.output_shape
+
+    def __call__(self, spikes: Any) -> Any:
+        """``[items, *source shape] -> [items, *target shape]`` of the run's float type."""
+        signal = Signal(spikes)
+        for stage in self.stages:
+            signal = stage(signal)
+        return signal.real(self.dtype)
+
+
+Stage = Callable[[Signal], Signal]
+
+
+def _stage(op: Operator, space: Space, method: Method, log: list[dict[str, Any]]) -> Stage:
+    entry: dict[str, Any] = {"operator": type(op).__name__, "kernel": "event"}
+    log.append(entry)
+    if isinstance(op, Reshape):
+        entry["kernel"] = "none"
+        return lambda s: Signal(s.values.reshape(len(s.values), *op.output_shape), s.counts, s.factor)
+    if isinstance(op, Dense):
+        return DenseStage(op, space, method, entry)
+    if isinstance(op, Conv) and is_plain(op):
+        return ConvStage(op, space)
+    if isinstance(op, Sparse):
+        return SparseStage(op, op.indptr, op.indices, op.data, space)
+    if isinstance(op, Conv) and math.prod(op.output_shape) * math.prod(op.weight.shape[1:]) <= SYNAPSES_MAX:
+        entry["kernel"] = "event, as a sparse matrix"
+        rows = matrix(op, SYNAPSES_MAX)
+        return SparseStage(op, rows.indptr, rows.indices, rows.data, space)
+    if isinstance(op, SumPool) and is_partition(op):
+        return PoolStage(op, space)
+    entry["kernel"] = "reference" if isinstance(op, Conv | SumPool) else "elementwise"
+    return _by_reference(op, space)
+
+
+def _by_reference(op: Operator, space: Space) -> Stage:
+    add_up, dtype = accumulate(op, space), np.dtype(space.float_name)
+    return lambda s: Signal(add_up(s.real(dtype)))
+
+
+class DenseStage:
+    """A dense matrix, event by event or as one product."""
+
+    def __init__(self, op: Dense, space: Space, method: Method, entry: dict[str, Any]) -> None:
+        self.posts, self.pre = op.weight.shape
+        self.dtype, self.method, self.entry = np.dtype(space.float_name), method, entry
+        weight = np.asarray(op.weight, self.dtype)
+        self.block = block_of(self.posts)
+        self.packed = packed(weight, self.block, self.dtype)
+        self.bound = cost_model.exact_bound(weight) if method == "auto" else math.inf
+        self.weight = np.ascontiguousarray(weight.T) if self.bound >= 1 and method != "event" else None
+        self.padded = self.packed.shape[0] * self.block
+
+    def __call__(self, signal: Signal) -> Signal:
+        """The part's ordered sums."""
+        items = len(signal.values)
+        if self._by_product(signal, items):
+            self.entry["kernel"] = "product"
+            return Signal(signal.real(self.dtype) @ self.weight)
+        self.entry["kernel"] = "event"
+        indptr, idx, val, valued = events_of(signal, self.dtype)
+        out = np.empty((items, self.posts), self.dtype)
+        dense_kernel(self.block, valued)(indptr, idx, val, self.packed, out)
+        return Signal(out)
+
+    def _by_product(self, signal: Signal, items: int) -> bool:
+        if self.weight is None or self.method == "event":
+            return False
+        if self.method == "dense":
+            return True
+        if not signal.is_whole or signal.most() > self.bound:
+            return False
+        quick = cost_model.product_ns(items, self.pre, self.posts)
+        if quick >= cost_model.event_ns(items, signal.values.size, self.pre, self.padded):
+            return False
+        return quick < cost_model.event_ns(items, signal.events(), self.pre, self.padded)
+
+
+class SparseStage:
+    """A sparse matrix, stored by source."""
+
+    def __init__(self, op: Operator, indptr: Array, indices: Array, data: Array, space: Space) -> None:
+        self.dtype, self.shape = np.dtype(space.float_name), op.output_shape
+        self.tables = by_source(indptr, indices, data, math.prod(op.input_shape), self.dtype)
+
+    def __call__(self, signal: Signal) -> Signal:
+        """The part's ordered sums."""
+        items = len(signal.values)
+        indptr, idx, val, valued = events_of(signal, self.dtype)
+        out = np.empty((items, math.prod(self.shape)), self.dtype)
+        sparse_kernel(valued)(indptr, idx, val, *self.tables, out)
+        return Signal(out.reshape(items, *self.shape))
+
+
+class ConvStage:
+    """A plain convolution; what comes out lies channels-last in memory (a view in the usual order of axes)."""
+
+    def __init__(self, op: Conv, space: Space) -> None:
+        self.dtype, self.shape = np.dtype(space.float_name), op.output_shape
+        self.plan = plan_conv(op, self.dtype)
+
+    def __call__(self, signal: Signal) -> Signal:
+        """The part's ordered sums."""
+        p, items = self.plan, len(signal.values)
+        indptr, idx, val, valued = events_of(signal, self.dtype)
+        height, width, channels = p.shape
+        out = np.empty((items, height, width * channels), self.dtype)
+        kernel = conv_kernel(p.run if p.run % 8 == 0 else 0, valued)
+        acc = np.empty(p.sums, self.dtype)
+        kernel(indptr, idx, val, p.sum_at, p.weight_at, p.weights, p.rows, p.run, p.pitch, p.first, acc, out)
+        maps = out.reshape(items, *((height, width) if len(self.shape) == 3 else (width,)), channels)
+        return Signal(np.moveaxis(maps, -1, 1))
+
+
+def is_partition(op: SumPool) -> bool:
+    """True for a pool whose windows do not overlap and have at most 255 elements."""
+    apart = all(k <= s for k, s in zip(op.kernel, op.stride, strict=True))
+    return apart and math.prod(op.kernel) <= _COUNTS_MAX
+
+
+class PoolStage:
+    """A pool without overlap: whole counts per window, the factor kept apart until somebody multiplies."""
+
+    def __init__(self, op: SumPool, space: Space) -> None:
+        self.shape, self.dtype = op.output_shape, np.dtype(space.float_name)
+        self.factor = float(self.dtype.type(op.factor))
+        self.fallback = _by_reference(op, space)
+        self.window = _windows(op)
+
+    def __call__(self, signal: Signal) -> Signal:
+        """The part's ordered sums."""
+        if not signal.is_unit:
+            return self.fallback(signal)
+        items = len(signal.values)
+        indptr, idx, _, _ = events_of(signal, self.dtype)
+        out = np.zeros((items, math.prod(self.shape)), np.uint8)
+        count_kernel(indptr, idx, None, self.window, out)
+        return Signal(out.reshape(items, *self.shape), True, self.factor)
+
+
+def _windows(op: SumPool) -> Array:
+    """For each source the window that it is in, -1 for none."""
+    grid = np.indices(op.input_shape)
+    at, inside = grid[0], np.ones(op.input_shape, bool)
+    for axis, n in enumerate(op.output_shape[1:]):
+        place = grid[axis + 1] + op.padding[axis][0]
+        window = place // op.stride[axis]
+        inside &= (place % op.stride[axis] < op.kernel[axis]) & (window < n)
+        at = at * n + window
+    return np.where(inside, at, -1).reshape(-1).astype(np.int64)

@@ -1,0 +1,85 @@
+"""What sources send, between the parts of a projection, and the lists of events made of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.simulators.kernels_update import list_events, list_values, value_of
+
+_NO_VALUES = {name: np.zeros(1, name) for name in ("float32", "float64")}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Signal:
+    """What is sent: ``[items, *shape]``.
+
+    Bytes are spikes, each 0 or 1, or (``counts``) whole numbers that ``factor`` still multiplies; other types are
+    values as they are.
+    """
+
+    values: Array
+    counts: bool = False
+    factor: float = 1.0
+
+    @property
+    def is_unit(self) -> bool:
+        """True for spikes of 0 or 1."""
+        return self.values.dtype == np.uint8 and not self.counts
+
+    @property
+    def is_whole(self) -> bool:
+        """True where every value is a whole number of at most 255."""
+        return self.values.dtype == np.uint8 and self.factor == 1.0
+
+    def most(self) -> int:
+        """The largest value of whole ones."""
+        return int(self.values.max(initial=0)) if self.counts else 1
+
+    def events(self) -> int:
+        """Number of sources that send, over all items."""
+        return int(np.count_nonzero(self.values))
+
+    def real(self, dtype: np.dtype[Any]) -> Array:
+        """The values in a float type."""
+        values = self.values.astype(dtype, copy=False)
+        return values * dtype.type(self.factor) if self.factor != 1.0 else values
+
+
+def events_of(signal: Signal, dtype: np.dtype[Any]) -> tuple[Array, Array, Array, bool]:
+    """``indptr, idx, val`` by item, sources ascending, and whether ``val`` counts (False: every event is a 1)."""
+    x = np.ascontiguousarray(signal.values)
+    items, n = x.shape[0], math.prod(x.shape[1:])
+    indptr = np.empty(items + 1, np.int64)
+    idx = np.empty(int(np.count_nonzero(x)) + 1, np.uint32)
+    if x.dtype != np.uint8:
+        val = np.empty(len(idx), dtype)
+        list_values(x.reshape(items, n), indptr, idx, val)
+        return indptr, idx, val, True
+    flat = x.reshape(-1)
+    words = flat[: flat.size // 8 * 8].view(np.uint64)
+    if not words.flags.aligned:
+        flat = flat.copy()
+        words = flat[: flat.size // 8 * 8].view(np.uint64)
+    list_events(flat, words, n, indptr, idx)
+    if not signal.counts:
+        return indptr, idx, _NO_VALUES[dtype.name], False
+    val = np.empty(len(idx), dtype)
+    value_of(flat, n, indptr, idx, val)
+    return indptr, idx, val * dtype.type(signal.factor), True
+
+
+def take_input(values: Array, float_name: str) -> Array:
+    """Inputs as the kernels want them: bytes where every value is 0 or 1, else the float type."""
+    values = np.asarray(values)
+    if values.dtype == np.bool_:
+        return np.ascontiguousarray(values).view(np.uint8)
+    if values.dtype == np.uint8 and (values.size == 0 or int(values.max()) <= 1):
+        return np.ascontiguousarray(values)
+    if bool(np.all((values == 0) | (values == 1))):
+        return values.astype(np.uint8, order="C")
+    return np.ascontiguousarray(values, float_name)

@@ -1,0 +1,65 @@
+"""Compiled event-driven product with a sparse matrix, and pools without overlap (numba, extra ``fast``)."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.simulators.kernels_update import compiled
+
+
+@cache
+def sparse_kernel(valued: bool) -> Any:
+    """The kernel for a matrix stored by source: events ``indptr, idx, val`` into ``out: [rows, posts]``.
+
+    ``starts: int64[pre + 1]``, ``targets`` (unsigned, so that no sign has to be tested) and ``weights`` per synapse.
+    """
+
+    @compiled
+    def run(indptr, idx, val, starts, targets, weights, out):
+        for row in range(out.shape[0]):
+            acc = out[row]
+            for j in range(acc.shape[0]):
+                acc[j] = 0
+            for e in range(indptr[row], indptr[row + 1]):
+                source = idx[e]
+                if valued:
+                    x = val[e]
+                    for p in range(starts[source], starts[source + 1]):
+                        acc[targets[p]] += weights[p] * x
+                else:
+                    for p in range(starts[source], starts[source + 1]):
+                        acc[targets[p]] += weights[p]
+
+    return run
+
+
+@compiled
+def count_kernel(indptr, idx, val, window, out) -> None:
+    """Spikes per window: ``window: int64[pre]`` says which one a source is in (-1: none).
+
+    ``out: uint8[rows, posts]`` of zeros is filled. Sources send at most 1, so a window of up to 255 sources
+    can not overflow.
+    """
+    for row in range(out.shape[0]):
+        for e in range(indptr[row], indptr[row + 1]):
+            at = window[idx[e]]
+            if at >= 0:
+                out[row, at] += 1
+
+
+def smallest_unsigned(count: int) -> type:
+    """The narrowest unsigned type for indices below ``count``."""
+    return np.uint16 if count <= 1 << 16 else np.uint32
+
+
+def by_source(indptr: Array, indices: Array, data: Array, pre: int, dtype: Any) -> tuple[Array, Array, Array]:
+    """Compressed rows ``[post, pre]`` as ``starts, targets, weights`` per source, targets ascending."""
+    posts = len(indptr) - 1
+    rows = np.repeat(np.arange(posts), np.diff(indptr))
+    order = np.argsort(indices, kind="stable")
+    starts = np.concatenate(([0], np.cumsum(np.bincount(indices, minlength=pre)))).astype(np.int64)
+    return starts, rows[order].astype(smallest_unsigned(posts)), np.asarray(data)[order].astype(dtype)
