@@ -33,6 +33,7 @@ class Axis:
 
     ``taps`` holds, beside each output, a number that is equal for equal kernel weights along this axis. With ``full``
     every input of ``touched`` reaches every output and the lists are empty. ``contiguous``: each list is a range.
+    ``by_output[output_ptr[o]:output_ptr[o + 1]]`` are the places in ``outs`` that hold output o.
     """
 
     n_in: int
@@ -43,6 +44,20 @@ class Axis:
     outs: Array
     taps: Array
     contiguous: bool
+    by_output: Array
+    output_ptr: Array
+
+    def within(self, start: int, stop: int) -> tuple[Array, Array]:
+        """Places in ``outs`` whose outputs are in ``[start, stop)``, ascending, and the input of each."""
+        places = np.sort(self.by_output[self.output_ptr[start] : self.output_ptr[stop]])
+        return places, np.searchsorted(self.indptr, places, side="right") - 1
+
+    def inputs_of(self, start: int, stop: int) -> tuple[Array, Array]:
+        """The inputs that reach ``[start, stop)``, ascending, and how many outputs there each of them does."""
+        if self.full:
+            inputs = np.flatnonzero(self.touched)
+            return inputs, np.full(len(inputs), stop - start, np.int64)
+        return np.unique(self.within(start, stop)[1], return_counts=True)
 
     def counts(self, start: int, stop: int) -> Array:
         """Per input, how many outputs of ``[start, stop)`` it reaches: int64 [n_in]."""
@@ -56,7 +71,13 @@ def full_axis(n_in: int, n_out: int, touched: Array | None = None) -> Axis:
     """Every input (of ``touched``) reaches every output."""
     none = np.zeros(0, np.int64)
     mask = np.ones(n_in, bool) if touched is None else touched
-    return Axis(n_in, n_out, True, mask, np.zeros(n_in + 1, np.int64), none, none, True)
+    return Axis(n_in, n_out, True, mask, np.zeros(n_in + 1, np.int64), none, none, True, none, np.zeros(1, np.int64))
+
+
+def _listed_axis(n_in: int, n_out: int, indptr: Array, outs: Array, taps: Array, *, contiguous: bool) -> Axis:
+    by_output = np.argsort(outs, kind="stable")
+    output_ptr = np.concatenate(([0], np.cumsum(np.bincount(outs, minlength=n_out))))
+    return Axis(n_in, n_out, False, np.diff(indptr) > 0, indptr, outs, taps, contiguous, by_output, output_ptr)
 
 
 def axis_from_matrix(matrix: sparse.csr_array) -> Axis:
@@ -69,13 +90,13 @@ def axis_from_matrix(matrix: sparse.csr_array) -> Axis:
     span = np.zeros(len(degree), np.int64)
     span[used] = outs[indptr[1:][used] - 1] - outs[indptr[:-1][used]] + 1
     n_out, n_in = cast(tuple[int, int], matrix.shape)
-    return Axis(n_in, n_out, False, used, indptr, outs, columns.data, bool(np.all(span == degree)))
+    return _listed_axis(n_in, n_out, indptr, outs, columns.data, contiguous=bool(np.all(span == degree)))
 
 
 def identity_axis(n: int) -> Axis:
     """Input i reaches output i."""
     index = np.arange(n, dtype=np.int64)
-    return Axis(n, n, False, np.ones(n, bool), np.arange(n + 1), index, np.ones(n, np.int64), True)
+    return _listed_axis(n, n, np.arange(n + 1), index, np.ones(n, np.int64), contiguous=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -345,11 +366,9 @@ def sources_of(form: Connectivity, box: Box, flat: Callable[[Box], Array]) -> tu
         hits = np.concatenate([form.sources[form.indptr[r] : form.indptr[r + 1]] for r in rows]) if len(rows) else []
         index, counts = np.unique(np.asarray(hits, np.int64), return_counts=True)
         return index, counts
-    counts = [a.counts(lo, hi) for a, (lo, hi) in zip(form.axes, box, strict=True)]
-    touched = [np.flatnonzero(c) for c in counts]
-    index = np.ravel_multi_index(np.ix_(*touched), form.source_shape).ravel()
-    number = reduce(np.multiply.outer, [c[t] for c, t in zip(counts, touched, strict=True)]).ravel()
-    return index, number
+    found = [a.inputs_of(lo, hi) for a, (lo, hi) in zip(form.axes, box, strict=True)]
+    index = np.ravel_multi_index(np.ix_(*[inputs for inputs, _ in found]), form.source_shape).ravel()
+    return index, reduce(np.multiply.outer, [counts for _, counts in found]).ravel()
 
 
 def run_lengths(outs: Array) -> tuple[int, ...]:

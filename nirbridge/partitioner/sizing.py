@@ -228,9 +228,8 @@ def _patterns(axis: Axis, lo: int, hi: int) -> Patterns:
         inputs = int(axis.touched.sum())
         return (((hi - lo,), inputs, inputs),) if inputs else ()
     found: dict[tuple[int, ...], tuple[int, set[bytes]]] = {}
-    inside = (axis.outs >= lo) & (axis.outs < hi)
-    owner = np.repeat(np.arange(axis.n_in), np.diff(axis.indptr))[inside]
-    outs, taps = axis.outs[inside], axis.taps[inside]
+    places, owner = axis.within(lo, hi)
+    outs, taps = axis.outs[places], axis.taps[places]
     if len(owner) == 0:
         return ()
     heads = np.concatenate(([0], np.flatnonzero(np.diff(owner)) + 1, [len(owner)]))
