@@ -54,7 +54,7 @@ def command(
     if saved is not None:
         if model is None:
             raise UsageError.of("--map", "needs the model that was mapped", "", "give MODEL.nir")
-        _check_map(model, saved, chip, network, as_json=as_json)
+        _check_map(model, saved, chip, _as_mapped(model, saved, network, timing, max_bytes), as_json=as_json)
     elif chip is None:
         raise UsageError.of("check", "needs --chip or --map", "", "as in --chip loihi1; nirbridge chips lists them")
     else:
@@ -67,6 +67,15 @@ def _network(model: str | None, shapes: str | None, timing: Timing, max_bytes: i
     if model is not None:
         return pipeline.load_network(model, timing, max_bytes=max_bytes)
     return pipeline.network_of_shapes(shapes or "", timing)
+
+
+def _as_mapped(model: str, saved: str, network: Network, timing: Timing, max_bytes: int) -> Network:
+    """The model read with the timing that the map was made with, where the options leave it open."""
+    from nirbridge.mapping import file
+    from nirbridge.mapping.timing import asked_by
+
+    asked = asked_by(file.load(saved), network, timing)
+    return network if asked == timing else _network(model, None, asked, max_bytes)
 
 
 def _check_map(model: str, saved: str, chip: str | None, network: Network, *, as_json: bool) -> None:

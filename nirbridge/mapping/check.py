@@ -22,6 +22,7 @@ from nirbridge.mapping.document import describe, to_record
 from nirbridge.mapping.file import core_text, load
 from nirbridge.mapping.model import Mapped
 from nirbridge.mapping.record import BlockRecord, MapRecord, ProjectionRecord, SliceRecord, record_of
+from nirbridge.mapping.timing import other_timing
 from nirbridge.network.model import Network, Projection, Shape
 from nirbridge.partitioner.resources import delay_on_chip_steps, exceeded, limits
 
@@ -95,7 +96,7 @@ def check_file(
     if chip is not None and _as_loaded(dict(chip.record)) != record.chip:
         name = record.chip.get("name")
         problems.append(_problem("chip", f"the map's {quoted(name)} is not {quoted(chip.name)} as asked", "", _AGAIN))
-    return (*problems, *diagnose(record, network))
+    return (*problems, *other_timing(record, network), *diagnose(record, network))
 
 
 def _as_loaded(document: dict[str, Any]) -> Any:

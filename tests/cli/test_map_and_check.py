@@ -52,6 +52,34 @@ def test_a_map_that_was_changed_is_illegal(tmp_path: Path, capsys: pytest.Captur
     assert "error: population " in capsys.readouterr().err
 
 
+def test_a_map_is_checked_with_the_timing_it_was_made_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import nir
+    import numpy as np
+
+    model, saved = str(tmp_path / "m.nir"), tmp_path / "a.map.json"
+    ones = np.ones(4)
+    nodes = {
+        "i": nir.Input({"input": np.array([4])}),
+        "d": nir.Delay(2e-3 * ones),
+        "l": nir.LIF(1e-2 * ones, ones, 0 * ones, ones, v_reset=0 * ones),
+        "o": nir.Output({"output": np.array([4])}),
+    }
+    nir.write(model, nir.NIRGraph(nodes, [("i", "d"), ("d", "l"), ("l", "o")], type_check=False))
+    assert run(["map", model, "--chip", "loihi1", "--dt", "1e-3", "-o", str(saved)]) == 0
+    assert run(["check", model, "--map", str(saved)]) == 0
+    capsys.readouterr()
+    assert run(["check", model, "--map", str(saved), "--dt", "1e-4"]) == 1
+    assert capsys.readouterr().err.startswith("error: timing.dt: 0.001 in the map, 0.0001 as the model was read; ")
+    document = json.loads(saved.read_text(encoding="utf-8"))
+    document["timing"].update(dt=0, integrator="later")
+    saved.write_text(json.dumps(document), encoding="utf-8")
+    assert run(["check", model, "--map", str(saved)]) == 2
+    assert capsys.readouterr().err == (
+        "error: map: timing.dt: is 0, expected a number of seconds above 0; map the model again\n"
+        "error: map: timing.integrator: is 'later', expected one of euler, zoh, exponential; map the model again\n"
+    )
+
+
 def test_a_map_of_another_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved = str(tmp_path / "a.map.json")
     assert run(["map", MODEL, "--chip", CHIP, "-o", saved]) == 0
