@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from nirbridge.testing import networks
 from tests.simulators.oracle import Slow
 
 TIMING = Timing(1e-3, "euler", "to-value", ">", "per-second")
+BACKEND = st.sampled_from(["reference", "auto"])
 EVERYTHING = [Record("*", ("s", "v", "u", "i"))]
 
 
@@ -48,15 +50,20 @@ def spikes(rng: np.random.Generator, network: Network, steps: int, *, graded: bo
     return out
 
 
-def assert_same_bits(network: Network, inputs: dict[str, Array], dtype: str, library: str = "numpy") -> int:
+def assert_same_bits(
+    network: Network, inputs: dict[str, Array], dtype: str, backends: tuple[str, ...] = ("reference",)
+) -> int:
+    """The slow simulator and these backends give the same; returns the number of spikes."""
     network = in_causal_order(network)
     with np.errstate(all="ignore"):
         slow = Slow(network, getattr(np, dtype)).run(inputs)
-    found = simulate(network, inputs, record=EVERYTHING, dtype=dtype, library=library).recording.arrays
-    assert {n for n, _ in found} == {n.name for n in (*network.populations, *network.outputs)}
-    for (node, variable), values in found.items():
-        wanted = slow[node, "s" if node in {p.name for p in network.outputs} else variable]
-        assert np.array_equal(values, wanted), (node, variable)
+    found: Mapping[tuple[str, str], Array] = {}
+    for backend in backends:
+        found = simulate(network, inputs, record=EVERYTHING, dtype=dtype, backend=backend).recording.arrays
+        assert {n for n, _ in found} == {n.name for n in (*network.populations, *network.outputs)}
+        for (node, variable), values in found.items():
+            wanted = slow[node, "s" if node in {p.name for p in network.outputs} else variable]
+            assert np.array_equal(values, wanted), (backend, node, variable)
     return sum(int(v.sum()) for (_, variable), v in found.items() if variable == "s" and v.dtype.kind == "u")
 
 
@@ -92,7 +99,7 @@ def operator_of(kind: str, rng: np.random.Generator) -> Operator:
 def test_sums_have_the_order_of_the_meaning_on_decimal_weights(kind: str, graded: bool) -> None:
     rng = np.random.default_rng(OPERATORS.index(kind))
     network = one_layer(operator_of(kind, rng))
-    sent = assert_same_bits(network, spikes(rng, network, 12, graded=graded), "float32")
+    sent = assert_same_bits(network, spikes(rng, network, 12, graded=graded), "float32", ("reference", "auto"))
     assert sent > (0 if graded else 10)
 
 
@@ -117,17 +124,23 @@ def test_random_networks_agree_with_the_slow_one_bit_for_bit(
 
 
 @settings(max_examples=50)
-@given(networks(), st.integers(0, 2**32 - 1), st.lists(st.integers(1, 9), min_size=2, max_size=4), st.integers(1, 3))
-def test_a_cut_run_is_the_whole_run(network: Network, seed: int, pieces: list[int], every: int) -> None:
+@given(
+    networks(),
+    st.integers(0, 2**32 - 1),
+    st.lists(st.integers(1, 9), min_size=2, max_size=4),
+    st.integers(1, 3),
+    BACKEND,
+)
+def test_a_cut_run_is_the_whole_run(network: Network, seed: int, pieces: list[int], every: int, backend: str) -> None:
     rng = np.random.default_rng(seed)
     steps = sum(pieces)
     inputs = {p.name: rng.integers(0, 3, (steps, 2, *p.shape)) for p in network.inputs}
     record = [Record("*", ("s", "v", "u", "i"), every)]
-    whole = simulate(network, inputs, record=record)
+    whole = simulate(network, inputs, record=record, backend=backend)
     state, parts, start = None, [], 0
     for length in pieces:
         now = {name: values[start : start + length] for name, values in inputs.items()}
-        result = simulate(network, now, record=record, state=state)
+        result = simulate(network, now, record=record, state=state, backend=backend)
         state, start = result.state, start + length
         parts.append(result.recording.arrays)
     for key, values in whole.recording.arrays.items():
