@@ -49,8 +49,9 @@ def conv_kernel(run: int, valued: bool) -> Any:
 
     @numba.njit(error_model="numpy")
     def add(acc, weights, a, w, n, x):
+        to, row = acc[a : a + n], weights[w : w + n]  # indices from 0: no test of their sign
         for j in range(n):
-            acc[a + j] += weights[w + j] * x if valued else weights[w + j]
+            to[j] += row[j] * x if valued else row[j]
 
     @compiled
     def convolve(indptr, idx, val, sum_at, weight_at, weights, rows, length, pitch, first, acc, out):
@@ -64,9 +65,9 @@ def conv_kernel(run: int, valued: bool) -> Any:
                     x = val[e if valued else 0]
                     add(acc, weights, a + r * pitch, w + r * n, n, x)
             for y in range(out.shape[1]):
-                start = first + y * pitch
-                for j in range(out.shape[2]):
-                    out[item, y, j] = acc[start + j]
+                row, to = acc[first + y * pitch :], out[item, y]
+                for j in range(to.shape[0]):
+                    to[j] = row[j]
 
     return convolve
 

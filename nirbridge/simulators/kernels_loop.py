@@ -40,8 +40,10 @@ def _add_dense(block: int) -> Any:
 def _add_sparse(acc, idx, count, starts, targets, weights) -> None:
     for e in range(count):
         source = idx[e]
-        for p in range(starts[source], starts[source + 1]):
-            acc[targets[p]] += weights[p]
+        to = targets[starts[source] : starts[source + 1]]  # indices from 0: no test of their sign
+        row = weights[starts[source] : starts[source + 1]]
+        for j in range(row.shape[0]):
+            acc[to[j]] += row[j]
 
 
 @compiled

@@ -26,13 +26,11 @@ def sparse_kernel(valued: bool) -> Any:
                 acc[j] = 0
             for e in range(indptr[row], indptr[row + 1]):
                 source = idx[e]
-                if valued:
-                    x = val[e]
-                    for p in range(starts[source], starts[source + 1]):
-                        acc[targets[p]] += weights[p] * x
-                else:
-                    for p in range(starts[source], starts[source + 1]):
-                        acc[targets[p]] += weights[p]
+                to = targets[starts[source] : starts[source + 1]]  # indices from 0: no test of their sign
+                row = weights[starts[source] : starts[source + 1]]
+                x = val[e if valued else 0]
+                for j in range(row.shape[0]):
+                    acc[to[j]] += row[j] * x if valued else row[j]
 
     return run
 
