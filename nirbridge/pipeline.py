@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, float | None], None]
 OBJECTIVES = ("cores", "traffic", "latency")
+TRIED_NEURONS_MAX = 200_000
+"""Above this many neurons changes that would fit are not tried: each trial takes seconds."""
 SPREADS = (1, 2, 3, 4, 6, 8, 12, 16)
 """Fractions of a core that `latency` tries to fill: 1/1, 1/2, …"""
 
@@ -252,6 +254,11 @@ def _pinned(partition: Partition, chip: Chip, options: MapOptions) -> dict[int, 
 def _what_would_fit(network: Network, chip: Chip, options: MapOptions) -> tuple[Problem, ...]:
     from nirbridge.partitioner.remedies import remedies
 
+    if network.neurons > TRIED_NEURONS_MAX:
+        found = "not tried on so large a network"
+        return (
+            Problem("what would fit", found, "", "ask nirbridge check with --chips, --weight-bits or another --chip"),
+        )
     options.progress("what would fit", None)
     found = remedies(network, chip, _partition_options(network, options))
     if not found:

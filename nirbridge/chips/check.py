@@ -8,7 +8,7 @@ from nirbridge.chips.model import Chip, Mesh, SynapseFormat
 from nirbridge.chips.record import record_of, record_problems
 from nirbridge.errors import ChipError, Problem, quoted
 
-BOARD_CORES_MAX = 10_000_000
+BOARD_CORES_MAX = 1_000_000
 """Boards with more cores are refused: lists of cores would no longer fit in memory."""
 
 

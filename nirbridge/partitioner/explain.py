@@ -112,6 +112,12 @@ def _widest(axis: Axis) -> tuple[int, int]:
     return (most, most + 1)
 
 
+def no_core(chip: Chip, chips: int) -> Problem:
+    """Every core is masked out."""
+    thing = f"{chips} x {chip.name}"
+    return problem(thing, "no core is left", "every one is masked out", "name fewer cores, or more chips (--chips)")
+
+
 @dataclass(frozen=True, slots=True)
 class Proof:
     """Why no map exists: the bound, the limits that alone prove it, and the population that needs most cores."""

@@ -35,7 +35,8 @@ CLASSES_MAX = 400
 """Above this many piece classes the pattern search is not tried: it would not end in reasonable time."""
 SEGMENTS = (None, 6, 3, 2, 1)
 """Where rows may be cut, from anywhere to nowhere: the first that gives few enough piece classes is searched."""
-CERTAIN = (0, 2, 5)
+WORDS = 2
+CERTAIN = (0, WORDS, 5)
 """Columns of a packing vector that add up over the pieces of a core: neurons, words, least output axons."""
 SLACKS = (0.2, 0.05)
 """How far below the bound the linear master must come before cores are settled; the last resort runs to its end."""
@@ -125,7 +126,7 @@ def fewest(
             break
     else:
         return Found(incumbent, lower, 0.0)
-    what = master.problem(choices, classes, cap, CERTAIN)
+    what = master.problem(choices, classes, cap, _certain(sizes))
     needed = master.resource_bounds(what)
     bound = max(lower, *(int(np.ceil(v - master.TOLERANCE)) for v in needed.values()))
     best, spent = incumbent, 0.0
@@ -151,6 +152,11 @@ def fewest(
                 best = blocks
                 break
     return Found(best, min(bound, len(best)), spent)
+
+
+def _certain(sizes: Sizing) -> tuple[int, ...]:
+    """Columns that bounds may use: where kernels are shared, words are an upper bound and prove nothing."""
+    return tuple(c for c in CERTAIN if c != WORDS or not sizes.chip.synapses.shared_kernels)
 
 
 def _targets(least: int, best: int) -> list[int]:

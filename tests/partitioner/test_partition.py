@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nirbridge.chips import load_chip
+from nirbridge.chips import load_chip, without_cores
 from nirbridge.chips.model import Chip
 from nirbridge.errors import DoesNotFit, UsageError
 from nirbridge.mapping import check
@@ -151,3 +151,11 @@ def test_a_tiny_network_is_ruled_out_by_the_solver() -> None:
 def test_options_that_make_no_sense(options: Options, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         partition(network_of("4 dense2 lif"), LOIHI1, options)
+
+
+def test_every_core_masked_out_is_said() -> None:
+    chip = without_cores(LOIHI1, range(128))
+    with pytest.raises(
+        DoesNotFit, match=r"^1 x loihi1: no core is left, every one is masked out; name fewer cores, or"
+    ):
+        partition(network_of("4 dense2 lif"), chip)
