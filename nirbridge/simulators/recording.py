@@ -137,6 +137,16 @@ def sent_types(network: Network, binary: frozenset[str], dtype: str) -> dict[str
     return types
 
 
+def _count(values: Array) -> Array:
+    """Sum over the first axis; bytes (spikes of 0 or 1) are added as bytes, as many as can not overflow at a time."""
+    if values.dtype != np.uint8:
+        return values.sum(axis=0, dtype=np.float64).astype(np.int64)
+    total = np.zeros(values.shape[1:], np.int64)
+    for start in range(0, len(values), 255):
+        total += np.add.reduce(values[start : start + 255], axis=0, dtype=np.uint8)
+    return total
+
+
 class Recorder:
     """Arrays of a recording, filled chunk by chunk; nothing else of a run is kept."""
 
@@ -161,7 +171,7 @@ class Recorder:
         for k, channel in enumerate(self.channels):
             values = chunk[channel.node, channel.source]
             if channel.variable == "count":
-                self.arrays[k] += to_numpy(values).sum(axis=0, dtype=np.float64).astype(np.int64)
+                self.arrays[k] += _count(to_numpy(values))
                 continue
             first = -(self.step + 1) % channel.every
             part = to_numpy(values)[first :: channel.every]

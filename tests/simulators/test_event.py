@@ -127,6 +127,14 @@ def test_a_product_by_request_is_near() -> None:
     assert found.meta["choices"]["0: in -> p0"][0]["kernel"] == "product"
 
 
+def test_counts_of_many_steps_are_the_sums_of_the_spikes() -> None:
+    network = layers((3,), Dense(freeze(np.ones((4, 3)))))
+    record = [Record("p0", ("s", "count"))]
+    found = prepare(network, backend="event").run(np.ones((700, 2, 3), np.uint8), record=record).recording.arrays
+    assert found["p0", "count"].max() > 255
+    assert np.array_equal(found["p0", "count"], found["p0", "s"].sum(axis=0, dtype=np.int64))
+
+
 def test_auto_is_the_compiled_backend() -> None:
     assert prepare(layers((3,), Dense(normal(4, 3)))).run(spikes(5, 3)).recording.meta["backend"] == "fast"
 
