@@ -127,7 +127,7 @@ def _by_name(network: Network, inputs: Mapping[str, Input] | Input) -> Mapping[s
     return inputs
 
 
-def _array(port: Port, value: npt.ArrayLike) -> Array:
+def _array(port: Port, value: Any) -> Array:
     try:
         return np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
