@@ -205,7 +205,7 @@ def run_all(nets: Sequence[str], densities: Sequence[float], rounds: int, brian2
             for density in densities if name != "D" else [None]:
                 case = Case(name, batch, density)
                 spikes = None if density is None else maker(net, density, batch)
-                few = rounds if batch == 1 else max(2, rounds // 2)
+                few = rounds if batch == 1 else min(rounds, 3)
                 measure(net, case, spikes, few, report)
                 print(f"{case} done", file=sys.stderr)
         report.choices[name] = _choices(net)
