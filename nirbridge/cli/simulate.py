@@ -35,10 +35,14 @@ Example:
 @click.option("--backend", default="auto", show_default=True, metavar="NAME", help="How to compute; same bits.")
 @click.option("--library", metavar="NAME", help="numpy, torch, jax or cupy; default: what the device needs.")
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="cpu, or cuda.")
+@click.option("--plot", metavar="FILE.png", type=click.Path(), help="Draw what a node did (matplotlib).")
+@click.option("--node", metavar="NAME", help="The node to draw; else the first with spikes, or the first recorded.")
 @timing_options
 @max_bytes_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
-def command(model: str, source: str, output: str, as_json: bool, **options: Any) -> None:
+def command(
+    model: str, source: str, output: str, as_json: bool, plot: str | None, node: str | None, **options: Any
+) -> None:
     """Run a model on inputs, exactly, and save spikes and potentials.
 
     IN.npy is [steps, *shape] or [steps, batch, *shape] for the model's one input; IN.npz holds one such array per
@@ -48,7 +52,10 @@ def command(model: str, source: str, output: str, as_json: bool, **options: Any)
     from nirbridge.simulators.recording_file import save
 
     check_output(output)
+    check_plot(plot, node)
     recording = run(model, source, **options)
+    if plot is not None:
+        draw(recording, plot, node)
     save(recording, output)
     if as_json:
         print_json({"output": output, "meta": dict(recording.meta), "recorded": summary(recording)})
@@ -68,6 +75,33 @@ def check_output(path: str) -> None:
         raise FileError.of(f"-o {quoted(path)}", "its folder does not exist or can not be written", "", "create it")
     if Path(path).is_dir():
         raise FileError.of(f"-o {quoted(path)}", "is a folder", "", "name a file")
+
+
+def check_plot(plot: str | None, node: str | None) -> None:
+    """Raises UsageError, before any work is done, for a picture that could not be drawn."""
+    from nirbridge.errors import UsageError
+
+    if plot is None and node is not None:
+        raise UsageError.of("--node", "given without --plot", "it names the node to draw", "add --plot FILE.png")
+    if plot is not None:
+        from nirbridge.report.pictures import check_picture
+
+        check_picture(plot)
+
+
+def draw(recording: Recording, plot: str, node: str | None) -> None:
+    """A raster of the node's spikes; the trace of its first neuron where it has none. Raises UsageError."""
+    from nirbridge.errors import UsageError
+    from nirbridge.report.pictures import raster, save_picture, trace
+
+    spiking = [name for name, variable in recording.arrays if variable == "s"]
+    drawn = [name for name, variable in recording.arrays if variable in ("s", "u", "v")]
+    if not drawn:
+        raise UsageError.of("--plot", "no node has spikes or potentials to draw", "", "add --record '*:s,v'")
+    chosen = node if node is not None else (spiking or drawn)[0]
+    # a node that was not recorded is refused by the picture itself, which names what there is
+    figure = trace(recording, chosen) if chosen in drawn and chosen not in spiking else raster(recording, chosen)
+    save_picture(figure, plot)
 
 
 def run(

@@ -101,3 +101,17 @@ def test_wrong_files_are_one_error(model: str, tmp_path: Path, capsys: pytest.Ca
     where = str(tmp_path / "none" / "out.npz")
     assert run(["simulate", model, "--input", str(tmp_path / "in.npy"), "-o", where]) == 2
     assert "its folder does not exist or can not be written; create it" in capsys.readouterr().err
+
+
+def test_a_picture_of_what_it_did(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib, the extra `plot`")
+    args = ["simulate", model, "--input", str(tmp_path / "in.npy"), "-o", str(tmp_path / "out.npz")]
+    assert run([*args, "--plot", str(tmp_path / "a.png")]) == 0
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    (tmp_path / "out.npz").unlink()
+    assert run([*args, "--node", "1"]) == 2
+    assert run([*args, "--plot", str(tmp_path / "a.jpg")]) == 2
+    assert run([*args, "--plot", str(tmp_path / "b.png"), "--node", "nobody"]) == 2
+    assert "nobody" in capsys.readouterr().err
+    assert not (tmp_path / "out.npz").exists()
+    assert not (tmp_path / "b.png").exists()
