@@ -33,8 +33,10 @@ def _quiet(stage: str, done: float | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class MapOptions:
-    """How to map. ``pins``: population -> the cores (flat index on chip 0) it shall sit on, one per block of it.
+    """How to map.
 
+    ``pins``: population -> the cores it shall sit on, one per block of it; numbers run on over the chips of a board
+    (core 3 of chip 1 of loihi1 is 131).
     ``rates``: spikes per step by population or input name (scalar or of its shape) and a sentence that says where they
     are from (``mapping.rates.load_rates``); None: assumed, and said so.
     ``relays``: put a pool between neurons on neurons of its own where the chip can not hold the folded fan-in.
@@ -234,8 +236,6 @@ def _full_runs(sizes: Sizing, partition: Partition) -> tuple[str, ...]:
 
 
 def _pinned(partition: Partition, chip: Chip, options: MapOptions) -> dict[int, CoreId]:
-    from nirbridge.chips import core_at
-
     pins: dict[int, CoreId] = {}
     for cores in sorted(set(options.pins.values())):
         names = {name for name, own in options.pins.items() if own == cores}
@@ -247,8 +247,16 @@ def _pinned(partition: Partition, chip: Chip, options: MapOptions) -> dict[int, 
                 f"{len(cores)} named",
                 "name as many: --pin NAME=3,4,5",
             )
-        pins.update({block: core_at(chip, core) for block, core in zip(blocks, cores, strict=False)})
+        pins.update({block: _core(chip, core) for block, core in zip(blocks, cores, strict=False)})
     return pins
+
+
+def _core(chip: Chip, number: int) -> CoreId:
+    """The core of a number that runs on over the chips of a board."""
+    from nirbridge.chips import core_at
+
+    on_chip, index = divmod(number, chip.mesh.cores)
+    return core_at(chip, index, on_chip)
 
 
 def _what_would_fit(network: Network, chip: Chip, options: MapOptions) -> tuple[Problem, ...]:

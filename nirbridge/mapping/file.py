@@ -32,6 +32,10 @@ def write_document(document: Mapping[str, Any], path: str | os.PathLike[str]) ->
     Raises FileError where the place can not be written, and Bug where a number is not finite.
     """
     target = Path(path)
+    if target.is_dir():
+        raise FileError.of(f"map file {quoted(path)}", "is a folder", "", "let -o name a file")
+    if not target.parent.is_dir():
+        raise FileError.of(f"map file {quoted(target.name)}", "its folder does not exist", "", "create it first")
     try:
         data = to_bytes(document)
     except ValueError as error:

@@ -139,7 +139,7 @@ def test_names_from_a_file_are_carried(tmp_path: Path) -> None:
 
 
 def test_nothing_is_left_where_writing_fails(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match="^map file 'm.json': No such file or directory; choose another -o"):
+    with pytest.raises(FileError, match="^map file 'm.json': its folder does not exist; create it first$"):
         save(mapped(), tmp_path / "none" / "m.json", "net.nir", SHA)
     with pytest.raises(Bug, match="^map file 'm.json': Out of range float values are not JSON compliant"):
         write_document(DOCUMENT | {"chips": float("nan")}, tmp_path / "m.json")

@@ -82,6 +82,13 @@ def test_pins_and_masked_cores() -> None:
     assert {s.population for s in mapped.partition.blocks[blocks[0]].slices} == {names[2]}
 
 
+def test_a_pin_on_the_second_chip() -> None:
+    network, chip = network_of("64 dense10 lif dense10 lif"), load_chip("loihi1")
+    mapped = map_network(network, chip, MapOptions(chips=2, pins={"2_lif": (128 + 3,)}, effort="fast"))
+    held = [{s.population for s in block.slices} for block in mapped.partition.blocks]
+    assert mapped.cores[held.index({"2_lif"})] == core_at(chip, 3, 1)
+
+
 def test_pins_that_can_not_be() -> None:
     network, chip = network_of("2000 dense300 lif dense10 lif"), load_chip("loihi1")
     with pytest.raises(UsageError, match=r"^--pin: no population 'fc', there are '2_lif', '4_lif'; name one$"):
