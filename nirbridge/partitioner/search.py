@@ -142,7 +142,7 @@ def fewest(
         if not np.isfinite(made.linear) or (slack != SLACKS[0] and len(made.patterns) == len(start)):
             break
         start, bound, spent = made.patterns, max(bound, made.bound), spent + made.spent
-        for cores in _targets(max(bound, int(np.ceil(made.linear - master.TOLERANCE))), len(best)):
+        for cores in _targets(bound, made.linear, len(best)):
             if spent > budget.total_time:
                 return Found(best, min(bound, len(best)), spent)
             result, time = master.dive(what, made, cores, budget, seed)
@@ -159,10 +159,13 @@ def _certain(sizes: Sizing) -> tuple[int, ...]:
     return tuple(c for c in CERTAIN if c != WORDS or not sizes.chip.synapses.shared_kernels)
 
 
-def _targets(least: int, best: int) -> list[int]:
-    """Numbers of cores to try: the least that the linear master allows, then ever larger steps up to the best known."""
-    steps = [0, 1, 2, 4, 8, 16, 32, 64]
-    return [least + s for s in steps if least + s < best]
+def _targets(bound: int, linear: float, best: int) -> list[int]:
+    """Numbers of cores to try, up to the best known, in ever larger steps.
+
+    The first is the bound where the linear master allows it, else one that leaves half a core to spare.
+    """
+    least = bound if linear <= bound + master.TOLERANCE else int(np.ceil(linear + 0.5))
+    return [least + s for s in (0, 1, 2, 4, 8, 16, 32, 64) if least + s < best]
 
 
 def _blocks(sizes: Sizing, choices: tuple[Layout, ...], held: Array, arcs: Array) -> Blocks:
