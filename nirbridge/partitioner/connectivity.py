@@ -149,16 +149,12 @@ def connectivity(operator: Operator, what: str = "operator") -> Connectivity:
     for level, part in enumerate(parts):
         state = _extend(state, part, what, level)
     form, shape = state
-    if _target_shape(form) == shape:
+    if form.target_shape == shape:
         return form
     if isinstance(form, AllToAll):
         return AllToAll(form.touched, shape)
     lists = explicit(form, what)
     return Explicit(lists.indptr, lists.sources, lists.n_sources, shape)
-
-
-def _target_shape(form: Connectivity) -> Shape:
-    return form.target_shape
 
 
 def _extend(state: tuple[Connectivity, Shape], part: Operator, what: str, level: int) -> tuple[Connectivity, Shape]:

@@ -12,7 +12,7 @@ from nirbridge.arrays import Array
 from nirbridge.partitioner import master
 from nirbridge.partitioner.axons import Blocks
 from nirbridge.partitioner.layouts import Layout, layouts, realise
-from nirbridge.partitioner.model import RESOURCES, Slice
+from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.packing import Pieces, in_core_order, pack
 from nirbridge.partitioner.resources import exceeded, limits
 from nirbridge.partitioner.sizing import Sizing
@@ -194,11 +194,3 @@ def is_within(sizes: Sizing, blocks: Blocks) -> bool:
     """True if every block is within every limit of the chip, counted in full."""
     limit = limits(sizes.chip)
     return all(not exceeded(used, limit) for used in usage(sizes, blocks))
-
-
-def binding_resource(sizes: Sizing, blocks: Blocks) -> str:
-    """The resource that is fullest on average over the blocks."""
-    limit = limits(sizes.chip)
-    used = usage(sizes, blocks)
-    shares = {r: sum(u[r] for u in used) / most for r in RESOURCES if (most := limit[r])}
-    return max(shares, key=lambda r: shares[r]) if shares else "neurons"
