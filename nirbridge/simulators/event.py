@@ -23,10 +23,14 @@ from nirbridge.simulators.events import Signal, events_of, take_input
 from nirbridge.simulators.kernels_conv import conv_kernel, is_plain, plan_conv
 from nirbridge.simulators.kernels_dense import block_of, dense_kernel, packed
 from nirbridge.simulators.kernels_sparse import by_source, count_kernel, sparse_kernel
-from nirbridge.simulators.step import Parts
+from nirbridge.simulators.step import Layer, Parts
 from nirbridge.simulators.sums import accumulate
 
 Method = Literal["auto", "event", "dense"]
+LayerMaker = Callable[[Population, Projection, Space, Method, list[dict[str, Any]]], Layer | None]
+"""Makes a layer of a population and its one projection and logs what it chose; None where it does not suit them."""
+LAYERS: tuple[LayerMaker, ...] = ()
+"""Asked one after the other."""
 SYNAPSES_MAX = 2_000_000
 """Convolutions with groups or dilation become sparse matrices up to so many synapses, else they are the reference's."""
 _COUNTS_MAX = 255
@@ -40,25 +44,35 @@ def compiled_parts(space: Space, method: Method) -> Parts:
     """
     choices: dict[str, Any] = {}
 
+    def note(projection: Projection, log: list[dict[str, Any]]) -> None:
+        choices[f"{len(choices)}: {projection.source} -> {projection.target}"] = log
+
     def add_up(projection: Projection) -> Summed:
         log: list[dict[str, Any]] = []
-        name = f"{len(choices)}: {projection.source} -> {projection.target}"
-        choices[name] = log
+        note(projection, log)
         return Summed(projection.operator, space, method, log)
 
     def loop(population: Population, own: Projection) -> EventLoop | None:
         if method == "dense" or not can_loop(population, own):
             return None
-        for name, log in choices.items():
-            if name.endswith(f": {own.source} -> {own.target}"):
-                log[0]["kernel"] = "event, all steps in one call"
+        note(own, [{"operator": type(own.operator).__name__, "kernel": "event, all steps in one call"}])
         return EventLoop(population, own, space)
+
+    def layer(population: Population, projection: Projection) -> Layer | None:
+        log: list[dict[str, Any]] = []
+        for make in LAYERS:
+            made = make(population, projection, space, method, log)
+            if made is not None:
+                note(projection, log)
+                return made
+        return None
 
     return Parts(
         space=space,
         accumulate=add_up,
         neurons=lambda population: EventNeurons(population, space),
         loop=loop,
+        layer=layer,
         take_input=lambda values: take_input(values, space.float_name),
         choices=choices,
     )

@@ -18,7 +18,7 @@ from nirbridge.simulators.arrays_api import Space
 from nirbridge.simulators.delays import Delay, Trail
 from nirbridge.simulators.model import State
 from nirbridge.simulators.order import Group, groups
-from nirbridge.simulators.step import Accumulate, Loop, Parts, Ran, ReferenceNeurons
+from nirbridge.simulators.step import Accumulate, Layer, Loop, Parts, Ran, ReferenceNeurons
 from nirbridge.simulators.sums import accumulate
 
 Wanted = Mapping[str, frozenset[str]]
@@ -36,12 +36,15 @@ def reference_parts(space: Space) -> Parts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wire:
-    """A projection made ready; ``late`` is its delay per target element, None where there is none."""
+    """A projection made ready; ``late`` is its delay per target element, None where there is none.
+
+    ``add_up`` is None where a layer or a loop does the sums.
+    """
 
     index: int
     source: str
     shape: tuple[int, ...]
-    add_up: Accumulate
+    add_up: Accumulate | None
     bias: Any
     delay: Delay
     late: Delay | None
@@ -52,32 +55,43 @@ class Engine:
 
     def __init__(self, network: Network, parts: Parts) -> None:
         self.network, self.parts = network, parts
-        self.neurons = {p.name: parts.neurons(p) for p in network.populations}
-        self.wires: dict[str, list[Wire]] = {p.name: [] for p in (*network.populations, *network.outputs)}
-        for index, projection in enumerate(network.projections):
-            self.wires[projection.target].append(self._wire(index, projection))
         self.groups: Sequence[Group] = groups(network)
-        self.loops = {g.populations[0].name: self._loop(g) for g in self.groups if len(g.populations) == 1}
+        self.loops: dict[str, Loop] = {}
+        self.layers: dict[str, Layer] = {}
+        self.wires: dict[str, list[Wire]] = {p.name: [] for p in (*network.populations, *network.outputs)}
+        incoming: dict[str, list[Projection]] = {name: [] for name in self.wires}
+        for projection in network.projections:
+            incoming[projection.target].append(projection)
+        alone = {g.populations[0].name: g for g in self.groups if len(g.populations) == 1}
+        for index, p in enumerate(network.projections):
+            done = p.target in alone and self._in_one_go(p, alone[p.target], incoming[p.target])
+            self.wires[p.target].append(self._wire(index, p, None if done else parts.accumulate(p)))
+        rest = (p for p in network.populations if p.name not in self.loops and p.name not in self.layers)
+        self.neurons = {p.name: parts.neurons(p) for p in rest}
         self.depths = {p.name: 0 for p in (*network.inputs, *network.populations)}
         for projection in network.projections:
             depth = int(projection.delay_steps.max())
             self.depths[projection.source] = max(self.depths[projection.source], depth)
 
-    def _wire(self, index: int, p: Projection) -> Wire:
+    def _wire(self, index: int, p: Projection, add_up: Accumulate | None) -> Wire:
         space = self.parts.space
         bias = None if p.bias is None else space.array(p.bias)
         late = Delay(p.target_delay_steps, space) if p.target_delay_steps.any() else None
-        delay = Delay(p.delay_steps, space)
-        return Wire(index, p.source, p.operator.output_shape, self.parts.accumulate(p), bias, delay, late)
+        return Wire(index, p.source, p.operator.output_shape, add_up, bias, Delay(p.delay_steps, space), late)
 
-    def _loop(self, group: Group) -> Loop | None:
-        """The backend's own loop where it has one and at most one current is added behind the population's own."""
-        p = group.populations[0]
-        sources = [w.source for w in self.wires[p.name]]
-        if sources.count(p.name) != 1 or len(sources) - sources.index(p.name) > 2:
-            return None
-        own = self.wires[p.name][sources.index(p.name)]
-        return self.parts.loop(p, self.network.projections[own.index])
+    def _in_one_go(self, p: Projection, group: Group, incoming: Sequence[Projection]) -> bool:
+        """True where a layer or a loop of the backend does this projection together with its target's neurons."""
+        population, sources = group.populations[0], [q.source for q in incoming]
+        if not group.has_cycle:
+            layer = self.parts.layer(population, p) if len(incoming) == 1 and not p.target_delay_steps.any() else None
+            self.layers.update({} if layer is None else {p.target: layer})
+            return layer is not None
+        behind = len(sources) - sources.index(p.target) - 1
+        if p.source != p.target or sources.count(p.target) != 1 or behind > 1:
+            return False
+        loop = self.parts.loop(population, p)
+        self.loops.update({} if loop is None else {p.target: loop})
+        return loop is not None
 
     def start(self, batch: int, state: State | None) -> Run:
         """A run from the beginning or from a state. Raises UsageError for a state of another network or batch."""
@@ -173,9 +187,12 @@ class Run:
         return {key: values for key, values in out.items() if key[1] in wanted.get(key[0], ())}
 
     def _run_group(self, group: Group, steps: int, wanted: Wanted, out: dict[tuple[str, str], Any]) -> None:
-        loop = self.engine.loops.get(group.populations[0].name)
-        if loop is not None:
-            self._store(group.populations[0], self._run_loop(loop, group, steps, wanted), wanted, out)
+        first = group.populations[0]
+        if first.name in self.engine.loops:
+            self._store(first, self._run_loop(group, steps, wanted), wanted, out)
+            return
+        if first.name in self.engine.layers:
+            self._store(first, self._run_layer(first, steps, wanted), wanted, out)
             return
         stretch = 1 if group.has_cycle else steps
         outer = self._from_outside(group, steps) if group.has_cycle else {}
@@ -193,7 +210,12 @@ class Run:
         concat = self.engine.parts.space.xp.concat
         out.update({key: v[0] if len(v) == 1 else concat(v, axis=0) for key, v in pieces.items()})
 
-    def _run_loop(self, loop: Loop, group: Group, steps: int, wanted: Wanted) -> Ran:
+    def _run_layer(self, p: Population, steps: int, wanted: Wanted) -> Ran:
+        (wire,) = self.engine.wires[p.name]
+        spikes = self.trails[wire.source].window(0, steps, wire.delay)
+        return self.engine.layers[p.name].run(spikes, self.states[p.name], wanted.get(p.name, frozenset()))
+
+    def _run_loop(self, group: Group, steps: int, wanted: Wanted) -> Ran:
         p = group.populations[0]
         outer, before, after, own = self._from_outside(group, steps), None, None, None
         for wire in self.engine.wires[p.name]:
@@ -204,6 +226,7 @@ class Run:
             else:
                 before = outer[wire.index] if before is None else before + outer[wire.index]
         past = self.trails[p.name].window(0, 1, own.delay)[0, ...] if own is not None else None
+        loop = self.engine.loops[p.name]
         return loop.run(steps, (before, after), past, self.states[p.name], wanted.get(p.name, frozenset()))
 
     def _store(self, p: Population, ran: Ran, wanted: Wanted, out: dict[tuple[str, str], Any]) -> None:
@@ -235,6 +258,7 @@ class Run:
         xp = self.engine.parts.space.xp
         spikes = self.trails[wire.source].window(start, stop, wire.delay)
         items = xp.reshape(spikes, ((stop - start) * self.batch, *spikes.shape[2:]))
+        assert wire.add_up is not None  # else nobody asks for its current
         current = xp.reshape(wire.add_up(items), (stop - start, self.batch, *wire.shape))
         if wire.late is not None:
             trail = self.late[wire.index]

@@ -14,7 +14,8 @@
 * Only the sign of a zero is open: a term that is 0 for all neurons may be left out.
 
 **The seam.** A faster backend gives ``Parts``, nothing else: ``accumulate(projection)`` makes the ``Accumulate`` of a
-projection, ``neurons(population)`` the ``Neurons`` of a population. The engine (reference.py) does the rest: inputs,
+projection, ``neurons(population)`` the ``Neurons`` of a population. ``layer`` and ``loop`` may do both for a population
+that they suit, in one go. The engine (reference.py) does the rest: inputs,
 chunks of steps, delays, cycles, order of projections, biases, recording, state. Where no cycle is, both are called once
 per chunk with all its steps and samples (layer by layer); within a cycle with one step. Arrays between parts are what
 ``Neurons.run`` and ``Parts.take_input`` return (bytes for spikes are fine), ``[steps, batch, *shape]``. A backend is
@@ -66,6 +67,14 @@ class Loop(Protocol):
         ...
 
 
+class Layer(Protocol):
+    """A population in no cycle with one incoming projection: sums, bias and neurons of all steps in one go."""
+
+    def run(self, spikes: Any, state: NeuronState, wanted: frozenset[str]) -> Ran:
+        """Steps through ``spikes: [steps, batch, *source shape]``, what arrives (its delay is done with)."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Ran:
     """What a population did, and its state behind the last step.
@@ -81,13 +90,19 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A backend: how to add up spikes and how to step neurons. ``choices``: what it chose, for the recording's meta."""
+    """A backend: how to add up spikes and how to step neurons.
+
+    ``layer`` is asked for a population in no cycle whose one incoming projection has no delay per target element,
+    ``loop`` for one that hears itself; None: ``accumulate`` and ``neurons`` do it. ``choices``: what it chose, for the
+    recording's meta.
+    """
 
     space: Space
     accumulate: Callable[[Projection], Accumulate]
     neurons: Callable[[Population], Neurons]
     take_input: Callable[[Array], Any]
     loop: Callable[[Population, Projection], Loop | None] = lambda population, own: None
+    layer: Callable[[Population, Projection], Layer | None] = lambda population, projection: None
     choices: Mapping[str, Any] = field(default_factory=dict)
 
 
