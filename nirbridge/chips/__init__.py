@@ -10,6 +10,7 @@ from nirbridge.chips.model import (
     EnergyFigures,
     Mesh,
     NeuronSupport,
+    NumberFormats,
     SynapseFormat,
     TimeFigures,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "EnergyFigures",
     "Mesh",
     "NeuronSupport",
+    "NumberFormats",
     "SynapseFormat",
     "TimeFigures",
     "builtin_chips",

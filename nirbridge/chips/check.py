@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nirbridge.chips.model import Chip, Mesh, SynapseFormat
+from nirbridge.chips.model import Chip, Mesh, NumberFormats, SynapseFormat
 from nirbridge.chips.record import record_of, record_problems
 from nirbridge.errors import ChipError, Problem, quoted
 
+STATE_BITS_MAX = 48
+"""Widest state: times 4096 and a few bits of sums it still fits 64 bits."""
 BOARD_CORES_MAX = 1_000_000
 """Boards with more cores are refused: lists of cores would no longer fit in memory."""
 
@@ -22,6 +24,8 @@ def diagnose(chip: Chip) -> Iterator[Problem]:
     yield from _weights(thing, chip.synapses)
     yield from _memory(thing, chip.synapses)
     yield from _board(thing, chip.mesh)
+    if chip.numbers is not None:
+        yield from _numbers(thing, chip.numbers)
     yield from dead_core_problems(chip)
 
 
@@ -60,6 +64,23 @@ def _memory(thing: str, synapses: SynapseFormat) -> Iterator[Problem]:
             f"a core has {synapses.words:,}",
             "check synapses.words and synapses.word_bits",
         )
+
+
+def _numbers(thing: str, numbers: NumberFormats) -> Iterator[Problem]:
+    limits = (
+        ("du_max", numbers.du_max, 4095, "decays are parts of 4096, and the current loses one more"),
+        ("dv_max", numbers.dv_max, 4096, "decays are parts of 4096"),
+        ("u_bits", numbers.u_bits, STATE_BITS_MAX, "the integer simulator has 64 bits"),
+        ("v_bits", numbers.v_bits, STATE_BITS_MAX, "the integer simulator has 64 bits"),
+        ("vth_bits", numbers.vth_bits, numbers.v_bits - 7, "a threshold, times 64, lies within the membrane"),
+        ("a_in_bits", numbers.a_in_bits, numbers.u_bits - 6, "the input, times 64, lies within the current"),
+        ("bias_mant_bits", numbers.bias_mant_bits, numbers.v_bits, "a bias lies within the membrane"),
+        ("bias_exp_max", numbers.bias_exp_max, 15, "a bias lies within the membrane"),
+        ("weight_exp_max", numbers.weight_exp_max, 15, "weights lie within the input"),
+    )
+    for key, value, most, why in limits:
+        if value > most:
+            yield Problem(thing, f"numbers.{key} is {value}", f"at most {most}: {why}")
 
 
 def _board(thing: str, mesh: Mesh) -> Iterator[Problem]:

@@ -42,6 +42,10 @@ def _limit(key: str, unit: str, meaning: str, least: int = 1) -> Field:
     return Field("core", key, "count", unit, meaning, least, absent="unlimited")
 
 
+def _number(key: str, meaning: str, least: int = 1) -> Field:
+    return Field("numbers", key, "count", "bits" if key.endswith("bits") else "", meaning, least)
+
+
 def _energy(key: str, meaning: str) -> Field:
     return Field("energy", key, "figure", "J", meaning)
 
@@ -74,6 +78,17 @@ FIELDS: tuple[Field, ...] = (
     Field("neuron", "soft_reset", "flag", "", "a spike may subtract from the membrane instead of setting it"),
     Field("neuron", "graded_spikes", "flag", "", "a spike may carry an integer"),
     Field("neuron", "synaptic_current", "flag", "", "a neuron may have a decaying synaptic current"),
+    _number("du_max", "largest decay of a synaptic current, which loses du + 1 parts of 4096 a step", 0),
+    _number("dv_max", "largest decay of a membrane, in parts of 4096 a step", 0),
+    _number("bias_mant_bits", "mantissa of a bias, signed"),
+    _number("bias_exp_max", "largest exponent of a bias", 0),
+    _number("vth_bits", "threshold, not signed, in units of 64 of the membrane"),
+    _number("u_bits", "synaptic current, signed"),
+    _number("v_bits", "membrane, signed"),
+    _number("a_in_bits", "summed input of a step, signed, before it is multiplied by 64"),
+    _number("weight_exp_max", "largest exponent of the weights of a projection", 0),
+    Field("numbers", "refractory_steps_max", "count", "steps", "longest refractory time", 0, absent="unlimited"),
+    Field("numbers", "programmable", "flag", "", "a neuron may compute more than Lava's LIF does"),
     _energy("synaptic_op_j", "per synapse that a spike reaches"),
     _energy("neuron_access_j", "per neuron and step"),
     _energy("neuron_update_j", "per updated neuron and step, on top of the access"),

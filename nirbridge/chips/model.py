@@ -117,11 +117,34 @@ class NeuronSupport:
 
 
 @dataclass(frozen=True, slots=True)
+class NumberFormats:
+    """Widths of the integers in a core, in the rule of ``quantization.model`` (that of Lava's ``fixed_pt`` models).
+
+    Signed numbers of n bits reach from ``-(2**(n-1) - 1)`` to ``2**(n-1) - 1``. Decays are parts of 4096; the current
+    loses ``du + 1`` parts a step, the membrane ``dv``. ``programmable``: a population may need more than Lava's LIF
+    offers (thresholds off the grid of 64, no reset). ``refractory_steps_max`` None: not limited.
+    """
+
+    du_max: int
+    dv_max: int
+    bias_mant_bits: int
+    bias_exp_max: int
+    vth_bits: int
+    u_bits: int
+    v_bits: int
+    a_in_bits: int
+    weight_exp_max: int
+    refractory_steps_max: int | None
+    programmable: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Chip:
     """One chip. ``sources``: dotted key of the file -> where the number is from; ``approximate``: keys not public.
 
     ``dead_cores`` are masked out (a faulty core is a chip without that core). ``record`` is the resolved file as a
-    plain dict of JSON values, enough to build the same chip again (``chips.from_record``).
+    plain dict of JSON values, enough to build the same chip again (``chips.from_record``). ``numbers`` None: the
+    file has no ``[numbers]``, so networks can be mapped but not quantized.
     """
 
     name: str
@@ -136,3 +159,4 @@ class Chip:
     approximate: tuple[str, ...]
     record: Mapping[str, object]
     dead_cores: tuple[CoreId, ...] = ()
+    numbers: NumberFormats | None = None

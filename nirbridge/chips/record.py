@@ -18,6 +18,7 @@ from nirbridge.chips.model import (
     EnergyFigures,
     Mesh,
     NeuronSupport,
+    NumberFormats,
     SynapseFormat,
     TimeFigures,
 )
@@ -26,7 +27,7 @@ from nirbridge.errors import Problem, quoted
 SCHEMA = 1
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _TOP = ("schema", "name", "description", "approximate", "dead_cores", *TABLES, "source")
-_OPTIONAL_TOP = ("approximate", "dead_cores", "energy", "time")
+_OPTIONAL_TOP = ("approximate", "dead_cores", "numbers", "energy", "time")
 _SHOWN = 60
 _LINE = "one line of printable text, not empty, of at most 1,000 characters"
 
@@ -42,6 +43,8 @@ def record_of(chip: Chip) -> dict[str, Any]:
     }
     for table in TABLES:
         part = getattr(chip, table)
+        if part is None:  # a chip without [numbers]
+            continue
         values = ((f, getattr(part, f.key)) for f in table_fields(table))
         record[table] = {f.key: _file_value(f, value) for f, value in values if f.required or value is not None}
     record["source"] = dict(chip.sources)
@@ -66,6 +69,7 @@ def chip_of(record: Mapping[str, Any]) -> Chip:
         approximate=tuple(sorted(record.get("approximate", ()))),
         record={},
         dead_cores=tuple(sorted(CoreId(*core) for core in record.get("dead_cores", ()))),
+        numbers=NumberFormats(**parts["numbers"]) if "numbers" in record else None,
     )
     return _with_record(chip)
 
@@ -252,7 +256,9 @@ def _sources(record: Mapping[str, Any]) -> Iterator[Problem]:
         return
     given = flat_sources(table)
     present = [f.name for f in _present(record)]
-    required = (f.name for f in FIELDS if f.required)  # a missing one is reported as such
+    required = (
+        f.name for f in FIELDS if f.required and (f.table in record or f.table not in _OPTIONAL_TOP)
+    )  # a missing one is reported as such
     allowed = {*present, *required, *TABLES}
     for key, text in given.items():
         if key not in allowed:

@@ -79,7 +79,8 @@ def test_the_record_is_the_whole_chip(chip: Chip) -> None:
 def test_every_number_has_a_source(chip: Chip) -> None:
     for table in TABLES:
         for field in table_fields(table):
-            known = field.required or getattr(getattr(chip, table), field.key) is not None
+            part = getattr(chip, table)
+            known = part is not None and (field.required or getattr(part, field.key) is not None)
             assert (field.name in chip.sources) == known
     assert all(text.strip() for text in chip.sources.values())
 
@@ -214,3 +215,39 @@ def test_dead_cores_out_of_order() -> None:
 def test_number_of_chips(chips: int) -> None:
     with pytest.raises(ChipError, match=f"^number of chips: {chips}, a board of loihi1 has 1 to 32$"):
         cores_of(load_chip("loihi1"), chips)
+
+
+def test_number_formats_stand_in_the_rule_of_the_integer_simulator(chip: Chip) -> None:
+    """Products of the widest state and 4096 must stay within 63 bits, and a threshold within the membrane."""
+    numbers = chip.numbers
+    if numbers is None:
+        assert chip.name in {"tiny", "my_chip"}
+        return
+    assert numbers.du_max <= 4095
+    assert numbers.dv_max <= 4096
+    assert max(numbers.u_bits, numbers.v_bits) + 13 <= 63
+    assert numbers.vth_bits + 6 <= numbers.v_bits - 1
+    assert numbers.a_in_bits + 6 <= numbers.u_bits
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({"du_max": -1}, "numbers.du_max: found -1"),
+        ({"programmable": 1}, "numbers.programmable: found 1"),
+        ({"more": 1}, "[numbers] key 'more': unknown"),
+    ],
+)
+def test_wrong_number_formats_are_named(change: dict[str, Any], found: str) -> None:
+    record = json.loads(json.dumps(load_chip("loihi1").record))
+    record["numbers"].update(change)
+    with pytest.raises(ChipError) as error:
+        from_record(record)
+    assert found in str(error.value)
+
+
+def test_missing_number_formats_are_named() -> None:
+    record = json.loads(json.dumps(load_chip("loihi1").record))
+    del record["numbers"]["vth_bits"], record["source"]["numbers.vth_bits"]
+    with pytest.raises(ChipError, match=r"numbers\.vth_bits: missing"):
+        from_record(record)
