@@ -1,0 +1,107 @@
+"""What a traced torch module computes in one step, as frozen records: calls, and which value goes where.
+
+Shapes exclude batch and time. A time loop in the user's code is one step here: a value of the step before is a
+``Ref`` with ``previous``. Layers are written by what they do, not by the class that did it: a ``torch.nn.Linear``, a
+subclass of it and ``torch.nn.functional.linear`` are all a call of kind ``linear`` that carries its weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from nirbridge.errors import quoted
+
+Shape = tuple[int, ...]
+
+KINDS: Mapping[str, str] = MappingProxyType(
+    {
+        "input": "an argument of the module; no inputs",
+        "neuron": "a module with a form; target: the user's module",
+        "linear": "weight [post, pre], bias [post] or None; acts on the last axis",
+        "conv": "weight [cout, cin // groups, *kernel], bias [cout] or None, stride, padding ((before, after), …), "
+        "dilation, groups",
+        "avg_pool": "kernel, stride, padding (one number per axis), factor (one over the divisor)",
+        "max_pool": "kernel, stride, padding, dilation",
+        "batch_norm": "mean, variance, weight, bias (each [channels], weight and bias may be None), epsilon",
+        "reshape": "no arguments: the shape says it",
+        "gather": "indices [*shape]: flat (row-major) positions in the input (slices, permutations, flips)",
+        "concat": "axis: of the shapes without batch",
+        "add": "two inputs or more, of equal shape, or one of them broadcast to the other",
+        "scale": "factor: a number or an array that broadcasts to the shape",
+        "shift": "constant: a number or an array that broadcasts to the shape",
+        "relu": "no arguments",
+        "unknown": "function: the name of a torch function or of a module that nothing here knows; reason: in words",
+    }
+)
+"""Every kind of call, and its arguments (arrays are numpy, read-only)."""
+
+
+def _none() -> Mapping[str, Any]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """Output ``output`` (flat order, 0 for all but neurons) of a call; of the step before if ``previous``."""
+
+    call: str
+    output: int = 0
+    previous: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """One call.
+
+    ``name`` is unique, made from ``path``, the path of the module within the user's (``""``: in its own forward).
+    ``target`` is the user's module at ``path`` (never the tracer's copy; for a function: the module that called it).
+    ``inputs`` are the values that it works on; the states of a neuron are not among them. ``shape``: that of output 0.
+    """
+
+    name: str
+    path: str
+    kind: str
+    target: Any
+    inputs: tuple[Ref, ...]
+    arguments: Mapping[str, Any] = field(default_factory=_none)
+    shape: Shape = ()
+
+    @property
+    def thing(self) -> str:
+        """How a message names it."""
+        return f"module {quoted(self.path)}" if self.path else "the module's forward"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Output:
+    """One value that the module returns, step by step; ``name`` is unique among outputs."""
+
+    name: str
+    ref: Ref
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Flow:
+    """A module's data flow in one step: ``calls`` in order of execution (inputs among them).
+
+    ``notes``: what the reader should know, in words (a loop that was folded, layers that were never reached …).
+    """
+
+    calls: tuple[Call, ...]
+    outputs: tuple[Output, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[Call, ...]:
+        """The calls of kind ``input``."""
+        return tuple(c for c in self.calls if c.kind == "input")
+
+    def call(self, name: str) -> Call:
+        """The call of that name (KeyError if there is none)."""
+        for c in self.calls:
+            if c.name == name:
+                return c
+        raise KeyError(name)
