@@ -33,6 +33,8 @@ class Recurrence:
 class Reading:
     """A module as a canonical neuron.
 
+    ``operator``: what the module itself does to its input before all else, from its input's shape to the population's
+    (a cell with input weights of its own; None: nothing).
     ``scale_in``: a factor on the input that the neuron's own gain can not carry (None: 1). ``scale_out``: what one
     spike is worth behind the neuron (None: 1). ``bias``: a constant that is added to the input (None: 0).
     ``notes``: what is not exact and why, in words.
@@ -44,6 +46,7 @@ class Reading:
     scale_out: Array | float | None = None
     bias: Array | None = None
     notes: tuple[str, ...] = ()
+    operator: Operator | None = None
 
 
 Reader = Callable[[Any, Shape, float], Reading]
