@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from nirbridge.errors import DoesNotFit, Problem, UsageError, quoted
+from nirbridge.errors import DoesNotFit, NirbridgeError, Problem, UsageError, quoted
 
 if TYPE_CHECKING:
     from nirbridge.arrays import Array
@@ -40,6 +40,7 @@ class MapOptions:
     ``rates``: spikes per step by population or input name (scalar or of its shape) and a sentence that says where they
     are from (``mapping.rates.load_rates``); None: assumed, and said so.
     ``relays``: put a pool between neurons on neurons of its own where the chip can not hold the folded fan-in.
+    ``splits``: population -> copies of it, each of which feeds a part of its targets (``passes.split_source``).
     """
 
     method: str = "cp-sat"
@@ -51,6 +52,7 @@ class MapOptions:
     rates: tuple[Mapping[str, Array], str] | None = None
     pins: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))
     relays: bool = True
+    splits: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     progress: Progress = _quiet
 
 
@@ -92,6 +94,8 @@ def map_network(network: Network, chip: Chip, options: MapOptions | None = None)
             "--objective", quoted(chosen.objective), f"there are {', '.join(OBJECTIVES)}", "choose one of these"
         )
     ready = fit_to_chip(network, chip, relays=chosen.relays)
+    chosen = _rates_of_copies(ready, chosen)
+    ready = split_sources(ready, chosen.splits)
     best = min((complete(ready, chip, p, chosen) for p in _partitions(ready, chip, chosen)), key=_score(chosen))
     chosen.progress("check", None)
     check.verify(best)
@@ -105,6 +109,30 @@ def fit_to_chip(network: Network, chip: Chip, *, relays: bool = True) -> Network
     return with_relays(network, chip) if relays else network
 
 
+def split_sources(network: Network, splits: Mapping[str, int]) -> Network:
+    """The network with populations replaced by copies of them, in the given order, each said in its notes."""
+    from nirbridge.passes import split_source
+
+    for name, ways in splits.items():
+        changed = split_source(network, name, ways)
+        note = f"population {quoted(name)} is mapped as {ways} copies, each feeding a part of its targets"
+        network = replace(changed, notes=(*changed.notes, note))
+    return network
+
+
+def _rates_of_copies(network: Network, options: MapOptions) -> MapOptions:
+    """Rates that a caller gave, with those of a population for its copies too."""
+    if options.rates is None or not options.splits:
+        return options
+    given, said = options.rates
+    for name, ways in options.splits.items():
+        split = split_sources(network, {name: ways})
+        known = {p.name for p in network.populations}
+        given = {**given, **{p.name: given[name] for p in split.populations if p.name not in known and name in given}}
+        network = split
+    return replace(options, rates=(given, said))
+
+
 def check_fit(network: Network, chip: Chip, options: MapOptions | None = None) -> tuple[Network, Partition]:
     """Does it fit? The network as it would be mapped, and a partition; weights are not looked at, nothing is placed.
 
@@ -112,7 +140,7 @@ def check_fit(network: Network, chip: Chip, options: MapOptions | None = None) -
         DoesNotFit: every reason, what proves it, and what would fit.
     """
     chosen = options or MapOptions()
-    ready = fit_to_chip(network, chip, relays=chosen.relays)
+    ready = split_sources(fit_to_chip(network, chip, relays=chosen.relays), chosen.splits)
     return ready, _partitions(ready, chip, replace(chosen, objective="cores"))[0]
 
 
@@ -217,7 +245,8 @@ def complete(
     neurons = tuple(b.used["neurons"] for b in partition.blocks)
     paid = costs(table, cores, chip, neurons, chips=options.chips)
     network = replace(network, notes=(*network.notes, *_full_runs(sizes, partition)))
-    return Mapped(network, chip, options.chips, partition, cores, table, paid, options.objective, said)
+    splits = tuple(options.splits.items())
+    return Mapped(network, chip, options.chips, partition, cores, table, paid, options.objective, said, splits)
 
 
 def _full_runs(sizes: Sizing, partition: Partition) -> tuple[str, ...]:
@@ -270,7 +299,7 @@ def _what_would_fit(network: Network, chip: Chip, options: MapOptions) -> tuple[
     options.progress("what would fit", None)
     found = remedies(network, chip, _partition_options(network, options))
     if not found:
-        nothing = "none of more chips, fewer weight bits or another built-in chip, each alone"
+        nothing = "none of more chips, fewer weight bits, a split source or another built-in chip, each alone"
         return (Problem("what would fit", nothing),)
     return (Problem("what would fit", "; or ".join(found)),)
 
@@ -320,4 +349,10 @@ def check_map(path: str | Path, network: Network, model_sha256: str, chip: Chip 
     record = file.load(path)
     if any(p.relay for p in record.populations):
         network = fit_to_chip(network, from_record(record.chip))
+    if sum(ways for _, ways in record.splits) > len(record.populations):
+        return (Problem("map", "splits make more copies than the map has populations", "", "map the model again"),)
+    try:
+        network = split_sources(network, dict(record.splits))
+    except NirbridgeError as error:
+        return error.problems
     return check.check_file(path, network, model_sha256, chip)

@@ -52,6 +52,7 @@ Example:
 @click.option("--pin", "pins", multiple=True, metavar="POPULATION=CORE", help="Puts a population on a core (or 3,4,5).")
 @click.option("--without-cores", default="", metavar="3,17", help="Cores that must not be used.")
 @click.option("--chips", type=int, default=1, show_default=True, metavar="N", help="Chips of the board to use.")
+@click.option("--split", "splits", multiple=True, metavar="POPULATION=N", help="N copies, each feeds some targets.")
 @click.option("--no-relays", is_flag=True, help="Never put a pool on neurons of its own.")
 @click.option("--report", metavar="DIR", type=click.Path(), help="Write the report there too (text and HTML).")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: the map file.")
@@ -102,6 +103,7 @@ def _options(chosen: dict[str, Any], progress: Any) -> MapOptions:
         weight_bits=chosen["weight_bits"],
         pins=dict(_pin(text) for text in chosen["pins"]),
         relays=not chosen["no_relays"],
+        splits=dict(_split(text) for text in chosen["splits"]),
         progress=progress,
     )
 
@@ -131,6 +133,15 @@ def _pin(text: str) -> tuple[str, tuple[int, ...]]:
     if not name or not numbers:
         raise UsageError.of("--pin", quoted(text), "a population and its core", "as in --pin fc1=12 or --pin fc1=12,13")
     return name, numbers
+
+
+def _split(text: str) -> tuple[str, int]:
+    from nirbridge.errors import UsageError, quoted
+
+    name, equals, ways = text.rpartition("=")
+    if not equals or not name or not (ways.isascii() and ways.isdigit() and len(ways) < 10):
+        raise UsageError.of("--split", quoted(text), "a population and a number of copies", "as in --split fc1=2")
+    return name, int(ways)
 
 
 def _write_report(mapped: Mapped, folder: Path, title: str) -> None:

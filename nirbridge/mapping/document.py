@@ -44,6 +44,7 @@ def to_record(mapped: Mapped, model_file: str, model_sha256: str) -> dict[str, A
         "objective": mapped.objective,
         "rates": mapped.rates,
         "weight_bits": mapped.partition.weight_bits,
+        "splits": [{"population": name, "ways": ways} for name, ways in mapped.splits],
         "inputs": [_port(p) for p in network.inputs],
         "outputs": [_port(p) for p in network.outputs],
         "populations": [_population(p) for p in network.populations],

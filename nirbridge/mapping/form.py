@@ -51,6 +51,7 @@ FORM = {
     "objective": _TEXT,
     "rates": _TEXT,
     "weight_bits": _COUNT,
+    "splits": _Maybe(_List({"population": _TEXT, "ways": _COUNT})),
     "inputs": _List(_PORT),
     "outputs": _List(_PORT),
     "populations": _List({"name": _TEXT, "shape": _SHAPE, "neurons": _COUNT, "kind": _TEXT, "relay": _BOOL}),

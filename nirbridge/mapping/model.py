@@ -36,7 +36,10 @@ class Costs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mapped:
-    """A network on a chip, self-contained. ``cores[b]`` is where block b (its position in the partition) sits."""
+    """A network on a chip, self-contained. ``cores[b]`` is where block b (its position in the partition) sits.
+
+    ``splits``: populations of the model that were replaced by so many copies, in the order in which that was done.
+    """
 
     network: Network
     chip: Chip
@@ -47,3 +50,4 @@ class Mapped:
     costs: Costs
     objective: str
     rates: str
+    splits: tuple[tuple[str, int], ...] = ()

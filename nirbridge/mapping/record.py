@@ -81,7 +81,10 @@ class RouteRecord:
 
 @dataclass(frozen=True, slots=True)
 class MapRecord:
-    """A map file. ``raw`` is the whole JSON document, ``chip`` the record that builds the chip again."""
+    """A map file. ``raw`` is the whole JSON document, ``chip`` the record that builds the chip again.
+
+    ``splits``: populations of the model that were replaced by so many copies, in that order (none in older files).
+    """
 
     model_file: str
     model_sha256: str
@@ -96,6 +99,7 @@ class MapRecord:
     totals: Mapping[str, Any]
     proof: Mapping[str, Any]
     raw: Mapping[str, Any]
+    splits: tuple[tuple[str, int], ...] = ()
 
 
 # -- from a JSON document -------------------------------------------------------------------------------------
@@ -143,6 +147,7 @@ def _built(d: dict[str, Any]) -> MapRecord:
         totals=d["totals"],
         proof=d["proof"],
         raw=d,
+        splits=tuple((s["population"], s["ways"]) for s in d.get("splits") or ()),
     )
 
 

@@ -12,7 +12,7 @@ from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
 from nirbridge.errors import Problem, quoted
 from nirbridge.network.model import Network
-from nirbridge.partitioner.connectivity import Axis, Explicit, Separable
+from nirbridge.partitioner.connectivity import Axis, Explicit, Separable, out_degrees
 from nirbridge.partitioner.model import Box
 from nirbridge.partitioner.resources import delay_on_chip_steps, limits
 from nirbridge.partitioner.sizing import Sizing
@@ -28,7 +28,7 @@ WORDS = {
 ADVICE = {
     "input_axons": "give the layer fewer inputs (split the source over several layers, or prune it)",
     "synapse_words": "use fewer weight bits (--weight-bits), or fewer inputs",
-    "output_axons": "split the source, or let its targets lie in fewer cores",
+    "output_axons": "split the source (--split), or let its targets lie in fewer cores",
     "neurons": "use another chip",
     "decay_profiles": "let more neurons share one time constant",
     "threshold_profiles": "let more neurons share one threshold",
@@ -70,6 +70,38 @@ def neuron_problems(sizes: Sizing) -> Iterator[Problem]:
                 population=population.name,
                 resource=resource,
                 found=found,
+                limit=most,
+            )
+
+
+def fan_out_problems(sizes: Sizing) -> Iterator[Problem]:
+    """Populations of which a single neuron reaches more cores than a neuron may: no map can hold it.
+
+    Its targets, counted once, are at least so many as those of its largest projection into each population, and no
+    core holds more of them than neurons.
+    """
+    most, per_core = sizes.chip.core.output_axons, sizes.chip.core.neurons
+    if most is None or per_core is None:
+        return
+    for population in sizes.network.populations:
+        targets: dict[str, Array] = {}
+        for target, edge in sizes.outgoing[population.name]:
+            degrees = out_degrees(edge.form)
+            targets[target] = np.maximum(targets.get(target, degrees), degrees)
+        total = sum(targets.values(), np.zeros(population.size, np.int64))
+        widest = int(np.argmax(total))
+        cores = -(-int(total[widest]) // per_core)
+        if cores > most:
+            box = tuple((int(i), int(i) + 1) for i in np.unravel_index(widest, population.shape))
+            place = "" if population.size == 1 else f", neuron {_place(box)}"
+            yield problem(
+                f"population {quoted(population.name)}{place}",
+                f"{int(total[widest]):,} targets, which fill {cores:,} cores and take as many output axons",
+                f"a {sizes.chip.name} core holds {most:,}",
+                ADVICE["output_axons"],
+                population=population.name,
+                resource="output_axons",
+                found=cores,
                 limit=most,
             )
 
@@ -147,6 +179,10 @@ def _limits_text(chip: Chip, reasons: tuple[str, ...]) -> str:
     return "the limit per core of " + " and ".join(f"{limit[r]:,} {WORDS[r]}" for r in reasons)
 
 
+def _more(chip: Chip, chips: int) -> str:
+    return f"--chips {chips + 1}, or --effort max" if chips < chip.mesh.chips_max else "--effort max, or another chip"
+
+
 def not_found(network: Network, chip: Chip, chips: int, available: int, best: int | None, bound: int) -> Problem:
     """No map was found, and none was ruled out: said as such."""
     found = "no map was found" if best is None else f"the best map found needs {best:,} cores"
@@ -154,7 +190,7 @@ def not_found(network: Network, chip: Chip, chips: int, available: int, best: in
         f"network of {network.neurons:,} neurons",
         f"{found} (not proved impossible: at least {bound:,} are needed)",
         f"{chips} x {chip.name} {'has' if chips == 1 else 'have'} {available:,}",
-        f"--chips {chips + 1}, or --effort max",
+        _more(chip, chips),
         found=best,
         limit=available,
     )

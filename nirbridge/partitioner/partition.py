@@ -59,6 +59,7 @@ def partition(network: Network, chip: Chip, options: Options | None = None) -> P
     sizes = sizing(network, chip, bits)
     available = len(cores_of(chip, chosen.chips))
     problems = [*explain.delay_problems(network, chip), *explain.neuron_problems(sizes)]
+    problems += explain.fan_out_problems(sizes)
     if not available:
         problems.append(explain.no_core(chip, chosen.chips))
     if problems:

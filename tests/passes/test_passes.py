@@ -5,16 +5,18 @@ from typing import Any
 import nir
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError, UsageError
 from nirbridge.network import Network, differences, from_nir, same, to_nir, verify
-from nirbridge.network.operators import Chain, Conv, Dense, SumPool
-from nirbridge.passes import drop_dead, relay_pools, relay_projection
+from nirbridge.network.operators import Chain, Conv, Dense, Sparse, SumPool
+from nirbridge.passes import drop_dead, relay_pools, relay_projection, split_source
+from nirbridge.simulators import Record, simulate
 from nirbridge.testing import networks
 from tests.network.graphs import chain, graph_of, lif, out, port, run
+from tests.partitioner.nets import network_of
 
 # -- drop_dead -------------------------------------------------------------------------------------------------------
 
@@ -176,3 +178,53 @@ def test_there_must_be_something_to_split() -> None:
         ModelError, match=r"^projection '0' -> '4': nothing follows part 2, it has 3 parts; choose another"
     ):
         relay_projection(network, 1, 2)
+
+
+# -- split sources ----------------------------------------------------------------------------------------------------
+
+
+@given(networks(), st.data())
+@settings(max_examples=80)
+def test_a_split_source_changes_no_bit(network: Network, data: st.DataObject) -> None:
+    sizes = {p.name: p.size for p in network.populations}
+    wide = [p for p in network.projections if p.source in sizes and sizes.get(p.target, 1) > 1]
+    assume(wide)
+    p = data.draw(st.sampled_from(wide))
+    most = max(sizes[q.target] for q in wide if q.source == p.source)
+    ways = data.draw(st.integers(2, min(most, 4)))
+    split = split_source(network, p.source, ways)
+    verify(split)
+    assert len(split.populations) == len(network.populations) + ways - 1
+    rng = np.random.default_rng(0)
+    inputs = {q.name: rng.integers(0, 2, size=(6, *q.shape)).astype(float) for q in network.inputs}
+    record = [Record(q.name, ("s", "v") if q.neuron.fires else ("v",)) for q in network.populations]
+    before = simulate(network, inputs, steps=6, record=record).recording.arrays
+    after = simulate(split, inputs, steps=6, record=record).recording.arrays
+    for key in before:
+        assert np.array_equal(before[key], after[key])
+
+
+def test_each_copy_feeds_its_part_and_only_that() -> None:
+    network = network_of("4 dense3 lif dense10 lif")
+    split = split_source(network, "2_lif", 3)
+    assert [p.name for p in split.populations] == ["2_lif", "2_lif_copy", "2_lif_copy_2", "4_lif"]
+    fed = {
+        p.source: sorted(set(np.flatnonzero(np.diff(p.operator.indptr))))
+        for p in split.projections
+        if p.target == "4_lif" and isinstance(p.operator, Sparse)
+    }
+    assert fed == {"2_lif": [0, 1, 2], "2_lif_copy": [3, 4, 5], "2_lif_copy_2": [6, 7, 8, 9]}
+
+
+@pytest.mark.parametrize(
+    ("name", "ways", "words"),
+    [
+        ("nobody", 2, "^split: no population 'nobody', there are '2_lif', '4_lif'; name one$"),
+        ("2_lif", 1, r"^split of '2_lif': 1 ways, 2 to 10 \(neurons of its largest target\)"),
+        ("2_lif", 11, r"^split of '2_lif': 11 ways, 2 to 10 \(neurons of its largest target\)"),
+        ("4_lif", 2, "^split of '4_lif': 2 ways, it feeds no population that can be cut"),
+    ],
+)
+def test_splits_that_make_no_sense(name: str, ways: int, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        split_source(network_of("4 dense3 lif dense10 lif"), name, ways)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from nirbridge import pipeline
-from nirbridge.chips import core_at, load_chip
+from nirbridge.chips import core_at, from_record, load_chip
+from nirbridge.chips.model import Chip
 from nirbridge.errors import DoesNotFit, UsageError
 from nirbridge.importers.nir_file import fingerprint
 from nirbridge.mapping import check, file
@@ -97,6 +98,15 @@ def test_pins_that_can_not_be() -> None:
         map_network(network, chip, MapOptions(pins={"2_lif": (1,)}))
 
 
+NARROW = {"neurons": 4, "output_axons": 2}
+
+
+def core_of(chip: Chip) -> dict[str, object]:
+    core = chip.record["core"]
+    assert isinstance(core, dict)
+    return dict(core)
+
+
 def test_what_would_fit_really_fits() -> None:
     network, chip = network_of("784 dense4096 lif dense4096 lif dense20 lif"), load_chip("loihi1")
     with pytest.raises(DoesNotFit) as caught:
@@ -105,6 +115,38 @@ def test_what_would_fit_really_fits() -> None:
     assert remedy.thing == "what would fit"
     assert "--chips 3" in remedy.found
     assert len(map_network(network, chip, MapOptions(chips=3, method="packed", effort="fast")).cores) <= 384
+
+
+def test_splitting_a_source_is_tried_named_and_works(tmp_path: Path) -> None:
+    """One neuron may send to two cores, and its targets fill three."""
+    text, loihi = "10 dense8 lif dense12 lif", load_chip("loihi1")
+    mesh = {"width_tiles": 3, "height_tiles": 2, "cores_per_tile": 4, "chips_max": 1}
+    chip = from_record({**loihi.record, "name": "narrow", "mesh": mesh, "core": {**core_of(loihi), **NARROW}})
+    with pytest.raises(DoesNotFit) as caught:
+        map_network(network_of(text), chip)
+    assert str(caught.value.problems[0]) == (
+        "population '2_lif', neuron [0]: 12 targets, which fill 3 cores and take as many output axons, a narrow core "
+        "holds 2; split the source (--split), or let its targets lie in fewer cores"
+    )
+    remedy = caught.value.problems[-1]
+    assert "--split '2_lif'=2 (8 neurons more, 19 of 24 cores)" in remedy.found
+    mapped = map_network(network_of(text), chip, MapOptions(splits={"2_lif": 2}))
+    assert len(mapped.cores) == 19
+    assert mapped.network.notes[0].startswith("population '2_lif' is mapped as 2 copies")
+    saved, sha = tmp_path / "m.json", "0" * 64
+    file.save(mapped, saved, "m.nir", sha)
+    assert pipeline.check_map(saved, network_of(text), sha) == ()
+    saved.write_text(saved.read_text("utf-8").replace('"ways": 2', '"ways": 3'), encoding="utf-8")
+    assert pipeline.check_map(saved, network_of(text), sha)
+    saved.write_text(saved.read_text("utf-8").replace('"ways": 3', '"ways": 1000'), encoding="utf-8")
+    assert "more copies" in str(pipeline.check_map(saved, network_of(text), sha)[0])
+
+
+def test_rates_of_a_split_population_are_those_of_its_copies() -> None:
+    network, chip = network_of("10 dense8 lif dense12 lif"), load_chip("loihi1")
+    rates = {"0_input": np.float64(0), "2_lif": np.linspace(0, 1, 8), "4_lif": np.float64(0)}
+    mapped = map_network(network, chip, MapOptions(splits={"2_lif": 2}, rates=(rates, "given"), method="packed"))
+    assert mapped.axons.spikes_per_step.sum() == pytest.approx(2 * rates["2_lif"].sum())
 
 
 def test_rates_change_traffic_in_proportion(root: Path) -> None:
