@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
-from itertools import pairwise, product
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -29,15 +29,13 @@ from nirbridge.partitioner.connectivity import (
     axis_rows,
     connectivity,
     out_degrees,
-    run_lengths,
     sources_of,
 )
 from nirbridge.partitioner.model import Box
+from nirbridge.partitioner.patterns import Lists, Patterns, axis_lists, range_patterns
 from nirbridge.partitioner.resources import axon_list_words, is_delayed, profile_ids, run_words
 
 Shape = tuple[int, ...]
-Patterns = tuple[tuple[tuple[int, ...], int, int], ...]
-"""Along one axis: run lengths of the targets, how many inputs have them, and how many distinct taps among these."""
 
 
 class Cost(NamedTuple):
@@ -95,6 +93,7 @@ class Sizing:
     count_decays: bool
     count_thresholds: bool
     _costs: dict[tuple[str, Box], Cost] = field(default_factory=dict)
+    _lists: dict[int, Lists | None] = field(default_factory=dict)
     _patterns: dict[tuple[int, int, int], Patterns] = field(default_factory=dict)
     _words: dict[tuple[object, ...], int] = field(default_factory=dict)
 
@@ -196,7 +195,9 @@ class Sizing:
         """(run lengths within [lo, hi), inputs with that pattern, distinct taps among them) of inputs that reach."""
         key = (id(axis), lo, hi)
         if key not in self._patterns:
-            self._patterns[key] = _patterns(axis, lo, hi)
+            if id(axis) not in self._lists:
+                self._lists[id(axis)] = axis_lists(axis)
+            self._patterns[key] = range_patterns(axis, self._lists[id(axis)], lo, hi)
         return self._patterns[key]
 
     def range_kind(self, population: str, axis: int, piece: tuple[int, int]) -> object:
@@ -221,28 +222,6 @@ class Sizing:
         decays = len(np.unique(ids.decay[region])) if self.count_decays else 0
         fires = bool(ids.threshold_values) and self.count_thresholds
         return decays, len(np.unique(ids.threshold[region])) if fires else 0
-
-
-def _patterns(axis: Axis, lo: int, hi: int) -> Patterns:
-    if axis.full:
-        inputs = int(axis.touched.sum())
-        return (((hi - lo,), inputs, inputs),) if inputs else ()
-    found: dict[tuple[int, ...], tuple[int, set[bytes]]] = {}
-    places, owner = axis.within(lo, hi)
-    outs, taps = axis.outs[places], axis.taps[places]
-    if len(owner) == 0:
-        return ()
-    heads = np.concatenate(([0], np.flatnonzero(np.diff(owner)) + 1, [len(owner)]))
-    if axis.contiguous and len(heads) - 1 == len(outs):
-        # every input reaches one output: one pattern, found without a loop
-        return (((1,), len(outs), len(np.unique(taps))),)
-    for a, b in pairwise(heads.tolist()):
-        runs = (b - a,) if axis.contiguous else run_lengths(outs[a:b])
-        count, distinct = found.get(runs, (0, set()))
-        relative = outs[a:b] - outs[a]
-        distinct.add(relative.tobytes() + taps[a:b].tobytes())
-        found[runs] = (count + 1, distinct)
-    return tuple((runs, n, len(distinct)) for runs, (n, distinct) in sorted(found.items()))
 
 
 def box_lists(form: Separable | Explicit, box: Box, rows: Array) -> tuple[Array, Array]:
