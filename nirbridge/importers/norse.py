@@ -77,9 +77,10 @@ def read_lif(module: Any, shape: Shape, dt: float) -> Reading:
     """
     problems = _own_dt(module, dt)
     record = _current_based(module, module.p, shape, problems)
+    record = _firing(record, module, module.p, shape, problems)
     wiring = _weights(module, shape, problems)
     refuse(problems)
-    return replace(wiring, neuron=_firing(record, module, module.p, shape, problems))
+    return replace(wiring, neuron=record)
 
 
 def read_refractory(module: Any, shape: Shape, dt: float) -> Reading:
