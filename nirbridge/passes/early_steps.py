@@ -1,0 +1,104 @@
+"""What a population does before its first step: a start from which the steps before lead to the reference's start.
+
+A population of latency L steps L times before anything reaches it. Constant drives (the neuron's bias, the projections'
+biases) and a start that is not 0 act all the same, so that without care it would enter its step 0 in another state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array, compact
+from nirbridge.network.model import Population
+from nirbridge.network.neurons import Neuron
+
+LARGEST_START = 16.0
+"""A start is used up to so many times the threshold (or what a read-out gets in one step): the integers of a chip hold
+little more. A decay of 1/2 gets there in about four steps."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Start:
+    """Values before the first hardware step; arrays of shape ``()`` or the population's."""
+
+    v: Array
+    i: Array
+
+
+def is_quiet(population: Population, drive: Array | None, *, feeds_neurons: bool) -> bool:
+    """True if the population, left alone with its constant drive, keeps its state exactly and sends nothing."""
+    n = population.neuron
+    state = _forwards(n, drive, Start(n.v_init, n.i_init), 1, feeds_neurons=feeds_neurons)
+    if state is None:
+        return False
+    same_i = bool(np.all((n.a_syn == 0) | (state.i == n.i_init)))
+    return same_i and bool(np.all((n.a_mem == 0) | (state.v == n.v_init)))
+
+
+def start_before(population: Population, drive: Array | None, steps: int, *, feeds_neurons: bool) -> Neuron | None:
+    """The neuron with the start from which ``steps`` steps without spikes lead to its own start; None: there is none.
+
+    There is none where the neuron would fire in these steps, or (a read-out that feeds neurons) send another value
+    than 0, or where the start is beyond ``LARGEST_START``. The steps are solved backwards in float64::
+
+        i[t-1] = (i[t] - g_syn * x) / a_syn,    v[t-1] = (v[t] - g_mem * i[t] - bias) / a_mem
+
+    A state without memory (a decay of 0) is left as it is: nothing depends on it.
+
+    Args:
+        population: whose neuron.
+        drive: the sum of the biases of all projections into it (its shape), None: there are none.
+        steps: its latency.
+        feeds_neurons: whether a projection leads from it to a population.
+    """
+    n = population.neuron
+    if steps == 0 or is_quiet(population, drive, feeds_neurons=feeds_neurons):
+        return n
+    with np.errstate(all="ignore"):
+        start = _backwards(n, drive, steps)
+        reached = _forwards(n, drive, start, steps, feeds_neurons=feeds_neurons)
+        if reached is None or not _within(n, drive, start):
+            return None
+    return replace(n, v_init=compact(start.v), i_init=compact(start.i))
+
+
+def _drive(n: Neuron, drive: Array | None) -> Any:
+    """What the constant biases of the projections add to i in one step."""
+    return np.float64(0.0) if drive is None else n.g_syn * drive
+
+
+def _backwards(n: Neuron, drive: Array | None, steps: int) -> Start:
+    x = _drive(n, drive)
+    i, v = n.i_init + 0.0 * x, n.v_init + 0.0 * x
+    remembers = n.a_syn != 0
+    for _ in range(steps):
+        arriving = np.where(remembers, i, x)
+        v = np.where(n.a_mem != 0, (v - n.g_mem * arriving - n.bias) / np.where(n.a_mem != 0, n.a_mem, 1.0), v)
+        i = np.where(remembers, (i - x) / np.where(remembers, n.a_syn, 1.0), i)
+    return Start(v, i)
+
+
+def _forwards(n: Neuron, drive: Array | None, start: Start, steps: int, *, feeds_neurons: bool) -> Start | None:
+    """The state ``steps`` steps later; None where anything would be sent on the way."""
+    x = _drive(n, drive)
+    i, v = start.i, start.v
+    for _ in range(steps):
+        i = n.a_syn * i + x
+        v = n.a_mem * v + n.g_mem * i + n.bias
+        if n.theta is None:
+            sent = v != 0 if feeds_neurons else np.False_
+        else:
+            sent = v > n.theta if n.compare == ">" else v >= n.theta
+        if bool(np.any(sent)) or not bool(np.all(np.isfinite(v))):
+            return None
+    return Start(np.asarray(v), np.asarray(i))
+
+
+def _within(n: Neuron, drive: Array | None, start: Start) -> bool:
+    once = np.abs(n.g_mem * _drive(n, drive) + n.bias)
+    reach = np.maximum(np.maximum(once, np.abs(n.v_init)), 0.0 if n.theta is None else np.abs(n.theta))
+    flow = np.maximum(np.abs(_drive(n, drive)), np.abs(n.i_init))
+    return bool(np.all(np.abs(start.v) <= LARGEST_START * reach) and np.all(np.abs(start.i) <= LARGEST_START * flow))
