@@ -93,11 +93,13 @@ def count(network: Network, layout: Layout, fmt: SynapseFormat, weight_bits: Seq
     """Counts every block; ``weight_bits``, one per projection, have to be legal on the chip."""
     ready = [expansion(p.operator) for p in network.projections]
     profiles = {p.name: profile_ids(p.neuron, p.shape) for p in network.populations}
+    sizes = {p.name: p.size for p in (*network.populations, *network.inputs)}
     synapses = [0] * len(ready)
     used: list[dict[str, int]] = []
     routes: dict[tuple[int, str, int], tuple[int, int]] = {}
     for i, placed in enumerate(layout.placed):
-        fan_in = {p.name: np.zeros(p.size, np.int64) for p in (*network.populations, *network.inputs)}
+        sources = [p.source for p in network.projections if p.target in placed]
+        fan_in = {name: np.zeros(size, np.int64) for name, size in sizes.items() if name in sources}
         words = 0
         for k, projection in enumerate(network.projections):
             mine = placed.get(projection.target)

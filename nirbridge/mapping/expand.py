@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from nirbridge.arrays import Array
 from nirbridge.network.operators import (
@@ -103,24 +104,27 @@ def _separable_count(parts: tuple[Operator, ...]) -> int:
         return math.prod(parts[0].input_shape)
     pairs = 1
     for axis in range(len(windows[0].input_shape)):
-        reach = np.eye(windows[0].input_shape[axis], dtype=np.float32)
+        reach = sparse.eye_array(windows[0].input_shape[axis], dtype=np.int64, format="csr")
         for part in windows:
-            reach = (_axis_pairs(part, axis) @ reach > 0).astype(np.float32)
-        pairs *= int(np.count_nonzero(reach))
+            reach = _axis_pairs(part, axis) @ reach
+            reach.data[:] = 1  # paths are no synapses: several make one
+        pairs *= int(reach.nnz)
     return pairs
 
 
-def _axis_pairs(part: Conv | SumPool, axis: int) -> Array:
-    """[outputs, inputs] of one axis of a window: 1 where they are connected, else 0 (float32)."""
+def _axis_pairs(part: Conv | SumPool, axis: int) -> sparse.csr_array:
+    """[outputs, inputs] of one axis of a window: 1 where they are connected."""
     n_out, n_in = part.output_shape[axis], part.input_shape[axis]
-    out, inputs = np.arange(n_out)[:, None], np.arange(n_in)[None, :]
     if axis == 0:
         groups = part.groups if isinstance(part, Conv) else n_in
-        return (out // (n_out // groups) == inputs // (n_in // groups)).astype(np.float32)
-    a = axis - 1
-    offset = inputs - (out * part.stride[a] - part.padding[a][0])
-    in_window = (offset >= 0) & (offset <= (part.kernel[a] - 1) * part.dilation[a])
-    return (in_window & (offset % part.dilation[a] == 0)).astype(np.float32)
+        block = np.ones((n_out // groups, n_in // groups), np.int64)
+        return sparse.csr_array(sparse.kron(sparse.eye_array(groups, dtype=np.int64), block))
+    a, taps = axis - 1, part.kernel[axis - 1]
+    out = np.repeat(np.arange(n_out), taps)
+    inputs = out * part.stride[a] - part.padding[a][0] + np.tile(np.arange(taps), n_out) * part.dilation[a]
+    inside = (inputs >= 0) & (inputs < n_in)
+    ones = np.ones(int(inside.sum()), np.int64)
+    return sparse.csr_array((ones, (out[inside], inputs[inside])), shape=(n_out, n_in))
 
 
 def _reached_inputs(parts: tuple[Operator, ...]) -> Array:
