@@ -1,5 +1,6 @@
 """A network in a chip's integers: what every number became, what that costs, and the proof that nothing overflows."""
 
+from nirbridge.quantization.calibration import Calibration, Seen
 from nirbridge.quantization.model import (
     Bounds,
     FixedInput,
@@ -9,13 +10,20 @@ from nirbridge.quantization.model import (
     LayerReport,
     Quantized,
 )
+from nirbridge.quantization.overflow import prove
+from nirbridge.quantization.quantize import Options, quantize
 
 __all__ = [
     "Bounds",
+    "Calibration",
     "FixedInput",
     "FixedNeuron",
     "FixedPopulation",
     "FixedProjection",
     "LayerReport",
+    "Options",
     "Quantized",
+    "Seen",
+    "prove",
+    "quantize",
 ]

@@ -1,0 +1,66 @@
+"""The integer decay: what it does, and how it is undone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nirbridge.arrays import Array, freeze
+from nirbridge.errors import Problem, quoted
+from nirbridge.quantization.formats import DECAY_ONE, most
+from nirbridge.quantization.model import FixedNeuron
+
+
+def dec(x: Array, k: Array) -> Array:
+    """``sign(x) * ((|x| * (4096 - k)) >> 12)``: the decay of Lava's ``fixed_pt`` models, int64."""
+    return np.sign(x) * ((np.abs(x) * (DECAY_ONE - k)) >> 12)
+
+
+def undo(y: Array, k: Array) -> Array:
+    """The x of least size with ``dec(x, k) == y``; 0 where k is 4096 and nothing is kept.
+
+    There always is one: with ``r = 4096 / (4096 - k)``, at least 1, dec gives y for ``|y| r <= |x| < (|y| + 1) r``,
+    a stretch that holds a whole number.
+    """
+    keeps = np.maximum(DECAY_ONE - k, 1)
+    size = -((-np.abs(y) * DECAY_ONE) // keeps)
+    return np.where(k >= DECAY_ONE, 0, np.sign(y) * size)
+
+
+def decay_of(factor: Array, most_parts: int) -> Array:
+    """The parts of 4096 that a factor of 0 to 1 loses a step, rounded to the nearest that there is."""
+    return freeze(np.clip(np.rint((1.0 - factor) * DECAY_ONE), 0, most_parts).astype(np.int64))
+
+
+def started(neuron: FixedNeuron, name: str, latency: int) -> tuple[Array, Array, Problem | None]:
+    """(v_init, u_init) from which ``latency`` steps without input lead exactly to the neuron's own v_init and u_init.
+
+    Solved backwards: the one-step map is onto, so there always is a start; the problem says where a neuron would fire
+    on the way or the start is wider than the chip's numbers.
+    """
+    memory = neuron.du < DECAY_ONE - 1
+    currents = [np.where(memory, neuron.u_init, 0)]
+    for _ in range(latency):
+        currents.append(np.where(memory, undo(currents[-1], neuron.du + 1), 0))
+    v, bias, seen = np.asarray(neuron.v_init), neuron.bias, [np.asarray(neuron.v_init)]
+    for step in range(latency):
+        v = undo(v - currents[step] - bias, neuron.dv)
+        seen.append(v)
+    wide = max(int(np.max(np.abs(x))) for x in seen) > most(neuron.v_bits)
+    wide = wide or max(int(np.max(np.abs(x))) for x in currents) > most(neuron.u_bits)
+    reached = list(_forwards(neuron, v, currents[-1], latency))
+    fires = neuron.fires_above is not None and any(bool(np.any(x > neuron.fires_above)) for x in reached)
+    thing = f"population {quoted(name)}"
+    if not (wide or fires):
+        return freeze(v), freeze(currents[-1]), None
+    what = "fire" if fires else "need a start wider than the chip's numbers"
+    found = f"its constant drive would make it {what} in the {latency} steps before its first input"
+    return freeze(v), freeze(currents[-1]), Problem(thing, found, "a chip runs all neurons from the first step on")
+
+
+def _forwards(neuron: FixedNeuron, v: Array, u: Array, steps: int) -> list[Array]:
+    found = []
+    for _ in range(steps):
+        u = dec(u, neuron.du + 1)
+        v = dec(v, neuron.dv) + u + neuron.bias
+        found.append(v)
+    return found

@@ -1,0 +1,144 @@
+"""What accumulators can reach, from the integers alone: bounds over every input, in exact arithmetic.
+
+* ``a_in``: per neuron the sum of its positive weights times the most that their sources send, and of its negative ones:
+  a bound that some input reaches. A graded input of up to m counts ``|weight| * m`` both ways.
+* ``u``: with a decay of k parts of 4096, ``|u| <= X`` stays so for ``X = ceil(64 * a_in * 4096 / k)``, since
+  ``dec(X, k) <= X - X k / 4096``. A start beyond X only falls.
+* ``v``: the same with ``u + b`` as its input, unless a spike takes it down: a neuron that fires above T and is reset to
+  0 never carries more than max(T, 0) into a step. Without a decay v has no bound below: it is held at its last value
+  after some number of steps, a lower bound of which is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.network.apply import apply
+from nirbridge.quantization.formats import DECAY_ONE, INPUT_SHIFT, most
+from nirbridge.quantization.model import Bounds, FixedNeuron, FixedPopulation, FixedProjection, Quantized
+from nirbridge.quantization.operators import weights_of, with_weights
+
+Flat = Callable[[Array], Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What a source sends in one step: values from ``low`` to ``high``."""
+
+    low: int
+    high: int
+
+
+def input_bounds(projection: FixedProjection, sent: Sent) -> tuple[Array, Array]:
+    """(least, greatest) that the projection adds to ``a_in`` of each target in one step: flat int64 arrays."""
+    operator = projection.operator
+    ones = np.ones(operator.input_shape, np.int64)
+    weights = weights_of(operator)
+    plus = apply(with_weights(operator, np.maximum(weights, 0)), ones).reshape(-1)
+    minus = apply(with_weights(operator, np.minimum(weights, 0)), ones).reshape(-1)
+    high, low = plus * sent.high + minus * sent.low, minus * sent.high + plus * sent.low
+    return low << projection.weight_exp, high << projection.weight_exp
+
+
+def bounds_of(population: FixedPopulation, a_low: Array, a_high: Array, *, proved: bool = True) -> Bounds:
+    """The bounds of a population from those of its ``a_in`` (flat arrays)."""
+    n, size = population.neuron, population.size
+
+    def flat(values: Array) -> Array:
+        return np.broadcast_to(values, population.shape).reshape(size)
+
+    u0, k = flat(n.u_init), flat(n.du) + 1
+    u_high = np.maximum(_held(np.maximum(a_high, 0) << INPUT_SHIFT, k), u0)
+    u_low = -np.maximum(_held(np.maximum(-a_low, 0) << INPUT_SHIFT, k), -u0)
+    low, high = u_low + flat(n.bias), u_high + flat(n.bias)
+    v_high, above = _highest(n, flat, high)
+    v_low, below = _lowest(n, flat, low)
+    steps = [s for s in (above, below) if s is not None]
+    return Bounds(
+        a_in=(int(a_low.min(initial=0)), int(a_high.max(initial=0))),
+        u=(int(u_low.min(initial=0)), int(u_high.max(initial=0))),
+        v=(int(v_low.min(initial=0)), int(v_high.max(initial=0))),
+        proved=proved,
+        v_steps=min(steps) if steps else None,
+    )
+
+
+def _held(drive: Array, k: Array) -> Array:
+    """The least X >= 0 that a decay of k parts holds against a drive of 0 or more: ``ceil(drive * 4096 / k)``."""
+    return -(-drive * DECAY_ONE // k)
+
+
+def _highest(n: FixedNeuron, at: Flat, drive: Array) -> tuple[Array, int | None]:
+    """Greatest v of any step before the reset, and the steps until it is held there (None: never)."""
+    v0, dv, last = at(n.v_init), at(n.dv), most(n.v_bits)
+    up = np.maximum(drive, 0)
+    if n.fires_above is not None and n.reset == "zero":
+        carried = np.maximum(np.maximum(at(n.fires_above), 0), v0)
+        return np.minimum(carried + up, last), None  # at its last value it fires as it would beyond
+    if n.fires_above is not None and n.reset == "subtract" and _subtracts_enough(n, at, up):
+        carried = np.maximum(np.maximum(at(n.fires_above), at(n.spike_size)), v0)
+        return _limited(carried + up, v0, up, last)
+    return _limited(
+        np.where(dv > 0, np.maximum(_held(up, np.maximum(dv, 1)), v0), _unbounded(up, v0, last)), v0, up, last
+    )
+
+
+def _subtracts_enough(n: FixedNeuron, at: Flat, up: Array) -> bool:
+    """True if one step's spikes always take v back to its threshold or below."""
+    amount, threshold = at(n.reset_amount), at(np.asarray(n.fires_above))
+    if n.max_spikes == 1:
+        return bool(np.all(up <= amount))
+    size = np.maximum(at(n.spike_size), 1)
+    return bool(np.all((amount >= size) & ((np.maximum(threshold, size) + up) // size <= n.max_spikes)))
+
+
+def _lowest(n: FixedNeuron, at: Flat, drive: Array) -> tuple[Array, int | None]:
+    """Least v of any step, and the steps until it is held there (None: never)."""
+    v0, dv, last = at(n.v_init), at(n.dv), most(n.v_bits)
+    down = np.maximum(-drive, 0)
+    start = -v0
+    if n.fires_above is not None and n.reset == "subtract":
+        start = np.maximum(start, (at(n.reset_amount) - at(n.spike_size)) * n.max_spikes)
+    depth = np.where(dv > 0, np.maximum(_held(down, np.maximum(dv, 1)), start), _unbounded(down, start, last))
+    found, steps = _limited(depth, start, down, last)
+    return -found, steps
+
+
+def _unbounded(drive: Array, start: Array, last: int) -> Array:
+    return np.where(drive > 0, last + 1, np.maximum(start, 0))
+
+
+def _limited(reach: Array, start: Array, drive: Array, last: int) -> tuple[Array, int | None]:
+    over = reach > last
+    if not bool(over.any()):
+        return reach, None
+    room = np.maximum(last - np.maximum(start, 0), 0)[over]
+    return np.minimum(reach, last), max(1, int((room // np.maximum(drive[over], 1)).min()))
+
+
+def sent_by(populations: Sequence[FixedPopulation], inputs: Mapping[str, Sent]) -> dict[str, Sent]:
+    """What every source sends at most, before anything else is known: a neuron its ``max_spikes``."""
+    return {**inputs, **{p.name: Sent(0, p.neuron.max_spikes) for p in populations}}
+
+
+def prove(quantized: Quantized) -> dict[str, Bounds]:
+    """The bounds of every population of a quantized network, from its integers alone."""
+    inputs = {p.name: Sent(-p.value_max if p.graded else 0, p.value_max) for p in quantized.inputs}
+    sent = sent_by(quantized.populations, inputs)
+    into: dict[str, list[FixedProjection]] = {p.name: [] for p in quantized.populations}
+    for projection in quantized.projections:
+        into[projection.target].append(projection)
+    return {p.name: bounds_of(p, *total(into[p.name], sent, p.size)) for p in quantized.populations}
+
+
+def total(projections: Sequence[FixedProjection], sent: Mapping[str, Sent], size: int) -> tuple[Array, Array]:
+    """(least, greatest) ``a_in`` of each of ``size`` targets in one step, over all projections into them."""
+    low, high = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    for projection in projections:
+        less, more = input_bounds(projection, sent[projection.source])
+        low, high = low + less, high + more
+    return low, high

@@ -1,0 +1,167 @@
+"""A retimed network in a chip's integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from nirbridge.chips.model import Chip
+from nirbridge.errors import ModelError, Problem, quoted
+from nirbridge.network.model import Network, Projection
+from nirbridge.quantization.calibration import Calibration
+from nirbridge.quantization.folding import Folded, fold
+from nirbridge.quantization.formats import formats_of, plain_formats
+from nirbridge.quantization.model import FixedInput, Quantized
+from nirbridge.quantization.operators import one_operator, weights_of
+from nirbridge.quantization.overflow import Sent
+from nirbridge.quantization.populations import Made, make_population
+from nirbridge.quantization.refusals import problems_of
+from nirbridge.quantization.scales import Incoming, reach_of
+from nirbridge.quantization.weights import range_of
+
+Progress = Callable[[str, float | None], None]
+
+
+def _quiet(stage: str, done: float | None) -> None:
+    """No progress wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to quantize.
+
+    ``weight_bits``: for all projections, or by target population or by ``'source -> target'`` (the rest:
+    the chip's default). ``graded``: input -> (largest size of its values, bits of the integers that stand for them).
+    ``run_steps``: choose scales with which v can not reach its last value within so many steps of any input (None: not
+    asked for, only said in the bounds). ``calibration``: what data showed; then ``a_in`` and ``u`` need room for that
+    times ``margin`` only, which is said and not proved. ``clip``: share of the range of weights that is kept, by
+    projection index (``calibrate.clips``).
+    """
+
+    weight_bits: int | Mapping[str, int] | None = None
+    graded: Mapping[str, tuple[float, int]] = field(default_factory=lambda: MappingProxyType({}))
+    run_steps: int | None = None
+    calibration: Calibration | None = None
+    margin: float = 1.25
+    clip: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
+    progress: Progress = _quiet
+
+
+def quantize(retimed: Any, chip: Chip, options: Options | None = None) -> Quantized:
+    """A network in the integers of a chip.
+
+    Args:
+        retimed: what ``passes.balance_delays`` gives (``.network``, ``.latency``), or a ``Network`` whose projections
+            into populations have delays of 1 step or more.
+        chip: whose number formats are used.
+        options: how.
+
+    Raises:
+        ModelError: everything that the chip's neurons can not do, population by population.
+        UsageError: a chip without number formats, or options that make no sense.
+    """
+    chosen = options or Options()
+    formats_of(chip)
+    network: Network = getattr(retimed, "network", retimed)
+    latency: Mapping[str, int] = getattr(retimed, "latency", {})
+    inputs = tuple(_input(port.name, port.shape, chosen) for port in network.inputs)
+    problems = list(problems_of(network, chip, chosen))
+    if problems:
+        raise ModelError(*problems)
+    folded = {p.name: fold(network, p, latency.get(p.name, 0)) for p in network.populations}
+    into, sent = _incoming(network, folded, inputs, chip, chosen)
+    made: list[Made] = []
+    for k, p in enumerate(network.populations):
+        when = (latency.get(p.name, 0), sent[p.name].high)
+        made.append(make_population(network, folded[p.name], into[p.name], chip, chosen, when))
+        chosen.progress("quantize", (k + 1) / len(network.populations))
+    problems = [problem for one in made for problem in one.problems]
+    if problems:
+        raise ModelError(*problems)
+    outputs = {port.name for port in network.outputs}
+    return Quantized(
+        chip=chip.name,
+        dt=network.dt,
+        populations=tuple(one.population for one in made),
+        projections=tuple(sorted((p for one in made for p in one.projections), key=lambda p: p.index)),
+        inputs=inputs,
+        outputs=network.outputs,
+        reads=tuple(p for p in network.projections if p.target in outputs),
+        latency=MappingProxyType({**_every_node(network), **latency}),
+        formats=MappingProxyType(plain_formats(chip)),
+        report=tuple(one.report for one in made),
+        notes=network.notes,
+        network=network,
+    )
+
+
+def bits_of(projection: Projection, chip: Chip, options: Options) -> int:
+    """The width of a projection's weights."""
+    asked = options.weight_bits
+    if asked is None:
+        return chip.synapses.weight_bits_default
+    if isinstance(asked, int):
+        return asked
+    pair = f"{projection.source} -> {projection.target}"
+    return asked.get(pair, asked.get(projection.target, chip.synapses.weight_bits_default))
+
+
+def _every_node(network: Network) -> dict[str, int]:
+    return {node.name: 0 for node in (*network.inputs, *network.populations, *network.outputs)}
+
+
+def _input(name: str, shape: tuple[int, ...], options: Options) -> FixedInput:
+    if name not in options.graded:
+        return FixedInput(name, shape)
+    size, bits = options.graded[name]
+    last = (1 << (bits - 1)) - 1
+    return FixedInput(name, shape, last, size / last)
+
+
+def _incoming(
+    network: Network, folded: Mapping[str, Folded], inputs: tuple[FixedInput, ...], chip: Chip, options: Options
+) -> tuple[dict[str, list[Incoming]], dict[str, Sent]]:
+    """What reaches each population, as real operators of its gain, and what each source sends at most."""
+    worth = {p.name: p.scale for p in inputs}
+    sent = {p.name: Sent(-p.value_max if p.graded else 0, p.value_max) for p in inputs}
+    into: dict[str, list[Incoming]] = {p.name: [] for p in network.populations}
+    for p in network.populations:
+        sent[p.name] = Sent(0, min(p.neuron.max_spikes, np.iinfo(np.int16).max))
+    for p in network.populations:  # causal order, so that most sources are bounded before their targets
+        for index, projection in enumerate(network.projections):
+            if projection.target == p.name:
+                gain = folded[p.name].gain * worth.get(projection.source, 1.0)
+                operator = one_operator(projection.operator, np.asarray(gain))
+                bits = bits_of(projection, chip, options)
+                found = range_of(weights_of(operator), bits, options.clip.get(index, 1.0))
+                into[p.name].append(Incoming(index, operator, found, sent[projection.source]))
+        if p.neuron.max_spikes > 1:
+            sent[p.name] = Sent(0, _most_spikes(folded[p.name], into[p.name], sent[p.name].high))
+    return into, sent
+
+
+def _most_spikes(folded: Folded, incoming: list[Incoming], declared: int) -> int:
+    """Spikes that one step can have at most, where each step's spikes take v back below its threshold."""
+    n, theta = folded.neuron, folded.theta
+    if theta is None or n.reset == "none" or (n.reset == "subtract" and not np.all(n.reset_amount >= theta)):
+        return declared
+    gone = float(np.min(np.maximum(1.0 - folded.a_syn, 1 / 4096)))
+    drive = reach_of(incoming, folded.population.size).high / gone + float(np.max(folded.bias))
+    carried = max(float(np.max(theta)), float(np.max(folded.v_start)))
+    return max(1, min(declared, int(1.05 * (carried + drive) / float(np.min(theta))) + 2))
+
+
+def unknown_names(network: Network, options: Options) -> list[Problem]:
+    """Widths asked for targets, sources and pairs that the network does not have."""
+    if not isinstance(options.weight_bits, Mapping):
+        return []
+    known = {p.target for p in network.projections} | {f"{p.source} -> {p.target}" for p in network.projections}
+    return [
+        Problem(f"weight_bits of {quoted(name)}", "the network has no such population or projection")
+        for name in options.weight_bits
+        if name not in known
+    ]

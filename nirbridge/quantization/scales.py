@@ -1,0 +1,153 @@
+"""How many integer steps a real unit gets: one scale per population, one exponent per projection.
+
+With S the integer v per real v, a real weight becomes ``weight * S / 64`` in ``a_in``, a threshold ``theta * S``. S is
+
+* as large as fills the grid of the projection with the smallest weights; others get exponents (powers of two);
+* then doubled, with all exponents, while what is lost to whole thresholds and truncated decays is more than 1/512 of
+  the threshold (of what arrives, for a read-out) and the limits allow;
+* cut to what the limits allow: threshold, bias, and the worst input for ``a_in``, ``u`` and ``v``.
+
+Where all weights are whole multiples of one number (with few levels), S is one that makes each a whole number exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nirbridge.chips.model import NumberFormats
+from nirbridge.network.apply import apply
+from nirbridge.quantization.folding import Folded
+from nirbridge.quantization.formats import DECAY_ONE, INPUT_SHIFT, bias_most, most, threshold_most
+from nirbridge.quantization.model import IntegerOperator
+from nirbridge.quantization.operators import weights_of, with_weights
+from nirbridge.quantization.overflow import Sent
+from nirbridge.quantization.weights import Range, exponent_for, quantum
+
+LOST = 1 / 512
+"""Share of a threshold that rounding may cost before a larger scale is taken."""
+_UNIT = 1 << INPUT_SHIFT
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Incoming:
+    """A projection with its gain, as one real operator and what its source sends."""
+
+    index: int
+    operator: IntegerOperator
+    range: Range
+    sent: Sent
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Greatest real input of a step, up and down, over all neurons; ``proved``: from the weights."""
+
+    high: float
+    low: float
+    proved: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The scale of a population, what limits it, and whether all weights are exact."""
+
+    value: float
+    limited_by: str
+    exact: bool
+
+
+def reach_of(incoming: Sequence[Incoming], size: int) -> Reach:
+    """The worst input of a step, from the weights."""
+    high, low = np.zeros(size), np.zeros(size)
+    for one in incoming:
+        weights, ones = weights_of(one.operator), np.ones(one.operator.input_shape)
+        plus = apply(with_weights(one.operator, np.maximum(weights, 0)), ones).reshape(-1)
+        minus = apply(with_weights(one.operator, np.minimum(weights, 0)), ones).reshape(-1)
+        high += plus * one.sent.high + minus * one.sent.low
+        low += minus * one.sent.high + plus * one.sent.low
+    return Reach(float(high.max(initial=0.0)), float(-low.min(initial=0.0)), True)
+
+
+def scale_for(
+    folded: Folded, incoming: Sequence[Incoming], reach: Reach, numbers: NumberFormats, run_steps: int | None
+) -> Scale:
+    """The scale of a population (see the head of this file)."""
+    limit, why = min(_limits(folded, reach, numbers, run_steps), default=(math.inf, ""))
+    units = [one.range.unit for one in incoming if one.range.unit > 0]
+    if not units:
+        return Scale(_without_weights(folded, limit), why, True)
+    exact = _exact(incoming, limit)
+    if exact is not None:
+        top = min(limit, _UNIT * 2.0**numbers.weight_exp_max / max(units))
+        return Scale(_doubled(exact, top, folded, incoming), "weights on a grid", True)
+    top = min(limit, _UNIT * 2.0**numbers.weight_exp_max / max(units))
+    full = _UNIT / min(units)
+    if full > top:
+        return Scale(top, why if top == limit else "the largest exponent of weights", False)
+    return Scale(_doubled(full, top, folded, incoming), "the range of the weights", False)
+
+
+def exponents(scale: float, incoming: Sequence[Incoming]) -> list[int]:
+    """The exponent of each projection at a scale."""
+    return [exponent_for(scale / _UNIT, one.range.unit) for one in incoming]
+
+
+def _limits(f: Folded, reach: Reach, numbers: NumberFormats, run_steps: int | None) -> list[tuple[float, str]]:
+    """(largest scale, limit that it comes from) of everything that has a limit."""
+    worst, v_last, u_last = max(reach.high, reach.low), most(numbers.v_bits), most(numbers.u_bits)
+    gone = float(np.min(np.maximum(1.0 - f.a_syn, 1 / DECAY_ONE)))
+    bias = float(np.max(np.abs(f.bias)))
+    theta = 0.0 if f.theta is None else float(np.max(np.abs(f.theta)))
+    above = theta + reach.high / gone + bias if f.neuron.reset == "subtract" and f.theta is not None else theta
+    sizes = [
+        (theta, threshold_most(numbers), "the widest threshold"),
+        (worst, most(numbers.a_in_bits) * _UNIT, "the worst input of a step (a_in)"),
+        (worst / gone, u_last, "the worst input over time (u)"),
+        (bias, bias_most(numbers), "the widest bias"),
+        (max(above, float(np.max(np.abs(f.v_start)))), v_last, "the widest membrane (v)"),
+        (float(np.max(np.abs(f.i_start))), u_last, "the widest current (u)"),
+        (float(np.max(np.abs(f.amount))) if f.neuron.reset == "subtract" else 0.0, v_last, "the widest reset"),
+    ]
+    if run_steps is not None:
+        sizes.append(
+            (_depth(f, worst / gone + bias, run_steps), v_last, f"v over {run_steps} steps of the worst input")
+        )
+    return [(last / size, why) for size, last, why in sizes if size > 0]
+
+
+def _depth(f: Folded, drive: float, steps: int) -> float:
+    """How far v can get from 0 within so many steps."""
+    a = float(np.max(f.a_mem))
+    return drive * (steps if a == 1.0 else min(float(steps), 1.0 / (1.0 - a))) + float(np.max(np.abs(f.v_start)))
+
+
+def _without_weights(f: Folded, limit: float) -> float:
+    """A population that nothing reaches: as fine as the limits allow, down to a power of two."""
+    return 2.0 ** math.floor(math.log2(limit)) if math.isfinite(limit) else float(_UNIT) * f.population.size**0
+
+
+def _doubled(scale: float, top: float, f: Folded, incoming: Sequence[Incoming]) -> float:
+    typical = max(max(abs(one.range.low), one.range.high) for one in incoming)
+    size = typical if f.theta is None else float(np.max(np.abs(f.theta))) or typical
+    leak = float(np.min(np.where(f.a_mem < 1.0, 1.0 - f.a_mem, 1.0)))
+    fade = float(np.min(np.where((f.a_syn > 0) & (f.a_syn < 1.0), 1.0 - f.a_syn, 1.0)))
+    lost = _UNIT / 2 + (1.0 if leak < 1.0 else 0.0) / leak + (1.0 if fade < 1.0 else 0.0) / (fade * leak)
+    while lost > LOST * size * scale and 2.0 * scale <= top:
+        scale *= 2.0
+    return scale
+
+
+def _exact(incoming: Sequence[Incoming], limit: float) -> float | None:
+    """A scale with which every weight is a whole number of grid steps, with exponents 0; None: there is none."""
+    step = max(one.range.grid.step for one in incoming)
+    values = np.concatenate([weights_of(one.operator).reshape(-1) for one in incoming])
+    q = quantum(values, 256 // step)
+    if q is None:
+        return None
+    room = min([1.0 / one.range.unit for one in incoming if one.range.unit > 0] + [limit / _UNIT])
+    times = math.floor(room * q / step + 1e-9)
+    return times * step / q * _UNIT if times >= 1 else None

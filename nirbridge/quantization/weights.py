@@ -1,0 +1,81 @@
+"""Real weights on the grid of a width: which grid, which factor, which exponent."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from nirbridge.arrays import Array, freeze
+from nirbridge.quantization.formats import Grid, grid_of
+from nirbridge.quantization.model import SignMode
+
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The real weights of a projection: width, sign mode, least and greatest weight that is not clipped."""
+
+    bits: int
+    mode: SignMode
+    low: float
+    high: float
+
+    @property
+    def grid(self) -> Grid:
+        """The integers that they become."""
+        return grid_of(self.bits, self.mode)
+
+    @property
+    def unit(self) -> float:
+        """The real weight of integer 1 where the range fills the grid; 0 where all weights are 0."""
+        grid = self.grid
+        units = [self.high / grid.high] if grid.high else []
+        return max([*units, self.low / grid.low if grid.low else 0.0], default=0.0)
+
+
+def range_of(weights: Array, bits: int, clip: float = 1.0) -> Range:
+    """The range of real weights; ``clip`` keeps this share of it (weights beyond become the last of the grid)."""
+    low, high = float(min(weights.min(initial=0.0), 0.0)), float(max(weights.max(initial=0.0), 0.0))
+    mode: SignMode = "excitatory" if low == 0.0 else "inhibitory" if high == 0.0 else "mixed"
+    return Range(bits, mode, low * clip, high * clip)
+
+
+def on_grid(weights: Array, factor: object, grid: Grid) -> Array:
+    """``weights * factor`` rounded to the nearest multiple of the grid's step (halves to the even), clipped; int64."""
+    nearest = np.rint(weights * np.asarray(factor) / grid.step) * grid.step
+    return freeze(np.clip(nearest, grid.low, grid.high).astype(np.int64))
+
+
+def exponent_for(factor: float, unit: float) -> int:
+    """The least exponent of 0 or more with which ``weights * factor / 2**exponent`` fits the grid."""
+    if unit <= 0.0:
+        return 0
+    return max(0, math.ceil(math.log2(factor * unit) - _TOLERANCE))
+
+
+def quantum(values: Array, levels: int) -> float | None:
+    """The largest q such that all values are whole multiples of it, at most ``levels`` of them; None: there is none.
+
+    Values are taken as equal to a multiple within 1e-9 of the largest (they may come from decimals).
+    """
+    sizes = np.unique(np.abs(values[values != 0]))
+    if not len(sizes):
+        return None
+    top, q = float(sizes[-1]), float(sizes[0])
+    floor = top / levels * (1 - 1e-6)
+    for size in sizes[1:].tolist():
+        q = _common(size, q, top * _TOLERANCE)
+        if q < floor:
+            return None
+    whole = np.rint(values / q)
+    return q if q >= floor and bool(np.all(np.abs(values / q - whole) * q <= top * _TOLERANCE)) else None
+
+
+def _common(a: float, b: float, tolerance: float) -> float:
+    """Greatest common divisor of two positive numbers, up to a tolerance."""
+    while b > tolerance:
+        a, b = b, abs(a - round(a / b) * b)
+    return a
