@@ -1,0 +1,113 @@
+"""Calibration data of the user, checked; and what the user's module makes of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.errors import ModelError, Problem, UsageError, quoted
+from nirbridge.network.model import Network, Port
+
+BATCH = 256
+AGREES = 1e-3
+"""Largest difference between the module and what it was read as, as a share of the largest output."""
+
+
+def calibration_arrays(data: Any, inputs: Sequence[Port]) -> dict[str, Array]:
+    """Data as float32 ``[samples, *shape]`` by input.
+
+    ``data``: a tensor or array for one input, a tuple or list of them in the order of the module's arguments, or a
+    mapping by name (where there is one input, its name is free).
+
+    Raises:
+        UsageError: missing inputs, wrong shapes, numbers of samples that differ, values that are not finite; all of it.
+    """
+    given = _by_name(data, inputs)
+    problems: list[Problem] = []
+    found: dict[str, Array] = {}
+    for port in inputs:
+        array = _array(given[port.name])
+        problem = _wrong(array, port)
+        if problem:
+            problems.append(Problem(f"calibration data of input {quoted(port.name)}", *problem))
+        found[port.name] = array
+    if not problems and len({len(a) for a in found.values()}) > 1:
+        counts = ", ".join(f"{len(a):,}" for a in found.values())
+        limit = "every input needs as many"
+        problems.append(Problem("calibration data", f"{counts} samples", limit, "give the same samples to every input"))
+    if problems:
+        raise UsageError(*problems)
+    return {name: np.ascontiguousarray(a, np.float32) for name, a in found.items()}
+
+
+def _by_name(data: Any, inputs: Sequence[Port]) -> Mapping[str, Any]:
+    names = [p.name for p in inputs]
+    if isinstance(data, Mapping):
+        if len(data) == 1 and len(names) == 1:
+            return {names[0]: next(iter(data.values()))}
+        if set(data) == set(names):
+            return data
+        found = "arrays " + ", ".join(quoted(n) for n in data)
+    else:
+        values = list(data) if isinstance(data, tuple | list) else [data]
+        if len(values) == len(names):
+            return dict(zip(names, values, strict=True))
+        found = f"{len(values)} arrays"
+    limit = "the module has the inputs " + ", ".join(quoted(n) for n in names)
+    raise UsageError.of("calibration data", found, limit, "give one array per input: [samples, *shape]")
+
+
+def _array(values: Any) -> Array:
+    return values.detach().cpu().numpy() if hasattr(values, "detach") else np.asarray(values)
+
+
+def _wrong(array: Array, port: Port) -> tuple[str, str, str] | None:
+    if array.dtype.kind not in "biuf":
+        return f"values of type {array.dtype}", "numbers are needed", "convert them"
+    if array.shape[1:] != port.shape or array.ndim != len(port.shape) + 1:
+        limit = f"[samples, {', '.join(map(str, port.shape))}] is needed"
+        return f"shape {array.shape}", limit, "reshape it, with the samples along the first axis"
+    if not len(array):
+        return "no samples", "at least one is needed, some hundreds are better", "give the network's typical inputs"
+    if not bool(np.all(np.isfinite(array))):
+        return "values that are not finite", "", "remove those samples"
+    return None
+
+
+def module_outputs(module: Any, data: Mapping[str, Array], outputs: Sequence[Port]) -> dict[str, Array]:
+    """What the module (in eval mode) returns for the data, by output, in the order in which it returns them."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    samples = len(next(iter(data.values())))
+    like = next((p for p in module.parameters()), torch.zeros(()))
+    collected: list[list[Array]] = [[] for _ in outputs]
+    with torch.no_grad():
+        for start in range(0, samples, BATCH):
+            batch = [torch.from_numpy(a[start : start + BATCH]).to(like) for a in data.values()]
+            leaves = [v for v in pytree.tree_leaves(module(*batch)) if isinstance(v, torch.Tensor)]
+            for kept, value in zip(collected, leaves, strict=True):
+                kept.append(value.detach().to("cpu", torch.float32).numpy())
+    return {p.name: np.concatenate(k).reshape(-1, *p.shape) for p, k in zip(outputs, collected, strict=True)}
+
+
+def folding_error(network: Network, wanted: Mapping[str, Array], found: Mapping[str, Array]) -> tuple[float, float]:
+    """(largest absolute difference, largest absolute output) of the module and of what it was read as.
+
+    Raises:
+        ModelError: they differ by more than a rounding: the module is random, or depends on its data in a way that
+            the trace did not show.
+    """
+    largest, size = 0.0, 0.0
+    for port in network.outputs:
+        largest = max(largest, float(np.max(np.abs(wanted[port.name] - found[port.name]), initial=0.0)))
+        size = max(size, float(np.max(np.abs(wanted[port.name]), initial=0.0)))
+    if largest > AGREES * size or not math.isfinite(largest):
+        what = f"its outputs differ by {largest:.3g} from what was read of it"
+        limit = f"at most {AGREES:g} of the largest output, {size:.3g}"
+        raise ModelError.of("module", what, limit, "make it a fixed function of its inputs; else report this")
+    return largest, size

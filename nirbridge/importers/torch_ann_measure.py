@@ -1,0 +1,160 @@
+"""The converted network run on calibration samples: start potentials, spike rates, bounds.
+
+Population by population, all steps of one before the next, as nothing here goes back in time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.importers.torch_ann_fold import magnitude
+from nirbridge.importers.torch_ann_replay import incoming
+from nirbridge.importers.torch_ann_start import HALF, count_spikes, fair_start
+from nirbridge.network.apply import apply
+from nirbridge.network.compose import parts_of
+from nirbridge.network.model import Network, Population
+from nirbridge.network.operators import Conv, Dense, Operator, Sparse
+
+Progress = Callable[[str, float | None], None]
+KEPT_ELEMENTS = 50_000_000
+"""Activations of the measured samples that are kept, over all populations."""
+DRIVE_ELEMENTS = 30_000_000
+"""Inputs of a population over steps and samples that are held at once."""
+WORK = 2e10
+"""Multiplications spent on running the converted network."""
+FEWEST, MOST = 8, 256
+"""Samples that are run as spikes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """By population: start potential, spikes per step ``[samples, *shape]``, mean surplus, bound in spikes.
+
+    ``reached``: by output, the mean over the steps of what arrives (of a read-out: of its input).
+    """
+
+    starts: dict[str, Array]
+    rates: dict[str, Array]
+    surplus: dict[str, float]
+    bounds: dict[str, float]
+    reached: dict[str, Array]
+
+
+def measured_samples(network: Network, samples: int, steps: int) -> Array:
+    """Which of so many samples are run as spikes: evenly spaced ones, as many as memory and time allow."""
+    largest = max((p.size for p in network.populations), default=1)
+    work = sum(multiplications(p.operator) for p in network.projections)
+    allowed = (
+        KEPT_ELEMENTS // max(1, network.neurons),
+        DRIVE_ELEMENTS // (largest * steps),
+        int(WORK / (work * steps + 1)),
+    )
+    count = min(samples, max(FEWEST, min(MOST, *allowed)))
+    return np.linspace(0, samples - 1, count).astype(np.int64)
+
+
+def multiplications(operator: Operator) -> int:
+    """Multiplications of one application."""
+    total = 0
+    for part in parts_of(operator):
+        if isinstance(part, Dense):
+            total += part.weight.size
+        elif isinstance(part, Conv):
+            total += part.weight.size * math.prod(part.output_shape[1:])
+        else:
+            total += part.data.size if isinstance(part, Sparse) else math.prod(part.output_shape)
+    return total
+
+
+def measure(
+    network: Network,
+    inputs: Mapping[str, Array],
+    wanted: Mapping[str, Array],
+    steps: int,
+    choices: tuple[bool, bool],
+    progress: Progress | None = None,
+) -> Measured:
+    """Runs ``network`` for ``steps`` steps of the constant ``inputs [samples, *shape]``.
+
+    ``wanted``: by population, the rates that the ANN asks for (activation over scale). ``choices``: start potentials
+    per channel or per population, and whether they are looked for at all (else they stay at half the threshold).
+    """
+    found = Measured({}, {}, {}, {}, {})
+    sent = {name: values.astype(np.float32)[None] for name, values in inputs.items()}
+    bounds = {port.name: np.zeros(port.shape) for port in network.inputs}
+    last = {p.source: p.target for p in network.projections}
+    for k, population in enumerate(network.populations):
+        sent[population.name] = _population(network, population, sent, steps, wanted, choices, found)
+        bounds[population.name] = _bound(network, population, bounds, found)
+        for name in [n for n, target in last.items() if target == population.name]:
+            sent.pop(name, None)
+        if progress is not None:
+            progress("convert", (k + 1) / len(network.populations))
+    samples = len(next(iter(inputs.values())))
+    means = {name: values.mean(axis=0, dtype=np.float32) for name, values in sent.items()}
+    for port in network.outputs:
+        found.reached[port.name] = incoming(network, port.name, port.shape, means, samples)
+    return found
+
+
+def _population(
+    network: Network,
+    population: Population,
+    sent: Mapping[str, Array],
+    steps: int,
+    wanted: Mapping[str, Array],
+    choices: tuple[bool, bool],
+    found: Measured,
+) -> Array:
+    """What a population sends, ``[steps or 1, samples, *shape]``: spikes, or the mean input of a read-out."""
+    drive = _drive(network, population, sent, steps)
+    if not population.neuron.fires:
+        return drive.mean(axis=0, dtype=np.float32)[None]
+    name, (per_channel, fair) = population.name, choices
+    start = np.asarray(HALF)
+    if name in wanted:
+        goal = np.clip(wanted[name], 0, 1) * steps
+        found.surplus[name] = float(np.mean(count_spikes(drive, start) - goal))
+        varies = any(len(sent[p.source]) > 1 for p in network.projections if p.target == name)
+        if fair and varies:  # at a constant input half the threshold rounds fairly
+            start = fair_start(drive, goal, per_channel=per_channel)
+    spikes = np.zeros(drive.shape, np.bool_)
+    found.starts[name] = np.broadcast_to(start, population.shape)
+    found.rates[name] = count_spikes(drive, start, spikes) / steps
+    return spikes
+
+
+def _drive(network: Network, population: Population, sent: Mapping[str, Array], steps: int) -> Array:
+    """``[steps, samples, *shape]``; what does not change from step to step is worked out once."""
+    names = {p.source for p in network.projections if p.target == population.name}
+    samples = next(iter(sent.values())).shape[1]
+    moving = any(len(sent[n]) > 1 for n in names)
+    drive = np.empty((steps, samples, *population.shape), np.float32)
+    for t in range(steps):
+        if t and not moving:
+            drive[t] = drive[0]
+            continue
+        now = {n: sent[n][min(t, len(sent[n]) - 1)].astype(np.float32, copy=False) for n in names}
+        drive[t] = incoming(network, population.name, population.shape, now, samples)
+    return drive
+
+
+def _bound(network: Network, population: Population, bounds: Mapping[str, Array], found: Measured) -> Array:
+    """The bound in spikes of each neuron (see ``torch_ann_start``)."""
+    total = np.zeros(population.shape)
+    for p in network.projections:
+        if p.target == population.name:
+            part = bounds[p.source]
+            for operator in magnitude(p.operator):
+                part = apply(operator, part)
+            total = total + part
+    if population.neuron.fires:
+        start = found.starts[population.name]
+        total = total + np.maximum(np.abs(start), np.abs(1 - start))
+    found.bounds[population.name] = float(total.max(initial=0.0))
+    return total

@@ -1,0 +1,79 @@
+"""What a conversion did, layer by layer: scales, what they clip, and how far spike rates are off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nirbridge.arrays import Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layer:
+    """One population of a converted network.
+
+    ``scale``: the activation that a spike in every step stands for, shape ``(channels, 1, …)`` or ``()``; activation =
+    spikes / steps * scale. ``largest``: the largest activation on the calibration data. ``clipped``: share of the
+    positive activations above their scale. ``rounding``: the largest error of one layer by itself after ``steps``
+    steps of constant input, half a spike, in activation. ``error``: root mean square of (spikes / steps * scale -
+    activation) as measured through all layers before it, after ``steps`` steps; ``error_share``: the same as a share
+    of the activations' own root mean square. ``surplus``: mean number of spikes too many from a start at half the
+    threshold, which the start potentials make up for. ``bound_spikes``: E of ``torch_ann_start``: after T steps each
+    rate is proved to be within E / T of that of the clipped ANN, whatever the (constant) input.
+    """
+
+    name: str
+    neurons: int
+    scale: Array
+    largest: float
+    clipped: float
+    rounding: float
+    error: float
+    error_share: float
+    surplus: float
+    bound_spikes: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Report:
+    """What a conversion did.
+
+    ``steps``: what scales and starts were tuned for. ``samples``: calibration samples used for scales, and
+    ``measured_samples`` those that were run as spikes. ``folding_error``: largest absolute difference of the module's
+    outputs and those of the network it was read as (BatchNorm folded), in float32 on the calibration data;
+    ``output_size`` the largest absolute output. ``output_error``: root mean square error of the outputs after ``steps``
+    steps (None where outputs are spikes); ``decisions``: share of the measured samples whose largest output is the same
+    (None where an output has one element).
+    """
+
+    steps: int
+    samples: int
+    measured_samples: int
+    folding_error: float
+    output_size: float
+    output_error: float | None
+    decisions: float | None
+    layers: tuple[Layer, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+
+def _lines(report: Report) -> list[str]:
+    lines = [
+        f"converted for {report.steps} steps on {report.samples} samples; folded weights are off by "
+        f"{report.folding_error:.1e} at most (outputs up to {report.output_size:.3g})",
+        f"{'population':<24} {'neurons':>8} {'scale':>16} {'clipped':>8} {'rounding':>9} {'error':>9} {'share':>7}"
+        f" {'surplus':>8} {'bound':>9}",
+    ]
+    for layer in report.layers:
+        low, high = float(layer.scale.min()), float(layer.scale.max())
+        scale = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
+        lines.append(
+            f"{layer.name:<24} {layer.neurons:>8,} {scale:>16} {layer.clipped:>8.2%} {layer.rounding:>9.2g} "
+            f"{layer.error:>9.2g} {layer.error_share:>7.1%} {layer.surplus:>8.2f} {layer.bound_spikes:>9.3g}"
+        )
+    if report.output_error is not None:
+        lines.append(f"outputs: root mean square error {report.output_error:.3g}")
+    if report.decisions is not None:
+        lines.append(f"decisions: {report.decisions:.1%} as the original on {report.measured_samples} of the samples")
+    return lines
