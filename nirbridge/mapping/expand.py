@@ -104,12 +104,16 @@ def _separable_count(parts: tuple[Operator, ...]) -> int:
         return math.prod(parts[0].input_shape)
     pairs = 1
     for axis in range(len(windows[0].input_shape)):
-        reach = sparse.eye_array(windows[0].input_shape[axis], dtype=np.int64, format="csr")
-        for part in windows:
-            reach = _axis_pairs(part, axis) @ reach
-            reach.data[:] = 1  # paths are no synapses: several make one
-        pairs *= int(reach.nnz)
+        reach = _axis_pairs(windows[0], axis)
+        for part in windows[1:]:
+            reach = _ones(sparse.csr_array(_axis_pairs(part, axis) @ reach))
+        pairs *= len(reach.indices)
     return pairs
+
+
+def _ones(paths: sparse.csr_array) -> sparse.csr_array:
+    """1 wherever there is a path: several make one synapse."""
+    return sparse.csr_array((np.ones(len(paths.indices), np.int64), paths.indices, paths.indptr), shape=paths.shape)
 
 
 def _axis_pairs(part: Conv | SumPool, axis: int) -> sparse.csr_array:
@@ -118,7 +122,7 @@ def _axis_pairs(part: Conv | SumPool, axis: int) -> sparse.csr_array:
     if axis == 0:
         groups = part.groups if isinstance(part, Conv) else n_in
         block = np.ones((n_out // groups, n_in // groups), np.int64)
-        return sparse.csr_array(sparse.kron(sparse.eye_array(groups, dtype=np.int64), block))
+        return sparse.csr_array(sparse.block_diag([block] * groups, dtype=np.int64))
     a, taps = axis - 1, part.kernel[axis - 1]
     out = np.repeat(np.arange(n_out), taps)
     inputs = out * part.stride[a] - part.padding[a][0] + np.tile(np.arange(taps), n_out) * part.dilation[a]
