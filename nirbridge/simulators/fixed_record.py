@@ -1,0 +1,102 @@
+"""What to record of a quantized network, and what its outputs give: the host's part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.errors import Problem, UsageError, quoted
+from nirbridge.network.apply import apply
+from nirbridge.network.compose import parts_of
+from nirbridge.network.model import Network, Population, Port, Projection, Timing
+from nirbridge.network.neurons import neuron
+from nirbridge.network.operators import Identity, Reshape
+from nirbridge.quantization.model import Quantized
+from nirbridge.simulators.model import Record
+from nirbridge.simulators.recording import Channel, channels
+
+DEFAULT_TIMING = Timing(None, "euler", "to-value", ">", "per-second")
+
+
+def outline(quantized: Quantized) -> Network:
+    """A network of the same names and shapes, for checks of inputs and records."""
+    populations = tuple(
+        Population(p.name, p.shape, neuron("IF", theta=1.0 if p.neuron.fires else None, max_spikes=p.neuron.max_spikes))
+        for p in quantized.populations
+    )
+    inputs = tuple(Port(p.name, p.shape) for p in quantized.inputs)
+    return Network(quantized.dt, DEFAULT_TIMING, populations, quantized.reads, inputs, quantized.outputs)
+
+
+def fixed_channels(
+    quantized: Quantized, shown: Network, record: Sequence[Record] | None, reads: Reads
+) -> list[Channel]:
+    """The arrays that are wanted, integers where a population's are.
+
+    Raises:
+        UsageError: unknown nodes and variables, or ``i``, which integers call ``u``.
+    """
+    wrong = [r for r in record or () if "i" in r.variables]
+    if wrong:
+        raise UsageError(
+            *(Problem(f"record {quoted(r.node)}", "variable i", "", "the current is u here") for r in wrong)
+        )
+    binary = frozenset(p.name for p in quantized.inputs if not p.graded)
+    wide = {p.name: max(p.neuron.u_bits, p.neuron.v_bits) for p in quantized.populations}
+    found = []
+    for channel in channels(shown, record, binary, "float64"):
+        kind = channel.dtype
+        if channel.node in wide and channel.variable in ("u", "v"):
+            kind = "int32" if wide[channel.node] <= 32 else "int64"
+        elif channel.variable == "s" and channel.node in reads.real:
+            kind = "float64"
+        found.append(replace(channel, dtype=kind))
+    return found
+
+
+class Reads:
+    """The projections into outputs: what the host makes of spikes and of the v of read-outs."""
+
+    def __init__(self, quantized: Quantized) -> None:
+        self.populations = {p.name: p for p in quantized.populations}
+        self.into: dict[str, list[Projection]] = {port.name: [] for port in quantized.outputs}
+        for read in quantized.reads:
+            self.into[read.target].append(read)
+        self.real = frozenset(name for name, reads in self.into.items() if not self._copies(reads))
+
+    def _copies(self, reads: Sequence[Projection]) -> bool:
+        if len(reads) != 1 or reads[0].bias is not None or not self._fires(reads[0].source):
+            return False
+        return all(isinstance(part, Identity | Reshape) for part in parts_of(reads[0].operator))
+
+    def _fires(self, source: str) -> bool:
+        return source not in self.populations or self.populations[source].neuron.fires
+
+    def value(self, port: Port, steps: int, history: Mapping[str, Array], depths: Mapping[str, int]) -> Array:
+        """What an output gets in each step, ``[steps, batch, *shape]``."""
+        total: Array | None = None
+        for read in self.into[port.name]:
+            sent = self._arriving(read, steps, history[read.source], depths[read.source])
+            batch = sent.shape[1]
+            values = apply(read.operator, sent.reshape(steps * batch, *read.operator.input_shape))
+            values = values.reshape(steps, batch, *port.shape)
+            values = values if read.bias is None else values + read.bias
+            total = values if total is None else total + values
+        assert total is not None, "the checker lets no output without a source through"
+        return total
+
+    def _arriving(self, read: Projection, steps: int, sent: Array, depth: int) -> Array:
+        """What the source sent, delayed: spikes, or v of a read-out in reals; ``[steps, batch, neurons]``."""
+        delays = np.broadcast_to(read.delay_steps.reshape(-1), sent.shape[2:])
+        if delays.any():
+            late = np.stack([sent[depth + t - delays, :, np.arange(sent.shape[2])].T for t in range(steps)])
+        else:
+            late = sent[depth:]
+        if self._fires(read.source):
+            return late
+        n, shape = self.populations[read.source].neuron, self.populations[read.source].shape
+        real = late.reshape(*late.shape[:2], *shape) / n.scale + n.v_offset
+        return real.reshape(late.shape)

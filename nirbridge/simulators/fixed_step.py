@@ -1,0 +1,112 @@
+"""One step of a quantized network, written once, plainly, in int64: the meaning of every faster path, bit for bit.
+
+The rule is at the head of quantization/model.py. Arrays here are flat over neurons: ``[steps, batch, neurons]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.network.apply import apply
+from nirbridge.quantization.decays import dec
+from nirbridge.quantization.model import FixedPopulation, FixedProjection
+
+FixedState = dict[str, Array]
+"""``u``, ``v`` (int64) and ``refractory`` of a population, each ``[batch, neurons]``; changed in place."""
+INPUT_SHIFT = 6
+
+
+class Adds(Protocol):
+    """What one projection adds to ``a_in``."""
+
+    def __call__(self, history: Array, depth: int, a_in: Array) -> None:
+        """Adds to ``a_in: [steps, batch, targets]`` (int64); ``history[depth + t]`` is what is sent at step t."""
+        ...
+
+
+class Steps(Protocol):
+    """The neurons of one population."""
+
+    def __call__(self, a_in: Array, state: FixedState, sent: Array, traces: Mapping[str, Array]) -> None:
+        """Steps through ``a_in``; fills ``sent`` (v of a read-out) and the wanted ``traces``, ``u`` and ``v``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FixedParts:
+    """A backend: how inputs are added up and neurons stepped."""
+
+    name: str
+    adds: type[Adds]
+    steps: type[Steps]
+
+
+class ReferenceAdds:
+    """A projection by numpy's integer arithmetic."""
+
+    def __init__(self, projection: FixedProjection) -> None:
+        self.operator, self.exponent = projection.operator, projection.weight_exp
+        shape = projection.operator.input_shape
+        self.delays = np.broadcast_to(projection.delay_steps.reshape(-1), (int(np.prod(shape)),))
+
+    def __call__(self, history: Array, depth: int, a_in: Array) -> None:
+        """See ``Adds``."""
+        sources = np.arange(len(self.delays))
+        for t in range(len(a_in)):
+            arriving = history[depth + t - self.delays, :, sources].T.astype(np.int64)
+            summed = apply(self.operator, arriving.reshape(-1, *self.operator.input_shape)).reshape(len(arriving), -1)
+            a_in[t] += summed << self.exponent if self.exponent >= 0 else summed >> -self.exponent
+
+
+class ReferenceSteps:
+    """The integer neuron by numpy."""
+
+    def __init__(self, population: FixedPopulation) -> None:
+        self.neuron, self.size = population.neuron, population.size
+        n = population.neuron
+        flat = {"du": n.du, "dv": n.dv, "bias": n.bias, "amount": n.reset_amount, "size": n.spike_size}
+        flat |= {
+            "hold": n.refractory_steps,
+            "above": np.zeros((), np.int64) if n.fires_above is None else n.fires_above,
+        }
+        self.flat = {k: np.broadcast_to(x, population.shape).reshape(-1) for k, x in flat.items()}
+
+    def __call__(self, a_in: Array, state: FixedState, sent: Array, traces: Mapping[str, Array]) -> None:
+        """See ``Steps``."""
+        for t in range(len(a_in)):
+            state["u"], state["v"], state["refractory"], sent[t] = self._step(a_in[t], **state)
+            for name, kept in traces.items():
+                kept[t] = state[name]
+
+    def _step(self, a_in: Array, u: Array, v: Array, refractory: Array) -> tuple[Array, Array, Array, Array]:
+        n, f, last = self.neuron, self.flat, (1 << (self.neuron.v_bits - 1)) - 1
+        u = self._wrapped(dec(u, f["du"] + 1) + (a_in << INPUT_SHIFT))
+        v = np.clip(dec(v, f["dv"]) + u + f["bias"], -last, last)
+        if n.fires_above is None:
+            return u, v, refractory, v
+        held = refractory > 0
+        v = np.where(held, 0, v)
+        fired = (v > f["above"]) & ~held
+        many = np.minimum(n.max_spikes, v // np.maximum(f["size"], 1)) if n.max_spikes > 1 else 1
+        spikes = np.where(fired, many, 0)
+        refractory = np.where(fired, f["hold"], np.maximum(refractory - 1, 0))
+        if n.reset == "subtract":
+            v = v - spikes * f["amount"]
+        elif n.reset == "zero":
+            v = np.where(spikes > 0, 0, v)
+        return u, v, refractory, spikes
+
+    def _wrapped(self, u: Array) -> Array:
+        half = 1 << (self.neuron.u_bits - 1)
+        u = np.where(u > half, u - 2 * half, u)
+        return np.where(u <= -half, u + 2 * half, u)
+
+
+def reference_fixed() -> FixedParts:
+    """The plain backend."""
+    return FixedParts("reference", ReferenceAdds, ReferenceSteps)
