@@ -15,6 +15,7 @@ from typing import IO, Any
 import numpy as np
 
 from nirbridge.errors import FileError, ModelError, Problem, quoted
+from nirbridge.importers.exporter_repairs import drop_batch_axes
 from nirbridge.importers.hdf5_heaps import heap_fault
 from nirbridge.importers.hdf5_scan import Limits, scan
 from nirbridge.importers.nir_nodes import Draft, draft_graph, kind_in
@@ -41,6 +42,7 @@ def load(
     max_bytes: int = DEFAULT_MAX_BYTES,
     max_nodes: int = DEFAULT_MAX_NODES,
     max_edges: int = DEFAULT_MAX_EDGES,
+    drop_batch: bool = False,
 ) -> Any:
     """The ``nir.NIRGraph`` of a file, with the shapes of every node filled in.
 
@@ -49,15 +51,17 @@ def load(
         max_bytes: what the file and all that it declares, unpacked, may take.
         max_nodes: how many nodes it may have, those of subgraphs included.
         max_edges: how many edges one graph in it may have.
+        drop_batch: take axes of size 1 off ports that have more axes than their neighbours (exporters of Norse and
+            Rockpool count the batch in).
 
     Raises:
         FileError: with every problem that was found; nothing but this comes of a bad file.
     """
     shown = quoted(os.path.basename(os.fspath(path)) or os.fspath(path))
-    return load_as(path, shown, Limits(max_bytes, max_nodes, max_edges))
+    return load_as(path, shown, Limits(max_bytes, max_nodes, max_edges), drop_batch=drop_batch)
 
 
-def load_as(path: Path, shown: str, limits: Limits) -> Any:
+def load_as(path: Path, shown: str, limits: Limits, *, drop_batch: bool = False) -> Any:
     """As ``load``, with the name that messages give the file."""
     with _regular_file(path, shown) as handle:
         size = os.fstat(handle.fileno()).st_size
@@ -71,7 +75,7 @@ def load_as(path: Path, shown: str, limits: Limits) -> Any:
         if fault:
             raise FileError.of(shown, f"it is damaged ({fault})", "", "copy it again, or write it again with nir.write")
         try:
-            return _load_open(handle, limits)
+            return _load_open(handle, limits, drop_batch=drop_batch)
         except (FileError, ModelError) as error:
             raise FileError(*_listed(error.problems, shown)) from None
         except (OSError, RuntimeError, ValueError, TypeError, KeyError, MemoryError, ArithmeticError) as error:
@@ -111,7 +115,7 @@ def _regular_file(path: Path, shown: str) -> Iterator[IO[bytes]]:
         yield handle
 
 
-def _load_open(handle: IO[bytes], limits: Limits) -> Any:
+def _load_open(handle: IO[bytes], limits: Limits, *, drop_batch: bool) -> Any:
     """Reads an open file; its content reaches HDF5 through this handle only, so it can not name other files."""
     import h5py
 
@@ -129,6 +133,8 @@ def _load_open(handle: IO[bytes], limits: Limits) -> Any:
         graph = draft_graph(top, draft)
         if draft.problems:
             raise FileError(*draft.problems)
+        if drop_batch:
+            drop_batch_axes(graph)
         shapes, problems = _shapes(graph)
         if not problems or found.bytes <= _QUICK_BYTES:
             _read_arrays(draft)

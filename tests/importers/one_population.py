@@ -55,7 +55,7 @@ def network_of(reading: Reading, weight: Array, shape: Shape, dt: float) -> Netw
 def ours(network: Network, spikes: Array) -> Array:
     """What the cells send, ``[steps, batch, *shape]`` float32 (counts; the potential of a read-out)."""
     variable = "s" if network.populations[0].neuron.fires else "v"
-    run = simulate(network, spikes, record=[Record("cells", (variable,))])
+    run = simulate(network, spikes, record=[Record("cells", (variable,))], backend="reference")
     return run.recording.arrays["cells", variable].astype(np.float32)
 
 
