@@ -15,12 +15,12 @@ import zipfile
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
-from urllib.parse import unquote_to_bytes
 
 import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import FileError, quoted
+from nirbridge.network.node_keys import decoded, encoded
 from nirbridge.simulators.model import Recording
 from nirbridge.simulators.npy_file import MAX_BYTES, load_npz
 from nirbridge.simulators.recording import VARIABLES
@@ -105,25 +105,3 @@ def load(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Recording:
         array.flags.writeable = False
         out[decoded(node), variable] = array
     return Recording(MappingProxyType(out), MappingProxyType(meta))
-
-
-def encoded(name: str) -> str:
-    """A node's name as a part of a file's name, readable and harmless."""
-    segments = name.split("/")
-    return "/".join(_hex(s) if s in ("", ".", "..") else "".join(map(_safe, s)) for s in segments)
-
-
-def _safe(character: str) -> str:
-    return character if character.isprintable() and character not in "%\\:" else _hex(character)
-
-
-def _hex(text: str) -> str:
-    if not text:
-        return "%"  # an empty segment; '%' never stands alone else
-    return "".join(f"%{byte:02X}" for byte in text.encode("utf-8", "surrogatepass"))
-
-
-def decoded(name: str) -> str:
-    """The node's name again."""
-    whole = "/".join("" if s == "%" else s for s in name.split("/"))
-    return unquote_to_bytes(whole).decode("utf-8", "surrogatepass")

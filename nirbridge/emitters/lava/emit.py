@@ -1,0 +1,125 @@
+"""A quantized network as a Lava program: a self-contained folder, in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.emitters.artifact import Artifact, artifact, npz_bytes
+from nirbridge.emitters.lava import text
+from nirbridge.emitters.lava.fixed_plan import fixed_plan
+from nirbridge.emitters.lava.plan import Plan, Read
+from nirbridge.emitters.lava.real_plan import real_plan
+from nirbridge.errors import ModelError, UsageError, quoted
+from nirbridge.network.node_keys import encoded
+
+if TYPE_CHECKING:
+    from nirbridge.mapping.model import Mapped
+    from nirbridge.quantization.model import Quantized
+
+_LONGEST_KEY = 30_000
+
+
+def emit(
+    quantized: Quantized, *, mapped: Mapped | None = None, per_core: bool = False, floating: bool = False
+) -> Artifact:
+    """The program of a quantized network; the same network gives the same bytes.
+
+    Args:
+        quantized: what to emit.
+        mapped: where it sits on the chip; needed for ``per_core``.
+        per_core: one process per core and population instead of one per population. Many processes are slow.
+        floating: Lava's floating-point models of the real network, for comparison; no chip computes so.
+
+    Raises:
+        ModelError: what Lava or the chip can not hold; every problem.
+        UsageError: options that contradict each other.
+    """
+    if floating and per_core:
+        raise UsageError.of("emit", "floating and per_core", "a map is of the chip's integers", "choose one")
+    if per_core and mapped is None:
+        raise UsageError.of("emit", "per_core without a map", "cores are the map's", "give a map")
+    plan = real_plan(quantized) if floating else fixed_plan(quantized, mapped if per_core else None)
+    return _artifact(plan)
+
+
+def _artifact(plan: Plan) -> Artifact:
+    record, arrays = _program(plan)
+    files = {path: content.encode("utf-8") for path, content in text.static_files(plan)}
+    files["network.py"] = text.network_text(plan).encode("ascii")
+    files["processes/recorder.py"] = text.recorder_text(plan).encode("ascii")
+    files["README.md"] = text.readme_text(plan).encode("utf-8")
+    files["program.json"] = text.json_text(record).encode("ascii")
+    files["program.npz"] = npz_bytes(arrays)
+    files["weights.npz"] = npz_bytes(text.weights(plan))
+    facts = {"kind": "lava", "lava": "0.10.0", "schema": 1, "tag": plan.tag, "processes": plan.processes}
+    return artifact(files, facts)
+
+
+def _program(plan: Plan) -> tuple[dict[str, Any], dict[str, Array]]:
+    """``program.json`` and the arrays it points to. Names of the model stand here and nowhere else."""
+    arrays: dict[str, Array] = {}
+
+    def put(key: str, values: Any) -> str:
+        arrays[key] = np.asarray(values)
+        return key
+
+    inputs = [
+        {"name": t.name, "key": _key(t.name), "shape": t.shape, "id": t.id, "value_max": t.value_max, "scale": t.scale}
+        for t in plan.inputs
+    ]
+    nodes = []
+    for k, node in enumerate(plan.nodes):
+        parts = [
+            {"id": p.id, "at": None if p.at is None else put(f"node{k}.part{j}", p.at)}
+            for j, p in enumerate(node.parts)
+        ]
+        nodes.append(
+            {
+                "name": node.name,
+                "key": _key(node.name),
+                "shape": node.shape,
+                "parts": parts,
+                "fires": node.fires,
+                "max_spikes": node.max_spikes,
+                "scale": put(f"node{k}.scale", _flat(node.scale)),
+                "v_offset": put(f"node{k}.v_offset", _flat(node.v_offset)),
+            }
+        )
+    silent = {node.name for node in plan.nodes if not node.fires}
+    outputs = []
+    for k, given in enumerate(plan.outputs):
+        reads = [_read(f"output{k}.read{j}", read, put) for j, read in enumerate(given.reads)]
+        reads_out = bool(reads) and all(read.source in silent for read in given.reads)
+        outputs.append(
+            {"name": given.name, "key": _key(given.name), "shape": given.shape, "reads": reads, "reads_out": reads_out}
+        )
+    return {**text.meta(plan), "inputs": inputs, "nodes": nodes, "outputs": outputs}, arrays
+
+
+def _read(key: str, read: Read, put: Any) -> dict[str, Any]:
+    matrix = None
+    if read.matrix is not None:
+        matrix = f"{key}.matrix"
+        for name, values in read.matrix.items():
+            put(f"{matrix}.{name}", values)
+    return {
+        "source": read.source,
+        "matrix": matrix,
+        "bias": None if read.bias is None else put(f"{key}.bias", np.ravel(read.bias)),
+        "source_delay": put(f"{key}.source_delay", _flat(read.source_delay)),
+        "target_delay": put(f"{key}.target_delay", _flat(read.target_delay)),
+    }
+
+
+def _flat(values: Array) -> Array:
+    return np.asarray(values).reshape(-1) if np.ndim(values) else np.asarray(values)
+
+
+def _key(name: str) -> str:
+    key = encoded(name)
+    if len(key.encode("utf-8", "surrogatepass")) > _LONGEST_KEY:
+        raise ModelError.of(f"node {quoted(name)}", "its name is too long for an archive", "", "rename the node")
+    return key

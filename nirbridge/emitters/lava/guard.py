@@ -1,0 +1,156 @@
+"""Runs one command and sees to its end; run as a program of its own: ``python guard.py ORDERS.json``.
+
+It starts the command in its own session, and when that ends, takes too long, makes no progress, or whoever started
+the guard is gone, kills every process of the session and removes the shared memory of the run. Its standard input is a
+pipe that the one who started it holds open: the end of it means that he is gone, however he went. Nothing of nirbridge
+is imported here, so that it starts at once.
+
+``ORDERS.json``: command, prefix (of shared memory), scratch (a folder), log, end (a file for the outcome), seconds,
+quiet_seconds (without progress), parent (a process id).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+SHARED = Path("/dev/shm")
+_LOOK_SECONDS = 0.1
+_TRACKER_SECONDS = 3.0
+
+
+def main(path: str) -> int:
+    """Runs, ends, cleans up; the outcome stands in the file ``end``, which is there only when all is clean."""
+    orders = json.loads(Path(path).read_text(encoding="utf-8"))
+    if os.getppid() != orders["parent"]:
+        shutil.rmtree(orders["scratch"], ignore_errors=True)
+        return 1
+    _become_subreaper()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # the one who holds the pipe decides
+    with open(orders["log"], "ab") as log:
+        child = subprocess.Popen(
+            orders["command"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "LAVA_RUN_PREFIX": orders["prefix"]},
+            preexec_fn=_die_with_the_guard,
+        )
+    why = _watch(child, orders)
+    code = child.poll()
+    _end_session(child)
+    remove_shared(orders["prefix"])
+    if why == "parent":
+        shutil.rmtree(orders["scratch"], ignore_errors=True)
+        return 1
+    text = json.dumps({"why": why, "code": code})
+    part = Path(orders["end"] + ".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(orders["end"])
+    return 0
+
+
+def remove_shared(prefix: str) -> None:
+    """Removes the shared memory and semaphores whose names begin so; the prefix is of one run alone."""
+    if not prefix:
+        return
+    for pattern in (f"{prefix}*", f"sem.{prefix}*"):
+        for file in SHARED.glob(pattern):
+            with contextlib.suppress(OSError):
+                file.unlink()
+
+
+def _watch(child: subprocess.Popen[bytes], orders: dict[str, Any]) -> str:
+    """Why the run is over: ended, parent, seconds or quiet."""
+    start = moved = time.monotonic()
+    seen = b""
+    while child.poll() is None:
+        ready, _, _ = select.select([sys.stdin.fileno()], [], [], _LOOK_SECONDS)
+        if (ready and not os.read(sys.stdin.fileno(), 1)) or os.getppid() != orders["parent"]:
+            return "parent"
+        now = time.monotonic()
+        progress = _progress(orders)
+        if progress != seen:
+            seen, moved = progress, now
+        if now - start > orders["seconds"]:
+            return "seconds"
+        if now - moved > orders["quiet_seconds"]:
+            return "quiet"
+    return "ended"
+
+
+def _progress(orders: dict[str, Any]) -> bytes:
+    try:
+        return Path(orders["scratch"], "progress").read_bytes()
+    except OSError:
+        return b""
+
+
+def _end_session(child: subprocess.Popen[bytes]) -> None:
+    """No process of this session but the guard is left when it returns.
+
+    The command first: its children go with it, and Python's tracker of shared memory then tidies up and leaves.
+    """
+    with contextlib.suppress(OSError):
+        child.kill()
+    child.wait()
+    until = time.monotonic() + _TRACKER_SECONDS
+    while _others() and time.monotonic() < until:
+        _reap()
+        time.sleep(0.02)
+    while others := _others():
+        for pid in others:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        _reap()
+        time.sleep(0.02)
+
+
+def _others() -> list[int]:
+    """Every other process of this session that is not yet dead (Linux; elsewhere none can be listed)."""
+    session, own, found = os.getsid(0), os.getpid(), []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == session and int(folder.name) != own and fields[0] not in "ZX":
+            found.append(int(folder.name))
+    return found
+
+
+def _reap() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def _become_subreaper() -> None:
+    """Grandchildren whose parents are gone become children of the guard."""
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _die_with_the_guard() -> None:
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1]))

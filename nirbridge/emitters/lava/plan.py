@@ -1,0 +1,127 @@
+"""What is emitted, before it is text: processes with arguments, connections, and what the nodes of the model became."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+from nirbridge.arrays import Array
+
+Shape = tuple[int, ...]
+Argument = int | float | bool | str | Shape | Array
+LayerProcess = Literal["LIF", "IntegerNeuron", "RealNeuron"]
+SynapseProcess = Literal["Dense", "Sparse", "Conv", "DelayDense", "DelaySparse"]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One neuron process: ``arguments`` of its constructor, plain values or arrays (which go to ``weights.npz``)."""
+
+    id: str
+    process: LayerProcess
+    shape: Shape
+    arguments: Mapping[str, Argument]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One input process that plays an array."""
+
+    id: str
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Synapse:
+    """One synaptic process between two processes.
+
+    ``before`` and ``after`` are what is done to a port on its way in and out: ``("reshape", shape)`` or
+    ``("transpose", axes)``. Matrices of Sparse and DelaySparse are the arguments ``data``, ``indices``, ``indptr`` and
+    ``matrix_shape``, delays ``delays`` (of Sparse: one per stored weight).
+    """
+
+    id: str
+    process: SynapseProcess
+    source: str
+    target: str
+    arguments: Mapping[str, Argument]
+    before: tuple[tuple[str, Shape], ...] = ()
+    after: tuple[tuple[str, Shape], ...] = ()
+    sign_mode: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A process that holds a population or a piece of it; ``at``: the flat indices of its neurons, None: all."""
+
+    id: str
+    at: Array | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What a population of the model became. ``scale`` and ``v_offset``: v in reals is ``v / scale + v_offset``."""
+
+    name: str
+    shape: Shape
+    parts: tuple[Part, ...]
+    fires: bool
+    max_spikes: int
+    scale: Array
+    v_offset: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A real matrix (compressed rows; None: the values as they are) that the host applies to what a node sends."""
+
+    source: str
+    matrix: Mapping[str, Array] | None
+    bias: Array | None
+    source_delay: Array
+    target_delay: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """An input of the model: its process and which values it takes (``value_max`` None: any real)."""
+
+    name: str
+    shape: Shape
+    id: str
+    value_max: int | None
+    scale: float
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An output of the model."""
+
+    name: str
+    shape: Shape
+    reads: tuple[Read, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A whole program. ``tag`` is Lava's name of the models: 'fixed_pt' or 'floating_pt'."""
+
+    chip: str
+    dt: float
+    tag: str
+    sources: tuple[Source, ...]
+    layers: tuple[Layer, ...]
+    synapses: tuple[Synapse, ...]
+    inputs: tuple[Taken, ...]
+    nodes: tuple[Node, ...]
+    outputs: tuple[Given, ...]
+    latency: Mapping[str, int]
+    notes: tuple[str, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def processes(self) -> int:
+        """How many processes of Lava a run has, the recorder among them."""
+        return len(self.sources) + len(self.layers) + len(self.synapses) + 1

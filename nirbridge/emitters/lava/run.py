@@ -1,0 +1,258 @@
+"""Runs an emitted program so that it can not hang, and leaves no process, no shared memory and no file behind.
+
+A guard (``guard.py``), a process of its own in a new session, starts the program and ends it; see there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.emitters.artifact import MANIFEST, npz_bytes
+from nirbridge.emitters.lava import guard
+from nirbridge.emitters.lava.environment import find_python
+from nirbridge.errors import FileError, ModelError, UsageError, quoted
+from nirbridge.network.node_keys import decoded
+
+Progress = Callable[[str, float | None], None]
+_LOG_BYTES = 6000
+_KEPT_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a run is ended: after ``start_s``, ``process_s`` per process and ``step_s`` per step, or ``quiet_s`` idle.
+
+    Idle is without a step. The defaults are some hundred times what a run of the tests takes.
+    """
+
+    start_s: float = 120.0
+    process_s: float = 2.0
+    step_s: float = 5.0
+    quiet_s: float = 180.0
+
+    def seconds(self, steps: int, processes: int) -> float:
+        """Longest time of the whole run."""
+        return self.start_s + self.process_s * processes + self.step_s * steps
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ran:
+    """What a program recorded, by (node, variable); ``u`` is the synaptic current, as in Lava."""
+
+    arrays: Mapping[tuple[str, str], Array]
+    meta: Mapping[str, Any]
+
+
+def run_program(
+    folder: str | Path,
+    inputs: Mapping[str, Array] | Array,
+    *,
+    steps: int | None = None,
+    record: Sequence[str] = (),
+    limits: Limits | None = None,
+    python: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Ran:
+    """Runs the program in ``folder`` on inputs.
+
+    Args:
+        folder: an emitted program.
+        inputs: by input name, or one alone: ``[steps, *shape]`` or ``[steps, samples, *shape]``.
+        steps: how many; default: as many as the inputs have.
+        record: ``NODE:s,u,v`` or ``*:s,u,v`` each; default: the outputs.
+        limits: when a run is ended.
+        python: an interpreter that has Lava; default: ``find_python()``.
+        progress: called with a stage and the share of steps that is done.
+
+    Raises:
+        FileError: no program.
+        UsageError: no Lava environment, or inputs that the program does not take.
+        ModelError: a process of Lava failed, or the run did not end in time; its log is in the message.
+    """
+    folder = Path(folder).absolute()
+    program = _program(folder)
+    interpreter = Path(python) if python is not None else find_python()
+    count = _steps(inputs, steps)
+    arrays = _arrays(inputs, program)
+    samples = max((a.shape[1] for a in arrays.values() if _batched(a, program)), default=1)
+    chosen = limits or Limits()
+    seconds = chosen.seconds(count * samples, program["processes"] * samples)
+    _sweep()
+    with tempfile.TemporaryDirectory(prefix="nirbridge-lava-", ignore_cleanup_errors=True) as name:
+        scratch = Path(name)
+        (scratch / "in.npz").write_bytes(npz_bytes(arrays))
+        command = [str(interpreter), str(folder / "run.py"), "--input", f"{name}/in.npz", "-o", f"{name}/out.npz"]
+        command += ["--scratch", name, "--steps", str(count), *(f"--record={r}" for r in record)]
+        end = _supervised(command, scratch, seconds, chosen.quiet_s, count, progress)
+        _judge(folder, end, scratch, seconds, chosen.quiet_s)
+        return _loaded(scratch / "out.npz")
+
+
+def _loaded(path: Path) -> Ran:
+    with np.load(path, allow_pickle=False) as file:
+        arrays = dict(file)
+    meta = json.loads(str(arrays.pop("meta")))
+    meta.pop("schema")
+    out: dict[tuple[str, str], Array] = {}
+    for key, array in arrays.items():
+        node, _, variable = key.rpartition("/")
+        array.flags.writeable = False
+        out[decoded(node), variable] = array
+    return Ran(MappingProxyType(out), MappingProxyType(meta))
+
+
+def _supervised(
+    command: list[str], scratch: Path, seconds: float, quiet_s: float, steps: int, progress: Progress | None
+) -> dict[str, Any]:
+    """The outcome as the guard saw it; None as code: it was killed."""
+    prefix = _prefix()
+    orders = {
+        "command": command,
+        "prefix": prefix,
+        "scratch": str(scratch),
+        "log": str(scratch / "log"),
+        "end": str(scratch / "end.json"),
+        "seconds": seconds,
+        "quiet_seconds": quiet_s,
+        "parent": os.getpid(),
+    }
+    (scratch / "orders.json").write_text(json.dumps(orders), encoding="utf-8")
+    guarding = subprocess.Popen(
+        [sys.executable, "-I", guard.__file__, str(scratch / "orders.json")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        while guarding.poll() is None:
+            _say(scratch, steps, progress)
+            time.sleep(_KEPT_SECONDS)
+    finally:
+        assert guarding.stdin is not None
+        guarding.stdin.close()  # tells the guard to end all, where it has not
+        guarding.wait()
+        guard.remove_shared(prefix)
+    try:
+        return json.loads((scratch / "end.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {"why": "guard", "code": None}
+
+
+def _say(scratch: Path, steps: int, progress: Progress | None) -> None:
+    if progress is None:
+        return
+    try:
+        done = int((scratch / "progress").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        progress("start Lava", None)
+        return
+    progress("run in Lava", min(1.0, done / steps))
+
+
+def _judge(folder: Path, end: Mapping[str, Any], scratch: Path, seconds: float, quiet_s: float) -> None:
+    """Raises what a run that went wrong is."""
+    if end["why"] == "ended" and end["code"] == 0 and (scratch / "out.npz").is_file():
+        return
+    thing, log = f"program {quoted(folder.name)}", _log(scratch / "log")
+    if end["why"] == "ended" and end["code"] == 2 and "error: " in log:
+        raise UsageError.of(thing, log.rpartition("error: ")[2].strip(), "", "see its README.md", log=log)
+    found = {
+        "seconds": f"did not end within {seconds:.0f} s and was killed",
+        "quiet": f"did no step for {quiet_s:.0f} s and was killed",
+        "guard": "was killed together with its guard",
+    }.get(end["why"], f"failed with exit code {end['code']}")
+    shown = f"{found}; its log ends with:\n{log}" if log else f"{found}; it wrote no log"
+    raise ModelError.of(thing, shown, log=log, why=end["why"])
+
+
+def _log(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - _LOG_BYTES))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text).strip()
+
+
+def _prefix() -> str:
+    """Begins the names of this run's shared memory; says which process it belongs to."""
+    return f"nirb.{os.stat('/proc/self/ns/pid').st_ino if _has_proc() else 0}.{os.getpid()}.{secrets.token_hex(4)}."
+
+
+def _has_proc() -> bool:
+    return Path("/proc/self/ns/pid").exists()
+
+
+def _sweep() -> None:
+    """Removes what runs left whose guard and caller were killed together: their process is gone."""
+    if not _has_proc():
+        return
+    own = f"nirb.{os.stat('/proc/self/ns/pid').st_ino}."
+    for file in (*guard.SHARED.glob(f"{own}*"), *guard.SHARED.glob(f"sem.{own}*")):
+        pid = file.name.partition(own)[2].partition(".")[0]
+        if pid.isdigit() and not Path("/proc", pid).exists():
+            guard.remove_shared(file.name.removeprefix("sem."))
+
+
+def _program(folder: Path) -> dict[str, Any]:
+    """``program.json`` of a folder of ours. Raises FileError."""
+    thing = f"folder {quoted(folder.name)}"
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        program = json.loads((folder / "program.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        raise FileError.of(thing, "is no program of nirbridge", "", "make one with nirbridge emit") from None
+    if not isinstance(manifest, dict) or manifest.get("kind") != "lava":
+        raise FileError.of(thing, "is no Lava program", "", "make one with nirbridge emit --to lava")
+    return program
+
+
+def _arrays(inputs: Mapping[str, Array] | Array, program: Mapping[str, Any]) -> dict[str, Array]:
+    """Arrays by identifier of the input, so that no name of a model becomes one of an archive."""
+    ports = program["inputs"]
+    known = {port["name"]: port["id"] for port in ports}
+    if not isinstance(inputs, Mapping):
+        if len(ports) != 1:
+            raise UsageError.of("inputs", "one array", f"there are {len(ports)} inputs", "give one array per input")
+        return {ports[0]["id"]: np.asarray(inputs)}
+    missing = [name for name in known if name not in inputs]
+    strange = [name for name in inputs if name not in known]
+    if missing or strange:
+        found = ", ".join(map(quoted, inputs)) or "none"
+        limit = f"there are {', '.join(map(quoted, known)) or 'none'}"
+        raise UsageError.of("inputs", found, limit, "give one array per input, by name")
+    return {known[name]: np.asarray(array) for name, array in inputs.items()}
+
+
+def _batched(array: Array, program: Mapping[str, Any]) -> bool:
+    return any(np.ndim(array) == len(port["shape"]) + 2 for port in program["inputs"])
+
+
+def _steps(inputs: Mapping[str, Array] | Array, steps: int | None) -> int:
+    if steps is None:
+        arrays = list(inputs.values()) if isinstance(inputs, Mapping) else [inputs]
+        lengths = sorted({len(a) for a in arrays if np.ndim(a)})
+        if len(lengths) != 1:
+            found = f"{len(lengths)} different lengths" if lengths else "no input that has a length"
+            raise UsageError.of("steps", "are not given", found, "give steps")
+        steps = lengths[0]
+    if steps < 1:
+        raise UsageError.of("steps", f"{steps}", "at least 1", "give more")
+    return steps

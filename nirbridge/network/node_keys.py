@@ -1,0 +1,31 @@
+"""Names of nodes as names of arrays in an archive: readable, and harmless to whoever unpacks it.
+
+``%``, ``:``, backslashes, characters that can not be printed, and path segments ``.`` and ``..`` are written as ``%XX``
+per UTF-8 byte, empty segments as ``%``.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import unquote_to_bytes
+
+
+def encoded(name: str) -> str:
+    """A node's name as a part of a file's name, readable and harmless."""
+    segments = name.split("/")
+    return "/".join(_hex(s) if s in ("", ".", "..") else "".join(map(_safe, s)) for s in segments)
+
+
+def decoded(name: str) -> str:
+    """The node's name again."""
+    whole = "/".join("" if s == "%" else s for s in name.split("/"))
+    return unquote_to_bytes(whole).decode("utf-8", "surrogatepass")
+
+
+def _safe(character: str) -> str:
+    return character if character.isprintable() and character not in "%\\:" else _hex(character)
+
+
+def _hex(text: str) -> str:
+    if not text:
+        return "%"  # an empty segment; '%' never stands alone else
+    return "".join(f"%{byte:02X}" for byte in text.encode("utf-8", "surrogatepass"))
