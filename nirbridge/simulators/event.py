@@ -15,13 +15,12 @@ from nirbridge.arrays import Array
 from nirbridge.network.apply import matrix
 from nirbridge.network.model import Population, Projection
 from nirbridge.network.operators import Chain, Conv, Dense, Operator, Reshape, Sparse, SumPool
-from nirbridge.simulators import cost_model
 from nirbridge.simulators.arrays_api import Space
+from nirbridge.simulators.event_dense import DenseStage, make_dense_layer
 from nirbridge.simulators.event_loop import EventLoop, can_loop
 from nirbridge.simulators.event_neurons import EventNeurons
 from nirbridge.simulators.events import Signal, events_of, take_input
 from nirbridge.simulators.kernels_conv import conv_kernel, is_plain, plan_conv
-from nirbridge.simulators.kernels_dense import block_of, dense_kernel, packed
 from nirbridge.simulators.kernels_sparse import by_source, count_kernel, sparse_kernel
 from nirbridge.simulators.step import Layer, Parts
 from nirbridge.simulators.sums import accumulate
@@ -29,7 +28,7 @@ from nirbridge.simulators.sums import accumulate
 Method = Literal["auto", "event", "dense"]
 LayerMaker = Callable[[Population, Projection, Space, Method, list[dict[str, Any]]], Layer | None]
 """Makes a layer of a population and its one projection and logs what it chose; None where it does not suit them."""
-LAYERS: tuple[LayerMaker, ...] = ()
+LAYERS: tuple[LayerMaker, ...] = (make_dense_layer,)
 """Asked one after the other."""
 SYNAPSES_MAX = 2_000_000
 """Convolutions with groups or dilation become sparse matrices up to so many synapses, else they are the reference's."""
@@ -123,44 +122,6 @@ def _stage(op: Operator, space: Space, method: Method, log: list[dict[str, Any]]
 def _by_reference(op: Operator, space: Space) -> Stage:
     add_up, dtype = accumulate(op, space), np.dtype(space.float_name)
     return lambda s: Signal(add_up(s.real(dtype)))
-
-
-class DenseStage:
-    """A dense matrix, event by event or as one product."""
-
-    def __init__(self, op: Dense, space: Space, method: Method, entry: dict[str, Any]) -> None:
-        self.posts, self.pre = op.weight.shape
-        self.dtype, self.method, self.entry = np.dtype(space.float_name), method, entry
-        weight = np.asarray(op.weight, self.dtype)
-        self.block = block_of(self.posts)
-        self.packed = packed(weight, self.block, self.dtype)
-        self.bound = cost_model.exact_bound(weight) if method == "auto" else math.inf
-        self.weight = np.ascontiguousarray(weight.T) if self.bound >= 1 and method != "event" else None
-        self.padded = self.packed.shape[0] * self.block
-
-    def __call__(self, signal: Signal) -> Signal:
-        """The part's ordered sums."""
-        items = len(signal.values)
-        if self._by_product(signal, items):
-            self.entry["kernel"] = "product"
-            return Signal(signal.real(self.dtype) @ self.weight)
-        self.entry["kernel"] = "event"
-        indptr, idx, val, valued = events_of(signal, self.dtype)
-        out = np.empty((items, self.posts), self.dtype)
-        dense_kernel(self.block, valued)(indptr, idx, val, self.packed, out)
-        return Signal(out)
-
-    def _by_product(self, signal: Signal, items: int) -> bool:
-        if self.weight is None or self.method == "event":
-            return False
-        if self.method == "dense":
-            return True
-        if not signal.is_whole or signal.most() > self.bound:
-            return False
-        quick = cost_model.product_ns(items, self.pre, self.posts)
-        if quick >= cost_model.event_ns(items, signal.values.size, self.pre, self.padded):
-            return False
-        return quick < cost_model.event_ns(items, signal.events(), self.pre, self.padded)
 
 
 class SparseStage:

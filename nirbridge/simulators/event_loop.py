@@ -10,14 +10,12 @@ from nirbridge.arrays import Array
 from nirbridge.network.model import Population, Projection
 from nirbridge.network.operators import Dense, Operator, Sparse
 from nirbridge.simulators.arrays_api import Space
-from nirbridge.simulators.event_neurons import EventNeurons
+from nirbridge.simulators.event_neurons import Cells, ran
 from nirbridge.simulators.kernels_dense import packed
-from nirbridge.simulators.kernels_loop import loop_kernel
+from nirbridge.simulators.kernels_loop import run_loop
 from nirbridge.simulators.kernels_sparse import by_source
+from nirbridge.simulators.kernels_vector import block_of, lanes_of
 from nirbridge.simulators.step import NeuronState, Ran
-
-ONE_BLOCK_MAX = 512
-"""Up to so many neurons the packed weights are one block."""
 
 
 def can_loop(population: Population, own: Projection) -> bool:
@@ -31,46 +29,37 @@ class EventLoop:
     """See ``step.Loop``; for those that ``can_loop``."""
 
     def __init__(self, population: Population, own: Projection, space: Space) -> None:
-        self.neurons, self.dtype = EventNeurons(population, space), np.dtype(space.float_name)
-        self.block, self.own = _tables(own.operator, self.dtype)
-        n = population.size
-        self.bias = np.zeros(n, self.dtype) if own.bias is None else np.asarray(own.bias, self.dtype).reshape(-1)
-        self.has_bias = own.bias is not None
-        self.width = -(-n // self.block) * self.block if self.block else n
+        self.shape, self.dtype = population.shape, np.dtype(space.float_name)
+        self.cells, n = Cells(population, self.dtype), population.size
+        self.own, self.vectors = _tables(own.operator, self.dtype)
+        block = max(1, self.vectors) * lanes_of(self.dtype)
+        self.width = -(-n // block) * block
+        self.nothing = np.zeros(0, self.dtype)
+        self.bias = self.nothing
+        if own.bias is not None:
+            self.bias = np.ascontiguousarray(np.broadcast_to(own.bias, population.shape), self.dtype).reshape(-1)
 
     def run(self, steps: int, currents: tuple[Any, Any], past: Any, state: NeuronState, wanted: frozenset[str]) -> Ran:
         """See ``step.Loop.run``."""
-        it, c = self.neurons, self.neurons.usual
-        batch = len(past)
-        does = it.does(wanted)
-        v, cur, held = (state[k].reshape(batch, it.size).copy() for k in ("v", "i", "refractory"))
-        before, after = (self._rows(x, steps, batch) for x in currents)
-        has = (currents[0] is not None, self.has_bias, currents[1] is not None)
-        sent = np.empty((steps, batch, it.size), np.uint8)
-        kept = tuple(np.empty((steps if k else 1, batch, it.size), self.dtype) for k in does[-3:])
-        fresh, acc = np.zeros(-(-it.size // 8) * 8, np.uint8), np.empty(self.width, self.dtype)
-        spikes = np.ascontiguousarray(past).reshape(batch, it.size).astype(np.uint8)
-        loop_kernel(c.shared, self.block)(
-            self.own, spikes, before, after, self.bias, has, fresh, acc, v, cur, held, c.steps, c.coef, does, sent, kept
-        )
-        shape = (steps, batch, *it.shape)
-        traces = {name: x.reshape(shape) for name, x in zip("vui", kept, strict=True) if name in wanted}
-        after_last = {"v": v, "i": cur, "refractory": held}
-        return Ran(sent.reshape(shape), traces, {k: x.reshape(shape[1:]) for k, x in after_last.items()})
-
-    def _rows(self, current: Any, steps: int, batch: int) -> Array:
-        if current is None:
-            return np.zeros((1, 1, 1), self.dtype)
-        return np.ascontiguousarray(current, self.dtype).reshape(steps, batch, self.neurons.size)
+        c, batch = self.cells, len(past)
+        does, opened = c.does(wanted), c.opened(state, self.width)
+        sent, kept = c.outputs(steps, batch, does)
+        before, after = (self.nothing if x is None else np.ascontiguousarray(x).reshape(-1) for x in currents)
+        shape = batch, c.size, self.vectors, self.width
+        spikes = np.ascontiguousarray(past, np.uint8).reshape(-1)
+        run_loop(
+            self.own, shape, spikes, before, after, self.bias, *opened, c.coef, c.places, c.steps, does, sent, kept
+        )  # fmt: skip
+        lead = (steps, batch, *self.shape)
+        return ran(c, lead, sent, kept, c.closed(opened, lead[1:], self.width), wanted)
 
 
-def _tables(op: Operator, dtype: np.dtype[Any]) -> tuple[int, tuple[Array, Array, Array]]:
-    """The block (0: sparse) and the three arrays that the kernel takes."""
+def _tables(op: Operator, dtype: np.dtype[Any]) -> tuple[tuple[Array, Array, Array, Array], int]:
+    """What the kernel takes of the matrix, and the vectors per block (0: sparse)."""
     if isinstance(op, Sparse):
-        return 0, by_source(op.indptr, op.indices, op.data, len(op.indptr) - 1, dtype)
+        return (np.zeros(0, dtype), *by_source(op.indptr, op.indices, op.data, len(op.indptr) - 1, dtype)), 0
     if not isinstance(op, Dense):
         raise TypeError("neither dense nor sparse")
-    posts = len(op.weight)
-    block = -(-posts // 16) * 16 if posts <= ONE_BLOCK_MAX else 256
-    none = np.zeros(1, np.uint16)
-    return block, (packed(np.asarray(op.weight, dtype), block, dtype), none, np.zeros(1, dtype))
+    block = block_of(len(op.weight), dtype)
+    weights = packed(np.asarray(op.weight, dtype), block, dtype).reshape(-1)
+    return (weights, np.zeros(1, np.int64), np.zeros(1, np.uint16), np.zeros(1, dtype)), block // lanes_of(dtype)

@@ -1,7 +1,8 @@
-"""Neurons of the compiled backend: arrays in and out, the steps in ``kernels_update``."""
+"""Neurons of the compiled backend: arrays in and out, the steps in ``kernels_neuron``."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,27 +11,69 @@ from nirbridge.arrays import Array
 from nirbridge.network.model import Population
 from nirbridge.network.neurons import Neuron
 from nirbridge.simulators.arrays_api import Space
-from nirbridge.simulators.kernels_update import RESETS, neurons_kernel, scatter_spikes
+from nirbridge.simulators.kernels_dense import aligned
+from nirbridge.simulators.kernels_layer import run_neurons
+from nirbridge.simulators.kernels_update import FIRES, KEEP_V, RESETS, scatter_spikes
+from nirbridge.simulators.kernels_vector import lanes_of
 from nirbridge.simulators.step import NeuronState, Ran
 
 
-class Coefficients:
-    """The coefficients of a population in the order that its rows lie in memory."""
+class Cells:
+    """A population's neurons as ``kernels_neuron.advance`` takes them; ``channels_last``: in that order in memory."""
 
-    def __init__(self, population: Population, dtype: np.dtype[Any], channels_last: bool) -> None:
+    def __init__(self, population: Population, dtype: np.dtype[Any], channels_last: bool = False) -> None:
         n = population.neuron
+        self.neuron, self.size, self.dtype = n, population.size, dtype
         theta = np.zeros(()) if n.theta is None else n.theta
         values = (n.a_mem, n.g_mem, n.bias, theta, n.a_syn, n.g_syn, n.v_reset, n.reset_amount)
-        self.shared = all(v.ndim == 0 for v in values)
-        shape = () if self.shared else population.shape
-        rows = [_row(np.asarray(v, dtype), shape, channels_last) for v in values]
-        self.coef = np.ascontiguousarray(np.stack(rows))
-        self.steps = _row(n.refractory_steps, n.refractory_steps.shape, channels_last).astype(np.int64)
+        rows = [_padded(_row(np.asarray(v, dtype), channels_last), lanes_of(dtype)) for v in values]
+        starts = np.cumsum([0, *map(len, rows)])[:-1]
+        self.coef = aligned((sum(map(len, rows)),), dtype)
+        self.coef[:] = np.concatenate(rows)
+        self.places = np.stack([starts, [v.ndim > 0 for v in values]], axis=1).astype(np.int64).reshape(-1)
+        self.steps = _row(n.refractory_steps, channels_last).astype(np.int64)
+        self.sent_type = np.dtype(np.uint8) if n.max_spikes == 1 else dtype
+        self._does: dict[frozenset[str], tuple[int, ...]] = {}
+        self.nothing = np.zeros(1, dtype)
+
+    def does(self, wanted: frozenset[str]) -> tuple[int, ...]:
+        """``what_it_does``, kept."""
+        if wanted not in self._does:
+            self._does[wanted] = what_it_does(self.neuron, wanted)
+        return self._does[wanted]
+
+    def opened(self, state: NeuronState, width: int) -> tuple[Array, Array, Array]:
+        """Own copies of ``v, i, refractory``, flat, ``width`` numbers per sample."""
+        return tuple(self._wide(state[name], width) for name in ("v", "i", "refractory"))  # pyright: ignore[reportReturnType]
+
+    def closed(self, arrays: tuple[Array, Array, Array], shape: tuple[int, ...], width: int) -> dict[str, Array]:
+        """The state ``[batch, *shape]`` of what ``opened`` gave."""
+        named = zip(("v", "i", "refractory"), arrays, strict=True)
+        return {name: x.reshape(-1, width)[:, : self.size].reshape(shape) for name, x in named}
+
+    def outputs(self, steps: int, batch: int, does: tuple[int, ...]) -> tuple[Array, tuple[Array, Array, Array]]:
+        """Flat arrays for what is sent and for v, u and i where they are kept."""
+        total = steps * batch * self.size
+        sent = np.empty(total if does[FIRES] else self.size, self.sent_type)
+        kept = tuple(np.empty(total, self.dtype) if k else self.nothing for k in does[KEEP_V:])
+        return sent, kept  # pyright: ignore[reportReturnType]
+
+    def _wide(self, values: Array, width: int) -> Array:
+        rows = values.reshape(len(values), self.size)
+        if width == self.size:
+            return rows.reshape(-1).copy()
+        out = np.zeros((len(rows), width), rows.dtype)
+        out[:, : self.size] = rows
+        return out.reshape(-1)
 
 
-def _row(values: Array, shape: tuple[int, ...], channels_last: bool) -> Array:
-    full = np.broadcast_to(values, shape)
-    return np.ascontiguousarray(np.moveaxis(full, 0, -1) if channels_last and full.ndim else full).reshape(-1)
+def _row(values: Array, channels_last: bool) -> Array:
+    return np.ascontiguousarray(np.moveaxis(values, 0, -1) if channels_last and values.ndim else values).reshape(-1)
+
+
+def _padded(row: Array, lanes: int) -> Array:
+    """A row up to whole vectors; one value becomes a vector."""
+    return np.repeat(row, lanes) if len(row) == 1 else np.concatenate([row, np.zeros(-len(row) % lanes, row.dtype)])
 
 
 def what_it_does(n: Neuron, wanted: frozenset[str]) -> tuple[int, ...]:
@@ -48,16 +91,24 @@ def what_it_does(n: Neuron, wanted: frozenset[str]) -> tuple[int, ...]:
     )
 
 
+def ran(
+    cells: Cells, shape: tuple[int, ...], sent: Array, kept: tuple[Array, ...], after: Mapping[str, Any],
+    wanted: frozenset[str],
+) -> Ran:  # fmt: skip
+    """What a kernel filled, as ``[steps, batch, *shape]``."""
+    traces = {name: x.reshape(shape) for name, x in zip("vui", kept, strict=True) if name in wanted}
+    return Ran(sent.reshape(shape) if cells.neuron.fires else kept[0].reshape(shape), traces, after)
+
+
 class EventNeurons:
     """See ``step.Neurons``."""
 
     def __init__(self, population: Population, space: Space) -> None:
-        self.population, self.shape, self.size = population, population.shape, population.size
+        self.shape, self.size = population.shape, population.size
         self.dtype = np.dtype(space.float_name)
-        self.usual = Coefficients(population, self.dtype, False)
-        self.last = Coefficients(population, self.dtype, True) if len(self.shape) > 1 else self.usual
-        self.sent_type = np.dtype(np.uint8) if population.neuron.max_spikes == 1 else self.dtype
-        self._does: dict[frozenset[str], tuple[int, ...]] = {}
+        self.usual = Cells(population, self.dtype)
+        self.last = Cells(population, self.dtype, True) if len(self.shape) > 1 else self.usual
+        self.width = len(_padded(np.zeros(self.size + 1), lanes_of(self.dtype)))
         places = np.arange(self.size).reshape(self.shape)
         self.places = np.ascontiguousarray(np.moveaxis(places, 0, -1)).reshape(-1).astype(np.uint32)
 
@@ -65,24 +116,18 @@ class EventNeurons:
         """Steps through ``drive: [steps, batch, *shape]``, which may lie channels-last in memory."""
         turned = len(self.shape) > 1 and not drive.flags.c_contiguous
         steps, batch = drive.shape[:2]
-        rows = self._rows(drive, turned)
-        v, cur, held = (self._rows(state[name][None], turned)[0].copy() for name in ("v", "i", "refractory"))
         c = self.last if turned else self.usual
-        does = self.does(wanted)
-        fires = self.population.neuron.fires
-        sent = np.empty((steps if fires else 1, batch, self.size), self.sent_type)
-        kept = [np.empty((steps if k else 1, batch, self.size), self.dtype) for k in does[-3:]]
-        neurons_kernel(c.shared)(rows, v, cur, held, c.steps, c.coef, does, sent, *kept)
-        traces = {name: self._back(x, turned) for name, x in zip("vui", kept, strict=True) if name in wanted}
-        after = {"v": v, "i": cur, "refractory": held}
-        out = self._sent(sent, turned) if fires else self._back(kept[0], turned)
-        return Ran(out, traces, {name: self._back(x[None], turned)[0] for name, x in after.items()})
-
-    def does(self, wanted: frozenset[str]) -> tuple[int, ...]:
-        """``what_it_does``, kept."""
-        if wanted not in self._does:
-            self._does[wanted] = what_it_does(self.population.neuron, wanted)
-        return self._does[wanted]
+        does = c.does(wanted)
+        now = {name: self._rows(state[name][None], turned)[0] for name in ("v", "i", "refractory")}
+        opened = c.opened(now, self.width)
+        sent, kept = c.outputs(steps, batch, does)
+        run_neurons(self._rows(drive, turned), *opened, self.width, c.coef, c.places, c.steps, does, sent, kept)
+        after = c.closed(opened, (1, batch, self.size), self.width)
+        lead = (steps, batch, self.size)
+        traces = {n: self._back(x.reshape(lead), turned) for n, x in zip("vui", kept, strict=True) if n in wanted}
+        fires = c.neuron.fires
+        out = self._sent(sent.reshape(lead), turned) if fires else self._back(kept[0].reshape(lead), turned)
+        return Ran(out, traces, {name: self._back(x, turned)[0] for name, x in after.items()})
 
     def _rows(self, values: Array, turned: bool) -> Array:
         values = np.moveaxis(values, 2, -1) if turned else values

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.simulators.kernels_update import list_events, list_values, value_of
+from nirbridge.simulators.kernels_lists import ROOM, list_spikes
+from nirbridge.simulators.kernels_update import list_values, value_of
 
 _NO_VALUES = {name: np.zeros(1, name) for name in ("float32", "float64")}
 
@@ -55,17 +56,13 @@ def events_of(signal: Signal, dtype: np.dtype[Any]) -> tuple[Array, Array, Array
     x = np.ascontiguousarray(signal.values)
     items, n = x.shape[0], math.prod(x.shape[1:])
     indptr = np.empty(items + 1, np.int64)
-    idx = np.empty(int(np.count_nonzero(x)) + 1, np.uint32)
+    idx = np.empty(int(np.count_nonzero(x)) + ROOM, np.uint32)
     if x.dtype != np.uint8:
         val = np.empty(len(idx), dtype)
         list_values(x.reshape(items, n), indptr, idx, val)
         return indptr, idx, val, True
     flat = x.reshape(-1)
-    words = flat[: flat.size // 8 * 8].view(np.uint64)
-    if not words.flags.aligned:
-        flat = flat.copy()
-        words = flat[: flat.size // 8 * 8].view(np.uint64)
-    list_events(flat, words, n, indptr, idx)
+    list_spikes(flat, n, indptr, idx)
     if not signal.counts:
         return indptr, idx, _NO_VALUES[dtype.name], False
     val = np.empty(len(idx), dtype)

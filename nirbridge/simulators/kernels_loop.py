@@ -2,104 +2,52 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 import numpy as np
 
-from nirbridge.simulators.kernels_dense import add_rows
-from nirbridge.simulators.kernels_update import KEEP_I, KEEP_U, KEEP_V, compiled, copy, step_kernel
+from nirbridge.simulators.kernels_layer import STRIP, keep
+from nirbridge.simulators.kernels_lists import ROOM, list_row
+from nirbridge.simulators.kernels_neuron import advance
+from nirbridge.simulators.kernels_update import KEEP_I, KEEP_U, KEEP_V, compiled
+from nirbridge.simulators.kernels_vector import add_numbers, add_rows, scatter_rows
 
 
 @compiled
-def compact_spikes(spikes, words, idx) -> int:
-    """Positions of the bytes that are not 0, ascending, into ``idx``; ``words``: the same memory as uint64."""
-    count = 0
-    for w in range(words.shape[0]):
-        word = words[w]
-        if word == 0:
-            continue
-        for k in range(8):
-            idx[count] = 8 * w + k
-            count += ((word >> np.uint64(8 * k)) & np.uint64(255)) != 0
-    return count
-
-
-def _add_dense(block: int) -> Any:
-    add = add_rows(block, False)
-
-    @compiled
-    def run(acc, idx, count, packed, targets, weights):
-        for k in range(packed.shape[0]):
-            add(acc[k * block : k * block + block], packed[k], idx, weights, 0, count)
-
-    return run
+def clear(x) -> None:
+    """Zeros."""
+    for j in range(x.shape[0]):
+        x[j] = 0
 
 
 @compiled
-def _add_sparse(acc, idx, count, starts, targets, weights) -> None:
-    for e in range(count):
-        source = idx[e]
-        to = targets[starts[source] : starts[source + 1]]  # indices from 0: no test of their sign
-        row = weights[starts[source] : starts[source + 1]]
-        for j in range(row.shape[0]):
-            acc[to[j]] += row[j]
+def run_loop(own, shape, past, before, after, bias, v, cur, held, coef, places, steps, does, sent, kept) -> None:
+    """Spikes of the step before through the own matrix, and the neurons they drive.
 
-
-@compiled
-def _sum_up(x, acc, before, after, bias, has, t, b) -> None:
-    """The whole input of a step: the own current with its bias between those that come before and behind it."""
-    n = x.shape[0]
-    for j in range(n):
-        x[j] = acc[j]
-    if has[1]:
-        for j in range(n):
-            x[j] = x[j] + bias[j]
-    if has[0]:
-        row = before[t, b]
-        for j in range(n):
-            x[j] = row[j] + x[j]
-    if has[2]:
-        row = after[t, b]
-        for j in range(n):
-            x[j] = x[j] + row[j]
-
-
-@compiled
-def _keep(kept, does, t, b, v, x, cur) -> None:
-    if does[KEEP_V]:
-        copy(kept[0][t, b], v[b])
-    if does[KEEP_U]:
-        copy(kept[1][t, b], x)
-    if does[KEEP_I]:
-        copy(kept[2][t, b], cur[b])
-
-
-@cache
-def loop_kernel(shared: bool, block: int) -> Any:
-    """The loop; ``block``: of packed dense weights, 0 for a sparse matrix stored by source.
-
-    ``before, after: [steps, batch, n]`` (or one row, see ``has``): currents that come before and behind the own one in
-    the order of projections; ``bias: [n]`` belongs to the own one; ``has``: which of the three there are.
-    ``fresh: uint8[n up to whole words]`` and ``acc: [n up to whole blocks]`` are scratch, ``past: uint8[batch, n]`` the
-    spikes of the step before. The rest as ``neurons_kernel`` takes it.
+    ``own``: packed dense weights, or ``starts, targets, weights`` by source; ``shape``: (batch, neurons, vectors per
+    block (0: the sparse form), numbers per sample of the state). ``before, after``: flat ``[steps, batch, neurons]``,
+    currents that come before and behind the own one in the order of projections, or empty; ``bias``: that of the own
+    one or empty. ``past: uint8[batch * neurons]``: spikes of the step before. The rest as ``dense_layer`` takes it.
     """
-    step, add = step_kernel(shared), _add_dense(block) if block else _add_sparse
-
-    @compiled
-    def run(own, past, before, after, bias, has, fresh, acc, v, cur, held, steps, coef, does, sent, kept):
-        n = sent.shape[2]
-        x, idx, words = np.empty(n, v.dtype), np.empty(fresh.shape[0] + 1, np.uint32), fresh.view(np.uint64)
-        for b in range(sent.shape[1]):
-            copy(fresh[:n], past[b])
-            for t in range(sent.shape[0]):
-                count = compact_spikes(fresh, words, idx)
-                for j in range(acc.shape[0]):
-                    acc[j] = 0
-                add(acc, idx, count, own[0], own[1], own[2])
-                _sum_up(x, acc, before, after, bias, has, t, b)
-                step(x, v[b], cur[b], fresh[:n], held[b], steps, coef, does)
-                copy(sent[t, b], fresh)
-                _keep(kept, does, t, b, v, x, cur)
-
-    return run
+    dense, starts, targets, weights = own
+    batch, n, vectors, width = shape
+    block = vectors * (64 // v.itemsize) if vectors else STRIP
+    acc, u, idx = np.zeros(width, v.dtype), np.empty(block, v.dtype), np.empty(n + ROOM, np.uint32)
+    keeps = does[KEEP_V] + does[KEEP_U] + does[KEEP_I]
+    for b in range(batch):
+        count = list_row(past, b * n, b * n + n, idx, 0)
+        for at in range(b * n, sent.shape[0], batch * n):
+            if not vectors:
+                scatter_rows(acc, idx, count, starts, targets, weights)
+            for first in range(0, n, block):
+                here, xat = min(n - first, block), first * (vectors == 0)
+                if vectors:
+                    add_rows(acc, dense, first * n, idx, dense, 0, count, vectors, 0)
+                for row, place in ((bias, first), (before, at + first), (after, at + first)):
+                    if row.shape[0]:
+                        add_numbers(acc, xat, row, place, here)
+                vat, to = b * width + first, at + first
+                advance(acc, xat, u, 0, v, cur, held, vat, sent, to, here, coef, places, first, steps, does)
+                if keeps:
+                    keep(kept, does, to, here, u, 0, v, cur, vat)
+            if not vectors:
+                clear(acc)
+            count = list_row(sent, at, at + n, idx, 0)

@@ -1,0 +1,245 @@
+"""Sums of weight rows and the neurons' update in vector registers (numba, extra ``fast``).
+
+In plain compiled loops every slice is counted, every loop asks whether its arrays may overlap, and running sums go
+through memory. Here a block of sums stays in 1, 3 or 8 vectors of 64 bytes from the first event to the last, and arrays
+are whole ones with offsets. Every addition is one IEEE addition and every product is rounded before it is added (no
+flags that would allow anything else), sources come in the order of the events: the bits are those of a plain loop. A
+processor with narrower registers gets the same code in halves or quarters. Nothing tests bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir  # pyright: ignore[reportMissingImports]
+from numba import types  # pyright: ignore[reportMissingImports]
+from numba.extending import intrinsic  # pyright: ignore[reportMissingImports]
+
+VECTOR_BYTES = 64
+VECTORS = (1, 3, 8)
+"""Vectors per block that there is code for."""
+INT = ir.IntType(64)
+vectorised: Any = intrinsic
+"""For functions that generate their own code; their first parameter is not among the caller's."""
+
+
+def lanes_of(dtype: Any) -> int:
+    """Numbers per vector."""
+    return VECTOR_BYTES // np.dtype(dtype).itemsize
+
+
+def block_of(posts: int, dtype: Any) -> int:
+    """Neurons per block: little padding and few passes through the events, of which each costs about two vectors."""
+    blocks = {n: -(-posts // (n * lanes_of(dtype))) for n in VECTORS}
+    return min(VECTORS, key=lambda n: blocks[n] * (n + 2)) * lanes_of(dtype)
+
+
+class Code:
+    """The code of one intrinsic: its arguments, and vectors of the type of its first argument."""
+
+    def __init__(self, context: Any, builder: Any, signature: Any, args: Any) -> None:
+        self.b, number = builder, signature.args[0].dtype
+        self.args = [
+            context.make_array(kind)(context, builder, value).data if isinstance(kind, types.Array) else value
+            for kind, value in zip(signature.args, args, strict=True)
+        ]
+        self.bytes = number.bitwidth // 8
+        self.lanes = VECTOR_BYTES // self.bytes
+        self.vector = ir.VectorType(context.get_data_type(number), self.lanes)
+
+    def at(self, data: Any, offset: Any) -> Any:
+        """The address of the vector that begins at ``data[offset]``."""
+        return self.b.bitcast(self.b.gep(data, [offset]), self.vector.as_pointer())
+
+    def load(self, data: Any, offset: Any) -> Any:
+        """The vector that begins at ``data[offset]``."""
+        return self.b.load(self.at(data, offset), align=self.bytes)
+
+    def store(self, values: Any, data: Any, offset: Any) -> None:
+        """Writes a vector from ``data[offset]`` on."""
+        self.b.store(values, self.at(data, offset), align=self.bytes)
+
+    def spread(self, value: Any, count: int | None = None) -> Any:
+        """One value in every lane."""
+        kind = ir.VectorType(value.type, count or self.lanes)
+        nothing, lane = ir.Constant(kind, ir.Undefined), ir.IntType(32)
+        one = self.b.insert_element(nothing, value, lane(0))
+        return self.b.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(lane, kind.count), [0] * kind.count))
+
+    def each(self, start: Any, stop: Any, values: list[Any], body: Callable[[Any, list[Any]], list[Any]]) -> list[Any]:
+        """``values`` after ``values = body(e, values)`` for e from start to stop."""
+        b, before = self.b, self.b.block
+        again, done = b.append_basic_block("again"), b.append_basic_block("done")
+        b.cbranch(b.icmp_signed("<", start, stop), again, done)
+        b.position_at_end(again)
+        e, now = b.phi(INT), [b.phi(v.type) for v in values]
+        after, following = body(e, list(now)), b.add(e, INT(1))
+        end = b.block
+        b.cbranch(b.icmp_signed("<", following, stop), again, done)
+        for phi, first, last in zip([e, *now], [start, *values], [following, *after], strict=True):
+            phi.add_incoming(first, before)
+            phi.add_incoming(last, end)
+        b.position_at_end(done)
+        out = [b.phi(v.type) for v in values]
+        for phi, first, last in zip(out, values, after, strict=True):
+            phi.add_incoming(first, before)
+            phi.add_incoming(last, end)
+        return out
+
+    def flag(self, value: Any) -> Any:
+        """A whole number as a condition."""
+        return self.b.icmp_signed("!=", value, INT(0))
+
+
+@vectorised
+def add_rows(
+    typingctx: Any, acc: Any, w: Any, row: Any, idx: Any, val: Any, start: Any, stop: Any, vectors: Any, valued: Any
+) -> Any:
+    """``acc: [block]`` becomes the sum of rows of weights over the events from start to stop.
+
+    ``w`` is flat, its row of source p begins at ``row + p * block``, at a multiple of 64 bytes; the block is so many
+    ``vectors``; ``valued``: rows are times ``val[e]``.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        code = Code(context, builder, signature, args)
+        for count in VECTORS:
+            right = builder.icmp_signed("==", code.args[7], INT(count))
+            for with_value in (False, True):
+                asked = code.flag(code.args[8])
+                with builder.if_then(builder.and_(right, asked if with_value else builder.not_(asked))):
+                    _add_block(code, count, with_value)
+        return context.get_dummy_value()
+
+    whole = types.int64
+    return types.void(acc, w, whole, idx, val, whole, whole, whole, whole), generate
+
+
+def _add_block(code: Code, vectors: int, valued: bool) -> None:
+    acc, w, row, idx, val, start, stop = code.args[:7]
+    b = code.b
+
+    def added(e: Any, sums: list[Any]) -> list[Any]:
+        source = b.zext(b.load(b.gep(idx, [e])), INT)
+        first = b.add(row, b.mul(source, INT(vectors * code.lanes)))
+        places = [code.at(w, b.add(first, INT(k * code.lanes))) for k in range(vectors)]
+        values = [b.load(place, align=VECTOR_BYTES) for place in places]
+        if valued:
+            factor = code.spread(b.load(b.gep(val, [e])))
+            values = [b.fmul(x, factor) for x in values]
+        return [b.fadd(s, x) for s, x in zip(sums, values, strict=True)]
+
+    zeros = [ir.Constant(code.vector, [0.0] * code.lanes)] * vectors
+    for k, total in enumerate(code.each(start, stop, zeros, added)):
+        code.store(total, acc, INT(k * code.lanes))
+
+
+@vectorised
+def add_numbers(typingctx: Any, x: Any, xat: Any, y: Any, yat: Any, n: Any) -> Any:
+    """``x[xat + j] += y[yat + j]`` for j below n."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        code, b = Code(context, builder, signature, args), builder
+        x, xat, y, yat, n = code.args
+        whole = b.sub(n, b.srem(n, INT(code.lanes)))
+
+        def vector(k: Any, _: list[Any]) -> list[Any]:
+            j = b.mul(k, INT(code.lanes))
+            here = b.add(xat, j)
+            code.store(b.fadd(code.load(x, here), code.load(y, b.add(yat, j))), x, here)
+            return []
+
+        def one(j: Any, _: list[Any]) -> list[Any]:
+            to = b.gep(x, [b.add(xat, j)])
+            b.store(b.fadd(b.load(to), b.load(b.gep(y, [b.add(yat, j)]))), to)
+            return []
+
+        code.each(INT(0), b.sdiv(whole, INT(code.lanes)), [], vector)
+        code.each(whole, n, [], one)
+        return context.get_dummy_value()
+
+    return types.void(x, types.int64, y, types.int64, types.int64), generate
+
+
+@vectorised
+def scatter_rows(typingctx: Any, acc: Any, idx: Any, count: Any, starts: Any, targets: Any, weights: Any) -> Any:
+    """Adds ``weights[s]`` to ``acc[targets[s]]`` for all synapses s of the sources ``idx[:count]``.
+
+    The synapses of source p are those from ``starts[p]`` to ``starts[p + 1]``; a later row is fetched ahead.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        code, b = Code(context, builder, signature, args), builder
+        acc, idx, count, starts, targets, weights = code.args
+
+        def ends(e: Any) -> tuple[Any, Any]:
+            source = b.zext(b.load(b.gep(idx, [e])), INT)
+            return b.load(b.gep(starts, [source])), b.load(b.gep(starts, [b.add(source, INT(1))]))
+
+        def row(e: Any, _: list[Any]) -> list[Any]:
+            ahead = b.add(e, INT(2))
+            first, last = ends(b.select(b.icmp_signed("<", ahead, count), ahead, e))
+            for data in (targets, weights):
+                _fetch(code, b.gep(data, [first]), b.gep(data, [last]))
+            code.each(*ends(e), [], synapse)
+            return []
+
+        def synapse(s: Any, _: list[Any]) -> list[Any]:
+            to = b.gep(acc, [b.zext(b.load(b.gep(targets, [s])), INT)])
+            b.store(b.fadd(b.load(to), b.load(b.gep(weights, [s]))), to)
+            return []
+
+        code.each(INT(0), count, [], row)
+        return context.get_dummy_value()
+
+    return types.void(acc, idx, types.int64, starts, targets, weights), generate
+
+
+def _fetch(code: Code, first: Any, last: Any) -> None:
+    """Asks for the cache lines from first to last."""
+    b, pointer, small = code.b, ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [pointer, small, small, small])
+    name = "llvm.prefetch.p0"
+    ask = b.module.globals.get(name) or ir.Function(b.module, kind, name)
+    start, stop = (b.lshr(b.ptrtoint(p, INT), INT(6)) for p in (first, last))
+
+    def line(n: Any, _: list[Any]) -> list[Any]:
+        b.call(ask, [b.inttoptr(b.shl(n, INT(6)), pointer), small(0), small(3), small(1)])
+        return []
+
+    code.each(start, b.add(stop, INT(1)), [], line)
+
+
+@vectorised
+def sending(typingctx: Any, x: Any, at: Any) -> Any:
+    """One bit per byte of ``x[at : at + 64]``, set where it is not 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        many = ir.VectorType(ir.IntType(8), 64)
+        values = builder.load(builder.bitcast(builder.gep(data, [args[1]]), many.as_pointer()), align=1)
+        return builder.bitcast(builder.icmp_unsigned("!=", values, ir.Constant(many, [0] * 64)), INT)
+
+    return types.uint64(x, types.int64), generate
+
+
+@vectorised
+def lowest_bit(typingctx: Any, word: Any) -> Any:
+    """Number of the lowest bit that is set, 64 where none is."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.uint64(types.uint64), generate
+
+
+@vectorised
+def bits_set(typingctx: Any, word: Any) -> Any:
+    """How many bits are set."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return types.int64(types.uint64), generate
