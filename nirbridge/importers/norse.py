@@ -45,6 +45,26 @@ _REFUSED = (
 )  # fmt: skip
 
 
+def from_norse(module: Any, sample: Any, *, dt: float | None = None, batched: bool | None = None) -> Any:
+    """A module of Norse cells as a ``nir.NIRGraph`` with the module's meaning.
+
+    Args:
+        module: cells, their sequence forms, ``SequentialState``, ``Lift``, or a module of one's own around them.
+        sample: one step's input, with or without the batch axis, or a tuple of them.
+        dt: seconds a step; None: what the cells were made with. A cell made with another dt is an error: its decays
+            were computed with its own. IAF cells do not use theirs.
+        batched: whether the sample has a batch axis (None: found out).
+
+    Raises:
+        ModelError: what can not be followed or represented, every place.
+        UsageError: an argument that makes no sense.
+    """
+    from nirbridge.importers.build import import_module
+
+    step = next(value for value in (dt, own_dt(module), DEFAULT_DT) if value is not None)
+    return import_module(module, sample, forms(), dt=step, source="norse", batched=batched)
+
+
 def forms() -> Mapping[type, Form]:
     """The classes of ``norse.torch`` that are read, and those that are refused by name."""
     import norse.torch as norse
@@ -209,4 +229,14 @@ def own_dt(module: Any) -> float | None:
     return found[0] if found else None
 
 
-__all__ = ["DEFAULT_DT", "forms", "own_dt", "read_box", "read_iaf", "read_li", "read_lif", "read_refractory"]
+__all__ = [
+    "DEFAULT_DT",
+    "forms",
+    "from_norse",
+    "own_dt",
+    "read_box",
+    "read_iaf",
+    "read_li",
+    "read_lif",
+    "read_refractory",
+]

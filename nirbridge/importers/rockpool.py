@@ -31,6 +31,25 @@ _REFUSED = (
 _SPIKES = ("StepPWL", "PeriodicExponential")
 
 
+def from_rockpool(module: Any, sample: Any, *, dt: float | None = None, batched: bool | None = None) -> Any:
+    """A rockpool module (torch backend) as a ``nir.NIRGraph`` with the module's meaning.
+
+    Args:
+        module: ``Sequential`` of ``LinearTorch`` and neurons, or a module of one's own around them.
+        sample: one step's input, with or without the batch axis, or a tuple of them.
+        dt: seconds a step; None: what the neurons were made with. A neuron made with another dt is an error.
+        batched: whether the sample has a batch axis (None: found out).
+
+    Raises:
+        ModelError: what can not be followed or represented, every place.
+        UsageError: an argument that makes no sense.
+    """
+    from nirbridge.importers.build import import_module
+
+    step = next(value for value in (dt, own_dt(module), DEFAULT_DT) if value is not None)
+    return import_module(module, sample, forms(), dt=step, source="rockpool", batched=batched)
+
+
 def forms() -> Mapping[type, Form]:
     """The classes of ``rockpool.nn.modules.torch`` that are read, and those that are refused by name."""
     import rockpool.nn.modules.torch as rockpool
@@ -143,4 +162,4 @@ def own_dt(module: Any) -> float | None:
     return found[0] if found else None
 
 
-__all__ = ["DEFAULT_DT", "forms", "own_dt", "read_lif", "read_membrane", "read_synapse"]
+__all__ = ["DEFAULT_DT", "forms", "from_rockpool", "own_dt", "read_lif", "read_membrane", "read_synapse"]

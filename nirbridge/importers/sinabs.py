@@ -35,6 +35,30 @@ _REFUSED = (
 )  # fmt: skip
 
 
+def from_sinabs(module: Any, sample: Any, *, dt: float = 1e-3, batched: bool | None = None) -> Any:
+    """A module of sinabs layers as a ``nir.NIRGraph`` with the module's meaning.
+
+    Args:
+        module: layers, ``sinabs.network.Network``, or a module of one's own around them.
+        sample: one step's input, with or without the batch axis, or a tuple of them.
+        dt: seconds a step; sinabs counts steps, so any dt gives the same spikes.
+        batched: whether the sample has a batch axis (None: found out).
+
+    Raises:
+        ModelError: what can not be followed or represented, every place.
+        UsageError: an argument that makes no sense.
+    """
+    import copy
+
+    from nirbridge.importers.build import import_module
+
+    one_step = copy.deepcopy(module)  # squeezed layers are told how many steps there are
+    for layer in one_step.modules():
+        if hasattr(layer, "squeeze_forward"):
+            layer.batch_size, layer.num_timesteps = -1, 1
+    return import_module(one_step, sample, forms(), dt=dt, source="sinabs", batched=batched)
+
+
 def forms() -> Mapping[type, Form]:
     """The classes of ``sinabs.layers`` that are read, and those that are refused by name."""
     import sinabs.layers as sl
@@ -168,4 +192,4 @@ def _without_first_bias(record: Neuron, bias: Array) -> Neuron:
     return replace(record, v_init=compact(record.v_init - record.g_mem * record.g_syn * bias / record.a_mem))
 
 
-__all__ = ["UNLIMITED", "forms", "read_lif", "read_recurrent"]
+__all__ = ["UNLIMITED", "forms", "from_sinabs", "read_lif", "read_recurrent"]

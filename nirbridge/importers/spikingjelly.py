@@ -54,6 +54,24 @@ _STEPS = (
 """Surrogates whose forward pass is a step at 0, as long as ``spiking`` is on."""
 
 
+def from_spikingjelly(module: Any, sample: Any, *, dt: float = 1e-3, batched: bool | None = None) -> Any:
+    """A module of spikingjelly neurons as a ``nir.NIRGraph`` with the module's meaning.
+
+    Args:
+        module: a network of either step mode.
+        sample: one step's input, with or without the batch axis, or a tuple of them.
+        dt: seconds a step; spikingjelly counts steps, so any dt gives the same spikes.
+        batched: whether the sample has a batch axis (None: found out).
+
+    Raises:
+        ModelError: what can not be followed or represented, every place.
+        UsageError: an argument that makes no sense.
+    """
+    from nirbridge.importers.build import import_module
+
+    return import_module(module, sample, forms(), dt=dt, source="spikingjelly", batched=batched)
+
+
 def forms() -> Mapping[type, Form]:
     """The classes of ``spikingjelly.activation_based`` that are read, and those that are refused by name."""
     from spikingjelly.activation_based import layer
@@ -224,6 +242,7 @@ def _check_surrogate(module: Any, problems: list[Problem]) -> None:
 
 __all__ = [
     "forms",
+    "from_spikingjelly",
     "read_adding_container",
     "read_cuba",
     "read_if",
