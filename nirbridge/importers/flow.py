@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from nirbridge.errors import quoted
+from nirbridge.errors import Problem, quoted
 
 Shape = tuple[int, ...]
 
@@ -88,11 +88,13 @@ class Flow:
     """A module's data flow in one step: ``calls`` in order of execution (inputs among them).
 
     ``notes``: what the reader should know, in words (a loop that was folded, layers that were never reached …).
+    ``problems``: what could not be followed; whoever builds on a flow raises them with its own.
     """
 
     calls: tuple[Call, ...]
     outputs: tuple[Output, ...]
     notes: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
 
     @property
     def inputs(self) -> tuple[Call, ...]:

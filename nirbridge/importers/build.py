@@ -1,0 +1,281 @@
+"""Flow + forms -> Network: neurons by their framework's readers, everything between them as linear operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import freeze
+from nirbridge.errors import ModelError, Problem, quoted
+from nirbridge.importers.build_parts import marked, placed, position, scaled, shared_timing
+from nirbridge.importers.flow import Call, Flow, Ref
+from nirbridge.importers.linear_layers import LAYERS, Expression, Term, joined, merged, plus, then, times
+from nirbridge.importers.readings import Form, Forms, Reading, form_of
+from nirbridge.importers.trace import trace
+from nirbridge.network import Network, Population, Port, Projection, to_nir, verify
+from nirbridge.network.compose import compose
+from nirbridge.network.export_warnings import export_warnings
+from nirbridge.network.from_nir import in_causal_order
+from nirbridge.network.naming import fresh_name
+from nirbridge.network.timing import PREFIX
+
+Elements = Mapping[str, Callable[[Call, float], Reading]]
+"""Kinds of calls that become populations although no module of a form made them (a ReLU of a converted network)."""
+
+_TERMS_MAX = 10_000
+_ADVICE: Mapping[str, tuple[str, str]] = {
+    "relu": ("a ReLU is no spiking neuron", "put a neuron there, or convert the trained network with from_torch"),
+    "max_pool": ("a maximum of spikes is not linear", "use an average pool, or a convolution with stride"),
+}
+
+
+def import_module(
+    module: Any, sample: Any, forms: Forms, *, dt: float, source: str, batched: bool | None = None
+) -> Any:
+    """``module`` as a ``nir.NIRGraph`` (see ``to_graph``).
+
+    Raises:
+        ModelError: what can not be followed or represented, every place.
+        UsageError: an argument that makes no sense.
+    """
+    return to_graph(build(trace(module, sample, forms, batched=batched), forms, dt), source)
+
+
+def to_graph(network: Network, source: str) -> Any:
+    """The network as a NIR graph that says where it came from (``nirbridge:source``).
+
+    ``nirbridge:notes`` is what the reader should know, ``nirbridge:warnings`` which tools would run the plain file
+    differently: texts, one a line.
+    """
+    graph = to_nir(network)
+    texts = {"source": source, "notes": "\n".join(network.notes), "warnings": "\n".join(export_warnings(network))}
+    graph.metadata |= {PREFIX + key: text for key, text in texts.items() if text}
+    return graph
+
+
+def build(flow: Flow, forms: Forms, dt: float, elements: Elements | None = None) -> Network:
+    """The network that a flow means.
+
+    Args:
+        flow: what the module computes in one step.
+        forms: how neuron modules are read.
+        dt: seconds per step.
+        elements: further kinds of calls that are populations, with their readers.
+
+    Raises:
+        ModelError: every place that can not be represented.
+    """
+    return _Builder(flow, forms, dt, elements or {}).network()
+
+
+class _Builder:
+    """Collects populations, projections, notes and problems of one flow."""
+
+    def __init__(self, flow: Flow, forms: Forms, dt: float, elements: Elements) -> None:
+        self.flow, self.forms, self.dt, self.elements = flow, forms, dt, elements
+        self.calls = {c.name: c for c in flow.calls}
+        self.problems: list[Problem] = list(flow.problems)
+        self.notes: list[str] = list(flow.notes)
+        self.readings: dict[str, Reading] = {}
+        self.expressions: dict[str, Expression] = {}
+        self.spiking: set[str] = set()
+
+    def network(self) -> Network:
+        for call in self.flow.calls:
+            self._read(call)
+        for call in self.flow.calls:
+            self._check(call)
+        if self.problems:
+            raise ModelError(*{str(p): p for p in self.problems}.values())
+        projections = [p for call in self.flow.calls if call.name in self.readings for p in self._into(call)]
+        ports = self._ports()
+        self._silence(ports)
+        for port, ref in ports:
+            projections += self._projections(self._value(ref), port)
+        if self.problems:
+            raise ModelError(*{str(p): p for p in self.problems}.values())
+        return self._finished(projections, [port for port, _ in ports])
+
+    def _finished(self, projections: list[Projection], ports: list[Port]) -> Network:
+        populations = tuple(
+            Population(name, self.calls[name].shape, reading.neuron) for name, reading in self.readings.items()
+        )
+        inputs = tuple(Port(c.name, c.shape) for c in self.flow.inputs)
+        network = Network(
+            self.dt,
+            shared_timing(self.dt, populations),
+            populations,
+            tuple(marked(projections)),
+            inputs,
+            tuple(ports),
+            notes=tuple(dict.fromkeys(self.notes)),
+        )
+        network = in_causal_order(network)
+        verify(network)
+        return network
+
+    # -- neurons -------------------------------------------------------------------------------------------------
+
+    def _read(self, call: Call) -> None:
+        try:
+            if call.kind == "neuron":
+                form = self._form(call)
+                self.readings[call.name] = form.read(call.target, call.shape, self.dt)
+            elif call.kind in self.elements:
+                self.readings[call.name] = self.elements[call.kind](call, self.dt)
+            else:
+                return
+        except ModelError as error:
+            self.problems += [replace(p, thing=placed(call, p.thing)) for p in error.problems]
+            return
+        self.notes += [f"{call.thing}: {note}" for note in self.readings[call.name].notes]
+
+    def _form(self, call: Call) -> Form:
+        form = form_of(call.target, self.forms)
+        if form is None:
+            raise ModelError.of(call.thing, "no form is known for it", "", "replace it by a neuron of the framework")
+        return form
+
+    def _check(self, call: Call) -> None:
+        """Kinds that nothing here represents, and states that go elsewhere than back."""
+        if call.kind == "unknown":
+            reason = call.arguments.get("reason") or "it has no form as a neuron or a linear layer"
+            advice = call.arguments.get("next_step") or "replace it, or take it out of the module"
+            self.problems.append(Problem(call.thing, f"{call.arguments['function']}: {reason}", "", advice))
+        elif call.kind in _ADVICE and call.kind not in self.elements:
+            self.problems.append(Problem(call.thing, _ADVICE[call.kind][0], "", _ADVICE[call.kind][1]))
+        for ref in call.inputs:
+            source = self.calls.get(ref.call)
+            if source is not None and source.kind == "neuron" and not self._is_spikes(source, ref):
+                text = f"it works on a state of {quoted(source.path)}, not on its spikes"
+                self.problems.append(Problem(call.thing, text, "", "let neurons send spikes only"))
+
+    def _is_spikes(self, call: Call, ref: Ref) -> bool:
+        form = form_of(call.target, self.forms)
+        if form is None:
+            return True
+        return ref.output == position(form.spikes, call.target)
+
+    # -- what a value is -----------------------------------------------------------------------------------------
+
+    def _value(self, ref: Ref) -> Expression:
+        call = self.calls[ref.call]
+        if call.name in self.readings or call.kind == "input":
+            term = Expression(call.shape, (Term(call.name, int(ref.previous), call.shape),))
+            reading = self.readings.get(call.name)
+            return scaled(term, reading.scale_out, call.name) if reading else term
+        if call.name not in self.expressions:
+            self.expressions[call.name] = self._computed(call)
+        return self.expressions[call.name]
+
+    def _computed(self, call: Call) -> Expression:
+        inputs = tuple(self._value(ref) for ref in call.inputs)
+        if call.kind == "concat":
+            return joined(call, inputs)
+        if call.kind == "add":
+            signed = [
+                e if sign == 1 else times(e, sign, call.name)
+                for e, sign in zip(inputs, call.arguments.get("signs", (1.0,) * len(inputs)), strict=True)
+            ]
+            total = signed[0]
+            for e in signed[1:]:
+                total = plus(replace(total, terms=(*total.terms, *e.terms)), e.constant)
+            return self._limited(call, total)
+        if call.kind == "batch_norm":
+            self.notes.append(
+                f"{call.thing}: BatchNorm folded into the weights before it, which are rounded to float32"
+            )
+        return LAYERS[call.kind](call, inputs[0])
+
+    def _limited(self, call: Call, e: Expression) -> Expression:
+        if len(e.terms) > _TERMS_MAX:
+            found = f"{len(e.terms):,} paths without a neuron meet here"
+            raise ModelError.of(call.thing, found, f"at most {_TERMS_MAX:,} are followed", "put neurons in between")
+        return e
+
+    # -- projections ---------------------------------------------------------------------------------------------
+
+    def _into(self, call: Call) -> list[Projection]:
+        reading = self.readings[call.name]
+        e = self._value(call.inputs[0])
+        if reading.operator is not None:
+            e = then(e, reading.operator, f"{call.name}_in")
+        e = plus(scaled(e, reading.scale_in, call.name), reading.bias)
+        found = self._projections(e, Population(call.name, call.shape, reading.neuron))
+        for recurrence in reading.recurrences:
+            own = Expression(call.shape, (Term(call.name, recurrence.delay_steps, call.shape),))
+            own = then(scaled(own, reading.scale_out, call.name), recurrence.operator, f"{call.name}_rec")
+            found += self._projections(plus(own, recurrence.bias), Population(call.name, call.shape, reading.neuron))
+        return found
+
+    def _projections(self, e: Expression, target: Population | Port) -> list[Projection]:
+        if e.shape != target.shape:
+            text = f"values of shape {e.shape} reach neurons of shape {target.shape}"
+            self.problems.append(Problem(quoted(target.name), text, "", "give both one shape"))
+            return []
+        found: list[Projection] = []
+        for k, term in enumerate(e.terms):
+            parts, names = merged(term.parts, term.names)
+            operator, nodes = compose(parts, names, term.shape)
+            bias = freeze(e.constant, np.float64) if k == 0 and e.constant is not None and np.any(e.constant) else None
+            delay = freeze(np.int64(term.delay))
+            found.append(Projection(term.source, target.name, operator, bias, delay, nodes=nodes))
+        return found
+
+    # -- outputs -------------------------------------------------------------------------------------------------
+
+    def _ports(self) -> list[tuple[Port, Ref]]:
+        """One port for each value returned; states that come with spikes are only noted."""
+        wanted: dict[Ref, str] = {}
+        states: list[tuple[str, Ref]] = []
+        for output in self.flow.outputs:
+            if self._is_state(output.ref):
+                states.append((output.name, output.ref))
+            else:
+                wanted.setdefault(output.ref, output.name)
+        for name, ref in states:
+            self._state_output(name, ref, wanted)
+        taken = set(self.calls)
+        out: list[tuple[Port, Ref]] = []
+        for ref, name in wanted.items():
+            base = "output" if len(wanted) == 1 else f"output_{name}"
+            port = base if base not in taken else fresh_name(base, taken)
+            taken.add(port)
+            out.append((Port(port, self.calls[ref.call].shape), ref))
+        return out
+
+    def _is_state(self, ref: Ref) -> bool:
+        call = self.calls[ref.call]
+        return call.kind == "neuron" and not self._is_spikes(call, ref)
+
+    def _state_output(self, name: str, ref: Ref, wanted: dict[Ref, str]) -> None:
+        call = self.calls[ref.call]
+        form = self._form(call)
+        is_potential = ref.output == position(form.potential, call.target)
+        spikes = [r for r in wanted if r.call == ref.call]
+        word = "membrane potential" if is_potential else "state"
+        text = f"output {quoted(name)} of the module is the {word} of {quoted(call.path or call.name)}"
+        if spikes or not is_potential:
+            self.notes.append(f"{text}: no output of its own, record v of population {quoted(call.name)}")
+            return
+        wanted[Ref(ref.call, position(form.spikes, call.target) or 0)] = name
+        self.spiking.add(call.name)
+
+    def _silence(self, ports: list[tuple[Port, Ref]]) -> None:
+        """A neuron whose membrane alone is returned, that never resets and sends spikes nowhere, is a read-out."""
+        heard = {ref.call for call in self.flow.calls for ref in call.inputs}
+        for name in sorted(self.spiking):
+            reading = self.readings[name]
+            record = reading.neuron
+            if record.reset == "none" and name not in heard and not reading.recurrences:
+                kind = "CubaLI" if record.has_synapse else "LI"
+                zero = freeze(np.float64(0))
+                quiet = replace(record, kind=kind, theta=None, reset_amount=zero, compare=">", max_spikes=1)
+                self.readings[name] = replace(reading, neuron=quiet, scale_out=None)
+                self.notes.append(f"population {quoted(name)}: a read-out, its output is the membrane potential")
+            else:
+                text = "the module returns its membrane potential; the output gives its spikes, record v of it"
+                self.notes.append(f"population {quoted(name)}: {text}")

@@ -1,0 +1,68 @@
+"""Small pieces of the builder: positions in forms, back edges, the timing that most populations share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array, freeze
+from nirbridge.errors import quoted
+from nirbridge.importers.flow import Call
+from nirbridge.importers.linear_layers import Expression, then
+from nirbridge.network import Population, Projection, Timing
+from nirbridge.network.operators import Scale
+
+
+def position(where: Any, module: Any) -> int | None:
+    """A position of a form, which may depend on the module."""
+    found: Any = where(module) if callable(where) else where
+    return found
+
+
+def placed(call: Call, thing: str) -> str:
+    """A message of a reader, with the place."""
+    return call.thing if not call.path or quoted(call.path) in thing else f"{call.thing} ({thing})"
+
+
+def scaled(e: Expression, factor: Array | float | None, name: str) -> Expression:
+    """The expression times a factor; as it is where that is None or 1."""
+    if factor is None or bool(np.all(np.asarray(factor) == 1)):
+        return e
+    spread = np.broadcast_to(np.asarray(factor, np.float64), e.shape)
+    return then(e, Scale(freeze(spread)), f"{name}_scale")
+
+
+def marked(projections: list[Projection]) -> list[Projection]:
+    """Projections that are late and close a cycle are back edges."""
+    forward: dict[str, list[str]] = {}
+    for p in projections:
+        forward.setdefault(p.source, []).append(p.target)
+    return [
+        replace(p, is_back=True) if p.max_delay_steps and _reaches(p.target, p.source, forward) else p
+        for p in projections
+    ]
+
+
+def _reaches(start: str, goal: str, forward: Mapping[str, list[str]]) -> bool:
+    waiting, seen = [start], {start}
+    while waiting:
+        name = waiting.pop()
+        if name == goal:
+            return True
+        new = [n for n in forward.get(name, ()) if n not in seen]
+        seen.update(new)
+        waiting += new
+    return False
+
+
+def shared_timing(dt: float, populations: tuple[Population, ...]) -> Timing:
+    """The choices that most populations share are the graph's; the others stand at their nodes."""
+    firing = [p.neuron for p in populations if p.neuron.fires]
+    resets = [n.reset for n in firing] or ["to-value"]
+    compares = [n.compare for n in firing] or [">"]
+    reset: Any = max(dict.fromkeys(resets), key=resets.count)
+    compare: Any = max(dict.fromkeys(compares), key=compares.count)
+    return Timing(dt, "euler", reset, compare, "per-second")

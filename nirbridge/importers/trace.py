@@ -1,0 +1,253 @@
+"""torch module + sample -> Flow: the module's own forward is run on a copy, and what happens is written down."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nirbridge.errors import ModelError, Problem, UsageError, quoted
+from nirbridge.importers.flow import Call, Flow
+from nirbridge.importers.readings import Forms
+from nirbridge.importers.trace_calls import Writer
+from nirbridge.importers.trace_record import Recording, Value, record, tensors_of
+from nirbridge.importers.trace_shapes import Lead
+from nirbridge.importers.trace_values import same_constant
+
+_LONG = (3, 300)
+"""Steps of a sequence that a forward with a loop is given; the second where it asks for more than the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Guess:
+    """One way to read the sample: which axes are put in front of it, and what the leading axes then are."""
+
+    added: tuple[int, ...]
+    lead: Lead
+    insert_at: int = 0
+
+
+def trace(module: Any, sample: Any, forms: Forms, *, batched: bool | None = None) -> Flow:
+    """What ``module`` computes in one step.
+
+    Args:
+        module: a ``torch.nn.Module``; it is left as it is (a copy in eval mode is run).
+        sample: one step's input, with or without the batch axis, or a tuple of them.
+        forms: the neuron classes that are read.
+        batched: whether the sample has a batch axis (None: found out).
+
+    Returns:
+        The flow; what can not be followed is in ``Flow.problems``.
+
+    Raises:
+        UsageError: no torch module, no tensor.
+        ModelError: its forward fails on the sample.
+    """
+    samples = _samples(module, sample)
+    best: tuple[tuple[int, int, int], Flow] | None = None
+    failures: list[str] = []
+    for k, guess in enumerate(_guesses([len(s.shape) for s in samples.values()], batched)):
+        flow = _attempt(module, samples, guess, forms, failures)
+        if flow is None:
+            continue
+        score = (*_badness(flow), k)
+        if score[:2] == (0, 0):
+            return flow
+        best = min(best or (score, flow), (score, flow), key=lambda pair: pair[0])
+    if best is None:
+        found = f"its forward fails on the sample: {failures[0] if failures else 'no reading of it fits'}"
+        shapes = ", ".join(str(tuple(s.shape)) for s in samples.values())
+        raise ModelError.of("module", found, f"the sample has shape {shapes}", "give one step's input as sample")
+    return best[1]
+
+
+def _samples(module: Any, sample: Any) -> dict[str, Any]:
+    """Argument name -> tensor."""
+    import torch
+
+    if not isinstance(module, torch.nn.Module):
+        raise UsageError.of("module", f"a {type(module).__name__}", "a torch.nn.Module is needed", "give the module")
+    given = tuple(sample) if isinstance(sample, tuple | list) else (sample,)
+    try:
+        tensors = [torch.as_tensor(s).detach().clone() for s in given]
+    except (TypeError, ValueError, RuntimeError) as error:
+        found = f"not a tensor or an array ({type(error).__name__})"
+        raise UsageError.of("sample", found, "one step's input, or a tuple of them", "") from None
+    tensors = [t if t.is_floating_point() and t.dtype == torch.float32 else t.float() for t in tensors]
+    return dict(zip(_argument_names(module, len(tensors)), tensors, strict=True))
+
+
+def _argument_names(module: Any, count: int) -> list[str]:
+    if count == 1:
+        return ["input"]
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    try:
+        names = [p.name for p in inspect.signature(module.forward).parameters.values() if p.kind in kinds]
+    except (TypeError, ValueError):
+        names = []
+    return names[:count] if len(names) >= count else [f"input_{k}" for k in range(count)]
+
+
+def _guesses(ranks: list[int], batched: bool | None) -> Iterator[_Guess]:
+    """Ways to read the sample, the likeliest first."""
+    rank = ranks[0]
+    as_given = [_Guess((), ("batch",))] if rank >= 2 and batched is not False else []
+    added = [_Guess((1,), ("batch",))] if batched is not True else []
+    yield from (*added, *as_given) if rank in (1, 3) else (*as_given, *added)
+    for steps in _LONG:
+        if rank >= 2 and batched is not False:
+            yield _Guess((steps,), ("time", "batch"))
+        if batched is not True:
+            yield _Guess((steps, 1), ("time", "batch"))
+        if rank >= 2 and batched is not False:
+            yield _Guess((steps,), ("batch", "time"), 1)
+        if batched is not True:
+            yield _Guess((1, steps), ("batch", "time"))
+    if rank >= 2 and batched is not False:
+        yield _Guess((), ("time", "batch"))
+
+
+def _fed(samples: Mapping[str, Any], guess: _Guess, seed: int) -> dict[str, Any]:
+    """The tensors of one run: shapes as guessed; random spikes on the second run, to see what depends on them."""
+    import torch
+
+    source = torch.Generator().manual_seed(seed)
+    out = {}
+    for name, tensor in samples.items():
+        shape = tuple(tensor.shape)
+        k = guess.insert_at
+        whole = (*shape[:k], *guess.added, *shape[k:])
+        out[name] = torch.randint(0, 2, whole, generator=source).to(tensor.dtype)
+    return out
+
+
+def _attempt(module: Any, samples: Mapping[str, Any], guess: _Guess, forms: Forms, failures: list[str]) -> Flow | None:
+    """The flow under one guess, or None where forward fails; two runs on different numbers must agree."""
+    import torch
+
+    runs: list[Recording] = []
+    for seed in (1, 2):
+        source = torch.Generator().manual_seed(seed)
+        fed = _fed(samples, guess, seed)
+        try:
+            with _untouched(module):
+                runs.append(_run(module, fed, forms, lambda t, g=source: _spikes(t, g)))
+        except ModelError:
+            raise
+        except Exception as error:  # whatever the user's code raises
+            failures.append(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+            return None
+    flow = Writer(runs[0], forms, guess.lead).flow()
+    problems = _differences(*runs)
+    flow = replace(flow, problems=(*flow.problems, *problems)) if problems else flow
+    return _with_unreached(flow, runs[0], module)
+
+
+def _spikes(tensor: Any, source: Any) -> None:
+    import torch
+
+    if tensor.is_floating_point():
+        tensor.copy_(torch.randint(0, 2, tuple(tensor.shape), generator=source).to(tensor.dtype))
+
+
+def _run(module: Any, fed: dict[str, Any], forms: Forms, noise: Callable[[Any], None]) -> Recording:
+    originals = dict(module.named_modules())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the user has seen what the own code warns of
+        return record(_copied(module), originals, forms, fed, noise)
+
+
+def _copied(module: Any) -> Any:
+    """A copy in eval mode that shares the parameters."""
+    memo: dict[int, Any] = {id(p): p for p in module.parameters()}
+    for inner in module.modules():
+        for _, tensor in (*tensors_of(dict(inner._buffers)), *tensors_of(_plain_attributes(inner))):
+            if id(tensor) not in memo and tensor.grad_fn is not None:
+                memo[id(tensor)] = tensor.detach().clone()
+    try:
+        return copy.deepcopy(module, memo).eval()
+    except Exception as error:
+        found = f"it can not be copied ({type(error).__name__}: {str(error)[:100]})"
+        raise ModelError.of("module", found, "the importer runs a copy", "keep open files out of the module") from None
+
+
+def _plain_attributes(module: Any) -> dict[str, Any]:
+    return {k: v for k, v in vars(module).items() if not k.startswith("_") and isinstance(k, str)}
+
+
+@contextmanager
+def _untouched(module: Any) -> Iterator[None]:
+    """Puts back what the user's own code did to the module or the random numbers (resets of all neurons of a class)."""
+    import torch
+
+    kept = [(m, dict(vars(m)), dict(m._buffers)) for m in module.modules()]
+    with torch.random.fork_rng(devices=[]):
+        try:
+            yield
+        finally:
+            for inner, attributes, buffers in kept:
+                vars(inner).update(attributes)
+                inner._buffers.clear()
+                inner._buffers.update(buffers)
+
+
+def _differences(first: Recording, second: Recording) -> list[Problem]:
+    """Where two runs on different numbers did different things: a number of the input went around the tracer."""
+    advice = "compute with torch functions only; no numpy, no random numbers"
+    for a, b in zip(first.nodes, second.nodes, strict=False):
+        same = (a.kind, a.name, a.path, a.shapes) == (b.kind, b.name, b.path, b.shapes)
+        if not same or not _same_structure((a.args, dict(a.kwargs)), (b.args, dict(b.kwargs))):
+            thing = f"module {quoted(a.path)}" if a.path else "the module's forward"
+            found = f"what {quoted(a.name)} is given depends on data in a way that can not be followed, or on chance"
+            return [Problem(thing, found, "", advice)]
+    if len(first.nodes) != len(second.nodes):
+        return [Problem("the module's forward", "it does different things on different data", "", advice)]
+    for (name, a), (_, b) in zip(first.outputs, second.outputs, strict=False):
+        if not _same_structure(a, b):
+            found = f"its output {quoted(name)} depends on data in a way that can not be followed"
+            return [Problem("the module's forward", found, "", advice)]
+    return []
+
+
+def _same_structure(a: Any, b: Any) -> bool:
+    if isinstance(a, Value) and isinstance(b, Value):
+        return (a.node.index, a.output) == (b.node.index, b.output)
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(_same_structure(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(_same_structure(a[k], b[k]) for k in a)
+    return type(a) is type(b) and same_constant(a, b)
+
+
+def _with_unreached(flow: Flow, recording: Recording, module: Any) -> Flow:
+    reached = set(recording.reached)
+    paths = [p for p, m in module.named_modules() if p and p not in reached and _is_layer(m)]
+    leaves = [p for p in paths if not any(r and p.startswith(f"{r}.") and r in _neuron_paths(flow) for r in reached)]
+    if not leaves:
+        return flow
+    shown = ", ".join(quoted(p) for p in leaves[:5]) + (f" and {len(leaves) - 5} more" if len(leaves) > 5 else "")
+    return replace(flow, notes=(*flow.notes, f"never called by forward, so not imported: {shown}"))
+
+
+def _neuron_paths(flow: Flow) -> set[str]:
+    return {c.path for c in flow.calls if c.kind == "neuron"}
+
+
+def _is_layer(module: Any) -> bool:
+    return not any(True for _ in module.children())
+
+
+def _badness(flow: Flow) -> tuple[int, int]:
+    """(what is not followed, layers that work on more axes than they are made for): the lower, the likelier a guess."""
+    shapes = {c.name: c.shape for c in flow.calls}
+    unknown = sum(c.kind == "unknown" for c in flow.calls)
+    odd = sum(_is_odd(c, shapes) for c in flow.calls)
+    return len(flow.problems) + unknown, odd
+
+
+def _is_odd(call: Call, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    return call.kind == "linear" and len(shapes.get(call.inputs[0].call, ())) != 1

@@ -1,0 +1,96 @@
+"""A torch function's arguments, and what it turned out to be: shared by the handlers of all functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.importers.flow import Ref
+from nirbridge.importers.trace_record import Node, Value, torch_tensor
+from nirbridge.importers.trace_shapes import CannotFollow, Lead, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A value of the flow: where it is, its leading axes, its shape with and without them."""
+
+    ref: Ref
+    lead: Lead
+    whole: Shape
+    is_summed: bool = False
+
+    @property
+    def shape(self) -> Shape:
+        """Without batch and time."""
+        return self.whole[len(self.lead) :]
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What a function turned out to be: a kind of call with its arguments, applied to ``inputs``."""
+
+    kind: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    inputs: tuple[Traced, ...] = ()
+    lead: Lead | None = None
+
+
+Find = Callable[[Value], Traced]
+Handler = Callable[[Node, Find], Word]
+
+
+def given(node: Node, position: int, name: str, default: Any = None) -> Any:
+    """An argument by position or name."""
+    return node.args[position] if len(node.args) > position else node.kwargs.get(name, default)
+
+
+def constant(value: Any, what: str) -> Array | None:
+    """A weight as a read-only numpy array.
+
+    Raises:
+        CannotFollow: it is computed from the input.
+    """
+    if value is None:
+        return None
+    if isinstance(value, Value):
+        raise CannotFollow(f"its {what} is computed from the input", "use a fixed one")
+    array = value.detach().cpu().numpy() if isinstance(value, torch_tensor()) else np.asarray(value)
+    array = array.view()
+    array.flags.writeable = False
+    return array
+
+
+def input_of(node: Node, find: Find) -> Traced:
+    """The first argument in the flow. Raises CannotFollow where it is a constant."""
+    value = given(node, 0, "input")
+    if not isinstance(value, Value):
+        raise CannotFollow("its input is fixed and its parameters are computed", "use a layer with fixed weights")
+    return find(value)
+
+
+def per_axis(value: Any, count: int) -> tuple[int, ...]:
+    """One number for all axes, or one each."""
+    return (int(value),) * count if isinstance(value, int) else tuple(int(v) for v in value) * (count // len(value))
+
+
+def broadcast(value: Any, x: Traced, what: str) -> Array:
+    """A constant as it meets the values of one sample: of ``x.shape``, or of a shape that broadcasts to it.
+
+    Raises:
+        CannotFollow: it differs from sample to sample or step to step, or is larger than the values.
+    """
+    array = constant(value, what)
+    if array is None:
+        raise CannotFollow(f"arithmetic with None as {what}")
+    extra = array.ndim - len(x.shape)
+    if extra > 0:
+        if array.shape[:extra] != (1,) * extra:
+            raise CannotFollow(f"a {what} of shape {array.shape}", "use the same one for every sample and step")
+        array = array.reshape(array.shape[extra:])
+    if np.broadcast_shapes(array.shape, x.shape) != x.shape:
+        raise CannotFollow(f"a {what} of shape {array.shape} on values of shape {x.shape}", "use equal shapes")
+    return array

@@ -1,0 +1,252 @@
+"""A recording whose loop was folded -> a flow: the last turn's calls, in order, with names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from nirbridge.errors import Problem, quoted
+from nirbridge.importers.flow import Call, Flow, Output, Ref
+from nirbridge.importers.readings import Form, Forms, form_of
+from nirbridge.importers.trace_arguments import Traced, Word
+from nirbridge.importers.trace_moves import MOVES, REDUCES, first_of, move, reduce
+from nirbridge.importers.trace_record import Node, Recording, Value, values_of
+from nirbridge.importers.trace_shapes import CannotFollow, Lead
+from nirbridge.importers.trace_time import SERIES, STATIC, Turns
+from nirbridge.importers.trace_values import first_input, states, thing_of
+from nirbridge.importers.trace_words import WORDS
+from nirbridge.network.naming import fresh_name
+
+
+class Writer:
+    """Writes the calls of one step."""
+
+    def __init__(self, recording: Recording, forms: Forms, lead: Lead) -> None:
+        self.recording, self.forms, self.lead = recording, forms, lead
+        self.turns = Turns(recording)
+        self.calls: list[Call] = []
+        self.problems: list[Problem] = []
+        self.notes: list[str] = []
+        self.done: dict[tuple[int, int], Traced] = {}
+        self.names: dict[int, str] = {}
+        self.taken: set[str] = {"output"}
+        self.modules: dict[str, Any] = {n.path: n.module for n in recording.nodes}
+
+    def flow(self) -> Flow:
+        """The flow; what can not be followed is among its problems."""
+        self.problems += [*self.recording.problems, *self.turns.problems()]
+        wanted = self._wanted()
+        for node in self.recording.nodes:
+            if node.index in wanted:
+                self._name(node)
+        for node in self.recording.nodes:
+            if node.index in wanted:
+                self._write(node)
+        outputs = tuple(self._outputs())
+        if self.turns.turns > 1:
+            self.notes.append(f"forward runs {self.turns.turns} steps of a loop: imported as one step")
+        return Flow(tuple(self.calls), outputs, tuple(dict.fromkeys(self.notes)), tuple(_distinct(self.problems)))
+
+    # -- which nodes ---------------------------------------------------------------------------------------------
+
+    def _wanted(self) -> set[int]:
+        """What the outputs and the neurons of the last turn need."""
+        waiting: list[Any] = [v for _, v in self.recording.outputs if isinstance(v, Value)]
+        for calls in self.turns.calls.values():
+            waiting.append(Value(calls[-1]))
+        found: set[int] = set()
+        while waiting:
+            value = self.turns.plain(waiting.pop())
+            node = value.node
+            if node.kind == "neuron" and node is not self.turns.calls[node.path][-1]:
+                continue
+            if node.index not in found:
+                found.add(node.index)
+                waiting += self._needs(node)
+        return found
+
+    def _needs(self, node: Node) -> list[Value]:
+        if node.kind == "neuron":
+            return [v for v in (first_input(node),) if isinstance(v, Value)]
+        items = self.turns.series.get(node.index) or self.turns.sums.get(node.index)
+        return [items[-1]] if items else list(values_of((node.args, dict(node.kwargs))))
+
+    # -- names ---------------------------------------------------------------------------------------------------
+
+    def _name(self, node: Node) -> None:
+        wanted = self._wanted_name(node)
+        free = wanted not in self.taken
+        name = wanted if free else fresh_name(wanted, self.taken)
+        self.taken.add(name)
+        self.names[node.index] = name
+
+    def _wanted_name(self, node: Node) -> str:
+        if node.kind == "input":
+            return node.name
+        place = node.path.replace(".", "_")
+        is_leaf = node.module is not None and not any(True for _ in node.module.children())
+        if node.kind == "neuron" or (place and is_leaf):
+            return place or "neuron"
+        word = node.name.strip("_")
+        return f"{place}_{word}" if place else word
+
+    # -- calls ---------------------------------------------------------------------------------------------------
+
+    def find(self, value: Value) -> Traced:
+        """The value in the flow."""
+        value = self.turns.plain(value)
+        node = value.node
+        if node.kind == "neuron":
+            return self._neuron_output(value)
+        key = (node.index, value.output)
+        if key not in self.done:
+            self._write_output(value)
+        return self.done[key]
+
+    def _neuron_output(self, value: Value) -> Traced:
+        node, last = value.node, self.turns.calls[value.node.path][-1]
+        lag = self.turns.last - self.turns.turn_of[node.index]
+        if lag > 1:
+            found = f"a value is carried over more than one step behind it ({lag} steps)"
+            self._add_problem(node.path, found, "use it in the next step at the latest, or put a neuron in between")
+        known = self.done.get((last.index, 0))
+        lead = known.lead if known else self._guess(node)
+        return Traced(Ref(self.names[last.index], value.output, lag == 1), lead, value.shape)
+
+    def _guess(self, node: Node) -> Lead:
+        """Leading axes of a neuron's output that is used before the neuron is written: those of the sample."""
+        return tuple(word for word in self.lead if word != "time") if self.turns.turns > 1 else self.lead
+
+    def _write(self, node: Node) -> None:
+        if node.kind == "input":
+            whole = node.shapes[0]
+            shape = whole[len(self.lead) :]
+            self.calls.append(Call(self.names[node.index], "", "input", None, (), shape=shape))
+            self.done[node.index, 0] = Traced(Ref(self.names[node.index]), self.lead, whole)
+        elif node.kind == "neuron":
+            self._write_neuron(node)
+        else:
+            for k in range(len(node.shapes) if node.name not in ("unbind", "chunk", "split", "max_pool2d") else 0):
+                self.find(Value(node, k))
+
+    def _write_neuron(self, node: Node) -> None:
+        form = form_of(node.module, self.forms)
+        value = first_input(node)
+        if form is None or not isinstance(value, Value):
+            return self._add_problem(node.path, "its input does not depend on the module's input", "connect it")
+        x = self.find(value)
+        wanted = layout_of(form, node.module)
+        fits = x.lead == wanted if wanted is not None else "time" not in x.lead and "merged" not in x.lead
+        if x.is_summed or not fits:
+            text = "values summed over time" if x.is_summed else f"values with leading axes {x.lead or 'none'}"
+            self._add_problem(node.path, f"it is given {text}", f"give it {wanted or 'one step of a batch'}")
+        name = self.names[node.index]
+        shape = node.shapes[0][len(x.lead) :]
+        arguments = {"input_shape": x.shape}
+        self.calls.append(Call(name, node.path, "neuron", node.module, (x.ref,), arguments, shape))
+        self.done[node.index, 0] = Traced(Ref(name), x.lead, node.shapes[0])
+        has_state = any(self._is_argument(s) for s in states(node))
+        if self.turns.turns == 1 and states(node) and not has_state and wanted is None:
+            self.notes.append(f"{thing_of(node.path)}: forward starts its state anew; imported as kept between steps")
+        return None
+
+    def _is_argument(self, state: Any) -> bool:
+        return isinstance(state, Value) and self.turns.plain(state).node.kind == "input"
+
+    def _write_output(self, value: Value) -> None:
+        node = value.node
+        try:
+            word = self._word(node, value)
+        except CannotFollow as reason:
+            word = self._unknown(node, reason.why, reason.advice)
+        except (TypeError, IndexError, RuntimeError, ValueError, AttributeError) as error:
+            word = self._unknown(node, f"it is called in a way that is not read ({type(error).__name__})", "")
+        x = word.inputs[0]
+        lead = x.lead if word.lead is None else word.lead
+        whole = value.shape
+        ref = x.ref
+        shape = whole[len(lead) :]
+        if word.kind == "scale" and x.is_summed:
+            word = Word("same", {}, (x,), lead)  # a mean over steps: its factor counts steps
+        if word.kind not in ("same", "summed") and not (word.kind == "reshape" and shape == x.shape):
+            ref = Ref(self._append(node, value, word, shape))
+        if word.kind == "avg_pool" and self._squeezes(node):
+            ref = self._reshape(node, ref, shape)
+        summed = word.kind == "summed" or any(t.is_summed for t in word.inputs)
+        if summed and word.kind not in ("summed", "same", "scale", "reshape"):
+            self._add_problem(node.path, f"{node.name} works on values summed over time", "return the sum as it is")
+        self.done[node.index, value.output] = Traced(ref, lead, whole, summed)
+
+    def _squeezes(self, node: Node) -> bool:
+        return node.name in REDUCES and not node.kwargs.get("keepdim", False)
+
+    def _reshape(self, node: Node, ref: Ref, shape: tuple[int, ...]) -> Ref:
+        name = fresh_name(self.names[node.index], self.taken)
+        self.taken.add(name)
+        self.calls.append(Call(name, node.path, "reshape", node.module, (ref,), shape=shape))
+        return Ref(name)
+
+    def _append(self, node: Node, value: Value, word: Word, shape: tuple[int, ...]) -> str:
+        name = self.names[node.index]
+        if value.output:
+            name = fresh_name(name, self.taken)
+            self.taken.add(name)
+        inputs = tuple(t.ref for t in word.inputs)
+        self.calls.append(Call(name, node.path, word.kind, node.module, inputs, word.arguments, shape))
+        return name
+
+    def _word(self, node: Node, value: Value) -> Word:
+        items = self.turns.series.get(node.index)
+        if items:
+            return self._stacked(node, items)
+        sums = self.turns.sums.get(node.index)
+        if sums:
+            return Word("summed", {"mean": False}, (self.find(sums[-1]),))
+        if node.name in MOVES:
+            return move(node, value, self.find(first_of(node)), self.turns)
+        if node.name in REDUCES:
+            return reduce(node, self.find(first_of(node)))
+        if node.name in WORDS:
+            return WORDS[node.name](node, self.find)
+        return self._unknown(node, "", "")
+
+    def _stacked(self, node: Node, items: tuple[Any, ...]) -> Word:
+        x = self.find(items[-1])
+        given = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
+        axis = 0 if node.name == "__setitem__" else int(given) % (len(x.whole) + 1)
+        if axis > len(x.lead):
+            raise CannotFollow("the steps are stacked behind values", "stack them in front")
+        return Word("same", {}, (x,), (*x.lead[:axis], "time", *x.lead[axis:]))
+
+    def _unknown(self, node: Node, why: str, advice: str) -> Word:
+        inputs = tuple(self.find(v) for v in values_of((node.args, dict(node.kwargs))))
+        return Word("unknown", {"function": node.name, "reason": why, "next_step": advice}, inputs)
+
+    def _add_problem(self, path: str, found: str, advice: str) -> None:
+        self.problems.append(Problem(thing_of(path), found, "", advice))
+
+    # -- outputs -------------------------------------------------------------------------------------------------
+
+    def _outputs(self) -> Iterator[Output]:
+        pairs = [(name, value) for name, value in self.recording.outputs if isinstance(value, Value)]
+        kept = [(name, value) for name, value in pairs if self.turns.plain(value).node.kind != "input"]
+        if not kept:
+            self._add_problem("", "it returns nothing that depends on its input", "return spikes or a read-out")
+        for name, value in kept:
+            x = self.find(value)
+            age = self.turns.age(value)
+            if x.is_summed:
+                text = "is summed over steps by the module: here it is given step by step; add up its spikes"
+                self.notes.append(f"output {quoted(name)} {text}")
+            elif self.turns.turns > 1 and age not in (SERIES, STATIC):
+                self.notes.append(f"output {quoted(name)}: the module returns its last step, here every step is given")
+            yield Output(name or "output", x.ref)
+
+
+def layout_of(form: Form, module: Any) -> Lead | None:
+    """The leading axes that a neuron wants."""
+    return form.layout(module) if callable(form.layout) else form.layout
+
+
+def _distinct(problems: list[Problem]) -> list[Problem]:
+    return list({str(p): p for p in problems}.values())

@@ -1,0 +1,283 @@
+"""Running a torch module's own forward and writing down which value came from where.
+
+Neuron modules (those with a form) are one record each; below that, every torch function that meets a traced value is
+one, whoever called it: layers, functions, code of the user. So any Python is followed, and shapes come for free. What
+asks a traced value for its number (``if x.sum() > 0``) is written down as a problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+from nirbridge.errors import Problem, quoted
+from nirbridge.importers.readings import Forms, form_of
+
+Shape = tuple[int, ...]
+
+_NUMBERS = frozenset(
+    {
+        "item",
+        "tolist",
+        "__bool__",
+        "__float__",
+        "__int__",
+        "__index__",
+        "__complex__",
+        "__contains__",
+        "__array__",
+        "numpy",
+        "equal",
+        "allclose",
+        "is_nonzero",
+    }
+)
+_SHAPE_ONLY = frozenset(
+    {
+        "zeros_like",
+        "ones_like",
+        "full_like",
+        "empty_like",
+        "new_zeros",
+        "new_ones",
+        "new_full",
+        "new_empty",
+        "new_tensor",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One call: ``args`` holds values, constants and whatever else was given, ``shapes`` those of its outputs."""
+
+    index: int
+    kind: str
+    name: str
+    path: str
+    module: Any
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    shapes: tuple[Shape, ...]
+    func: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Output ``output`` of a node."""
+
+    node: Node
+    output: int = 0
+
+    @property
+    def shape(self) -> Shape:
+        """Shape of the tensor, batch and time included."""
+        return self.node.shapes[self.output]
+
+
+@dataclass(slots=True)
+class Recording:
+    """What one run of the forward did."""
+
+    nodes: list[Node] = field(default_factory=list)
+    outputs: list[tuple[str, Any]] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    reached: list[str] = field(default_factory=list)
+
+
+class Recorder:
+    """Knows the value behind each tensor, by identity; keeps the tensors, so that no identity is used twice."""
+
+    def __init__(self, forms: Forms, originals: Mapping[str, Any], noise: Callable[[Any], None] | None = None) -> None:
+        self.forms, self.originals, self.noise = forms, originals, noise
+        self.recording = Recording()
+        self.values: dict[int, Value] = {}
+        self.kept: list[Any] = []
+        self.stack: list[str] = []
+        self.is_paused = False
+
+    def bind(self, tensor: Any, value: Value) -> None:
+        """From now on ``tensor`` is ``value``."""
+        self.values[id(tensor)] = value
+        self.kept.append(tensor)
+
+    def add(
+        self,
+        kind: str,
+        name: str,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        tensors: list[Any],
+        func: Any = None,
+    ) -> Node:
+        """Writes down a call and binds what it returned."""
+        path = self.stack[-1] if self.stack else ""
+        shapes = tuple(tuple(t.shape) for t in tensors)
+        node = Node(len(self.recording.nodes), kind, name, path, self.originals.get(path), args, kwargs, shapes, func)
+        self.recording.nodes.append(node)
+        for k, tensor in reversed(list(enumerate(tensors))):  # one returned twice is the first: spikes, then states
+            self.bind(tensor, Value(node, k))
+        return node
+
+    def seen(self, structure: Any) -> Any:
+        """The same structure with values in the place of traced tensors."""
+        import torch
+
+        if isinstance(structure, torch.Tensor):
+            return self.values.get(id(structure), structure)
+        if isinstance(structure, dict):
+            return {k: self.seen(v) for k, v in structure.items()}
+        if isinstance(structure, list | tuple):
+            return tuple(self.seen(v) for v in structure)
+        if is_dataclass(structure) and not isinstance(structure, type):
+            return {f.name: self.seen(getattr(structure, f.name)) for f in fields(structure)}
+        return structure
+
+    def function(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A torch function was called."""
+        name = function_name(func)
+        if self.is_paused or name in _SHAPE_ONLY:
+            return func(*args, **kwargs)
+        shown, named = self.seen(args), self.seen(kwargs)
+        traced = any(True for _ in values_of((shown, named)))
+        if traced and name in _NUMBERS:
+            self._number(name)
+        if traced and _writes(name):
+            shown = tuple(a.clone() if isinstance(a, torch_tensor()) else a for a in shown)
+        result = func(*args, **kwargs)
+        if not traced:
+            return result
+        if name == "__setitem__":
+            self.add("function", name, shown, named, [args[0]])
+            return result
+        tensors = [t for _, t in tensors_of(result)]
+        if tensors:
+            self.add("function", name, shown, named, tensors, func)
+        return result
+
+    def neuron(self, path: str, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A neuron module was called; its own forward gives the shapes."""
+        shown, named = self.seen(args), self.seen(kwargs)
+        self.is_paused = True
+        try:
+            result = forward(*args, **kwargs)
+        finally:
+            self.is_paused = False
+        tensors = [t for _, t in tensors_of(result)]
+        if self.noise:
+            for tensor in tensors:
+                self.noise(tensor)
+        self.add("neuron", path, shown, named, tensors)
+        return result
+
+    def _number(self, name: str) -> None:
+        path = self.stack[-1] if self.stack else ""
+        thing = f"module {quoted(path)}" if path else "the module's forward"
+        found = f"it asks a value for its number ({name.strip('_')}), so what it does depends on the data"
+        problem = Problem(thing, found, "", "compute with tensors, or leave that part out of forward")
+        if str(problem) not in map(str, self.recording.problems):
+            self.recording.problems.append(problem)
+
+
+def torch_tensor() -> type:
+    """``torch.Tensor``."""
+    import torch
+
+    return torch.Tensor
+
+
+def _writes(name: str) -> bool:
+    return name.startswith("__i") or name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))
+
+
+def function_name(func: Any) -> str:
+    """``add`` for ``torch.add`` and ``Tensor.add``; the attribute's name for a property of a tensor."""
+    name = getattr(func, "__name__", type(func).__name__)
+    owner = getattr(func, "__self__", None)
+    return str(getattr(owner, "__name__", name)) if name in ("__get__", "__set__") else str(name)
+
+
+def tensors_of(structure: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Every tensor in tuples, lists, dicts and dataclasses, in order, with a name made of keys and positions."""
+    if isinstance(structure, torch_tensor()):
+        yield name, structure
+        return
+    if isinstance(structure, Mapping):
+        pairs = [(str(k), v) for k, v in structure.items()]
+    elif isinstance(structure, tuple | list):
+        keys = getattr(structure, "_fields", None) or range(len(structure))
+        pairs = [(str(k), v) for k, v in zip(keys, structure, strict=True)]
+    elif is_dataclass(structure) and not isinstance(structure, type):
+        pairs = [(f.name, getattr(structure, f.name)) for f in fields(structure)]
+    else:
+        return
+    for key, inner in pairs:
+        yield from tensors_of(inner, f"{name}_{key}" if name else key)
+
+
+def values_of(structure: Any) -> Iterator[Value]:
+    """Every value in a structure of a node's arguments."""
+    if isinstance(structure, Value):
+        yield structure
+    elif isinstance(structure, Mapping):
+        for inner in structure.values():
+            yield from values_of(inner)
+    elif isinstance(structure, tuple | list):
+        for inner in structure:
+            yield from values_of(inner)
+
+
+def record(
+    module: Any,
+    originals: Mapping[str, Any],
+    forms: Forms,
+    samples: Mapping[str, Any],
+    noise: Callable[[Any], None] | None = None,
+) -> Recording:
+    """Runs ``module`` (a copy that may be spoilt) on ``samples`` and gives what it did.
+
+    Args:
+        module: the copy.
+        originals: the user's module at each path.
+        forms: the classes that count as neurons.
+        samples: argument name -> tensor, in order.
+        noise: fills a tensor that a neuron returned with something else.
+    """
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    recorder = Recorder(forms, originals, noise)
+
+    class Mode(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return recorder.function(func, args, kwargs or {})
+
+    _wrap(module, recorder)
+    for name, tensor in samples.items():
+        recorder.add("input", name, (), {}, [tensor])
+    with torch.no_grad(), Mode():
+        result = module(*samples.values())
+    recorder.recording.outputs += [(name, recorder.seen(tensor)) for name, tensor in tensors_of(result)]
+    return recorder.recording
+
+
+def _wrap(module: Any, recorder: Recorder) -> None:
+    """Gives every module of the copy a forward that tells the recorder where it is."""
+    for path, inner in module.named_modules():
+        is_neuron = form_of(inner, recorder.forms) is not None
+        inner.forward = _wrapped(inner.forward, path, recorder, is_neuron=is_neuron)
+
+
+def _wrapped(forward: Callable[..., Any], path: str, recorder: Recorder, *, is_neuron: bool) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if recorder.is_paused:
+            return forward(*args, **kwargs)
+        recorder.stack.append(path)
+        recorder.recording.reached.append(path)
+        try:
+            return recorder.neuron(path, forward, args, kwargs) if is_neuron else forward(*args, **kwargs)
+        finally:
+            recorder.stack.pop()
+
+    return call

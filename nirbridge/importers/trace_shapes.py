@@ -1,0 +1,100 @@
+"""Which leading axes of a traced value are batch and time, and what a rearrangement does to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array, freeze
+
+Shape = tuple[int, ...]
+Lead = tuple[str, ...]
+"""Words for leading axes: ``batch``, ``time``, ``merged`` (the two flattened into one)."""
+
+
+class CannotFollow(Exception):
+    """A call that has no place in a flow: why, and what to do."""
+
+    def __init__(self, why: str, advice: str = "") -> None:
+        super().__init__(why)
+        self.why, self.advice = why, advice
+
+
+def reshaped(shape: Shape, lead: Lead, new: Shape) -> Lead:
+    """The leading axes behind a reshape from ``shape`` to ``new``.
+
+    Raises:
+        CannotFollow: it mixes batch or time with the values.
+    """
+    axes, features = shape[: len(lead)], math.prod(shape[len(lead) :])
+    if new[: len(lead)] == axes:
+        return lead
+    options: list[tuple[Shape, Lead]] = [((), ())]
+    if len(lead) == 2:
+        options = [((axes[0] * axes[1],), ("merged",))]
+    if lead == ("merged",):
+        options = [((a, axes[0] // a), ("time", "batch")) for a in range(1, axes[0] + 1) if axes[0] % a == 0]
+    if axes and axes[0] == 1:
+        options.append((axes[1:], lead[1:]))
+    for sizes, words in options:
+        if new[: len(sizes)] == sizes and math.prod(new[len(sizes) :]) == features and _drops_ones(axes, sizes):
+            return words
+    if new[:1] == (1,) and new[1 : 1 + len(axes)] == axes and "time" not in lead:
+        return ("time", *lead)
+    raise CannotFollow(f"a reshape from {shape} to {new} mixes batch or time with values", "keep the batch axis")
+
+
+def _drops_ones(axes: Shape, sizes: Shape) -> bool:
+    return math.prod(axes) == math.prod(sizes)
+
+
+def permutation(func: Any, args: Sequence[Any], kwargs: dict[str, Any], rank: int) -> tuple[int, ...]:
+    """The order of axes that a transposing function gives."""
+    import torch
+
+    primes = (2, 3, 5, 7, 11, 13, 17, 19)[:rank]
+    small = torch.empty(primes, device="meta")
+    out: Any = func(small, *args, **kwargs)
+    return tuple(primes.index(n) for n in out.shape)
+
+
+def permuted(shape: Shape, lead: Lead, order: Sequence[int]) -> tuple[Lead, Array | None]:
+    """(leading axes, gather of the values, None where they stay) behind a permutation of axes.
+
+    Raises:
+        CannotFollow: batch or time would stand behind values.
+    """
+    front = tuple(order[: len(lead)])
+    if set(front) != set(range(len(lead))):
+        raise CannotFollow("it moves the batch or time axis behind the values", "keep batch and time in front")
+    rest = [k - len(lead) for k in order[len(lead) :]]
+    words = tuple(lead[k] for k in front)
+    if rest == sorted(rest):
+        return words, None
+    features = shape[len(lead) :]
+    positions = np.arange(math.prod(features)).reshape(features).transpose(rest)
+    return words, freeze(positions, np.int64)
+
+
+def picked(func: Any, args: Sequence[Any], kwargs: dict[str, Any], output: int, shape: Shape, lead: Lead) -> Array:
+    """The positions of the values that a slicing function leaves, batch and time left alone.
+
+    Raises:
+        CannotFollow: it slices batch or time.
+    """
+    import torch
+
+    whole = torch.arange(math.prod(shape)).reshape(shape)
+    out = func(whole, *args, **kwargs)
+    out = out[output] if isinstance(out, tuple | list) else out
+    n, features = len(lead), math.prod(shape[len(lead) :])
+    if tuple(out.shape[:n]) != shape[:n]:
+        raise CannotFollow("it takes a part of the batch or of the time axis", "treat every sample and step alike")
+    first = out[(0,) * n]
+    starts = torch.arange(math.prod(shape[:n])).reshape(*shape[:n], *(1,) * first.ndim) * features
+    if not bool((out == first + starts).all()):
+        raise CannotFollow("it mixes samples or steps", "treat every sample and step alike")
+    return freeze(first.numpy(), np.int64)

@@ -1,0 +1,228 @@
+"""A time loop of the user's code as one step: every turn of the loop has to be the same turn.
+
+The neurons count the turns: the k-th call of a neuron is its step k. A turn may use what a neuron gave in the turn
+before (its own state, or a connection that the user wrote by hand); in the first turn a constant zero stands there.
+What depends on no neuron is computed once, or sliced by the number of the turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nirbridge.errors import Problem
+from nirbridge.importers.trace_record import Node, Recording, Value, torch_tensor, values_of
+from nirbridge.importers.trace_values import first_input, is_zero, part_taken, same_constant, states, thing_of
+
+STATIC, SERIES = -1, -2
+"""Ages of what depends on no neuron, and of what depends on all turns at once."""
+
+IDENTITY = frozenset({"detach", "detach_", "clone", "contiguous", "cpu", "float", "data", "requires_grad_", "alias"})
+ADDS = frozenset({"add", "add_", "__add__", "__radd__", "__iadd__"})
+
+
+class Turns:
+    """The turns of a recording's loop, and how its values compare."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.nodes = recording.nodes
+        self.calls: dict[str, list[Node]] = {}
+        for node in self.nodes:
+            if node.kind == "neuron":
+                self.calls.setdefault(node.path, []).append(node)
+        counts = [len(c) for c in self.calls.values()]
+        self.turns = max(counts, default=1)
+        self.last = self.turns - 1
+        self.stepped: set[int] = set()
+        self.memo: dict[tuple[Any, ...], bool] = {}
+        self.ages: dict[int, int] = {}
+        self.series: dict[int, tuple[Any, ...]] = {}
+        self.sums: dict[int, tuple[Any, ...]] = {}
+        self.terms: dict[int, tuple[Any, ...]] = {}
+        self.turn_of = {n.index: k for c in self.calls.values() for k, n in enumerate(c)}
+        for node in self.nodes:
+            self.ages[node.index] = self._age(node)
+
+    # -- ages ----------------------------------------------------------------------------------------------------
+
+    def age(self, value: Value) -> int:
+        """The turn that a value belongs to, STATIC or SERIES."""
+        value = self.plain(value)
+        taken = part_taken(value)
+        if taken and self.ages[taken[0].node.index] == SERIES:
+            return taken[2]
+        return self.ages[value.node.index]
+
+    def plain(self, value: Value) -> Value:
+        """The value behind copies, and behind a slice of stacked turns."""
+        while True:
+            node = value.node
+            if node.kind == "function" and node.name in IDENTITY and isinstance(node.args[0], Value):
+                value = node.args[0]
+                continue
+            taken = part_taken(value)
+            if taken is None or taken[0].node.index not in self.series:
+                return value
+            items = self.series[taken[0].node.index]
+            if taken[2] >= len(items) or not isinstance(items[taken[2]], Value):
+                return value
+            value = items[taken[2]]
+
+    def _age(self, node: Node) -> int:
+        if node.kind == "input":
+            return STATIC
+        if node.kind == "neuron":
+            return self.turn_of[node.index]
+        items = self._items(node)
+        if items and self._is_series(items):
+            self.series[node.index] = items
+            return SERIES
+        if node.name in ADDS and self.turns > 1 and self._is_series(self._terms(node)):
+            self.sums[node.index] = self.terms[node.index]
+            return SERIES
+        ages = [self.age(v) for v in values_of((node.args, node.kwargs))]
+        numbered = [a for a in ages if a >= 0]
+        if numbered:
+            return max(numbered)
+        return SERIES if SERIES in ages else STATIC
+
+    def _items(self, node: Node) -> tuple[Any, ...]:
+        if node.name == "stack" and isinstance(node.args[0], tuple):
+            return node.args[0]
+        return self._written(node) if node.name == "__setitem__" else ()
+
+    def _terms(self, node: Node) -> tuple[Any, ...]:
+        """What a running sum over turns is made of, in order."""
+        found: list[Any] = []
+        for value in (v for v in node.args[:2] if not is_zero(v)):
+            inner = self.plain(value) if isinstance(value, Value) else None
+            found += self.terms.get(inner.node.index, (value,)) if inner else (value,)
+        if len(node.kwargs) == 0:
+            self.terms[node.index] = tuple(found)
+        return self.terms.get(node.index, ())
+
+    def _written(self, node: Node) -> tuple[Any, ...]:
+        """What a buffer holds that was filled slice by slice along its first axis."""
+        found: dict[int, Any] = {}
+        now: Any = node
+        while isinstance(now, Node) and now.name == "__setitem__":
+            buffer, index, item = now.args[:3]
+            if isinstance(index, int):
+                found.setdefault(index % now.shapes[0][0], item)
+            now = buffer.node if isinstance(buffer, Value) else None
+        return tuple(found[k] for k in sorted(found)) if len(found) == self.turns else ()
+
+    def _is_series(self, items: tuple[Any, ...]) -> bool:
+        if len(items) != self.turns or not all(isinstance(i, Value) for i in items):
+            return False
+        if any(self.age(item) != k for k, item in enumerate(items)):
+            return False
+        return all(self.alike(item, k, items[-1]) for k, item in enumerate(items[:-1]))
+
+    # -- comparison ----------------------------------------------------------------------------------------------
+
+    def alike(self, a: Any, turn: int, b: Any) -> bool:
+        """True if ``a`` is in turn ``turn`` what ``b`` is in the last one."""
+        if isinstance(a, Value) and isinstance(b, Value):
+            key = (a.node.index, a.output, turn, b.node.index, b.output)
+            if key not in self.memo:
+                self.memo[key] = self._alike(self.plain(a), turn, self.plain(b))
+            return self.memo[key]
+        if isinstance(b, Value):
+            return turn == 0 and self.age(b) == self.last - 1 and self._is_start(a, b)
+        return same_constant(a, b)
+
+    def _is_start(self, constant: Any, b: Value) -> bool:
+        """True if ``constant``, used in the first turn, is ``b`` with every neuron silent."""
+        silent = self._silent(b)
+        if silent is None:
+            return False
+        wanted = torch_tensor()
+        if is_zero(constant):
+            return is_zero(silent)
+        return isinstance(constant, wanted) and isinstance(silent, wanted) and bool((constant == silent).all())
+
+    def _silent(self, b: Any) -> Any:
+        """What ``b`` is where neurons sent nothing in the turn before; None where it depends on more than them."""
+        import torch
+
+        if isinstance(b, tuple):
+            return tuple(self._silent(v) for v in b)
+        if not isinstance(b, Value):
+            return b
+        b = self.plain(b)
+        if b.node.kind == "neuron":
+            return torch.zeros(b.shape) if self.age(b) == self.last - 1 else None
+        parts = [self._silent(v) for v in values_of((b.node.args, b.node.kwargs))]
+        if b.node.kind == "input" or not parts or any(p is None for p in parts):
+            return None
+        with torch.no_grad():
+            return b.node.func(*(self._silent(a) for a in b.node.args), **b.node.kwargs)
+
+    def _alike(self, a: Value, turn: int, b: Value) -> bool:
+        if a.output != b.output and part_taken(a) is None:
+            return False
+        if a.node.kind == "neuron" or b.node.kind == "neuron":
+            same = a.node.kind == b.node.kind and a.node.path == b.node.path
+            lag = self.last - self.age(b)
+            return same and lag in (0, 1) and turn - self.age(a) == lag
+        if a == b:
+            return True
+        if a.node.kind != b.node.kind or a.node.name != b.node.name or a.node.path != b.node.path:
+            return False
+        p, q = part_taken(a), part_taken(b)
+        if p and q and p[1] == q[1] and (p[2], q[2]) == (turn, self.last) and turn != self.last:
+            self.stepped.add(b.node.index)
+            return p[0].node is q[0].node or self.alike(p[0], turn, q[0])
+        return a.output == b.output and self._same_arguments(a.node, turn, b.node)
+
+    def _same_arguments(self, a: Node, turn: int, b: Node) -> bool:
+        return self._same((a.args, dict(a.kwargs)), turn, (b.args, dict(b.kwargs)))
+
+    def _same(self, a: Any, turn: int, b: Any) -> bool:
+        if isinstance(a, Value) or isinstance(b, Value):
+            return self.alike(a, turn, b)
+        if isinstance(a, tuple) and isinstance(b, tuple):
+            return len(a) == len(b) and all(self._same(x, turn, y) for x, y in zip(a, b, strict=True))
+        if isinstance(a, Mapping) and isinstance(b, Mapping):
+            return a.keys() == b.keys() and all(self._same(a[k], turn, b[k]) for k in a)
+        return same_constant(a, b)
+
+    # -- what is wrong -------------------------------------------------------------------------------------------
+
+    def problems(self) -> list[Problem]:
+        """Why the turns are not one step, neuron by neuron; empty where they are."""
+        found: list[Problem] = []
+        for path, calls in self.calls.items():
+            thing, advice = (
+                thing_of(path),
+                "give each use in a step a module of its own, and let every step do the same",
+            )
+            if len(calls) != self.turns:
+                text = f"called {len(calls)} times, others are called {self.turns} times"
+                found.append(Problem(thing, text, "each neuron is called once a step", advice))
+            elif not all(self._same_turn(calls, k) for k in range(self.last)):
+                text = f"called {len(calls)} times, and not with the same input computed step by step"
+                limit = "a neuron has one state, so it has one input in each step"
+                found.append(Problem(thing, text, limit, advice))
+            found += self._states(path, calls)
+        return found
+
+    def _same_turn(self, calls: list[Node], k: int) -> bool:
+        return self.alike(first_input(calls[k]), k, first_input(calls[-1]))
+
+    def _states(self, path: str, calls: list[Node]) -> list[Problem]:
+        """A state handed in must be what the neuron returned in the turn before, zeros at first, or an argument."""
+        for turn, node in enumerate(calls):
+            for state in states(node):
+                plain = self.plain(state) if isinstance(state, Value) else state
+                if isinstance(plain, Value):
+                    own = plain.node.kind == "neuron" and plain.node.path == path and self.age(plain) == turn - 1
+                    fine = own or (turn == 0 and plain.node.kind == "input")
+                else:
+                    fine = turn == 0 and is_zero(plain)
+                if not fine:
+                    text = f"the state that it is given in step {turn} is not what it returned in the step before"
+                    advice = "pass its state on as it is, and let it start at zero"
+                    return [Problem(thing_of(path), text, "", advice)]
+        return []
