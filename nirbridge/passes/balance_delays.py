@@ -17,7 +17,7 @@ from nirbridge.passes.delay_lines import Line, with_delay_lines
 from nirbridge.passes.early_steps import is_quiet
 from nirbridge.passes.even_delays import even_delays
 from nirbridge.passes.latencies import Arc, all_loops, cheapest_latencies, least_latencies
-from nirbridge.passes.steady_starts import driven_currents, drives, with_steady_starts
+from nirbridge.passes.steady_starts import drives, with_steady_starts
 
 NAMES_SHOWN = 6
 
@@ -61,8 +61,7 @@ def balance_delays(network: Network, *, delay_steps_max: int | None = None, grad
     names = [thing.name for thing in (*network.inputs, *network.populations, *network.outputs)]
     inside = {p.name for p in network.populations}
     arcs = [_arc(p, inside, network) for p in network.projections]
-    floors = dict.fromkeys(driven_currents(network), 1)
-    least, loop = least_latencies(names, arcs, floors)
+    least, loop = least_latencies(names, arcs)
     if loop:
         raise ModelError.all(_loop_problem(found, arcs) for found in all_loops(names, arcs))
     latency = cheapest_latencies(least, arcs, _movable(network))

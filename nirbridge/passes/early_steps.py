@@ -15,9 +15,9 @@ from nirbridge.arrays import Array, compact
 from nirbridge.network.model import Population
 from nirbridge.network.neurons import Neuron
 
-LARGEST_START = 16.0
+LARGEST_START = 64.0
 """A start is used up to so many times the threshold (or what a read-out gets in one step): the integers of a chip hold
-little more. A decay of 1/2 gets there in about four steps."""
+little more. A decay of 1/2 gets there in about six steps."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -27,15 +27,13 @@ class Arc:
     weight: int = 0
 
 
-def least_latencies(
-    names: Sequence[str], arcs: Sequence[Arc], floors: Mapping[str, int] | None = None
-) -> tuple[dict[str, int], tuple[str, ...]]:
-    """The least latencies of 0 (or the floor) or more, and a loop that can not be met, in the order of its arcs.
+def least_latencies(names: Sequence[str], arcs: Sequence[Arc]) -> tuple[dict[str, int], tuple[str, ...]]:
+    """The least latencies of 0 or more, and a loop that can not be met, in the order of its arcs.
 
     Bellman and Ford's rounds over the arcs in the order given, which is one round where that order is causal. With a
     loop the latencies mean nothing; without one it is empty.
     """
-    latency = {name: (floors or {}).get(name, 0) for name in names}
+    latency = dict.fromkeys(names, 0)
     before: dict[str, str] = {}
     changed = ""
     for _ in range(len(names) + 1):

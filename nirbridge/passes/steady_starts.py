@@ -29,19 +29,13 @@ def drives(network: Network) -> dict[str, Array | None]:
     return found
 
 
-def driven_currents(network: Network) -> tuple[str, ...]:
-    """Populations whose synaptic current has memory and a constant drive, which no chip has: synapses give it."""
-    found = drives(network)
-    return tuple(p.name for p in network.populations if found[p.name] is not None and p.neuron.a_syn.any())
-
-
 def with_steady_starts(network: Network, latency: Mapping[str, int]) -> tuple[Network, dict[str, int], tuple[str, ...]]:
     """The retimed network with starts from which each population is at step ``latency`` where the reference starts.
 
-    First the start is solved backwards (``early_steps``). Where there is none, or where a synaptic current gets
-    a constant drive (chips have no such thing), the drives become synapses from one neuron that fires in every step,
-    with the population's latency as their delay: nothing happens before its first step, and from then on each step gets
-    the same drive. This is exact but for the order of sums, and costs that neuron and a synapse per driven neuron.
+    First the start is solved backwards (``early_steps``). Where there is none, the constant drives (those of a
+    synaptic current: the projections' biases) become synapses from one neuron that fires in every step, with the
+    population's latency as their delay: nothing happens before its first step, and from then on each step gets the
+    same drive. This is exact but for the order of sums, and costs that neuron and a synapse per driven neuron.
 
     Returns:
         The network, the latencies with that of the neuron that always fires (0), and the populations that it drives.
@@ -49,16 +43,14 @@ def with_steady_starts(network: Network, latency: Mapping[str, int]) -> tuple[Ne
     Raises:
         ModelError: populations that neither holds for, each named.
     """
-    found, currents = drives(network), driven_currents(network)
+    found = drives(network)
     heard = {p.source for p in network.projections if p.target in found}
     populations: list[Population] = []
     waiting: list[str] = []
     problems: list[Problem] = []
     for p in network.populations:
         drive, steps = found[p.name], latency[p.name]
-        kept = None
-        if p.name not in currents:
-            kept = start_before(p, drive, steps, feeds_neurons=p.name in heard)
+        kept = start_before(p, drive, steps, feeds_neurons=p.name in heard)
         if kept is None:
             kept = _bare(p, drive, steps, feeds_neurons=p.name in heard)
             waiting += [p.name]
