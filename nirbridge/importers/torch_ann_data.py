@@ -13,6 +13,7 @@ from nirbridge.errors import ModelError, Problem, UsageError, quoted
 from nirbridge.network.model import Network, Port
 
 BATCH = 256
+_SEED = 761_203
 AGREES = 1e-3
 """Largest difference between the module and what it was read as, as a share of the largest output."""
 
@@ -86,7 +87,8 @@ def module_outputs(module: Any, data: Mapping[str, Array], outputs: Sequence[Por
     samples = len(next(iter(data.values())))
     like = next((p for p in module.parameters()), torch.zeros(()))
     collected: list[list[Array]] = [[] for _ in outputs]
-    with torch.no_grad():
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(_SEED)  # not that of the trace, so that a random module shows
         for start in range(0, samples, BATCH):
             batch = [torch.from_numpy(a[start : start + BATCH]).to(like) for a in data.values()]
             leaves = [v for v in pytree.tree_leaves(module(*batch)) if isinstance(v, torch.Tensor)]

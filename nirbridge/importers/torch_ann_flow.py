@@ -34,7 +34,7 @@ _ADVICE: Mapping[str, tuple[str, str]] = MappingProxyType(
 """Part of an operation's name -> what is in the way, and what to do."""
 _ACTIVATIONS = (
     *("sigmoid", "tanh", "gelu", "silu", "swish", "elu", "leaky", "prelu", "rrelu", "softplus", "softsign", "mish"),
-    *("hardshrink", "softshrink", "threshold", "glu", "relu"),
+    *("hardshrink", "softshrink", "threshold", "glu", "relu", "clamp", "hardtanh"),
 )
 
 
@@ -90,7 +90,7 @@ def _operation(call: Call) -> str:
 
 def _problem(call: Call) -> Problem:
     name = "max_pool" if call.kind == "max_pool" else _operation(call)
-    limit, step = _advice(name, str(call.arguments.get("reason", "")))
+    limit, step = _advice(name, call.arguments)
     shown = type(call.target).__name__ if call.kind == "max_pool" else call.arguments.get("function", name)
     if call.kind == "neuron":
         limit, step = "a spiking neuron is no activation of an ANN", "import the module with its framework's importer"
@@ -99,10 +99,11 @@ def _problem(call: Call) -> Problem:
     )
 
 
-def _advice(name: str, reason: str) -> tuple[str, str]:
+def _advice(name: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
     for part, advice in _ADVICE.items():
         if part in name:
             return advice
     if any(part in name for part in _ACTIVATIONS):
         return _RATES, _USE_RELU
-    return reason or "nothing here knows it", "replace it by layers that the conversion knows, or take it out"
+    reason = arguments.get("reason") or "no layer that a conversion knows"
+    return str(reason), str(arguments.get("next_step") or "replace it, or take it out of the module")

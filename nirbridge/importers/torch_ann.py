@@ -1,0 +1,189 @@
+"""A trained PyTorch ANN -> a spiking network with the same function, as NIR: rates of integrate-and-fire neurons.
+
+Every ReLU becomes a population of integrate-and-fire neurons (threshold 1, soft reset); everything linear between two
+of them becomes one projection with its constants. The input is fed as it is, the same in every step.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.errors import ModelError, Problem, UsageError, quoted
+from nirbridge.importers.torch_ann_convert import Converted, Options, convert
+from nirbridge.importers.torch_ann_data import calibration_arrays, folding_error, module_outputs
+from nirbridge.importers.torch_ann_flow import FORMS, with_rectifiers
+from nirbridge.importers.torch_ann_replay import check_replayable, walk
+from nirbridge.importers.torch_ann_report import Report
+from nirbridge.importers.torch_ann_rescale import Readout
+from nirbridge.importers.torch_ann_scales import Choice, ScaleOptions
+from nirbridge.network.model import Network
+
+Progress = Callable[[str, float | None], None]
+LEAST_ERROR = "least-error"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Conversion:
+    """A converted network, as ``Network`` and as the ``nir.NIRGraph`` of it, and what the conversion did."""
+
+    network: Network
+    graph: Any
+    report: Report
+
+
+def from_torch(
+    module: Any,
+    sample: Any,
+    calibration: Any,
+    *,
+    dt: float = 1e-4,
+    percentile: Choice = LEAST_ERROR,
+    steps: int = 64,
+    per_channel: bool = True,
+    fair_start: bool = True,
+    readout: Readout = "potential",
+    progress: Progress | None = None,
+) -> Any:
+    """The ``nir.NIRGraph`` of a trained ``torch.nn.Module`` converted to spikes; see ``convert_torch`` for all else."""
+    return convert_torch(
+        module,
+        sample,
+        calibration,
+        dt=dt,
+        percentile=percentile,
+        steps=steps,
+        per_channel=per_channel,
+        fair_start=fair_start,
+        readout=readout,
+        progress=progress,
+    ).graph
+
+
+def convert_torch(
+    module: Any,
+    sample: Any,
+    calibration: Any,
+    *,
+    dt: float = 1e-4,
+    percentile: Choice = LEAST_ERROR,
+    steps: int = 64,
+    per_channel: bool = True,
+    fair_start: bool = True,
+    readout: Readout = "potential",
+    progress: Progress | None = None,
+) -> Conversion:
+    """Converts a trained ANN and says how well it went.
+
+    Args:
+        module: layers of Linear, Conv1d/2d, BatchNorm, ReLU, ReLU6, AvgPool, Flatten, Dropout, sums of branches. It is
+            read in eval mode (a copy: the module stays as it is).
+        sample: one input, with or without the batch axis, or a tuple of them: shapes only.
+        calibration: typical inputs, ``[samples, *shape]`` (tensor or array; a tuple or a mapping of them for several
+            inputs). Some hundreds of training samples are enough; labels are not needed.
+        dt: seconds per step.
+        percentile: the activation that a spike in every step stands for: ``"least-error"`` (the scale of least mean
+            squared error at ``steps``), ``"max"``, or a percentile of the activations such as 99.9.
+        steps: how many steps the scales and start potentials are tuned for; the network runs for any number.
+        per_channel: a scale for each channel (each neuron of a linear layer), else one for each population.
+        fair_start: potentials start where the mean count on the calibration data is right, else exactly at half the
+            threshold (which the populations that see the input alone always do).
+        readout: ``"potential"``: outputs are potentials of integrators in the ANN's units, v / steps is the ANN's
+            output, its sign kept; ``"spikes"``: outputs are spike counts on one scale, negative values are 0.
+        progress: called with a stage and the share that is done.
+
+    Raises:
+        ModelError: layers that no spike rate stands for, every one with what to do instead.
+        UsageError: options or calibration data that make no sense, all of them.
+    """
+    from nirbridge.importers.build import to_graph
+
+    options = _options(dt, percentile, steps, per_channel, fair_start, readout)
+    fixed = _in_eval_mode(module)
+    ann = read_ann(fixed, sample, dt)
+    data = calibration_arrays(calibration, ann.inputs)
+    error, size = folding_error(ann, module_outputs(fixed, data, ann.outputs), walk(ann, data))
+    converted = convert(ann, data, options, progress)
+    report = _report(converted, options, len(next(iter(data.values()))), error, size)
+    graph = to_graph(converted.network, _source())
+    _describe(graph, converted.scales, steps)
+    return Conversion(converted.network, graph, report)
+
+
+def read_ann(module: Any, sample: Any, dt: float) -> Network:
+    """The ANN as an unscaled network: populations are rectifiers (``torch_ann_replay.ceiling``).
+
+    Raises:
+        ModelError: layers that can not be converted, loops; every one of them.
+    """
+    from nirbridge.importers.build import build
+    from nirbridge.importers.trace import trace
+
+    flow = trace(module, sample, {})
+    rectified, problems = with_rectifiers(flow)
+    if problems:
+        raise ModelError(*problems, *flow.problems)
+    network = build(rectified, FORMS, dt)
+    check_replayable(network)
+    return network
+
+
+def _in_eval_mode(module: Any) -> Any:
+    if not module.training:
+        return module
+    return copy.deepcopy(module).eval()
+
+
+def _options(
+    dt: float, percentile: Choice, steps: int, per_channel: bool, fair_start: bool, readout: Readout
+) -> Options:
+    problems: list[Problem] = []
+    if not (np.isfinite(dt) and dt > 0):
+        problems.append(Problem("dt", f"{dt}", "a finite number of seconds above 0", "correct it"))
+    if steps < 1 or steps != int(steps):
+        problems.append(Problem("steps", f"{steps}", "a whole number, 1 at least", "correct it"))
+    named = isinstance(percentile, str)
+    if not (percentile in (LEAST_ERROR, "max") if named else 0 < percentile <= 100):
+        limit = "'least-error', 'max' or a number above 0 and up to 100"
+        problems.append(Problem("percentile", quoted(percentile), limit, "99.9 is a usual one"))
+    if readout not in ("potential", "spikes"):
+        problems.append(Problem("readout", quoted(readout), "'potential' or 'spikes'", "choose one of them"))
+    if problems:
+        raise UsageError(*problems)
+    return Options(float(dt), ScaleOptions(percentile, int(steps), per_channel), fair_start, readout)
+
+
+def _report(converted: Converted, options: Options, samples: int, error: float, size: float) -> Report:
+    wanted, reached = converted.wanted, converted.reached
+    output_error = None
+    if options.readout == "potential":
+        off = [np.square(reached[n] - wanted[n], dtype=np.float64).reshape(-1) for n in wanted]
+        output_error = float(np.sqrt(np.mean(np.concatenate(off))))
+    agreeing = [
+        np.argmax(reached[n].reshape(len(w), -1), 1) == np.argmax(w.reshape(len(w), -1), 1)
+        for n, w in wanted.items()
+        if w[0].size > 1
+    ]
+    measured = len(next(iter(wanted.values()))) if wanted else 0
+    decisions = float(np.mean(np.concatenate(agreeing))) if agreeing else None
+    return Report(options.scales.steps, samples, measured, error, size, output_error, decisions, converted.layers)
+
+
+def _source() -> str:
+    import torch
+
+    return f"torch {torch.__version__}, an ANN converted to spike rates"
+
+
+def _describe(graph: Any, scales: Mapping[str, Array], steps: int) -> None:
+    """What a reader of the file alone wants to know: activation = spikes / steps * scale."""
+    graph.metadata["nirbridge:converted_for_steps"] = steps
+    for name, scale in scales.items():
+        if name in graph.nodes:
+            node = graph.nodes[name]
+            node.metadata["nirbridge:activation_scale"] = np.array(np.broadcast_to(scale, node.v_threshold.shape))
