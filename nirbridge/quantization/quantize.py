@@ -35,7 +35,7 @@ class Options:
     """How to quantize.
 
     ``weight_bits``: for all projections, or by target population or by ``'source -> target'`` (the rest:
-    the chip's default). ``graded``: input -> (largest size of its values, bits of the integers that stand for them).
+    ``'*'``, else the chip's default). ``graded``: input -> (largest size, bits).
     ``run_steps``: choose scales with which v can not reach its last value within so many steps of any input (None: not
     asked for, only said in the bounds). ``calibration``: what data showed; then ``a_in`` and ``u`` need room for that
     times ``margin`` only, which is said and not proved. ``clip``: share of the range of weights that is kept, by
@@ -107,7 +107,8 @@ def bits_of(projection: Projection, chip: Chip, options: Options) -> int:
     if isinstance(asked, int):
         return asked
     pair = f"{projection.source} -> {projection.target}"
-    return asked.get(pair, asked.get(projection.target, chip.synapses.weight_bits_default))
+    rest = asked.get("*", chip.synapses.weight_bits_default)
+    return asked.get(pair, asked.get(projection.target, rest))
 
 
 def _every_node(network: Network) -> dict[str, int]:
@@ -159,7 +160,7 @@ def unknown_names(network: Network, options: Options) -> list[Problem]:
     """Widths asked for targets, sources and pairs that the network does not have."""
     if not isinstance(options.weight_bits, Mapping):
         return []
-    known = {p.target for p in network.projections} | {f"{p.source} -> {p.target}" for p in network.projections}
+    known = {"*"} | {p.target for p in network.projections} | {f"{p.source} -> {p.target}" for p in network.projections}
     return [
         Problem(f"weight_bits of {quoted(name)}", "the network has no such population or projection")
         for name in options.weight_bits

@@ -13,6 +13,8 @@ from nirbridge.arrays import Array, freeze
 from nirbridge.errors import Problem, UsageError, quoted
 from nirbridge.network.model import Network
 from nirbridge.quantization.model import FixedInput, FixedProjection, Quantized
+from nirbridge.quantization.operators import weights_of
+from nirbridge.quantization.overflow import prove
 from nirbridge.simulators.fixed_record import Reads, fixed_channels, outline
 from nirbridge.simulators.fixed_step import Adds, FixedParts, FixedState, Steps, reference_fixed
 from nirbridge.simulators.inputs import Input, open_inputs
@@ -67,9 +69,10 @@ class FixedSimulator:
         self.groups: Sequence[Group] = groups(cast(Network, quantized))
         self.steps: dict[str, Steps] = {p.name: cast(Any, self.parts.steps)(p) for p in quantized.populations}
         self.into: dict[str, list[tuple[str, Adds]]] = {p.name: [] for p in quantized.populations}
+        self.kind = _kind(quantized, self.parts)
         self.depths = {x.name: 0 for x in (*quantized.inputs, *quantized.populations)}
         for p in quantized.projections:
-            self.into[p.target].append((p.source, cast(Any, self.parts.adds)(_checked(p))))
+            self.into[p.target].append((p.source, cast(Any, self.parts.adds)(_checked(p), self.kind)))
             self.depths[p.source] = max(self.depths[p.source], int(p.delay_steps.max()))
         for read in quantized.reads:
             self.depths[read.source] = max(self.depths[read.source], int(read.delay_steps.max()))
@@ -152,6 +155,14 @@ def _parts(backend: str) -> FixedParts:
     return fast_fixed()
 
 
+def _kind(quantized: Quantized, parts: FixedParts) -> type:
+    """int32 for sums that are proved to fit it, of weights that fit 16 bits; else int64."""
+    reach = max((abs(x) for bounds in prove(quantized).values() for x in bounds.a_in), default=0)
+    sizes = [np.abs(weights_of(p.operator)).max(initial=0) << max(0, p.weight_exp) for p in quantized.projections]
+    narrow = reach < 2**31 and max(sizes, default=0) < 2**15
+    return np.int32 if narrow and parts.name == "fast" else np.int64
+
+
 def _checked(p: FixedProjection) -> FixedProjection:
     if int(p.delay_steps.min()) < 1 or bool(np.any(p.target_delay_steps)):
         thing = f"projection {quoted(p.source)} -> {quoted(p.target)}"
@@ -227,7 +238,7 @@ class _Run:
         self, name: str, size: int, part: slice, history: Mapping[str, Array], traces: Mapping[tuple[str, str], Array]
     ) -> None:
         of = self.of
-        a_in = np.zeros((part.stop - part.start, self.batch, size), np.int64)
+        a_in = np.zeros((part.stop - part.start, self.batch, size), of.kind)
         for source, add in of.into[name]:
             add(history[source], of.depths[source] + part.start, a_in)
         own = {x: traces[name, x][part] for x in ("u", "v") if (name, x) in traces}

@@ -121,7 +121,7 @@ def _update(a_in, u, v, waits, numbers, limits, sent, u_trace, v_trace):
     for t in range(a_in.shape[0]):
         for b in range(a_in.shape[1]):
             for n in range(a_in.shape[2]):
-                x = _wrapped(_decayed(u[b, n], keep_u[n]) + (a_in[t, b, n] << INPUT_SHIFT), half)
+                x = _wrapped(_decayed(u[b, n], keep_u[n]) + (np.int64(a_in[t, b, n]) << INPUT_SHIFT), half)
                 y = min(max(_decayed(v[b, n], keep_v[n]) + x + bias[n], -last), last)
                 k = y
                 if fires:
@@ -138,20 +138,20 @@ def _update(a_in, u, v, waits, numbers, limits, sent, u_trace, v_trace):
 class FastAdds:
     """A projection by the kernels; weights are multiplied by the exponent beforehand where that is exact."""
 
-    def __init__(self, projection: FixedProjection) -> None:
+    def __init__(self, projection: FixedProjection, kind: type) -> None:
         operator, self.exponent = projection.operator, min(0, projection.weight_exp)
-        self.delays = ReferenceAdds(projection).delays.astype(np.int64)
+        self.delays = ReferenceAdds(projection, kind).delays.astype(np.int64)
         up = max(0, projection.weight_exp)
         if isinstance(operator, Dense):
-            self.kernel, self.arrays = _add_dense, (np.ascontiguousarray(operator.weight.T << up, np.int32),)
+            self.kernel, self.arrays = _add_dense, (_stored(operator.weight.T << up, kind),)
         elif isinstance(operator, Conv):
-            self.kernel, self.arrays = _add_conv, _conv_arrays(operator, up)
+            self.kernel, self.arrays = _add_conv, _conv_arrays(operator, up, kind)
         else:
             rows = np.repeat(np.arange(len(operator.indptr) - 1), np.diff(operator.indptr))
             order = np.argsort(operator.indices, kind="stable")
             counts = np.bincount(operator.indices, minlength=len(self.delays))
             ends = np.concatenate(([0], np.cumsum(counts)))
-            self.kernel, self.arrays = _add_rows, (ends, rows[order], (operator.data << up)[order].astype(np.int32))
+            self.kernel, self.arrays = _add_rows, (ends, rows[order], _stored((operator.data << up)[order], kind))
 
     def __call__(self, history: Array, depth: int, a_in: Array) -> None:
         """See ``Adds``."""
@@ -164,7 +164,12 @@ class FastAdds:
         a_in += own >> -self.exponent
 
 
-def _conv_arrays(operator: Conv, up: int) -> tuple[Array, tuple[int, ...]]:
+def _stored(weights: Array, kind: type) -> Array:
+    """Weights half as wide as the sums: memory is what adding rows waits for."""
+    return np.ascontiguousarray(weights, np.int16 if kind is np.int32 else np.int32)
+
+
+def _conv_arrays(operator: Conv, up: int, kind: type) -> tuple[Array, tuple[int, ...]]:
     """Weights with two spatial axes, and the numbers of ``_add_conv``."""
     line = len(operator.kernel) == 1
     weight = operator.weight.reshape(*operator.weight.shape[:2], 1, -1) if line else operator.weight
@@ -172,7 +177,7 @@ def _conv_arrays(operator: Conv, up: int) -> tuple[Array, tuple[int, ...]]:
     pads = (*none, *(low for low, _ in operator.padding))
     sizes = (*one, *operator.input_shape[1:], *one, *operator.output_shape[1:])
     form = (*sizes, *one, *operator.stride, *pads, *one, *operator.dilation, operator.groups)
-    return np.ascontiguousarray(weight << up, np.int32), tuple(int(x) for x in form)
+    return _stored(weight << up, kind), tuple(int(x) for x in form)
 
 
 class FastSteps:

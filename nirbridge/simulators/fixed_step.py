@@ -49,7 +49,8 @@ class FixedParts:
 class ReferenceAdds:
     """A projection by numpy's integer arithmetic."""
 
-    def __init__(self, projection: FixedProjection) -> None:
+    def __init__(self, projection: FixedProjection, kind: type) -> None:
+        del kind  # numpy adds up in int64
         self.operator, self.exponent = projection.operator, projection.weight_exp
         shape = projection.operator.input_shape
         self.delays = np.broadcast_to(projection.delay_steps.reshape(-1), (int(np.prod(shape)),))

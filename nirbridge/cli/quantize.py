@@ -1,0 +1,121 @@
+"""``nirbridge quantize``: a model in a chip's integers, with the account of what that cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nirbridge.cli.timing_options import max_bytes_option, timing_options
+
+if TYPE_CHECKING:
+    from nirbridge.network.model import Timing
+    from nirbridge.quantization import Quantized
+
+EXAMPLE = """\b
+Example:
+  nirbridge quantize model.nir --chip loihi1 -o model.q.npz
+  nirbridge quantize model.nir --chip loihi2 --bits 4 --bits fc1=8 --calibrate data.npz --method error -o model.q.npz"""
+
+
+@click.command(name="quantize", epilog=EXAMPLE)
+@click.argument("model", metavar="MODEL.nir", type=click.Path())
+@click.option("--chip", "chip_name", required=True, metavar="NAME|FILE.toml", help="Whose integers.")
+@click.option("-o", "--output", required=True, metavar="OUT.q.npz", type=click.Path(), help="Where it goes.")
+@click.option(
+    "--bits", multiple=True, metavar="N|LAYER=N", help="Width of weights: of all, or into a layer. Repeatable."
+)
+@click.option("--calibrate", metavar="DATA.npz|npy", type=click.Path(), help="Inputs by name, and 'labels'.")
+@click.option("--method", type=click.Choice(["range", "percentile", "error"]), default="range", show_default=True)
+@click.option("--percentile", type=click.FloatRange(50, 100), default=99.9, show_default=True, metavar="P")
+@click.option("--tight", is_flag=True, help="Room for what the data shows, with a margin; no proof then.")
+@click.option(
+    "--memory-kib", type=click.IntRange(min=1), metavar="N", help="Search bits by layer within so much memory."
+)
+@click.option("--run-steps", type=click.IntRange(min=1), metavar="N", help="Prove v for runs of so many steps, too.")
+@click.option("--graded", multiple=True, metavar="INPUT=MAX:BITS", help="An input of values up to MAX, as integers.")
+@timing_options
+@max_bytes_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
+def command(model: str, chip_name: str, output: str, as_json: bool, **options: Any) -> None:
+    """Put a model into a chip's integers.
+
+    Weights, decays, thresholds and biases become whole numbers; the report says layer by layer what that changed, and
+    which bounds no input can break. DATA.npz holds arrays [steps, batch, *shape] by input, and labels [batch].
+    """
+    from nirbridge.cli.output import print_json, print_rich
+    from nirbridge.cli.simulate import check_output
+    from nirbridge.pipeline import save_quantized
+    from nirbridge.report.quantize_text import quantize_document, quantize_text
+
+    check_output(output)
+    made = run(model, chip_name, **options)
+    digest = save_quantized(made, output)
+    if as_json:
+        print_json({"output": output, **quantize_document(made, digest)})
+        return
+    print_rich(quantize_text(made))
+
+
+def run(
+    model: str,
+    chip_name: str,
+    timing: Timing,
+    max_bytes: int,
+    bits: tuple[str, ...],
+    calibrate: str | None,
+    method: str,
+    percentile: float,
+    tight: bool,
+    memory_kib: int | None,
+    run_steps: int | None,
+    graded: tuple[str, ...],
+) -> Quantized:
+    """The network that the command saves."""
+    from nirbridge.cli.progress import progress_on_stderr
+    from nirbridge.cli.simulate import read_inputs
+    from nirbridge.pipeline import load_chip, load_network, quantize_network, quantize_plan
+
+    network = load_network(model, timing, max_bytes=max_bytes)
+    chip = load_chip(chip_name)
+    arrays = None if calibrate is None else read_inputs(calibrate, max_bytes)
+    asked = {"weight_bits": widths(bits), "graded": graded_inputs(graded), "run_steps": run_steps}
+    memory = None if memory_kib is None else memory_kib * 8192
+    with progress_on_stderr() as progress:
+        plan = {"method": method, "percentile": percentile, "tight": tight, "memory_bits": memory, "progress": progress}
+        return quantize_network(network, chip, *quantize_plan(network, asked, arrays, plan))
+
+
+def widths(texts: tuple[str, ...]) -> dict[str, int] | int | None:
+    """``N`` for all, ``LAYER=N`` for one; a name may hold '=', the last one counts. Raises UsageError."""
+    from nirbridge.errors import UsageError, quoted
+
+    everywhere: int | None = None
+    found: dict[str, int] = {}
+    for text in texts:
+        name, _, number = text.rpartition("=")
+        if not number.isdecimal() or len(number) > 3:
+            raise UsageError.of(f"--bits {quoted(text)}", "is neither N nor LAYER=N", "", "for example --bits fc1=4")
+        if name:
+            found[name] = int(number)
+        else:
+            everywhere = int(number)
+    return {**({"*": everywhere} if everywhere is not None else {}), **found} if found else everywhere
+
+
+def graded_inputs(texts: tuple[str, ...]) -> dict[str, tuple[float, int]]:
+    """``INPUT=MAX:BITS``. Raises UsageError."""
+    from nirbridge.errors import UsageError, quoted
+
+    found: dict[str, tuple[float, int]] = {}
+    for text in texts:
+        name, _, numbers = text.rpartition("=")
+        size, _, bits = numbers.partition(":")
+        try:
+            found[name] = (float(size), int(bits))
+        except ValueError:
+            limit = "INPUT=MAX:BITS"
+            raise UsageError.of(
+                f"--graded {quoted(text)}", "not understood", limit, "for example --graded in=1.0:8"
+            ) from None
+    return found

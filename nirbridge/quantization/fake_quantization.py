@@ -1,0 +1,80 @@
+"""Quantization-aware fine-tuning of torch models: weights that are rounded in forward as the integers will be.
+
+In backward the rounding is passed over (straight through), zero where a weight is clipped. Rounding, grid and factor
+are those of ``quantize``: ``fake_weights`` of a tensor are what a projection's integers with that factor stand for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nirbridge.quantization.formats import grid_of
+from nirbridge.quantization.model import Quantized, SignMode
+from nirbridge.quantization.operators import weights_of
+from nirbridge.quantization.weights import range_of
+
+
+def fake_weights(weight: Any, bits: int, factor: float | None = None, mode: SignMode | None = None) -> Any:
+    """The tensor rounded to what the integers stand for: ``integer / factor``.
+
+    Args:
+        weight: a torch tensor.
+        bits: width of the weights.
+        factor: integers per real weight; None: the one that fills the grid, as ``quantize`` takes for one projection.
+        mode: sign mode; None: from the weights, as ``quantize`` does.
+    """
+    import torch
+
+    found = range_of(weight.detach().cpu().double().numpy(), bits)
+    grid = grid_of(bits, mode or found.mode)
+    if factor is None:
+        factor = 1.0 / found.unit if found.unit else 1.0
+    exact = weight.double() * factor
+    # torch rounds halves to the even number, as numpy's rint does
+    whole = torch.clamp(torch.round(exact / grid.step) * grid.step, grid.low, grid.high)
+    inside = (exact >= grid.low - grid.step / 2) & (exact <= grid.high + grid.step / 2)
+    passed = torch.where(inside, exact, exact.detach())
+    return ((passed + (whole - passed).detach()) / factor).to(weight.dtype)
+
+
+def factor_of(quantized: Quantized, source: str, target: str) -> tuple[float, int, SignMode]:
+    """(factor, bits, sign mode) of the projection from source to target, for ``fake_weights``.
+
+    Raises:
+        KeyError: there is no such projection.
+    """
+    for p in quantized.projections:
+        if (p.source, p.target) == (source, target):
+            return float(p.scale), p.weight_bits, p.sign_mode
+    raise KeyError(f"{source} -> {target}")
+
+
+def attach(
+    module: Any, bits: int, name: str = "weight", factor: float | None = None, mode: SignMode | None = None
+) -> Any:
+    """Makes a torch module use the rounded form of a parameter; returns the module. ``detach`` undoes it."""
+    from torch import nn
+    from torch.nn.utils import parametrize
+
+    class Rounded(nn.Module):
+        """The rounding as a parametrization."""
+
+        def forward(self, weight: Any) -> Any:
+            """See ``fake_weights``."""
+            return fake_weights(weight, bits, factor, mode)
+
+    parametrize.register_parametrization(module, name, Rounded())
+    return module
+
+
+def detach(module: Any, name: str = "weight") -> Any:
+    """Puts the rounded values in as the module's own parameter and takes the rounding off; returns the module."""
+    from torch.nn.utils import parametrize
+
+    return parametrize.remove_parametrizations(module, name, leave_parametrized=True)
+
+
+def real_weights(quantized: Quantized, index: int) -> Any:
+    """What the integers of the projection with this index stand for, in reals (gains of the neurons included)."""
+    projection = next(p for p in quantized.projections if p.index == index)
+    return weights_of(projection.operator) / projection.scale

@@ -1,0 +1,93 @@
+"""Bits per layer, searched: the least loss of the measured score within a limit of synaptic memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from nirbridge.chips.model import Chip
+from nirbridge.errors import DoesNotFit, NirbridgeError
+from nirbridge.network.model import Network
+from nirbridge.quantization.memory import projection_bits
+from nirbridge.quantization.model import Quantized
+
+Widths = Mapping[str, int]
+Progress = Callable[[str, float | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Widths by target population, their memory and score; ``tried``: (widths, memory, score) of each round."""
+
+    weight_bits: Widths
+    synapse_bits: int
+    score: float
+    tried: tuple[tuple[Widths, int, float], ...]
+
+
+def memory_of(quantized: Quantized, chip: Chip) -> int:
+    """Bits of synaptic memory of all projections, by the chip's own encoding (see ``memory.projection_bits``)."""
+    return sum(projection_bits(p, chip) for p in quantized.projections)
+
+
+def choose_widths(
+    network: Network,
+    chip: Chip,
+    limit_bits: int,
+    make: Callable[[Widths], Quantized],
+    score: Callable[[Quantized], float],
+    progress: Progress | None = None,
+) -> Choice:
+    """Greedy and deterministic: from the widest weights down, one layer at a time, until the memory is small enough.
+
+    In each round every layer is tried one width narrower; taken is the one that loses least score per bit of memory
+    saved (ties: the first in the network's order). The chip's widths are tried; one that can not be quantized or has no
+    mixed sign (1 bit) is passed over.
+
+    Args:
+        network: the retimed network.
+        chip: whose widths and encoding are used.
+        limit_bits: synaptic memory that may be taken, in bits.
+        make: quantizes with widths by target population; raises NirbridgeError where that can not be.
+        score: higher is better (accuracy, or minus the spikes changed).
+        progress: called with a stage and None.
+
+    Raises:
+        DoesNotFit: even the narrowest widths that can be quantized need more.
+    """
+    layers = [p.name for p in network.populations if any(q.target == p.name for q in network.projections)]
+    widths = {name: max(w for w in chip.synapses.weight_bits if w <= 8) for name in layers}
+    now = make(widths)
+    tried = [(dict(widths), memory_of(now, chip), score(now))]
+    while tried[-1][1] > limit_bits:
+        steps = [s for s in (_narrower(widths, name, chip, make, score) for name in layers) if s is not None]
+        useful = [s for s in steps if s[1] < tried[-1][1]]
+        if not useful:
+            found, limit = f"{tried[-1][1]:,} bits at the narrowest weights", f"{limit_bits:,} bits are allowed"
+            raise DoesNotFit.of("synaptic memory", found, limit, "allow more, or make the layers smaller")
+        last = tried[-1]
+        best = min(useful, key=lambda s: ((last[2] - s[2]) / (last[1] - s[1]), s[1]))
+        widths = dict(best[0])
+        tried.append(best)
+        if progress is not None:
+            progress(f"mixed precision: {best[1]:,} bits", None)
+    return Choice(widths, tried[-1][1], tried[-1][2], tuple(tried))
+
+
+def _narrower(
+    widths: Widths,
+    name: str,
+    chip: Chip,
+    make: Callable[[Widths], Quantized],
+    score: Callable[[Quantized], float],
+) -> tuple[dict[str, int], int, float] | None:
+    """(widths, memory, score) with one layer a width narrower; None where there is none."""
+    below = [w for w in chip.synapses.weight_bits if 1 < w < widths[name]]
+    if not below:
+        return None
+    changed = {**widths, name: max(below)}
+    try:
+        made = make(changed)
+    except NirbridgeError:
+        return None
+    return changed, memory_of(made, chip), score(made)
