@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -14,10 +14,15 @@ from nirbridge.errors import DoesNotFit, NirbridgeError, Problem, UsageError, qu
 if TYPE_CHECKING:
     from nirbridge.arrays import Array
     from nirbridge.chips.model import Chip, CoreId
+    from nirbridge.emitters.artifact import Artifact
     from nirbridge.mapping.model import Mapped
     from nirbridge.network.model import Network, Timing
     from nirbridge.partitioner import Options, Partition
     from nirbridge.partitioner.sizing import Sizing
+    from nirbridge.quantization import Options as Quantization
+    from nirbridge.quantization import Quantized
+    from nirbridge.simulators import Recording
+    from nirbridge.simulators.quantize_data import Plan
 
 Progress = Callable[[str, float | None], None]
 OBJECTIVES = ("cores", "traffic", "latency")
@@ -356,3 +361,103 @@ def check_map(path: str | Path, network: Network, model_sha256: str, chip: Chip 
     except NirbridgeError as error:
         return error.problems
     return check.check_file(path, network, model_sha256, chip)
+
+
+def emit_lava(
+    network: Network,
+    chip: Chip,
+    *,
+    weight_bits: int | None = None,
+    graded: Mapping[str, tuple[float, int]] | None = None,
+    cores: Iterable[Any] = (),
+    per_core: bool = False,
+    floating: bool = False,
+    progress: Progress = _quiet,
+) -> Artifact:
+    """Relays, delays that hold the hops, the chip's integers, and the Lava program of them; files in memory.
+
+    ``graded``: per input (largest size, bits) as ``quantize`` takes it. ``cores``: slices of a saved map, one process
+    of Lava each; with ``per_core`` and none of them the network is mapped here.
+
+    Raises:
+        ModelError: what the chip or Lava can not do; every problem.
+        DoesNotFit: ``per_core``, and it does not fit.
+    """
+    from nirbridge.emitters.lava.emit import emit
+    from nirbridge.passes import balance_delays
+    from nirbridge.quantization.quantize import Options, quantize
+
+    ready = fit_to_chip(network, chip)
+    retimed = balance_delays(ready, delay_steps_max=chip.core.delay_steps, graded_spikes=chip.neuron.graded_spikes)
+    options = Options(weight_bits=weight_bits, graded=MappingProxyType(dict(graded or {})), progress=progress)
+    quantized = quantize(retimed, chip, options)
+    slices = tuple(cores)
+    if per_core and not slices:
+        mapped = map_network(
+            retimed.network, chip, MapOptions(weight_bits=weight_bits, relays=False, progress=progress)
+        )
+        return emit(quantized, mapped=mapped, per_core=True)
+    return emit(quantized, mapped=slices or None, per_core=bool(slices), floating=floating)
+
+
+def slices_of_map(path: str | Path, network: Network, model_sha256: str, chip: Chip) -> tuple[Any, ...]:
+    """The slices of a saved map of this model. Raises FileError, and IllegalMapping for a map that is not of it."""
+    from nirbridge.errors import IllegalMapping
+    from nirbridge.mapping import file
+
+    problems = check_map(path, network, model_sha256, chip)
+    if problems:
+        raise IllegalMapping(*problems)
+    return tuple(piece for block in file.load(path).blocks for piece in block.slices)
+
+
+def run_emitted(
+    folder: str | Path,
+    inputs: Any,
+    *,
+    steps: int | None = None,
+    record: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Recording:
+    """Runs an emitted Lava program, supervised. Raises UsageError, FileError or ModelError (see ``run_program``)."""
+    from nirbridge.emitters.lava.run import run_program
+    from nirbridge.simulators import Recording
+
+    ran = run_program(folder, inputs, steps=steps, record=record, progress=progress)
+    return Recording(ran.arrays, ran.meta)
+
+
+def quantize_network(
+    network: Network, chip: Chip, options: Quantization | None = None, data: Any = None, plan: Plan | None = None
+) -> Quantized:
+    """Retimes a network for a chip and puts it into the chip's integers.
+
+    ``data``: ``simulators.quantize_data.Data`` to calibrate and measure on, ``plan``: how.
+    Raises ModelError (what the chip can not do), DoesNotFit (no widths within the memory asked for), UsageError.
+    """
+    from nirbridge.passes.balance_delays import balance_delays
+    from nirbridge.quantization import Options
+    from nirbridge.simulators.quantize_data import Plan, quantize_with_data
+
+    ready = fit_to_chip(network, chip)
+    limits = {"delay_steps_max": chip.core.delay_steps, "graded_spikes": chip.neuron.graded_spikes}
+    retimed = balance_delays(ready, **limits)
+    return quantize_with_data(retimed, chip, options or Options(), data, plan or Plan())
+
+
+def quantize_plan(
+    network: Network, options: Mapping[str, Any], arrays: Any, plan: Mapping[str, Any]
+) -> tuple[Quantization, Any, Plan]:
+    """What ``quantize_network`` takes behind the chip, from plain values (of a command). Raises UsageError."""
+    from nirbridge.quantization import Options
+    from nirbridge.simulators.quantize_data import Plan, data_of
+
+    data = None if arrays is None else data_of(network, arrays)
+    return Options(**options), data, Plan(**plan)
+
+
+def save_quantized(quantized: Quantized, path: str | Path) -> str:
+    """Writes a ``.q.npz`` file and returns its digest. Raises FileError."""
+    from nirbridge.quantization.file import save
+
+    return save(quantized, path)

@@ -181,7 +181,7 @@ def summary(recording: Recording) -> list[dict[str, Any]]:
             "shape": list(array.shape),
             "type": str(array.dtype),
         }
-        if array.dtype.kind in "ui":
+        if variable in ("s", "count") and array.dtype.kind in "ui":
             entry["spikes"] = int(array.sum(dtype="int64"))
         out.append(entry)
     return out

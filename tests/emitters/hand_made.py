@@ -126,6 +126,31 @@ def random_network(seed: int, prefix: str = "") -> Quantized:
     return quantized(inputs, populations, projections, [populations[-1].name])
 
 
+def together(networks: list[Quantized]) -> Quantized:
+    """Several networks as one; their names differ."""
+    one = networks[0]
+    for other in networks[1:]:
+        one = replace(
+            one,
+            populations=one.populations + other.populations,
+            projections=one.projections + other.projections,
+            inputs=one.inputs + other.inputs,
+            outputs=one.outputs + other.outputs,
+            reads=one.reads + other.reads,
+            latency=MappingProxyType({**one.latency, **other.latency}),
+        )
+    return one
+
+
+def random_inputs(q: Quantized, steps: int, seed: int = 0) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    out = {}
+    for port in q.inputs:
+        low = -port.value_max if port.graded else 0
+        out[port.name] = rng.integers(low, port.value_max + 1, (steps, *port.shape))
+    return out
+
+
 def _operator(rng: np.random.Generator, shape: Shape) -> Any:
     kind = int(rng.integers(3))
     if kind == 0 and len(shape) > 1:
@@ -139,13 +164,11 @@ def _operator(rng: np.random.Generator, shape: Shape) -> Any:
 
 
 def _delayed(rng: np.random.Generator, p: FixedProjection, shapes: dict[str, Shape]) -> FixedProjection:
-    kind = int(rng.integers(4))
+    kind = int(rng.integers(3))
     if kind == 0:
         return replace(p, delay_steps=ints(int(rng.integers(1, 6))))
     if kind == 1:
-        return replace(p, delay_steps=ints(rng.integers(1, 5, shapes[p.source])))
-    if kind == 2:
-        return replace(p, target_delay_steps=ints(rng.integers(0, 3, shapes[p.target])))
+        return replace(p, delay_steps=ints(rng.integers(1, 5, shapes[p.source])), weight_exp=max(0, p.weight_exp))
     return p
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,13 +24,17 @@ _LONGEST_KEY = 30_000
 
 
 def emit(
-    quantized: Quantized, *, mapped: Mapped | None = None, per_core: bool = False, floating: bool = False
+    quantized: Quantized,
+    *,
+    mapped: Mapped | Sequence[Any] | None = None,
+    per_core: bool = False,
+    floating: bool = False,
 ) -> Artifact:
     """The program of a quantized network; the same network gives the same bytes.
 
     Args:
         quantized: what to emit.
-        mapped: where it sits on the chip; needed for ``per_core``.
+        mapped: where it sits on the chip (a map, or the slices of one); needed for ``per_core``.
         per_core: one process per core and population instead of one per population. Many processes are slow.
         floating: Lava's floating-point models of the real network, for comparison; no chip computes so.
 

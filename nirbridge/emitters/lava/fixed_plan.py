@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,7 +25,7 @@ _READ_SYNAPSES_MAX = 50_000_000
 _GRADED = "encode its values as spikes (nirbridge.simulators.encoders), or choose a chip with graded spikes (loihi2)"
 
 
-def fixed_plan(quantized: Quantized, mapped: Mapped | None = None) -> Plan:
+def fixed_plan(quantized: Quantized, mapped: Mapped | Sequence[Any] | None = None) -> Plan:
     """Which processes compute a quantized network; with ``mapped`` one per core that holds a piece of a population.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,21 +22,21 @@ _SYNAPSES_MAX = 200_000_000
 _PER_NEURON = ("du", "dv", "bias_mant", "fires_above", "reset_amount", "spike_size", "refractory_steps", "v_init")
 
 
-def split(quantized: Quantized, mapped: Mapped) -> Mapping[str, tuple[Array | None, ...]]:
-    """Per population the flat indices of each of its slices, block by block.
+def split(quantized: Quantized, mapped: Mapped | Sequence[Any]) -> Mapping[str, tuple[Array | None, ...]]:
+    """Per population the flat indices of each of its slices, block by block; of a map, or of slices one by one.
 
     Raises:
         ModelError: the map is of another network.
     """
     shapes = {p.name: p.shape for p in quantized.populations}
     found: dict[str, list[Array]] = {name: [] for name in shapes}
-    for block in mapped.partition.blocks:
-        for piece in block.slices:
-            if piece.population not in shapes:
-                raise ModelError.of("map", f"has a population {quoted(piece.population)}", "", "map this network")
-            shape = shapes[piece.population]
-            grid = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
-            found[piece.population].append(grid[tuple(slice(a, b) for a, b in piece.box)].ravel())
+    pieces = mapped if isinstance(mapped, Sequence) else [s for b in mapped.partition.blocks for s in b.slices]
+    for piece in pieces:
+        if piece.population not in shapes:
+            raise ModelError.of("map", f"has a population {quoted(piece.population)}", "", "map this network")
+        shape = shapes[piece.population]
+        grid = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
+        found[piece.population].append(grid[tuple(slice(a, b) for a, b in piece.box)].ravel())
     for name, own in found.items():
         size = int(np.prod(shapes[name]))
         if sum(map(len, own)) != size or len(np.unique(np.concatenate([*own, np.zeros(0, np.int64)]))) != size:

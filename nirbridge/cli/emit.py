@@ -1,0 +1,110 @@
+"""``nirbridge emit``: write a model as a program of another tool."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nirbridge.cli.timing_options import max_bytes_option, timing_options
+
+if TYPE_CHECKING:
+    from nirbridge.emitters.artifact import Artifact
+    from nirbridge.network.model import Timing
+
+EXAMPLE = """\b
+Example:
+  nirbridge emit model.nir --to lava --chip loihi2 -o program
+  nirbridge run program --input spikes.npy -o out.npz"""
+
+
+@click.command(name="emit", epilog=EXAMPLE)
+@click.argument("model", metavar="MODEL.nir", type=click.Path())
+@click.option("--to", "target", required=True, type=click.Choice(["lava"]), help="Which tool the program is for.")
+@click.option("--chip", default="loihi2", show_default=True, metavar="NAME|FILE.toml", help="Whose integers.")
+@click.option("-o", "--output", required=True, metavar="DIR", type=click.Path(), help="The folder of the program.")
+@click.option(
+    "--map", "map_file", metavar="FILE.map.json", type=click.Path(), help="One process per slice of this map."
+)
+@click.option("--per-core", is_flag=True, help="Map it, and emit one process per core and population. Slow to run.")
+@click.option("--floating", is_flag=True, help="Lava's floating-point models instead, for comparison.")
+@click.option("--weight-bits", type=click.IntRange(1, 8), metavar="N", help="Bits of weights; default: the chip's.")
+@click.option(
+    "--graded",
+    multiple=True,
+    metavar="INPUT=MAX:BITS",
+    help="An input of values up to MAX, in so many bits. Repeatable.",
+)
+@timing_options
+@max_bytes_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def command(model: str, target: str, output: str, as_json: bool, **options: Any) -> None:
+    """Write a model as a self-contained program: a folder that needs the other tool and NumPy, not nirbridge.
+
+    An existing folder is replaced if nirbridge made it, and all that is in it.
+    """
+    import json
+
+    from nirbridge.cli.output import print_json, print_text
+    from nirbridge.emitters.artifact import MANIFEST, write
+
+    made = emitted(model, **options)
+    write(made, output)
+    manifest = json.loads(made.files[MANIFEST])
+    if as_json:
+        print_json({"output": output, "digest": made.digest, "target": target, "manifest": manifest})
+        return
+    lines = [f"{output}: {len(made.files)} files, {manifest['processes']} processes of Lava, {manifest['tag']}"]
+    print_text(
+        "\n".join([*lines, f"digest {made.digest}", f"run it: nirbridge run {output} --input IN.npy -o OUT.npz"])
+    )
+
+
+def emitted(
+    model: str,
+    chip: str,
+    map_file: str | None,
+    per_core: bool,
+    floating: bool,
+    weight_bits: int | None,
+    graded: tuple[str, ...],
+    timing: Timing,
+    max_bytes: int,
+) -> Artifact:
+    """The program that the command writes."""
+    from nirbridge.cli.progress import progress_on_stderr
+    from nirbridge.errors import UsageError
+    from nirbridge.pipeline import emit_lava, fingerprint, load_chip, load_network, slices_of_map
+
+    if floating and (per_core or map_file is not None):
+        limit = "cores hold the chip's integers"
+        raise UsageError.of("--floating", "given with --per-core or --map", limit, "choose one of them")
+    network, known = load_network(model, timing, max_bytes=max_bytes), load_chip(chip)
+    cores = () if map_file is None else slices_of_map(map_file, network, fingerprint(model), known)
+    with progress_on_stderr() as progress:
+        return emit_lava(
+            network,
+            known,
+            weight_bits=weight_bits,
+            graded=graded_inputs(graded),
+            cores=cores,
+            per_core=per_core,
+            floating=floating,
+            progress=progress,
+        )
+
+
+def graded_inputs(texts: tuple[str, ...]) -> dict[str, tuple[float, int]]:
+    """``INPUT=MAX:BITS`` each; a name may hold any sign, the last ones count."""
+    from nirbridge.errors import UsageError, quoted
+
+    found = {}
+    for text in texts:
+        name, _, rest = text.rpartition("=")
+        most, _, bits = rest.partition(":")
+        try:
+            found[name] = (float(most), int(bits))
+        except ValueError:
+            step = "for example --graded input=1.0:8"
+            raise UsageError.of(f"--graded {quoted(text)}", "is not INPUT=MAX:BITS", "", step) from None
+    return found

@@ -1,0 +1,51 @@
+"""``nirbridge run``: run an emitted program, supervised, and save what it did."""
+
+from __future__ import annotations
+
+import click
+
+EXAMPLE = """\b
+Example:
+  nirbridge run program --input spikes.npy -o out.npz
+  nirbridge run program --input in.npz --record '*:s,u,v' -o out.npz"""
+
+
+@click.command(name="run", epilog=EXAMPLE)
+@click.argument("folder", metavar="DIR", type=click.Path())
+@click.option("--input", "source", required=True, metavar="IN.npy|npz", type=click.Path(), help="What goes in.")
+@click.option("-o", "--output", required=True, metavar="OUT.npz", type=click.Path(), help="Where the recording goes.")
+@click.option("--steps", type=int, metavar="N", help="Steps to run; default: as many as the input has.")
+@click.option(
+    "--record",
+    multiple=True,
+    metavar="NODE:s,u,v",
+    help="What to keep of a population, or of all ('*:s,u,v'). Repeatable; default: the outputs.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
+def command(folder: str, source: str, output: str, steps: int | None, record: tuple[str, ...], as_json: bool) -> None:
+    """Run an emitted program in its tool and save what it did.
+
+    The run is ended where it makes no progress; no process and no shared memory is left, however it ends. What its
+    processes say when they fail is in the message. u is the synaptic current.
+    """
+    from nirbridge.cli.output import print_json, print_text
+    from nirbridge.cli.progress import progress_on_stderr
+    from nirbridge.cli.simulate import check_output, read_inputs, summary
+    from nirbridge.errors import quoted
+    from nirbridge.pipeline import run_emitted
+    from nirbridge.simulators.npy_file import MAX_BYTES
+    from nirbridge.simulators.recording_file import save
+
+    check_output(output)
+    inputs = read_inputs(source, MAX_BYTES)
+    with progress_on_stderr() as progress:
+        recording = run_emitted(folder, inputs, steps=steps, record=record, progress=progress)
+    save(recording, output)
+    if as_json:
+        print_json({"output": output, "meta": dict(recording.meta), "recorded": summary(recording)})
+        return
+    lines = [f"{recording.meta['steps']:,} steps of {recording.meta['dt']:g} s, backend lava"]
+    for entry in summary(recording):
+        spikes = f", {entry['spikes']:,} spikes" if "spikes" in entry else ""
+        lines.append(f"{quoted(entry['node'])} {entry['variable']}: {entry['shape']} {entry['type']}{spikes}")
+    print_text("\n".join(lines))

@@ -1,0 +1,18 @@
+"""The Lava environment that these tests run programs in; without it they fail, and say what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nirbridge.emitters.lava.environment import find_python
+from nirbridge.errors import UsageError
+
+
+@pytest.fixture(scope="session")
+def lava_python() -> Path:
+    try:
+        return find_python()
+    except UsageError as error:
+        pytest.fail(f"{error}\nmake test sets it up; by hand: nirbridge lava install")

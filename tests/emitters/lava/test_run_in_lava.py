@@ -1,0 +1,162 @@
+"""Emitted programs, really run in Lava, against an integer oracle of the tests and the integer simulator, bit for bit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nirbridge.emitters.artifact import write
+from nirbridge.emitters.lava.emit import emit
+from nirbridge.emitters.lava.run import run_program
+from nirbridge.network.model import Projection
+from nirbridge.network.operators import Conv, Dense
+from nirbridge.quantization.model import FixedInput, Quantized
+from nirbridge.simulators import Record
+from nirbridge.simulators.fixed import simulate_fixed
+from tests.emitters import hand_made as made
+
+STEPS = 20
+
+
+def in_lava(q: Quantized, inputs: dict[str, Any], folder: Path, python: Path, **options: Any) -> dict[Any, Any]:
+    write(emit(q, **options), folder)
+    ran = run_program(folder, inputs, record=["*:s,u,v"], python=python, steps=STEPS)
+    return dict(ran.arrays)
+
+
+def assert_all_equal(q: Quantized, found: dict[Any, Any], inputs: dict[str, Any], fixed: bool = True) -> None:
+    expected = made.Oracle(q).run(inputs, STEPS)
+    silent = {p.name for p in q.populations if not p.neuron.fires}
+    for key, values in expected.items():
+        if key[1] != "s" or key[0] not in silent:
+            assert np.array_equal(found[key], values), key
+    if not fixed:
+        return
+    records = [Record(p.name, ("u", "v") if p.name in silent else ("s", "u", "v")) for p in q.populations]
+    simulated = simulate_fixed(q, inputs, record=records, steps=STEPS).recording
+    for key, values in simulated.arrays.items():
+        assert np.array_equal(found[key], values), key
+
+
+@pytest.mark.parametrize("group", range(6))
+def test_thirty_random_networks(group: int, tmp_path: Path, lava_python: Path) -> None:
+    q = made.together([made.random_network(100 + 5 * group + k, f"n{k} ") for k in range(5)])
+    inputs = made.random_inputs(q, STEPS, group)
+    found = in_lava(q, inputs, tmp_path / "program", lava_python)
+    assert_all_equal(q, found, inputs)
+    assert sum(int(found[p.name, "s"].sum()) for p in q.populations) > 50
+
+
+def everything() -> Quantized:
+    """One of each: dense, sparse, convolutions of one and two axes, a pool, delays, a loop, soft reset, parameters per
+    neuron, refractory time, several spikes, graded input, a read-out, several inputs and outputs."""
+    rng = np.random.default_rng(7)
+    pooled = Conv(made.ints(np.full((2, 1, 2, 2), 6)), (2, 2), ((0, 0), (0, 0)), (1, 1), 2, (2, 4, 6))
+    inhibitory = Dense(made.ints(-rng.integers(0, 30, (6, 6))))
+    populations = [
+        made.population("conv", (2, 4, 6), made.neuron(dv=300, bias_mant=rng.integers(0, 90, (2, 4, 6)), bias_exp=2)),
+        made.population("pool", (2, 2, 3), made.neuron(dv=0, reset="subtract", reset_amount=900, fires_above=899)),
+        made.population("line", (3, 6), made.neuron(du=1500, dv=rng.integers(0, 900, (3, 6)), u_init=-77, v_init=1234)),
+        made.population("loop", (6,), made.neuron(du=2000, dv=700, v_init=rng.integers(-999, 2000, 6))),
+        made.population("held", (5,), made.neuron(dv=100, refractory_steps=[0, 1, 2, 3, 9], bias_mant=800)),
+        made.population("many", (4,), made.neuron(dv=4096, max_spikes=3, spike_size=700, fires_above=699)),
+        made.population("free", (3,), made.neuron(dv=200, reset="none", fires_above=5000)),
+        made.population("read", (3,), made.neuron(dv=60, fires_above=None)),
+    ]
+    to = made.projection
+    projections = [
+        to("image", "conv", made.conv(rng, (1, 4, 6), 2, (3, 3))),
+        to("image", "conv", made.sparse(rng, (1, 4, 6), (2, 4, 6), 0.1), weight_exp=-1),
+        to("conv", "pool", pooled),
+        to("values", "line", made.conv(rng, (2, 6), 3, (3,), padding=((0, 2),))),
+        to("line", "loop", made.sparse(rng, (3, 6), (6,)), delay_steps=rng.integers(1, 6, (3, 6))),
+        to("loop", "loop", inhibitory, sign_mode="inhibitory", delay_steps=3),
+        to("loop", "held", made.dense(rng, 5, 6), delay_steps=rng.integers(1, 9, 6)),
+        to("pool", "held", made.sparse(rng, (2, 2, 3), (5,)), weight_exp=1, target_delay_steps=[0, 1, 2, 0, 5]),
+        to("held", "many", made.dense(rng, 4, 5, 120)),
+        to("many", "free", made.dense(rng, 3, 4)),
+        to("many", "read", made.dense(rng, 3, 4)),
+    ]
+    inputs = [FixedInput("image", (1, 4, 6)), FixedInput("values", (2, 6), 15, 0.5)]
+    return made.quantized(inputs, populations, projections, ["held", "free", "read"])
+
+
+def test_one_of_each(tmp_path: Path, lava_python: Path) -> None:
+    q = everything()
+    inputs = made.random_inputs(q, STEPS - 3, 3)
+    scaled = {"image": inputs["image"], "values": inputs["values"] * 0.5}  # a graded input stands for scale times itself
+    found = in_lava(q, scaled, tmp_path / "program", lava_python)
+    assert_all_equal(q, found, inputs, fixed=False)
+    assert all(found[p.name, "s"].any() for p in q.populations if p.neuron.fires)
+
+
+def test_outputs_read_through_a_matrix_and_two_samples(tmp_path: Path, lava_python: Path) -> None:
+    """Outputs as the host computes them: a matrix, a bias, v of a read-out in reals; two samples one after the other."""
+    q = everything()
+    weight = Dense(made.freeze(np.array([[0.5, -1, 2], [1, 1, 1.0]])))
+    port = replace(q.outputs[2], shape=(2,))
+    read = Projection("read", port.name, weight, bias=made.freeze(np.array([0.25, -3])), delay_steps=made.ints(1))
+    q = replace(q, outputs=(*q.outputs[:2], port), reads=(*q.reads[:2], read))
+    inputs = made.random_inputs(q, STEPS)
+    scaled = {name: a * (0.5 if name == "values" else 1) for name, a in inputs.items()}
+    both = {name: np.stack([a, a[::-1]], axis=1) for name, a in scaled.items()}
+    write(emit(q), tmp_path / "program")
+    ran = run_program(tmp_path / "program", both, python=lava_python)
+    v = made.Oracle(q).run({name: a[::-1] for name, a in inputs.items()}, STEPS)["read", "v"]
+    expected = np.concatenate([np.zeros((1, 3)), v[:-1] / 64]) @ weight.weight.T + read.bias
+    assert np.array_equal(ran.arrays["out read", "v"][:, 1], expected.astype(np.float32))
+    assert ran.arrays["out held", "s"].shape == (STEPS, 2, 5)
+    assert ran.arrays["out held", "s"].dtype == np.uint8
+    assert ran.meta["latency"] == dict(q.latency)
+
+
+def test_one_process_per_core(tmp_path: Path, lava_python: Path) -> None:
+    """Slices as of a map: the pieces together do what the whole does."""
+
+    class Slice:
+        def __init__(self, population: str, *box: tuple[int, int]) -> None:
+            self.population, self.box = population, box
+
+    rng = np.random.default_rng(5)
+    populations = [
+        made.population("a", (2, 4, 4), made.neuron(dv=rng.integers(0, 500, (2, 4, 4)))),
+        made.population("b", (6,), made.neuron(bias_mant=rng.integers(0, 100, 6))),
+    ]
+    projections = [
+        made.projection("in", "a", made.conv(rng, (1, 4, 4), 2, (3, 3))),
+        made.projection("a", "b", made.sparse(rng, (2, 4, 4), (6,)), delay_steps=rng.integers(1, 4, (2, 4, 4))),
+        made.projection("b", "b", made.dense(rng, 6, 6), delay_steps=2),
+    ]
+    q = made.quantized([FixedInput("in", (1, 4, 4))], populations, projections, ["b"])
+    slices = [
+        Slice("a", (0, 2), (0, 4), (0, 1)),
+        Slice("b", (2, 6)),
+        Slice("a", (0, 2), (0, 4), (1, 4)),
+        Slice("b", (0, 2)),
+    ]
+    inputs = made.random_inputs(q, STEPS)
+    found = in_lava(q, inputs, tmp_path / "program", lava_python, mapped=slices, per_core=True)
+    assert_all_equal(q, found, inputs)
+    assert found["b", "s"].any()
+
+
+def test_plain_python_runs_a_program_without_nirbridge(tmp_path: Path, lava_python: Path) -> None:
+    q = made.random_network(3)
+    write(emit(q), tmp_path / "program")
+    inputs = made.random_inputs(q, STEPS)
+    np.savez(tmp_path / "in.npz", **inputs)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    command = [str(lava_python), "run.py", "--input", "../in.npz", "-o", "../out.npz", "--record", "*:v"]
+    subprocess.run(command, cwd=tmp_path / "program", env=environment, check=True, timeout=120)
+    absent = subprocess.run([str(lava_python), "-c", "import nirbridge"], cwd=tmp_path, env=environment, stderr=-3)
+    assert absent.returncode != 0
+    expected = made.Oracle(q).run(inputs, STEPS)
+    with np.load(tmp_path / "out.npz") as file:
+        for p in q.populations:
+            assert np.array_equal(file[f"{p.name}/v"], expected[p.name, "v"])
