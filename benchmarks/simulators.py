@@ -2,8 +2,9 @@
 
 python -m benchmarks.simulators [--nets A,B,C,D] [--rounds 5] [--densities 2,5,10] [--brian2 PYTHON] [-o FILE.json]
 
-One thread; process CPU time; median over rounds in which every simulator runs once, one after the other, in this one
-process; microseconds per step (of the whole batch). Spikes are compared in the same run: they must be identical where
+One thread; process CPU time; median over rounds in which every simulator has one turn, one after the other, in this one
+process; a turn is as many runs back to back as take ``TURN_SECONDS``, and their mean counts; microseconds per step (of
+the whole batch). Spikes are compared in the same run: they must be identical where
 ``sim_rivals.SAME`` gives no reason, and the number of differing cells is shown everywhere.
 """
 
@@ -34,7 +35,7 @@ from nirbridge.arrays import Array  # noqa: E402
 
 OURS = "nirbridge"
 WHOLE = "nirbridge, preparation included"
-PLAIN = "nirbridge, reference"
+PLAIN = "nirbridge, without numba"
 BESIDE_BRIAN2 = "nirbridge, in turn with brian2"
 FLOORS = {
     ("A", 1): 20.0,
@@ -59,7 +60,9 @@ FLOOR_RIVALS = {
 """Whom a floor is stated against: its fastest."""
 BATCHES = {"A": (1, 128), "B": (1, 32), "C": (1, 64), "D": (1,)}
 D_RIVAL_STEPS = 20
-PLAIN_CELLS_MAX = 3_000_000  # steps x batch x neurons that the unoptimized reference is run on
+TURN_SECONDS = 0.02
+"""CPU time of a turn, at least one run: so that nobody is measured on what the others left in the caches."""
+PLAIN_CELLS_MAX = 20_000_000  # steps x batch x neurons that the reference is run on
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +101,13 @@ def marked(net: str) -> float | None:
     return {"A": 0.1, "B": 0.02, "C": 0.1, "D": None}[net]
 
 
-def timed(run: Callable[[], object]) -> tuple[float, object]:
-    """(process CPU seconds, result)."""
-    start = time.process_time()
-    result = run()
-    return time.process_time() - start, result
+def turn(run: Callable[[], object]) -> float:
+    """Process CPU seconds per run of one turn."""
+    runs, start = 0, time.process_time()
+    while runs == 0 or time.process_time() - start < TURN_SECONDS:
+        run()
+        runs += 1
+    return (time.process_time() - start) / runs
 
 
 def ours(net: sim_nets.Net, spikes: Array | None, backend: str, once: bool = False) -> Callable[[], Array]:
@@ -171,7 +176,7 @@ def measure(net: sim_nets.Net, case: Case, spikes: Array | None, rounds: int, re
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
-            seconds[name].append(timed(run)[0])
+            seconds[name].append(turn(run))
     for name, output in outputs.items():
         us = statistics.median(seconds[name]) / len(output) * 1e6
         differing = int((outputs[OURS][: len(output)] != output).sum())
@@ -232,7 +237,7 @@ def _brian2(net: sim_nets.Net, rounds: int, python: str | None, report: Report) 
     case, run = Case("D", 1, None), ours(net, None, "auto")
     mine, theirs = [], []
     for _ in range(rounds):
-        mine.append(timed(run)[0])
+        mine.append(turn(run))
         theirs.append(program.run())
     spikes = run().reshape(net.steps, -1)
     differing = int((program.spikes(spikes.shape) != spikes).sum())

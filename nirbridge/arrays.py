@@ -17,7 +17,7 @@ def freeze(values: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Array:
     parameter or the weights of a shape without values cost one element, whatever their shape.
     """
     array = np.asarray(values, dtype=dtype)
-    if array.ndim and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
+    if 0 in array.strides and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
         core = array[tuple(slice(0, 1) if s == 0 else slice(None) for s in array.strides)].copy()
         return np.broadcast_to(core, array.shape)
     frozen = array.copy()

@@ -92,10 +92,12 @@ def prepare(
 
 
 class Simulator:
-    """A network on a backend, ready to run; it keeps nothing of a run."""
+    """A network on a backend, ready to run; it keeps nothing of a run but what every run of its kind needs."""
 
     def __init__(self, engine: Any, backend: str, device: str) -> None:
         self._engine, self._backend, self._device = engine, backend, device
+        self._usual: dict[frozenset[str], Any] = {}  # channels where no record is given
+        self._steps: dict[int, int] = {}
 
     def run(
         self,
@@ -114,12 +116,18 @@ class Simulator:
         network, space = self._engine.network, self._engine.parts.space
         first = 0 if state is None else state.step
         opened = open_inputs(network, inputs, steps, first, space.float_name)
-        chosen = channels(network, record, opened.binary, space.float_name)
+        chosen = self._usual.get(opened.binary) if record is None else None
+        if chosen is None:
+            chosen = channels(network, record, opened.binary, space.float_name)
+            self._usual.update({opened.binary: chosen} if record is None else {})
         batch = 1 if opened.batch is None else opened.batch
         _check_size(chosen, opened.steps, batch)
         run = self._engine.start(batch, state)
         recorder = Recorder(chosen, first, opened.steps, batch)
-        stretch, wanted = self._stretch(batch), recorder.wanted()
+        stretch, wanted = (
+            self._steps.get(batch) or self._steps.setdefault(batch, self._stretch(batch)),
+            recorder.wanted(),
+        )
         for start in range(0, opened.steps, stretch):
             stop = min(start + stretch, opened.steps)
             values = opened.read(start, stop)
@@ -136,12 +144,18 @@ class Simulator:
         return Result(Recording(MappingProxyType(arrays), MappingProxyType(meta)), last)
 
     def _stretch(self, batch: int) -> int:
-        """Steps that run at once, so that what lives between two populations stays small."""
-        network, space = self._engine.network, self._engine.parts.space
-        elements = network.neurons + sum(port.size for port in (*network.inputs, *network.outputs))
-        elements += max((_widest(p.operator) for p in network.projections), default=0)
-        per_step = 4 * max(1, elements) * batch * (8 if space.float_name == "float64" else 4)
-        return max(1, min(CHUNK_STEPS, CHUNK_BYTES // per_step))
+        """Steps that run at once, so that what lives between two populations stays small.
+
+        A layer takes spikes and gives spikes, of a byte each; elsewhere currents lie in between.
+        """
+        network, space, layers = self._engine.network, self._engine.parts.space, self._engine.layers
+        wide = 4 * (8 if space.float_name == "float64" else 4)
+        ports = sum(port.size for port in (*network.inputs, *network.outputs))
+        per_step = ports * wide // 4
+        per_step += sum(p.size * (2 if p.name in layers and p.neuron.fires else wide) for p in network.populations)
+        rest = (_widest(p.operator) for p in network.projections if p.target not in layers)
+        per_step += wide * max(rest, default=0)
+        return max(1, min(CHUNK_STEPS, CHUNK_BYTES // max(1, per_step * batch)))
 
     def _meta(self, opened: Inputs, first_step: int) -> dict[str, Any]:
         from nirbridge.simulators.checks import versions

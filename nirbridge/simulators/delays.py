@@ -15,11 +15,12 @@ from nirbridge.simulators.arrays_api import Space
 class Trail:
     """The outputs of one source: ``depth`` past steps and the steps of the chunk so far, oldest first.
 
-    ``past`` has shape ``[depth, batch, *shape]``; before the first step of a run a source sent nothing.
+    ``past`` has shape ``[depth, batch, *shape]``, None for no depth; before the first step of a run a source sent
+    nothing.
     """
 
     def __init__(self, space: Space, past: Any) -> None:
-        self.space, self.past, self.depth = space, past, past.shape[0]
+        self.space, self.past, self.depth = space, past, 0 if past is None else past.shape[0]
         self._begin()
 
     def _begin(self) -> None:

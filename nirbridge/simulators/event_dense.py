@@ -19,6 +19,9 @@ from nirbridge.simulators.kernels_layer import dense_layer, dense_sums
 from nirbridge.simulators.kernels_vector import block_of, lanes_of
 from nirbridge.simulators.step import NeuronState, Ran
 
+WORTH = 0.75
+"""A product must be predicted to take this share of the time of the events: its sums are written and read again."""
+
 
 class DenseStage:
     """A dense matrix, event by event or as one product."""
@@ -56,7 +59,7 @@ class DenseStage:
             return True
         if not signal.is_whole or signal.most() > self.bound:
             return False
-        quick = cost_model.product_ns(items, self.pre, self.posts)
+        quick = cost_model.product_ns(items, self.pre, self.posts) / WORTH
         if quick >= cost_model.event_ns(items, signal.values.size, self.pre, self.padded):
             return False
         return quick < cost_model.event_ns(items, signal.events(), self.pre, self.padded)

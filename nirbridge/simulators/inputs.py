@@ -170,6 +170,8 @@ def _scan(values: Array) -> Iterable[tuple[int, Array]]:
 def _is_binary(values: Array) -> bool:
     if values.dtype.kind == "b":
         return True
+    if values.dtype.kind == "u":
+        return values.size == 0 or int(values.max()) <= 1
     return all(bool(np.all((part == 0) | (part == 1))) for _, part in _scan(values))
 
 

@@ -26,7 +26,7 @@ def _bits(x, at, stop):
 
 
 @compiled
-def list_row(x, start, stop, idx, count):
+def list_row(x, start, stop, idx, count) -> int:
     """Writes the sources ``p - start`` of ``x[start:stop]`` that send behind ``idx[:count]``; their new number."""
     for at in range(start, stop, 64):
         word, base = _bits(x, at, stop), at - start

@@ -72,6 +72,7 @@ class Engine:
         for projection in network.projections:
             depth = int(projection.delay_steps.max())
             self.depths[projection.source] = max(self.depths[projection.source], depth)
+        self._blank: tuple[int, State] | None = None
 
     def _wire(self, index: int, p: Projection, add_up: Accumulate | None) -> Wire:
         space = self.parts.space
@@ -100,7 +101,12 @@ class Engine:
         return Run(self, batch, state)
 
     def blank(self, batch: int) -> State:
-        """The state before the first step."""
+        """The state before the first step; that of the last batch asked for is kept."""
+        if self._blank is None or self._blank[0] != batch:
+            self._blank = batch, self._made_blank(batch)
+        return self._blank[1]
+
+    def _made_blank(self, batch: int) -> State:
         space, arrays = self.parts.space, {}
         for p in self.network.populations:
             for name, value in (("v", p.neuron.v_init), ("i", p.neuron.i_init)):
@@ -154,18 +160,14 @@ class Run:
         }
         self.trails: dict[str, Trail] = {}
         for p in (*engine.network.inputs, *engine.network.populations):
-            known = start.arrays.get((p.name, "past"), np.zeros((0, batch, *p.shape)))
-            self.trails[p.name] = Trail(space, self._past(known))
+            known = start.arrays.get((p.name, "past"))
+            self.trails[p.name] = Trail(space, None if known is None else engine.parts.take_input(known))
         self.late = {
             w.index: Trail(space, space.array(start.arrays[target, f"past of projection {w.index}"]))
             for target, wires in engine.wires.items()
             for w in wires
             if w.late is not None
         }
-
-    def _past(self, known: Array) -> Any:
-        """Past outputs in the form that the backend passes on."""
-        return self.engine.parts.take_input(known)
 
     def chunk(self, inputs: Mapping[str, Array], steps: int, wanted: Wanted) -> dict[tuple[str, str], Any]:
         """Runs the steps of ``inputs`` (``[steps, batch, *shape]`` each) and returns the variables wanted."""
