@@ -16,11 +16,13 @@ from nirbridge.network.apply import matrix
 from nirbridge.network.model import Population, Projection
 from nirbridge.network.operators import Chain, Conv, Dense, Operator, Reshape, Sparse, SumPool
 from nirbridge.simulators.arrays_api import Space
+from nirbridge.simulators.event_conv import make_conv_layer
 from nirbridge.simulators.event_dense import DenseStage, make_dense_layer
 from nirbridge.simulators.event_loop import EventLoop, can_loop
 from nirbridge.simulators.event_neurons import EventNeurons
 from nirbridge.simulators.events import Signal, events_of, take_input
-from nirbridge.simulators.kernels_conv import conv_kernel, is_plain, plan_conv
+from nirbridge.simulators.kernels_conv import convolve, is_plain, plan_conv
+from nirbridge.simulators.kernels_dense import aligned
 from nirbridge.simulators.kernels_sparse import by_source, count_kernel, sparse_kernel
 from nirbridge.simulators.step import Layer, Parts
 from nirbridge.simulators.sums import accumulate
@@ -28,7 +30,7 @@ from nirbridge.simulators.sums import accumulate
 Method = Literal["auto", "event", "dense"]
 LayerMaker = Callable[[Population, Projection, Space, Method, list[dict[str, Any]]], Layer | None]
 """Makes a layer of a population and its one projection and logs what it chose; None where it does not suit them."""
-LAYERS: tuple[LayerMaker, ...] = (make_dense_layer,)
+LAYERS: tuple[LayerMaker, ...] = (make_conv_layer, make_dense_layer)
 """Asked one after the other."""
 SYNAPSES_MAX = 2_000_000
 """Convolutions with groups or dilation become sparse matrices up to so many synapses, else they are the reference's."""
@@ -151,12 +153,10 @@ class ConvStage:
         """The part's ordered sums."""
         p, items = self.plan, len(signal.values)
         indptr, idx, val, valued = events_of(signal, self.dtype)
-        height, width, channels = p.shape
-        out = np.empty((items, height, width * channels), self.dtype)
-        kernel = conv_kernel(p.run if p.run % 8 == 0 else 0, valued)
-        acc = np.empty(p.sums, self.dtype)
-        kernel(indptr, idx, val, p.sum_at, p.weight_at, p.weights, p.rows, p.run, p.pitch, p.first, acc, out)
-        maps = out.reshape(items, *((height, width) if len(self.shape) == 3 else (width,)), channels)
+        out = np.empty((items, *p.shape[2:]), self.dtype)
+        acc = aligned((p.sums,), self.dtype)
+        convolve(indptr, idx, val, valued, p.reach, p.weights, p.runs, acc, p.shape, out)
+        maps = out.reshape(items, *self.shape[1:], p.channels)[..., : self.shape[0]]
         return Signal(np.moveaxis(maps, -1, 1))
 
 

@@ -1,0 +1,100 @@
+"""A layer behind a map of spikes, all steps in one call (numba, extra ``fast``).
+
+Sums lie channels-last with a margin for what falls beside the map, so that nothing tests for borders. A source reaches,
+per kernel row, one run of neighbouring sums; the kernel is stored per stride phase, flipped, so that the weights of a
+run lie side by side too. The sums of a step go straight into the neurons. Sources come in the order of the meaning.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nirbridge.simulators.kernels_conv_fire import fire_rows, is_usual
+from nirbridge.simulators.kernels_conv_lists import LAST, USUAL, list_last, list_pooled, list_usual
+from nirbridge.simulators.kernels_conv_sums import add_conv
+from nirbridge.simulators.kernels_conv_vector import NARROW, add_narrow
+from nirbridge.simulators.kernels_layer import keep
+from nirbridge.simulators.kernels_neuron import advance
+from nirbridge.simulators.kernels_update import FIRES, compiled
+
+
+@compiled
+def add_bias(acc, shape, bias) -> None:
+    """Adds ``bias: [neurons]`` of the projection (or empty) to the sums inside the map."""
+    first, n = np.uint64(0), np.uint64(bias.shape[0])
+    y = shape[0]
+    while first < n:
+        at, stop = np.uint64(y), np.uint64(y + shape[3])
+        while at < stop:
+            add_narrow(acc, at, bias, first)
+            at, first = at + np.uint64(NARROW), first + np.uint64(NARROW)
+        y += shape[1]
+
+
+@compiled
+def copy_map(acc, shape, x) -> None:
+    """The sums inside the map, one row behind the other."""
+    to = np.uint64(0)
+    for y in range(shape[2]):
+        at = np.uint64(shape[0] + y * shape[1])
+        for j in range(np.uint64(shape[3])):
+            x[to + j] = acc[at + j]
+        to += np.uint64(shape[3])
+
+
+@compiled
+def list_steps(source, scratch, indptr, idx, val) -> None:
+    """The sources of all items: ``indptr, idx, val`` are filled; the rest as ``conv_layer`` takes it."""
+    lies, flat, words, size, per, pool, factor = source
+    room, line, heap, counts, fills = scratch
+    n, count = np.uint64(size // 8), 0
+    for r in range(indptr.shape[0] - 1):
+        indptr[r] = count
+        i, v = idx[count:], val[count:]
+        if lies == USUAL:
+            count += list_usual(flat, words, r * size, r * size + size, i)
+        elif lies == LAST:
+            count += list_last(words, n * np.uint64(r), n, per, room, heap, counts, fills, factor, i, v)
+        else:
+            count += list_pooled(words, n * np.uint64(r), pool, per, room, line, heap, counts, fills, factor, i, v)
+    indptr[indptr.shape[0] - 1] = count
+
+
+@compiled
+def conv_layer(
+    count, source, scratch, memory, weights, reach, plan, shape, bias, state, shared, steps, coef, places, does, sent,
+    kept,
+) -> None:  # fmt: skip
+    """All ``count`` steps of a layer with a convolution.
+
+    ``source``: how it lies (``USUAL``, ``LAST``, ``POOLED``), its bytes flat, those as words, bytes per step, words
+    per place, pool, factor; ``scratch``: room, line, heap, counts, fills (see ``kernels_conv_lists``); ``memory``: idx,
+    val, sums, x and u; ``weights, reach, plan``: see ``add_conv``; ``shape``: the first sum inside the map, sums
+    between rows, rows, sums per row; ``state``: v, i and refractory, ``[batch, width]``; ``shared``: all neurons share
+    all coefficients; the rest as ``kernels_layer`` takes it.
+    """
+    lies, flat, words, size, per, pool, factor = source
+    room, line, heap, counts, fills = scratch
+    idx, val, acc, x, u = memory
+    batch, width, n = state[0].shape[0], state[0].shape[1], shape[2] * shape[3]
+    v, cur, held = state[0].reshape(-1), state[1].reshape(-1), state[2].reshape(-1)
+    usual, stride = shared and is_usual(does), np.uint64(size // 8)
+    for b in range(batch):
+        for t in range(count):
+            r = t * batch + b
+            first = stride * np.uint64(r)
+            if lies == USUAL:
+                found = list_usual(flat, words, r * size, r * size + size, idx)
+            elif lies == LAST:
+                found = list_last(words, first, stride, per, room, heap, counts, fills, factor, idx, val)
+            else:
+                found = list_pooled(words, first, pool, per, room, line, heap, counts, fills, factor, idx, val)
+            add_conv(acc, weights, idx, val, found, reach, plan, lies > LAST)
+            add_bias(acc, shape, bias)
+            if usual and t < count - 1:  # the last step leaves i behind too
+                fire_rows(acc, shape, v, b * width, sent, r * n, coef, places, does)
+                continue
+            copy_map(acc, shape, x)
+            at = r * n if does[FIRES] else 0
+            advance(x, 0, u, 0, v, cur, held, b * width, sent, at, n, coef, places, 0, steps, does)
+            keep(kept, does, r * n, n, u, 0, v, cur, b * width)
