@@ -60,34 +60,31 @@ def choose_widths(
     now = make(widths)
     tried = [(dict(widths), memory_of(now, chip), score(now))]
     while tried[-1][1] > limit_bits:
-        steps = [s for s in (_narrower(widths, name, chip, make, score) for name in layers) if s is not None]
-        useful = [s for s in steps if s[1] < tried[-1][1]]
-        if not useful:
+        steps = [_narrower(now, widths, name, chip, make) for name in layers]
+        scored = [(s[0], memory_of(s[1], chip), score(s[1]), s[1]) for s in steps if s is not None]
+        if not scored:
             found, limit = f"{tried[-1][1]:,} bits at the narrowest weights", f"{limit_bits:,} bits are allowed"
             raise DoesNotFit.of("synaptic memory", found, limit, "allow more, or make the layers smaller")
-        last = tried[-1]
-        best = min(useful, key=lambda s: ((last[2] - s[2]) / (last[1] - s[1]), s[1]))
-        widths = dict(best[0])
-        tried.append(best)
+        _, memory, best = tried[-1]
+        widths, bits, found, now = min(scored, key=lambda s: ((best - s[2]) / (memory - s[1]), s[1]))
+        tried.append((widths, bits, found))
         if progress is not None:
-            progress(f"mixed precision: {best[1]:,} bits", None)
+            progress(f"mixed precision: {bits:,} bits", None)
     return Choice(widths, tried[-1][1], tried[-1][2], tuple(tried))
 
 
 def _narrower(
-    widths: Widths,
-    name: str,
-    chip: Chip,
-    make: Callable[[Widths], Quantized],
-    score: Callable[[Quantized], float],
-) -> tuple[dict[str, int], int, float] | None:
-    """(widths, memory, score) with one layer a width narrower; None where there is none."""
-    below = [w for w in chip.synapses.weight_bits if 1 < w < widths[name]]
-    if not below:
-        return None
-    changed = {**widths, name: max(below)}
-    try:
-        made = make(changed)
-    except NirbridgeError:
-        return None
-    return changed, memory_of(made, chip), score(made)
+    now: Quantized, widths: Widths, name: str, chip: Chip, make: Callable[[Widths], Quantized]
+) -> tuple[dict[str, int], Quantized] | None:
+    """The widest narrower weights of a layer that save memory and can be had; None: there are none."""
+    own = [p for p in now.projections if p.target == name]
+    needed = sum(projection_bits(p, chip) for p in own)
+    for width in sorted((w for w in chip.synapses.weight_bits if 1 < w < widths[name]), reverse=True):
+        if sum(projection_bits(p, chip, width) for p in own) >= needed:
+            continue
+        changed = {**widths, name: width}
+        try:
+            return changed, make(changed)
+        except NirbridgeError:
+            continue
+    return None
