@@ -16,7 +16,7 @@ from nirbridge.errors import ModelError, Problem, quoted
 from nirbridge.network.apply import matrix
 from nirbridge.network.model import Projection
 from nirbridge.network.operators import Identity, Reshape
-from nirbridge.quantization.model import FixedInput, Quantized
+from nirbridge.quantization.model import Quantized
 
 if TYPE_CHECKING:
     from nirbridge.mapping.model import Mapped
@@ -108,7 +108,7 @@ def _read(p: Projection) -> Read:
 
 def _problems(quantized: Quantized) -> Iterator[Problem]:
     for port in quantized.inputs:
-        if port.graded and not _takes_graded(quantized, port):
+        if port.graded and not quantized.formats.get("programmable", True):
             limit = f"{quoted(quantized.chip)} takes spikes of 0 and 1"
             yield Problem(f"input {quoted(port.name)}", "graded values", limit, _GRADED)
     for p in quantized.populations:
@@ -123,8 +123,3 @@ def _problems(quantized: Quantized) -> Iterator[Problem]:
             )
         elif math.prod(p.operator.output_shape) == 0:
             yield Problem(f"population {quoted(p.target)}", "no neurons", "", "remove it")
-
-
-def _takes_graded(quantized: Quantized, port: FixedInput) -> bool:
-    del port
-    return bool(quantized.formats.get("graded_spikes", True))

@@ -40,18 +40,12 @@ def main(path: str) -> int:
     _become_subreaper()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the one who holds the pipe decides
-    with open(orders["log"], "ab") as log:
-        child = subprocess.Popen(
-            orders["command"],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env={**os.environ, "LAVA_RUN_PREFIX": orders["prefix"]},
-            preexec_fn=_die_with_the_guard,
-        )
-    why = _watch(child, orders)
-    code = child.poll()
-    _end_session(child)
+    child = _started(orders)
+    why, code = "ended", None
+    if child is not None:
+        why = _watch(child, orders)
+        code = child.poll()
+        _end_session(child)
     remove_shared(orders["prefix"])
     if why == "parent":
         shutil.rmtree(orders["scratch"], ignore_errors=True)
@@ -61,6 +55,24 @@ def main(path: str) -> int:
     part.write_text(text, encoding="utf-8")
     part.replace(orders["end"])
     return 0
+
+
+def _started(orders: dict[str, Any]) -> subprocess.Popen[bytes] | None:
+    """The command; None where it can not be started, which the log then says."""
+    more = {"LAVA_RUN_PREFIX": orders["prefix"], "LAVA_RUN_SCRATCH": orders["scratch"]}
+    with open(orders["log"], "ab") as log:
+        try:
+            return subprocess.Popen(
+                orders["command"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **more},
+                preexec_fn=_die_with_the_guard,
+            )
+        except (OSError, ValueError) as error:
+            log.write(f"{type(error).__name__}: {error}\n".encode())
+            return None
 
 
 def remove_shared(prefix: str) -> None:

@@ -96,7 +96,8 @@ def run_program(
         scratch = Path(name)
         (scratch / "in.npz").write_bytes(npz_bytes(arrays))
         command = [str(interpreter), str(folder / "run.py"), "--input", f"{name}/in.npz", "-o", f"{name}/out.npz"]
-        command += ["--scratch", name, "--steps", str(count), *(f"--record={r}" for r in record)]
+        (scratch / "records.json").write_text(json.dumps(list(record)), encoding="utf-8")
+        command += ["--scratch", name, "--steps", str(count), "--records", f"{name}/records.json"]
         end = _supervised(command, scratch, seconds, chosen.quiet_s, count, progress)
         _judge(folder, end, scratch, seconds, chosen.quiet_s)
         return _loaded(scratch / "out.npz")

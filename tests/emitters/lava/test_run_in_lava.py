@@ -1,4 +1,4 @@
-"""Emitted programs, really run in Lava, against an integer oracle of the tests and the integer simulator, bit for bit."""
+"""Emitted programs, really run in Lava, bit for bit an oracle of the tests and the integer simulator."""
 
 from __future__ import annotations
 
@@ -90,14 +90,17 @@ def everything() -> Quantized:
 def test_one_of_each(tmp_path: Path, lava_python: Path) -> None:
     q = everything()
     inputs = made.random_inputs(q, STEPS - 3, 3)
-    scaled = {"image": inputs["image"], "values": inputs["values"] * 0.5}  # a graded input stands for scale times itself
+    scaled = {
+        "image": inputs["image"],
+        "values": inputs["values"] * 0.5,
+    }  # a graded input stands for scale times itself
     found = in_lava(q, scaled, tmp_path / "program", lava_python)
     assert_all_equal(q, found, inputs, fixed=False)
     assert all(found[p.name, "s"].any() for p in q.populations if p.neuron.fires)
 
 
 def test_outputs_read_through_a_matrix_and_two_samples(tmp_path: Path, lava_python: Path) -> None:
-    """Outputs as the host computes them: a matrix, a bias, v of a read-out in reals; two samples one after the other."""
+    """As the host computes them: a matrix, a bias, v of a read-out in reals; samples one after the other."""
     q = everything()
     weight = Dense(made.freeze(np.array([[0.5, -1, 2], [1, 1, 1.0]])))
     port = replace(q.outputs[2], shape=(2,))

@@ -1,0 +1,82 @@
+"""Writing a program: whole or not at all, never over what somebody else made."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nirbridge.emitters.artifact import artifact, npz_bytes, write
+from nirbridge.errors import Bug, FileError
+
+
+def test_the_manifest_has_the_digest_of_every_file(tmp_path: Path) -> None:
+    made = artifact({"a.txt": b"1", "in/b.txt": b"2"}, {"kind": "test"})
+    write(made, tmp_path / "out")
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["files"] == {
+        name: hashlib.sha256((tmp_path / "out" / name).read_bytes()).hexdigest() for name in ("a.txt", "in/b.txt")
+    }
+    assert made.digest == hashlib.sha256((tmp_path / "out" / "manifest.json").read_bytes()).hexdigest()
+
+
+def test_our_own_folder_is_replaced_with_all_that_is_in_it(tmp_path: Path) -> None:
+    write(artifact({"old.txt": b""}, {}), tmp_path / "out")
+    (tmp_path / "out" / "__pycache__").mkdir()
+    (tmp_path / "out" / "__pycache__" / "x.pyc").write_bytes(b"")
+    write(artifact({"new.txt": b""}, {}), tmp_path / "out")
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["manifest.json", "new.txt"]
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    write(artifact({"a": b""}, {}), tmp_path / "out")
+    assert (tmp_path / "out" / "a").exists()
+
+
+@pytest.mark.parametrize("manifest", [None, "no json", "[]", '{"made_by": "somebody"}', '{"made_by": "nirbridge"}'])
+def test_folders_of_others_are_refused_untouched(tmp_path: Path, manifest: str | None) -> None:
+    (tmp_path / "thesis.txt").write_text("mine")
+    if manifest is not None:
+        (tmp_path / "manifest.json").write_text(manifest)
+    with pytest.raises(FileError, match="name another folder|"):
+        write(artifact({"a": b""}, {}), tmp_path)
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_strange_file_in_our_folder_is_not_lost(tmp_path: Path) -> None:
+    write(artifact({"a": b""}, {}), tmp_path / "out")
+    (tmp_path / "out" / "results.npz").write_bytes(b"a day of work")
+    with pytest.raises(FileError, match=r"did not write: 'results\.npz'; move them away"):
+        write(artifact({"a": b""}, {}), tmp_path / "out")
+    assert (tmp_path / "out" / "results.npz").exists()
+
+
+def test_places_that_can_not_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileError, match="is no folder"):
+        write(artifact({"a": b""}, {}), tmp_path / "file")
+    with pytest.raises(FileError, match="does not exist"):
+        write(artifact({"a": b""}, {}), tmp_path / "nowhere" / "out")
+    (tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(FileError, match="is no folder"):
+        write(artifact({"a": b""}, {}), tmp_path / "link")
+
+
+@pytest.mark.parametrize("path", ["../a", "/a", "a/../../b", "", "a\\b", "a\nb"])
+def test_paths_stay_in_their_folder(path: str) -> None:
+    with pytest.raises(Bug, match="paths stay in their folder"):
+        artifact({path: b""}, {})
+
+
+def test_arrays_give_the_same_bytes_and_are_read_back(tmp_path: Path) -> None:
+    arrays = {"b.x": np.arange(6).reshape(2, 3), "a": np.broadcast_to(np.float32(2), (3,)), "n": np.array(5)}
+    assert npz_bytes(arrays) == npz_bytes(dict(reversed(arrays.items())))
+    (tmp_path / "x.npz").write_bytes(npz_bytes(arrays))
+    with np.load(tmp_path / "x.npz", allow_pickle=False) as file:
+        assert all(np.array_equal(file[name], values) for name, values in arrays.items())
