@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,6 +18,23 @@ def numbers(value: Any) -> Array:
     if hasattr(value, "detach"):
         value = value.detach().cpu().numpy()
     return np.asarray(value, np.float64)
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """What a framework's own imports warn of (deprecations) is nothing that a user of nirbridge can change."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def version_of(package: str) -> str:
+    """``norse 1.1.0``: where a graph says that it came from."""
+    from importlib.metadata import version
+
+    return f"{package} {version(package)}"
 
 
 def problem(module: Any, found: str, limit: str = "", next_step: str = "") -> Problem:

@@ -16,7 +16,7 @@ import numpy as np
 
 from nirbridge.arrays import compact, freeze
 from nirbridge.errors import Problem
-from nirbridge.importers.module_values import fitted, problem, refusals, refuse, square
+from nirbridge.importers.module_values import fitted, problem, quietly, refusals, refuse, square, version_of
 from nirbridge.importers.readings import Form, Reading, Recurrence, Shape
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense
@@ -41,6 +41,8 @@ _REFUSED = (
      ("ConstantCurrentLIFEncoder", "PoissonEncoder", "SignedPoissonEncoder", "PopulationEncoder", "SpikeLatencyEncoder",
       "SpikeLatencyLIFEncoder", "SpikesToTimesDecoder", "TemporalReceptiveField")),
     ("a convolution that has a time axis", "use norse.torch.Lift(torch.nn.Conv2d(...))", ("LConv2d",)),
+    ("an output that comes back to the input through a cache", "write it as LIFRecurrentCell, or as a loop over time",
+     ("RecurrentSequential",)),
     ("a counter for training", "take it out before the import", ("RegularizationCell",)),
 )  # fmt: skip
 
@@ -60,14 +62,17 @@ def from_norse(module: Any, sample: Any, *, dt: float | None = None, batched: bo
         UsageError: an argument that makes no sense.
     """
     from nirbridge.importers.build import import_module
+    from nirbridge.importers.norse_lift import without_lifts
 
     step = next(value for value in (dt, own_dt(module), DEFAULT_DT) if value is not None)
-    return import_module(module, sample, forms(), dt=step, source="norse", batched=batched)
+    plain, known = without_lifts(module, forms())
+    return import_module(plain, sample, known, dt=step, source=version_of("norse"), batched=batched)
 
 
 def forms() -> Mapping[type, Form]:
     """The classes of ``norse.torch`` that are read, and those that are refused by name."""
-    import norse.torch as norse
+    with quietly():
+        import norse.torch as norse
 
     def both(read: Any, cell: str, sequence: str | None, potential: int) -> dict[type, Form]:
         found = {getattr(norse, cell): Form(read, potential=potential)}

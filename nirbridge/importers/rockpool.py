@@ -1,8 +1,9 @@
 """rockpool 3.1.0 (torch backend): LIFTorch, LIFBitshiftTorch, LIFNeuronTorch, ExpSynTorch as canonical neurons.
 
-``i = B (i + x + W_rec' S)``, ``v = A v + i + bias`` with ``A = exp(-dt / tau_mem)``, ``B = exp(-dt / tau_syn)``; a
-neuron fires ``floor(v / threshold)`` times, at most max_spikes_per_dt, and subtracts as often. W_rec is
-``[pre, post]``. Source: ``rockpool/nn/modules/torch/*.py``, measured in ``tests/importers/test_rockpool.py``.
+``i = B (i + x + W_rec' S)``, ``v = A v + i + bias`` (so ``j = B j + x``, ``v = A v + B j``,
+to the last bit) with ``A = exp(-dt / tau_mem)``, ``B = exp(-dt / tau_syn)``; a neuron fires
+``floor(v / threshold)`` times, at most max_spikes_per_dt, and subtracts as often. W_rec is ``[pre, post]``. Source:
+``rockpool/nn/modules/torch/*.py``, measured in ``tests/importers/test_rockpool.py``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from nirbridge.arrays import compact, freeze
 from nirbridge.errors import Problem
-from nirbridge.importers.module_values import fitted, numbers, problem, refusals, refuse, square
+from nirbridge.importers.module_values import fitted, numbers, problem, quietly, refusals, refuse, square, version_of
 from nirbridge.importers.readings import Form, Reading, Recurrence, Shape
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense
@@ -44,15 +45,21 @@ def from_rockpool(module: Any, sample: Any, *, dt: float | None = None, batched:
         ModelError: what can not be followed or represented, every place.
         UsageError: an argument that makes no sense.
     """
+    import copy
+
     from nirbridge.importers.build import import_module
 
     step = next(value for value in (dt, own_dt(module), DEFAULT_DT) if value is not None)
-    return import_module(module, sample, forms(), dt=step, source="rockpool", batched=batched)
+    as_torch = copy.deepcopy(module)  # whose parameters() and modules() are those of torch
+    if hasattr(as_torch, "to_torch"):
+        as_torch = as_torch.to_torch()
+    return import_module(as_torch, sample, forms(), dt=step, source=version_of("rockpool"), batched=batched)
 
 
 def forms() -> Mapping[type, Form]:
     """The classes of ``rockpool.nn.modules.torch`` that are read, and those that are refused by name."""
-    import rockpool.nn.modules.torch as rockpool
+    with quietly():
+        import rockpool.nn.modules.torch as rockpool
 
     lif = Form(read_lif, layout=_BATCH_FIRST)
     return {
@@ -77,7 +84,7 @@ def read_lif(module: Any, shape: Shape, dt: float) -> Reading:
         refuse(problems)
     decay = fitted(module, "tau_syn", numbers(module.beta).reshape(-1), shape, problems)
     a_mem = fitted(module, "tau_mem", module.alpha, shape, problems)
-    record = _firing(neuron("CubaLIF", a_mem=a_mem, a_syn=decay, g_syn=decay), module, shape, problems)
+    record = _firing(neuron("CubaLIF", a_mem=a_mem, g_mem=decay, a_syn=decay), module, shape, problems)
     recurrences: tuple[Recurrence, ...] = ()
     weight = numbers(module.w_rec).T
     if bool(np.any(weight)):

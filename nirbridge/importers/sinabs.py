@@ -16,7 +16,7 @@ import numpy as np
 
 from nirbridge.arrays import Array, compact, freeze
 from nirbridge.errors import Problem
-from nirbridge.importers.module_values import fitted, numbers, problem, refusals, refuse, square
+from nirbridge.importers.module_values import fitted, numbers, problem, quietly, refusals, refuse, square, version_of
 from nirbridge.importers.readings import Form, Reading, Recurrence, Shape
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense
@@ -52,16 +52,23 @@ def from_sinabs(module: Any, sample: Any, *, dt: float = 1e-3, batched: bool | N
 
     from nirbridge.importers.build import import_module
 
-    one_step = copy.deepcopy(module)  # squeezed layers are told how many steps there are
-    for layer in one_step.modules():
+    memo: dict[int, Any] = {}
+    for layer in module.modules():
+        if hasattr(layer, "reset_states") and id(layer) not in memo:
+            _copied(layer, memo)
+    one_step = copy.deepcopy(module, memo)
+    for layer in one_step.modules():  # squeezed layers are told how many steps there are
+        if type(layer).__name__ == "UnflattenTime" and len(sample) == 1:
+            layer.batch_size = 1
         if hasattr(layer, "squeeze_forward"):
             layer.batch_size, layer.num_timesteps = -1, 1
-    return import_module(one_step, sample, forms(), dt=dt, source="sinabs", batched=batched)
+    return import_module(one_step, sample, forms(), dt=dt, source=version_of("sinabs"), batched=batched)
 
 
 def forms() -> Mapping[type, Form]:
     """The classes of ``sinabs.layers`` that are read, and those that are refused by name."""
-    import sinabs.layers as sl
+    with quietly():
+        import sinabs.layers as sl
 
     timed = Form(read_lif, layout=_BATCH_FIRST)
     flat = Form(read_lif)
@@ -108,6 +115,25 @@ def read_recurrent(module: Any, shape: Shape, dt: float) -> Reading:
     return Reading(record, (Recurrence(weight, bias),) if weight is not None else ())
 
 
+def _copied(layer: Any, memo: dict[int, Any]) -> Any:
+    """A copy of a layer as torch would make it: that of sinabs 3.1.3 fails where a layer has a layer inside."""
+    import copy
+    import functools
+
+    import torch
+
+    clone: Any = object.__new__(type(layer))
+    memo[id(layer)] = clone
+    for name, found in vars(layer).items():
+        if name == "_buffers":
+            found = {key: None if b is None else torch.zeros(0) for key, b in found.items()}  # the state at rest
+        elif name != "__deepcopy__":
+            found = found.detach().clone() if isinstance(found, torch.Tensor) else copy.deepcopy(found, memo)
+        vars(clone)[name] = found
+    vars(clone)["__deepcopy__"] = functools.partial(_copied, clone)
+    return clone
+
+
 # --- pieces -------------------------------------------------------------------------------------------------------
 
 
@@ -121,8 +147,10 @@ def _record(module: Any, shape: Shape, problems: list[Problem]) -> Neuron:
         found = f"min_v_mem = {float(numbers(module.min_v_mem).min()):g} keeps the potential above a floor"
         limit = "neither NIR nor a chip's neuron has one"
         problems.append(problem(module, found, limit, "set min_v_mem = None and look at the accuracy again"))
+    if syn is not None:  # e (i + x) is e times j = e j + x, to the last bit
+        gain = gain * a_syn
     kind = "LIF" if syn is None and module.tau_mem_calculated is not None else "IF" if syn is None else "CubaLIF"
-    record = neuron(kind, a_mem=a_mem, g_mem=gain, a_syn=a_syn, g_syn=1.0 if syn is None else a_syn, compare=">=")
+    record = neuron(kind, a_mem=a_mem, g_mem=gain, a_syn=a_syn, compare=">=")
     if module.spike_fn is None:
         return replace(record, kind="LI", theta=None, reset="none", reset_amount=freeze(np.float64(0)), compare=">")
     return _firing(record, module, shape, problems)
@@ -188,8 +216,8 @@ def _linear(module: Any, problems: list[Problem]) -> Any:
 def _without_first_bias(record: Neuron, bias: Array) -> Neuron:
     """The neuron with an initial state that cancels ``bias`` on its input in the first step."""
     if record.has_synapse:
-        return replace(record, i_init=compact(record.i_init - bias * record.g_syn / record.a_syn))
-    return replace(record, v_init=compact(record.v_init - record.g_mem * record.g_syn * bias / record.a_mem))
+        return replace(record, i_init=compact(record.i_init - bias / record.a_syn))
+    return replace(record, v_init=compact(record.v_init - record.g_mem * bias / record.a_mem))
 
 
 __all__ = ["UNLIMITED", "forms", "from_sinabs", "read_lif", "read_recurrent"]

@@ -16,7 +16,7 @@ import numpy as np
 
 from nirbridge.arrays import Array, compact, freeze
 from nirbridge.errors import Problem
-from nirbridge.importers.module_values import fitted, numbers, problem, refusals, refuse
+from nirbridge.importers.module_values import fitted, numbers, problem, quietly, refusals, refuse, version_of
 from nirbridge.importers.readings import Form, Reading, Recurrence, Shape
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense, Identity
@@ -69,13 +69,14 @@ def from_spikingjelly(module: Any, sample: Any, *, dt: float = 1e-3, batched: bo
     """
     from nirbridge.importers.build import import_module
 
-    return import_module(module, sample, forms(), dt=dt, source="spikingjelly", batched=batched)
+    return import_module(module, sample, forms(), dt=dt, source=version_of("spikingjelly"), batched=batched)
 
 
 def forms() -> Mapping[type, Form]:
     """The classes of ``spikingjelly.activation_based`` that are read, and those that are refused by name."""
-    from spikingjelly.activation_based import layer
-    from spikingjelly.activation_based import neuron as nodes
+    with quietly():
+        from spikingjelly.activation_based import layer
+        from spikingjelly.activation_based import neuron as nodes
 
     return {
         **refusals(nodes, _REFUSED),

@@ -29,6 +29,8 @@ class _Guess:
     added: tuple[int, ...]
     lead: Lead
     insert_at: int = 0
+    batch: int | None = None
+    """Samples that a batch of one is made to be: two, so that it is not taken for a channel."""
 
 
 def trace(module: Any, sample: Any, forms: Forms, *, batched: bool | None = None) -> Flow:
@@ -50,7 +52,8 @@ def trace(module: Any, sample: Any, forms: Forms, *, batched: bool | None = None
     samples = _samples(module, sample)
     best: tuple[tuple[int, int, int], Flow] | None = None
     failures: list[str] = []
-    for k, guess in enumerate(_guesses([len(s.shape) for s in samples.values()], batched)):
+    guesses = _guesses([len(s.shape) for s in samples.values()], batched)
+    for k, guess in enumerate(g for pair in guesses for g in (replace(pair, batch=2), pair)):
         flow = _attempt(module, samples, guess, forms, failures)
         if flow is None:
             continue
@@ -120,7 +123,9 @@ def _fed(samples: Mapping[str, Any], guess: _Guess, seed: int) -> dict[str, Any]
     for name, tensor in samples.items():
         shape = tuple(tensor.shape)
         k = guess.insert_at
-        whole = (*shape[:k], *guess.added, *shape[k:])
+        whole = [*shape[:k], *guess.added, *shape[k:]]
+        axis = guess.lead.index("batch")
+        whole[axis] = guess.batch if guess.batch is not None and whole[axis] == 1 else whole[axis]
         out[name] = torch.randint(0, 2, whole, generator=source).to(tensor.dtype)
     return out
 
@@ -135,6 +140,7 @@ def _attempt(module: Any, samples: Mapping[str, Any], guess: _Guess, forms: Form
         fed = _fed(samples, guess, seed)
         try:
             with _untouched(module):
+                torch.manual_seed(seed)  # what depends on chance differs between the two runs
                 runs.append(_run(module, fed, forms, lambda t, g=source: _spikes(t, g)))
         except ModelError:
             raise

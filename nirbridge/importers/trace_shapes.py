@@ -12,7 +12,7 @@ from nirbridge.arrays import Array, freeze
 
 Shape = tuple[int, ...]
 Lead = tuple[str, ...]
-"""Words for leading axes: ``batch``, ``time``, ``merged`` (the two flattened into one)."""
+"""Words for leading axes: ``batch``, ``time``, ``merged`` (time and batch as one axis), ``merged-batch-first``."""
 
 
 class CannotFollow(Exception):
@@ -30,13 +30,15 @@ def reshaped(shape: Shape, lead: Lead, new: Shape) -> Lead:
         CannotFollow: it mixes batch or time with the values.
     """
     axes, features = shape[: len(lead)], math.prod(shape[len(lead) :])
+    merged = "merged" if lead[:1] == ("time",) else "merged-batch-first"
     if new[: len(lead)] == axes:
         return lead
     options: list[tuple[Shape, Lead]] = [((), ())]
     if len(lead) == 2:
-        options = [((axes[0] * axes[1],), ("merged",))]
-    if lead == ("merged",):
-        options = [((a, axes[0] // a), ("time", "batch")) for a in range(1, axes[0] + 1) if axes[0] % a == 0]
+        options = [((axes[0] * axes[1],), (merged,))]
+    if lead in (("merged",), ("merged-batch-first",)):
+        words = ("time", "batch") if lead == ("merged",) else ("batch", "time")
+        options = [((a, axes[0] // a), words) for a in range(1, axes[0] + 1) if axes[0] % a == 0]
     if axes and axes[0] == 1:
         options.append((axes[1:], lead[1:]))
     for sizes, words in options:

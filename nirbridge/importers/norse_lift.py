@@ -1,0 +1,53 @@
+"""``norse.torch.Lift`` without its loop: a module applied to every step of a sequence, as one step of it.
+
+A stateless module sees time and batch as one axis; a cell becomes a sequence form of its own.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from nirbridge.importers.readings import Form, form_of
+
+_TIME_FIRST = ("time", "batch")
+
+
+def without_lifts(module: Any, forms: Mapping[type, Form]) -> tuple[Any, Mapping[type, Form]]:
+    """A copy of ``module`` whose Lifts need no loop, and the forms with those of lifted cells."""
+    import norse.torch as norse
+    import torch
+
+    if not any(isinstance(m, norse.Lift) for m in module.modules()):
+        return module, forms
+
+    class EachStep(torch.nn.Module):
+        """A stateless module on ``[time, batch, ...]``."""
+
+        def __init__(self, inner: Any) -> None:
+            super().__init__()
+            self.lifted_module = inner
+
+        def forward(self, x: Any) -> Any:
+            return self.lifted_module(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+
+    known: dict[type, Form] = dict(forms)
+
+    def lifted(inner: Any) -> Any:
+        form = form_of(inner, forms)
+        if form is None or form.layout is not None:
+            return EachStep(inner)
+        cls = type(f"Lifted{type(inner).__name__}", (norse.Lift,), {"forward": norse.Lift.forward})
+        known[cls] = replace(form, read=lambda m, s, dt: form.read(m.lifted_module, s, dt), layout=_TIME_FIRST)
+        return cls(inner)
+
+    whole = copy.deepcopy(module)
+    if isinstance(whole, norse.Lift):
+        return lifted(whole.lifted_module), known
+    for outer in list(whole.modules()):
+        for name, inner in list(outer.named_children()):
+            if type(inner) is norse.Lift:
+                setattr(outer, name, lifted(inner.lifted_module))
+    return whole, known
