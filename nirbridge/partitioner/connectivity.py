@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from itertools import pairwise
 from typing import cast
@@ -33,7 +33,8 @@ class Axis:
 
     ``taps`` holds, beside each output, a number that is equal for equal kernel weights along this axis. With ``full``
     every input of ``touched`` reaches every output and the lists are empty. ``contiguous``: each list is a range.
-    ``by_output[output_ptr[o]:output_ptr[o + 1]]`` are the places in ``outs`` that hold output o.
+    ``by_output[output_ptr[o]:output_ptr[o + 1]]`` are the places in ``outs`` that hold output o. ``matrix`` remembers
+    the same as a matrix, once somebody asked for it.
     """
 
     n_in: int
@@ -46,6 +47,7 @@ class Axis:
     contiguous: bool
     by_output: Array
     output_ptr: Array
+    matrix: list[sparse.csr_array] = field(default_factory=list)
 
     def within(self, start: int, stop: int) -> tuple[Array, Array]:
         """Places in ``outs`` whose outputs are in ``[start, stop)``, ascending, and the input of each."""
@@ -259,7 +261,13 @@ def _outputs_touched(axis: Axis) -> Array:
 
 
 def _axis_matrix(axis: Axis) -> sparse.csr_array:
-    """[out, in] with the tap numbers (ones where full)."""
+    """[out, in] with the tap numbers (ones where full), made once."""
+    if not axis.matrix:
+        axis.matrix.append(_made_matrix(axis))
+    return axis.matrix[0]
+
+
+def _made_matrix(axis: Axis) -> sparse.csr_array:
     if axis.full:
         return sparse.csr_array(np.outer(np.ones(axis.n_out, np.int64), axis.touched.astype(np.int64)))
     return sparse.csc_array((axis.taps, axis.outs, axis.indptr), shape=(axis.n_out, axis.n_in)).tocsr()

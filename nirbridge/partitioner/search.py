@@ -42,9 +42,11 @@ SLACKS = (0.2, 0.05)
 """How far below the bound the linear master must come before cores are settled; the last resort runs to its end."""
 
 EFFORTS: Mapping[str, master.Budget] = {
-    "fast": master.Budget(rounds=60, finish_time=0.4, total_time=1.0),
+    "fast": master.Budget(rounds=60, finish_time=0.4, total_time=1.0, linear_time=5.0),
     "default": master.Budget(),
-    "max": master.Budget(1500, 200, price_time=0.1, try_time=5.0, finish_time=60.0, total_time=300.0, free_cores=5),
+    "max": master.Budget(
+        1500, 200, price_time=0.1, try_time=5.0, finish_time=60.0, total_time=300.0, linear_time=300.0, free_cores=5
+    ),
 }
 
 
@@ -142,6 +144,9 @@ def fewest(
         if not np.isfinite(made.linear) or (slack != SLACKS[0] and len(made.patterns) == len(start)):
             break
         start, bound, spent = made.patterns, max(bound, made.bound), spent + made.spent
+        if made.work > budget.linear_time:
+            # too large for the linear programs: what they gave is a bound; settling cores would take as long each
+            break
         for cores in _targets(bound, made.linear, len(best)):
             if spent > budget.total_time:
                 return Found(best, min(bound, len(best)), spent)

@@ -82,7 +82,10 @@ def flat_indices(shape: Shape, box: Box) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sizing:
-    """The network seen from a core of ``chip`` with ``weight_bits`` weights. Build it with ``sizing``."""
+    """The network seen from a core of ``chip`` with ``weight_bits`` weights. Build it with ``sizing``.
+
+    The dicts remember what was worked out; ``kinds`` is slicing's: (population, axis, cuts) -> kinds of ranges.
+    """
 
     network: Network
     chip: Chip
@@ -92,6 +95,7 @@ class Sizing:
     outgoing: Mapping[str, tuple[tuple[str, Incoming], ...]]
     count_decays: bool
     count_thresholds: bool
+    kinds: dict[tuple[str, int, int], list[tuple[tuple[int, int], int]]] = field(default_factory=dict)
     _costs: dict[tuple[str, Box], Cost] = field(default_factory=dict)
     _lists: dict[int, Lists | None] = field(default_factory=dict)
     _patterns: dict[tuple[int, int, int], Patterns] = field(default_factory=dict)
@@ -315,8 +319,26 @@ def touched_pieces(sizes: Sizing, population: str, tilings: Mapping[str, tuple[B
     for target, edge in sizes.outgoing[population]:
         by_target.setdefault(target, []).append(edge)
     for target, edges in by_target.items():
+        by_axis = _touched_by_axis(edges, tilings[target])
+        if by_axis is not None:
+            total += by_axis
+            continue
         for box in tilings[target]:
             found = [sizes.sources(target, edge, box)[0] for edge in edges]
             index = found[0] if len(found) == 1 else reduce(np.union1d, found)
             total[index] += 1
     return total.reshape(shape)
+
+
+def _touched_by_axis(edges: list[Incoming], boxes: tuple[Box, ...]) -> Array | None:
+    """The same for one separable projection onto a grid of boxes: a product over the axes; None elsewhere."""
+    if len(edges) > 1 or not isinstance(form := edges[0].form, Separable):
+        return None
+    ranges = [sorted({box[axis] for box in boxes}) for axis in range(len(form.axes))]
+    if math.prod(len(r) for r in ranges) != len(boxes) or set(product(*ranges)) != set(boxes):
+        return None
+    counts = [np.zeros(axis.n_in, np.int64) for axis in form.axes]
+    for count, axis, own in zip(counts, form.axes, ranges, strict=True):
+        for lo, hi in own:
+            count[axis.inputs_of(lo, hi)[0]] += 1
+    return reduce(np.multiply.outer, counts).ravel()

@@ -102,15 +102,20 @@ def kinds_of_pieces(sizes: Sizing, name: str, parts: tuple[int, ...]) -> list[tu
 
     Ranges along an axis are alike where every incoming projection has the same pattern there.
     """
-    shape = sizes.shapes[name]
-    axes: list[list[tuple[tuple[int, int], int]]] = []
-    for axis, (length, n) in enumerate(zip(shape, parts, strict=True)):
-        kinds: dict[object, tuple[tuple[int, int], int]] = {}
-        for piece in cuts(length, n):
-            first, count = kinds.get(key := sizes.range_kind(name, axis, piece), (piece, 0))
-            kinds[key] = (first, count + 1)
-        axes.append(list(kinds.values()))
+    axes = [_kinds_of_ranges(sizes, name, axis, n) for axis, n in enumerate(parts)]
     return [(tuple(p for p, _ in combination), math.prod(n for _, n in combination)) for combination in product(*axes)]
+
+
+def _kinds_of_ranges(sizes: Sizing, name: str, axis: int, parts: int) -> list[tuple[tuple[int, int], int]]:
+    """One range of each kind along an axis that is cut into ``parts``, and how many are of that kind."""
+    key = (name, axis, parts)
+    if key not in sizes.kinds:
+        kinds: dict[object, tuple[tuple[int, int], int]] = {}
+        for piece in cuts(sizes.shapes[name][axis], parts):
+            first, count = kinds.get(kind := sizes.range_kind(name, axis, piece), (piece, 0))
+            kinds[kind] = (first, count + 1)
+        sizes.kinds[key] = list(kinds.values())
+    return sizes.kinds[key]
 
 
 def _grid_fits(sizes: Sizing, name: str, parts: tuple[int, ...], slots: Array | None, cap: Array) -> bool:
