@@ -1,0 +1,175 @@
+"""Steps per second of the integer simulator and of Lava on the same quantized networks, equality asserted in the run.
+
+python -m benchmarks.lava [--sizes 100,1000,10000] [--steps 1000] [-o FILE.json]
+
+Two layers of N neurons: dense to 1,000, above that sparse with 100 synapses per neuron; input spikes at 5 %. Both run
+the same integers on the same input; spikes of both layers are recorded, u and v too in the run of 30 steps that compares
+them. Lava's time is wall clock from its first to its last step as the recorder writes them down (start and end of its
+processes do not count, which favours it); the simulator's is wall clock of the whole call, the median of five, and its
+preparation is counted in another column. One after the other; on a machine with other work Lava, which has more
+processes than there are cores, loses more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+from nirbridge.arrays import Array, freeze
+from nirbridge.emitters.artifact import write
+from nirbridge.emitters.lava.emit import emit
+from nirbridge.emitters.lava.run import run_program
+from nirbridge.network.model import Port, Projection
+from nirbridge.network.operators import Dense, Identity, Sparse
+from nirbridge.quantization.model import FixedInput, FixedNeuron, FixedPopulation, FixedProjection, Quantized
+from nirbridge.simulators import Record
+from nirbridge.simulators.fixed import FixedSimulator
+
+DENSE_MAX = 1000
+FAN_IN = 100
+ROUNDS = 5
+
+
+@dataclass(frozen=True)
+class Row:
+    size: int
+    steps: int
+    spikes_per_neuron_step: float
+    lava_steps_per_s: float
+    fixed_steps_per_s: float
+    fixed_whole_steps_per_s: float
+
+    @property
+    def ratio(self) -> float:
+        return self.fixed_steps_per_s / self.lava_steps_per_s
+
+
+def integers(value: object) -> Array:
+    return freeze(np.asarray(value, np.int64))
+
+
+def network(size: int, seed: int = 0) -> Quantized:
+    rng = np.random.default_rng(seed)
+    fan_in = min(size, FAN_IN) if size > DENSE_MAX else size
+    above = 64 * round(100 * np.sqrt(fan_in * 0.05))
+    n = FixedNeuron(
+        **{name: integers(v) for name, v in {"du": 4095, "dv": 400, "bias_mant": 0, "refractory_steps": 0}.items()},
+        **{name: integers(v) for name, v in {"reset_amount": 0, "spike_size": 1, "v_init": 0, "u_init": 0}.items()},
+        bias_exp=0,
+        fires_above=integers(above),
+        reset="zero",
+        max_spikes=1,
+        scale=freeze(np.float64(64)),
+        v_offset=freeze(np.float64(0)),
+    )
+    layers = tuple(FixedPopulation(name, (size,), n, "lif") for name in ("a", "b"))
+    edges = tuple(
+        FixedProjection(source, target, operator(rng, size), 8) for source, target in (("in", "a"), ("a", "b"))
+    )
+    return Quantized(
+        chip="loihi2",
+        dt=1e-3,
+        populations=layers,
+        projections=edges,
+        inputs=(FixedInput("in", (size,)),),
+        outputs=(Port("out", (size,)),),
+        reads=(Projection("b", "out", Identity((size,))),),
+        latency=MappingProxyType({"out": 2}),
+        formats=MappingProxyType({}),
+    )
+
+
+def operator(rng: np.random.Generator, size: int) -> Dense | Sparse:
+    if size <= DENSE_MAX:
+        return Dense(integers(2 * rng.integers(-20, 21, (size, size))))
+    columns = np.concatenate([np.sort(rng.choice(size, FAN_IN, replace=False)) for _ in range(size)])
+    indptr = np.arange(0, size * FAN_IN + 1, FAN_IN)
+    weights = 2 * rng.integers(-20, 21, size * FAN_IN)
+    return Sparse(integers(indptr), integers(columns), integers(weights), (size,), (size,))
+
+
+class Clock:
+    """Progress of a run: when which step was done."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[float, float]] = []
+
+    def __call__(self, stage: str, done: float | None) -> None:
+        if done and (not self.seen or done > self.seen[-1][1]):
+            self.seen.append((time.perf_counter(), done))
+
+    def steps_per_s(self, steps: int) -> float:
+        (start, first), (end, last) = self.seen[0], self.seen[-1]
+        return (last - first) * steps / (end - start)
+
+
+def fixed(q: Quantized, inputs: Mapping[str, Array], steps: int) -> tuple[float, float]:
+    """Steps per second of a run alone (the best of some), and with preparation."""
+    start = time.perf_counter()
+    made = FixedSimulator(q)
+    records = [Record("a", ("s",)), Record("b", ("s",))]
+    made.run(inputs, record=records)
+    whole, runs = steps / (time.perf_counter() - start), []
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        made.run(inputs, record=records)
+        runs.append(steps / (time.perf_counter() - start))
+    return sorted(runs)[ROUNDS // 2], whole
+
+
+def measure(size: int, steps: int) -> Row:
+    q, rng = network(size), np.random.default_rng(1)
+    inputs = {"in": (rng.random((steps, size)) < 0.05).astype(np.uint8)}
+    few = {"in": inputs["in"][:30]}
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "program"
+        write(emit(q), program)
+        exact = run_program(program, few, record=["*:s,u,v"])
+        clock = Clock()
+        long = run_program(program, inputs, record=["*:s"], progress=clock)
+    simulator = FixedSimulator(q)
+    records = [Record(name, ("s", "u", "v")) for name in ("a", "b")]
+    spikes = [Record(name, ("s",)) for name in ("a", "b")]
+    for ran, given, wanted in ((exact, few, records), (long, inputs, spikes)):
+        expected = simulator.run(given, record=wanted).recording.arrays
+        assert all(np.array_equal(ran.arrays[key], values) for key, values in expected.items()), "not equal"
+    rate = float(np.mean([long.arrays[name, "s"].mean() for name in ("a", "b")]))
+    alone, whole = fixed(q, inputs, steps)
+    return Row(size, steps, rate, clock.steps_per_s(steps), alone, whole)
+
+
+def said(row: Row) -> str:
+    lava, alone, whole = row.lava_steps_per_s, row.fixed_steps_per_s, row.fixed_whole_steps_per_s
+    first = f"{row.size:6,} {row.spikes_per_neuron_step:6.3f}"
+    return f"{first} {lava:13.1f} {alone:15.0f} {whole:18.0f} {row.ratio:7.0f}   s, u, v"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", default="100,1000,10000")
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("-o", "--output")
+    options = parser.parse_args()
+    rows = []
+    print("2 x N   rate    Lava steps/s   fixed steps/s   with preparation   ratio   equal")
+    for size in map(int, options.sizes.split(",")):
+        row = measure(size, options.steps)
+        rows.append(row)
+        print(said(row), flush=True)
+    if options.output:
+        facts = {"cpus": os.cpu_count(), "python": sys.version.split()[0], "rows": [asdict(r) for r in rows]}
+        Path(options.output).write_text(json.dumps(facts, indent=1))
+
+
+if __name__ == "__main__":
+    main()
