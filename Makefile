@@ -57,7 +57,14 @@ $(VENV)/.torch: $(VENV)/.made constraints.txt
 	$(PIP) torch==2.13.0
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.torch $(VENV)/.made pyproject.toml constraints.txt
+# The frameworks that importers are held against. Alone, since with what they ask for they would bring another torch,
+# an older NIR, and samna, which runs pip when it is imported; none of that is needed to run their neurons.
+$(VENV)/.frameworks: $(VENV)/.torch constraints.txt
+	$(PIP) loguru tqdm pbr
+	$(PIP) --no-deps norse spikingjelly sinabs rockpool nirtorch
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.torch $(VENV)/.frameworks $(VENV)/.made pyproject.toml constraints.txt
 	$(PIP) --editable ".[train,plot,fast,test]"
 	@touch $(VENV)/.core $@
 
