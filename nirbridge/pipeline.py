@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from nirbridge.network.model import Network, Timing
     from nirbridge.partitioner import Options, Partition
     from nirbridge.partitioner.sizing import Sizing
+    from nirbridge.passes import Retimed
     from nirbridge.quantization import Options as Quantization
     from nirbridge.quantization import Quantized
     from nirbridge.simulators import Recording
     from nirbridge.simulators.quantize_data import Plan
+    from nirbridge.simulators.verify import Verification
 
 Progress = Callable[[str, float | None], None]
 OBJECTIVES = ("cores", "traffic", "latency")
@@ -30,6 +32,8 @@ TRIED_NEURONS_MAX = 200_000
 """Above this many neurons changes that would fit are not tried: each trial takes seconds."""
 SPREADS = (1, 2, 3, 4, 6, 8, 12, 16)
 """Fractions of a core that `latency` tries to fill: 1/1, 1/2, …"""
+VERIFY_STEPS = 100
+"""Steps of random spikes where ``verify_network`` gets no input."""
 
 
 def _quiet(stage: str, done: float | None) -> None:
@@ -461,3 +465,89 @@ def save_quantized(quantized: Quantized, path: str | Path) -> str:
     from nirbridge.quantization.file import save
 
     return save(quantized, path)
+
+
+def verify_network(
+    network: Network,
+    chip: Chip,
+    inputs: Any = None,
+    *,
+    target: str | None = None,
+    steps: int | None = None,
+    labels: Any = None,
+    map_file: str | Path | None = None,
+    weight_bits: int | None = None,
+    seed: int = 0,
+    progress: Progress = _quiet,
+) -> Verification:
+    """Reference, integers, map and (``target`` 'lava') the emitted program on the same input, compared.
+
+    ``inputs``: by name or one alone; None: random spikes, said in the result. ``map_file``: a saved map of this model;
+    None: it is mapped here, and where it does not fit that is said and the map is left out.
+
+    Raises:
+        ModelError: what the chip or the tool can not do, or a program that failed.
+        UsageError: inputs or options that make no sense, no Lava environment.
+        IllegalMapping: the saved map is not of this network.
+    """
+    from nirbridge.emitters.lava.emit import emit
+    from nirbridge.quantization.quantize import Options, quantize
+    from nirbridge.simulators.verify import drawn_inputs, input_arrays, verify
+
+    retimed = retime(network, chip)
+    quantized = quantize(retimed, chip, Options(weight_bits=weight_bits, progress=progress))
+    count = steps or (None if inputs is not None else VERIFY_STEPS)
+    said = "as given"
+    if inputs is None:
+        inputs, said = drawn_inputs(network, count or VERIFY_STEPS, seed)
+    given, count = input_arrays(network, inputs, count)
+    mapping, left_out = _map_to_verify(retimed, chip, map_file, weight_bits, progress)
+    return verify(
+        retimed.reference,
+        quantized,
+        given,
+        steps=count,
+        mapping=mapping,
+        program=emit(quantized) if target == "lava" else None,
+        labels=labels,
+        input_said=said,
+        left_out=left_out,
+        progress=progress,
+    )
+
+
+def retime(network: Network, chip: Chip, *, relays: bool = True) -> Retimed:
+    """The network with what the chip's fan-in needs, and with delays that hold the hops. Raises ModelError."""
+    from nirbridge.passes import balance_delays
+
+    ready = fit_to_chip(network, chip, relays=relays)
+    return balance_delays(ready, delay_steps_max=chip.core.delay_steps, graded_spikes=chip.neuron.graded_spikes)
+
+
+def map_retimed(retimed: Retimed, chip: Chip, options: MapOptions | None = None) -> Mapped:
+    """The map of a retimed network, with the delays that its synapses store. Raises DoesNotFit."""
+    from nirbridge.passes.balance_delays import without_hops
+
+    chosen = options or MapOptions()
+    return map_network(without_hops(retimed.network), chip, replace(chosen, relays=False))
+
+
+def _map_to_verify(
+    retimed: Retimed, chip: Chip, map_file: str | Path | None, weight_bits: int | None, progress: Progress
+) -> tuple[Any, dict[str, str]]:
+    from nirbridge.mapping import file
+
+    if map_file is not None:
+        return file.load(map_file), {}
+    try:
+        options = MapOptions(effort="fast", weight_bits=weight_bits, progress=progress)
+        return map_retimed(retimed, chip, options), {}
+    except DoesNotFit as error:
+        return None, {"mapped": f"does not fit ({error.problems[0]})"}
+
+
+def load_labels(path: str | Path) -> Array:
+    """The right class of each sample, from a ``.npy`` file. Raises FileError."""
+    from nirbridge.simulators.npy_file import load_npy
+
+    return load_npy(path)

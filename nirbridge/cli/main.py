@@ -28,6 +28,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
         "nirbridge.cli.quantize:command",
         "Put a model into a chip's integers and prove that nothing overflows.",
     ),
+    ("verify", "nirbridge.cli.verify:command", "Reference, integers, map and Lava program side by side."),
     ("inspect", "nirbridge.cli.inspect:command", "Show what a NIR file holds and how it is read."),
     ("compare", "nirbridge.cli.compare:command", "Compare two recordings, spike by spike."),
     ("emit", "nirbridge.cli.emit:command", "Write a model as a program for another tool (Lava)."),

@@ -1,0 +1,100 @@
+"""``nirbridge verify``: the model, its integers, its map and the emitted program, side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nirbridge.cli.timing_options import max_bytes_option, timing_options
+
+if TYPE_CHECKING:
+    from nirbridge.simulators.verify import Verification
+
+EXAMPLE = """\b
+Example:
+  nirbridge verify model.nir --chip loihi1 --to lava
+  nirbridge verify model.nir --chip loihi2 --input spikes.npy --labels labels.npy --plot difference.png"""
+
+
+@click.command(name="verify", epilog=EXAMPLE)
+@click.argument("model", metavar="MODEL.nir", type=click.Path())
+@click.option("--chip", "chip_name", required=True, metavar="NAME|FILE.toml", help="Whose integers and cores.")
+@click.option("--to", "target", type=click.Choice(["lava"]), help="Also run the emitted program in this tool.")
+@click.option("--input", "source", metavar="IN.npy|npz", type=click.Path(), help="Default: random spikes.")
+@click.option("--labels", metavar="FILE.npy", type=click.Path(), help="The right class of each sample, for accuracy.")
+@click.option("--steps", type=click.IntRange(min=1), metavar="N", help="Default: as many as the input has, or 100.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the random spikes.")
+@click.option("--map", "map_file", metavar="FILE.map.json", type=click.Path(), help="Run this map; default: a new one.")
+@click.option("--weight-bits", type=click.IntRange(1, 8), metavar="N", help="Bits of weights; default: the chip's.")
+@click.option(
+    "--plot", metavar="FILE.png", type=click.Path(), help="Draw the spikes that reference and fixed differ in."
+)
+@click.option("--node", metavar="NAME", help="The node to draw; default: the first that differs.")
+@timing_options
+@max_bytes_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
+def command(model: str, plot: str | None, node: str | None, as_json: bool, **options: Any) -> int:
+    """Verify that a model computes on a chip what it says.
+
+    The reference, the integers, the integers on the cores of the map and (--to lava) the emitted program run on the
+    same input. All but the reference have to be equal in every spike, current and potential: exit 1 where they are not.
+    """
+    from nirbridge.cli.output import print_error, print_json, print_rich
+    from nirbridge.errors import NirbridgeError, quoted
+    from nirbridge.report.verify_text import verify_document, verify_text
+
+    _check_plot(plot, node)
+    found = run(model, **options)
+    if plot is not None:
+        _draw(found, plot, node)
+    if as_json:
+        print_json(verify_document(found))
+    else:
+        print_rich(verify_text(found))
+    if found.holds:
+        return 0
+    broken = [f"{p.a} and {p.b}" for p in found.pairs if p.promised and not p.comparison.equal]
+    error = NirbridgeError.of(f"model {quoted(model)}", f"{'; '.join(broken)} differ", "they are promised to be equal")
+    print_error(error, as_json=False)
+    return 1
+
+
+def run(
+    model: str,
+    chip_name: str,
+    source: str | None,
+    labels: str | None,
+    map_file: str | None,
+    timing: Any,
+    max_bytes: int,
+    **options: Any,
+) -> Verification:
+    """What the command shows."""
+    from nirbridge.cli.progress import progress_on_stderr
+    from nirbridge.cli.simulate import read_inputs
+    from nirbridge.pipeline import load_chip, load_labels, load_network, verify_network
+
+    network = load_network(model, timing, max_bytes=max_bytes)
+    chip = load_chip(chip_name)
+    inputs = None if source is None else read_inputs(source, max_bytes)
+    right = None if labels is None else load_labels(labels)
+    with progress_on_stderr() as progress:
+        return verify_network(network, chip, inputs, labels=right, map_file=map_file, progress=progress, **options)
+
+
+def _check_plot(plot: str | None, node: str | None) -> None:
+    from nirbridge.cli.simulate import check_plot
+
+    check_plot(plot, node)
+
+
+def _draw(found: Verification, plot: str, node: str | None) -> None:
+    from nirbridge.report.pictures import difference, save_picture
+
+    rows = {row.node: row for row in found.pairs[0].comparison.rows if row.spikes is not None}
+    first = next((name for name, row in rows.items() if not row.equal), next(iter(rows), ""))
+    chosen = first if node is None else node
+    latency = rows[chosen].latency_steps if chosen in rows else 0
+    pair = found.recordings["reference"], found.recordings["fixed"]
+    save_picture(difference(*pair, chosen, latency=latency), plot)

@@ -1,0 +1,101 @@
+"""A verification for a terminal, and as one plain document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from nirbridge.report.compare_document import compare_document
+from nirbridge.report.inspect_text import name_text
+from nirbridge.simulators.compare import Row
+from nirbridge.simulators.verify import Pair, Verification, verdict
+
+COLUMNS = ("pair", "promised", "equal", "first difference", "Jaccard", "count error", "decided alike", "accuracy")
+
+
+def verify_text(found: Verification) -> RenderableType:
+    """The table of pairs, the layers that differ, latency, input, and the verdict."""
+    table = Table(box=None, pad_edge=False)
+    for heading in COLUMNS:
+        table.add_column(heading, justify="left" if heading == "pair" else "right", no_wrap=True)
+    for pair in found.pairs:
+        table.add_row(*map(Text, _cells(pair)))
+    lines = [f"{found.steps:,} steps on {name_text(found.chip)}; input: {found.input_said}"]
+    lines += [f"latency of output {name_text(n)}: {steps:,} steps" for n, steps in found.latency.items()]
+    return Group(
+        table,
+        Text(),
+        *(Text(line) for line in lines),
+        *(Text(f"- {line}") for line in _layers(found)),
+        *(Text(f"- {note}") for note in found.notes),
+        Text(verdict(found), style="bold"),
+    )
+
+
+def _cells(pair: Pair) -> tuple[str, ...]:
+    found, spikes = pair.comparison, pair.comparison.spikes
+    first = "" if found.first_step is None else f"step {found.first_step:,}"
+    decided = next((row.decisions for row in found.rows if row.decisions is not None), None)
+    alike = "" if decided is None else f"{decided.alike:,} of {decided.samples:,}"
+    right = "" if decided is None or decided.accuracy_a is None else _accuracies(decided)
+    return (
+        f"{pair.a} ~ {pair.b}" if not pair.promised else f"{pair.a} = {pair.b}",
+        "yes" if pair.promised else "no",
+        "yes" if found.equal else "no",
+        first,
+        "" if spikes is None else _share(spikes.jaccard),
+        "" if spikes is None else f"{spikes.count_error:,}",
+        alike,
+        right,
+    )
+
+
+def _accuracies(decided: Any) -> str:
+    return f"{decided.accuracy_a:.2%} / {decided.accuracy_b:.2%}"
+
+
+def _share(value: float) -> str:
+    """Four decimals; only 1 is shown as 1."""
+    text = f"{value:.4f}"
+    return "0.9999" if text == "1.0000" and value < 1 else text
+
+
+def _layers(found: Verification) -> list[str]:
+    """Where a pair differs, layer by layer, in the order of the table."""
+    lines = []
+    for pair in found.pairs:
+        rows = [row for row in pair.comparison.rows if not row.equal]
+        lines += [_layer(pair, row) for row in rows]
+        missing = [f"{name_text(n)}/{v}" for n, v in (*pair.comparison.only_a, *pair.comparison.only_b)]
+        lines += [f"{pair.a} / {pair.b}: only one of them recorded {', '.join(missing[:8])}"] if missing else []
+    return lines
+
+
+def _layer(pair: Pair, row: Row) -> str:
+    text = f"{pair.a} / {pair.b}: {name_text(row.node)} {row.variable} differs"
+    text += (
+        "" if row.first_step is None else f" first at step {row.first_step:,}, neuron {list(row.first_neuron or ())}"
+    )
+    if row.first_values is not None:
+        text += f" ({row.first_values[0]:g} and {row.first_values[1]:g})"
+    if row.spikes is not None:
+        text += f", {row.spikes.spikes_a:,} and {row.spikes.spikes_b:,} spikes, Jaccard {_share(row.spikes.jaccard)}"
+    return text + ("" if row.problem is None else f": {row.problem}")
+
+
+def verify_document(found: Verification) -> dict[str, Any]:
+    """Everything that was found, as JSON."""
+    return {
+        "holds": found.holds,
+        "verdict": verdict(found),
+        "chip": found.chip,
+        "steps": found.steps,
+        "input": found.input_said,
+        "latency": dict(found.latency),
+        "left_out": dict(found.left_out),
+        "notes": list(found.notes),
+        "pairs": [{"promised": p.promised, **compare_document(p.comparison, p.a, p.b)} for p in found.pairs],
+    }

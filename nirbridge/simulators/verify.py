@@ -1,0 +1,203 @@
+"""One model computed in several ways, side by side: what has to be equal, and how far integers are from reals."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.errors import quoted
+from nirbridge.network.model import Network
+from nirbridge.quantization.model import Quantized
+from nirbridge.simulators.compare import Comparison, compare
+from nirbridge.simulators.model import Key, Record, Recording
+
+if TYPE_CHECKING:
+    from nirbridge.emitters.artifact import Artifact
+    from nirbridge.mapping.model import Mapped
+    from nirbridge.mapping.record import MapRecord
+
+Progress = Callable[[str, float | None], None]
+RATE = 0.1
+"""Spikes per step of each element of the inputs that are drawn where none are given."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pair:
+    """Two ways of computing, compared: ``promised`` says whether they have to be equal."""
+
+    a: str
+    b: str
+    promised: bool
+    comparison: Comparison
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verification:
+    """What ``nirbridge verify`` found.
+
+    ``latency``: output -> hardware steps that it is late. ``recordings``: by way ('reference', 'fixed', 'mapped',
+    'lava'), steps of the reference in hardware time. ``left_out``: ways that were not run, and why.
+    """
+
+    chip: str
+    steps: int
+    input_said: str
+    latency: Mapping[str, int]
+    pairs: tuple[Pair, ...]
+    recordings: Mapping[str, Recording]
+    left_out: Mapping[str, str]
+    notes: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        """True if every promised equality holds."""
+        return all(pair.comparison.equal for pair in self.pairs if pair.promised)
+
+
+def verify(
+    reference: Network,
+    quantized: Quantized,
+    inputs: Mapping[str, Array],
+    *,
+    steps: int,
+    mapping: Mapped | MapRecord | None = None,
+    program: Artifact | None = None,
+    labels: Any = None,
+    input_said: str = "",
+    left_out: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+) -> Verification:
+    """Runs a model in every way asked for and compares them.
+
+    Reference against fixed: spikes of populations and outputs, at their latency; nothing is promised but that the
+    distance is said. Fixed against mapped, and fixed against the program run in Lava: every ``s``, ``u`` and ``v``
+    of every population (and, mapped, of the outputs), which have to be the same.
+
+    Args:
+        reference: the network before it was retimed.
+        quantized: the same in integers.
+        inputs: arrays by input name, ``[steps, *shape]`` or ``[steps, batch, *shape]``.
+        steps: of the reference; the hardware runs longer by the largest latency, without input.
+        mapping: the map that the mapped simulator runs; None: it is left out.
+        program: the Lava program; None: it is left out.
+        labels: the right class of each sample, for accuracy.
+        input_said: in words where the input is from.
+        left_out: what else is left out, and why.
+        progress: called with a stage and the share that is done.
+
+    Raises:
+        UsageError: inputs that the network does not take; no Lava environment.
+        IllegalMapping: the map lacks something.
+        ModelError: the program failed; its log is in the message.
+    """
+    from nirbridge.simulators import simulate
+    from nirbridge.simulators.fixed import simulate_fixed
+    from nirbridge.simulators.mapped import simulate_mapped
+
+    longest = steps + max(quantized.latency.values(), default=0)
+    every = everything(quantized)
+    spikes = [Record("*", ("s",))]
+    found = {"reference": simulate(reference, inputs, steps=steps, record=spikes, progress=progress).recording}
+    found["fixed"] = simulate_fixed(quantized, inputs, steps=longest, record=every, progress=progress).recording
+    if mapping is not None:
+        found["mapped"] = simulate_mapped(quantized, mapping, inputs, steps=longest, record=every, progress=progress)
+    if program is not None:
+        found["lava"] = _in_lava(program, _longer(inputs, longest), longest, found["fixed"], progress)
+    return Verification(
+        chip=quantized.chip,
+        steps=steps,
+        input_said=input_said,
+        latency=MappingProxyType({port.name: quantized.latency[port.name] for port in quantized.outputs}),
+        pairs=tuple(_pairs(found, quantized, steps, labels)),
+        recordings=MappingProxyType(found),
+        left_out=MappingProxyType(dict(left_out or {})),
+        notes=quantized.notes,
+    )
+
+
+def everything(quantized: Quantized) -> list[Record]:
+    """All that the integers compute: spikes, currents and potentials, and what each output gets."""
+    populations = [Record(p.name, ("s", "u", "v") if p.neuron.fires else ("u", "v")) for p in quantized.populations]
+    return [*populations, *(Record(port.name, ("s",)) for port in quantized.outputs)]
+
+
+def drawn_inputs(network: Network, steps: int, seed: int, rate: float = RATE) -> tuple[dict[str, Array], str]:
+    """Random spikes for every input, the same for the same seed, and what they are in words."""
+    rng = np.random.default_rng(seed)
+    drawn = {p.name: (rng.random((steps, *p.shape)) < rate).astype(np.uint8) for p in network.inputs}
+    return drawn, f"random spikes, {rate:g} per step and element, seed {seed}"
+
+
+def input_arrays(network: Network, inputs: Any, steps: int | None) -> tuple[dict[str, Array], int]:
+    """Inputs by name, and how many steps they are or were asked for. Raises UsageError."""
+    from nirbridge.simulators.inputs import open_inputs
+
+    opened = open_inputs(network, inputs, steps, 0, "float32")
+    return {name: np.asarray(values)[: opened.steps] for name, values in opened.values.items()}, opened.steps
+
+
+def _longer(inputs: Mapping[str, Array], steps: int) -> dict[str, Array]:
+    """Zeros behind the end, or cut."""
+    out = {}
+    for name, values in inputs.items():
+        array = np.asarray(values)[:steps]
+        out[name] = np.concatenate([array, np.zeros((steps - len(array), *array.shape[1:]), array.dtype)])
+    return out
+
+
+def _in_lava(
+    program: Artifact,
+    inputs: Mapping[str, Array],
+    steps: int,
+    like: Recording,
+    progress: Progress | None,
+) -> Recording:
+    """The program run in Lava, from a folder that is gone afterwards; what the fixed simulator recorded of it."""
+    from nirbridge.emitters.artifact import write
+    from nirbridge.emitters.lava.run import run_program
+
+    with tempfile.TemporaryDirectory(prefix="nirbridge-verify-") as name:
+        folder = Path(name) / "program"
+        write(program, folder)
+        ran = run_program(folder, inputs, steps=steps, record=["*:s,u,v"], progress=progress)
+    arrays = {key: array for key, array in ran.arrays.items() if key in like.arrays}
+    return Recording(MappingProxyType(arrays), ran.meta)
+
+
+def _pairs(found: Mapping[str, Recording], quantized: Quantized, steps: int, labels: Any) -> Iterator[Pair]:
+    fixed, reference = found["fixed"], found["reference"]
+    common = [key for key in reference.arrays if key in fixed.arrays]
+    late = {node: quantized.latency[node] for node, _ in common}
+    cut = {key: fixed.arrays[key][: steps + late[key[0]]] for key in common}
+    seen = _part(reference, common, reference.arrays)
+    yield Pair("reference", "fixed", False, compare(seen, _part(fixed, common, cut), latency=late, labels=labels))
+    for name in ("mapped", "lava"):
+        if name in found:
+            # a program records populations; what the host reads from them is the same code for all
+            nodes = {port.name for port in quantized.outputs} if name == "lava" else set()
+            keys = [key for key in fixed.arrays if key[0] not in nodes]
+            same = _part(fixed, keys, fixed.arrays)
+            yield Pair("fixed", name, True, compare(same, found[name], labels=labels))
+
+
+def _part(recording: Recording, keys: Sequence[Key], arrays: Mapping[Key, Array]) -> Recording:
+    return Recording(MappingProxyType({key: arrays[key] for key in keys}), recording.meta)
+
+
+def verdict(verification: Verification) -> str:
+    """One sentence: which promised equalities hold."""
+    promised = [pair for pair in verification.pairs if pair.promised]
+    broken = [f"{pair.a} and {pair.b}" for pair in promised if not pair.comparison.equal]
+    if broken:
+        return f"not equal, though promised: {'; '.join(broken)}"
+    names = " == ".join(["fixed", *(pair.b for pair in promised)])
+    said = f"{names}: every spike, u and v" if promised else "nothing was promised: only the fixed simulator ran"
+    out = "; ".join(f"{quoted(way)} left out: {why}" for way, why in verification.left_out.items())
+    return f"{said}{'; ' + out if out else ''}"

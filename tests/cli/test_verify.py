@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import nir
+import numpy as np
+import pytest
+
+from nirbridge.cli.main import run
+from nirbridge.importers import save
+from nirbridge.simulators import mapped as mapped_simulator
+from nirbridge.simulators.model import Recording
+from tests.network.graphs import chain, lif, out, port
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    weight = np.random.default_rng(1).normal(size=(4, 3))
+    graph = chain(port(3), nir.Linear(weight), lif(4, tau=4e-4, r=4.0), nir.Linear(np.eye(4)), lif(4), out(4))
+    save(graph, tmp_path / "model.nir")
+    return str(tmp_path / "model.nir")
+
+
+def test_it_says_what_is_equal(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["verify", model, "--chip", "loihi1", "--steps", "30", "--seed", "3"]) == 0
+    shown = capsys.readouterr().out
+    assert "fixed == mapped: every spike, u and v" in shown
+    assert "30 steps on loihi1; input: random spikes, 0.1 per step and element, seed 3" in shown
+    assert "latency of output out: 2 steps" in shown
+
+
+def test_the_document_has_the_pairs(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "in.npy", (np.random.default_rng(0).random((20, 5, 3)) < 0.5))
+    np.save(tmp_path / "labels.npy", np.arange(5) % 4)
+    options = ["--input", str(tmp_path / "in.npy"), "--labels", str(tmp_path / "labels.npy"), "--json"]
+    assert run(["verify", model, "--chip", "loihi2", *options]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["holds"], document["steps"], document["input"]) == (True, 20, "as given")
+    assert [(p["a"], p["b"], p["promised"]) for p in document["pairs"]] == [
+        ("reference", "fixed", False),
+        ("fixed", "mapped", True),
+    ]
+    decided = [row["decisions"] for row in document["pairs"][0]["rows"] if row["decisions"] is not None]
+    assert decided[0]["samples"] == 5
+    assert decided[0]["accuracy_a"] is not None
+
+
+def test_a_promise_that_is_broken_is_an_error(
+    model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = mapped_simulator.simulate_mapped
+
+    def wrong(*args: Any, **options: Any) -> Recording:
+        found = real(*args, **options)
+        arrays = {key: array.copy() for key, array in found.arrays.items()}
+        arrays["1", "v"][7, 2] += 1
+        return Recording(arrays, found.meta)
+
+    monkeypatch.setattr(mapped_simulator, "simulate_mapped", wrong)
+    assert run(["verify", model, "--chip", "loihi1", "--steps", "20"]) == 1
+    shown = capsys.readouterr()
+    assert "fixed / mapped: 1 v differs first at step 7, neuron [2]" in shown.out
+    assert "not equal, though promised: fixed and mapped" in shown.out
+    assert "fixed and mapped differ, they are promised to be equal" in shown.err
+
+
+def test_a_saved_map_is_run(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "m.map.json"
+    assert run(["map", model, "--chip", "loihi1", "-o", str(path)]) == 0
+    assert run(["verify", model, "--chip", "loihi1", "--steps", "10", "--map", str(path)]) == 0
+    document = json.loads(path.read_text())
+    document["routes"] = [r for r in document["routes"] if r["source_input"] is None]
+    path.write_text(json.dumps(document))
+    assert run(["verify", model, "--chip", "loihi1", "--steps", "10", "--map", str(path)]) == 1
+    assert "the map has no route" in capsys.readouterr().err
+
+
+def test_a_picture_of_what_differs(model: str, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the plot extra is not installed")
+    picture = tmp_path / "d.png"
+    assert run(["verify", model, "--chip", "loihi2", "--steps", "20", "--plot", str(picture)]) == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
