@@ -90,7 +90,7 @@ def module_outputs(module: Any, data: Mapping[str, Array], outputs: Sequence[Por
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(_SEED)  # not that of the trace, so that a random module shows
         for start in range(0, samples, BATCH):
-            batch = [torch.from_numpy(a[start : start + BATCH]).to(like) for a in data.values()]
+            batch = [torch.from_numpy(np.array(a[start : start + BATCH])).to(like) for a in data.values()]
             leaves = [v for v in pytree.tree_leaves(module(*batch)) if isinstance(v, torch.Tensor)]
             for kept, value in zip(collected, leaves, strict=True):
                 kept.append(value.detach().to("cpu", torch.float32).numpy())

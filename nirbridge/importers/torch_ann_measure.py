@@ -25,10 +25,12 @@ KEPT_ELEMENTS = 50_000_000
 """Activations of the measured samples that are kept, over all populations."""
 DRIVE_ELEMENTS = 30_000_000
 """Inputs of a population over steps and samples that are held at once."""
-WORK = 2e10
+WORK = 5e9
 """Multiplications spent on running the converted network."""
-FEWEST, MOST = 8, 256
+FEWEST, MOST = 2, 256
 """Samples that are run as spikes."""
+ENOUGH = 64
+"""Counts that a start potential of its own needs; a channel with fewer shares that of its population."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,7 +124,7 @@ def _population(
         found.surplus[name] = float(np.mean(count_spikes(drive, start) - goal))
         varies = any(len(sent[p.source]) > 1 for p in network.projections if p.target == name)
         if fair and varies:  # at a constant input half the threshold rounds fairly
-            start = fair_start(drive, goal, per_channel=per_channel)
+            start = fair_start(drive, goal, per_channel=per_channel and goal[:, 0].size >= ENOUGH)
     spikes = np.zeros(drive.shape, np.bool_)
     found.starts[name] = np.broadcast_to(start, population.shape)
     found.rates[name] = count_spikes(drive, start, spikes) / steps
