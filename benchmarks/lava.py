@@ -3,8 +3,8 @@
 python -m benchmarks.lava [--sizes 100,1000,10000] [--steps 1000] [-o FILE.json]
 
 Two layers of N neurons: dense to 1,000, above that sparse with 100 synapses per neuron; input spikes at 5 %. Both run
-the same integers on the same input; spikes of both layers are recorded, u and v too in the run of 30 steps that compares
-them. Lava's time is wall clock from its first to its last step as the recorder writes them down (start and end of its
+the same integers on the same input; spikes of both layers are recorded and compared, u and v too in another run of 30
+steps. Lava's time is wall clock from its first to its last step as the recorder writes them down (start and end of its
 processes do not count, which favours it); the simulator's is wall clock of the whole call, the median of five, and its
 preparation is counted in another column. One after the other; on a machine with other work Lava, which has more
 processes than there are cores, loses more.

@@ -65,6 +65,10 @@ def synapse_problems(p: FixedProjection) -> Iterator[Problem]:
     if int(delays[0].min()) + int(delays[1].min()) < 1:
         yield Problem(thing, "a delay of 0 steps", "a synaptic process takes one", "balance the delays first")
     longest = int(delays[0].max()) + int(delays[1].max())
+    uneven = any(int(d.min()) != int(d.max()) for d in delays)
+    if p.weight_exp < 0 and uneven:
+        limit = "Lava cuts what arrives with each delay on its own, not the sum"
+        yield Problem(thing, "uneven delays and a negative exponent", limit, "quantize it with an exponent of 0")
     if longest > DELAY_MAX + 1:
         yield Problem(
             thing, f"a delay of {longest} steps", f"at most {DELAY_MAX + 1}", "balance the delays with relays"

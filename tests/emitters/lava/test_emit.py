@@ -108,8 +108,10 @@ def test_everything_that_lava_would_cut_without_a_word_is_refused() -> None:
         made.projection("in", "a", odd),
         made.projection("in", "a", high, delay_steps=99),
         made.projection("in", "a", odd, sign_mode="excitatory", delay_steps=0),
+        made.projection("b", "a", Dense(made.ints([[2, 2]])), weight_exp=-1, delay_steps=[1, 2]),
     ]
-    q = made.quantized([FixedInput("in", (1,))], [made.population("a", (1,), n)], edges, ["a"])
+    inputs = [FixedInput("in", (1,)), FixedInput("b", (2,))]
+    q = made.quantized(inputs, [made.population("a", (1,), n)], edges, ["a"])
     with pytest.raises(ModelError) as caught:
         emit(q)
     said = str(caught.value)
@@ -117,6 +119,7 @@ def test_everything_that_lava_would_cut_without_a_word_is_refused() -> None:
         assert text in said
     assert "a delay of 99 steps" in said
     assert "a delay of 0 steps" in said
+    assert "uneven delays and a negative exponent" in said
 
 
 def test_graded_input_on_a_chip_of_binary_spikes_names_the_encoders() -> None:
