@@ -1,0 +1,74 @@
+"""``nirbridge verify --to lava``: really run in Lava, and killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import nir
+import numpy as np
+import pytest
+
+from nirbridge.cli.main import run
+from nirbridge.importers import save
+from nirbridge.pipeline import load_chip, load_network, verify_network
+from tests.emitters.lava.test_supervised import MARK, marked, shared, wait_until
+from tests.network.graphs import graph_of, lif, out, port
+from tests.simulators.test_mapped import skip_network
+
+PAPER = Path("nir_paper")
+
+
+def test_a_network_with_everything_is_equal_in_all_ways(lava_python: Path) -> None:
+    found = verify_network(skip_network(), load_chip("loihi2"), target="lava", steps=40)
+    assert [(p.a, p.b, p.promised) for p in found.pairs][1:] == [("fixed", "mapped", True), ("fixed", "lava", True)]
+    assert found.holds
+    assert found.recordings["lava"].arrays["c", "s"].any()
+
+
+@pytest.mark.parametrize("chip", ["loihi1", "loihi2"])
+def test_the_paper_s_braille_network_is_equal_in_all_ways(lava_python: Path, shared_data: Path, chip: str) -> None:
+    network = load_network(shared_data / PAPER / "03_rnn" / "braille_noDelay_bias_zero.nir")
+    assert verify_network(network, load_chip(chip), target="lava", steps=60).holds
+
+
+def test_cnn_sinabs_passes_verify_on_100_steps(
+    lava_python: Path, shared_data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = shared_data / PAPER / "02_cnn" / "cnn_sinabs.nir"
+    assert run(["verify", str(model), "--chip", "loihi2", "--to", "lava", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["steps"] == 100
+    assert [(p["b"], p["equal"]) for p in document["pairs"] if p["promised"]] == [("mapped", True), ("lava", True)]
+    assert document["latency"] == {"output": 5}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc and /dev/shm")
+@pytest.mark.parametrize("processes", [1, 3, 8])
+def test_killing_verify_leaves_no_process_and_no_shared_memory(
+    lava_python: Path, tmp_path: Path, processes: int, request: pytest.FixtureRequest
+) -> None:
+    nodes = {"in": port(3), "a": nir.Linear(np.eye(3)), "n": lif(3), "out": out(3)}
+    save(graph_of(nodes, [("in", "a"), ("a", "n"), ("n", "out")]), tmp_path / "m.nir")
+    mark, before = f"{os.getpid()}.verify.{processes}", shared()
+    folder = Path(tempfile.mkdtemp(prefix="nb"))  # short: the names of sockets have to fit
+    request.addfinalizer(lambda: shutil.rmtree(folder))
+    command = [sys.executable, "-m", "nirbridge", "verify", str(tmp_path / "m.nir"), "--chip", "loihi2", "--to", "lava"]
+    caller = subprocess.Popen(
+        [*command, "--steps", "20000"],
+        env={**os.environ, MARK: mark, "TMPDIR": str(folder)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=Path(__file__).parents[3],
+    )
+    assert wait_until(lambda: len(marked(mark)) >= processes), "it did not get that far"
+    caller.send_signal(signal.SIGKILL)
+    caller.wait()
+    assert wait_until(lambda: not marked(mark)), "processes are left"
+    assert shared() <= before
