@@ -1,6 +1,57 @@
-"""From files and frameworks to NIR graphs."""
+"""From files and frameworks to NIR graphs; nothing of a framework is imported before its importer is called."""
+
+from __future__ import annotations
+
+import importlib
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from nirbridge.importers.nir_file import fingerprint, load
 from nirbridge.importers.nir_save import save
 
-__all__ = ["fingerprint", "load", "save"]
+if TYPE_CHECKING:
+    from nirbridge.importers.norse import from_norse
+    from nirbridge.importers.rockpool import from_rockpool
+    from nirbridge.importers.sinabs import from_sinabs
+    from nirbridge.importers.snntorch import from_snntorch
+    from nirbridge.importers.spikingjelly import from_spikingjelly
+    from nirbridge.importers.torch_ann import from_torch
+
+FRAMEWORKS = MappingProxyType(
+    {
+        "snntorch": "nirbridge.importers.snntorch:from_snntorch",
+        "norse": "nirbridge.importers.norse:from_norse",
+        "torch": "nirbridge.importers.torch_ann:from_torch",
+        "sinabs": "nirbridge.importers.sinabs:from_sinabs",
+        "spikingjelly": "nirbridge.importers.spikingjelly:from_spikingjelly",
+        "rockpool": "nirbridge.importers.rockpool:from_rockpool",
+    }
+)
+"""Framework -> where its importer is ("module:function")."""
+
+__all__ = [
+    "FRAMEWORKS",
+    "fingerprint",
+    "from_norse",
+    "from_rockpool",
+    "from_sinabs",
+    "from_snntorch",
+    "from_spikingjelly",
+    "from_torch",
+    "load",
+    "save",
+]
+
+
+def importer(framework: str) -> Any:
+    """The importer of a framework by name (KeyError if there is none)."""
+    module, _, function = FRAMEWORKS[framework].partition(":")
+    return getattr(importlib.import_module(module), function)
+
+
+def __getattr__(name: str) -> Any:
+    """``from_snntorch`` and its kin, imported when they are asked for."""
+    framework = name.removeprefix("from_")
+    if name.startswith("from_") and framework in FRAMEWORKS:
+        return importer(framework)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -258,7 +258,8 @@ class _Builder:
         spikes = [r for r in wanted if r.call == ref.call]
         word = "membrane potential" if is_potential else "state"
         text = f"output {quoted(name)} of the module is the {word} of {quoted(call.path or call.name)}"
-        if spikes or not is_potential:
+        heard = any(r.call == ref.call for c in self.flow.calls for r in c.inputs)
+        if spikes or not is_potential or (heard and wanted):
             self.notes.append(f"{text}: no output of its own, record v of population {quoted(call.name)}")
             return
         wanted[Ref(ref.call, position(form.spikes, call.target) or 0)] = name
