@@ -4,7 +4,7 @@ With S the integer v per real v, a real weight becomes ``weight * S / 64`` in ``
 
 * as large as fills the grid of the projection with the smallest weights; others get exponents (powers of two);
 * then doubled, with all exponents, while what is lost to whole thresholds and truncated decays is more than 1/512 of
-  the threshold (of what arrives, for a read-out) and the limits allow;
+  the threshold (of what arrives, for a read-out), the limits allow it and v keeps room;
 * cut to what the limits allow: threshold, bias, and the worst input for ``a_in``, ``u`` and ``v``.
 
 Where all weights are whole multiples of one number (with few levels), S is one that makes each a whole number exactly.
@@ -29,6 +29,8 @@ from nirbridge.quantization.weights import Range, exponent_for, quantum
 
 LOST = 1 / 512
 """Share of a threshold that rounding may cost before a larger scale is taken."""
+ROOM = 32
+"""Doubling leaves v room for so many thresholds below 0 (8 times as many of the largest weight of a read-out)."""
 _UNIT = 1 << INPUT_SHIFT
 
 
@@ -81,14 +83,14 @@ def scale_for(
     if not units:
         return Scale(_without_weights(folded, limit), why, True)
     exact = _exact(incoming, limit)
-    if exact is not None:
-        top = min(limit, _UNIT * 2.0**numbers.weight_exp_max / max(units))
-        return Scale(_doubled(exact, top, folded, incoming), "weights on a grid", True)
     top = min(limit, _UNIT * 2.0**numbers.weight_exp_max / max(units))
+    roomy = min(top, _roomy(folded, incoming, reach, most(numbers.v_bits)))
+    if exact is not None:
+        return Scale(_doubled(exact, roomy, folded, incoming), "weights on a grid", True)
     full = _UNIT / min(units)
     if full > top:
         return Scale(top, why if top == limit else "the largest exponent of weights", False)
-    return Scale(_doubled(full, top, folded, incoming), "the range of the weights", False)
+    return Scale(_doubled(full, roomy, folded, incoming), "the range of the weights", False)
 
 
 def exponents(scale: float, incoming: Sequence[Incoming]) -> list[int]:
@@ -130,9 +132,23 @@ def _without_weights(f: Folded, limit: float) -> float:
     return 2.0 ** math.floor(math.log2(limit)) if math.isfinite(limit) else float(_UNIT) * f.population.size**0
 
 
-def _doubled(scale: float, top: float, f: Folded, incoming: Sequence[Incoming]) -> float:
+def _roomy(f: Folded, incoming: Sequence[Incoming], reach: Reach, last: int) -> float:
+    """The scale up to which doubling leaves v room: for the worst input, or for ``ROOM`` times what it works with."""
+    gone = float(np.min(np.maximum(1.0 - f.a_syn, 1 / DECAY_ONE)))
+    leak = float(np.min(np.maximum(1.0 - f.a_mem, 1 / DECAY_ONE)))
+    worst = (max(reach.high, reach.low) / gone + float(np.max(np.abs(f.bias)))) / leak
+    size = _working_size(f, incoming)
+    return last / max(size, min(worst, ROOM * size * (8 if f.theta is None else 1)))
+
+
+def _working_size(f: Folded, incoming: Sequence[Incoming]) -> float:
+    """The threshold; the largest weight of a read-out."""
     typical = max(max(abs(one.range.low), one.range.high) for one in incoming)
-    size = typical if f.theta is None else float(np.max(np.abs(f.theta))) or typical
+    return typical if f.theta is None else float(np.max(np.abs(f.theta))) or typical
+
+
+def _doubled(scale: float, top: float, f: Folded, incoming: Sequence[Incoming]) -> float:
+    size = _working_size(f, incoming)
     leak = float(np.min(np.where(f.a_mem < 1.0, 1.0 - f.a_mem, 1.0)))
     fade = float(np.min(np.where((f.a_syn > 0) & (f.a_syn < 1.0), 1.0 - f.a_syn, 1.0)))
     lost = _UNIT / 2 + (1.0 if leak < 1.0 else 0.0) / leak + (1.0 if fade < 1.0 else 0.0) / (fade * leak)
