@@ -212,7 +212,8 @@ def jelly_models() -> dict[str, tuple[Make, Any, tuple[int, ...]]]:
         "several steps": (several, at_once, (1, 8, 8)),
         "containers": (lambda: nn.Sequential(
             layer.SeqToANNContainer(nn.Conv2d(1, 3, 3)), neuron.IFNode(step_mode="m"),
-            layer.SeqToANNContainer(nn.Flatten(), nn.Linear(108, 6)), neuron.IFNode(step_mode="m")), at_once, (1, 8, 8)),
+            layer.SeqToANNContainer(nn.Flatten(), nn.Linear(108, 6)),
+            neuron.IFNode(step_mode="m")), at_once, (1, 8, 8)),
         "recurrent": (lambda: nn.Sequential(
             layer.Linear(10, 12), layer.LinearRecurrentContainer(neuron.LIFNode(), 12, 12), layer.Linear(12, 6),
             layer.ElementWiseRecurrentContainer(neuron.IFNode(), lambda y, x: x + y)), stepped, (10,)),
