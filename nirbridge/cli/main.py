@@ -23,11 +23,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("map", "nirbridge.cli.map:command", "Map a model onto a chip and prove how good the map is."),
     ("check", "nirbridge.cli.check:command", "Does a model fit a chip? Is a saved map legal?"),
     ("simulate", "nirbridge.cli.simulate:command", "Run a model on inputs, exactly, and save what it did."),
-    (
-        "quantize",
-        "nirbridge.cli.quantize:command",
-        "Put a model into a chip's integers and prove that nothing overflows.",
-    ),
+    ("quantize", "nirbridge.cli.quantize:command", "Put a model into a chip's integers, with a proof."),
     ("verify", "nirbridge.cli.verify:command", "Reference, integers, map and Lava program side by side."),
     ("inspect", "nirbridge.cli.inspect:command", "Show what a NIR file holds and how it is read."),
     ("compare", "nirbridge.cli.compare:command", "Compare two recordings, spike by spike."),
