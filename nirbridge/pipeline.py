@@ -551,3 +551,42 @@ def load_labels(path: str | Path) -> Array:
     from nirbridge.simulators.npy_file import load_npy
 
     return load_npy(path)
+
+
+def simulate_on_chip(
+    network: Network,
+    inputs: Any,
+    *,
+    backend: str,
+    chip: str | Path | None,
+    map_file: str | Path | None = None,
+    steps: int | None = None,
+    record: Sequence[Any] | None = None,
+    progress: Progress = _quiet,
+) -> Recording:
+    """The integers of a chip ('fixed'), or those on the cores of a map ('mapped'; None: mapped here); hardware steps.
+
+    Raises:
+        UsageError: options that do not go together, or inputs that the network does not take.
+        ModelError: what the chip can not do.
+        DoesNotFit, IllegalMapping: as of ``map_network`` and ``simulate_mapped``.
+    """
+    from nirbridge.mapping import file
+    from nirbridge.quantization.quantize import quantize
+    from nirbridge.simulators.fixed import simulate_fixed
+    from nirbridge.simulators.mapped import simulate_mapped
+
+    if backend not in ("fixed", "mapped") or chip is None or (map_file is not None and backend != "mapped"):
+        found = (
+            f"--backend {backend}{'' if chip is None else ' with --chip'}{'' if map_file is None else ' with --map'}"
+        )
+        limit = "fixed and mapped take --chip, mapped also --map, other backends neither"
+        raise UsageError.of("simulate", found, limit, "as in --backend mapped --chip loihi1")
+    known = load_chip(chip)
+    retimed = retime(network, known)
+    quantized = quantize(retimed, known)
+    if backend == "fixed":
+        return simulate_fixed(quantized, inputs, steps=steps, record=record, progress=progress).recording
+    options = MapOptions(effort="fast", progress=progress)
+    mapping = map_retimed(retimed, known, options) if map_file is None else file.load(map_file)
+    return simulate_mapped(quantized, mapping, inputs, steps=steps, record=record, progress=progress)

@@ -32,7 +32,11 @@ Example:
 )
 @click.option("--every", type=click.IntRange(min=1), default=1, metavar="N", help="Keep one step in N.")
 @click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True)
-@click.option("--backend", default="auto", show_default=True, metavar="NAME", help="How to compute; same bits.")
+@click.option(
+    "--backend", default="auto", show_default=True, metavar="NAME", help="How to compute; fixed, mapped: integers."
+)
+@click.option("--chip", metavar="NAME|FILE.toml", help="Whose integers and cores, for fixed and mapped.")
+@click.option("--map", "map_file", metavar="FILE.map.json", type=click.Path(), help="The map to run, for mapped.")
 @click.option("--library", metavar="NAME", help="numpy, torch, jax or cupy; default: what the device needs.")
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="cpu, or cuda.")
 @click.option("--plot", metavar="FILE.png", type=click.Path(), help="Draw what a node did (matplotlib).")
@@ -116,14 +120,21 @@ def run(
     backend: str,
     library: str | None,
     device: str,
+    chip: str | None = None,
+    map_file: str | None = None,
 ) -> Recording:
     """The recording that the command saves."""
     from nirbridge.cli.progress import progress_on_stderr
-    from nirbridge.pipeline import load_network
+    from nirbridge.pipeline import load_network, simulate_on_chip
     from nirbridge.simulators import simulate
 
     network = load_network(model, timing, max_bytes=max_bytes)
     inputs = read_inputs(source, max_bytes)
+    if backend in ("fixed", "mapped") or chip is not None or map_file is not None:
+        wants = records(network, wanted, every)
+        with progress_on_stderr() as progress:
+            on_chip = {"backend": backend, "chip": chip, "map_file": map_file, "progress": progress}
+            return simulate_on_chip(network, inputs, steps=steps, record=wants, **on_chip)
     chosen = library or ("torch" if device.startswith("cuda") else "numpy")
     with progress_on_stderr() as progress:
         result = simulate(
@@ -193,8 +204,9 @@ def said(recording: Recording) -> list[str]:
 
     meta = recording.meta
     batch = "" if meta["batch"] is None else f", batch {meta['batch']}"
-    lines = [f"{meta['steps']:,} steps of {meta['dt']:g} s{batch}, {meta['dtype']}, backend {meta['backend']}"]
-    lines += [f"assumed: {text}" for text in meta["assumed"]]
+    numbers = meta.get("dtype", "integers")
+    lines = [f"{meta['steps']:,} steps of {meta['dt']:g} s{batch}, {numbers}, backend {meta['backend']}"]
+    lines += [f"assumed: {text}" for text in meta.get("assumed", ())]
     for entry in summary(recording):
         spikes = f", {entry['spikes']:,} spikes" if "spikes" in entry else ""
         lines.append(f"{quoted(entry['node'])} {entry['variable']}: {entry['shape']} {entry['type']}{spikes}")

@@ -82,3 +82,19 @@ def test_a_picture_of_what_differs(model: str, tmp_path: Path) -> None:
     picture = tmp_path / "d.png"
     assert run(["verify", model, "--chip", "loihi2", "--steps", "20", "--plot", str(picture)]) == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_simulate_runs_the_integers_and_the_map(model: str, tmp_path: Path) -> None:
+    from nirbridge.simulators.recording_file import load
+
+    np.save(tmp_path / "in.npy", np.random.default_rng(0).random((15, 3)) < 0.5)
+    common = ["simulate", model, "--input", str(tmp_path / "in.npy"), "--record", "*:u,v"]
+    for backend in ("fixed", "mapped"):
+        options = ["--backend", backend, "--chip", "loihi1", "-o", str(tmp_path / f"{backend}.npz")]
+        assert run([*common, *options]) == 0
+    fixed, mapped = load(tmp_path / "fixed.npz"), load(tmp_path / "mapped.npz")
+    assert fixed.meta["backend"] == "fixed"
+    assert mapped.meta["latency"] == fixed.meta["latency"]
+    assert all(np.array_equal(fixed.arrays[key], mapped.arrays[key]) for key in fixed.arrays)
+    assert run([*common, "--backend", "fixed", "-o", str(tmp_path / "x.npz")]) == 2
+    assert run([*common, "--chip", "loihi1", "-o", str(tmp_path / "x.npz")]) == 2
