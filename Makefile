@@ -7,6 +7,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install --constraint constraints.txt
 DEMO := $(BIN)/nirbridge map examples/models/digits_cnn.nir
 
+# Lava's own isolated environment lies inside ours, so that nothing is outside this folder and `make clean` removes it.
+export NIRBRIDGE_CACHE := $(CURDIR)/$(VENV)/cache
+
 # Packages of another environment must not leak into this one.
 unexport PYTHONPATH
 unexport PYTHONHOME
@@ -22,10 +25,10 @@ demo: $(VENV)/.core ## set up the light core and map a trained network onto loih
 	@echo
 	$(DEMO) --chip examples/chips/my_chip.toml
 
-test: $(VENV)/.test ## set up everything that the tests need and run them
+test: $(VENV)/.test $(VENV)/.lava ## set up everything that the tests need and run them
 	$(BIN)/python -m pytest
 
-test-slow: $(VENV)/.test ## the tests that take long, too
+test-slow: $(VENV)/.test $(VENV)/.lava ## the tests that take long, too
 	$(BIN)/python -m pytest -m "not benchmark"
 
 check: $(VENV)/.dev ## format, lint, types
@@ -67,6 +70,10 @@ $(VENV)/.frameworks: $(VENV)/.torch constraints.txt
 $(VENV)/.test: $(VENV)/.torch $(VENV)/.frameworks $(VENV)/.made pyproject.toml constraints.txt
 	$(PIP) --editable ".[train,plot,fast,test]"
 	@touch $(VENV)/.core $@
+
+$(VENV)/.lava: $(VENV)/.test nirbridge/emitters/lava/requirements.txt
+	$(BIN)/nirbridge lava install
+	@touch $@
 
 # types are checked with every extra in place, so that none is taken for a missing import
 $(VENV)/.dev: $(VENV)/.test
