@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from nirbridge.arrays import Array
+from nirbridge.importers.torch_ann_apply import applied
 from nirbridge.importers.torch_ann_fold import magnitude
 from nirbridge.importers.torch_ann_replay import incoming
 from nirbridge.importers.torch_ann_start import HALF, count_spikes, fair_start
-from nirbridge.network.apply import apply
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network, Population
 from nirbridge.network.operators import Conv, Dense, Operator, Sparse
@@ -132,18 +132,10 @@ def _population(
 
 
 def _drive(network: Network, population: Population, sent: Mapping[str, Array], steps: int) -> Array:
-    """``[steps, samples, *shape]``; what does not change from step to step is worked out once."""
-    names = {p.source for p in network.projections if p.target == population.name}
+    """``[steps, samples, *shape]``; what does not change from step to step is worked out once, and is a view."""
     samples = next(iter(sent.values())).shape[1]
-    moving = any(len(sent[n]) > 1 for n in names)
-    drive = np.empty((steps, samples, *population.shape), np.float32)
-    for t in range(steps):
-        if t and not moving:
-            drive[t] = drive[0]
-            continue
-        now = {n: sent[n][min(t, len(sent[n]) - 1)].astype(np.float32, copy=False) for n in names}
-        drive[t] = incoming(network, population.name, population.shape, now, samples)
-    return drive
+    drive = incoming(network, population.name, population.shape, sent, samples)
+    return np.broadcast_to(drive, (steps, samples, *population.shape))
 
 
 def _bound(network: Network, population: Population, bounds: Mapping[str, Array], found: Measured) -> Array:
@@ -153,7 +145,7 @@ def _bound(network: Network, population: Population, bounds: Mapping[str, Array]
         if p.target == population.name:
             part = bounds[p.source]
             for operator in magnitude(p.operator):
-                part = apply(operator, part)
+                part = applied(operator, part)
             total = total + part
     if population.neuron.fires:
         start = found.starts[population.name]

@@ -8,7 +8,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError, Problem, quoted
-from nirbridge.network.apply import apply
+from nirbridge.importers.torch_ann_apply import applied
 from nirbridge.network.model import Network, Population
 
 Values = dict[str, Array]
@@ -68,14 +68,16 @@ def walk(network: Network, inputs: Mapping[str, Array], visit: Visit = rectified
 
 
 def incoming(network: Network, target: str, shape: tuple[int, ...], values: Mapping[str, Array], samples: int) -> Array:
-    """The summed input of a node, biases included: ``[samples, *shape]`` of the sources' float type."""
+    """The summed input of a node, biases included: ``[..., samples, *shape]``, float32 unless sources are float64.
+
+    ``values``: ``[..., samples, *shape]`` by source; axes in front of the samples broadcast.
+    """
     total: Array | None = None
     for p in network.projections:
         if p.target != target:
             continue
-        source = values[p.source]
-        part = apply(p.operator, source).astype(source.dtype, copy=False)
+        part = applied(p.operator, values[p.source])
         if p.bias is not None:
-            part = part + p.bias.astype(part.dtype)
+            part += p.bias.astype(part.dtype)
         total = part if total is None else total + part
     return np.zeros((samples, *shape), np.float32) if total is None else total

@@ -66,10 +66,15 @@ def _least_error(rows: Array, steps: int) -> Array:
     every = max(1, rows.size // SEARCHED)
     seen, top = rows[:, ::every], rows.max(axis=1).astype(np.float64)
     best, least = top.copy(), np.full(len(top), np.inf)
+    seen = np.ascontiguousarray(seen)
+    work = np.empty_like(seen)
     for share in SHARES:
         scale = np.maximum(share * top, 1e-30).astype(np.float32)[:, None]
-        counts = np.clip(np.round(seen * (steps / scale)), 0, steps)
-        error = np.mean((seen - counts * (scale / steps)) ** 2, axis=1)
+        np.rint(np.multiply(seen, steps / scale, out=work), out=work)
+        np.clip(work, 0, steps, out=work)
+        work *= scale / steps
+        work -= seen
+        error = np.mean(np.square(work, out=work), axis=1)
         better = error < least
         best, least = np.where(better, share * top, best), np.where(better, error, least)
     return best
