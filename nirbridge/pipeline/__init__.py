@@ -1,0 +1,66 @@
+"""The table of contents of nirbridge: every stage in order, each from frozen values to a new frozen value.
+
+1. ``load``: a file, or shapes in words, as a ``Network``; a chip by name.
+2. ``fit``, ``retiming``: what the chip makes of it. Relays, copies, delays that hold the hops.
+3. ``partitioning``, ``placing``, ``mapping``: slices in cores, cores on the mesh, and the independent checker.
+4. ``map_files``: the map as a file, and a file checked against its model.
+5. ``integers``: the chip's numbers, saved and run.
+6. ``programs``: programs for another tool, emitted and run.
+7. ``verifying``: all of these on the same input, compared.
+
+Nothing but this room knows all stages; what is heavy is imported where it is used.
+"""
+
+from nirbridge.pipeline.fit import fit_to_chip, split_sources
+from nirbridge.pipeline.integers import quantize_network, quantize_plan, save_quantized, simulate_on_chip
+from nirbridge.pipeline.load import (
+    fingerprint,
+    load_chip,
+    load_graph,
+    load_labels,
+    load_network,
+    load_rates,
+    network_of_shapes,
+)
+from nirbridge.pipeline.map_files import check_map, map_document, save_map, slices_of_map
+from nirbridge.pipeline.mapping import map_network
+from nirbridge.pipeline.options import OBJECTIVES, MapOptions, Progress
+from nirbridge.pipeline.partitioning import SPREADS, TRIED_NEURONS_MAX, check_fit
+from nirbridge.pipeline.placing import complete
+from nirbridge.pipeline.programs import emit_lava, run_emitted
+from nirbridge.pipeline.retiming import map_retimed, retime
+from nirbridge.pipeline.verifying import VERIFY_STEPS, verify_network
+
+__all__ = [
+    "OBJECTIVES",
+    "SPREADS",
+    "TRIED_NEURONS_MAX",
+    "VERIFY_STEPS",
+    "MapOptions",
+    "Progress",
+    "check_fit",
+    "check_map",
+    "complete",
+    "emit_lava",
+    "fingerprint",
+    "fit_to_chip",
+    "load_chip",
+    "load_graph",
+    "load_labels",
+    "load_network",
+    "load_rates",
+    "map_document",
+    "map_network",
+    "map_retimed",
+    "network_of_shapes",
+    "quantize_network",
+    "quantize_plan",
+    "retime",
+    "run_emitted",
+    "save_map",
+    "save_quantized",
+    "simulate_on_chip",
+    "slices_of_map",
+    "split_sources",
+    "verify_network",
+]

@@ -1,0 +1,91 @@
+"""A network in the integers of a chip: made, saved, run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nirbridge.errors import UsageError
+from nirbridge.pipeline.load import load_chip
+from nirbridge.pipeline.options import MapOptions, Progress, quiet
+from nirbridge.pipeline.retiming import map_retimed, retime
+
+if TYPE_CHECKING:
+    from nirbridge.chips.model import Chip
+    from nirbridge.network.model import Network
+    from nirbridge.quantization import Options as Quantization
+    from nirbridge.quantization import Quantized
+    from nirbridge.simulators import Recording
+    from nirbridge.simulators.quantize_data import Plan
+
+
+def quantize_network(
+    network: Network, chip: Chip, options: Quantization | None = None, data: Any = None, plan: Plan | None = None
+) -> Quantized:
+    """Retimes a network for a chip and puts it into the chip's integers.
+
+    ``data``: ``simulators.quantize_data.Data`` to calibrate and measure on, ``plan``: how.
+    Raises ModelError (what the chip can not do), DoesNotFit (no widths within the memory asked for), UsageError.
+    """
+    from nirbridge.quantization import Options
+    from nirbridge.simulators.quantize_data import Plan, quantize_with_data
+
+    return quantize_with_data(retime(network, chip), chip, options or Options(), data, plan or Plan())
+
+
+def quantize_plan(
+    network: Network, options: Mapping[str, Any], arrays: Any, plan: Mapping[str, Any]
+) -> tuple[Quantization, Any, Plan]:
+    """What ``quantize_network`` takes behind the chip, from plain values (of a command). Raises UsageError."""
+    from nirbridge.quantization import Options
+    from nirbridge.simulators.quantize_data import Plan, data_of
+
+    data = None if arrays is None else data_of(network, arrays)
+    return Options(**options), data, Plan(**plan)
+
+
+def save_quantized(quantized: Quantized, path: str | Path) -> str:
+    """Writes a ``.q.npz`` file and returns its digest. Raises FileError."""
+    from nirbridge.quantization.file import save
+
+    return save(quantized, path)
+
+
+def simulate_on_chip(
+    network: Network,
+    inputs: Any,
+    *,
+    backend: str,
+    chip: str | Path | None,
+    map_file: str | Path | None = None,
+    steps: int | None = None,
+    record: Sequence[Any] | None = None,
+    progress: Progress = quiet,
+) -> Recording:
+    """The integers of a chip ('fixed'), or those on the cores of a map ('mapped'; None: mapped here); hardware steps.
+
+    Raises:
+        UsageError: options that do not go together, or inputs that the network does not take.
+        ModelError: what the chip can not do.
+        DoesNotFit, IllegalMapping: as of ``map_network`` and ``simulate_mapped``.
+    """
+    from nirbridge.mapping import file
+    from nirbridge.quantization.quantize import quantize
+    from nirbridge.simulators.fixed import simulate_fixed
+    from nirbridge.simulators.mapped import simulate_mapped
+
+    if backend not in ("fixed", "mapped") or chip is None or (map_file is not None and backend != "mapped"):
+        found = (
+            f"--backend {backend}{'' if chip is None else ' with --chip'}{'' if map_file is None else ' with --map'}"
+        )
+        limit = "fixed and mapped take --chip, mapped also --map, other backends neither"
+        raise UsageError.of("simulate", found, limit, "as in --backend mapped --chip loihi1")
+    known = load_chip(chip)
+    retimed = retime(network, known)
+    quantized = quantize(retimed, known)
+    if backend == "fixed":
+        return simulate_fixed(quantized, inputs, steps=steps, record=record, progress=progress).recording
+    options = MapOptions(effort="fast", progress=progress)
+    mapping = map_retimed(retimed, known, options) if map_file is None else file.load(map_file)
+    return simulate_mapped(quantized, mapping, inputs, steps=steps, record=record, progress=progress)

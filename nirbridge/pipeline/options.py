@@ -1,0 +1,43 @@
+"""How to map, and who is told of progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nirbridge.arrays import Array
+
+Progress = Callable[[str, float | None], None]
+OBJECTIVES = ("cores", "traffic", "latency")
+
+
+def quiet(stage: str, done: float | None) -> None:
+    """No progress wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapOptions:
+    """How to map.
+
+    ``pins``: population -> the cores it shall sit on, one per block of it; numbers run on over the chips of a board
+    (core 3 of chip 1 of loihi1 is 131).
+    ``rates``: spikes per step by population or input name (scalar or of its shape) and a sentence that says where they
+    are from (``mapping.rates.load_rates``); None: assumed, and said so.
+    ``relays``: put a pool between neurons on neurons of its own where the chip can not hold the folded fan-in.
+    ``splits``: population -> copies of it, each of which feeds a part of its targets (``passes.split_source``).
+    """
+
+    method: str = "cp-sat"
+    objective: str = "cores"
+    effort: str = "default"
+    seed: int = 0
+    chips: int = 1
+    weight_bits: int | None = None
+    rates: tuple[Mapping[str, Array], str] | None = None
+    pins: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    relays: bool = True
+    splits: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    progress: Progress = quiet

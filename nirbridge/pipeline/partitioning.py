@@ -1,0 +1,100 @@
+"""Partitions for an objective, or why there is none and what would fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from nirbridge.errors import DoesNotFit, Problem, UsageError, quoted
+from nirbridge.pipeline.fit import fit_to_chip, split_sources
+from nirbridge.pipeline.options import MapOptions
+
+if TYPE_CHECKING:
+    from nirbridge.chips.model import Chip
+    from nirbridge.network.model import Network
+    from nirbridge.partitioner import Options, Partition
+
+TRIED_NEURONS_MAX = 200_000
+"""Above this many neurons changes that would fit are not tried: each trial takes seconds."""
+SPREADS = (1, 2, 3, 4, 6, 8, 12, 16)
+"""Fractions of a core that ``latency`` tries to fill: 1/1, 1/2, …"""
+
+
+def check_fit(network: Network, chip: Chip, options: MapOptions | None = None) -> tuple[Network, Partition]:
+    """Does it fit? The network as it would be mapped, and a partition; weights are not looked at, nothing is placed.
+
+    Raises:
+        DoesNotFit: every reason, what proves it, and what would fit.
+    """
+    chosen = options or MapOptions()
+    ready = split_sources(fit_to_chip(network, chip, relays=chosen.relays), chosen.splits)
+    return ready, partitions(ready, chip, replace(chosen, objective="cores"))[0]
+
+
+def partitions(network: Network, chip: Chip, options: MapOptions) -> list[Partition]:
+    """The partition for the fewest cores; for other objectives several, of which the best is taken."""
+    from nirbridge.partitioner import partition
+
+    base = _partition_options(network, options)
+    try:
+        first = partition(network, chip, base)
+    except DoesNotFit as error:
+        raise DoesNotFit(*error.problems, *_what_would_fit(network, chip, options)) from None
+    found = [first]
+    for other in _alternatives(base, options.objective):
+        try:
+            found.append(partition(network, chip, other))
+        except DoesNotFit:
+            continue
+    return found
+
+
+def _partition_options(network: Network, options: MapOptions) -> Options:
+    from nirbridge.partitioner import Options
+
+    names = {p.name for p in network.populations}
+    for name in options.pins:
+        if name not in names:
+            raise UsageError.of("--pin", f"no population {quoted(name)}", f"there are {listed(names)}", "name one")
+    groups = {cores: number + 1 for number, cores in enumerate(sorted(set(options.pins.values())))}
+    return Options(
+        method=options.method,
+        weight_bits=options.weight_bits,
+        chips=options.chips,
+        effort=options.effort,
+        seed=options.seed,
+        groups=MappingProxyType({name: groups[cores] for name, cores in options.pins.items()}),
+        progress=options.progress,
+    )
+
+
+def _alternatives(base: Options, objective: str) -> list[Options]:
+    if objective == "cores":
+        return []
+    methods = [replace(base, method=m) for m in ("packed", "sequential")]
+    if objective == "traffic":
+        return methods
+    return methods + [replace(base, method="sequential", spread=s) for s in SPREADS[1:]]
+
+
+def _what_would_fit(network: Network, chip: Chip, options: MapOptions) -> tuple[Problem, ...]:
+    from nirbridge.partitioner.remedies import remedies
+
+    if network.neurons > TRIED_NEURONS_MAX:
+        found = "not tried on so large a network"
+        return (
+            Problem("what would fit", found, "", "ask nirbridge check with --chips, --weight-bits or another --chip"),
+        )
+    options.progress("what would fit", None)
+    found = remedies(network, chip, _partition_options(network, options))
+    if not found:
+        nothing = "none of more chips, fewer weight bits, a split source or another built-in chip, each alone"
+        return (Problem("what would fit", nothing),)
+    return (Problem("what would fit", "; or ".join(found)),)
+
+
+def listed(names: set[str]) -> str:
+    """Names in a message, the first eight."""
+    shown = [quoted(n) for n in sorted(names)]
+    return ", ".join(shown[:8]) + (f" and {len(shown) - 8} more" if len(shown) > 8 else "")

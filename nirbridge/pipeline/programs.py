@@ -1,0 +1,66 @@
+"""Programs for other tools: emitted, and run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from nirbridge.pipeline.options import MapOptions, Progress, quiet
+from nirbridge.pipeline.retiming import map_retimed, retime
+
+if TYPE_CHECKING:
+    from nirbridge.chips.model import Chip
+    from nirbridge.emitters.artifact import Artifact
+    from nirbridge.network.model import Network
+    from nirbridge.simulators import Recording
+
+
+def emit_lava(
+    network: Network,
+    chip: Chip,
+    *,
+    weight_bits: int | None = None,
+    graded: Mapping[str, tuple[float, int]] | None = None,
+    cores: Iterable[Any] = (),
+    per_core: bool = False,
+    floating: bool = False,
+    progress: Progress = quiet,
+) -> Artifact:
+    """Relays, delays that hold the hops, the chip's integers, and the Lava program of them; files in memory.
+
+    ``graded``: per input (largest size, bits) as ``quantize`` takes it. ``cores``: slices of a saved map, one process
+    of Lava each; with ``per_core`` and none of them the network is mapped here.
+
+    Raises:
+        ModelError: what the chip or Lava can not do; every problem.
+        DoesNotFit: ``per_core``, and it does not fit.
+    """
+    from nirbridge.emitters.lava.emit import emit
+    from nirbridge.quantization.quantize import Options, quantize
+
+    retimed = retime(network, chip)
+    options = Options(weight_bits=weight_bits, graded=MappingProxyType(dict(graded or {})), progress=progress)
+    quantized = quantize(retimed, chip, options)
+    slices = tuple(cores)
+    if per_core and not slices:
+        mapped = map_retimed(retimed, chip, MapOptions(weight_bits=weight_bits, progress=progress))
+        return emit(quantized, mapped=mapped, per_core=True)
+    return emit(quantized, mapped=slices or None, per_core=bool(slices), floating=floating)
+
+
+def run_emitted(
+    folder: str | Path,
+    inputs: Any,
+    *,
+    steps: int | None = None,
+    record: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Recording:
+    """Runs an emitted Lava program, supervised. Raises UsageError, FileError or ModelError (see ``run_program``)."""
+    from nirbridge.emitters.lava.run import run_program
+    from nirbridge.simulators import Recording
+
+    ran = run_program(folder, inputs, steps=steps, record=record, progress=progress)
+    return Recording(ran.arrays, ran.meta)
