@@ -59,11 +59,8 @@ class Cells:
         return sent, kept  # pyright: ignore[reportReturnType]
 
     def _wide(self, values: Array, width: int) -> Array:
-        rows = values.reshape(len(values), self.size)
-        if width == self.size:
-            return rows.reshape(-1).copy()
-        out = np.zeros((len(rows), width), rows.dtype)
-        out[:, : self.size] = rows
+        out = aligned((len(values), width), values.dtype)
+        out[:, : self.size] = values.reshape(len(values), self.size)
         return out.reshape(-1)
 
 

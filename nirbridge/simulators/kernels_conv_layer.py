@@ -14,7 +14,7 @@ from nirbridge.simulators.kernels_conv_lists import LAST, USUAL, list_last, list
 from nirbridge.simulators.kernels_conv_sums import add_conv
 from nirbridge.simulators.kernels_conv_vector import NARROW, add_narrow
 from nirbridge.simulators.kernels_layer import keep
-from nirbridge.simulators.kernels_neuron import advance
+from nirbridge.simulators.kernels_neuron import step_in_full
 from nirbridge.simulators.kernels_update import FIRES, compiled
 
 
@@ -78,6 +78,8 @@ def conv_layer(
     idx, val, acc, x, u = memory
     batch, width, n = state[0].shape[0], state[0].shape[1], shape[2] * shape[3]
     v, cur, held = state[0].reshape(-1), state[1].reshape(-1), state[2].reshape(-1)
+    nothing = np.empty(0, acc.dtype)
+    adds = nothing, nothing, nothing
     usual, stride = shared and is_usual(does), np.uint64(size // 8)
     for b in range(batch):
         for t in range(count):
@@ -96,5 +98,5 @@ def conv_layer(
                 continue
             copy_map(acc, shape, x)
             at = r * n if does[FIRES] else 0
-            advance(x, 0, u, 0, v, cur, held, b * width, sent, at, n, coef, places, 0, steps, does)
+            step_in_full(x, 0, adds, 0, u, v, cur, held, b * width, sent, at, n, coef, places, 0, steps, does)
             keep(kept, does, r * n, n, u, 0, v, cur, b * width)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from nirbridge.simulators.kernels_neuron import advance
+from nirbridge.simulators.kernels_neuron import is_usual, step, step_in_full
 from nirbridge.simulators.kernels_update import FIRES, KEEP_I, KEEP_U, KEEP_V, compiled
-from nirbridge.simulators.kernels_vector import add_numbers, add_rows
+from nirbridge.simulators.kernels_vector import add_rows, aligned_row
 
 STRIP = 1024
 """Neurons that are updated together: their arrays stay in the nearest cache."""
@@ -42,8 +42,10 @@ def dense_layer(indptr, idx, val, valued, w, shape, bias, v, cur, held, steps, c
     batch, n, pre, vectors = shape
     width = vectors * (64 // v.itemsize)
     items, blocks = indptr.shape[0] - 1, -(-n // width)
-    x, u = np.empty(width, v.dtype), np.empty(width, v.dtype)
-    sends, keeps = does[FIRES], does[KEEP_V] + does[KEEP_U] + does[KEEP_I]
+    x, u = aligned_row(width, v), aligned_row(width, v)
+    nothing = np.empty(0, v.dtype)
+    adds = bias, nothing, nothing
+    usual, sends, keeps = is_usual(does), does[FIRES], does[KEEP_V] + does[KEEP_U] + does[KEEP_I]
     for k in range(blocks):
         first = k * width
         here = min(n - first, width)
@@ -51,11 +53,12 @@ def dense_layer(indptr, idx, val, valued, w, shape, bias, v, cur, held, steps, c
             vat = b * blocks * width + first
             for item in range(b, items, batch):
                 add_rows(x, w, first * pre, idx, val, indptr[item], indptr[item + 1], vectors, valued)
-                if bias.shape[0]:
-                    add_numbers(x, 0, bias, first, here)
                 at = item * n + first
                 sat = at if sends else 0
-                advance(x, 0, u, 0, v, cur, held, vat, sent, sat, here, coef, places, first, steps, does)
+                if usual:
+                    step(x, 0, bias, nothing, nothing, 0, u, v, cur, vat, sent, sat, here, coef, places, first, does)
+                else:
+                    step_in_full(x, 0, adds, 0, u, v, cur, held, vat, sent, sat, here, coef, places, first, steps, does)
                 if keeps:
                     keep(kept, does, at, here, u, 0, v, cur, vat)
 
@@ -64,7 +67,7 @@ def dense_layer(indptr, idx, val, valued, w, shape, bias, v, cur, held, steps, c
 def dense_sums(indptr, idx, val, valued, w, pre, vectors, out) -> None:
     """The sums alone: ``out: [items, posts]``."""
     width = vectors * (64 // w.itemsize)
-    acc = np.empty(width, w.dtype)
+    acc = aligned_row(width, w)
     n = out.shape[1]
     for first in range(0, n, width):
         for item in range(out.shape[0]):
@@ -77,8 +80,10 @@ def dense_sums(indptr, idx, val, valued, w, pre, vectors, out) -> None:
 def run_neurons(drive, v, cur, held, width, coef, places, steps, does, sent, kept) -> None:
     """Neurons driven by ``drive: [steps, batch, n]``; ``width``: numbers per sample of the state."""
     n = drive.shape[2]
-    x, u = np.empty(STRIP, v.dtype), np.empty(STRIP, v.dtype)
-    sends, keeps = does[FIRES], does[KEEP_V] + does[KEEP_U] + does[KEEP_I]
+    x, u = aligned_row(STRIP, v), aligned_row(STRIP, v)
+    nothing = np.empty(0, v.dtype)
+    adds = nothing, nothing, nothing
+    usual, sends, keeps = is_usual(does), does[FIRES], does[KEEP_V] + does[KEEP_U] + does[KEEP_I]
     for b in range(drive.shape[1]):
         for first in range(0, n, STRIP):
             here = min(n - first, STRIP)
@@ -88,6 +93,9 @@ def run_neurons(drive, v, cur, held, width, coef, places, steps, does, sent, kep
                     x[j] = drive[t, b, first + j]
                 at = (t * drive.shape[1] + b) * n + first
                 sat = at if sends else 0
-                advance(x, 0, u, 0, v, cur, held, vat, sent, sat, here, coef, places, first, steps, does)
+                if usual:
+                    step(x, 0, nothing, nothing, nothing, 0, u, v, cur, vat, sent, sat, here, coef, places, first, does)
+                else:
+                    step_in_full(x, 0, adds, 0, u, v, cur, held, vat, sent, sat, here, coef, places, first, steps, does)
                 if keeps:
                     keep(kept, does, at, here, u, 0, v, cur, vat)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba  # pyright: ignore[reportMissingImports]
 import numpy as np
 from llvmlite import ir  # pyright: ignore[reportMissingImports]
 from numba import types  # pyright: ignore[reportMissingImports]
@@ -27,6 +26,7 @@ from nirbridge.simulators.kernels_update import (
     G_MEM,
     G_SYN,
     HOLDS,
+    KEEP_U,
     MOST,
     RESET,
     SYNAPSE,
@@ -51,65 +51,108 @@ def _vectors(code: Code, n: Any) -> Any:
     return code.b.sdiv(code.b.add(n, INT(code.lanes - 1)), INT(code.lanes))
 
 
-@vectorised
-def integrate(
-    typingctx: Any, x: Any, xat: Any, u: Any, uat: Any, v: Any, cur: Any, vat: Any, n: Any, coef: Any, places: Any,
-    first: Any, synapse: Any,
-) -> Any:  # fmt: skip
-    """``cur`` (``x`` itself where there is no synapse) and ``u`` of the n neurons from ``first`` on."""
+class _Step:
+    """The step of a vector of neurons: its arguments (see ``_stepper``), and what is done with them."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        code, b = Code(context, builder, signature, args), builder
-        x, xat, u, uat, v, cur, vat, n, coef, places, first, synapse = code.args
-        of = _coefficients(code, coef, places, first, (A_MEM, G_MEM, BIAS, A_SYN, G_SYN))
+    def __init__(self, code: Code, args: list[Any]) -> None:
+        self.code = code
+        self.x, self.xat, self.adds, self.at, self.u, self.v, self.cur, self.vat, self.sent, self.sat = args[:10]
+        self.n, coef, places, self.first, self.does = args[10:]
+        rows = A_MEM, G_MEM, BIAS, A_SYN, G_SYN, THETA, V_RESET, AMOUNT
+        self.of = _coefficients(code, coef, places, self.first, rows)
 
-        def vector(k: Any, _: list[Any]) -> list[Any]:
-            j = b.mul(k, INT(code.lanes))
-            here, current = b.add(vat, j), code.load(x, b.add(xat, j))
-            decayed = b.fadd(b.fmul(of(A_SYN, j), code.load(cur, here)), b.fmul(of(G_SYN, j), current))
-            current = b.select(code.flag(synapse), decayed, current)
-            code.store(current, cur, here)
-            mixed = b.fadd(b.fmul(of(A_MEM, j), code.load(v, here)), b.fmul(of(G_MEM, j), current))
-            code.store(b.fadd(mixed, of(BIAS, j)), u, b.add(uat, j))
-            return []
+    def flag(self, name: int) -> Any:
+        """A number of ``does``."""
+        return self.code.b.extract_value(self.does, name)
 
-        code.each(INT(0), _vectors(code, n), [], vector)
-        return context.get_dummy_value()
+    def potential(self, j: Any) -> Any:
+        """Membranes before the reset of the vector at j; ``cur`` is brought up to date."""
+        code, b, of = self.code, self.code.b, self.of
+        here, current = b.add(self.vat, j), code.load(self.x, b.add(self.xat, j))
+        for data, start in zip(self.adds, (self.first, self.at, self.at), strict=True):
+            current = self._added(current, data, b.add(start, j), b.sub(self.n, j))
+        decayed = b.fadd(b.fmul(of(A_SYN, j), code.load(self.cur, here)), b.fmul(of(G_SYN, j), current))
+        current = b.select(code.flag(self.flag(SYNAPSE)), decayed, current)
+        code.store(current, self.cur, here)
+        mixed = b.fadd(b.fmul(of(A_MEM, j), code.load(self.v, here)), b.fmul(of(G_MEM, j), current))
+        return b.fadd(mixed, of(BIAS, j))
 
-    whole = types.int64
-    return types.void(x, whole, u, whole, v, cur, whole, whole, coef, places, whole, whole), generate
+    def _added(self, total: Any, data: Any, offset: Any, room: Any) -> Any:
+        """``total`` and what ``data`` (flat; empty: nothing) holds from ``offset`` on, so many numbers at most."""
+        code, b = self.code, self.code.b
+        numbers, size = data
+        before = b.block
+        with b.if_then(b.icmp_signed(">", size, INT(0))):
+            whole = b.icmp_signed(">=", room, INT(code.lanes))
+            with b.if_else(whole) as (fits, over):
+                with fits:
+                    full, at_full = code.load(numbers, offset), b.block
+                with over:
+                    some, at_some = code.load_some(numbers, offset, room), b.block
+            found = b.phi(code.vector)
+            found.add_incoming(full, at_full)
+            found.add_incoming(some, at_some)
+            more, inside = b.fadd(total, found), b.block
+        out = b.phi(code.vector)
+        out.add_incoming(total, before)
+        out.add_incoming(more, inside)
+        return out
+
+    def fire(self, potential: Any, j: Any) -> None:
+        """Threshold and reset of neurons that send 0 or 1 and do not rest; ``u`` is written where it is kept."""
+        code, b, of = self.code, self.code.b, self.of
+        with b.if_then(code.flag(self.flag(KEEP_U))):
+            code.store(potential, self.u, j)
+        fired = [b.fcmp_ordered(test, potential, of(THETA, j)) for test in (">=", ">")]
+        fired = b.select(code.flag(self.flag(AT_LEAST)), *fired)
+        subtracts = b.icmp_signed("==", self.flag(RESET), INT(1))
+        resets = code.spread(b.icmp_signed("!=", self.flag(RESET), INT(2)))
+        after = b.select(subtracts, b.fsub(potential, of(AMOUNT, j)), of(V_RESET, j))
+        code.store(b.select(b.and_(fired, resets), after, potential), self.v, b.add(self.vat, j))
+        _send(code, fired, self.sent, b.add(self.sat, j), b.sub(self.n, j))
 
 
-@vectorised
-def fire(
-    typingctx: Any, u: Any, uat: Any, v: Any, vat: Any, sent: Any, sat: Any, n: Any, coef: Any, places: Any,
-    first: Any, at_least: Any, reset: Any,
-) -> Any:  # fmt: skip
-    """Threshold and reset of neurons that send 0 or 1 and do not rest; exactly n numbers are written to ``sent``."""
+def _stepper(usual: bool) -> Any:
+    """An intrinsic for the n neurons from ``first`` (a multiple of a vector) on; ``*at``: where each array begins.
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        code, b = Code(context, builder, signature, args), builder
-        u, uat, v, vat, sent, sat, n, coef, places, first, at_least, reset = code.args
-        of = _coefficients(code, coef, places, first, (THETA, V_RESET, AMOUNT))
-        equal = code.flag(at_least)
-        subtracts = b.icmp_signed("==", reset, INT(1))
-        resets = code.spread(b.icmp_signed("!=", reset, INT(2)))
+    ``usual``: the whole step of neurons that send 0 or 1 and do not rest; else u alone. Their input is ``x``, which is
+    left as it is, and ``bias: [neurons]``, ``before`` and ``after`` (of all steps and samples), added in this order;
+    empty ones are left out. ``u`` is filled where it is kept; ``v`` and ``cur`` are brought up to date (``cur`` is the
+    input where there is no synapse), exactly n numbers of ``sent`` are filled.
 
-        def vector(k: Any, _: list[Any]) -> list[Any]:
-            j = b.mul(k, INT(code.lanes))
-            potential, theta = code.load(u, b.add(uat, j)), of(THETA, j)
-            fired = [b.fcmp_ordered(test, potential, theta) for test in (">=", ">")]
-            fired = b.select(equal, *fired)
-            after = b.select(subtracts, b.fsub(potential, of(AMOUNT, j)), of(V_RESET, j))
-            code.store(b.select(b.and_(fired, resets), after, potential), v, b.add(vat, j))
-            _send(code, fired, sent, b.add(sat, j), b.sub(n, j))
-            return []
+    Compiled loops call it as it is: a function around it would count references to every array in every step.
+    """
 
-        code.each(INT(0), _vectors(code, n), [], vector)
-        return context.get_dummy_value()
+    @vectorised
+    def run(
+        typingctx: Any, x: Any, xat: Any, bias: Any, before: Any, after: Any, at: Any, u: Any, v: Any, cur: Any,
+        vat: Any, sent: Any, sat: Any, n: Any, coef: Any, places: Any, first: Any, does: Any,
+    ) -> Any:  # fmt: skip
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            code = Code(context, builder, signature, args)
+            adds = [(code.args[k], code.size(k)) for k in (2, 3, 4)]
+            step = _Step(code, [*code.args[:2], adds, *code.args[5:]])
 
-    whole = types.int64
-    return types.void(u, whole, v, whole, sent, whole, whole, coef, places, whole, whole, whole), generate
+            def vector(k: Any, _: list[Any]) -> list[Any]:
+                j = builder.mul(k, INT(code.lanes))
+                potential = step.potential(j)
+                if usual:
+                    step.fire(potential, j)
+                else:
+                    code.store(potential, step.u, j)
+                return []
+
+            code.each(INT(0), _vectors(code, step.n), [], vector)
+            return context.get_dummy_value()
+
+        i = types.int64
+        kinds = x, i, bias, before, after, i, u, v, cur, i, sent, i, i, coef, places, i, does
+        return types.void(*kinds), generate
+
+    return run
+
+
+step, _integrate = _stepper(True), _stepper(False)
 
 
 def _send(code: Code, fired: Any, sent: Any, at: Any, room: Any) -> None:
@@ -121,12 +164,7 @@ def _send(code: Code, fired: Any, sent: Any, at: Any, room: Any) -> None:
         with fits:
             b.store(values, b.bitcast(b.gep(sent, [at]), many.as_pointer()), align=1)
         with over:
-
-            def one(k: Any, _: list[Any]) -> list[Any]:
-                b.store(b.extract_element(values, k), b.gep(sent, [b.add(at, k)]))
-                return []
-
-            code.each(INT(0), room, [], one)
+            code.store_some(values, sent, at, room)
 
 
 @compiled
@@ -135,15 +173,15 @@ def _value(coef, places, row, j):
 
 
 @compiled
-def fire_in_full(u, uat, v, held, vat, sent, sat, n, coef, places, first, steps, does) -> None:
+def fire_in_full(u, v, held, vat, sent, sat, n, coef, places, first, steps, does) -> None:
     """Hold, threshold and reset with several spikes a step and refractory time; read-outs, which send nothing."""
     real = u.dtype.type  # whole numbers would turn float32 into float64
     for j in range(n):
-        p, at, k = u[uat + j], vat + j, real(0)
+        p, at, k = u[j], vat + j, real(0)
         resting = does[HOLDS] and held[at] > 0
         if resting:
             held[at] -= 1
-            p = u[uat + j] = _value(coef, places, V_RESET, first + j)
+            p = u[j] = _value(coef, places, V_RESET, first + j)
         v[at] = p
         if not does[FIRES]:
             continue
@@ -159,15 +197,15 @@ def fire_in_full(u, uat, v, held, vat, sent, sat, n, coef, places, first, steps,
             v[at] = p - _value(coef, places, AMOUNT, first + j) * k
 
 
-@numba.njit(inline="always")
-def advance(x, xat, u, uat, v, cur, held, vat, sent, sat, n, coef, places, first, steps, does) -> None:
-    """One step of the n neurons from ``first`` (a multiple of a vector) on; ``*at`` says where each array begins.
+@compiled
+def is_usual(does) -> bool:
+    """True where ``step`` does all that is asked for, else ``step_in_full`` does."""
+    return does[FIRES] and not does[HOLDS] and does[MOST] == 1
 
-    ``x`` (input) is left as it is, ``u`` is filled, ``v, cur, held`` are brought up to date (``cur`` is the input where
-    there is no synapse), exactly n numbers of ``sent`` are filled. ``steps``: refractory, ``[1]`` or one per neuron.
-    """
-    integrate(x, xat, u, uat, v, cur, vat, n, coef, places, first, does[SYNAPSE])
-    if does[FIRES] and not does[HOLDS] and does[MOST] == 1:
-        fire(u, uat, v, vat, sent, sat, n, coef, places, first, does[AT_LEAST], does[RESET])
-    else:
-        fire_in_full(u, uat, v, held, vat, sent, sat, n, coef, places, first, steps, does)
+
+@compiled
+def step_in_full(x, xat, adds, at, u, v, cur, held, vat, sent, sat, n, coef, places, first, steps, does) -> None:
+    """As ``step``, for all neurons; ``held``, ``steps``: steps to rest now, and after a spike (one, or per neuron)."""
+    bias, before, after = adds
+    _integrate(x, xat, bias, before, after, at, u, v, cur, vat, sent, sat, n, coef, places, first, does)
+    fire_in_full(u, v, held, vat, sent, sat, n, coef, places, first, steps, does)

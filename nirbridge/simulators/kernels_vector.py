@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numba  # pyright: ignore[reportMissingImports]
 import numpy as np
 from llvmlite import ir  # pyright: ignore[reportMissingImports]
 from numba import types  # pyright: ignore[reportMissingImports]
@@ -41,13 +42,19 @@ class Code:
 
     def __init__(self, context: Any, builder: Any, signature: Any, args: Any) -> None:
         self.b, number = builder, signature.args[0].dtype
-        self.args = [
-            context.make_array(kind)(context, builder, value).data if isinstance(kind, types.Array) else value
-            for kind, value in zip(signature.args, args, strict=True)
-        ]
+        self.arrays = {
+            k: context.make_array(kind)(context, builder, args[k])
+            for k, kind in enumerate(signature.args)
+            if isinstance(kind, types.Array)
+        }
+        self.args = [self.arrays[k].data if k in self.arrays else value for k, value in enumerate(args)]
         self.bytes = number.bitwidth // 8
         self.lanes = VECTOR_BYTES // self.bytes
         self.vector = ir.VectorType(context.get_data_type(number), self.lanes)
+
+    def size(self, argument: int) -> Any:
+        """Elements of an array among the arguments."""
+        return self.arrays[argument].nitems
 
     def at(self, data: Any, offset: Any) -> Any:
         """The address of the vector that begins at ``data[offset]``."""
@@ -60,6 +67,28 @@ class Code:
     def store(self, values: Any, data: Any, offset: Any) -> None:
         """Writes a vector from ``data[offset]`` on."""
         self.b.store(values, self.at(data, offset), align=self.bytes)
+
+    def load_some(self, data: Any, offset: Any, room: Any) -> Any:
+        """As ``load``; only the first ``room`` lanes are read, the others are 0."""
+        zeros = ir.Constant(self.vector, [0.0] * self.lanes)
+        return self._some("load", self.vector, self.vector, data, offset, room, zeros)
+
+    def store_some(self, values: Any, data: Any, offset: Any, room: Any) -> None:
+        """Writes the first ``room`` lanes of a vector from ``data[offset]`` on."""
+        self._some("store", values.type, ir.VoidType(), data, offset, room, values)
+
+    def _some(self, what: str, vector: Any, result: Any, data: Any, offset: Any, room: Any, values: Any) -> Any:
+        kind, small = vector.element, ir.IntType(32)
+        place = self.b.bitcast(self.b.gep(data, [offset]), vector.as_pointer())
+        numbers = ir.Constant(ir.VectorType(INT, self.lanes), list(range(self.lanes)))
+        mask = self.b.icmp_signed("<", numbers, self.spread(room))
+        named = f"i{kind.width}" if isinstance(kind, ir.IntType) else "f64" if self.bytes == 8 else "f32"
+        name = f"llvm.masked.{what}.v{self.lanes}{named}.p0"
+        size = small(kind.width // 8 if isinstance(kind, ir.IntType) else self.bytes)
+        args = [place, size, mask, values] if what == "load" else [values, place, size, mask]
+        call = self.b.module.globals.get(name)
+        call = call or ir.Function(self.b.module, ir.FunctionType(result, [a.type for a in args]), name)
+        return self.b.call(call, args)
 
     def spread(self, value: Any, count: int | None = None) -> Any:
         """One value in every lane."""
@@ -137,33 +166,6 @@ def _add_block(code: Code, vectors: int, valued: bool) -> None:
 
 
 @vectorised
-def add_numbers(typingctx: Any, x: Any, xat: Any, y: Any, yat: Any, n: Any) -> Any:
-    """``x[xat + j] += y[yat + j]`` for j below n."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        code, b = Code(context, builder, signature, args), builder
-        x, xat, y, yat, n = code.args
-        whole = b.sub(n, b.srem(n, INT(code.lanes)))
-
-        def vector(k: Any, _: list[Any]) -> list[Any]:
-            j = b.mul(k, INT(code.lanes))
-            here = b.add(xat, j)
-            code.store(b.fadd(code.load(x, here), code.load(y, b.add(yat, j))), x, here)
-            return []
-
-        def one(j: Any, _: list[Any]) -> list[Any]:
-            to = b.gep(x, [b.add(xat, j)])
-            b.store(b.fadd(b.load(to), b.load(b.gep(y, [b.add(yat, j)]))), to)
-            return []
-
-        code.each(INT(0), b.sdiv(whole, INT(code.lanes)), [], vector)
-        code.each(whole, n, [], one)
-        return context.get_dummy_value()
-
-    return types.void(x, types.int64, y, types.int64, types.int64), generate
-
-
-@vectorised
 def scatter_rows(typingctx: Any, acc: Any, idx: Any, count: Any, starts: Any, targets: Any, weights: Any) -> Any:
     """Adds ``weights[s]`` to ``acc[targets[s]]`` for all synapses s of the sources ``idx[:count]``.
 
@@ -210,6 +212,14 @@ def _fetch(code: Code, first: Any, last: Any) -> None:
         return []
 
     code.each(start, b.add(stop, INT(1)), [], line)
+
+
+@numba.njit(inline="always")
+def aligned_row(n, like):
+    """Memory for n numbers of the type of ``like`` that begins at a multiple of 64 bytes."""
+    room = np.empty(n + 64 // like.itemsize, like.dtype)
+    skip = (-room.ctypes.data % 64) // like.itemsize
+    return room[skip : skip + n]
 
 
 @vectorised
