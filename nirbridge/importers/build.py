@@ -12,6 +12,7 @@ from nirbridge.arrays import freeze
 from nirbridge.errors import ModelError, Problem, quoted
 from nirbridge.importers.build_parts import marked, placed, position, scaled, shared_timing
 from nirbridge.importers.flow import Call, Flow, Ref
+from nirbridge.importers.folding import folding_text
 from nirbridge.importers.linear_layers import LAYERS, Expression, Term, joined, merged, plus, then, times
 from nirbridge.importers.readings import Form, Forms, Reading, form_of
 from nirbridge.importers.trace import trace
@@ -185,9 +186,9 @@ class _Builder:
                 total = plus(replace(total, terms=(*total.terms, *e.terms)), e.constant)
             return self._limited(call, total)
         if call.kind == "batch_norm":
-            self.notes.append(
-                f"{call.thing}: BatchNorm folded into the weights before it, which are rounded to float32"
-            )
+            folded = LAYERS[call.kind](call, inputs[0])
+            self.notes.append(f"{call.thing}: {folding_text(inputs[0], call, folded)}")
+            return folded
         return LAYERS[call.kind](call, inputs[0])
 
     def _limited(self, call: Call, e: Expression) -> Expression:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,9 @@ from nirbridge.importers.torch_ann_convert import Converted, Options, convert
 from nirbridge.importers.torch_ann_data import calibration_arrays, folding_error, module_outputs
 from nirbridge.importers.torch_ann_flow import FORMS, with_rectifiers
 from nirbridge.importers.torch_ann_replay import check_replayable, walk
-from nirbridge.importers.torch_ann_report import Report
+from nirbridge.importers.torch_ann_report import Report, folding_note
 from nirbridge.importers.torch_ann_rescale import Readout
+from nirbridge.importers.torch_ann_samples import checked_samples, seen_samples, some
 from nirbridge.importers.torch_ann_scales import Choice, ScaleOptions
 from nirbridge.network.model import Network
 
@@ -107,10 +108,14 @@ def convert_torch(
     fixed = _in_eval_mode(module)
     ann = read_ann(fixed, sample, dt)
     data = calibration_arrays(calibration, ann.inputs)
-    error, size = folding_error(ann, module_outputs(fixed, data, ann.outputs), walk(ann, data))
+    given = len(next(iter(data.values())))
+    data = some(data, seen_samples(ann, given, searches=percentile == LEAST_ERROR))
+    used = len(next(iter(data.values())))
+    checked = some(data, checked_samples(ann, used))
+    error, size = folding_error(ann, module_outputs(fixed, checked, ann.outputs), walk(ann, checked))
     converted = convert(ann, data, options, progress)
-    report = _report(converted, options, len(next(iter(data.values()))), error, size)
-    graph = to_graph(converted.network, _source())
+    report = _report(converted, options, (given, used), error, size)
+    graph = to_graph(_noted(converted.network, report), _source())
     _describe(graph, converted.scales, steps)
     return Conversion(converted.network, graph, report)
 
@@ -158,7 +163,7 @@ def _options(
     return Options(float(dt), ScaleOptions(percentile, int(steps), per_channel), fair_start, readout)
 
 
-def _report(converted: Converted, options: Options, samples: int, error: float, size: float) -> Report:
+def _report(converted: Converted, options: Options, samples: tuple[int, int], error: float, size: float) -> Report:
     wanted, reached = converted.wanted, converted.reached
     output_error = None
     if options.readout == "potential":
@@ -171,7 +176,12 @@ def _report(converted: Converted, options: Options, samples: int, error: float, 
     ]
     measured = len(next(iter(wanted.values()))) if wanted else 0
     decisions = float(np.mean(np.concatenate(agreeing))) if agreeing else None
-    return Report(options.scales.steps, samples, measured, error, size, output_error, decisions, converted.layers)
+    return Report(options.scales.steps, *samples, measured, error, size, output_error, decisions, converted.layers)
+
+
+def _noted(network: Network, report: Report) -> Network:
+    """The network, what reading it changed among its notes."""
+    return replace(network, notes=(*network.notes, folding_note(report)))
 
 
 def _source() -> str:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.importers.torch_ann_measure import Measured, measure, measured_samples
+from nirbridge.importers.torch_ann_measure import Measured, measure
 from nirbridge.importers.torch_ann_replay import ceiling, check_replayable, rectified, walk
 from nirbridge.importers.torch_ann_report import Layer
 from nirbridge.importers.torch_ann_rescale import Readout, fires, sends_plainly, spiking
-from nirbridge.importers.torch_ann_scales import ScaleOptions, choose_scale, clipped_share
+from nirbridge.importers.torch_ann_samples import measured_samples, some
+from nirbridge.importers.torch_ann_scales import SEARCHED, SEARCHED_IN_ALL, ScaleOptions, choose_scale, clipped_share
 from nirbridge.network.model import Network, Population
 
 Progress = Callable[[str, float | None], None]
@@ -65,9 +66,8 @@ def convert(ann: Network, data: Mapping[str, Array], options: Options, progress:
     seen = _see(ann, data, options, kept)
     network = spiking(ann, seen.scales, options.dt, options.readout)
     wanted = {name: values / seen.scales[name] for name, values in seen.values.items() if name in seen.scales}
-    inputs = {name: values[kept] for name, values in data.items()}
     chosen = (options.scales.per_channel, options.fair_start)
-    found = measure(network, inputs, wanted, steps, chosen, progress)
+    found = measure(network, some(data, kept), wanted, steps, chosen, progress)
     populations = tuple(
         replace(p, neuron=fires(found.starts[p.name])) if p.name in found.starts else p for p in network.populations
     )
@@ -77,13 +77,15 @@ def convert(ann: Network, data: Mapping[str, Array], options: Options, progress:
 
 
 def _see(ann: Network, data: Mapping[str, Array], options: Options, kept: Array) -> _Seen:
+    searched = min(SEARCHED, SEARCHED_IN_ALL // max(1, len(ann.populations)))
+    scales = replace(options.scales, searched=searched)
     shared = {sends_plainly(ann, port.name) for port in ann.outputs} if options.readout == "spikes" else set()
-    one_scale = replace(options.scales, per_channel=False)  # spikes of different outputs have to compare
+    one_scale = replace(scales, per_channel=False)  # spikes of different outputs have to compare
     seen = _Seen({}, {}, {}, {})
 
     def visit(population: Population, drive: Array) -> Array:
         values, name = rectified(population, drive), population.name
-        scale = choose_scale(values, ceiling(population), one_scale if name in shared else options.scales)
+        scale = choose_scale(values, ceiling(population), one_scale if name in shared else scales)
         seen.scales[name], seen.values[name] = scale, values[kept]
         seen.largest[name], seen.clipped[name] = float(values.max(initial=0)), clipped_share(values, scale)
         return values

@@ -5,7 +5,6 @@ Population by population, all steps of one before the next, as nothing here goes
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -16,19 +15,9 @@ from nirbridge.importers.torch_ann_apply import applied
 from nirbridge.importers.torch_ann_fold import magnitude
 from nirbridge.importers.torch_ann_replay import incoming
 from nirbridge.importers.torch_ann_start import HALF, count_spikes, fair_start
-from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network, Population
-from nirbridge.network.operators import Conv, Dense, Operator, Sparse
 
 Progress = Callable[[str, float | None], None]
-KEPT_ELEMENTS = 50_000_000
-"""Activations of the measured samples that are kept, over all populations."""
-DRIVE_ELEMENTS = 30_000_000
-"""Inputs of a population over steps and samples that are held at once."""
-WORK = 5e9
-"""Multiplications spent on running the converted network."""
-FEWEST, MOST = 2, 256
-"""Samples that are run as spikes."""
 ENOUGH = 64
 """Counts that a start potential of its own needs; a channel with fewer shares that of its population."""
 
@@ -45,32 +34,6 @@ class Measured:
     surplus: dict[str, float]
     bounds: dict[str, float]
     reached: dict[str, Array]
-
-
-def measured_samples(network: Network, samples: int, steps: int) -> Array:
-    """Which of so many samples are run as spikes: evenly spaced ones, as many as memory and time allow."""
-    largest = max((p.size for p in network.populations), default=1)
-    work = sum(multiplications(p.operator) for p in network.projections)
-    allowed = (
-        KEPT_ELEMENTS // max(1, network.neurons),
-        DRIVE_ELEMENTS // (largest * steps),
-        int(WORK / (work * steps + 1)),
-    )
-    count = min(samples, max(FEWEST, min(MOST, *allowed)))
-    return np.linspace(0, samples - 1, count).astype(np.int64)
-
-
-def multiplications(operator: Operator) -> int:
-    """Multiplications of one application."""
-    total = 0
-    for part in parts_of(operator):
-        if isinstance(part, Dense):
-            total += part.weight.size
-        elif isinstance(part, Conv):
-            total += part.weight.size * math.prod(part.output_shape[1:])
-        else:
-            total += part.data.size if isinstance(part, Sparse) else math.prod(part.output_shape)
-    return total
 
 
 def measure(

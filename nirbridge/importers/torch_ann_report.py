@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from nirbridge.arrays import Array
 
@@ -37,15 +38,16 @@ class Layer:
 class Report:
     """What a conversion did.
 
-    ``steps``: what scales and starts were tuned for. ``samples``: calibration samples used for scales, and
-    ``measured_samples`` those that were run as spikes. ``folding_error``: largest absolute difference of the module's
-    outputs and those of the network it was read as (BatchNorm folded), in float32 on the calibration data;
-    ``output_size`` the largest absolute output. ``output_error``: root mean square error of the outputs after ``steps``
-    steps (None where outputs are spikes); ``decisions``: share of the measured samples whose largest output is the same
-    (None where an output has one element).
+    ``steps``: what scales and starts were tuned for. ``given_samples``: how many the calibration data has; ``samples``:
+    those of them that scales were chosen on, ``measured_samples``: those that were run as spikes. ``folding_error``:
+    largest absolute difference between the module's outputs and those of the network it was read as (BatchNorm folded),
+    in float32 on the calibration data; ``output_size``: the largest absolute output. ``output_error``: root mean square
+    error of the outputs after ``steps`` steps (None where outputs are spikes); ``decisions``: share of the measured
+    samples whose largest output is the same (None where an output has one element).
     """
 
     steps: int
+    given_samples: int
     samples: int
     measured_samples: int
     folding_error: float
@@ -58,10 +60,30 @@ class Report:
         return "\n".join(_lines(self))
 
 
+def folding_note(report: Report) -> str:
+    """What reading the module (folding BatchNorm, rounding to float32) changed, in figures."""
+    share = report.folding_error / report.output_size if report.output_size else 0.0
+    return (
+        f"folded weights: outputs are off by {report.folding_error:.1e} at most on calibration data, "
+        f"{share:.1e} of the largest output ({report.output_size:.3g})"
+    )
+
+
+def document(report: Report) -> dict[str, Any]:
+    """The report for JSON: numbers and lists only; a scale is the smallest and the largest of a population's."""
+    whole = {f.name: getattr(report, f.name) for f in fields(report) if f.name != "layers"}
+    return {**whole, "layers": [_layer_document(layer) for layer in report.layers]}
+
+
+def _layer_document(layer: Layer) -> dict[str, Any]:
+    plain = {f.name: getattr(layer, f.name) for f in fields(layer) if f.name != "scale"}
+    return {**plain, "scale": [float(layer.scale.min()), float(layer.scale.max())]}
+
+
 def _lines(report: Report) -> list[str]:
+    of = f" of {report.given_samples:,}" if report.samples < report.given_samples else ""
     lines = [
-        f"converted for {report.steps} steps on {report.samples} samples; folded weights are off by "
-        f"{report.folding_error:.1e} at most (outputs up to {report.output_size:.3g})",
+        f"converted for {report.steps} steps on {report.samples:,}{of} samples; {folding_note(report)}",
         f"{'population':<24} {'neurons':>8} {'scale':>16} {'clipped':>8} {'rounding':>9} {'error':>9} {'share':>7}"
         f" {'surplus':>8} {'bound':>9}",
     ]

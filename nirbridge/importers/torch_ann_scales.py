@@ -15,7 +15,9 @@ from nirbridge.arrays import Array, freeze
 
 Choice = float | Literal["max", "least-error"]
 SEARCHED = 2_000_000
-"""Activations of a population that the search for the least error looks at (evenly spaced ones)."""
+"""Most activations of a population that the search for the least error looks at (evenly spaced ones)."""
+SEARCHED_IN_ALL = 5_000_000
+"""The same over all populations."""
 SHARES = np.linspace(0.25, 1.0, 46)
 """Shares of the largest activation that are tried as scale."""
 SMALLEST = 1 / 64
@@ -24,11 +26,15 @@ SMALLEST = 1 / 64
 
 @dataclass(frozen=True, slots=True)
 class ScaleOptions:
-    """How scales are chosen: a percentile (0 to 100), the maximum, or the least mean squared error at ``steps``."""
+    """How scales are chosen: a percentile (0 to 100), the maximum, or the least mean squared error at ``steps``.
+
+    ``searched``: the most activations of a population that the search for the least error looks at.
+    """
 
     choice: Choice
     steps: int
     per_channel: bool
+    searched: int = SEARCHED
 
 
 def choose_scale(values: Array, ceiling: float, options: ScaleOptions) -> Array:
@@ -58,12 +64,12 @@ def _statistic(rows: Array, options: ScaleOptions) -> Array:
     if options.choice == "max":
         return rows.max(axis=1).astype(np.float64)
     if options.choice == "least-error":
-        return _least_error(rows, options.steps)
+        return _least_error(rows, options)
     return np.percentile(rows, options.choice, axis=1).astype(np.float64)
 
 
-def _least_error(rows: Array, steps: int) -> Array:
-    every = max(1, rows.size // SEARCHED)
+def _least_error(rows: Array, options: ScaleOptions) -> Array:
+    steps, every = options.steps, max(1, rows.size // options.searched)
     seen, top = rows[:, ::every], rows.max(axis=1).astype(np.float64)
     best, least = top.copy(), np.full(len(top), np.inf)
     seen = np.ascontiguousarray(seen)

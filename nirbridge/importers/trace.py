@@ -12,14 +12,17 @@ from typing import Any
 
 from nirbridge.errors import ModelError, Problem, UsageError, quoted
 from nirbridge.importers.flow import Call, Flow
-from nirbridge.importers.readings import Forms
-from nirbridge.importers.trace_calls import Writer
+from nirbridge.importers.readings import Forms, form_of
+from nirbridge.importers.trace_calls import Writer, layout_of
 from nirbridge.importers.trace_record import Recording, Value, record, tensors_of
 from nirbridge.importers.trace_shapes import Lead
 from nirbridge.importers.trace_values import same_constant
 
 _LONG = (3, 300)
 """Steps of a sequence that a forward with a loop is given; the second where it asks for more than the first."""
+
+_REGISTRY = "_ModuleBase__registered_attributes"
+"""Where rockpool keeps the tensors that parameters were made of: nothing computes with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ def trace(module: Any, sample: Any, forms: Forms, *, batched: bool | None = None
     samples = _samples(module, sample)
     best: tuple[tuple[int, int, int], Flow] | None = None
     failures: list[str] = []
-    guesses = _guesses([len(s.shape) for s in samples.values()], batched)
+    guesses = _likeliest_first(_guesses([len(s.shape) for s in samples.values()], batched), module, forms)
     for k, guess in enumerate(g for pair in guesses for g in (replace(pair, batch=2), pair)):
         flow = _attempt(module, samples, guess, forms, failures)
         if flow is None:
@@ -114,6 +117,13 @@ def _guesses(ranks: list[int], batched: bool | None) -> Iterator[_Guess]:
         yield _Guess((), ("time", "batch"))
 
 
+def _likeliest_first(guesses: Iterator[_Guess], module: Any, forms: Forms) -> list[_Guess]:
+    """Guesses with the leading axes that a neuron of the module asks for come first."""
+    known = ((form_of(inner, forms), inner) for inner in module.modules())
+    asked = {layout_of(form, inner) for form, inner in known if form is not None}
+    return sorted(guesses, key=lambda guess: guess.lead not in asked)
+
+
 def _fed(samples: Mapping[str, Any], guess: _Guess, seed: int) -> dict[str, Any]:
     """The tensors of one run: shapes as guessed; random spikes on the second run, to see what depends on them."""
     import torch
@@ -171,6 +181,7 @@ def _copied(module: Any) -> Any:
     """A copy in eval mode that shares the parameters."""
     memo: dict[int, Any] = {id(p): p for p in module.parameters()}
     for inner in module.modules():
+        memo |= {id(t): t for _, t in tensors_of(vars(inner).get(_REGISTRY))}
         for _, tensor in (*tensors_of(dict(inner._buffers)), *tensors_of(_plain_attributes(inner))):
             if id(tensor) not in memo and tensor.grad_fn is not None:
                 memo[id(tensor)] = tensor.detach().clone()
