@@ -9,12 +9,14 @@ import click
 from nirbridge.cli.timing_options import max_bytes_option, timing_options
 
 if TYPE_CHECKING:
+    from nirbridge.network.model import Network
     from nirbridge.simulators.verify import Verification
 
 EXAMPLE = """\b
 Example:
   nirbridge verify model.nir --chip loihi1 --to lava
-  nirbridge verify model.nir --chip loihi2 --input spikes.npy --labels labels.npy --plot difference.png"""
+  nirbridge verify model.nir --chip loihi2 --input spikes.npy --labels labels.npy --plot difference.png
+  nirbridge verify model.nir --chip loihi2 --calibrate data.npz --method error --bits 4 --bits fc1=8"""
 
 
 @click.command(name="verify", epilog=EXAMPLE)
@@ -26,7 +28,14 @@ Example:
 @click.option("--steps", type=click.IntRange(min=1), metavar="N", help="Default: as many as the input has, or 100.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the random spikes.")
 @click.option("--map", "map_file", metavar="FILE.map.json", type=click.Path(), help="Run this map; default: a new one.")
-@click.option("--weight-bits", type=click.IntRange(1, 8), metavar="N", help="Bits of weights; default: the chip's.")
+@click.option("--per-core", is_flag=True, help="The program has a process for each core and population. Slow to run.")
+@click.option("--bits", multiple=True, metavar="N|LAYER=N", help="Width of weights, as of quantize. Repeatable.")
+@click.option("--weight-bits", type=click.IntRange(1, 8), metavar="N", help="The same for all weights.")
+@click.option("--calibrate", metavar="DATA.npz|npy", type=click.Path(), help="Data to choose the integers with.")
+@click.option("--method", type=click.Choice(["range", "percentile", "error"]), default="range", show_default=True)
+@click.option("--percentile", type=click.FloatRange(50, 100), default=99.9, show_default=True, metavar="P")
+@click.option("--tight", is_flag=True, help="Room for what the data shows, with a margin; no proof then.")
+@click.option("--graded", multiple=True, metavar="INPUT=MAX:BITS", help="An input of values up to MAX, as integers.")
 @click.option(
     "--plot", metavar="FILE.png", type=click.Path(), help="Draw the spikes that reference and fixed differ in."
 )
@@ -38,11 +47,12 @@ def command(model: str, plot: str | None, node: str | None, as_json: bool, **opt
     """Verify that a model computes on a chip what it says.
 
     The reference, the integers, the integers on the cores of the map and (--to lava) the emitted program run on the
-    same input. All but the reference have to be equal in every spike, current and potential: exit 1 where they are not.
+    same input. All but the reference have to be equal in every spike, current and potential, and each population
+    has to stay within the bound of its rounding: exit 1 where one of these does not hold.
     """
     from nirbridge.cli.output import print_error, print_json, print_rich
     from nirbridge.errors import NirbridgeError, quoted
-    from nirbridge.report.verify_text import verify_document, verify_text
+    from nirbridge.report.verify_text import broken_promises, verify_document, verify_text
 
     _check_plot(plot, node)
     found = run(model, **options)
@@ -54,9 +64,8 @@ def command(model: str, plot: str | None, node: str | None, as_json: bool, **opt
         print_rich(verify_text(found))
     if found.holds:
         return 0
-    broken = [f"{p.a} and {p.b}" for p in found.pairs if p.promised and not p.comparison.equal]
-    error = NirbridgeError.of(f"model {quoted(model)}", f"{'; '.join(broken)} differ", "they are promised to be equal")
-    print_error(error, as_json=False)
+    broken = "; ".join(broken_promises(found))
+    print_error(NirbridgeError.of(f"model {quoted(model)}", broken, "which is promised not to happen"), as_json=False)
     return 1
 
 
@@ -65,7 +74,6 @@ def run(
     chip_name: str,
     source: str | None,
     labels: str | None,
-    map_file: str | None,
     timing: Any,
     max_bytes: int,
     **options: Any,
@@ -75,12 +83,33 @@ def run(
     from nirbridge.cli.simulate import read_inputs
     from nirbridge.pipeline import load_chip, load_labels, load_network, verify_network
 
+    if options["per_core"] and options["target"] is None:
+        from nirbridge.errors import UsageError
+
+        raise UsageError.of("--per-core", "given without --to", "it is about the program", "add --to lava")
     network = load_network(model, timing, max_bytes=max_bytes)
     chip = load_chip(chip_name)
     inputs = None if source is None else read_inputs(source, max_bytes)
     right = None if labels is None else load_labels(labels)
     with progress_on_stderr() as progress:
-        return verify_network(network, chip, inputs, labels=right, map_file=map_file, progress=progress, **options)
+        quantization = _quantization(network, max_bytes, progress, options)
+        return verify_network(
+            network, chip, inputs, labels=right, quantization=quantization, progress=progress, **options
+        )
+
+
+def _quantization(network: Network, max_bytes: int, progress: Any, options: dict[str, Any]) -> Any:
+    """Takes the options that choose the integers out of ``options``."""
+    from nirbridge.cli.quantize import graded_inputs, widths
+    from nirbridge.cli.simulate import read_inputs
+    from nirbridge.pipeline import quantize_plan
+
+    bits, every, data = options.pop("bits"), options.pop("weight_bits"), options.pop("calibrate")
+    graded = graded_inputs(options.pop("graded"))
+    asked = {"weight_bits": widths((*([str(every)] if every else []), *bits)), "graded": graded, "progress": progress}
+    plan = {name: options.pop(name) for name in ("method", "percentile", "tight")}
+    arrays = None if data is None else read_inputs(data, max_bytes)
+    return quantize_plan(network, asked, arrays, {**plan, "progress": progress})
 
 
 def _check_plot(plot: str | None, node: str | None) -> None:

@@ -67,7 +67,7 @@ def _weights(p: FixedProjection, one: Incoming, chip: Chip) -> Mapping[str, Any]
     size = float(np.sqrt(np.mean(np.square(real)))) if real.size else 0.0
     error = float(np.sqrt(np.mean(np.square(whole / p.scale - real)))) if real.size else 0.0
     unit, grid = float(p.scale), one.range.grid
-    clipped = np.mean((real * unit > grid.high + grid.step / 2) | (real * unit < grid.low - grid.step / 2))
+    beyond = (real * unit > grid.high + grid.step / 2) | (real * unit < grid.low - grid.step / 2)
     return MappingProxyType(
         {
             "source": p.source,
@@ -80,7 +80,7 @@ def _weights(p: FixedProjection, one: Incoming, chip: Chip) -> Mapping[str, Any]
             "integers": [int(whole.min(initial=0)), int(whole.max(initial=0))],
             "scale": unit,
             "error": error / size if size else 0.0,
-            "clipped": float(clipped) if real.size else 0.0,
+            "clipped": int(beyond.sum()) / max(1, real.size),
             "synapse_bits": projection_bits(p, chip),
         }
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -11,27 +12,53 @@ from rich.text import Text
 from nirbridge.report.compare_document import compare_document
 from nirbridge.report.inspect_text import name_text
 from nirbridge.simulators.compare import Row
-from nirbridge.simulators.verify import Pair, Verification, verdict
+from nirbridge.simulators.verify import Pair, Verification, broken_promises, verdict
+from nirbridge.simulators.verify_bound import LayerBound
 
+__all__ = ["broken_promises", "verify_document", "verify_text"]
+
+LAYERS = ("population", "may be off", "is off", "spikes", "changed by rounding", "Jaccard", "without bound")
 COLUMNS = ("pair", "promised", "equal", "first difference", "Jaccard", "count error", "decided alike", "accuracy")
 
 
 def verify_text(found: Verification) -> RenderableType:
     """The table of pairs, the layers that differ, latency, input, and the verdict."""
-    table = Table(box=None, pad_edge=False)
-    for heading in COLUMNS:
-        table.add_column(heading, justify="left" if heading == "pair" else "right", no_wrap=True)
-    for pair in found.pairs:
-        table.add_row(*map(Text, _cells(pair)))
     lines = [f"{found.steps:,} steps on {name_text(found.chip)}; input: {found.input_said}"]
     lines += [f"latency of output {name_text(n)}: {steps:,} steps" for n, steps in found.latency.items()]
     return Group(
-        table,
+        _table(COLUMNS, [_cells(pair) for pair in found.pairs]),
+        Text(),
+        Text("reference ~ fixed, each population on the spikes of the integers; off in thresholds (v of a read-out):"),
+        _table(LAYERS, [_bound_cells(found, layer) for layer in found.layers]),
         Text(),
         *(Text(line) for line in lines),
         *(Text(f"- {line}") for line in _layers(found)),
         *(Text(f"- {note}") for note in found.notes),
         Text(verdict(found), style="bold"),
+    )
+
+
+def _table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading == headings[0] else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _bound_cells(found: Verification, layer: LayerBound) -> tuple[str, ...]:
+    unit = layer.theta or 1.0
+    name = layer.population
+    rows = [row for row in found.pairs[0].comparison.rows if row.node == name and row.spikes is not None]
+    return (
+        name_text(name),
+        f"{layer.bound / unit:.3g}",
+        f"{layer.seen / unit:.3g}" + ("" if layer.holds else f", beyond at step {(layer.broken or (0,))[0]:,}"),
+        "" if layer.theta is None else f"{layer.spikes:,}",
+        "" if layer.theta is None else f"{layer.changed:,}",
+        _share(rows[0].spikes.jaccard) if rows and rows[0].spikes is not None else "",
+        f"{layer.unbounded:,}" if layer.unbounded else "",
     )
 
 
@@ -43,7 +70,7 @@ def _cells(pair: Pair) -> tuple[str, ...]:
     right = "" if decided is None or decided.accuracy_a is None else _accuracies(decided)
     return (
         f"{pair.a} ~ {pair.b}" if not pair.promised else f"{pair.a} = {pair.b}",
-        "yes" if pair.promised else "no",
+        "equal" if pair.promised else "within bound",
         "yes" if found.equal else "no",
         first,
         "" if spikes is None else _share(spikes.jaccard),
@@ -98,4 +125,10 @@ def verify_document(found: Verification) -> dict[str, Any]:
         "left_out": dict(found.left_out),
         "notes": list(found.notes),
         "pairs": [{"promised": p.promised, **compare_document(p.comparison, p.a, p.b)} for p in found.pairs],
+        "layers": [{**_plain(layer), "holds": layer.holds} for layer in found.layers],
     }
+
+
+def _plain(layer: LayerBound) -> dict[str, Any]:
+    broken = None if layer.broken is None else list(layer.broken)
+    return {**dataclasses.asdict(layer), "broken": broken}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ import pytest
 
 from nirbridge.cli.main import run
 from nirbridge.importers import save
+from nirbridge.quantization.model import Quantized
+from nirbridge.quantization.operators import weights_of, with_weights
+from nirbridge.simulators import fixed as fixed_simulator
 from nirbridge.simulators import mapped as mapped_simulator
 from nirbridge.simulators.model import Recording
 from tests.network.graphs import chain, lif, out, port
@@ -62,8 +66,65 @@ def test_a_promise_that_is_broken_is_an_error(
     assert run(["verify", model, "--chip", "loihi1", "--steps", "20"]) == 1
     shown = capsys.readouterr()
     assert "fixed / mapped: 1 v differs first at step 7, neuron [2]" in shown.out
-    assert "not equal, though promised: fixed and mapped" in shown.out
-    assert "fixed and mapped differ, they are promised to be equal" in shown.err
+    assert "not as promised: fixed and mapped differ" in shown.out
+    assert "fixed and mapped differ, which is promised not to happen" in shown.err
+
+
+def test_a_population_beyond_its_bound_is_an_error(
+    model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Integers and map agree, but what runs has other weights than the model in integers."""
+
+    def halved(quantized: Quantized) -> Quantized:
+        first = quantized.projections[0]
+        operator = with_weights(first.operator, weights_of(first.operator) // 2)
+        return replace(quantized, projections=(replace(first, operator=operator), *quantized.projections[1:]))
+
+    for module, name in ((fixed_simulator, "simulate_fixed"), (mapped_simulator, "simulate_mapped")):
+        real = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda q, *args, real=real, **options: real(halved(q), *args, **options))
+    assert run(["verify", model, "--chip", "loihi1", "--steps", "30", "--json"]) == 1
+    shown = capsys.readouterr()
+    found = json.loads(shown.out)
+    assert [p["equal"] for p in found["pairs"]] == [False, True]
+    assert [(layer["population"], layer["holds"]) for layer in found["layers"]] == [("1", False), ("3", True)]
+    assert "'1' is beyond its bound" in shown.err
+
+
+def test_the_bound_of_every_population_is_shown(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["verify", model, "--chip", "loihi1", "--steps", "30"]
+    assert run([*arguments, "--json"]) == 0
+    layers = json.loads(capsys.readouterr().out)["layers"]
+    assert [layer["population"] for layer in layers] == ["1", "3"]
+    assert all(0 < layer["seen"] <= layer["bound"] < 1 and layer["theta"] == 1 for layer in layers)
+    assert run(arguments) == 0
+    shown = capsys.readouterr().out
+    assert "changed by rounding" in shown
+    assert "reference ~ fixed: within the bound in every population" in shown
+
+
+def test_the_integers_are_chosen_as_quantize_chooses_them(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spikes = np.random.default_rng(0).random((20, 8, 3)) < 0.4
+    np.savez(tmp_path / "data.npz", spikes=spikes, labels=np.arange(8) % 4)
+    arguments = ["verify", model, "--chip", "loihi2", "--steps", "40", "--json"]
+    bounds = []
+    for options in ([], ["--bits", "4", "--bits", "3=8"], ["--weight-bits", "4"]):
+        assert run([*arguments, *options]) == 0
+        bounds.append([layer["bound"] for layer in json.loads(capsys.readouterr().out)["layers"]])
+    assert bounds[0][0] < bounds[1][0] == bounds[2][0]
+    data = ["--calibrate", str(tmp_path / "data.npz")]
+    assert run([*arguments, "--bits", "4", *data, "--method", "percentile", "--percentile", "60"]) == 0
+    assert json.loads(capsys.readouterr().out)["layers"][0]["bound"] != bounds[2][0]
+    assert run([*arguments, "--tight"]) == 2
+    assert run([*arguments, "--bits", "9=x"]) == 2
+    capsys.readouterr()
+    assert run([*arguments, "--graded", "in=1.0:6"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["input"].startswith("random spikes and graded values")
+    assert run([*arguments, "--per-core"]) == 2
+    assert "add --to lava" in capsys.readouterr().err
 
 
 def test_a_saved_map_is_run(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
