@@ -18,7 +18,7 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.partitioner.connectivity import AllToAll
 from nirbridge.partitioner.layouts import Arc, Classes, ClassTable, Layout, Row
-from nirbridge.partitioner.master import Budget, generate, problem
+from nirbridge.partitioner.master import Budget, generate, how_often, problem
 from nirbridge.partitioner.resources import run_words
 from nirbridge.partitioner.sizing import Sizing, total_out_degrees
 from nirbridge.partitioner.slicing import UNLIMITED
@@ -131,9 +131,9 @@ def _pattern_bound(sizes: Sizing, slots: Mapping[str, int], cap: Array, seed: in
         return lower
     classes: Classes = table.classes()
     what = problem(layouts, classes, cap, tuple(range(len(cap))))
-    start = np.eye(len(classes.vectors), dtype=np.int64)
+    start = np.diag(how_often(classes.vectors, cap)).astype(np.int64)
     fixed = np.zeros(len(classes.vectors), np.int64)
-    return generate(what, start, fixed, Budget(rounds=60, gap=1e-9, price_gap=0.0, price_time=0.3), lower, seed).bound
+    return generate(what, start, fixed, Budget(rounds=200, gap=1e-9, price_gap=0.0, price_time=0.3), lower, seed).bound
 
 
 def _sources_of_one_target(sizes: Sizing) -> frozenset[str]:
@@ -150,7 +150,8 @@ def _relaxed(sizes: Sizing, name: str, slots: int, cap: Array, table: ClassTable
     total = math.prod(sizes.shapes[name])
     longest = min(total, int(cap[0]))
     words = _dense_words(sizes, name, np.arange(1, longest + 1))
-    ends = [*(np.flatnonzero(np.diff(words)) + 1).tolist(), longest]
+    words = words[: max(1, int(np.searchsorted(words, int(cap[2]), side="right")))]  # no longer range fits in a core
+    ends = [*(np.flatnonzero(np.diff(words)) + 1).tolist(), len(words)]
     if len(ends) > BREAKS_MAX or not words.any():
         ends = [1]
     axons = sum(

@@ -288,7 +288,7 @@ def price(vectors: Array, weights: Array, cap: Array, budget: Budget, seed: int)
         return None, 0.0, 0.0
     model = cp_model.CpModel()
     limited = np.flatnonzero(vectors[useful].sum(axis=0) > 0)
-    most = _most(vectors, cap)
+    most = how_often(vectors, cap)
     count = [model.new_int_var(0, int(most[c]), "") for c in useful]
     for r in limited:
         model.add(sum(int(vectors[c, r]) * n for c, n in zip(useful, count, strict=True)) <= int(cap[r]))
@@ -305,7 +305,7 @@ def price(vectors: Array, weights: Array, cap: Array, budget: Budget, seed: int)
     return found, bound, spent
 
 
-def _most(vectors: Array, cap: Array) -> Array:
+def how_often(vectors: Array, cap: Array) -> Array:
     """How often each class fits an empty core."""
     times = np.where(vectors > 0, cap // np.maximum(vectors, 1), PIECES_MAX)
     return np.minimum(times.min(axis=1), PIECES_MAX)
@@ -331,7 +331,7 @@ def finish(
     model = cp_model.CpModel()
     demand = what.demand.tocsr()
     arcs = [model.new_int_var(0, 10_000, "") for _ in range(what.arcs)]
-    most = _most(what.vectors, what.cap)
+    most = how_often(what.vectors, what.cap)
     mixed = [[model.new_int_var(0, int(min(m, 4096)), "") for m in most] for _ in range(cores - len(settled))]
     for counts in mixed:
         for r in np.flatnonzero(what.vectors.sum(axis=0) > 0):

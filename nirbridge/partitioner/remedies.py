@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from nirbridge.chips import builtin_chips, cores_of, load_chip
@@ -9,7 +10,6 @@ from nirbridge.chips.model import Chip
 from nirbridge.errors import NirbridgeError, quoted
 from nirbridge.network.model import Network
 from nirbridge.partitioner.partition import Options, partition
-from nirbridge.partitioner.relays import with_relays
 from nirbridge.partitioner.sizing import sizing, total_out_degrees
 from nirbridge.passes.split_source import split_source
 
@@ -19,16 +19,17 @@ SOURCES_MAX = 3
 """Sources that are tried: those with the most targets a neuron."""
 
 
-def remedies(network: Network, chip: Chip, options: Options) -> tuple[str, ...]:
+def remedies(network: Network, chip: Chip, options: Options, prepare: Callable[[Chip], Network]) -> tuple[str, ...]:
     """Single changes that fit, the smallest of each kind: more chips, fewer bits, a split source, another chip.
 
     Each is tried with first-fit packing, so a change that is left out may still fit with a longer search.
+    ``prepare`` gives the network as another chip would run it.
     """
     quick = replace(options, method="packed", effort="fast", progress=lambda *_: None)
     found = [_more_chips(network, chip, quick), _fewer_bits(network, chip, quick), _split(network, chip, quick)]
     for name in builtin_chips():
         if name != chip.name:
-            found.append(_another(network, load_chip(name), quick))
+            found.append(_another(load_chip(name), quick, prepare))
     return tuple(text for text in found if text)
 
 
@@ -90,9 +91,9 @@ def _after_split(network: Network, name: str, ways: int, chip: Chip, options: Op
         return None
 
 
-def _another(network: Network, chip: Chip, options: Options) -> str:
+def _another(chip: Chip, options: Options, prepare: Callable[[Chip], Network]) -> str:
     try:
-        ready = with_relays(network, chip)
+        ready = prepare(chip)
     except NirbridgeError:
         return ""
     needed = _cores(ready, chip, replace(options, weight_bits=None, chips=1))

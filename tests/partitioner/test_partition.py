@@ -91,6 +91,15 @@ def test_two_million_dense_inputs_are_refused_at_once() -> None:
         partition(network_of("2000000 dense4096 lif"), LOIHI1)
 
 
+def test_words_of_dense_layers_that_hold_far_fewer_neurons_than_a_core_add_up() -> None:
+    report = partition(
+        network_of("512 dense4096 lif dense4096 lif dense10 lif"), load_chip("loihi2"), Options(chips=2)
+    ).report
+    # 62 targets of 8 bits and a header of 10 bits fill 8 words of 64 bits: no list of a source takes fewer per target
+    words = (512 * 4096 + 4096 * 4096 + 4096 * 10) * 8 / 62
+    assert report.cores_lower_bound >= words / 24576 > 99 > report.bounds["population"]
+
+
 def test_too_many_cores_names_the_limit_that_proves_it() -> None:
     with pytest.raises(DoesNotFit) as caught:
         partition(network_of("784 dense4096 lif dense4096 lif dense20 lif"), LOIHI1)
