@@ -54,6 +54,13 @@ Example:
 @click.option("--chips", type=int, default=1, show_default=True, metavar="N", help="Chips of the board to use.")
 @click.option("--split", "splits", multiple=True, metavar="POPULATION=N", help="N copies, each feeds some targets.")
 @click.option("--no-relays", is_flag=True, help="Never put a pool on neurons of its own.")
+@click.option(
+    "--retime",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    help="Delays that make up for hops: where there are any, or refuse, or the model's own.",
+)
 @click.option("--report", metavar="DIR", type=click.Path(), help="Write the report there too (text and HTML).")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: the map file.")
 @timing_options
@@ -103,6 +110,7 @@ def _options(chosen: dict[str, Any], progress: Any) -> MapOptions:
         weight_bits=chosen["weight_bits"],
         pins=dict(_pin(text) for text in chosen["pins"]),
         relays=not chosen["no_relays"],
+        retime=chosen["retime"],
         splits=dict(_split(text) for text in chosen["splits"]),
         progress=progress,
     )

@@ -45,6 +45,7 @@ def to_record(mapped: Mapped, model_file: str, model_sha256: str) -> dict[str, A
         "rates": mapped.rates,
         "weight_bits": mapped.partition.weight_bits,
         "splits": [{"population": name, "ways": ways} for name, ways in mapped.splits],
+        **({} if mapped.latency is None else {"retimed": {"latency": dict(mapped.latency)}}),
         "inputs": [_port(p) for p in network.inputs],
         "outputs": [_port(p) for p in network.outputs],
         "populations": [_population(p) for p in network.populations],

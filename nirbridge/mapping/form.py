@@ -52,6 +52,7 @@ FORM = {
     "rates": _TEXT,
     "weight_bits": _COUNT,
     "splits": _Maybe(_List({"population": _TEXT, "ways": _COUNT})),
+    "retimed": _Maybe({"latency": _Map(_COUNT)}),
     "inputs": _List(_PORT),
     "outputs": _List(_PORT),
     "populations": _List({"name": _TEXT, "shape": _SHAPE, "neurons": _COUNT, "kind": _TEXT, "relay": _BOOL}),

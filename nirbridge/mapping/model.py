@@ -39,6 +39,8 @@ class Mapped:
     """A network on a chip, self-contained. ``cores[b]`` is where block b (its position in the partition) sits.
 
     ``splits``: populations of the model that were replaced by so many copies, in the order in which that was done.
+    ``latency``: the step at which each input, population and output is at its step 0, if the network was retimed so
+    that its delays hold the hops (``passes.balance_delays``); None: the delays are those of the model.
     """
 
     network: Network
@@ -51,3 +53,4 @@ class Mapped:
     objective: str
     rates: str
     splits: tuple[tuple[str, int], ...] = ()
+    latency: Mapping[str, int] | None = None

@@ -84,6 +84,7 @@ class MapRecord:
     """A map file. ``raw`` is the whole JSON document, ``chip`` the record that builds the chip again.
 
     ``splits``: populations of the model that were replaced by so many copies, in that order (none in older files).
+    ``latency``: as of ``Mapped``; None also where the file does not say.
     """
 
     model_file: str
@@ -100,6 +101,7 @@ class MapRecord:
     proof: Mapping[str, Any]
     raw: Mapping[str, Any]
     splits: tuple[tuple[str, int], ...] = ()
+    latency: Mapping[str, int] | None = None
 
 
 # -- from a JSON document -------------------------------------------------------------------------------------
@@ -148,6 +150,7 @@ def _built(d: dict[str, Any]) -> MapRecord:
         proof=d["proof"],
         raw=d,
         splits=tuple((s["population"], s["ways"]) for s in d.get("splits") or ()),
+        latency=(d.get("retimed") or {}).get("latency"),
     )
 
 

@@ -1,7 +1,7 @@
 """The table of contents of nirbridge: every stage in order, each from frozen values to a new frozen value.
 
 1. ``load``: a file, or shapes in words, as a ``Network``; a chip by name.
-2. ``fit``, ``retiming``: what the chip makes of it. Relays, copies, delays that hold the hops.
+2. ``fit``: the network as it will run on the chip, with relays, delays that hold the hops, copies.
 3. ``partitioning``, ``placing``, ``mapping``: slices in cores, cores on the mesh, and the independent checker.
 4. ``map_files``: the map as a file, and a file checked against its model.
 5. ``integers``: the chip's numbers, saved and run.
@@ -11,7 +11,7 @@
 Nothing but this room knows all stages; what is heavy is imported where it is used.
 """
 
-from nirbridge.pipeline.fit import fit_to_chip, split_sources
+from nirbridge.pipeline.fit import fit_to_chip, retime, split_sources
 from nirbridge.pipeline.integers import quantize_network, quantize_plan, save_quantized, simulate_on_chip
 from nirbridge.pipeline.load import (
     fingerprint,
@@ -23,16 +23,16 @@ from nirbridge.pipeline.load import (
     network_of_shapes,
 )
 from nirbridge.pipeline.map_files import check_map, map_document, save_map, slices_of_map
-from nirbridge.pipeline.mapping import map_network
-from nirbridge.pipeline.options import OBJECTIVES, MapOptions, Progress
+from nirbridge.pipeline.mapping import map_network, map_retimed
+from nirbridge.pipeline.options import OBJECTIVES, RETIME, MapOptions, Progress
 from nirbridge.pipeline.partitioning import SPREADS, TRIED_NEURONS_MAX, check_fit
 from nirbridge.pipeline.placing import complete
 from nirbridge.pipeline.programs import emit_lava, run_emitted
-from nirbridge.pipeline.retiming import map_retimed, retime
 from nirbridge.pipeline.verifying import VERIFY_STEPS, verify_network
 
 __all__ = [
     "OBJECTIVES",
+    "RETIME",
     "SPREADS",
     "TRIED_NEURONS_MAX",
     "VERIFY_STEPS",

@@ -1,17 +1,55 @@
-"""What a chip makes of a network before it is mapped: relays, copies."""
+"""What a chip makes of a network before it is mapped: relays, delays that hold the hops, copies."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeVar
 
-from nirbridge.errors import quoted
-from nirbridge.pipeline.options import MapOptions
+from nirbridge.errors import ModelError, UsageError, quoted
+from nirbridge.pipeline.options import RETIME, MapOptions
 
 if TYPE_CHECKING:
+    from nirbridge.arrays import Array
     from nirbridge.chips.model import Chip
-    from nirbridge.network.model import Network
+    from nirbridge.network.model import Network, Projection
+    from nirbridge.passes import Retimed
+
+T = TypeVar("T")
+Rates = tuple[Mapping[str, "Array"], str]
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ready:
+    """A network as its map is made of it.
+
+    ``latency``: step of the hardware at which each input, population and output is at its step 0, where retiming
+    changed what a map holds; None: the delays are those of the model. ``rates`` as ``MapOptions.rates``, for what was
+    put in, too.
+    """
+
+    network: Network
+    latency: Mapping[str, int] | None = None
+    rates: Rates | None = None
+
+
+def prepare(network: Network, chip: Chip, options: MapOptions) -> Ready:
+    """The network as it will run on the chip: relays, delays that hold the hops, copies; each said in its notes.
+
+    Raises:
+        UsageError: an option that makes no sense.
+        ModelError: ``retime`` is 'always', and there are no such delays.
+    """
+    _one_of("--retime", options.retime, RETIME)
+    fitted = fit_to_chip(network, chip, relays=options.relays)
+    return _ready(fitted, *_as_it_runs(fitted, chip, options.retime), options)
+
+
+def prepare_retimed(retimed: Retimed, options: MapOptions) -> Ready:
+    """What ``prepare`` makes of the network that was retimed."""
+    return _ready(retimed.reference, *as_mapped(retimed), options)
 
 
 def fit_to_chip(network: Network, chip: Chip, *, relays: bool = True) -> Network:
@@ -21,25 +59,125 @@ def fit_to_chip(network: Network, chip: Chip, *, relays: bool = True) -> Network
     return with_relays(network, chip) if relays else network
 
 
+def retime(network: Network, chip: Chip, *, relays: bool = True, splits: Mapping[str, int] | None = None) -> Retimed:
+    """The network with what the chip's fan-in needs, and with delays that hold the hops.
+
+    ``splits``: as of a map that this is run on. Raises ModelError.
+    """
+    made = _balanced(fit_to_chip(network, chip, relays=relays), chip)
+    if not splits:
+        return made
+    network, of = _split(made.network, splits)
+    return replace(made, network=network, latency=MappingProxyType(_with_copies(made.latency, of)))
+
+
+def as_mapped(retimed: Retimed) -> tuple[Network, Mapping[str, int] | None]:
+    """The network that a map is made of, and its latencies; the reference and None where a map would be the same."""
+    from nirbridge.passes.balance_delays import without_hops
+
+    delayed = without_hops(retimed.network)
+    if _wiring(delayed) == _wiring(retimed.reference):
+        return retimed.reference, None
+    return delayed, retimed.latency
+
+
 def split_sources(network: Network, splits: Mapping[str, int]) -> Network:
     """The network with populations replaced by copies of them, in the given order, each said in its notes."""
+    return _split(network, splits)[0]
+
+
+def _split(network: Network, splits: Mapping[str, int]) -> tuple[Network, dict[str, str]]:
+    """The network with copies, and copy -> the population that it is a copy of."""
     from nirbridge.passes import split_source
 
+    of: dict[str, str] = {}
     for name, ways in splits.items():
+        known = {p.name for p in network.populations}
         changed = split_source(network, name, ways)
         note = f"population {quoted(name)} is mapped as {ways} copies, each feeding a part of its targets"
         network = replace(changed, notes=(*changed.notes, note))
-    return network
+        of |= {p.name: name for p in network.populations if p.name not in known}
+    return network, of
 
 
-def rates_of_copies(network: Network, options: MapOptions) -> MapOptions:
-    """Rates that a caller gave, with those of a population for its copies too."""
-    if options.rates is None or not options.splits:
-        return options
-    given, said = options.rates
-    for name, ways in options.splits.items():
-        split = split_sources(network, {name: ways})
-        known = {p.name for p in network.populations}
-        given = {**given, **{p.name: given[name] for p in split.populations if p.name not in known and name in given}}
-        network = split
-    return replace(options, rates=(given, said))
+def _one_of(option: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise UsageError.of(option, quoted(value), f"there are {', '.join(choices)}", "choose one of these")
+
+
+def _balanced(fitted: Network, chip: Chip) -> Retimed:
+    from nirbridge.passes import balance_delays
+
+    return balance_delays(fitted, delay_steps_max=chip.core.delay_steps, graded_spikes=chip.neuron.graded_spikes)
+
+
+def _as_it_runs(fitted: Network, chip: Chip, how: str) -> tuple[Network, Mapping[str, int] | None]:
+    try:
+        network, latency = as_mapped(_balanced(fitted, chip))
+    except ModelError as error:
+        if how == "always":
+            raise
+        return replace(fitted, notes=(*fitted.notes, *_refusals(error))), None
+    if how == "never" and latency is not None:
+        note = "mapped with the delays of the model, as asked: hops are not made up for, so nothing runs this map"
+        return replace(fitted, notes=(*fitted.notes, note)), None
+    return network, latency
+
+
+def _refusals(error: ModelError) -> list[str]:
+    shown = [f"mapped with the delays of the model, nothing runs this map: {p}" for p in error.problems[:_SHOWN]]
+    more = len(error.problems) - _SHOWN
+    return [*shown, f"and {more:,} more reasons why it can not be retimed"] if more > 0 else shown
+
+
+def _wiring(network: Network) -> object:
+    """All that a map sees of populations and delays."""
+    projections = [(p.source, p.target, id(p.operator), p.is_back, _delays(p)) for p in network.projections]
+    return [(p.name, p.shape) for p in network.populations], projections
+
+
+def _delays(p: Projection) -> object:
+    """Delays in one form: what all targets share is counted with the source."""
+    import numpy as np
+
+    from nirbridge.arrays import compact
+
+    own, late = p.delay_steps, p.target_delay_steps
+    if late.size and (late == late.flat[0]).all():
+        own, late = own + late.flat[0], np.zeros((), np.int64)
+    return compact(own).tolist(), late.tolist()
+
+
+def _ready(fitted: Network, network: Network, latency: Mapping[str, int] | None, options: MapOptions) -> Ready:
+    split, of = _split(network, options.splits)
+    rates = _with_rates_of_added(fitted, network, options.rates)
+    if rates is not None:
+        rates = _with_copies(rates[0], of), rates[1]
+    if latency is not None:
+        latency = MappingProxyType(_with_copies(latency, of))
+    return Ready(split, latency, rates)
+
+
+def _with_copies(values: Mapping[str, T], of: Mapping[str, str]) -> dict[str, T]:
+    found = dict(values)
+    for copy, name in of.items():
+        if name in found:
+            found[copy] = found[name]
+    return found
+
+
+def _with_rates_of_added(before: Network, after: Network, rates: Rates | None) -> Rates | None:
+    """Rates for what retiming put in: a relay sends what it passes on, a neuron without inputs in every step."""
+    from nirbridge.arrays import freeze
+    from nirbridge.mapping.rates import assumed_rates
+
+    known = {p.name for p in before.populations}
+    added = [p.name for p in after.populations if p.name not in known]
+    if not added:
+        return rates
+    given, said = rates or assumed_rates(before)
+    found = dict(given)
+    for name in added:
+        sources = [p.source for p in after.projections if p.target == name]
+        found[name] = found.get(sources[0], freeze(0.0)) if sources else freeze(1.0)
+    return found, f"{said}; relays send what they pass on, a neuron without inputs fires in every step"

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nirbridge.errors import UsageError
+from nirbridge.pipeline.fit import retime
 from nirbridge.pipeline.load import load_chip
+from nirbridge.pipeline.mapping import map_retimed
 from nirbridge.pipeline.options import MapOptions, Progress, quiet
-from nirbridge.pipeline.retiming import map_retimed, retime
 
 if TYPE_CHECKING:
     from nirbridge.chips.model import Chip
@@ -71,7 +72,7 @@ def simulate_on_chip(
         DoesNotFit, IllegalMapping: as of ``map_network`` and ``simulate_mapped``.
     """
     from nirbridge.mapping import file
-    from nirbridge.quantization.quantize import quantize
+    from nirbridge.quantization.quantize import Options, quantize
     from nirbridge.simulators.fixed import simulate_fixed
     from nirbridge.simulators.mapped import simulate_mapped
 
@@ -82,10 +83,10 @@ def simulate_on_chip(
         limit = "fixed and mapped take --chip, mapped also --map, other backends neither"
         raise UsageError.of("simulate", found, limit, "as in --backend mapped --chip loihi1")
     known = load_chip(chip)
-    retimed = retime(network, known)
-    quantized = quantize(retimed, known)
+    saved = None if map_file is None else file.load(map_file)
+    retimed = retime(network, known, splits=None if saved is None else dict(saved.splits))
+    quantized = quantize(retimed, known, Options(weight_bits=None if saved is None else saved.raw["weight_bits"]))
     if backend == "fixed":
         return simulate_fixed(quantized, inputs, steps=steps, record=record, progress=progress).recording
-    options = MapOptions(effort="fast", progress=progress)
-    mapping = map_retimed(retimed, known, options) if map_file is None else file.load(map_file)
+    mapping = saved or map_retimed(retimed, known, MapOptions(effort="fast", progress=progress))
     return simulate_mapped(quantized, mapping, inputs, steps=steps, record=record, progress=progress)

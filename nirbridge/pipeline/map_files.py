@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nirbridge.errors import IllegalMapping, NirbridgeError, Problem
-from nirbridge.pipeline.fit import fit_to_chip, split_sources
+from nirbridge.errors import IllegalMapping, NirbridgeError, Problem, quoted
+from nirbridge.pipeline.fit import as_mapped, fit_to_chip, retime, split_sources
 from nirbridge.pipeline.load import fingerprint
 
 if TYPE_CHECKING:
     from nirbridge.chips.model import Chip
     from nirbridge.mapping.model import Mapped
+    from nirbridge.mapping.record import MapRecord
     from nirbridge.network.model import Network
 
 
@@ -31,26 +33,59 @@ def save_map(mapped: Mapped, path: str | Path, model: str | Path) -> None:
 
 def check_map(path: str | Path, network: Network, model_sha256: str, chip: Chip | None = None) -> tuple[Problem, ...]:
     """Every violation of a saved map of this model; none: it is legal and tells the truth. Raises FileError."""
-    from nirbridge.chips import from_record
     from nirbridge.mapping import check, file
+    from nirbridge.mapping.latencies import wrong_latencies
 
     record = file.load(path)
-    if any(p.relay for p in record.populations):
-        network = fit_to_chip(network, from_record(record.chip))
     if sum(ways for _, ways in record.splits) > len(record.populations):
         return (Problem("map", "splits make more copies than the map has populations", "", "map the model again"),)
     try:
-        network = split_sources(network, dict(record.splits))
+        model, ready = _as_mapped(record, network)
     except NirbridgeError as error:
         return error.problems
-    return check.check_file(path, network, model_sha256, chip)
+    return (*check.check_file(path, ready, model_sha256, chip), *wrong_latencies(record, model))
+
+
+def _as_mapped(record: MapRecord, network: Network) -> tuple[Network, Network]:
+    """The model with the copies and pools on relays that the map has, and what retiming makes of it."""
+    from nirbridge.chips import from_record
+
+    splits, relays = dict(record.splits), any(p.relay for p in record.populations)
+    if record.latency is None and not relays:
+        model = split_sources(network, splits)
+        return model, model
+    chip = from_record(record.chip)
+    fitted = fit_to_chip(network, chip, relays=relays)
+    model = split_sources(fitted, splits)
+    if record.latency is None:
+        return model, model
+    delayed, latency = as_mapped(retime(fitted, chip, relays=False))
+    if latency is None:
+        raise IllegalMapping.of("retimed", "the map says so", "this model needs no other delays", "map the model again")
+    return model, split_sources(delayed, splits)
 
 
 def slices_of_map(path: str | Path, network: Network, model_sha256: str, chip: Chip) -> tuple[Any, ...]:
-    """The slices of a saved map of this model. Raises FileError, and IllegalMapping for a map that is not of it."""
+    """The slices of a saved map that a program of this model can be made of.
+
+    Raises:
+        FileError: it can not be read.
+        IllegalMapping: it is not of this model on this chip, or not as the model runs there.
+        ModelError: the model can not be retimed, so nothing runs it.
+    """
     from nirbridge.mapping import file
 
     problems = check_map(path, network, model_sha256, chip)
-    if problems:
+    record = file.load(path)
+    if problems or (problems := tuple(_not_runnable(record, network, chip))):
         raise IllegalMapping(*problems)
-    return tuple(piece for block in file.load(path).blocks for piece in block.slices)
+    return tuple(piece for block in record.blocks for piece in block.slices)
+
+
+def _not_runnable(record: MapRecord, network: Network, chip: Chip) -> Iterator[Problem]:
+    if record.splits:
+        names = ", ".join(quoted(name) for name, _ in record.splits)
+        yield Problem("map", f"has copies of {names}", "a program has each population once", "map without --split")
+    if record.latency is None and as_mapped(retime(network, chip))[1] is not None:
+        found, limit = "has the delays of the model", "a program has delays that hold the hops"
+        yield Problem("map", found, limit, "map the model again, without --retime never")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nirbridge.errors import UsageError, quoted
-from nirbridge.pipeline.fit import fit_to_chip, rates_of_copies, split_sources
+from nirbridge.pipeline.fit import Ready, prepare, prepare_retimed
 from nirbridge.pipeline.options import OBJECTIVES, MapOptions
 from nirbridge.pipeline.partitioning import partitions
 from nirbridge.pipeline.placing import complete
@@ -16,27 +17,44 @@ if TYPE_CHECKING:
     from nirbridge.chips.model import Chip
     from nirbridge.mapping.model import Mapped
     from nirbridge.network.model import Network
+    from nirbridge.passes import Retimed
 
 
 def map_network(network: Network, chip: Chip, options: MapOptions | None = None) -> Mapped:
-    """Partition, place, route and cost a network, and let the independent checker pass the result.
+    """Partition, place, route and cost a network as it will run, and let the independent checker pass the result.
 
     Raises:
         DoesNotFit: it does not fit; every reason, what proves it, and what would fit.
+        ModelError: ``retime`` is 'always', and there are no delays that hold the hops.
         IllegalMapping: the checker found a fault, which is a bug of nirbridge.
         UsageError: an option that makes no sense.
     """
-    from nirbridge.mapping import check
+    chosen = _checked(options)
+    return _mapped(prepare(network, chip, chosen), network, chip, chosen)
 
+
+def map_retimed(retimed: Retimed, chip: Chip, options: MapOptions | None = None) -> Mapped:
+    """The map of a retimed network: what ``map_network`` makes of the network that was retimed. Raises DoesNotFit."""
+    chosen = _checked(options)
+    return _mapped(prepare_retimed(retimed, chosen), retimed.reference, chip, chosen)
+
+
+def _checked(options: MapOptions | None) -> MapOptions:
     chosen = options or MapOptions()
     if chosen.objective not in OBJECTIVES:
         raise UsageError.of(
             "--objective", quoted(chosen.objective), f"there are {', '.join(OBJECTIVES)}", "choose one of these"
         )
-    ready = fit_to_chip(network, chip, relays=chosen.relays)
-    chosen = rates_of_copies(ready, chosen)
-    ready = split_sources(ready, chosen.splits)
-    best = min((complete(ready, chip, p, chosen) for p in partitions(ready, chip, chosen)), key=_score(chosen))
+    return chosen
+
+
+def _mapped(ready: Ready, model: Network, chip: Chip, options: MapOptions) -> Mapped:
+    from nirbridge.mapping import check
+
+    chosen = replace(options, rates=ready.rates)
+    found = partitions(ready.network, chip, chosen, model)
+    best = min((complete(ready.network, chip, p, chosen) for p in found), key=_score(chosen))
+    best = replace(best, latency=ready.latency)
     chosen.progress("check", None)
     check.verify(best)
     return best

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, float | None], None]
 OBJECTIVES = ("cores", "traffic", "latency")
+RETIME = ("auto", "always", "never")
 
 
 def quiet(stage: str, done: float | None) -> None:
@@ -27,6 +28,8 @@ class MapOptions:
     ``rates``: spikes per step by population or input name (scalar or of its shape) and a sentence that says where they
     are from (``mapping.rates.load_rates``); None: assumed, and said so.
     ``relays``: put a pool between neurons on neurons of its own where the chip can not hold the folded fan-in.
+    ``retime``: 'auto' maps the network with the delays that it runs with (``passes.balance_delays``), and with those of
+    the model where there are none, which the notes say; 'always' refuses that; 'never' keeps the model's delays.
     ``splits``: population -> copies of it, each of which feeds a part of its targets (``passes.split_source``).
     """
 
@@ -39,5 +42,6 @@ class MapOptions:
     rates: tuple[Mapping[str, Array], str] | None = None
     pins: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))
     relays: bool = True
+    retime: str = "auto"
     splits: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     progress: Progress = quiet

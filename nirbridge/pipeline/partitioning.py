@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from nirbridge.errors import DoesNotFit, Problem, UsageError, quoted
-from nirbridge.pipeline.fit import fit_to_chip, split_sources
+from nirbridge.pipeline.fit import prepare
 from nirbridge.pipeline.options import MapOptions
 
 if TYPE_CHECKING:
@@ -28,19 +28,22 @@ def check_fit(network: Network, chip: Chip, options: MapOptions | None = None) -
         DoesNotFit: every reason, what proves it, and what would fit.
     """
     chosen = options or MapOptions()
-    ready = split_sources(fit_to_chip(network, chip, relays=chosen.relays), chosen.splits)
-    return ready, partitions(ready, chip, replace(chosen, objective="cores"))[0]
+    ready = prepare(network, chip, chosen).network
+    return ready, partitions(ready, chip, replace(chosen, objective="cores"), network)[0]
 
 
-def partitions(network: Network, chip: Chip, options: MapOptions) -> list[Partition]:
-    """The partition for the fewest cores; for other objectives several, of which the best is taken."""
+def partitions(network: Network, chip: Chip, options: MapOptions, model: Network) -> list[Partition]:
+    """The partition for the fewest cores; for other objectives several, of which the best is taken.
+
+    ``model``: what ``network`` was prepared from, which other chips are tried with. Raises DoesNotFit.
+    """
     from nirbridge.partitioner import partition
 
     base = _partition_options(network, options)
     try:
         first = partition(network, chip, base)
     except DoesNotFit as error:
-        raise DoesNotFit(*error.problems, *_what_would_fit(network, chip, options)) from None
+        raise DoesNotFit(*error.problems, *_what_would_fit(network, chip, options, model)) from None
     found = [first]
     for other in _alternatives(base, options.objective):
         try:
@@ -78,7 +81,7 @@ def _alternatives(base: Options, objective: str) -> list[Options]:
     return methods + [replace(base, method="sequential", spread=s) for s in SPREADS[1:]]
 
 
-def _what_would_fit(network: Network, chip: Chip, options: MapOptions) -> tuple[Problem, ...]:
+def _what_would_fit(network: Network, chip: Chip, options: MapOptions, model: Network) -> tuple[Problem, ...]:
     from nirbridge.partitioner.remedies import remedies
 
     if network.neurons > TRIED_NEURONS_MAX:
@@ -87,7 +90,9 @@ def _what_would_fit(network: Network, chip: Chip, options: MapOptions) -> tuple[
             Problem("what would fit", found, "", "ask nirbridge check with --chips, --weight-bits or another --chip"),
         )
     options.progress("what would fit", None)
-    found = remedies(network, chip, _partition_options(network, options))
+    found = remedies(
+        network, chip, _partition_options(network, options), lambda other: prepare(model, other, options).network
+    )
     if not found:
         nothing = "none of more chips, fewer weight bits, a split source or another built-in chip, each alone"
         return (Problem("what would fit", nothing),)

@@ -7,8 +7,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from nirbridge.pipeline.fit import retime
+from nirbridge.pipeline.mapping import map_retimed
 from nirbridge.pipeline.options import MapOptions, Progress, quiet
-from nirbridge.pipeline.retiming import map_retimed, retime
 
 if TYPE_CHECKING:
     from nirbridge.chips.model import Chip

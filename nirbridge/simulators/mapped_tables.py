@@ -16,6 +16,7 @@ from nirbridge.arrays import Array
 from nirbridge.errors import IllegalMapping, Problem, quoted
 from nirbridge.mapping.count import box_neurons
 from nirbridge.mapping.record import BlockRecord, MapRecord, SliceRecord
+from nirbridge.mapping.same_network import other_network
 from nirbridge.quantization.model import FixedProjection, Quantized
 from nirbridge.simulators.synapse_rows import synapses_into
 
@@ -88,7 +89,7 @@ def board_of(quantized: Quantized, record: MapRecord) -> Board:
         IllegalMapping: another network's map, neurons on no core or on several, spikes that have no route or more axons
             than the route says; every problem is listed.
     """
-    problems = [*_other_network(quantized, record)]
+    problems = [*other_network(quantized, record), *_odd_blocks(quantized, record)]
     if problems:
         raise IllegalMapping(*problems)
     shapes = {p.name: p.shape for p in quantized.populations}
@@ -112,18 +113,7 @@ def _problem(thing: str, found: str, limit: str = "", /, **ids: object) -> Probl
     return Problem(thing, found, limit, _AGAIN, MappingProxyType(ids))
 
 
-def _other_network(quantized: Quantized, record: MapRecord) -> Iterator[Problem]:
-    for what, mine, theirs in (
-        ("population", quantized.populations, record.populations),
-        ("input", quantized.inputs, record.inputs),
-    ):
-        mapped = {p.name: p.shape for p in theirs}
-        for p in mine:
-            if p.name not in mapped:
-                yield _problem(f"{what} {quoted(p.name)}", "is not in the map", name=p.name)
-            elif mapped[p.name] != p.shape:
-                found, limit = f"has shape {mapped[p.name]} in the map", f"{p.shape} in the network"
-                yield _problem(f"{what} {quoted(p.name)}", found, limit, name=p.name)
+def _odd_blocks(quantized: Quantized, record: MapRecord) -> Iterator[Problem]:
     shapes = {p.name: p.shape for p in quantized.populations}
     ids = [block.id for block in record.blocks]
     for block in record.blocks:

@@ -22,8 +22,7 @@ from nirbridge.network import Network, from_nir
 from nirbridge.network.apply import matrix
 from nirbridge.network.operators import Conv, Dense, Sparse
 from nirbridge.passes import balance_delays
-from nirbridge.passes.balance_delays import without_hops
-from nirbridge.pipeline import MapOptions, map_network
+from nirbridge.pipeline import MapOptions, map_retimed
 from nirbridge.quantization.model import Quantized
 from nirbridge.quantization.quantize import quantize
 from nirbridge.simulators import Record, Recording
@@ -42,7 +41,7 @@ def on_chip(network: Network, chip: Chip) -> tuple[Quantized, Mapped]:
     most, graded = chip.core.delay_steps, chip.neuron.graded_spikes
     retimed = balance_delays(network, delay_steps_max=most, graded_spikes=graded)
     quantized = quantize(retimed, chip)
-    return quantized, map_network(without_hops(retimed.network), chip, QUICK)
+    return quantized, map_retimed(retimed, chip, QUICK)
 
 
 def spikes(quantized: Quantized, steps: int, seed: int = 0, batch: int | None = None) -> dict[str, Array]:
@@ -182,6 +181,15 @@ def twice(d: dict[str, Any]) -> None:
     d["blocks"][0]["slices"] *= 2
 
 
+def other_delay(d: dict[str, Any]) -> None:
+    next(p for p in d["projections"] if (p["source"], p["target"]) == ("b", "c"))["delay_steps"] += 1
+
+
+def fewer_bits(d: dict[str, Any]) -> None:
+    for p in d["projections"]:
+        p["weight_bits"] = 4
+
+
 def rename(d: dict[str, Any]) -> None:
     d["populations"][0]["name"] = "nobody"
 
@@ -195,6 +203,8 @@ def rename(d: dict[str, Any]) -> None:
         (shift_box, "is no box of a population"),
         (twice, "are on more than one core, or twice on one"),
         (rename, "is not in the map"),
+        (other_delay, "^projections 'b' -> 'c': take 7 steps in the map, 6 in the network; map the model again$"),
+        (fewer_bits, "^projection 'in' -> 'a': weights of 8 bits, the map has memory for 4; map the model again"),
     ],
 )
 def test_a_map_that_lacks_what_is_needed_does_not_run(tmp_path: Path, change: Any, found: str) -> None:

@@ -1,0 +1,308 @@
+"""Maps are of the network that runs: what retiming changes is in them, what it leaves alone is not."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import nir
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from nirbridge import pipeline
+from nirbridge.arrays import freeze
+from nirbridge.chips import from_record, load_chip
+from nirbridge.chips.model import Chip
+from nirbridge.errors import DoesNotFit, IllegalMapping, ModelError, UsageError
+from nirbridge.mapping import file
+from nirbridge.mapping.document import to_record
+from nirbridge.mapping.model import Mapped
+from nirbridge.network import Network, from_nir
+from nirbridge.network.model import Population, Port, Projection
+from nirbridge.network.neurons import neuron
+from nirbridge.network.operators import Identity
+from nirbridge.passes import balance_delays
+from nirbridge.pipeline import MapOptions, map_network, map_retimed
+from nirbridge.quantization.quantize import quantize
+from nirbridge.simulators import Record
+from nirbridge.simulators.fixed import simulate_fixed
+from nirbridge.simulators.mapped import simulate_mapped
+from nirbridge.testing import networks
+from tests.network.graphs import graph_of, lif, out, port
+from tests.passes.retimed import on_grid
+
+QUICK = MapOptions(method="sequential", effort="fast")
+SHA = "0" * 64
+
+
+def wired(edges: list[tuple[str, str]], **extra: Any) -> Network:
+    """Populations of two neurons, by the names in the edges; ``in`` and ``out`` are ports."""
+    names = dict.fromkeys(name for edge in edges for name in edge)
+    nodes: dict[str, Any] = {name: lif(2, theta=0.5, tau=4e-4, r=2.0) for name in names}
+    return from_nir(graph_of({**nodes, "in": port(2), "out": out(2), **extra}, edges, dt=1e-4))
+
+
+def skip() -> Network:
+    return wired([("in", "a"), ("a", "b"), ("b", "c"), ("a", "c"), ("c", "out")])
+
+
+def loop() -> Network:
+    return wired([("in", "a"), ("a", "b"), ("b", "a"), ("b", "out")])
+
+
+def delays(mapped: Mapped) -> dict[tuple[str, str], int]:
+    return {(p.source, p.target): p.max_delay_steps for p in mapped.network.projections}
+
+
+def short_delays(steps: int) -> Chip:
+    base: Any = load_chip("loihi1").record
+    record = {key: dict(v) if hasattr(v, "items") else v for key, v in base.items()}
+    record["core"] |= {"delay_steps": steps}
+    return from_record(record)
+
+
+def checked(mapped: Mapped, network: Network, folder: Path, change: Any = None) -> list[str]:
+    """What the checker says of the saved map."""
+    path = folder / "m.map.json"
+    file.save(mapped, path, "m.nir", SHA)
+    if change is not None:
+        document = json.loads(path.read_text("utf-8"))
+        change(document)
+        path.write_text(json.dumps(document), encoding="utf-8")
+    return [str(p) for p in pipeline.check_map(path, network, SHA)]
+
+
+# -- what stays --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chip", ["loihi1", "loihi2", "crossbar256"])
+@pytest.mark.parametrize("model", ["digits_mlp", "digits_cnn"])
+def test_maps_without_skip_paths_are_the_bytes_that_they_were(root: Path, model: str, chip: str) -> None:
+    path = root / "examples" / "models" / f"{model}.nir"
+    network = pipeline.load_network(path)
+    both = [map_network(network, load_chip(chip), MapOptions(retime=how)) for how in ("always", "never")]
+    one, two = (file.to_bytes(pipeline.map_document(mapped, path)) for mapped in both)
+    assert one == two
+    assert b'"retimed"' not in one
+
+
+@given(networks())
+@settings(max_examples=25, deadline=None)
+def test_a_map_without_the_key_is_the_one_without_retiming(network: Network) -> None:
+    chip = load_chip("loihi2")
+    try:
+        mapped = map_network(network, chip, QUICK)
+    except DoesNotFit:
+        return
+    if mapped.latency is None and mapped.network.notes == network.notes:
+        plain = map_network(network, chip, replace(QUICK, retime="never"))
+        assert to_record(mapped, "m", SHA) == to_record(plain, "m", SHA)
+
+
+# -- what changes ------------------------------------------------------------------------------------------------
+
+
+def test_a_skip_path_waits_and_pays_for_it(tmp_path: Path) -> None:
+    network, chip = skip(), load_chip("loihi1")
+    mapped = map_network(network, chip, QUICK)
+    assert delays(mapped)["a", "c"] == 1
+    assert delays(mapped)["a", "b"] == delays(mapped)["b", "c"] == 0
+    assert mapped.latency == {"in": 0, "a": 1, "b": 2, "c": 3, "out": 3}
+    assert checked(mapped, network, tmp_path) == []
+
+
+def test_relays_where_the_delays_of_the_chip_end(tmp_path: Path) -> None:
+    names = [f"n{k}" for k in range(8)]
+    ways = [*pairwise(names), ("n0", "n7")]
+    network, chip = wired([("in", "n0"), *ways, ("n7", "out")]), short_delays(2)
+    mapped = map_network(network, chip, QUICK)
+    assert [p.name for p in mapped.network.populations if p.neuron.kind == "relay"] == ["n0_relay", "n0_relay_2"]
+    assert mapped.latency is not None
+    assert mapped.latency["n7"] == 8
+    assert max(delays(mapped).values()) <= 2
+    assert checked(mapped, network, tmp_path) == []
+    named = list(mapped.axons.names)
+    assert "n0_relay" in named
+
+
+def driven() -> Network:
+    """``b`` never leaks and is pushed down: no start two steps earlier could be kept, so a neuron drives it."""
+    ends = [("in", "a"), ("a", "b"), ("b", "out")]
+    projections = [Projection(x, y, Identity((2,))) for x, y in ends]
+    projections[1] = replace(projections[1], bias=freeze(np.array([-0.75, -0.5])))
+    populations = (
+        Population("a", (2,), neuron("LIF", a_mem=0.5, theta=0.5)),
+        Population("b", (2,), neuron("IF", a_mem=1.0, theta=0.5)),
+    )
+    return replace(
+        skip(),
+        inputs=(Port("in", (2,)),),
+        outputs=(Port("out", (2,)),),
+        populations=populations,
+        projections=tuple(projections),
+    )
+
+
+def test_the_neuron_that_always_fires_is_mapped_and_sends_in_every_step(tmp_path: Path) -> None:
+    network, chip = driven(), load_chip("loihi1")
+    mapped = map_network(network, chip, QUICK)
+    assert [p.name for p in mapped.network.populations] == ["a", "always", "b"]
+    assert delays(mapped)["always", "b"] == 1
+    assert checked(mapped, network, tmp_path) == []
+    assert mapped.rates.endswith("a neuron without inputs fires in every step")
+    always = mapped.axons.names.index("always")
+    assert mapped.axons.spikes_per_step[mapped.axons.source_name == always].sum() == 1.0
+
+
+def test_rates_that_are_given_hold_for_relays_too() -> None:
+    names = [f"n{k}" for k in range(8)]
+    ways = [*pairwise(names), ("n0", "n7")]
+    network, chip = wired([("in", "n0"), *ways, ("n7", "out")]), short_delays(2)
+    rates = {name: np.float64(0.25 if name == "n0" else 0) for name in ("in", *names)}
+    mapped = map_network(network, chip, replace(QUICK, rates=(rates, "given")))
+    table = mapped.axons
+    sends = {name: float(table.spikes_per_step[table.source_name == k].sum()) for k, name in enumerate(table.names)}
+    assert sends["n0"] == sends["n0_relay"] == sends["n0_relay_2"] == 0.5
+    assert mapped.rates.startswith("given; relays send what they pass on")
+
+
+@given(networks())
+@settings(max_examples=25, deadline=None)
+def test_every_map_passes_the_checker_and_runs(network: Network) -> None:
+    """The map of the model, made without ever seeing the integers, is what the mapped simulator takes."""
+    chip = load_chip("loihi2")
+    still = [replace(p, neuron=replace(p.neuron, v_init=freeze(0.0), i_init=freeze(0.0))) for p in network.populations]
+    network = on_grid(replace(network, populations=tuple(still)), 0)
+    try:
+        mapped = map_network(network, chip, replace(QUICK, relays=False))
+        quantized = quantize(balance_delays(network, delay_steps_max=chip.core.delay_steps), chip)
+    except (DoesNotFit, ModelError):
+        return
+    rng = np.random.default_rng(0)
+    inputs = {p.name: (rng.random((6, *p.shape)) < 0.4).astype(np.uint8) for p in quantized.inputs}
+    every = [Record("*", ("s", "u", "v"))]
+    fixed = simulate_fixed(quantized, inputs, record=every, backend="reference").recording
+    found = simulate_mapped(quantized, mapped, inputs, record=every)
+    assert all(np.array_equal(array, found.arrays[key]) for key, array in fixed.arrays.items())
+
+
+def test_map_retimed_is_map_network() -> None:
+    network, chip = skip(), load_chip("loihi1")
+    one, two = map_network(network, chip, QUICK), map_retimed(pipeline.retime(network, chip), chip, QUICK)
+    assert to_record(one, "m", SHA) == to_record(two, "m", SHA)
+
+
+def test_copies_of_a_population_have_its_latency_and_run(tmp_path: Path) -> None:
+    network, chip = skip(), load_chip("loihi1")
+    mapped = map_network(network, chip, replace(QUICK, splits={"a": 2}))
+    assert mapped.latency is not None
+    assert mapped.latency["a_copy"] == mapped.latency["a"] == 1
+    assert checked(mapped, network, tmp_path) == []
+    quantized = quantize(pipeline.retime(network, chip, splits={"a": 2}), chip)
+    inputs = (np.random.default_rng(0).random((20, 2)) < 0.6).astype(np.uint8)
+    found = simulate_mapped(quantized, file.load(tmp_path / "m.map.json"), inputs, record=[Record("*", ("s",))])
+    plain = simulate_fixed(quantize(pipeline.retime(network, chip), chip), inputs, record=[Record("*", ("s",))])
+    for name in ("a", "b", "c", "out"):
+        assert np.array_equal(found.arrays[name, "s"], plain.recording.arrays[name, "s"])
+    assert found.arrays["c", "s"].any()
+    with pytest.raises(IllegalMapping, match=r"^map: has copies of 'a', a program has each population once; map wit"):
+        pipeline.slices_of_map(tmp_path / "m.map.json", network, SHA, chip)
+
+
+# -- where there are no such delays --------------------------------------------------------------------------------
+
+
+def test_a_loop_with_too_few_steps_is_mapped_as_it_is_and_said(tmp_path: Path) -> None:
+    network, chip = loop(), load_chip("loihi1")
+    mapped = map_network(network, chip, QUICK)
+    assert mapped.latency is None
+    said = "mapped with the delays of the model, nothing runs this map: loop 'b' -> 'a' -> 'b': 1 steps of delay for 2 "
+    assert mapped.network.notes[-1].startswith(said)
+    assert checked(mapped, network, tmp_path) == []
+    with pytest.raises(ModelError, match=r"^loop 'b' -> 'a' -> 'b': 1 steps of delay for 2 hops"):
+        map_network(network, chip, replace(QUICK, retime="always"))
+    with pytest.raises(ModelError, match="^loop "):
+        pipeline.slices_of_map(tmp_path / "m.map.json", network, SHA, chip)
+
+
+def test_the_delays_of_the_model_on_request(tmp_path: Path) -> None:
+    network, chip = skip(), load_chip("loihi1")
+    mapped = map_network(network, chip, replace(QUICK, retime="never"))
+    assert delays(mapped)["a", "c"] == 0
+    assert "nothing runs this map" in mapped.network.notes[-1]
+    assert checked(mapped, network, tmp_path) == []
+    with pytest.raises(IllegalMapping, match=r"^map: has the delays of the model, a program has delays that hold the"):
+        pipeline.slices_of_map(tmp_path / "m.map.json", network, SHA, chip)
+    quantized = quantize(pipeline.retime(network, chip), chip)
+    with pytest.raises(
+        IllegalMapping, match=r"^projections 'a' -> 'c': take 1 steps in the map, 2 in the network; map"
+    ):
+        simulate_mapped(quantized, mapped, np.zeros((3, 2), np.uint8))
+
+
+def test_an_unknown_way_to_retime() -> None:
+    with pytest.raises(UsageError, match=r"^--retime: 'now', there are auto, always, never; choose one of these$"):
+        map_network(skip(), load_chip("loihi1"), MapOptions(retime="now"))
+
+
+def test_a_delay_that_no_chip_of_this_kind_has_is_no_reason_on_another() -> None:
+    """What would fit is tried with the network as the other chip would run it."""
+    nodes = {"fc": nir.Linear(np.ones((5000, 2))), "big": lif(5000), "w": nir.Linear(np.ones((2, 5000)))}
+    edges = [("in", "a"), ("a", "fc"), ("fc", "big"), ("big", "w"), ("w", "c"), ("a", "c"), ("c", "out")]
+    network = wired(edges, **nodes)
+    with pytest.raises(DoesNotFit) as caught:
+        map_network(network, load_chip("crossbar256"), QUICK)
+    assert caught.value.problems[-1].thing == "what would fit"
+
+
+# -- the checker ----------------------------------------------------------------------------------------------------
+
+
+def no_latency(d: dict[str, Any]) -> None:
+    del d["retimed"]
+
+
+def later(d: dict[str, Any]) -> None:
+    d["retimed"]["latency"]["c"] += 1
+
+
+def late_input(d: dict[str, Any]) -> None:
+    d["retimed"]["latency"]["in"] = 2
+
+
+def missing(d: dict[str, Any]) -> None:
+    del d["retimed"]["latency"]["b"]
+
+
+def shorter(d: dict[str, Any]) -> None:
+    next(p for p in d["projections"] if (p["source"], p["target"]) == ("a", "c"))["delay_steps"] = 0
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (no_latency, "projection 3 ('a' -> 'c'): delay_steps is not that of the model"),
+        (later, "'a' -> 'c': a spike takes 2 steps, 3 by the delays of the model and the latencies"),
+        (late_input, "retimed.latency of 'in': is 2, 0 of an input"),
+        (missing, "retimed.latency of 'b': is not in the map"),
+        (shorter, "'a' -> 'c': a spike takes 1 steps, 2 by the delays of the model and the latencies"),
+    ],
+)
+def test_a_map_that_says_another_retiming_is_illegal(tmp_path: Path, change: Any, words: str) -> None:
+    network = skip()
+    found = checked(map_network(network, load_chip("loihi1"), QUICK), network, tmp_path, change)
+    assert any(text.startswith(words) for text in found), found
+
+
+def test_a_map_that_says_it_was_retimed_and_was_not(tmp_path: Path) -> None:
+    network = wired([("in", "a"), ("a", "out")])
+
+    def add(d: dict[str, Any]) -> None:
+        d["retimed"] = {"latency": {"in": 0, "a": 1, "out": 1}}
+
+    found = checked(map_network(network, load_chip("loihi1"), QUICK), network, tmp_path, add)
+    assert found == ["retimed: the map says so, this model needs no other delays; map the model again"]
