@@ -1,13 +1,14 @@
 """Steps per second of the integer simulator and of Lava on the same quantized networks, equality asserted in the run.
 
-python -m benchmarks.lava [--sizes 100,1000,10000] [--steps 1000] [-o FILE.json]
+python -m benchmarks.lava [--sizes 100,1000,10000] [--firing rare,some,much] [--steps 1000] [-o FILE.json]
 
-Two layers of N neurons: dense to 1,000, above that sparse with 100 synapses per neuron; input spikes at 5 %. Both run
-the same integers on the same input; spikes of both layers are recorded and compared, u and v too in another run of 30
-steps. Lava's time is wall clock from its first to its last step as the recorder writes them down (start and end of its
-processes do not count, which favours it); the simulator's is wall clock of the whole call, the median of five, and its
-preparation is counted in another column. One after the other; on a machine with other work Lava, which has more
-processes than there are cores, loses more.
+Two layers of N neurons: dense to 1,000, above that sparse with 100 synapses per neuron. Firing: 'rare' has input spikes
+at 5 % and high thresholds, 'some' 15 % and lower ones, 'much' 50 % and thresholds that about half of the neurons reach
+in a step; what the neurons really did is in the table. Both run the same integers on the same input; spikes of both
+layers are recorded and compared, u and v too in another run of 30 steps. Lava's time is wall clock from its first to
+its last step as the recorder writes them down (start and end of its processes do not count, which favours it); the
+simulator's is wall clock of the whole call, the median of five, and its preparation is counted in another column. One
+after the other; on a machine with other work Lava, which has more processes than there are cores, loses more.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from nirbridge.quantization.model import FixedInput, FixedNeuron, FixedPopulatio
 from nirbridge.simulators import Record
 from nirbridge.simulators.fixed import FixedSimulator
 
+FIRING = {"rare": (0.05, 1.0), "some": (0.15, 0.5), "much": (0.5, 0.01)}
+"""Input spikes per step and element, and the threshold as a share of the highest."""
 DENSE_MAX = 1000
 FAN_IN = 100
 ROUNDS = 5
@@ -43,6 +46,7 @@ ROUNDS = 5
 @dataclass(frozen=True)
 class Row:
     size: int
+    firing: str
     steps: int
     spikes_per_neuron_step: float
     lava_steps_per_s: float
@@ -58,13 +62,19 @@ def integers(value: object) -> Array:
     return freeze(np.asarray(value, np.int64))
 
 
-def network(size: int, seed: int = 0) -> Quantized:
+def network(size: int, share: float = 1.0, seed: int = 0) -> Quantized:
     rng = np.random.default_rng(seed)
     fan_in = min(size, FAN_IN) if size > DENSE_MAX else size
-    above = 64 * round(100 * np.sqrt(fan_in * 0.05))
+    above = 64 * round(100 * np.sqrt(fan_in * 0.05) * share)
     n = FixedNeuron(
-        **{name: integers(v) for name, v in {"du": 4095, "dv": 400, "bias_mant": 0, "refractory_steps": 0}.items()},
-        **{name: integers(v) for name, v in {"reset_amount": 0, "spike_size": 1, "v_init": 0, "u_init": 0}.items()},
+        du=integers(4095),
+        dv=integers(400),
+        bias_mant=integers(0),
+        refractory_steps=integers(0),
+        reset_amount=integers(0),
+        spike_size=integers(1),
+        v_init=integers(0),
+        u_init=integers(0),
         bias_exp=0,
         fires_above=integers(above),
         reset="zero",
@@ -127,9 +137,10 @@ def fixed(q: Quantized, inputs: Mapping[str, Array], steps: int) -> tuple[float,
     return sorted(runs)[ROUNDS // 2], whole
 
 
-def measure(size: int, steps: int) -> Row:
-    q, rng = network(size), np.random.default_rng(1)
-    inputs = {"in": (rng.random((steps, size)) < 0.05).astype(np.uint8)}
+def measure(size: int, firing: str, steps: int) -> Row:
+    given_rate, share = FIRING[firing]
+    q, rng = network(size, share), np.random.default_rng(1)
+    inputs = {"in": (rng.random((steps, size)) < given_rate).astype(np.uint8)}
     few = {"in": inputs["in"][:30]}
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "program"
@@ -145,27 +156,28 @@ def measure(size: int, steps: int) -> Row:
         assert all(np.array_equal(ran.arrays[key], values) for key, values in expected.items()), "not equal"
     rate = float(np.mean([long.arrays[name, "s"].mean() for name in ("a", "b")]))
     alone, whole = fixed(q, inputs, steps)
-    return Row(size, steps, rate, clock.steps_per_s(steps), alone, whole)
+    return Row(size, firing, steps, rate, clock.steps_per_s(steps), alone, whole)
 
 
 def said(row: Row) -> str:
     lava, alone, whole = row.lava_steps_per_s, row.fixed_steps_per_s, row.fixed_whole_steps_per_s
-    first = f"{row.size:6,} {row.spikes_per_neuron_step:6.3f}"
+    first = f"{row.size:6,} {row.firing:6} {row.spikes_per_neuron_step:6.3f}"
     return f"{first} {lava:13.1f} {alone:15.0f} {whole:18.0f} {row.ratio:7.0f}   s, u, v"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--sizes", default="100,1000,10000")
+    parser.add_argument("--firing", default=",".join(FIRING))
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("-o", "--output")
     options = parser.parse_args()
     rows = []
-    print("2 x N   rate    Lava steps/s   fixed steps/s   with preparation   ratio   equal")
+    print("2 x N firing   rate    Lava steps/s   fixed steps/s   with preparation   ratio   equal")
     for size in map(int, options.sizes.split(",")):
-        row = measure(size, options.steps)
-        rows.append(row)
-        print(said(row), flush=True)
+        for firing in options.firing.split(","):
+            rows.append(measure(size, firing, options.steps))
+            print(said(rows[-1]), flush=True)
     if options.output:
         facts = {"cpus": os.cpu_count(), "python": sys.version.split()[0], "rows": [asdict(r) for r in rows]}
         Path(options.output).write_text(json.dumps(facts, indent=1))

@@ -12,10 +12,10 @@ import numpy as np
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import Problem, UsageError, quoted
 from nirbridge.network.model import Network
-from nirbridge.quantization.model import FixedInput, FixedProjection, Quantized
+from nirbridge.quantization.model import FixedProjection, Quantized
 from nirbridge.quantization.operators import weights_of
 from nirbridge.quantization.overflow import prove
-from nirbridge.simulators.fixed_record import Reads, fixed_channels, outline
+from nirbridge.simulators.fixed_record import Reads, fixed_channels, outline, whole_values
 from nirbridge.simulators.fixed_step import Adds, FixedParts, FixedState, Steps, reference_fixed
 from nirbridge.simulators.inputs import Input, open_inputs
 from nirbridge.simulators.model import Record, Recording, Result, State
@@ -67,12 +67,16 @@ class FixedSimulator:
         self.outline = outline(quantized)
         self.reads = Reads(quantized)
         self.groups: Sequence[Group] = groups(cast(Network, quantized))
-        self.steps: dict[str, Steps] = {p.name: cast(Any, self.parts.steps)(p) for p in quantized.populations}
+        reach = {name: max(abs(x) for x in bounds.a_in) for name, bounds in prove(quantized).items()}
+        makes: Any = self.parts.steps
+        self.steps: dict[str, Steps] = {p.name: makes(p, reach[p.name]) for p in quantized.populations}
         self.into: dict[str, list[tuple[str, Adds]]] = {p.name: [] for p in quantized.populations}
-        self.kind = _kind(quantized, self.parts)
+        self.kind = _kind(quantized, self.parts, max(reach.values(), default=0))
+        self.sent: dict[str, type] = _sent_types(quantized)
         self.depths = {x.name: 0 for x in (*quantized.inputs, *quantized.populations)}
         for p in quantized.projections:
-            self.into[p.target].append((p.source, cast(Any, self.parts.adds)(_checked(p), self.kind)))
+            add = cast(Any, self.parts.adds)(_checked(p), self.kind, self.sent[p.source] is np.int8)
+            self.into[p.target].append((p.source, add))
             self.depths[p.source] = max(self.depths[p.source], int(p.delay_steps.max()))
         for read in quantized.reads:
             self.depths[read.source] = max(self.depths[read.source], int(read.delay_steps.max()))
@@ -97,7 +101,7 @@ class FixedSimulator:
         for start in range(0, opened.steps, stretch):
             stop = min(start + stretch, opened.steps)
             given = opened.read(start, stop)
-            values = {p.name: _whole(p, given[p.name], first + start) for p in self.quantized.inputs}
+            values = {p.name: whole_values(p, given[p.name], first + start) for p in self.quantized.inputs}
             recorder.take(run.chunk(values, given, stop - start, wanted), stop - start, np.asarray)
             if progress is not None:
                 progress("simulate", stop / opened.steps)
@@ -155,9 +159,15 @@ def _parts(backend: str) -> FixedParts:
     return fast_fixed()
 
 
-def _kind(quantized: Quantized, parts: FixedParts) -> type:
+def _sent_types(quantized: Quantized) -> dict[str, type]:
+    """int8 where a node sends spikes, 0 or 1; int64 for several spikes, graded values and the v of a read-out."""
+    one = {p.name: not p.graded for p in quantized.inputs}
+    one |= {p.name: p.neuron.fires and p.neuron.max_spikes == 1 for p in quantized.populations}
+    return {name: np.int8 if single else np.int64 for name, single in one.items()}
+
+
+def _kind(quantized: Quantized, parts: FixedParts, reach: int) -> type:
     """int32 for sums that are proved to fit it, of weights that fit 16 bits; else int64."""
-    reach = max((abs(x) for bounds in prove(quantized).values() for x in bounds.a_in), default=0)
     sizes = [np.abs(weights_of(p.operator)).max(initial=0) << max(0, p.weight_exp) for p in quantized.projections]
     narrow = reach < 2**31 and max(sizes, default=0) < 2**15
     return np.int32 if narrow and parts.name == "fast" else np.int64
@@ -168,24 +178,6 @@ def _checked(p: FixedProjection) -> FixedProjection:
         thing = f"projection {quoted(p.source)} -> {quoted(p.target)}"
         raise UsageError.of(thing, "a delay below 1, or one per target", "every hop takes a step", "retime the network")
     return p
-
-
-def _whole(port: FixedInput, values: Array, first_step: int) -> Array:
-    """Inputs as integers. Raises UsageError for values that the input does not take."""
-    flat = values.reshape(*values.shape[:2], -1)
-    whole = np.rint(flat / port.scale).astype(np.int64) if port.graded else flat.astype(np.int64)
-    if port.graded:
-        wrong = np.abs(whole) > port.value_max
-        limit = f"it takes {-port.value_max * port.scale:g} to {port.value_max * port.scale:g}"
-    else:
-        wrong = (flat != 0) & (flat != 1)
-        limit = "it takes spikes, 0 and 1"
-    if bool(wrong.any()):
-        at = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
-        found = f"{flat[at]:g} at step {first_step + int(at[0])}"
-        step = "encode values as spikes (simulators.encoders), or quantize the input as graded where the chip can"
-        raise UsageError(Problem(f"input {quoted(port.name)}", found, limit, step))
-    return whole
 
 
 class _Run:
@@ -203,7 +195,9 @@ class _Run:
             parts = {name: start.arrays[p.name, name] for name in ("u", "v", "refractory")}
             self.states[p.name] = {k: x.reshape(batch, -1).astype(np.int64, order="C") for k, x in parts.items()}
         self.past = {
-            n: a.reshape(*a.shape[:2], -1).astype(np.int64) for (n, what), a in start.arrays.items() if what == "past"
+            n: a.reshape(*a.shape[:2], -1).astype(simulator.sent[n])
+            for (n, what), a in start.arrays.items()
+            if what == "past"
         }
 
     def chunk(
@@ -229,7 +223,7 @@ class _Run:
 
     def _room(self, name: str, size: int, steps: int) -> Array:
         depth = self.of.depths[name]
-        room = np.zeros((depth + steps, self.batch, size), np.int64)
+        room = np.zeros((depth + steps, self.batch, size), self.of.sent[name])
         if depth:
             room[:depth] = self.past[name]
         return room
@@ -272,7 +266,7 @@ class _Run:
             arrays |= {(p.name, k): freeze(a.reshape(self.batch, *p.shape)) for k, a in self.states[p.name].items()}
         for x in (*self.of.quantized.inputs, *self.of.quantized.populations):
             if x.name in self.past:
-                arrays[x.name, "past"] = freeze(self.past[x.name].reshape(-1, self.batch, *x.shape))
+                arrays[x.name, "past"] = freeze(self.past[x.name].reshape(-1, self.batch, *x.shape), np.int64)
         return State(self.step, MappingProxyType(arrays))
 
 

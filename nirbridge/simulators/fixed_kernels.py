@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.network.operators import Conv, Dense
-from nirbridge.quantization.model import FixedPopulation, FixedProjection
-from nirbridge.simulators.fixed_step import INPUT_SHIFT, FixedParts, FixedState, ReferenceAdds, ReferenceSteps
+from nirbridge.quantization.model import FixedProjection
+from nirbridge.quantization.operators import weights_of, with_weights
+from nirbridge.simulators.fixed_step import FixedParts, ReferenceAdds
+from nirbridge.simulators.fixed_sums import TiledDense, fast_for_spikes
+from nirbridge.simulators.fixed_update import FastSteps
 from nirbridge.simulators.kernels_update import compiled
-
-_RESETS = {"zero": 0, "subtract": 1, "none": 2}
 
 
 @compiled
@@ -84,64 +84,18 @@ def _add_conv(history, depth, delays, weights, form, out):
                             row[at + ox[e]] += s * weights[o, c % own, ty[a], tx[e]]
 
 
-@compiled
-def _decayed(x, keep):
-    return (x * keep) >> 12 if x >= 0 else -((-x * keep) >> 12)
-
-
-@compiled
-def _wrapped(x, half):
-    if x > half:
-        return x - 2 * half
-    return x + 2 * half if x <= -half else x
-
-
-@compiled
-def _fired(y, waits, above, most, size):
-    """Spikes of a neuron; -1 while it is held after its last spike."""
-    if waits > 0:
-        return np.int64(-1)
-    if y <= above:
-        return np.int64(0)
-    return min(most, y // max(size, 1)) if most > 1 else np.int64(1)
-
-
-@compiled
-def _after(y, k, reset, amount):
-    if k < 0 or (k > 0 and reset == 0):
-        return np.int64(0)
-    return y - k * amount if reset == 1 else y
-
-
-@compiled
-def _update(a_in, u, v, waits, numbers, limits, sent, u_trace, v_trace):
-    """``numbers``: what du, dv keep of 4096, bias, fires_above, amount, size, hold of each neuron."""
-    half, last, reset, most, fires = limits
-    keep_u, keep_v, bias, above, amount, size, hold = numbers
-    for t in range(a_in.shape[0]):
-        for b in range(a_in.shape[1]):
-            for n in range(a_in.shape[2]):
-                x = _wrapped(_decayed(u[b, n], keep_u[n]) + (np.int64(a_in[t, b, n]) << INPUT_SHIFT), half)
-                y = min(max(_decayed(v[b, n], keep_v[n]) + x + bias[n], -last), last)
-                k = y
-                if fires:
-                    k = _fired(y, waits[b, n], above[n], most, size[n])
-                    waits[b, n] = hold[n] if k >= 0 and y > above[n] else max(waits[b, n] - 1, 0)
-                    y, k = _after(y, k, reset, amount[n]), max(k, 0)
-                u[b, n], v[b, n], sent[t, b, n] = x, y, k
-                if u_trace.shape[0]:
-                    u_trace[t, b, n] = x
-                if v_trace.shape[0]:
-                    v_trace[t, b, n] = y
-
-
 class FastAdds:
     """A projection by the kernels; weights are multiplied by the exponent beforehand where that is exact."""
 
-    def __init__(self, projection: FixedProjection, kind: type) -> None:
+    def __init__(self, projection: FixedProjection, kind: type, spikes: bool) -> None:
         operator, self.exponent = projection.operator, min(0, projection.weight_exp)
-        self.delays = ReferenceAdds(projection, kind).delays.astype(np.int64)
+        self.delays = ReferenceAdds(projection, kind, spikes).delays.astype(np.int64)
         up = max(0, projection.weight_exp)
+        raised = with_weights(operator, weights_of(operator) << up)
+        self.many = fast_for_spikes(raised, self.delays, kind) if spikes else None
+        self.kernel, self.arrays = None, ()
+        if isinstance(self.many, TiledDense):
+            return
         if isinstance(operator, Dense):
             self.kernel, self.arrays = _add_dense, (_stored(operator.weight.T << up, kind),)
         elif isinstance(operator, Conv):
@@ -155,13 +109,14 @@ class FastAdds:
 
     def __call__(self, history: Array, depth: int, a_in: Array) -> None:
         """See ``Adds``."""
+        own = a_in if self.exponent == 0 else np.zeros_like(a_in)
         kernel: Any = self.kernel
-        if self.exponent == 0:
-            kernel(history, depth, self.delays, *self.arrays, a_in)
-            return
-        own = np.zeros_like(a_in)
-        kernel(history, depth, self.delays, *self.arrays, own)
-        a_in += own >> -self.exponent
+        if self.many is not None and (kernel is None or self.many.pays(history, depth, a_in)):
+            self.many(history, depth, own)
+        else:
+            kernel(history, depth, self.delays, *self.arrays, own)
+        if self.exponent:
+            a_in += own >> -self.exponent
 
 
 def _stored(weights: Array, kind: type) -> Array:
@@ -178,23 +133,6 @@ def _conv_arrays(operator: Conv, up: int, kind: type) -> tuple[Array, tuple[int,
     sizes = (*one, *operator.input_shape[1:], *one, *operator.output_shape[1:])
     form = (*sizes, *one, *operator.stride, *pads, *one, *operator.dilation, operator.groups)
     return _stored(weight << up, kind), tuple(int(x) for x in form)
-
-
-class FastSteps:
-    """The integer neuron by the kernel."""
-
-    def __init__(self, population: FixedPopulation) -> None:
-        n, flat = population.neuron, ReferenceSteps(population).flat
-        rows = [4095 - flat["du"], 4096 - flat["dv"], *(flat[k] for k in ("bias", "above", "amount", "size", "hold"))]
-        self.numbers = tuple(np.ascontiguousarray(row, np.int64) for row in rows)
-        last = (1 << (n.v_bits - 1)) - 1
-        self.limits = (1 << (n.u_bits - 1), last, _RESETS[n.reset], n.max_spikes, n.fires_above is not None)
-
-    def __call__(self, a_in: Array, state: FixedState, sent: Array, traces: Mapping[str, Array]) -> None:
-        """See ``Steps``."""
-        empty = np.zeros((0, 0, 0), np.int64)
-        kept = (traces.get("u", empty), traces.get("v", empty))
-        _update(a_in, state["u"], state["v"], state["refractory"], self.numbers, self.limits, sent, *kept)
 
 
 def fast_fixed() -> FixedParts:

@@ -14,7 +14,7 @@ from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Identity, Reshape
-from nirbridge.quantization.model import Quantized
+from nirbridge.quantization.model import FixedInput, Quantized
 from nirbridge.simulators.model import Record
 from nirbridge.simulators.recording import Channel, channels
 
@@ -55,6 +55,25 @@ def fixed_channels(
             kind = "float64"
         found.append(replace(channel, dtype=kind))
     return found
+
+
+def whole_values(port: FixedInput, values: Array, first_step: int) -> Array:
+    """Inputs as integers. Raises UsageError for values that the input does not take."""
+    flat = values.reshape(*values.shape[:2], -1)
+    if port.graded:
+        whole = np.rint(flat / port.scale)
+        wrong = np.abs(whole) > port.value_max
+        limit = f"it takes {-port.value_max * port.scale:g} to {port.value_max * port.scale:g}"
+    else:
+        whole = flat
+        wrong = (flat != 0) & (flat != 1)
+        limit = "it takes spikes, 0 and 1"
+    if bool(wrong.any()):
+        at = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+        found = f"{flat[at]:g} at step {first_step + int(at[0])}"
+        step = "encode values as spikes (simulators.encoders), or quantize the input as graded where the chip can"
+        raise UsageError(Problem(f"input {quoted(port.name)}", found, limit, step))
+    return whole.astype(np.int64 if port.graded else np.int8)
 
 
 class Reads:

@@ -22,15 +22,15 @@ INPUT_SHIFT = 6
 
 
 class Adds(Protocol):
-    """What one projection adds to ``a_in``."""
+    """What one projection adds; made of it, the type of ``a_in`` and whether its source sends 0 and 1 only."""
 
     def __call__(self, history: Array, depth: int, a_in: Array) -> None:
-        """Adds to ``a_in: [steps, batch, targets]`` (int64); ``history[depth + t]`` is what is sent at step t."""
+        """Adds to ``a_in: [steps, batch, targets]``; ``history[depth + t]`` is what is sent at step t."""
         ...
 
 
 class Steps(Protocol):
-    """The neurons of one population."""
+    """The neurons of one population; made of it and of the greatest size of its ``a_in``, proved."""
 
     def __call__(self, a_in: Array, state: FixedState, sent: Array, traces: Mapping[str, Array]) -> None:
         """Steps through ``a_in``; fills ``sent`` (v of a read-out) and the wanted ``traces``, ``u`` and ``v``."""
@@ -49,8 +49,8 @@ class FixedParts:
 class ReferenceAdds:
     """A projection by numpy's integer arithmetic."""
 
-    def __init__(self, projection: FixedProjection, kind: type) -> None:
-        del kind  # numpy adds up in int64
+    def __init__(self, projection: FixedProjection, kind: type, spikes: bool) -> None:
+        del kind, spikes  # numpy adds up in int64
         self.operator, self.exponent = projection.operator, projection.weight_exp
         shape = projection.operator.input_shape
         self.delays = np.broadcast_to(projection.delay_steps.reshape(-1), (int(np.prod(shape)),))
@@ -67,7 +67,8 @@ class ReferenceAdds:
 class ReferenceSteps:
     """The integer neuron by numpy."""
 
-    def __init__(self, population: FixedPopulation) -> None:
+    def __init__(self, population: FixedPopulation, reach: int) -> None:
+        del reach  # numpy computes in int64
         self.neuron, self.size = population.neuron, population.size
         n = population.neuron
         flat = {"du": n.du, "dv": n.dv, "bias": n.bias, "amount": n.reset_amount, "size": n.spike_size}
