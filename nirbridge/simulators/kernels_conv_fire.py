@@ -30,7 +30,7 @@ from nirbridge.simulators.kernels_update import (
     SYNAPSE,
     THETA,
     V_RESET,
-    compiled,
+    borrowing,
 )
 
 
@@ -70,7 +70,7 @@ def _firing(lanes: int) -> Any:
 _fire_wide, _fire_narrow = _firing(WIDE), _firing(NARROW)
 
 
-@compiled
+@borrowing
 def fire_rows(acc, shape, v, own, sent, out, coef, places, does) -> None:
     """One step of the neurons from ``v[own]`` on; ``acc, shape``: where their input lies (``kernels_conv_layer``).
 
@@ -97,7 +97,7 @@ def fire_rows(acc, shape, v, own, sent, out, coef, places, does) -> None:
             j, k = j + np.uint64(NARROW), k + np.uint64(NARROW)
 
 
-@compiled
+@borrowing
 def is_usual(does) -> bool:
     """True where ``fire_rows`` does all that is asked for, if all coefficients are shared."""
     if does[SYNAPSE] or does[HOLDS] or does[KEEP_V] or does[KEEP_U] or does[KEEP_I]:

@@ -15,10 +15,10 @@ from nirbridge.simulators.kernels_conv_sums import add_conv
 from nirbridge.simulators.kernels_conv_vector import NARROW, add_narrow
 from nirbridge.simulators.kernels_layer import keep
 from nirbridge.simulators.kernels_neuron import step_in_full
-from nirbridge.simulators.kernels_update import FIRES, compiled
+from nirbridge.simulators.kernels_update import FIRES, borrowing, compiled
 
 
-@compiled
+@borrowing
 def add_bias(acc, shape, bias) -> None:
     """Adds ``bias: [neurons]`` of the projection (or empty) to the sums inside the map."""
     first, n = np.uint64(0), np.uint64(bias.shape[0])
@@ -31,7 +31,7 @@ def add_bias(acc, shape, bias) -> None:
         y += shape[1]
 
 
-@compiled
+@borrowing
 def copy_map(acc, shape, x) -> None:
     """The sums inside the map, one row behind the other."""
     to = np.uint64(0)

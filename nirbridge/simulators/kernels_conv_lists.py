@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from nirbridge.simulators.kernels_conv_vector import lowest_bit
-from nirbridge.simulators.kernels_update import compiled
+from nirbridge.simulators.kernels_update import borrowing
 
 USUAL, LAST, POOLED = range(3)
 """How the sources of a layer lie: in the usual order, channels-last, channels-last and to be pooled."""
 _ONE, _EIGHT = np.uint64(1), np.uint64(8)
 
 
-@compiled
+@borrowing
 def _take_word(word, name, channel, room, heap, counts, fills) -> None:
     """Every byte of a word that is not 0: source ``name`` and the seven behind it, from ``channel`` on."""
     while word:
@@ -37,7 +37,7 @@ def _take_word(word, name, channel, room, heap, counts, fills) -> None:
         word &= ~(np.uint64(255) << shift)
 
 
-@compiled
+@borrowing
 def _join(room, heap, counts, fills, factor, idx, val) -> Any:
     """The heaps one after the other."""
     n = np.uint64(0)
@@ -52,7 +52,7 @@ def _join(room, heap, counts, fills, factor, idx, val) -> Any:
     return np.int64(n)
 
 
-@compiled
+@borrowing
 def list_last(words, first, n, per, room, heap, counts, fills, factor, idx, val) -> Any:
     """Sources of one step: words ``first`` to ``first + n``, ``per`` of them for each place; all are uint64."""
     w = np.uint64(0)
@@ -73,7 +73,7 @@ def list_last(words, first, n, per, room, heap, counts, fills, factor, idx, val)
     return _join(room, heap, counts, fills, factor, idx, val)
 
 
-@compiled
+@borrowing
 def _sum_rows(words, first, pitch, rows, line) -> None:
     """``line[:pitch]`` becomes the sum of so many rows of words from ``first`` on; bytes never carry."""
     for j in range(pitch):
@@ -84,7 +84,7 @@ def _sum_rows(words, first, pitch, rows, line) -> None:
             line[j] += words[at + j]
 
 
-@compiled
+@borrowing
 def list_pooled(words, first, pool, per, room, line, heap, counts, fills, factor, idx, val) -> Any:
     """Windows with at least one spike; at most 255 elements each: bytes are added eight at a time, none carries.
 
@@ -111,7 +111,7 @@ def list_pooled(words, first, pool, per, room, line, heap, counts, fills, factor
     return _join(room, heap, counts, fills, factor, idx, val)
 
 
-@compiled
+@borrowing
 def list_usual(x, words, start, stop, idx) -> Any:
     """Spikes in the usual order: the bytes of ``x`` from start to stop; ``words``: the whole words of x."""
     count, first, last = np.uint64(0), (start + 7) // 8, stop // 8

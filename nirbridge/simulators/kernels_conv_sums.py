@@ -12,10 +12,10 @@ from nirbridge.simulators.kernels_conv_vector import (
     add_wide,
     add_wide_scaled,
 )
-from nirbridge.simulators.kernels_update import compiled
+from nirbridge.simulators.kernels_update import borrowing
 
 
-@compiled
+@borrowing
 def _add_plain(acc, weights, idx, n, reach, rows, vectors, pitch, wide) -> None:
     lanes = np.uint64(WIDE if wide else NARROW)
     for e in range(n):
@@ -35,7 +35,7 @@ def _add_plain(acc, weights, idx, n, reach, rows, vectors, pitch, wide) -> None:
             w += np.uint64(vectors) * lanes
 
 
-@compiled
+@borrowing
 def _add_scaled(acc, weights, idx, val, n, reach, rows, vectors, pitch, wide) -> None:
     lanes = np.uint64(WIDE if wide else NARROW)
     for e in range(n):
@@ -51,7 +51,7 @@ def _add_scaled(acc, weights, idx, val, n, reach, rows, vectors, pitch, wide) ->
             w += np.uint64(vectors) * lanes
 
 
-@compiled
+@borrowing
 def add_conv(acc, weights, idx, val, n, reach, plan, valued) -> None:
     """``acc`` becomes the sums of a step: sources ``idx[:n]`` (``valued``: times ``val``).
 

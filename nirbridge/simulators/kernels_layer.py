@@ -9,14 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from nirbridge.simulators.kernels_neuron import is_usual, step, step_in_full
-from nirbridge.simulators.kernels_update import FIRES, KEEP_I, KEEP_U, KEEP_V, compiled
+from nirbridge.simulators.kernels_update import FIRES, KEEP_I, KEEP_U, KEEP_V, borrowing, compiled
 from nirbridge.simulators.kernels_vector import add_rows, aligned_row
 
 STRIP = 1024
 """Neurons that are updated together: their arrays stay in the nearest cache."""
 
 
-@compiled
+@borrowing
 def keep(kept, does, at, n, u, uat, v, cur, vat) -> None:
     """Copies what is to be kept of v, u and i of n neurons to ``at``; ``kept``: three flat arrays."""
     kept_v, kept_u, kept_i = kept

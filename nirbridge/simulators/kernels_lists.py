@@ -2,42 +2,79 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
+
+from llvmlite import ir  # pyright: ignore[reportMissingImports]
+from numba import types  # pyright: ignore[reportMissingImports]
 
 from nirbridge.simulators.kernels_update import compiled
-from nirbridge.simulators.kernels_vector import bits_set, lowest_bit, sending
+from nirbridge.simulators.kernels_vector import INT, Code, vectorised
 
 ROOM = 8
 """Numbers behind the last event that a list must have room for: they are written in groups."""
 
 
-@compiled
-def _bits(x, at, stop):
-    """One bit per byte of ``x[at:stop]``, at most 64."""
-    left = stop - at
-    if at + 64 <= x.shape[0]:
-        word = sending(x, at)
-        return word & ((np.uint64(1) << np.uint64(left)) - np.uint64(1)) if left < 64 else word
-    word = np.uint64(0)
-    for k in range(min(left, 64)):
-        if x[at + k]:
-            word |= np.uint64(1) << np.uint64(k)
-    return word
+@vectorised
+def list_row(typingctx: Any, x: Any, start: Any, stop: Any, idx: Any, count: Any) -> Any:
+    """Writes the sources ``p - start`` of the bytes ``x[start:stop]`` that send behind ``idx[:count]``.
+
+    Returns how many ``idx`` holds now.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        code, b = Code(context, builder, signature, args), builder
+        start, stop, idx, count = code.args[1:]
+        words = b.sdiv(b.add(b.sub(stop, start), INT(63)), INT(64))
+
+        def word(k: Any, held: list[Any]) -> list[Any]:
+            base = b.mul(k, INT(64))
+            at = b.add(start, base)
+            bits = _bits(code, at, b.sub(stop, at))
+            return [_write(code, bits, b.trunc(base, ir.IntType(32)), held[0])]
+
+        def _write(code: Code, bits: Any, base: Any, held: Any) -> Any:
+            many = b.ctpop(bits)
+
+            def group(k: Any, left: list[Any]) -> list[Any]:
+                (rest,), at = left, b.add(held, b.mul(k, INT(ROOM)))
+                for j in range(ROOM):
+                    lowest = b.cttz(rest, ir.Constant(ir.IntType(1), 0))
+                    b.store(b.add(base, b.trunc(lowest, ir.IntType(32))), b.gep(idx, [b.add(at, INT(j))]))
+                    rest = b.and_(rest, b.sub(rest, INT(1)))
+                return [rest]
+
+            code.each(INT(0), b.sdiv(b.add(many, INT(ROOM - 1)), INT(ROOM)), [bits], group)
+            return b.add(held, many)
+
+        (total,) = code.each(INT(0), words, [count], word)
+        return total
+
+    return types.int64(x, types.int64, types.int64, idx, types.int64), generate
 
 
-@compiled
-def list_row(x, start, stop, idx, count) -> int:
-    """Writes the sources ``p - start`` of ``x[start:stop]`` that send behind ``idx[:count]``; their new number."""
-    for at in range(start, stop, 64):
-        word, base = _bits(x, at, stop), at - start
-        after = count + bits_set(word)
-        while count < after:
-            for k in range(8):
-                idx[count + k] = base + lowest_bit(word)
-                word &= word - np.uint64(1)
-            count += 8
-        count = after
-    return count
+def _bits(code: Code, at: Any, left: Any) -> Any:
+    """One bit per byte of the first argument from ``at`` on, as many as are left; nothing behind its end is read."""
+    b, x = code.b, code.args[0]
+    fits = b.icmp_signed("<=", b.add(at, INT(64)), code.size(0))
+    with b.if_else(fits) as (whole, end):
+        with whole:
+            sends = b.icmp_unsigned("!=", code.load(x, at), ir.Constant(code.vector, [0] * code.lanes))
+            mask = b.sub(b.shl(INT(1), left), INT(1))
+            every = b.bitcast(sends, INT)
+            full, at_full = b.select(b.icmp_signed("<", left, INT(64)), b.and_(every, mask), every), b.block
+        with end:
+
+            def byte(k: Any, found: list[Any]) -> list[Any]:
+                sent = b.icmp_unsigned("!=", b.load(b.gep(x, [b.add(at, k)])), ir.IntType(8)(0))
+                return [b.or_(found[0], b.shl(b.zext(sent, INT), k))]
+
+            less = b.select(b.icmp_signed("<", left, INT(64)), left, INT(64))
+            (some,) = code.each(INT(0), less, [INT(0)], byte)
+            at_some = b.block
+    out = b.phi(INT)
+    out.add_incoming(full, at_full)
+    out.add_incoming(some, at_some)
+    return out
 
 
 @compiled

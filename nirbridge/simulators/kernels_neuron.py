@@ -32,7 +32,7 @@ from nirbridge.simulators.kernels_update import (
     SYNAPSE,
     THETA,
     V_RESET,
-    compiled,
+    borrowing,
 )
 from nirbridge.simulators.kernels_vector import INT, Code, vectorised
 
@@ -167,12 +167,12 @@ def _send(code: Code, fired: Any, sent: Any, at: Any, room: Any) -> None:
             code.store_some(values, sent, at, room)
 
 
-@compiled
+@borrowing
 def _value(coef, places, row, j):
     return coef[places[2 * row] + places[2 * row + 1] * j]
 
 
-@compiled
+@borrowing
 def fire_in_full(u, v, held, vat, sent, sat, n, coef, places, first, steps, does) -> None:
     """Hold, threshold and reset with several spikes a step and refractory time; read-outs, which send nothing."""
     real = u.dtype.type  # whole numbers would turn float32 into float64
@@ -197,13 +197,13 @@ def fire_in_full(u, v, held, vat, sent, sat, n, coef, places, first, steps, does
             v[at] = p - _value(coef, places, AMOUNT, first + j) * k
 
 
-@compiled
+@borrowing
 def is_usual(does) -> bool:
     """True where ``step`` does all that is asked for, else ``step_in_full`` does."""
     return does[FIRES] and not does[HOLDS] and does[MOST] == 1
 
 
-@compiled
+@borrowing
 def step_in_full(x, xat, adds, at, u, v, cur, held, vat, sent, sat, n, coef, places, first, steps, does) -> None:
     """As ``step``, for all neurons; ``held``, ``steps``: steps to rest now, and after a spike (one, or per neuron)."""
     bias, before, after = adds

@@ -22,13 +22,25 @@ A_MEM, G_MEM, BIAS, THETA, A_SYN, G_SYN, V_RESET, AMOUNT = range(8)
 
 def compiled(function: Callable[..., Any]) -> Any:
     """``numba.njit`` with a cache on disk where one can be written (beside the package, else the user's cache)."""
+    return _compiled(function, {})
+
+
+def borrowing(function: Callable[..., Any]) -> Any:
+    """``compiled`` for a function that makes no array: it does not count references to those that it is given.
+
+    Counting them costs more than a short inner function does.
+    """
+    return _compiled(function, {"_nrt": False})
+
+
+def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     try:
-        return numba.njit(cache=True, error_model="numpy")(function)
+        return numba.njit(cache=True, error_model="numpy", **options)(function)
     except RuntimeError:  # no place for a cache
-        return numba.njit(error_model="numpy")(function)
+        return numba.njit(error_model="numpy", **options)(function)
 
 
-@compiled
+@borrowing
 def copy(to, values) -> None:
     """``to[:] = values`` for rows; the slice assignment is not vectorised."""
     for j in range(to.shape[0]):

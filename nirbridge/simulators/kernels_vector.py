@@ -215,41 +215,8 @@ def _fetch(code: Code, first: Any, last: Any) -> None:
 
 
 @numba.njit(inline="always")
-def aligned_row(n, like):
+def aligned_row(n, like) -> Any:
     """Memory for n numbers of the type of ``like`` that begins at a multiple of 64 bytes."""
     room = np.empty(n + 64 // like.itemsize, like.dtype)
     skip = (-room.ctypes.data % 64) // like.itemsize
     return room[skip : skip + n]
-
-
-@vectorised
-def sending(typingctx: Any, x: Any, at: Any) -> Any:
-    """One bit per byte of ``x[at : at + 64]``, set where it is not 0."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        many = ir.VectorType(ir.IntType(8), 64)
-        values = builder.load(builder.bitcast(builder.gep(data, [args[1]]), many.as_pointer()), align=1)
-        return builder.bitcast(builder.icmp_unsigned("!=", values, ir.Constant(many, [0] * 64)), INT)
-
-    return types.uint64(x, types.int64), generate
-
-
-@vectorised
-def lowest_bit(typingctx: Any, word: Any) -> Any:
-    """Number of the lowest bit that is set, 64 where none is."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
-
-    return types.uint64(types.uint64), generate
-
-
-@vectorised
-def bits_set(typingctx: Any, word: Any) -> Any:
-    """How many bits are set."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.ctpop(args[0])
-
-    return types.int64(types.uint64), generate

@@ -130,11 +130,17 @@ def sent_types(network: Network, binary: frozenset[str], dtype: str) -> dict[str
         several = "int16" if p.neuron.max_spikes <= _LARGEST else "int32"
         types[p.name] = dtype if not p.neuron.fires else "uint8" if p.neuron.max_spikes == 1 else several
     for port in network.outputs:
-        found = [p for p in network.projections if p.target == port.name]
-        plain = len(found) == 1 and found[0].bias is None
-        copies = plain and all(isinstance(part, Identity | Reshape) for part in parts_of(found[0].operator))
-        types[port.name] = types[found[0].source] if copies else dtype
+        source = copied_source(network, port.name)
+        types[port.name] = dtype if source is None else types[source]
     return types
+
+
+def copied_source(network: Network, output: str) -> str | None:
+    """The node whose values an output shows as they are, perhaps later; None where they are added up or weighted."""
+    found = [p for p in network.projections if p.target == output]
+    plain = len(found) == 1 and found[0].bias is None
+    copies = plain and all(isinstance(part, Identity | Reshape) for part in parts_of(found[0].operator))
+    return found[0].source if copies else None
 
 
 def _count(values: Array) -> Array:

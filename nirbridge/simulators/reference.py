@@ -13,11 +13,12 @@ import numpy as np
 
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import Problem, UsageError, quoted
-from nirbridge.network.model import Network, Population, Projection
+from nirbridge.network.model import Network, Population, Port, Projection
 from nirbridge.simulators.arrays_api import Space
 from nirbridge.simulators.delays import Delay, Trail
 from nirbridge.simulators.model import State
 from nirbridge.simulators.order import Group, groups
+from nirbridge.simulators.recording import copied_source
 from nirbridge.simulators.step import Accumulate, Layer, Loop, Parts, Ran, ReferenceNeurons
 from nirbridge.simulators.sums import accumulate
 
@@ -72,6 +73,8 @@ class Engine:
         for projection in network.projections:
             depth = int(projection.delay_steps.max())
             self.depths[projection.source] = max(self.depths[projection.source], depth)
+        passed = (p.name for p in network.outputs if copied_source(network, p.name) is not None)
+        self.copied = {name for name in passed if self.wires[name][0].late is None}
         self._blank: tuple[int, State] | None = None
 
     def _wire(self, index: int, p: Projection, add_up: Accumulate | None) -> Wire:
@@ -180,7 +183,7 @@ class Run:
             self._run_group(group, steps, wanted, out)
         for port in self.engine.network.outputs:
             if wanted.get(port.name):
-                out[port.name, "s"] = out[port.name, "v"] = self._drive(port.name, port.shape, 0, steps)
+                out[port.name, "s"] = out[port.name, "v"] = self._shown(port, steps)
             else:
                 self._keep_up(port.name, steps)
         for trail in (*self.trails.values(), *self.late.values()):
@@ -191,11 +194,9 @@ class Run:
     def _run_group(self, group: Group, steps: int, wanted: Wanted, out: dict[tuple[str, str], Any]) -> None:
         first = group.populations[0]
         if first.name in self.engine.loops:
-            self._store(first, self._run_loop(group, steps, wanted), wanted, out)
-            return
+            return self._store(first, self._run_loop(group, steps, wanted), wanted, out)
         if first.name in self.engine.layers:
-            self._store(first, self._run_layer(first, steps, wanted), wanted, out)
-            return
+            return self._store(first, self._run_layer(first, steps, wanted), wanted, out)
         stretch = 1 if group.has_cycle else steps
         outer = self._from_outside(group, steps) if group.has_cycle else {}
         pieces: dict[tuple[str, str], list[Any]] = {}
@@ -237,6 +238,14 @@ class Run:
         for variable, values in {"s": ran.sent, **ran.traces}.items():
             if variable in wanted.get(p.name, ()):
                 out[p.name, variable] = values
+
+    def _shown(self, port: Port, steps: int) -> Any:
+        """What arrives at an output; what is only passed on stays as it is."""
+        if port.name not in self.engine.copied:
+            return self._drive(port.name, port.shape, 0, steps)
+        wire = self.engine.wires[port.name][0]
+        sent = self.trails[wire.source].window(0, steps, wire.delay)
+        return self.engine.parts.space.xp.reshape(sent, (steps, self.batch, *port.shape))
 
     def _from_outside(self, group: Group, steps: int) -> dict[int, Any]:
         """Currents that do not wait for the group itself, for all steps at once."""
