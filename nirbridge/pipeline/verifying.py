@@ -62,12 +62,14 @@ def verify_network(
         IllegalMapping: the saved map is not of this network.
         DoesNotFit: no widths within the memory asked for, or ``per_core`` without a map that fits.
     """
+    from nirbridge.mapping import file
     from nirbridge.quantization.quantize import Options
     from nirbridge.simulators.quantize_data import Plan as Planned
     from nirbridge.simulators.quantize_data import quantize_with_data
     from nirbridge.simulators.verify import drawn_inputs, input_arrays, verify
 
-    retimed = retime(network, chip)
+    saved = None if map_file is None else file.load(map_file)
+    retimed = retime(network, chip, splits=None if saved is None else dict(saved.splits))
     options, data, plan = quantization or (Options(weight_bits=weight_bits, progress=progress), None, Planned())
     quantized = quantize_with_data(retimed, chip, options, data, plan)
     count = steps or (None if inputs is not None else VERIFY_STEPS)
@@ -75,7 +77,7 @@ def verify_network(
     if inputs is None:
         inputs, said = drawn_inputs(network, count or VERIFY_STEPS, seed, graded=options.graded)
     given, count = input_arrays(network, inputs, count)
-    mapping, left_out = _map_to_verify(retimed, chip, map_file, quantized, progress, needed=per_core)
+    mapping, left_out = (saved, {}) if saved else _map_to_verify(retimed, chip, quantized, progress, needed=per_core)
     return verify(
         retimed.reference,
         quantized,
@@ -101,13 +103,9 @@ def _program(quantized: Quantized, mapping: Any, *, per_core: bool) -> Artifact:
 
 
 def _map_to_verify(
-    retimed: Retimed, chip: Chip, map_file: str | Path | None, quantized: Quantized, progress: Progress, *, needed: bool
+    retimed: Retimed, chip: Chip, quantized: Quantized, progress: Progress, *, needed: bool
 ) -> tuple[Any, dict[str, str]]:
     """A map, and why there is none; the widest weights take the memory of all."""
-    from nirbridge.mapping import file
-
-    if map_file is not None:
-        return file.load(map_file), {}
     bits = max((p.weight_bits for p in quantized.projections), default=None)
     try:
         options = MapOptions(effort="fast", weight_bits=bits, progress=progress)
