@@ -10,7 +10,7 @@ import numpy as np
 
 from nirbridge.arrays import freeze
 from nirbridge.errors import ModelError, Problem, quoted
-from nirbridge.importers.build_parts import marked, placed, position, scaled, shared_timing
+from nirbridge.importers.build_parts import given_start, leftover, marked, placed, position, scaled, shared_timing
 from nirbridge.importers.flow import Call, Flow, Ref
 from nirbridge.importers.folding import folding_text
 from nirbridge.importers.linear_layers import LAYERS, Expression, Term, joined, merged, plus, then, times
@@ -132,7 +132,13 @@ class _Builder:
         except ModelError as error:
             self.problems += [replace(p, thing=placed(call, p.thing)) for p in error.problems]
             return
-        self.notes += [f"{call.thing}: {note}" for note in self.readings[call.name].notes]
+        reading, kept = self.readings[call.name], leftover(call.target)
+        self.notes += [f"{call.thing}: {note}" for note in reading.notes]
+        if kept:
+            names = ", ".join(quoted(name) for name in kept)
+            self.notes.append(f"{call.thing}: its state {names} is left over from a run: imported as after a reset")
+        problem = given_start(call, reading)
+        self.problems += [problem] if problem else []
 
     def _form(self, call: Call) -> Form:
         form = form_of(call.target, self.forms)

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.errors import quoted
+from nirbridge.errors import Problem, quoted
 from nirbridge.importers.flow import Call
 from nirbridge.importers.linear_layers import Expression, then
+from nirbridge.importers.module_values import numbers
+from nirbridge.importers.readings import Reading
 from nirbridge.network import Population, Projection, Timing
 from nirbridge.network.operators import Scale
 
@@ -33,6 +35,31 @@ def scaled(e: Expression, factor: Array | float | None, name: str) -> Expression
         return e
     spread = np.broadcast_to(np.asarray(factor, np.float64), e.shape)
     return then(e, Scale(freeze(spread)), f"{name}_scale")
+
+
+_STATES = ("mem", "syn", "spk", "v", "i", "z", "v_mem", "i_syn", "vmem", "isyn", "spikes")
+"""What neurons of the frameworks keep their states as."""
+
+
+def leftover(module: Any) -> list[str]:
+    """States of a neuron module that are not those of a fresh one (which starts at 0, or where its reset leaves it)."""
+    fresh = getattr(module, "_memories_rv", None) or {}  # spikingjelly's values behind a reset
+    found: list[str] = []
+    for name in _STATES:
+        value: Any = getattr(module, name, None)
+        start = fresh.get(name, 0.0)
+        is_state = hasattr(value, "detach") and not (value.is_leaf and value.requires_grad)
+        if is_state and isinstance(start, int | float) and bool(np.any(numbers(value) != start)):
+            found.append(name)
+    return found
+
+
+def given_start(call: Call, reading: Reading) -> Problem | None:
+    """What is wrong where forward hands a neuron zeros as its first state, and left alone it starts elsewhere."""
+    if not call.arguments.get("starts_at_zero") or not bool(np.any(reading.neuron.v_init != 0)):
+        return None
+    text = "forward gives it a state of zeros to start from, its own start is another (its leak or reset potential)"
+    return Problem(call.thing, text, "", "give it no state in the first step")
 
 
 def marked(projections: list[Projection]) -> list[Projection]:

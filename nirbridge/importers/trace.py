@@ -5,18 +5,26 @@ from __future__ import annotations
 import copy
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nirbridge.errors import ModelError, Problem, UsageError, quoted
+from nirbridge.errors import ModelError, UsageError, quoted
 from nirbridge.importers.flow import Call, Flow
 from nirbridge.importers.readings import Forms, form_of
-from nirbridge.importers.trace_calls import Writer, layout_of
-from nirbridge.importers.trace_record import Recording, Value, record, tensors_of
+from nirbridge.importers.trace_calls import STARTS_ANEW, Writer, layout_of
+from nirbridge.importers.trace_record import Recording, tensors_of
+from nirbridge.importers.trace_repeat import (
+    CALLS,
+    data_dependence,
+    failed_again,
+    is_steady,
+    kept_between,
+    state_arguments,
+)
+from nirbridge.importers.trace_run import record
 from nirbridge.importers.trace_shapes import Lead
-from nirbridge.importers.trace_values import same_constant
 
 _LONG = (3, 300)
 """Steps of a sequence that a forward with a loop is given; the second where it asks for more than the first."""
@@ -53,7 +61,7 @@ def trace(module: Any, sample: Any, forms: Forms, *, batched: bool | None = None
         ModelError: its forward fails on the sample.
     """
     samples = _samples(module, sample)
-    best: tuple[tuple[int, int, int], Flow] | None = None
+    best: tuple[tuple[int, int, int], Flow, _Guess] | None = None
     failures: list[str] = []
     guesses = _likeliest_first(_guesses([len(s.shape) for s in samples.values()], batched), module, forms)
     for k, guess in enumerate(g for pair in guesses for g in (replace(pair, batch=2), pair)):
@@ -61,14 +69,14 @@ def trace(module: Any, sample: Any, forms: Forms, *, batched: bool | None = None
         if flow is None:
             continue
         score = (*_badness(flow), k)
+        best = min(best or (score, flow, guess), (score, flow, guess), key=lambda found: found[0])
         if score[:2] == (0, 0):
-            return flow
-        best = min(best or (score, flow), (score, flow), key=lambda pair: pair[0])
+            break
     if best is None:
         found = f"its forward fails on the sample: {failures[0] if failures else 'no reading of it fits'}"
         shapes = ", ".join(str(tuple(s.shape)) for s in samples.values())
         raise ModelError.of("module", found, f"the sample has shape {shapes}", "give one step's input as sample")
-    return best[1]
+    return _called_again(best[1], module, samples, best[2], forms)
 
 
 def _samples(module: Any, sample: Any) -> dict[str, Any]:
@@ -142,25 +150,38 @@ def _fed(samples: Mapping[str, Any], guess: _Guess, seed: int) -> dict[str, Any]
 
 def _attempt(module: Any, samples: Mapping[str, Any], guess: _Guess, forms: Forms, failures: list[str]) -> Flow | None:
     """The flow under one guess, or None where forward fails; two runs on different numbers must agree."""
-    import torch
-
     runs: list[Recording] = []
     for seed in (1, 2):
-        source = torch.Generator().manual_seed(seed)
-        fed = _fed(samples, guess, seed)
         try:
-            with _untouched(module):
-                torch.manual_seed(seed)  # what depends on chance differs between the two runs
-                runs.append(_run(module, fed, forms, lambda t, g=source: _spikes(t, g)))
+            runs.append(_run(module, samples, guess, forms, seed))
         except ModelError:
             raise
         except Exception as error:  # whatever the user's code raises
             failures.append(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
             return None
     flow = Writer(runs[0], forms, guess.lead).flow()
-    problems = _differences(*runs)
+    problems = data_dependence(*runs)
     flow = replace(flow, problems=(*flow.problems, *problems)) if problems else flow
     return _with_unreached(flow, runs[0], module)
+
+
+def _called_again(flow: Flow, module: Any, samples: Mapping[str, Any], guess: _Guess, forms: Forms) -> Flow:
+    """The flow, or that of several calls in a row where the module keeps something from one to the next."""
+    handed = state_arguments(module, len(samples))
+    whole = _run(module, samples, guess, forms, 1, CALLS, handed)
+    if whole.failure and whole.handed:
+        whole = _run(module, samples, guess, forms, 1, CALLS)
+    if whole.failure:
+        return replace(flow, problems=(*flow.problems, failed_again(whole)))
+    left = [f"forward's argument {quoted(n)} is None in every step" for n in handed if n not in whole.handed]
+    kept = [note for note in flow.notes if not (whole.handed and note.endswith(STARTS_ANEW))]
+    notes = (*kept, *left)
+    if is_steady(whole):
+        problems = [p for p in whole.problems if str(p) not in map(str, flow.problems)]
+        return replace(flow, notes=notes, problems=(*flow.problems, *problems))
+    if len(whole.returned) < CALLS or "time" in guess.lead:
+        return replace(flow, notes=notes, problems=(*flow.problems, *kept_between(whole)))
+    return _with_unreached(Writer(whole, forms, guess.lead, calls=CALLS).flow(), whole, module)
 
 
 def _spikes(tensor: Any, source: Any) -> None:
@@ -170,11 +191,25 @@ def _spikes(tensor: Any, source: Any) -> None:
         tensor.copy_(torch.randint(0, 2, tuple(tensor.shape), generator=source).to(tensor.dtype))
 
 
-def _run(module: Any, fed: dict[str, Any], forms: Forms, noise: Callable[[Any], None]) -> Recording:
+def _run(
+    module: Any,
+    samples: Mapping[str, Any],
+    guess: _Guess,
+    forms: Forms,
+    seed: int,
+    calls: int = 1,
+    handed: Sequence[str] = (),
+) -> Recording:
+    """What a copy of the module does, called so many times in a row on random numbers."""
+    import torch
+
+    source = torch.Generator().manual_seed(seed)
     originals = dict(module.named_modules())
-    with warnings.catch_warnings():
+    fed = [_fed(samples, guess, seed + 2 * call) for call in range(calls)]
+    with _untouched(module), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the user has seen what the own code warns of
-        return record(_copied(module), originals, forms, fed, noise)
+        torch.manual_seed(seed)  # what depends on chance differs between runs
+        return record(_copied(module), originals, forms, fed, lambda tensor: _spikes(tensor, source), handed)
 
 
 def _copied(module: Any) -> Any:
@@ -182,18 +217,15 @@ def _copied(module: Any) -> Any:
     memo: dict[int, Any] = {id(p): p for p in module.parameters()}
     for inner in module.modules():
         memo |= {id(t): t for _, t in tensors_of(vars(inner).get(_REGISTRY))}
-        for _, tensor in (*tensors_of(dict(inner._buffers)), *tensors_of(_plain_attributes(inner))):
+        for _, tensor in tensors_of(vars(inner)):
             if id(tensor) not in memo and tensor.grad_fn is not None:
                 memo[id(tensor)] = tensor.detach().clone()
     try:
         return copy.deepcopy(module, memo).eval()
     except Exception as error:
         found = f"it can not be copied ({type(error).__name__}: {str(error)[:100]})"
-        raise ModelError.of("module", found, "the importer runs a copy", "keep open files out of the module") from None
-
-
-def _plain_attributes(module: Any) -> dict[str, Any]:
-    return {k: v for k, v in vars(module).items() if not k.startswith("_") and isinstance(k, str)}
+        advice = "detach the tensors that it keeps, and keep open files out of it"
+        raise ModelError.of("module", found, "the importer runs a copy", advice) from None
 
 
 @contextmanager
@@ -210,34 +242,6 @@ def _untouched(module: Any) -> Iterator[None]:
                 vars(inner).update(attributes)
                 inner._buffers.clear()
                 inner._buffers.update(buffers)
-
-
-def _differences(first: Recording, second: Recording) -> list[Problem]:
-    """Where two runs on different numbers did different things: a number of the input went around the tracer."""
-    advice = "compute with torch functions only; no numpy, no random numbers"
-    for a, b in zip(first.nodes, second.nodes, strict=False):
-        same = (a.kind, a.name, a.path, a.shapes) == (b.kind, b.name, b.path, b.shapes)
-        if not same or not _same_structure((a.args, dict(a.kwargs)), (b.args, dict(b.kwargs))):
-            thing = f"module {quoted(a.path)}" if a.path else "the module's forward"
-            found = f"what {quoted(a.name)} is given depends on data in a way that can not be followed, or on chance"
-            return [Problem(thing, found, "", advice)]
-    if len(first.nodes) != len(second.nodes):
-        return [Problem("the module's forward", "it does different things on different data", "", advice)]
-    for (name, a), (_, b) in zip(first.outputs, second.outputs, strict=False):
-        if not _same_structure(a, b):
-            found = f"its output {quoted(name)} depends on data in a way that can not be followed"
-            return [Problem("the module's forward", found, "", advice)]
-    return []
-
-
-def _same_structure(a: Any, b: Any) -> bool:
-    if isinstance(a, Value) and isinstance(b, Value):
-        return (a.node.index, a.output) == (b.node.index, b.output)
-    if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and all(_same_structure(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, Mapping) and isinstance(b, Mapping):
-        return a.keys() == b.keys() and all(_same_structure(a[k], b[k]) for k in a)
-    return type(a) is type(b) and same_constant(a, b)
 
 
 def _with_unreached(flow: Flow, recording: Recording, module: Any) -> Flow:

@@ -88,9 +88,9 @@ def broadcast(value: Any, x: Traced, what: str) -> Array:
         raise CannotFollow(f"arithmetic with None as {what}")
     extra = array.ndim - len(x.shape)
     if extra > 0:
-        if array.shape[:extra] != (1,) * extra:
+        if not bool(np.all(array == array[(slice(0, 1),) * extra])):
             raise CannotFollow(f"a {what} of shape {array.shape}", "use the same one for every sample and step")
-        array = array.reshape(array.shape[extra:])
+        array = array[(0,) * extra]
     if np.broadcast_shapes(array.shape, x.shape) != x.shape:
         raise CannotFollow(f"a {what} of shape {array.shape} on values of shape {x.shape}", "use equal shapes")
     return array

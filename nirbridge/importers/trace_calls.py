@@ -17,13 +17,15 @@ from nirbridge.importers.trace_values import first_input, states, thing_of
 from nirbridge.importers.trace_words import WORDS
 from nirbridge.network.naming import fresh_name
 
+STARTS_ANEW = "forward starts its state anew; imported as kept between steps"
+
 
 class Writer:
     """Writes the calls of one step."""
 
-    def __init__(self, recording: Recording, forms: Forms, lead: Lead) -> None:
+    def __init__(self, recording: Recording, forms: Forms, lead: Lead, calls: int = 1) -> None:
         self.recording, self.forms, self.lead = recording, forms, lead
-        self.turns = Turns(recording)
+        self.turns = Turns(recording, calls)
         self.calls: list[Call] = []
         self.problems: list[Problem] = []
         self.notes: list[str] = []
@@ -43,7 +45,11 @@ class Writer:
             if node.index in wanted:
                 self._write(node)
         outputs = tuple(self._outputs())
-        if self.turns.turns > 1:
+        if self.turns.is_called:
+            self.notes.append("forward keeps values from call to call: imported as connections from the step before")
+            handed = ", ".join(quoted(name) for name in self.recording.handed)
+            self.notes += [f"forward's arguments {handed}: what it returned in the step before"] if handed else []
+        elif self.turns.turns > 1:
             self.notes.append(f"forward runs {self.turns.turns} steps of a loop: imported as one step")
         return Flow(tuple(self.calls), outputs, tuple(dict.fromkeys(self.notes)), tuple(_distinct(self.problems)))
 
@@ -115,10 +121,13 @@ class Writer:
 
     def _guess(self, node: Node) -> Lead:
         """Leading axes of a neuron's output that is used before the neuron is written: those of the sample."""
-        return tuple(word for word in self.lead if word != "time") if self.turns.turns > 1 else self.lead
+        is_loop = self.turns.turns > 1 and not self.turns.is_called
+        return tuple(word for word in self.lead if word != "time") if is_loop else self.lead
 
     def _write(self, node: Node) -> None:
         if node.kind == "input":
+            if self.turns.is_called and self.turns.turn_of[node.index] < self.turns.last:
+                self._add_problem("", f"it uses {quoted(node.name)} of the step before", "put a neuron in between")
             whole = node.shapes[0]
             shape = whole[len(self.lead) :]
             self.calls.append(Call(self.names[node.index], "", "input", None, (), shape=shape))
@@ -142,16 +151,14 @@ class Writer:
             self._add_problem(node.path, f"it is given {text}", f"give it {wanted or 'one step of a batch'}")
         name = self.names[node.index]
         shape = node.shapes[0][len(x.lead) :]
-        arguments = {"input_shape": x.shape}
+        started = any(not isinstance(s, Value) for s in states(self.turns.calls[node.path][0]))
+        arguments = {"input_shape": x.shape, "starts_at_zero": started}
         self.calls.append(Call(name, node.path, "neuron", node.module, (x.ref,), arguments, shape))
         self.done[node.index, 0] = Traced(Ref(name), x.lead, node.shapes[0])
-        has_state = any(self._is_argument(s) for s in states(node))
-        if self.turns.turns == 1 and states(node) and not has_state and wanted is None:
-            self.notes.append(f"{thing_of(node.path)}: forward starts its state anew; imported as kept between steps")
+        has_state = any(isinstance(s, Value) for s in states(node))
+        if (self.turns.turns == 1 or self.turns.is_called) and states(node) and not has_state and wanted is None:
+            self.notes.append(f"{thing_of(node.path)}: {STARTS_ANEW}")
         return None
-
-    def _is_argument(self, state: Any) -> bool:
-        return isinstance(state, Value) and self.turns.plain(state).node.kind == "input"
 
     def _write_output(self, value: Value) -> None:
         node = value.node
@@ -238,7 +245,7 @@ class Writer:
             if x.is_summed:
                 text = "is summed over steps by the module: here it is given step by step; add up its spikes"
                 self.notes.append(f"output {quoted(name)} {text}")
-            elif self.turns.turns > 1 and age not in (SERIES, STATIC):
+            elif self.turns.turns > 1 and not self.turns.is_called and age not in (SERIES, STATIC):
                 self.notes.append(f"output {quoted(name)}: the module returns its last step, here every step is given")
             yield Output(name or "output", x.ref)
 

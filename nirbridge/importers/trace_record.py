@@ -1,4 +1,4 @@
-"""Running a torch module's own forward and writing down which value came from where.
+"""Writing down which value came from where while a torch module's own forward runs (see ``trace_run``).
 
 Neuron modules (those with a form) are one record each; below that, every torch function that meets a traced value is
 one, whoever called it: layers, functions, code of the user. So any Python is followed, and shapes come for free. What
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from nirbridge.errors import Problem, quoted
-from nirbridge.importers.readings import Forms, form_of
+from nirbridge.importers.readings import Forms
 
 Shape = tuple[int, ...]
 
@@ -78,12 +78,21 @@ class Value:
 
 @dataclass(slots=True)
 class Recording:
-    """What one run of the forward did."""
+    """What the forward did, called once or several times in a row.
+
+    ``outputs``: those of the last call. ``starts``: where the nodes of each call begin; ``returned``: the outputs of
+    each. ``handed``: arguments that a later call was given what the one before returned. ``failure``: why a later call
+    failed, if one did.
+    """
 
     nodes: list[Node] = field(default_factory=list)
     outputs: list[tuple[str, Any]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     reached: list[str] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    returned: list[list[tuple[str, Any]]] = field(default_factory=list)
+    handed: tuple[str, ...] = ()
+    failure: str = ""
 
 
 class Recorder:
@@ -151,6 +160,9 @@ class Recorder:
         if name == "__setitem__":
             self.add("function", name, shown, named, [args[0]])
             return result
+        if _overwrites(func, name) and isinstance(shown[1], Value) and shown[1].shape == tuple(args[0].shape):
+            self.bind(args[0], shown[1])
+            return result
         tensors = [t for _, t in tensors_of(result)]
         if tensors:
             self.add("function", name, shown, named, tensors, func)
@@ -185,6 +197,11 @@ def torch_tensor() -> type:
     import torch
 
     return torch.Tensor
+
+
+def _overwrites(func: Any, name: str) -> bool:
+    """``a.copy_(b)`` and ``a.data = b``: from then on a is b."""
+    return name == "copy_" or getattr(func, "__name__", "") == "__set__"
 
 
 def _writes(name: str) -> bool:
@@ -226,58 +243,3 @@ def values_of(structure: Any) -> Iterator[Value]:
     elif isinstance(structure, tuple | list):
         for inner in structure:
             yield from values_of(inner)
-
-
-def record(
-    module: Any,
-    originals: Mapping[str, Any],
-    forms: Forms,
-    samples: Mapping[str, Any],
-    noise: Callable[[Any], None] | None = None,
-) -> Recording:
-    """Runs ``module`` (a copy that may be spoilt) on ``samples`` and gives what it did.
-
-    Args:
-        module: the copy.
-        originals: the user's module at each path.
-        forms: the classes that count as neurons.
-        samples: argument name -> tensor, in order.
-        noise: fills a tensor that a neuron returned with something else.
-    """
-    import torch
-    from torch.overrides import TorchFunctionMode
-
-    recorder = Recorder(forms, originals, noise)
-
-    class Mode(TorchFunctionMode):
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            return recorder.function(func, args, kwargs or {})
-
-    _wrap(module, recorder)
-    for name, tensor in samples.items():
-        recorder.add("input", name, (), {}, [tensor])
-    with torch.no_grad(), Mode():
-        result = module(*samples.values())
-    recorder.recording.outputs += [(name, recorder.seen(tensor)) for name, tensor in tensors_of(result)]
-    return recorder.recording
-
-
-def _wrap(module: Any, recorder: Recorder) -> None:
-    """Gives every module of the copy a forward that tells the recorder where it is."""
-    for path, inner in module.named_modules():
-        is_neuron = form_of(inner, recorder.forms) is not None
-        inner.forward = _wrapped(inner.forward, path, recorder, is_neuron=is_neuron)
-
-
-def _wrapped(forward: Callable[..., Any], path: str, recorder: Recorder, *, is_neuron: bool) -> Callable[..., Any]:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if recorder.is_paused:
-            return forward(*args, **kwargs)
-        recorder.stack.append(path)
-        recorder.recording.reached.append(path)
-        try:
-            return recorder.neuron(path, forward, args, kwargs) if is_neuron else forward(*args, **kwargs)
-        finally:
-            recorder.stack.pop()
-
-    return call

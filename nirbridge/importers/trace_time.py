@@ -7,15 +7,20 @@ What depends on no neuron is computed once, or sliced by the number of the turn.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Any
 
-from nirbridge.errors import Problem
+from nirbridge.errors import Problem, quoted
 from nirbridge.importers.trace_record import Node, Recording, Value, torch_tensor, values_of
 from nirbridge.importers.trace_values import first_input, is_zero, part_taken, same_constant, states, thing_of
 
 STATIC, SERIES = -1, -2
 """Ages of what depends on no neuron, and of what depends on all turns at once."""
+
+_ONCE = "give each use in a step a module of its own, and let every step do the same"
+FOLLOWED = "only what neurons sent in the step before is followed, from silence"
+KEEP = "feed back spikes of the step before, start with zeros, keep nothing else"
 
 IDENTITY = frozenset({"detach", "detach_", "clone", "contiguous", "cpu", "float", "data", "requires_grad_", "alias"})
 ADDS = frozenset({"add", "add_", "__add__", "__radd__", "__iadd__"})
@@ -24,14 +29,16 @@ ADDS = frozenset({"add", "add_", "__add__", "__radd__", "__iadd__"})
 class Turns:
     """The turns of a recording's loop, and how its values compare."""
 
-    def __init__(self, recording: Recording) -> None:
-        self.nodes = recording.nodes
+    def __init__(self, recording: Recording, calls: int = 1) -> None:
+        """``calls`` above 1: the turns are that many calls of forward, not a loop in it."""
+        self.nodes, self.returned = recording.nodes, recording.returned
+        self.is_called = calls > 1
         self.calls: dict[str, list[Node]] = {}
         for node in self.nodes:
             if node.kind == "neuron":
                 self.calls.setdefault(node.path, []).append(node)
         counts = [len(c) for c in self.calls.values()]
-        self.turns = max(counts, default=1)
+        self.turns = calls if self.is_called else max(counts, default=1)
         self.last = self.turns - 1
         self.stepped: set[int] = set()
         self.memo: dict[tuple[Any, ...], bool] = {}
@@ -40,6 +47,8 @@ class Turns:
         self.sums: dict[int, tuple[Any, ...]] = {}
         self.terms: dict[int, tuple[Any, ...]] = {}
         self.turn_of = {n.index: k for c in self.calls.values() for k, n in enumerate(c)}
+        if self.is_called:
+            self.turn_of = {n.index: bisect_right(recording.starts, n.index) - 1 for n in self.nodes}
         for node in self.nodes:
             self.ages[node.index] = self._age(node)
 
@@ -69,10 +78,10 @@ class Turns:
             value = items[taken[2]]
 
     def _age(self, node: Node) -> int:
+        if node.kind == "neuron" or (node.kind == "input" and self.is_called):
+            return self.turn_of[node.index]
         if node.kind == "input":
             return STATIC
-        if node.kind == "neuron":
-            return self.turn_of[node.index]
         items = self._items(node)
         if items and self._is_series(items):
             self.series[node.index] = items
@@ -113,7 +122,7 @@ class Turns:
         return tuple(found[k] for k in sorted(found)) if len(found) == self.turns else ()
 
     def _is_series(self, items: tuple[Any, ...]) -> bool:
-        if len(items) != self.turns or not all(isinstance(i, Value) for i in items):
+        if self.is_called or len(items) != self.turns or not all(isinstance(i, Value) for i in items):
             return False
         if any(self.age(item) != k for k, item in enumerate(items)):
             return False
@@ -166,7 +175,11 @@ class Turns:
             same = a.node.kind == b.node.kind and a.node.path == b.node.path
             lag = self.last - self.age(b)
             return same and lag in (0, 1) and turn - self.age(a) == lag
+        if self.is_called and b.node.kind == "input":
+            return a.node.name == b.node.name and (self.age(a), self.age(b)) == (turn, self.last)
         if a == b:
+            return True
+        if turn == 0 and self._adds_silence(a, b):
             return True
         if a.node.kind != b.node.kind or a.node.name != b.node.name or a.node.path != b.node.path:
             return False
@@ -175,6 +188,17 @@ class Turns:
             self.stepped.add(b.node.index)
             return p[0].node is q[0].node or self.alike(p[0], turn, q[0])
         return a.output == b.output and self._same_arguments(a.node, turn, b.node)
+
+    def _is_nothing(self, value: Value) -> bool:
+        silent = self._silent(value)
+        return silent is not None and is_zero(silent)
+
+    def _adds_silence(self, a: Value, b: Value) -> bool:
+        """True if ``b`` is what ``a`` was in the first turn, and something that was nothing then."""
+        if b.node.name not in ADDS or len(b.node.args) != 2 or b.node.kwargs or a.node.name in ADDS:
+            return False
+        pairs = (b.node.args, b.node.args[::-1])
+        return any(self._is_nothing(p) and self.alike(a, 0, q) for p, q in pairs if isinstance(p, Value))
 
     def _same_arguments(self, a: Node, turn: int, b: Node) -> bool:
         return self._same((a.args, dict(a.kwargs)), turn, (b.args, dict(b.kwargs)))
@@ -194,18 +218,34 @@ class Turns:
         """Why the turns are not one step, neuron by neuron; empty where they are."""
         found: list[Problem] = []
         for path, calls in self.calls.items():
-            thing, advice = (
-                thing_of(path),
-                "give each use in a step a module of its own, and let every step do the same",
-            )
             if len(calls) != self.turns:
                 text = f"called {len(calls)} times, others are called {self.turns} times"
-                found.append(Problem(thing, text, "each neuron is called once a step", advice))
+                text = f"called {len(calls)} times in {self.turns} calls of forward" if self.is_called else text
+                found.append(Problem(thing_of(path), text, "each neuron is called once a step", _ONCE))
             elif not all(self._same_turn(calls, k) for k in range(self.last)):
-                text = f"called {len(calls)} times, and not with the same input computed step by step"
-                limit = "a neuron has one state, so it has one input in each step"
-                found.append(Problem(thing, text, limit, advice))
+                found.append(self._differs(path, calls))
             found += self._states(path, calls)
+        return found + (self._outputs() if self.is_called else [])
+
+    def _differs(self, path: str, calls: list[Node]) -> Problem:
+        if self.is_called:
+            text = (
+                "its input is computed with something that forward keeps from call to call, which can not be followed"
+            )
+            return Problem(thing_of(path), text, FOLLOWED, KEEP)
+        text = f"called {len(calls)} times, and not with the same input computed step by step"
+        return Problem(thing_of(path), text, "a neuron has one state, so it has one input in each step", _ONCE)
+
+    def _outputs(self) -> list[Problem]:
+        """Outputs that are not the same value in every call."""
+        found: list[Problem] = []
+        for k, (name, last) in enumerate(self.returned[-1]):
+            before = [r[k][1] if k < len(r) else None for r in self.returned[:-1]]
+            if not all(self.alike(value, turn, last) for turn, value in enumerate(before)):
+                text = (
+                    f"its output {quoted(name or 'output')} depends on something that forward keeps from call to call"
+                )
+                found.append(Problem(thing_of(""), text, FOLLOWED, KEEP))
         return found
 
     def _same_turn(self, calls: list[Node], k: int) -> bool:
@@ -218,9 +258,9 @@ class Turns:
                 plain = self.plain(state) if isinstance(state, Value) else state
                 if isinstance(plain, Value):
                     own = plain.node.kind == "neuron" and plain.node.path == path and self.age(plain) == turn - 1
-                    fine = own or (turn == 0 and plain.node.kind == "input")
+                    fine = own or ((turn == 0 or self.is_called) and plain.node.kind == "input")
                 else:
-                    fine = turn == 0 and is_zero(plain)
+                    fine = (turn == 0 or self.is_called) and is_zero(plain)
                 if not fine:
                     text = f"the state that it is given in step {turn} is not what it returned in the step before"
                     advice = "pass its state on as it is, and let it start at zero"

@@ -1,0 +1,100 @@
+"""Running a copy of a torch module, once or several times in a row, and having it written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from nirbridge.importers.readings import Forms, form_of
+from nirbridge.importers.trace_record import Recorder, Recording, tensors_of
+
+
+def record(
+    module: Any,
+    originals: Mapping[str, Any],
+    forms: Forms,
+    samples: Sequence[Mapping[str, Any]],
+    noise: Callable[[Any], None] | None = None,
+    handed: Sequence[str] = (),
+) -> Recording:
+    """Runs ``module`` (a copy that may be spoilt) on each of ``samples`` in turn and gives what it did.
+
+    Args:
+        module: the copy.
+        originals: the user's module at each path.
+        forms: the classes that count as neurons.
+        samples: for each call: argument name -> tensor, in order. Of a module that loops over time, two calls are made.
+        noise: fills a tensor that a neuron returned with something else.
+        handed: arguments that a later call is given what the call before returned behind its first output.
+
+    Raises:
+        Exception: whatever the first call raises.
+    """
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    recorder = Recorder(forms, originals, noise)
+
+    class Mode(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return recorder.function(func, args, kwargs or {})
+
+    _wrap(module, recorder)
+    with torch.no_grad(), Mode():
+        _call_all(module, recorder, samples, handed)
+    return recorder.recording
+
+
+def _call_all(module: Any, recorder: Recorder, samples: Sequence[Mapping[str, Any]], handed: Sequence[str]) -> None:
+    recording: Recording = recorder.recording
+    result: Any = ()
+    for call, fed in enumerate(samples):
+        if call > 1 and _loops(recording):
+            break
+        more = dict(zip(handed, result[1:], strict=True)) if call and _returns(result, handed) else {}
+        recording.starts.append(len(recording.nodes))
+        for name, tensor in fed.items():
+            recorder.add("input", name, (), {}, [tensor])
+        try:
+            result = module(*fed.values(), **more)
+        except Exception as error:  # whatever the user's code raises
+            if not call:
+                raise
+            recording.failure = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+            return
+        recording.handed = recording.handed or tuple(more)
+        recording.outputs = [(name, recorder.seen(tensor)) for name, tensor in tensors_of(result)]
+        recording.returned.append(recording.outputs)
+
+
+def _returns(result: Any, handed: Sequence[str]) -> bool:
+    """True if what a call returned has one thing for each argument behind its first output."""
+    return bool(handed) and isinstance(result, tuple | list) and len(result) == len(handed) + 1
+
+
+def _loops(recording: Recording) -> bool:
+    """True if the first call called a neuron several times."""
+    end = recording.starts[1] if len(recording.starts) > 1 else len(recording.nodes)
+    paths = [n.path for n in recording.nodes[:end] if n.kind == "neuron"]
+    return len(paths) > len(set(paths))
+
+
+def _wrap(module: Any, recorder: Recorder) -> None:
+    """Gives every module of the copy a forward that tells the recorder where it is."""
+    for path, inner in module.named_modules():
+        is_neuron = form_of(inner, recorder.forms) is not None
+        inner.forward = _wrapped(inner.forward, path, recorder, is_neuron=is_neuron)
+
+
+def _wrapped(forward: Callable[..., Any], path: str, recorder: Recorder, *, is_neuron: bool) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if recorder.is_paused:
+            return forward(*args, **kwargs)
+        recorder.stack.append(path)
+        recorder.recording.reached.append(path)
+        try:
+            return recorder.neuron(path, forward, args, kwargs) if is_neuron else forward(*args, **kwargs)
+        finally:
+            recorder.stack.pop()
+
+    return call
