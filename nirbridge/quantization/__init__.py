@@ -1,6 +1,7 @@
 """A network in a chip's integers: what every number became, what that costs, and the proof that nothing overflows."""
 
 from nirbridge.quantization.calibration import Calibration, Seen
+from nirbridge.quantization.distance import v_bounds
 from nirbridge.quantization.model import (
     Bounds,
     FixedInput,
@@ -9,6 +10,7 @@ from nirbridge.quantization.model import (
     FixedProjection,
     LayerReport,
     Quantized,
+    VBound,
 )
 from nirbridge.quantization.overflow import prove
 from nirbridge.quantization.quantize import Options, quantize
@@ -24,6 +26,8 @@ __all__ = [
     "Options",
     "Quantized",
     "Seen",
+    "VBound",
     "prove",
     "quantize",
+    "v_bounds",
 ]

@@ -10,10 +10,11 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
+from nirbridge.quantization.distance import lost_of, lost_weights, stated
 from nirbridge.quantization.folding import Folded
 from nirbridge.quantization.formats import DECAY_ONE
 from nirbridge.quantization.memory import projection_bits
-from nirbridge.quantization.model import Bounds, FixedPopulation, FixedProjection, LayerReport
+from nirbridge.quantization.model import Bounds, FixedPopulation, FixedProjection, LayerReport, VBound
 from nirbridge.quantization.operators import weights_of
 from nirbridge.quantization.scales import Incoming, Scale
 
@@ -35,6 +36,7 @@ def layer_report(
         bounds=bounds,
         decays=MappingProxyType(_decays(folded, made, scale)),
         weights=tuple(_weights(p, one, chip) for p, one in zip(projections, incoming, strict=True)),
+        v_bound=_v_bound(folded, made, projections, incoming, bounds),
         notes=tuple(notes),
     )
 
@@ -54,6 +56,21 @@ def _decays(f: Folded, made: FixedPopulation, scale: Scale) -> dict[str, Any]:
         top = np.maximum(np.abs(f.theta), 1e-300)
         found["threshold_error"] = float(np.max(np.abs(n.fires_above / scale.value - f.theta) / top))
     return found
+
+
+def _v_bound(
+    folded: Folded,
+    made: FixedPopulation,
+    projections: Sequence[FixedProjection],
+    incoming: Sequence[Incoming],
+    bounds: Bounds,
+) -> VBound:
+    lost = [
+        lost_weights(p, one.operator, 1.0 if one.sent.low < 0 else None)
+        for p, one in zip(projections, incoming, strict=True)
+    ]
+    most = [max(one.sent.high, -one.sent.low) for one in incoming]
+    return stated(lost_of(folded, made), lost, most, bounds, float(made.neuron.scale))
 
 
 def _constant_error(real: Array, fixed: Array) -> float:

@@ -36,6 +36,7 @@ class Folded:
     offset: Array
     v_start: Array
     i_start: Array
+    steady: Array
 
     @property
     def neuron(self) -> Neuron:
@@ -69,6 +70,7 @@ def fold(network: Network, population: Population, latency: int) -> Folded:
         offset=compact(offset),
         v_start=compact(v),
         i_start=compact(np.where(n.a_syn == 0, 0.0, i)),
+        steady=compact(steady),
     )
 
 

@@ -176,12 +176,44 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
+class VBound:
+    """What rounding can add to the distance of v from the reference in one step, in real units of v, at most.
+
+    For the worst neuron, input and state of a population, while it and its sources fire as the reference does
+    (quantization/distance.py has the equation).
+
+    Attributes:
+        weight: of the worst weight, per spike that arrives.
+        weights: of all weights, where every source sends its most.
+        u_decay, v_decay: of the decays, with u and v at their bounds.
+        cuts: of cutting towards zero in both decays.
+        bias: of the constant drive.
+        reset: of the amount that a spike subtracts.
+        start: of the first state; once, not per step.
+        per_step: all of it, behind a current that has lost as much for ever.
+        limit: what that grows to at most (None: nothing decays in v, it grows by ``per_step`` each step).
+    """
+
+    weight: float
+    weights: float
+    u_decay: float
+    v_decay: float
+    cuts: float
+    bias: float
+    reset: float
+    start: float
+    per_step: float
+    limit: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LayerReport:
     """What quantization did to one population and the projections into it.
 
     ``weights``: per projection a mapping of source, bits, exponent, sign mode, the real range, root mean square error
-    relative to the root mean square weight, share of clipped weights and memory. ``measured``: spikes changed and
-    others where data was given. ``notes``: what is emulated and at what cost.
+    relative to the root mean square weight, share of clipped weights and memory. ``v_bound``: how
+    far v can get from the reference. ``measured``: spikes changed and others where data was given. ``notes``: what is
+    emulated and at what cost.
     """
 
     population: str
@@ -189,6 +221,7 @@ class LayerReport:
     bounds: Bounds
     decays: Mapping[str, Any]
     weights: tuple[Mapping[str, Any], ...]
+    v_bound: VBound
     measured: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     notes: tuple[str, ...] = ()
 

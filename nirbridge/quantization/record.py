@@ -20,6 +20,7 @@ from nirbridge.quantization.model import (
     FixedProjection,
     LayerReport,
     Quantized,
+    VBound,
 )
 
 OPERATORS = {kind.__name__: kind for kind in (Identity, Scale, Dense, Sparse, Conv, SumPool, Reshape)}
@@ -75,10 +76,14 @@ def to_record(q: Quantized) -> tuple[dict[str, Any], dict[str, Array]]:
         "reads": [{**_wired(w, p), "operator": w.operator(p.operator)} for p in q.reads],
         "latency": dict(q.latency),
         "formats": w.plain(q.formats),
-        "report": [{**w.parts(layer), "bounds": w.parts(layer.bounds)} for layer in q.report],
+        "report": [_layer(w, layer) for layer in q.report],
         "notes": list(q.notes),
     }
     return record, w.arrays
+
+
+def _layer(w: Writer, layer: LayerReport) -> dict[str, Any]:
+    return {**w.parts(layer), "bounds": w.parts(layer.bounds), "v_bound": w.parts(layer.v_bound)}
 
 
 def _wired(w: Writer, projection: FixedProjection | Projection) -> dict[str, Any]:
@@ -128,6 +133,7 @@ class Reader:
             LayerReport,
             record,
             bounds=self.parts(Bounds, record["bounds"]),
+            v_bound=self.parts(VBound, record["v_bound"]),
             decays=MappingProxyType(dict(record["decays"])),
             weights=tuple(MappingProxyType(dict(w)) for w in record["weights"]),
             measured=MappingProxyType(dict(record["measured"])),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -51,6 +52,7 @@ def _layer(layer: LayerReport) -> dict[str, Any]:
         "bounds": {"a_in": list(b.a_in), "u": list(b.u), "v": list(b.v), "proved": b.proved, "v_steps": b.v_steps},
         "neuron": dict(layer.decays),
         "weights": [dict(w) for w in layer.weights],
+        "v_bound": dataclasses.asdict(layer.v_bound),
         "measured": dict(layer.measured),
         "notes": list(layer.notes),
     }

@@ -1,0 +1,232 @@
+"""How far the integers' membrane can be from the reference's, in the reference's units, while both fire alike.
+
+With S integers per real v, real decays ``a`` (of v) and ``b`` (of the current) and the integers' ``A`` and ``B``, both
+parts of 4096, one step of a neuron adds at most (all in integers; ``e_u`` and ``e_v`` are the distances)::
+
+    e_u' = b e_u + |B - b| |u| + cut_u + sum over arriving spikes of 64 * 2**exponent * |integer weight - exact weight|
+    e_v' = a e_v + |A - a| |v| + cut_v + |integer bias - exact bias| + e_u'
+
+``cut`` is 1 where a decay cuts towards zero, 0 where it keeps all or nothing. Both start at most half a unit off. A
+spike of both resets: to a value, then ``e_v`` is 0; by an amount, then what its rounding lost is added. A graded input
+adds half a unit of itself times each weight. Roundings of the reference's own floats are counted too, so that nothing
+is left over for a test to forgive. ``u`` and ``v`` are the integers' own. The equations hold up to the first spike that
+is not alike, of the population or of what it hears, and until v is held at its last value (``Bounds.v_steps``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.errors import UsageError, quoted
+from nirbridge.network.apply import apply
+from nirbridge.network.model import Network
+from nirbridge.quantization.folding import Folded, fold
+from nirbridge.quantization.formats import DECAY_ONE, INPUT_SHIFT
+from nirbridge.quantization.model import Bounds, FixedPopulation, FixedProjection, IntegerOperator, Quantized, VBound
+from nirbridge.quantization.operators import one_operator, weights_of, with_weights
+
+Arrays = Mapping[tuple[str, str], Array]
+EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lost:
+    """What rounding loses in a population: flat float64 arrays over its neurons (or ``()``), in integers of v.
+
+    ``u_decay`` and ``v_decay`` are ``|B - b|`` and ``|A - a|``, ``keeps_u`` and ``keeps_v`` the real ``b`` and ``a``,
+    ``far`` what is added to v and u before the reference computes with them (it makes floats coarser).
+    """
+
+    keeps_u: Array
+    keeps_v: Array
+    u_decay: Array
+    v_decay: Array
+    cut_u: Array
+    cut_v: Array
+    bias: Array
+    amount: Array
+    far: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LostWeights:
+    """What rounding loses in a projection: ``errors`` in integers of v per spike; ``sizes`` those of the weights.
+
+    ``worth``: what integer 1 of a graded input stands for; None for spikes.
+    """
+
+    projection: FixedProjection
+    errors: IntegerOperator
+    sizes: IntegerOperator
+    worth: float | None
+
+
+def lost_of(folded: Folded, made: FixedPopulation) -> Lost:
+    """What rounding loses in a population's own numbers."""
+    n, scale = made.neuron, made.neuron.scale
+
+    def flat(values: Any) -> Array:
+        return np.broadcast_to(np.asarray(values, np.float64), made.shape).reshape(made.size)
+
+    kept_u, kept_v = (DECAY_ONE - 1 - n.du) / DECAY_ONE, (DECAY_ONE - n.dv) / DECAY_ONE
+    current = folded.neuron.g_mem * (np.abs(folded.neuron.i_init) + np.abs(folded.steady))
+    return Lost(
+        keeps_u=flat(folded.a_syn),
+        keeps_v=flat(folded.a_mem),
+        u_decay=flat(np.abs(kept_u - folded.a_syn)),
+        v_decay=flat(np.abs(kept_v - folded.a_mem)),
+        cut_u=flat((kept_u > 0) & (kept_u < 1)),
+        cut_v=flat((kept_v > 0) & (kept_v < 1)),
+        bias=flat(np.abs(n.bias - folded.bias * scale)),
+        amount=flat(np.abs(n.reset_amount - folded.amount * scale)),
+        far=flat((np.abs(folded.offset) + np.abs(current) + np.abs(folded.bias)) * scale),
+    )
+
+
+def lost_weights(p: FixedProjection, exact: IntegerOperator, worth: float | None) -> LostWeights:
+    """What rounding loses in the weights of a projection; ``exact``: the real ones, with the gain of the neurons."""
+    unit = float(1 << INPUT_SHIFT) * 2.0**p.weight_exp
+    off = np.abs(weights_of(p.operator) - weights_of(exact) * p.scale) * unit
+    sizes = np.abs(weights_of(exact)) * p.scale * unit
+    return LostWeights(p, with_weights(exact, off), with_weights(exact, sizes), worth)
+
+
+def stated(lost: Lost, weights: Sequence[LostWeights], most: Sequence[int], bounds: Bounds, scale: float) -> VBound:
+    """The bound of a population for a report, in real units of v: for the worst neuron, input and state.
+
+    ``most``: what the source of each projection sends at most.
+    """
+    summed, largest = np.zeros_like(lost.bias), 0.0
+    for one, values in zip(weights, most, strict=True):
+        everything = np.full((1, 1, math.prod(one.errors.input_shape)), float(values))
+        summed = summed + _arrived(one, everything)[0, 0]
+        largest = max(largest, float(weights_of(one.errors).max(initial=0.0)))
+    u, v = (float(max(map(abs, x))) for x in (bounds.u, bounds.v))
+    own_u, own_v = lost.u_decay * u + lost.cut_u, lost.v_decay * v + lost.cut_v
+    step = (own_u + summed) / (1.0 - lost.keeps_u) + own_v + lost.bias + lost.amount
+    leak = 1.0 - lost.keeps_v
+    limit = float((step / np.where(leak > 0, leak, 1.0)).max(initial=0.0)) / scale if bool(np.all(leak > 0)) else None
+
+    def worst(values: Array) -> float:
+        return float(values.max(initial=0.0)) / scale
+
+    return VBound(
+        weight=largest / scale,
+        weights=worst(summed),
+        u_decay=worst(lost.u_decay * u),
+        v_decay=worst(lost.v_decay * v),
+        cuts=worst(lost.cut_u + lost.cut_v),
+        bias=worst(lost.bias),
+        reset=worst(lost.amount),
+        start=0.5 / scale,
+        per_step=worst(step),
+        limit=limit,
+    )
+
+
+def v_bounds(quantized: Quantized, arrays: Arrays, *, eps: float = EPS) -> dict[str, Array]:
+    """The bound of ``|v - reference|`` of every population in every step of a run, from what the integers did.
+
+    Args:
+        quantized: with the network that it came from.
+        arrays: what ``simulate_fixed`` recorded from step 0 on: ``s`` of inputs and firing populations, ``u`` and ``v``
+            of populations, ``[steps, *shape]`` or ``[steps, batch, *shape]``.
+        eps: of the type that the reference computes with.
+
+    Returns:
+        population -> float64 of the recording's shape, in the reference's units of v; infinite before the population's
+        first reference step (``latency``).
+
+    Raises:
+        UsageError: a network loaded from a file, which has no real numbers to compare with.
+    """
+    if quantized.network is None:
+        step = "quantize the model again in this run"
+        raise UsageError.of("bounds of the distance", "the real weights are not in a .q.npz file", "", step)
+    return {p.name: _bound_of(quantized, quantized.network, p, arrays, eps) for p in quantized.populations}
+
+
+def _bound_of(q: Quantized, network: Network, p: FixedPopulation, arrays: Arrays, eps: float) -> Array:
+    late = q.latency.get(p.name, 0)
+    folded = fold(network, network.population(p.name), late)
+    lost, (v, u) = lost_of(folded, p), (_flat(arrays, p.name, p.shape, x) for x in "vu")
+    weights = [_lost_weights(q, network, folded, x) for x in q.projections if x.target == p.name]
+    shapes = {x.name: x.shape for x in (*q.inputs, *q.populations)}
+    added, size, fan_in = np.zeros(v.shape), np.abs(u) + np.abs(v) + np.abs(p.neuron.bias).max() + lost.far, 16
+    for one in weights:
+        name = one.projection.source
+        sent = _delayed(_flat(arrays, name, shapes[name], "s"), one)
+        added += _arrived(one, sent)
+        size = size + apply(one.sizes, np.abs(sent).reshape(-1, *one.sizes.input_shape)).reshape(v.shape)
+        fan_in += sent.shape[2]
+    floats = eps * fan_in * size
+    fired = _flat(arrays, p.name, p.shape, "s") if p.neuron.fires else None
+    bound = _carried(p, lost, late, (v, u, fired), added, floats)
+    return (bound / float(p.neuron.scale)).reshape(arrays[p.name, "v"].shape)
+
+
+def _lost_weights(q: Quantized, network: Network, folded: Folded, p: FixedProjection) -> LostWeights:
+    worth = next((x.scale for x in q.inputs if x.name == p.source and x.graded), None)
+    gain = np.asarray(folded.gain * (1.0 if worth is None else worth))
+    return lost_weights(p, one_operator(network.projections[p.index].operator, gain), worth)
+
+
+def _carried(
+    p: FixedPopulation, lost: Lost, late: int, run: tuple[Array, Array, Array | None], added: Array, floats: Array
+) -> Array:
+    """The recursion at the head of this file, from the reference's first step on."""
+    v, u, fired = run
+    bound, e_u, e_v = np.full(v.shape, np.inf), np.full(v.shape[1:], 0.5), np.full(v.shape[1:], 0.5)
+    starts = [np.abs(np.broadcast_to(x, p.shape).reshape(-1)) for x in (p.neuron.v_init, p.neuron.u_init)]
+    hold = np.broadcast_to(p.neuron.refractory_steps, p.shape).reshape(-1)
+    waits = np.zeros(v.shape[1:], np.int64)
+    for t in range(late, len(v)):
+        before_v, before_u = (np.abs(v[t - 1]), np.abs(u[t - 1])) if t else starts
+        e_u = lost.keeps_u * e_u + lost.u_decay * before_u + lost.cut_u + added[t] + floats[t]
+        e_v = lost.keeps_v * e_v + lost.v_decay * before_v + lost.cut_v + lost.bias + e_u + floats[t]
+        if fired is not None:
+            if p.neuron.reset == "subtract":
+                e_v = e_v + fired[t] * lost.amount
+            at_rest = (waits > 0) | ((fired[t] > 0) & (p.neuron.reset == "zero"))
+            e_v = np.where(at_rest, 0.0, e_v)
+            waits = np.where(fired[t] > 0, hold, np.maximum(waits - 1, 0))
+        bound[t] = e_v + floats[t]
+    return bound
+
+
+def _flat(arrays: Arrays, name: str, shape: tuple[int, ...], what: str) -> Array:
+    """A recording as float64 ``[steps, batch, neurons]``. Raises UsageError where it is missing."""
+    if (name, what) not in arrays:
+        raise UsageError.of(f"bounds of the distance, {quoted(name)}", f"{what} was not recorded", "", "record it")
+    array = arrays[name, what]
+    batch = array.shape[1] if array.ndim == 2 + len(shape) else 1
+    return array.reshape(len(array), batch, -1).astype(np.float64)
+
+
+def _delayed(sent: Array, one: LostWeights) -> Array:
+    """What of ``sent`` arrives in each step, in the units that the weights multiply."""
+    values = sent if one.worth is None else sent / one.worth
+    delays = np.broadcast_to(one.projection.delay_steps.reshape(-1), values.shape[2:])
+    late = np.zeros_like(values)
+    for d in np.unique(delays).tolist():
+        late[d:, :, delays == d] = values[: max(0, len(values) - d), :, delays == d]
+    return late
+
+
+def _arrived(one: LostWeights, sent: Array) -> Array:
+    """What the errors of the weights add up to, ``[steps, batch, targets]``."""
+    shape = (*sent.shape[:2], -1)
+    items = np.abs(sent).reshape(-1, *one.errors.input_shape)
+    found = apply(one.errors, items)
+    if one.worth is not None:  # a value of the input is rounded to its integers, by half of one at most
+        found = found + 0.5 * apply(one.sizes, np.ones_like(items))
+        found = found + 0.5 * apply(one.errors, np.ones_like(items))
+    if one.projection.weight_exp < 0:
+        found = found + (1 << INPUT_SHIFT)
+    return found.reshape(shape)
