@@ -83,10 +83,10 @@ def at_rest(network: Network, seed: int) -> Network:
     return replace(on_grid(network, seed), populations=tuple(still))
 
 
-def small_chip(neurons: int) -> Chip:
+def small_chip(neurons: int, name: str = "loihi2") -> Chip:
     from nirbridge.chips import from_record
 
-    base: Any = load_chip("loihi2").record
+    base: Any = load_chip(name).record
     record = {key: dict(v) if hasattr(v, "items") else v for key, v in base.items()}
     record["core"] |= {"neurons": neurons}
     return from_record(record)

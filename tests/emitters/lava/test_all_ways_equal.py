@@ -21,7 +21,7 @@ from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
 from nirbridge.errors import DoesNotFit, ModelError
 from nirbridge.network import Network, from_nir
-from nirbridge.pipeline import load_chip, load_network, verify_network
+from nirbridge.pipeline import load_chip, load_network, quantize_plan, verify_network
 from nirbridge.simulators import Record
 from nirbridge.simulators.fixed import simulate_fixed
 from nirbridge.simulators.verify import Verification
@@ -69,9 +69,9 @@ def test_digits(name: str, root: Path, lava_python: Path) -> None:
 
 
 def test_a_program_of_one_process_per_core(root: Path, lava_python: Path) -> None:
-    """The digits network on cores of 200 neurons: as many processes as pieces, and the same bits."""
+    """The digits network on cores of 200 neurons: as many processes as pieces, and the same bits as of the whole."""
     network = load_network(root / "examples" / "models" / "digits_cnn.nir")
-    chip = small_chip(200)
+    chip = small_chip(200, "loihi1")
     found = verify_network(network, chip, target="lava", steps=20, per_core=True)
     assert_all_equal(found)
     assert found.recordings["mapped"].meta["cores"] >= 3
@@ -174,6 +174,17 @@ def test_structures(make: Callable[[], Network], lava_python: Path) -> None:
 
 def drawn(shape: tuple[int, ...], seed: int) -> Array:
     return (np.random.default_rng(seed).random((60, *shape)) < 0.35).astype(np.uint8)
+
+
+def test_graded_input(lava_python: Path) -> None:
+    """Values of either sign as whole numbers of 6 bits, beside an input of spikes."""
+    network = several_ports()
+    values = np.random.default_rng(0).normal(0, 0.4, (60, 4)).clip(-1, 1)
+    inputs = {"left": values, "right": drawn((2, 3), 1)}
+    options = quantize_plan(network, {"graded": {"left": (1.0, 6)}}, None, {})
+    found = verify_network(network, load_chip("loihi2"), inputs, target="lava", quantization=options)
+    assert_all_equal(found)
+    assert fires(found, "a")
 
 
 # -- random networks ---------------------------------------------------------------------------------------------------
