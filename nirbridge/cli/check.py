@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.timing_options import max_bytes_option, timing_options
+from nirbridge.cli.timing_options import model_options
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Network, Timing
@@ -28,8 +28,7 @@ Example:
 @click.option("--chips", type=int, default=1, show_default=True, metavar="N", help="Chips of the board to use.")
 @click.option("--weight-bits", type=int, metavar="N", help="Bits of a stored weight; default: the chip's own.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
-@timing_options
-@max_bytes_option
+@model_options
 def command(
     model: str | None,
     shapes: str | None,
@@ -38,8 +37,7 @@ def command(
     chips: int,
     weight_bits: int | None,
     as_json: bool,
-    timing: Timing,
-    max_bytes: int,
+    **reading: Any,
 ) -> None:
     """Does a model fit a chip? Is a saved map legal?
 
@@ -50,32 +48,34 @@ def command(
 
     if (model is None) == (shapes is None):
         raise UsageError.of("check", "needs one of MODEL.nir and --shapes", "", "see nirbridge check --help")
-    network = _network(model, shapes, timing, max_bytes)
+    network = _network(model, shapes, **reading)
     if saved is not None:
         if model is None:
             raise UsageError.of("--map", "needs the model that was mapped", "", "give MODEL.nir")
-        _check_map(model, saved, chip, _as_mapped(model, saved, network, timing, max_bytes), as_json=as_json)
+        _check_map(model, saved, chip, _as_mapped(model, saved, network, **reading), as_json=as_json)
     elif chip is None:
         raise UsageError.of("check", "needs --chip or --map", "", "as in --chip loihi1; nirbridge chips lists them")
     else:
         _check_fit(network, chip, chips, weight_bits, as_json=as_json)
 
 
-def _network(model: str | None, shapes: str | None, timing: Timing, max_bytes: int) -> Network:
+def _network(model: str | None, shapes: str | None, timing: Timing, **reading: Any) -> Network:
     from nirbridge import pipeline
+    from nirbridge.errors import UsageError
 
     if model is not None:
-        return pipeline.load_network(model, timing, max_bytes=max_bytes)
+        return pipeline.load_network(model, timing, **reading)
+    if reading["repairs"]:
+        raise UsageError.of("--shapes", "given with --repair or --drop-batch", "they mend a file", "leave them out")
     return pipeline.network_of_shapes(shapes or "", timing)
 
 
-def _as_mapped(model: str, saved: str, network: Network, timing: Timing, max_bytes: int) -> Network:
+def _as_mapped(model: str, saved: str, network: Network, timing: Timing, **reading: Any) -> Network:
     """The model read with the timing that the map was made with, where the options leave it open."""
-    from nirbridge.mapping import file
-    from nirbridge.mapping.timing import asked_by
+    from nirbridge.pipeline import timing_of_map
 
-    asked = asked_by(file.load(saved), network, timing)
-    return network if asked == timing else _network(model, None, asked, max_bytes)
+    asked = timing_of_map(saved, network, timing)
+    return network if asked == timing else _network(model, None, asked, **reading)
 
 
 def _check_map(model: str, saved: str, chip: str | None, network: Network, *, as_json: bool) -> None:

@@ -41,16 +41,14 @@ def command(
     """Compare two recordings: equality, first step that differs, Jaccard of spikes, counts, van Rossum, decisions."""
     from nirbridge.cli.output import print_error, print_json, print_rich
     from nirbridge.errors import NirbridgeError, quoted
+    from nirbridge.pipeline import compare_recordings, load_labels, load_recording
     from nirbridge.report.compare_text import compare_text, verdict
-    from nirbridge.simulators.compare import compare
-    from nirbridge.simulators.npy_file import load_npy
-    from nirbridge.simulators.recording_file import load
 
     steps = _latency(latency)
     _check_plot(plot, node)
-    recordings = load(a), load(b)
-    right = None if labels is None else load_npy(labels)
-    found = compare(*recordings, latency=steps, labels=right, tau_steps=tau)
+    recordings = load_recording(a), load_recording(b)
+    right = None if labels is None else load_labels(labels)
+    found = compare_recordings(*recordings, latency=steps, labels=right, tau_steps=tau)
     if plot is not None:
         _draw(plot, recordings, found, node)
     if as_json:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.timing_options import max_bytes_option, timing_options
+from nirbridge.cli.timing_options import model_options
 
 if TYPE_CHECKING:
     from nirbridge.emitters.artifact import Artifact
@@ -35,22 +35,18 @@ Example:
     metavar="INPUT=MAX:BITS",
     help="An input of values up to MAX, in so many bits. Repeatable.",
 )
-@timing_options
-@max_bytes_option
+@model_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def command(model: str, target: str, output: str, as_json: bool, **options: Any) -> None:
     """Write a model as a self-contained program: a folder that needs the other tool and NumPy, not nirbridge.
 
     An existing folder is replaced if nirbridge made it, and all that is in it.
     """
-    import json
-
     from nirbridge.cli.output import print_json, print_text
-    from nirbridge.emitters.artifact import MANIFEST, write
+    from nirbridge.pipeline import write_program
 
     made = emitted(model, **options)
-    write(made, output)
-    manifest = json.loads(made.files[MANIFEST])
+    manifest = write_program(made, output)
     if as_json:
         print_json({"output": output, "digest": made.digest, "target": target, "manifest": manifest})
         return
@@ -70,6 +66,7 @@ def emitted(
     graded: tuple[str, ...],
     timing: Timing,
     max_bytes: int,
+    repairs: tuple[str, ...],
 ) -> Artifact:
     """The program that the command writes."""
     from nirbridge.cli.progress import progress_on_stderr
@@ -79,7 +76,7 @@ def emitted(
     if floating and (per_core or map_file is not None):
         limit = "cores hold the chip's integers"
         raise UsageError.of("--floating", "given with --per-core or --map", limit, "choose one of them")
-    network, known = load_network(model, timing, max_bytes=max_bytes), load_chip(chip)
+    network, known = load_network(model, timing, max_bytes=max_bytes, repairs=repairs), load_chip(chip)
     cores = () if map_file is None else slices_of_map(map_file, network, fingerprint(model), known)
     with progress_on_stderr() as progress:
         return emit_lava(

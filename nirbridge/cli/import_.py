@@ -9,7 +9,7 @@ import click
 if TYPE_CHECKING:
     from nirbridge.network.model import Network
 
-FRAMEWORKS = ("snntorch", "norse", "torch", "sinabs", "spikingjelly", "rockpool")
+FRAMEWORKS = "snntorch|norse|torch|sinabs|spikingjelly|rockpool"
 
 EXAMPLE = """\b
 Example:
@@ -19,7 +19,7 @@ Example:
 
 @click.command(name="import", epilog=EXAMPLE)
 @click.argument("target", metavar="PACKAGE.MODULE:ATTR|FILE.py:ATTR")
-@click.option("--from", "framework", required=True, type=click.Choice(FRAMEWORKS), help="What the module is made of.")
+@click.option("--from", "framework", required=True, metavar=FRAMEWORKS, help="What the module is made of.")
 @click.option(
     "--sample-shape",
     "shapes",
@@ -48,16 +48,15 @@ def command(
     """
     from nirbridge.cli.output import print_json, print_text
     from nirbridge.cli.simulate import check_output
-    from nirbridge.importers import save
-    from nirbridge.network import from_nir
+    from nirbridge.pipeline import import_module, network_of_graph, save_graph
 
     check_output(output)
     samples = tuple(_sample(text) for text in shapes)
     options = _options(framework, dt, calibrate)
     module = _module(target)
-    graph = _import(framework, module, samples[0] if len(samples) == 1 else samples, options)
-    save(graph, output)
-    network = from_nir(graph)
+    graph = import_module(framework, module, samples[0] if len(samples) == 1 else samples, **options)
+    save_graph(graph, output)
+    network = network_of_graph(graph)
     if as_json:
         print_json(_document(output, graph, network))
         return
@@ -107,23 +106,6 @@ def _calibration(data: Any) -> Any:
         return data
     arrays = tuple(data[name] for name in sorted(data))
     return arrays[0] if len(arrays) == 1 else arrays
-
-
-def _import(framework: str, module: Any, sample: Any, options: dict[str, Any]) -> Any:
-    """Calls the framework's importer; it is told that the sample has no batch axis where it wants to know."""
-    import inspect
-
-    from nirbridge.errors import UsageError
-    from nirbridge.importers import importer
-
-    try:
-        function = importer(framework)
-        if "batched" in inspect.signature(function).parameters:
-            options = {**options, "batched": False}
-        return function(module, sample, **options)
-    except ModuleNotFoundError as error:
-        found = f"needs the package {error.name}, which is not installed"
-        raise UsageError.of(f"--from {framework}", found, "", f"install {error.name}") from error
 
 
 def _module(target: str) -> Any:

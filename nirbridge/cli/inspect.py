@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nirbridge.cli.timing_options import max_bytes_option, timing_options
+from nirbridge.cli.timing_options import model_options
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Timing
@@ -14,20 +14,24 @@ if TYPE_CHECKING:
 EXAMPLE = """\b
 Example:
   nirbridge inspect model.nir
-  nirbridge inspect model.nir --dt 1e-3 --json"""
+  nirbridge inspect model.nir --dt 1e-3 --json
+  nirbridge inspect from_norse.nir --drop-batch --repair norse"""
 
 
 @click.command(name="inspect", epilog=EXAMPLE)
 @click.argument("model", metavar="MODEL.nir", type=click.Path())
-@timing_options
-@max_bytes_option
+@model_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
-def command(model: str, timing: Timing, max_bytes: int, as_json: bool) -> None:
-    """Show what a NIR file holds: nodes, neurons, synapses, timing (read or assumed), warnings, dead parts."""
+def command(model: str, timing: Timing, max_bytes: int, repairs: tuple[str, ...], as_json: bool) -> None:
+    """Show what a NIR file holds.
+
+    Nodes, neurons, synapses, timing (read or assumed), warnings, dead parts, and what the exporter of a framework is
+    known to get wrong in such files, with the name that --repair takes.
+    """
     from nirbridge.cli.output import print_json, print_rich
     from nirbridge.report.inspect_document import inspect_file
 
-    document = inspect_file(model, timing, max_bytes)
+    document = inspect_file(model, timing, max_bytes, repairs)
     if as_json:
         print_json(document)
         return

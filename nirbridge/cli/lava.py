@@ -39,23 +39,21 @@ def command(action: str, python: str | None, again: bool, as_json: bool) -> int:
 
 def install(python: str | None, again: bool) -> LavaStatus:
     """Makes it where it is not there, with progress on a terminal."""
-    from pathlib import Path
-
     from nirbridge.cli.progress import progress_on_stderr
-    from nirbridge.emitters.lava import environment
+    from nirbridge.pipeline import install_lava
 
     with progress_on_stderr() as progress:
-        return environment.install(None if python is None else Path(python), again=again, progress=progress)
+        return install_lava(python, again=again, progress=progress)
 
 
 def status(python: str | None, again: bool) -> LavaStatus:
     """What is there. Raises UsageError for options of install."""
-    from nirbridge.emitters.lava import environment
     from nirbridge.errors import UsageError
+    from nirbridge.pipeline import lava_status
 
     if python is not None or again:
         raise UsageError.of("nirbridge lava status", "--python and --again are of install", "", "leave them out")
-    return environment.status()
+    return lava_status()
 
 
 def document(found: LavaStatus) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.timing_options import max_bytes_option, timing_options
+from nirbridge.cli.timing_options import model_options
 
 if TYPE_CHECKING:
     from nirbridge.mapping.model import Mapped
@@ -63,8 +63,7 @@ Example:
 )
 @click.option("--report", metavar="DIR", type=click.Path(), help="Write the report there too (text and HTML).")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: the map file.")
-@timing_options
-@max_bytes_option
+@model_options
 def command(
     model: str,
     chip: str,
@@ -74,6 +73,7 @@ def command(
     as_json: bool,
     timing: Timing,
     max_bytes: int,
+    repairs: tuple[str, ...],
     **chosen: Any,
 ) -> None:
     """Map a model onto a chip: cores, utilisation, proved bound, traffic, energy and time of a step."""
@@ -84,7 +84,7 @@ def command(
     target = pipeline.load_chip(chip, _numbers("--without-cores", chosen["without_cores"]))
     with progress_on_stderr() as progress:
         progress("reading", None)
-        network = pipeline.load_network(model, timing, max_bytes=max_bytes)
+        network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs)
         options = _options(chosen, progress)
         network = pipeline.fit_to_chip(network, target, relays=options.relays)
         mapped = pipeline.map_network(network, target, _with_rates(options, rates, network))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.timing_options import max_bytes_option, timing_options
+from nirbridge.cli.timing_options import model_options
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Timing
@@ -34,8 +34,7 @@ Example:
 )
 @click.option("--run-steps", type=click.IntRange(min=1), metavar="N", help="Prove v for runs of so many steps, too.")
 @click.option("--graded", multiple=True, metavar="INPUT=MAX:BITS", help="An input of values up to MAX, as integers.")
-@timing_options
-@max_bytes_option
+@model_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
 def command(model: str, chip_name: str, output: str, as_json: bool, **options: Any) -> None:
     """Put a model into a chip's integers.
@@ -62,6 +61,7 @@ def run(
     chip_name: str,
     timing: Timing,
     max_bytes: int,
+    repairs: tuple[str, ...],
     bits: tuple[str, ...],
     calibrate: str | None,
     method: str,
@@ -76,7 +76,7 @@ def run(
     from nirbridge.cli.simulate import read_inputs
     from nirbridge.pipeline import load_chip, load_network, quantize_network, quantize_plan
 
-    network = load_network(model, timing, max_bytes=max_bytes)
+    network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs)
     chip = load_chip(chip_name)
     arrays = None if calibrate is None else read_inputs(calibrate, max_bytes)
     asked = {"weight_bits": widths(bits), "graded": graded_inputs(graded), "run_steps": run_steps}

@@ -32,15 +32,13 @@ def command(folder: str, source: str, output: str, steps: int | None, record: tu
     from nirbridge.cli.progress import progress_on_stderr
     from nirbridge.cli.simulate import check_output, read_inputs, summary
     from nirbridge.errors import quoted
-    from nirbridge.pipeline import run_emitted
-    from nirbridge.simulators.npy_file import MAX_BYTES
-    from nirbridge.simulators.recording_file import save
+    from nirbridge.pipeline import run_emitted, save_recording
 
     check_output(output)
-    inputs = read_inputs(source, MAX_BYTES)
+    inputs = read_inputs(source)
     with progress_on_stderr() as progress:
         recording = run_emitted(folder, inputs, steps=steps, record=record, progress=progress)
-    save(recording, output)
+    save_recording(recording, output)
     if as_json:
         print_json({"output": output, "meta": dict(recording.meta), "recorded": summary(recording)})
         return

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.timing_options import max_bytes_option, timing_options
+from nirbridge.cli.timing_options import model_options
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Network, Timing
@@ -41,8 +41,7 @@ Example:
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="cpu, or cuda.")
 @click.option("--plot", metavar="FILE.png", type=click.Path(), help="Draw what a node did (matplotlib).")
 @click.option("--node", metavar="NAME", help="The node to draw; else the first with spikes, or the first recorded.")
-@timing_options
-@max_bytes_option
+@model_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
 def command(
     model: str, source: str, output: str, as_json: bool, plot: str | None, node: str | None, **options: Any
@@ -53,14 +52,14 @@ def command(
     input, by name. 0 and 1 are spikes, other values graded currents.
     """
     from nirbridge.cli.output import print_json, print_text
-    from nirbridge.simulators.recording_file import save
+    from nirbridge.pipeline import save_recording
 
     check_output(output)
     check_plot(plot, node)
     recording = run(model, source, **options)
     if plot is not None:
         draw(recording, plot, node)
-    save(recording, output)
+    save_recording(recording, output)
     if as_json:
         print_json({"output": output, "meta": dict(recording.meta), "recorded": summary(recording)})
         return
@@ -113,6 +112,7 @@ def run(
     source: str,
     timing: Timing,
     max_bytes: int,
+    repairs: tuple[str, ...],
     steps: int | None,
     wanted: tuple[str, ...],
     every: int,
@@ -125,10 +125,9 @@ def run(
 ) -> Recording:
     """The recording that the command saves."""
     from nirbridge.cli.progress import progress_on_stderr
-    from nirbridge.pipeline import load_network, simulate_on_chip
-    from nirbridge.simulators import simulate
+    from nirbridge.pipeline import load_network, simulate_network, simulate_on_chip
 
-    network = load_network(model, timing, max_bytes=max_bytes)
+    network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs)
     inputs = read_inputs(source, max_bytes)
     if backend in ("fixed", "mapped") or chip is not None or map_file is not None:
         wants = records(network, wanted, every)
@@ -137,7 +136,7 @@ def run(
             return simulate_on_chip(network, inputs, steps=steps, record=wants, **on_chip)
     chosen = library or ("torch" if device.startswith("cuda") else "numpy")
     with progress_on_stderr() as progress:
-        result = simulate(
+        return simulate_network(
             network,
             inputs,
             steps=steps,
@@ -148,29 +147,20 @@ def run(
             device=device,
             progress=progress,
         )
-    return result.recording
 
 
-def read_inputs(path: str, max_bytes: int) -> Any:
+def read_inputs(path: str, max_bytes: int | None = None) -> Any:
     """One array, or arrays by name."""
-    from nirbridge.errors import UsageError, quoted
-    from nirbridge.simulators.npy_file import load_npy, load_npz
+    from nirbridge.pipeline import load_inputs
 
-    if path.endswith(".npz"):
-        return load_npz(path, max_bytes=max_bytes)
-    if path.endswith(".npy"):
-        return load_npy(path, max_bytes=max_bytes)
-    raise UsageError.of(f"--input {quoted(path)}", "is neither .npy nor .npz", "", "save it with numpy.save")
+    return load_inputs(path, max_bytes=max_bytes)
 
 
 def records(network: Network, wanted: tuple[str, ...], every: int) -> list[Record] | None:
     """``NODE:s,v`` each; a name may hold colons, the last one counts."""
+    from nirbridge import pipeline
     from nirbridge.errors import UsageError, quoted
-    from nirbridge.simulators import Record
-    from nirbridge.simulators.recording import default_records
 
-    if not wanted:
-        return None if every == 1 else [Record(r.node, r.variables, every) for r in default_records(network)]
     found = []
     for text in wanted:
         node, colon, variables = text.rpartition(":")
@@ -178,8 +168,8 @@ def records(network: Network, wanted: tuple[str, ...], every: int) -> list[Recor
         if not colon or not node or not names:
             limit = "NODE:s,v with variables s, v, u, i, count"
             raise UsageError.of(f"--record {quoted(text)}", "names no node or no variable", limit, "for example '*:s'")
-        found.append(Record(node, names, every))
-    return found
+        found.append((node, names))
+    return pipeline.records(network, found, every)
 
 
 def summary(recording: Recording) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The timing options that every command with a model has, as one decorator."""
+"""The options that every command with a model has, as one decorator."""
 
 from __future__ import annotations
 
@@ -10,6 +10,30 @@ import click
 
 COMPARE = {"gt": ">", "ge": ">="}
 DEFAULT_MAX_GIB = 2
+
+
+def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """How a model file is read: the command gets ``timing: Timing``, ``max_bytes: int`` and ``repairs: tuple``."""
+    return timing_options(repair_options(max_bytes_option(function)))
+
+
+def repair_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds ``--repair NAME`` and ``--drop-batch``; the command gets the names of both as one ``repairs``."""
+
+    @click.option(
+        "--repair",
+        "repairs",
+        multiple=True,
+        metavar="NAME",
+        help="Mend what a framework's exporter got wrong, by the name that inspect gives. Repeatable.",
+    )
+    @click.option("--drop-batch", is_flag=True, help="Take an axis for a batch off inputs and outputs.")
+    @functools.wraps(function)
+    def wrapped(*args: Any, repairs: tuple[str, ...], drop_batch: bool, **kwargs: Any) -> Any:
+        chosen = dict.fromkeys((*repairs, *(["batch-axis"] if drop_batch else [])))
+        return function(*args, repairs=tuple(chosen), **kwargs)
+
+    return wrapped
 
 
 def timing_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -37,10 +61,10 @@ def timing_options(function: Callable[..., Any]) -> Callable[..., Any]:
         if_gain: Any,
         **kwargs: Any,
     ) -> Any:
-        from nirbridge.network.model import Timing
+        from nirbridge.pipeline import timing
 
         chosen: Any = None if compare is None else COMPARE[compare]
-        return function(*args, timing=Timing(dt, integrator, reset, chosen, if_gain), **kwargs)
+        return function(*args, timing=timing(dt, integrator, reset, chosen, if_gain), **kwargs)
 
     return wrapped
 

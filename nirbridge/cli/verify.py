@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.timing_options import max_bytes_option, timing_options
+from nirbridge.cli.timing_options import model_options
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Network
@@ -36,12 +36,9 @@ Example:
 @click.option("--percentile", type=click.FloatRange(50, 100), default=99.9, show_default=True, metavar="P")
 @click.option("--tight", is_flag=True, help="Room for what the data shows, with a margin; no proof then.")
 @click.option("--graded", multiple=True, metavar="INPUT=MAX:BITS", help="An input of values up to MAX, as integers.")
-@click.option(
-    "--plot", metavar="FILE.png", type=click.Path(), help="Draw the spikes that reference and fixed differ in."
-)
+@click.option("--plot", metavar="FILE.png", type=click.Path(), help="Draw the spikes that differ.")
 @click.option("--node", metavar="NAME", help="The node to draw; default: the first that differs.")
-@timing_options
-@max_bytes_option
+@model_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 def command(model: str, plot: str | None, node: str | None, as_json: bool, **options: Any) -> int:
     """Verify that a model computes on a chip what it says.
@@ -76,6 +73,7 @@ def run(
     labels: str | None,
     timing: Any,
     max_bytes: int,
+    repairs: tuple[str, ...],
     **options: Any,
 ) -> Verification:
     """What the command shows."""
@@ -87,7 +85,7 @@ def run(
         from nirbridge.errors import UsageError
 
         raise UsageError.of("--per-core", "given without --to", "it is about the program", "add --to lava")
-    network = load_network(model, timing, max_bytes=max_bytes)
+    network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs)
     chip = load_chip(chip_name)
     inputs = None if source is None else read_inputs(source, max_bytes)
     right = None if labels is None else load_labels(labels)
@@ -119,11 +117,14 @@ def _check_plot(plot: str | None, node: str | None) -> None:
 
 
 def _draw(found: Verification, plot: str, node: str | None) -> None:
+    """The first promised pair whose spikes differ; else reference and fixed."""
     from nirbridge.report.pictures import difference, save_picture
 
-    rows = {row.node: row for row in found.pairs[0].comparison.rows if row.spikes is not None}
+    broken = [p for p in found.pairs if p.promised and any(r.spikes and not r.equal for r in p.comparison.rows)]
+    pair = next(iter(broken), found.pairs[0])
+    rows = {row.node: row for row in pair.comparison.rows if row.spikes is not None}
     first = next((name for name, row in rows.items() if not row.equal), next(iter(rows), ""))
     chosen = first if node is None else node
     latency = rows[chosen].latency_steps if chosen in rows else 0
-    pair = found.recordings["reference"], found.recordings["fixed"]
-    save_picture(difference(*pair, chosen, latency=latency), plot)
+    both = found.recordings[pair.a], found.recordings[pair.b]
+    save_picture(difference(*both, chosen, latency=latency), plot)

@@ -15,6 +15,7 @@ from typing import IO, Any
 import numpy as np
 
 from nirbridge.errors import FileError, ModelError, Problem, quoted
+from nirbridge.importers.exporter_faults import leading_ones
 from nirbridge.importers.exporter_repairs import drop_batch_axes
 from nirbridge.importers.hdf5_heaps import heap_fault
 from nirbridge.importers.hdf5_scan import Limits, scan
@@ -136,6 +137,10 @@ def _load_open(handle: IO[bytes], limits: Limits, *, drop_batch: bool) -> Any:
         if drop_batch:
             drop_batch_axes(graph)
         shapes, problems = _shapes(graph)
+        if problems and not drop_batch and (ports := leading_ones(graph)):
+            shown = ", ".join(quoted(name) for name in [*ports][:3])
+            step = "--drop-batch (or --repair batch-axis) takes it off"
+            problems.append(Problem(f"ports {shown}", "have an axis of size 1 more than their neighbours", "", step))
         if not problems or found.bytes <= _QUICK_BYTES:
             _read_arrays(draft)
         if problems or draft.problems:

@@ -12,7 +12,7 @@ from nirbridge.mapping.expand import synapse_count
 from nirbridge.mapping.form import SCHEMA
 from nirbridge.mapping.mesh import HOST_TILE, route_hops
 from nirbridge.mapping.model import Costs, Mapped
-from nirbridge.network.model import Population, Port, Projection
+from nirbridge.network.model import Network, Population, Port, Projection
 from nirbridge.network.operators import Chain, Conv, Operator, Sparse, SumPool
 from nirbridge.partitioner.axons import HOST
 from nirbridge.partitioner.model import RESOURCES, Block, Slice
@@ -27,18 +27,11 @@ def to_record(mapped: Mapped, model_file: str, model_sha256: str) -> dict[str, A
     Everything in it follows from ``mapped``: no clock, no host, no order of a hash.
     """
     network, chip = mapped.network, mapped.chip
-    timing = network.timing
     return {
         "schema": SCHEMA,
         "nirbridge": __version__,
         "model": {"file": PurePath(model_file).name, "sha256": model_sha256},
-        "timing": {
-            "dt": float(network.dt),
-            "integrator": timing.integrator,
-            "reset": timing.reset,
-            "compare": timing.compare,
-            "if_gain": timing.if_gain,
-        },
+        "timing": _timing(network),
         "chip": dict(chip.record),
         "chips": mapped.chips,
         "objective": mapped.objective,
@@ -57,6 +50,17 @@ def to_record(mapped: Mapped, model_file: str, model_sha256: str) -> dict[str, A
         "approximate": list(chip.approximate),
         "assumed": list(network.assumed),
         "notes": list(network.notes),
+    }
+
+
+def _timing(network: Network) -> dict[str, Any]:
+    timing = network.timing
+    return {
+        "dt": float(network.dt),
+        "integrator": timing.integrator,
+        "reset": timing.reset,
+        "compare": timing.compare,
+        "if_gain": timing.if_gain,
     }
 
 

@@ -1,17 +1,19 @@
 """The table of contents of nirbridge: every stage in order, each from frozen values to a new frozen value.
 
-1. ``load``: a file, or shapes in words, as a ``Network``; a chip by name.
+1. ``load``, ``importing``: a file, shapes in words, or a module of a framework as a ``Network``; a chip by name.
 2. ``fit``: the network as it will run on the chip, with relays, delays that hold the hops, copies.
 3. ``partitioning``, ``placing``, ``mapping``: slices in cores, cores on the mesh, and the independent checker.
 4. ``map_files``: the map as a file, and a file checked against its model.
 5. ``integers``: the chip's numbers, saved and run.
 6. ``programs``: programs for another tool, emitted and run.
-7. ``verifying``: all of these on the same input, compared.
+7. ``recordings``: what goes in and what came out, in the reference too.
+8. ``verifying``: all of these on the same input, compared.
 
 Nothing but this room knows all stages; what is heavy is imported where it is used.
 """
 
 from nirbridge.pipeline.fit import fit_to_chip, retime, split_sources
+from nirbridge.pipeline.importing import import_module, network_of_graph, save_graph
 from nirbridge.pipeline.integers import quantize_network, quantize_plan, save_quantized, simulate_on_chip
 from nirbridge.pipeline.load import (
     fingerprint,
@@ -21,13 +23,22 @@ from nirbridge.pipeline.load import (
     load_network,
     load_rates,
     network_of_shapes,
+    timing,
 )
-from nirbridge.pipeline.map_files import check_map, map_document, save_map, slices_of_map
+from nirbridge.pipeline.map_files import check_map, map_document, save_map, slices_of_map, timing_of_map
 from nirbridge.pipeline.mapping import map_network, map_retimed
 from nirbridge.pipeline.options import OBJECTIVES, RETIME, MapOptions, Progress
 from nirbridge.pipeline.partitioning import SPREADS, TRIED_NEURONS_MAX, check_fit
 from nirbridge.pipeline.placing import complete
-from nirbridge.pipeline.programs import emit_lava, run_emitted
+from nirbridge.pipeline.programs import emit_lava, install_lava, lava_status, run_emitted, write_program
+from nirbridge.pipeline.recordings import (
+    compare_recordings,
+    load_inputs,
+    load_recording,
+    records,
+    save_recording,
+    simulate_network,
+)
 from nirbridge.pipeline.verifying import VERIFY_STEPS, verify_network
 
 __all__ = [
@@ -40,27 +51,41 @@ __all__ = [
     "Progress",
     "check_fit",
     "check_map",
+    "compare_recordings",
     "complete",
     "emit_lava",
     "fingerprint",
     "fit_to_chip",
+    "import_module",
+    "install_lava",
+    "lava_status",
     "load_chip",
     "load_graph",
+    "load_inputs",
     "load_labels",
     "load_network",
     "load_rates",
+    "load_recording",
     "map_document",
     "map_network",
     "map_retimed",
+    "network_of_graph",
     "network_of_shapes",
     "quantize_network",
     "quantize_plan",
+    "records",
     "retime",
     "run_emitted",
+    "save_graph",
     "save_map",
     "save_quantized",
+    "save_recording",
+    "simulate_network",
     "simulate_on_chip",
     "slices_of_map",
     "split_sources",
+    "timing",
+    "timing_of_map",
     "verify_network",
+    "write_program",
 ]

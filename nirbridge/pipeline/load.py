@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,18 +13,43 @@ if TYPE_CHECKING:
     from nirbridge.network.model import Network, Timing
 
 
-def load_graph(path: str | Path, *, max_bytes: int | None = None) -> Any:
-    """A ``nir.NIRGraph`` from a file, scanned before anything is built. Raises FileError."""
-    from nirbridge.importers import nir_file
+def timing(
+    dt: float | None = None, integrator: Any = None, reset: Any = None, compare: Any = None, if_gain: Any = None
+) -> Timing:
+    """How a model is read; what is None is left to its file."""
+    from nirbridge.network.model import Timing
 
-    return nir_file.load(path) if max_bytes is None else nir_file.load(path, max_bytes=max_bytes)
+    return Timing(dt, integrator, reset, compare, if_gain)
 
 
-def load_network(path: str | Path, timing: Timing | None = None, *, max_bytes: int | None = None) -> Network:
-    """A network from a ``.nir`` file. Raises FileError (unreadable) or ModelError (no exact meaning)."""
+def load_graph(
+    path: str | Path, *, max_bytes: int | None = None, repairs: Sequence[str] = (), dt: float | None = None
+) -> Any:
+    """A ``nir.NIRGraph`` from a file, scanned before anything is built.
+
+    ``repairs``: names of exporter faults to mend (``importers.exporter_repairs``), with ``dt`` seconds a step; nothing
+    is mended that is not asked for. Raises FileError; UsageError or ModelError for repairs that are none or do not fit.
+    """
+    from nirbridge.importers.load_repaired import load_repaired
+    from nirbridge.importers.nir_file import DEFAULT_MAX_BYTES
+
+    return load_repaired(path, repairs, dt=dt, max_bytes=max_bytes or DEFAULT_MAX_BYTES)[0]
+
+
+def load_network(
+    path: str | Path, timing: Timing | None = None, *, max_bytes: int | None = None, repairs: Sequence[str] = ()
+) -> Network:
+    """A network from a ``.nir`` file, repaired as of ``load_graph``, which its notes say.
+
+    Raises FileError (unreadable), ModelError (no exact meaning) or UsageError (repairs).
+    """
     from nirbridge.network.from_nir import from_nir
 
-    return from_nir(load_graph(path, max_bytes=max_bytes), timing)
+    dt = None if timing is None else timing.dt
+    network = from_nir(load_graph(path, max_bytes=max_bytes, repairs=repairs, dt=dt), timing)
+    if not repairs:
+        return network
+    return replace(network, notes=(*network.notes, f"repaired on request: {', '.join(repairs)}"))
 
 
 def network_of_shapes(text: str, timing: Timing | None = None) -> Network:

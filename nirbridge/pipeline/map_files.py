@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nirbridge.chips.model import Chip
     from nirbridge.mapping.model import Mapped
     from nirbridge.mapping.record import MapRecord
-    from nirbridge.network.model import Network
+    from nirbridge.network.model import Network, Timing
 
 
 def map_document(mapped: Mapped, model: str | Path) -> dict[str, Any]:
@@ -44,6 +44,14 @@ def check_map(path: str | Path, network: Network, model_sha256: str, chip: Chip 
     except NirbridgeError as error:
         return error.problems
     return (*check.check_file(path, ready, model_sha256, chip), *wrong_latencies(record, model))
+
+
+def timing_of_map(path: str | Path, network: Network, asked: Timing) -> Timing:
+    """``asked``, and what was asked for when the map was made, where it differs from how ``network`` was read."""
+    from nirbridge.mapping import file
+    from nirbridge.mapping.timing import asked_by
+
+    return asked_by(file.load(path), network, asked)
 
 
 def _as_mapped(record: MapRecord, network: Network) -> tuple[Network, Network]:

@@ -14,6 +14,7 @@ from nirbridge.pipeline.options import MapOptions, Progress, quiet
 if TYPE_CHECKING:
     from nirbridge.chips.model import Chip
     from nirbridge.emitters.artifact import Artifact
+    from nirbridge.emitters.lava.environment import LavaStatus
     from nirbridge.network.model import Network
     from nirbridge.simulators import Recording
 
@@ -65,3 +66,27 @@ def run_emitted(
 
     ran = run_program(folder, inputs, steps=steps, record=record, progress=progress)
     return Recording(ran.arrays, ran.meta)
+
+
+def write_program(program: Artifact, folder: str | Path) -> Mapping[str, Any]:
+    """Writes an emitted program, whole or not at all, and returns its manifest. Raises FileError."""
+    import json
+
+    from nirbridge.emitters.artifact import MANIFEST, write
+
+    write(program, folder)
+    return json.loads(program.files[MANIFEST])
+
+
+def lava_status() -> LavaStatus:
+    """The isolated Lava environment as it is."""
+    from nirbridge.emitters.lava import environment
+
+    return environment.status()
+
+
+def install_lava(python: str | Path | None = None, *, again: bool = False, progress: Progress = quiet) -> LavaStatus:
+    """Makes the isolated Lava environment where it is not there. Raises UsageError (no fit Python, no network)."""
+    from nirbridge.emitters.lava import environment
+
+    return environment.install(None if python is None else Path(python), again=again, progress=progress)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
-from nirbridge.importers.nir_file import DEFAULT_MAX_BYTES, fingerprint, load
+from nirbridge.importers.load_repaired import load_repaired
+from nirbridge.importers.nir_file import DEFAULT_MAX_BYTES, fingerprint
 from nirbridge.network.compose import parts_of
 from nirbridge.network.flatten_graph import FlatGraph, flatten_graph
 from nirbridge.network.from_nir import from_nir
@@ -23,15 +24,21 @@ from nirbridge.network.shapes import infer_shapes
 from nirbridge.partitioner.connectivity import connectivity, synapses
 
 
-def inspect_file(path: str, timing: Timing, max_bytes: int = DEFAULT_MAX_BYTES) -> dict[str, Any]:
-    """Reads a NIR file and describes it; see ``inspect_graph``.
+def inspect_file(
+    path: str, timing: Timing, max_bytes: int = DEFAULT_MAX_BYTES, repairs: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Reads a NIR file and describes it as repaired; see ``inspect_graph``.
+
+    ``findings``: what the file shows of known faults of exporters, before any repair.
 
     Raises:
         FileError: it can not be read.
         ModelError: it has no exact meaning here.
+        UsageError: repairs that are none.
     """
-    graph = load(path, max_bytes=max_bytes)
-    return {"sha256": fingerprint(path), **inspect_graph(graph, timing)}
+    graph, findings = load_repaired(path, repairs, dt=timing.dt, max_bytes=max_bytes)
+    told = {"findings": [asdict(f) for f in findings], "repaired": list(repairs)}
+    return {"sha256": fingerprint(path), **told, **inspect_graph(graph, timing)}
 
 
 def inspect_graph(graph: Any, timing: Timing) -> dict[str, Any]:

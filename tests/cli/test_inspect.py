@@ -115,3 +115,60 @@ def test_names_and_shapes() -> None:
         "2 x 3,000",
     )
     assert shape_text(()) == "1"
+
+
+# -- known faults of exporters ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def from_norse(tmp_path: Path) -> str:
+    """As Norse writes: tau times its dt, and the batch counted as an axis of the ports."""
+    n, m = 4, 3
+    nodes = {
+        "in": nir.Input({"input": np.array([1, n])}),
+        "fc": nir.Linear(np.ones((m, n))),
+        "lif": nir.LIF(np.full(m, 1e-5), np.ones(m), np.zeros(m), np.ones(m)),
+        "fc2": nir.Linear(np.ones((m, m))),
+        "lif2": nir.LIF(np.full(m, 1e-5), np.ones(m), np.zeros(m), np.ones(m)),
+        "out": nir.Output({"output": np.array([1, m])}),
+    }
+    edges = [("in", "fc"), ("fc", "lif"), ("lif", "fc2"), ("fc2", "lif2"), ("lif2", "out")]
+    nir.write(tmp_path / "norse.nir", nir.NIRGraph(nodes, edges, type_check=False))
+    return str(tmp_path / "norse.nir")
+
+
+def test_a_batch_that_is_counted_names_the_option(from_norse: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["inspect", from_norse]) == 2
+    assert capsys.readouterr().err.endswith(
+        "error: 'norse.nir', ports 'in', 'out': have an axis of size 1 more than their neighbours; "
+        "--drop-batch (or --repair batch-axis) takes it off\n"
+    )
+
+
+def test_faults_are_found_and_repaired_only_on_request(from_norse: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = document(from_norse, capsys, "--drop-batch")
+    assert [(f["name"], f["node"], f["sure"], f["repair"]) for f in found["findings"]] == [  # type: ignore[attr-defined]
+        ("norse", "lif", "likely", "norse"),
+        ("norse", "lif2", "likely", "norse"),
+    ]
+    assert found["timing"]["dt"] == 1e-4  # type: ignore[index]
+    mended = document(from_norse, capsys, "--drop-batch", "--repair", "norse")
+    assert mended["timing"]["dt"] == 1e-3  # type: ignore[index]
+    assert mended["populations"][0]["membrane_decay"] == pytest.approx([0.9, 0.9])  # type: ignore[index]
+    assert mended["findings"] == found["findings"]
+    assert mended["repaired"] == ["norse", "batch-axis"]
+
+
+def test_faults_are_shown_once_with_the_option_that_mends_them(
+    from_norse: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["inspect", from_norse, "--drop-batch"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    said = "tau = 1e-05 s with r = 1: Norse writes tau multiplied by its dt and 1 more nodes (likely); mend it with "
+    assert text.count(f"known faults of exporters - node 'lif' (LIF): {said}--repair norse") == 1
+    assert text.endswith("repaired on request - batch-axis")
+
+
+def test_an_unknown_repair(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["inspect", model, "--repair", "nrse"]) == 2
+    assert capsys.readouterr().err.startswith("error: repair 'nrse': there is none of that name, one of batch-axis, ")

@@ -1,0 +1,32 @@
+"""A NIR file with the repairs of exporter faults that were asked for, and with what is known to be wrong in it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from nirbridge.importers.exporter_faults import Finding, diagnose
+from nirbridge.importers.exporter_repairs import repair
+from nirbridge.importers.nir_file import DEFAULT_MAX_BYTES, Path, load
+
+BATCH = "batch-axis"
+
+
+def load_repaired(
+    path: Path, repairs: Collection[str] = (), *, dt: float | None = None, max_bytes: int = DEFAULT_MAX_BYTES
+) -> tuple[Any, tuple[Finding, ...]]:
+    """The graph of a file, repaired only by the names in ``repairs``, and what ``diagnose`` finds in the file.
+
+    Args:
+        path: as of ``nir_file.load``.
+        repairs: as of ``exporter_repairs.repair``; ``batch-axis`` also lets a file be read whose ports count a batch.
+        dt: seconds a step, where it is not the exporter's default.
+        max_bytes: as of ``nir_file.load``.
+
+    Raises:
+        FileError: it can not be read.
+        UsageError, ModelError: as of ``repair``.
+    """
+    graph = load(path, max_bytes=max_bytes, drop_batch=BATCH in repairs)
+    findings = diagnose(graph)
+    return (repair(graph, repairs, dt=dt) if repairs else graph), findings

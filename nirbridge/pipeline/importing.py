@@ -1,0 +1,47 @@
+"""Trained modules of frameworks as graphs, by the name of the framework, a plugin's too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nirbridge.errors import UsageError
+
+if TYPE_CHECKING:
+    from nirbridge.network.model import Network, Timing
+
+
+def import_module(framework: str, module: Any, sample: Any, **options: Any) -> Any:
+    """The ``nir.NIRGraph`` of a module; ``options`` as of the framework's importer.
+
+    Raises:
+        UsageError: no importer of that name, or a package that it needs is not installed.
+        ModelError: what the importer can not carry over exactly.
+    """
+    import inspect
+
+    from nirbridge import registry
+    from nirbridge.importers import FRAMEWORKS
+
+    function = registry.find("importers", framework, FRAMEWORKS)
+    if "batched" in inspect.signature(function).parameters:  # the sample has no batch axis
+        options = {"batched": False, **options}
+    try:
+        return function(module, sample, **options)
+    except ModuleNotFoundError as error:
+        found = f"needs the package {error.name}, which is not installed"
+        raise UsageError.of(f"--from {framework}", found, "", f"install {error.name}") from error
+
+
+def save_graph(graph: Any, path: str | Path) -> None:
+    """Writes a graph as a ``.nir`` file, whole or not at all. Raises FileError or ModelError."""
+    from nirbridge.importers import save
+
+    save(graph, path)
+
+
+def network_of_graph(graph: Any, timing: Timing | None = None) -> Network:
+    """What a graph means. Raises ModelError."""
+    from nirbridge.network.from_nir import from_nir
+
+    return from_nir(graph, timing)

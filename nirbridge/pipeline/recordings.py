@@ -1,0 +1,70 @@
+"""What goes into a network and what it did: inputs, the reference run, recordings as files, two of them compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from nirbridge.errors import UsageError, quoted
+
+if TYPE_CHECKING:
+    from nirbridge.network.model import Network
+    from nirbridge.simulators import Record, Recording
+    from nirbridge.simulators.compare import Comparison
+
+
+def load_inputs(path: str | Path, *, max_bytes: int | None = None) -> Any:
+    """One array of a ``.npy`` file, or arrays by name of a ``.npz`` file. Raises FileError or UsageError."""
+    from nirbridge.simulators.npy_file import MAX_BYTES, load_npy, load_npz
+
+    readers = {".npz": load_npz, ".npy": load_npy}
+    reader = readers.get(Path(path).suffix)
+    if reader is None:
+        raise UsageError.of(f"--input {quoted(path)}", "is neither .npy nor .npz", "", "save it with numpy.save")
+    return reader(path, max_bytes=MAX_BYTES if max_bytes is None else max_bytes)
+
+
+def simulate_network(network: Network, inputs: Any, **options: Any) -> Recording:
+    """What a network does, by its exact meaning in real numbers; options and errors as of ``simulators.simulate``."""
+    from nirbridge.simulators import simulate
+
+    return simulate(network, inputs, **options).recording
+
+
+def records(network: Network, wanted: Sequence[tuple[str, tuple[str, ...]]], every: int) -> list[Record] | None:
+    """Which variables of which nodes are kept, one step in ``every``; None: the default of the simulators."""
+    from nirbridge.simulators import Record
+    from nirbridge.simulators.recording import default_records
+
+    if wanted:
+        return [Record(node, variables, every) for node, variables in wanted]
+    return None if every == 1 else [Record(r.node, r.variables, every) for r in default_records(network)]
+
+
+def load_recording(path: str | Path) -> Recording:
+    """A recording of a ``.npz`` file. Raises FileError."""
+    from nirbridge.simulators.recording_file import load
+
+    return load(path)
+
+
+def save_recording(recording: Recording, path: str | Path) -> None:
+    """Writes a ``.npz`` file, whole or not at all. Raises FileError."""
+    from nirbridge.simulators.recording_file import save
+
+    save(recording, path)
+
+
+def compare_recordings(
+    a: Recording,
+    b: Recording,
+    *,
+    latency: int | Literal["auto"] = 0,
+    labels: Any = None,
+    tau_steps: float = 10.0,
+) -> Comparison:
+    """Two recordings, spike by spike (``simulators.compare``). Raises UsageError."""
+    from nirbridge.simulators.compare import compare
+
+    return compare(a, b, latency=latency, labels=labels, tau_steps=tau_steps)
