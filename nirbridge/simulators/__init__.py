@@ -24,7 +24,7 @@ BACKENDS: dict[str, str] = {
     "dense": "nirbridge.simulators.plan:dense_parts",
 }
 """Backend -> ``module:function``; the function takes a ``Space`` and gives ``Parts`` (see step.py)."""
-CHUNK_BYTES = 16 * 2**20
+CHUNK_BYTES = 32 * 2**20
 CHUNK_STEPS = 4096
 RECORDED_BYTES = 2**37
 """Largest recording that is tried, so that a slip in ``steps`` is an error and not a machine out of memory."""

@@ -10,17 +10,11 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.network.model import Population
 from nirbridge.simulators.conv_layout import Layout
-from nirbridge.simulators.event_neurons import what_it_does
+from nirbridge.simulators.event_neurons import Lent, what_it_does
 from nirbridge.simulators.kernels_dense import aligned
 from nirbridge.simulators.kernels_update import FIRES, KEEP_V
 from nirbridge.simulators.kernels_vector import lanes_of
 from nirbridge.simulators.step import NeuronState, Ran
-
-
-class Lent(np.ndarray):
-    """A view of ``rows``, which the layer that made it may write to again when it gets the view back."""
-
-    rows: Array
 
 
 class MapCells:
@@ -60,8 +54,9 @@ class MapCells:
 
     def _own(self, values: Array) -> Array:
         """A copy, but of what an earlier stretch of the same run left behind."""
-        if isinstance(values, Lent):
-            return values.rows
+        rows = getattr(values, "rows", None)
+        if rows is not None and rows.shape == (len(values), self.width):
+            return rows
         rows = aligned((len(values), self.width), values.dtype)
         self.layout.view(rows[:, : self.layout.size])[...] = values
         return rows

@@ -100,7 +100,7 @@ class DenseLayer:
             sent, kept,
         )  # fmt: skip
         shape = (*lead, *self.shape)
-        return ran(c, shape, sent, kept, c.closed(opened, shape[1:], stage.padded), wanted)
+        return ran(c, shape, sent, kept, c.closed(state, opened, shape[1:], stage.padded), wanted)
 
     def _product(self, signal: Signal) -> Array:
         drive = signal.real(self.dtype) @ self.stage.weight

@@ -51,7 +51,7 @@ class EventLoop:
             self.own, shape, spikes, before, after, self.bias, *opened, c.coef, c.places, c.steps, does, sent, kept
         )  # fmt: skip
         lead = (steps, batch, *self.shape)
-        return ran(c, lead, sent, kept, c.closed(opened, lead[1:], self.width), wanted)
+        return ran(c, lead, sent, kept, c.closed(state, opened, lead[1:], self.width), wanted)
 
 
 def _tables(op: Operator, dtype: np.dtype[Any]) -> tuple[tuple[Array, Array, Array, Array], int]:

@@ -18,6 +18,12 @@ from nirbridge.simulators.kernels_vector import lanes_of
 from nirbridge.simulators.step import NeuronState, Ran
 
 
+class Lent(np.ndarray):
+    """A view of ``rows``, which the part that made it may write to again when it gets the view back."""
+
+    rows: Array
+
+
 class Cells:
     """A population's neurons as ``kernels_neuron.advance`` takes them; ``channels_last``: in that order in memory."""
 
@@ -34,7 +40,8 @@ class Cells:
         self.steps = _row(n.refractory_steps, channels_last).astype(np.int64)
         self.sent_type = np.dtype(np.uint8) if n.max_spikes == 1 else dtype
         self._does: dict[frozenset[str], tuple[int, ...]] = {}
-        self.nothing = np.zeros(1, dtype)
+        self.nothing, self.no_rest = np.zeros(1, dtype), np.zeros(1, np.int64)
+        self.rests = bool(np.any(n.refractory_steps > 0)) and n.fires
 
     def does(self, wanted: frozenset[str]) -> tuple[int, ...]:
         """``what_it_does``, kept."""
@@ -43,13 +50,17 @@ class Cells:
         return self._does[wanted]
 
     def opened(self, state: NeuronState, width: int) -> tuple[Array, Array, Array]:
-        """Own copies of ``v, i, refractory``, flat, ``width`` numbers per sample."""
-        return tuple(self._wide(state[name], width) for name in ("v", "i", "refractory"))  # pyright: ignore[reportReturnType]
+        """Own copies of ``v, i, refractory``, flat, ``width`` numbers per sample; refractory only where it is read."""
+        held = self._own(state["refractory"], width) if self.rests else self.no_rest
+        return self._own(state["v"], width), self._own(state["i"], width), held
 
-    def closed(self, arrays: tuple[Array, Array, Array], shape: tuple[int, ...], width: int) -> dict[str, Array]:
-        """The state ``[batch, *shape]`` of what ``opened`` gave."""
-        named = zip(("v", "i", "refractory"), arrays, strict=True)
-        return {name: x.reshape(-1, width)[:, : self.size].reshape(shape) for name, x in named}
+    def closed(
+        self, state: NeuronState, own: tuple[Array, Array, Array], shape: tuple[int, ...], width: int
+    ) -> dict[str, Array]:
+        """The state ``[batch, *shape]`` of what ``opened`` made of ``state``."""
+        v, i, held = own
+        rests = self._lent(held, shape, width) if self.rests else state["refractory"].reshape(shape)
+        return {"v": self._lent(v, shape, width), "i": self._lent(i, shape, width), "refractory": rests}
 
     def outputs(self, steps: int, batch: int, does: tuple[int, ...]) -> tuple[Array, tuple[Array, Array, Array]]:
         """Flat arrays for what is sent and for v, u and i where they are kept."""
@@ -58,10 +69,19 @@ class Cells:
         kept = tuple(np.empty(total, self.dtype) if k else self.nothing for k in does[KEEP_V:])
         return sent, kept  # pyright: ignore[reportReturnType]
 
-    def _wide(self, values: Array, width: int) -> Array:
+    def _own(self, values: Array, width: int) -> Array:
+        """A copy, but of what an earlier stretch of the same run left behind."""
+        rows = getattr(values, "rows", None)
+        if rows is not None and rows.size == len(values) * width:
+            return rows
         out = aligned((len(values), width), values.dtype)
         out[:, : self.size] = values.reshape(len(values), self.size)
         return out.reshape(-1)
+
+    def _lent(self, rows: Array, shape: tuple[int, ...], width: int) -> Array:
+        shown = rows.reshape(-1, width)[:, : self.size].reshape(shape).view(Lent)
+        shown.rows = rows
+        return shown
 
 
 def _row(values: Array, channels_last: bool) -> Array:
@@ -119,7 +139,7 @@ class EventNeurons:
         opened = c.opened(now, self.width)
         sent, kept = c.outputs(steps, batch, does)
         run_neurons(self._rows(drive, turned), *opened, self.width, c.coef, c.places, c.steps, does, sent, kept)
-        after = c.closed(opened, (1, batch, self.size), self.width)
+        after = c.closed(now, opened, (1, batch, self.size), self.width)
         lead = (steps, batch, self.size)
         traces = {n: self._back(x.reshape(lead), turned) for n, x in zip("vui", kept, strict=True) if n in wanted}
         fires = c.neuron.fires

@@ -14,7 +14,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.network.operators import Conv
-from nirbridge.simulators.kernels_conv_sums import add_conv
+from nirbridge.simulators.kernels_conv_sums import add_conv, clear
 from nirbridge.simulators.kernels_conv_vector import NARROW, WIDE
 from nirbridge.simulators.kernels_dense import aligned
 from nirbridge.simulators.kernels_update import compiled, copy
@@ -44,6 +44,7 @@ def convolve(indptr, idx, val, valued, reach, weights, runs, acc, shape, out) ->
     for item in range(out.shape[0]):
         start, stop = indptr[item], indptr[item + 1]
         factors = val[start:stop] if valued else val
+        clear(acc)
         add_conv(acc, weights, idx[start:stop], factors, stop - start, reach, runs, valued)
         for y in range(out.shape[1]):
             at = shape[0] + y * shape[1]

@@ -37,6 +37,8 @@ from nirbridge.simulators.kernels_update import (
 def _firing(lanes: int) -> Any:
     """An intrinsic for the neurons ``v[j]`` to ``v[j + lanes - 1]``: sums from ``x[at]``, spikes to ``sent[k]``.
 
+    The sums are 0 afterwards.
+
     ``c``: a_mem, g_mem, bias, theta, v_reset, amount; ``least``: ``>=`` and not ``>``; ``value``: reset to v_reset.
     """
 
@@ -48,6 +50,7 @@ def _firing(lanes: int) -> Any:
             potentials = address(context, builder, signature.args[2], args[2], args[3], lanes)
             bits = address(context, builder, signature.args[4], args[4], args[5], lanes)
             total, old = builder.load(sums, align=size), builder.load(potentials, align=size)
+            builder.store(ir.Constant(total.type, [0.0] * lanes), sums, align=size)
             a, g, b, th, vr, am = (
                 spread(builder, total.type, builder.extract_value(args[6], i)) for i in range(signature.args[6].count)
             )
@@ -68,13 +71,53 @@ def _firing(lanes: int) -> Any:
 
 
 _fire_wide, _fire_narrow = _firing(WIDE), _firing(NARROW)
+GROUP = 4
+"""Wide vectors that are passed over together."""
+
+
+@intrinsic
+def _passed_over(typingctx: Any, x: Any, at: Any, sent: Any, k: Any) -> Any:
+    """True where a group of sums is 0; then it has sent nothing from ``sent[k]`` on."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        size = signature.args[0].dtype.bitwidth // 8
+        bits = ir.VectorType(ir.IntType(8 * size), WIDE)
+        some = None
+        for vector in range(GROUP):
+            place = builder.add(args[1], ir.IntType(64)(vector * WIDE))
+            data = address(context, builder, signature.args[0], args[0], place, WIDE)
+            found = builder.load(builder.bitcast(data, bits.as_pointer()), align=size)
+            some = found if some is None else builder.or_(some, found)
+        twice = builder.add(some, some)  # the sign of a zero does not count
+        set_ = builder.icmp_unsigned("!=", twice, ir.Constant(bits, [0] * WIDE))
+        nothing = builder.icmp_unsigned("==", builder.bitcast(set_, ir.IntType(WIDE)), ir.IntType(WIDE)(0))
+        with builder.if_then(nothing):
+            silent = address(context, builder, signature.args[2], args[2], args[3], GROUP * WIDE)
+            builder.store(ir.Constant(silent.type.pointee, [0] * GROUP * WIDE), silent, align=1)
+        return nothing
+
+    return types.boolean(x, types.uint64, sent, types.uint64), generate
+
+
+passed_over: Any = _passed_over
 
 
 @borrowing
-def fire_rows(acc, shape, v, own, sent, out, coef, places, does) -> None:
+def stays(coef, places, does) -> bool:
+    """True for neurons that do nothing in a step without input, once they have made one: no decay, no bias.
+
+    What they are reset to lies below the threshold.
+    """
+    keeps = coef[places[2 * A_MEM]] == 1 and coef[places[2 * BIAS]] == 0
+    return keeps and does[RESET] == 0 and coef[places[2 * V_RESET]] < coef[places[2 * THETA]]
+
+
+@borrowing
+def fire_rows(acc, shape, v, own, sent, out, coef, places, does, skips) -> None:
     """One step of the neurons from ``v[own]`` on; ``acc, shape``: where their input lies (``kernels_conv_layer``).
 
-    What they send is written from ``sent[out]`` on; ``coef, places, does``: see ``kernels_neuron``.
+    The input is 0 afterwards. What they send is written from ``sent[out]`` on; ``coef, places, does``: see
+    ``kernels_neuron``; ``skips``: those without input do nothing.
     """
     c = (
         coef[places[2 * A_MEM]],
@@ -85,11 +128,14 @@ def fire_rows(acc, shape, v, own, sent, out, coef, places, does) -> None:
         coef[places[2 * AMOUNT]],
     )
     least, value = does[AT_LEAST] == 1, does[RESET] == 0
-    width, j, k = np.uint64(shape[3]), np.uint64(own), np.uint64(out)
+    width, j, k, many = np.uint64(shape[3]), np.uint64(own), np.uint64(out), np.uint64(GROUP * WIDE)
     for y in range(shape[2]):
         at = np.uint64(shape[0] + y * shape[1])
         stop = at + width
         while at + np.uint64(WIDE) <= stop:
+            if skips and at + many <= stop and passed_over(acc, at, sent, k):
+                at, j, k = at + many, j + many, k + many
+                continue
             _fire_wide(acc, at, v, j, sent, k, c, least, value)
             at, j, k = at + np.uint64(WIDE), j + np.uint64(WIDE), k + np.uint64(WIDE)
         if at < stop:

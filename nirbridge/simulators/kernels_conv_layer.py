@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from nirbridge.simulators.kernels_conv_fire import fire_rows, is_usual
+from nirbridge.simulators.kernels_conv_fire import fire_rows, is_usual, stays
 from nirbridge.simulators.kernels_conv_lists import LAST, USUAL, list_last, list_pooled, list_usual
-from nirbridge.simulators.kernels_conv_sums import add_conv
+from nirbridge.simulators.kernels_conv_sums import add_conv, clear
 from nirbridge.simulators.kernels_conv_vector import NARROW, add_narrow
 from nirbridge.simulators.kernels_layer import keep
 from nirbridge.simulators.kernels_neuron import step_in_full
@@ -81,6 +81,7 @@ def conv_layer(
     nothing = np.empty(0, acc.dtype)
     adds = nothing, nothing, nothing
     usual, stride = shared and is_usual(does), np.uint64(size // 8)
+    quiet = usual and stays(coef, places, does)
     for b in range(batch):
         for t in range(count):
             r = t * batch + b
@@ -94,9 +95,10 @@ def conv_layer(
             add_conv(acc, weights, idx, val, found, reach, plan, lies > LAST)
             add_bias(acc, shape, bias)
             if usual and t < count - 1:  # the last step leaves i behind too
-                fire_rows(acc, shape, v, b * width, sent, r * n, coef, places, does)
+                fire_rows(acc, shape, v, b * width, sent, r * n, coef, places, does, quiet and t > 0)
                 continue
             copy_map(acc, shape, x)
             at = r * n if does[FIRES] else 0
             step_in_full(x, 0, adds, 0, u, v, cur, held, b * width, sent, at, n, coef, places, 0, steps, does)
             keep(kept, does, r * n, n, u, 0, v, cur, b * width)
+            clear(acc)

@@ -53,14 +53,19 @@ def _add_scaled(acc, weights, idx, val, n, reach, rows, vectors, pitch, wide) ->
 
 @borrowing
 def add_conv(acc, weights, idx, val, n, reach, plan, valued) -> None:
-    """``acc`` becomes the sums of a step: sources ``idx[:n]`` (``valued``: times ``val``).
+    """Adds to ``acc`` the sums of a step: sources ``idx[:n]`` (``valued``: times ``val``).
 
     ``reach: uint32[sources, 2]``: where the first run of a source begins among the sums and the weights; ``plan``:
     kernel rows per source, vectors per run, sums between rows, whether vectors are wide.
     """
-    for j in range(acc.shape[0]):
-        acc[j] = 0
     if valued:
         _add_scaled(acc, weights, idx, val, n, reach, plan[0], plan[1], plan[2], plan[3])
     else:
         _add_plain(acc, weights, idx, n, reach, plan[0], plan[1], plan[2], plan[3])
+
+
+@borrowing
+def clear(x) -> None:
+    """Zeros."""
+    for j in range(x.shape[0]):
+        x[j] = 0

@@ -12,7 +12,7 @@ def aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """Zeros that begin at a multiple of 64 bytes."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     room = np.zeros(size + 64, np.uint8)
-    start = -room.ctypes.data % 64
+    start = -room.__array_interface__["data"][0] % 64
     return room[start : start + size].view(dtype).reshape(shape)
 
 

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from nirbridge.simulators.kernels_conv_sums import clear
 from nirbridge.simulators.kernels_layer import STRIP, keep
 from nirbridge.simulators.kernels_lists import ROOM, list_row
 from nirbridge.simulators.kernels_neuron import is_usual, step, step_in_full
-from nirbridge.simulators.kernels_update import KEEP_I, KEEP_U, KEEP_V, borrowing, compiled
+from nirbridge.simulators.kernels_update import KEEP_I, KEEP_U, KEEP_V, compiled
 from nirbridge.simulators.kernels_vector import add_rows, aligned_row, scatter_rows
-
-
-@borrowing
-def clear(x) -> None:
-    """Zeros."""
-    for j in range(x.shape[0]):
-        x[j] = 0
 
 
 @compiled
