@@ -61,12 +61,14 @@ def from_norse(module: Any, sample: Any, *, dt: float | None = None, batched: bo
         ModelError: what can not be followed or represented, every place.
         UsageError: an argument that makes no sense.
     """
-    from nirbridge.importers.build import import_module
-    from nirbridge.importers.norse_lift import without_lifts
+    from nirbridge.importers.build import build, to_graph
+    from nirbridge.importers.norse_lift import without_lifts, without_states
+    from nirbridge.importers.trace import trace
 
     step = next(value for value in (dt, own_dt(module), DEFAULT_DT) if value is not None)
     plain, known = without_lifts(module, forms())
-    return import_module(plain, sample, known, dt=step, source=version_of("norse"), batched=batched)
+    flow = without_states(trace(plain, sample, known, batched=batched))
+    return to_graph(build(flow, known, step), version_of("norse"))
 
 
 def forms() -> Mapping[type, Form]:

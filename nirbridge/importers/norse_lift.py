@@ -1,6 +1,7 @@
-"""``norse.torch.Lift`` without its loop: a module applied to every step of a sequence, as one step of it.
+"""``norse.torch.Lift`` without its loop, and what a module returns beside its output.
 
-A stateless module sees time and batch as one axis; a cell becomes a sequence form of its own.
+A lifted module is applied to every step of a sequence, as one step of it: a stateless one sees time and batch as one
+axis; a cell becomes a sequence form of its own.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from nirbridge.importers.flow import Flow
 from nirbridge.importers.readings import Form, form_of
 
 _TIME_FIRST = ("time", "batch")
@@ -31,6 +33,7 @@ def without_lifts(module: Any, forms: Mapping[type, Form]) -> tuple[Any, Mapping
             self.lifted_module = inner
 
         def forward(self, x: Any) -> Any:
+            x = x[0] if isinstance(x, tuple) else x  # what a lifted cell returns: its state is not for this layer
             return self.lifted_module(x.flatten(0, 1)).unflatten(0, x.shape[:2])
 
     known: dict[type, Form] = dict(forms)
@@ -51,3 +54,11 @@ def without_lifts(module: Any, forms: Mapping[type, Form]) -> tuple[Any, Mapping
             if type(inner) is norse.Lift:
                 setattr(outer, name, lifted(inner.lifted_module))
     return whole, known
+
+
+def without_states(flow: Flow) -> Flow:
+    """The flow without outputs that are the spikes ``z`` in a recurrent cell's state, beside its potential ``v``."""
+    potentials = {(o.name, o.ref.call) for o in flow.outputs}
+    states = [o for o in flow.outputs if o.name[-2:] == "_z" and (f"{o.name[:-1]}v", o.ref.call) in potentials]
+    kept = tuple(o for o in flow.outputs if o not in states)
+    return replace(flow, outputs=kept) if kept else flow

@@ -194,6 +194,6 @@ def _describe(graph: Any, scales: Mapping[str, Array], steps: int) -> None:
     """What a reader of the file alone wants to know: activation = spikes / steps * scale."""
     graph.metadata["nirbridge:converted_for_steps"] = steps
     for name, scale in scales.items():
-        if name in graph.nodes:
-            node = graph.nodes[name]
+        node = graph.nodes.get(name)
+        if hasattr(node, "v_threshold"):  # the scale of an output port is that of the population in front of it
             node.metadata["nirbridge:activation_scale"] = np.array(np.broadcast_to(scale, node.v_threshold.shape))

@@ -113,15 +113,24 @@ def norse_models() -> dict[str, tuple[Make, Any, tuple[int, ...]]]:
         "residual": (NorseResidual, norse_steps, (10,)),
         "sequence": (lambda: chain(norse.Lift(nn.Conv2d(1, 3, 3)), norse.LIF(), nn.Flatten(2),
                                    norse.LIFRecurrent(108, 6)), whole, (1, 8, 8)),
+        "lift": (lambda: chain(norse.Lift(nn.Linear(10, 8)), norse.Lift(norse.LIFBoxCell()),
+                               norse.Lift(nn.Linear(8, 6)), norse.IAF()), whole, (10,)),
         "loop": (NorseLoop, lambda module, inputs: module(inputs), (10,)),
         "dt": (lambda: chain(nn.Linear(10, 8), norse.LIFCell(dt=5e-4)), norse_steps, (10,)),
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["dense", "conv", "recurrent", "residual", "sequence", "loop", "dt"])
+@pytest.mark.parametrize("name", ["dense", "conv", "recurrent", "residual", "sequence", "lift", "loop", "dt"])
 def test_norse(name: str) -> None:
     make, run, shape = norse_models()[name]
     check(make, from_norse, run, shape, 2)
+
+
+def test_states_of_recurrent_cells_are_no_outputs() -> None:
+    """Their states hold the spikes once more; those are not what the model gives."""
+    make, _, shape = norse_models()["recurrent"]
+    network = from_nir(from_norse(make(), torch.zeros(1, *shape)))
+    assert [(p.name, p.shape) for p in network.outputs] == [("output", (4,))]
 
 
 def test_norse_refusals_are_all_in_one_error() -> None:

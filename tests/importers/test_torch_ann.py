@@ -327,3 +327,17 @@ def test_the_training_script_trains(digits_ann: Any, tmp_path: Path) -> None:
     net, stated = digits_ann.load(path)
     assert stated == measured == digits_ann.accuracy(net)
     assert measured > 0.6
+
+
+def test_outputs_as_spikes() -> None:
+    """Counts on one scale order as the ANN's outputs do; the file says what a spike of a population stands for."""
+    net, (data,) = settled(nn.Sequential(nn.Linear(6, 12), nn.ReLU(), nn.Linear(12, 4)), (6,))
+    graph = from_torch(net, data[:1], data, readout="spikes")
+    assert "nirbridge:activation_scale" in graph.nodes["1"].metadata
+    fed = np.broadcast_to(data.numpy(), (256, *data.shape))
+    counts = simulate(from_nir(graph), fed).recording.arrays["output", "s"].sum(0)
+    (wanted,) = reference(net, [data])
+    sure = np.diff(np.sort(wanted), axis=1)[:, -1] > 0.05 * np.ptp(wanted)
+    positive = wanted.max(1) > 0
+    assert (sure & positive).sum() > 10
+    np.testing.assert_array_equal(counts.argmax(1)[sure & positive], wanted.argmax(1)[sure & positive])

@@ -1,0 +1,80 @@
+"""Models of sinabs for the equivalence page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from torch import nn
+
+from benchmarks.equivalence_model import BATCH, STEPS, Model, quiet
+
+with quiet():
+    import sinabs
+    import sinabs.from_torch
+    import sinabs.layers as sl
+
+IMAGE = ((1, 8, 8),)
+
+
+def _at_rest(module: Any) -> None:
+    for layer in module.modules():
+        if isinstance(layer, sl.StatefulLayer):
+            layer.reset_states()
+
+
+def squeezed(module: Any, inputs: tuple[Any, ...]) -> Any:
+    """A module on ``[batch x time, *shape]``."""
+    _at_rest(module)
+    return module(inputs[0].transpose(0, 1).flatten(0, 1)).unflatten(0, (BATCH, STEPS)).transpose(0, 1)
+
+
+def batch_first(module: Any, inputs: tuple[Any, ...]) -> Any:
+    """A module on ``[batch, time, *shape]``."""
+    _at_rest(module)
+    return module(inputs[0].transpose(0, 1)).transpose(0, 1)
+
+
+def _iaf(**options: Any) -> Any:
+    return sl.IAFSqueeze(batch_size=BATCH, **options)
+
+
+def _network() -> Any:
+    return sinabs.network.Network(spiking_model=nn.Sequential(
+        nn.Conv2d(1, 3, 3), _iaf(), sl.SumPool2d(2), nn.Flatten(), nn.Linear(27, 5), _iaf()))  # fmt: skip
+
+
+def _converted(**options: Any) -> Any:
+    ann = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(27, 5), nn.ReLU())
+    return sinabs.from_torch.from_model(ann, batch_size=BATCH, add_spiking_output=False, **options)
+
+
+def _two(first: Any, second: Any) -> Any:
+    return nn.Sequential(nn.Linear(12, 16), first, nn.Linear(16, 6), second)
+
+
+def _row(name: str, make: Any, run: Any = squeezed, **options: Any) -> Model:
+    return Model("sinabs", name, make, run, **{"scale": 0.7, **options})
+
+
+def models() -> Iterator[Model]:
+    """Those that have a form."""
+    single, value = sinabs.activation.SingleSpike, sinabs.activation.MembraneReset
+    yield _row("IAFSqueeze, several spikes a step", lambda: _two(_iaf(), _iaf()))
+    yield _row("LIFSqueeze, norm_input", lambda: _two(sl.LIFSqueeze(batch_size=BATCH, tau_mem=10.0), _iaf()), scale=2.0)
+    yield _row("LIF, norm_input=False", lambda: _two(sl.LIF(10.0, norm_input=False), sl.IAF()), batch_first)
+    yield _row("IAFSqueeze, SingleSpike", lambda: _two(_iaf(spike_fn=single), _iaf(spike_fn=single)))
+    yield _row("LIF, MembraneReset(0)", lambda: _two(sl.LIF(10.0, reset_fn=value(0.0)), sl.IAF()), batch_first,
+               scale=2.0)  # fmt: skip
+    yield _row("LIF, MembraneReset(-0.5)", lambda: _two(sl.LIF(10.0, reset_fn=value(-0.5)), sl.IAF()), batch_first,
+               scale=2.0)  # fmt: skip
+    yield _row("LIF with synapse, LIFRecurrent", lambda: _two(
+        sl.LIF(10.0, 5.0), sl.LIFRecurrent(10.0, nn.Linear(6, 6))), batch_first, scale=2.0)  # fmt: skip
+    yield _row("Network: Conv2d, IAFSqueeze, SumPool2d", _network, shapes=IMAGE, scale=0.4)
+    yield _row("from_model of a CNN, min_v_mem=None", lambda: _converted(min_v_mem=None), shapes=IMAGE, scale=0.8)
+
+
+def refused_models() -> Iterator[Model]:
+    """What has no form."""
+    yield _row("from_model, its default min_v_mem = -1", _converted, shapes=IMAGE, is_exact=False, is_refused=True)
+    yield _row("ALIF", lambda: nn.Sequential(nn.Linear(12, 8), sl.ALIF(10.0, 10.0)), is_exact=False, is_refused=True)
