@@ -103,3 +103,7 @@ class Bug(NirbridgeError):
     """An inner contradiction of nirbridge: please report it."""
 
     exit_code = 3
+
+
+class ExportWarning(UserWarning):
+    """A graph that an importer made means something else to other tools that read NIR; the message names them."""

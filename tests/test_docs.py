@@ -58,6 +58,7 @@ def matches(expected: str, found: str) -> bool:
     return re.fullmatch(pattern, found) is not None
 
 
+@pytest.mark.filterwarnings("ignore::nirbridge.errors.ExportWarning")  # a page on importers says what it is
 @pytest.mark.parametrize("code", blocks("python"), ids=lambda c: c.label)
 def test_python_blocks_run(code: Code, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

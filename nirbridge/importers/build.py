@@ -11,6 +11,7 @@ import numpy as np
 from nirbridge.arrays import freeze
 from nirbridge.errors import ModelError, Problem, quoted
 from nirbridge.importers.build_parts import given_start, leftover, marked, placed, position, scaled, shared_timing
+from nirbridge.importers.export_warning import warn_of_tools
 from nirbridge.importers.flow import Call, Flow, Ref
 from nirbridge.importers.folding import folding_text
 from nirbridge.importers.linear_layers import LAYERS, Expression, Term, joined, merged, plus, then, times
@@ -49,11 +50,12 @@ def to_graph(network: Network, source: str) -> Any:
     """The network as a NIR graph that says where it came from (``nirbridge:source``).
 
     ``nirbridge:notes`` is what the reader should know, ``nirbridge:warnings`` which tools would run the plain file
-    differently: texts, one a line.
+    differently: texts, one a line; an ``ExportWarning`` names the tools.
     """
-    graph = to_nir(network)
-    texts = {"source": source, "notes": "\n".join(network.notes), "warnings": "\n".join(export_warnings(network))}
+    graph, differences = to_nir(network), export_warnings(network)
+    texts = {"source": source, "notes": "\n".join(network.notes), "warnings": "\n".join(differences)}
     graph.metadata |= {PREFIX + key: text for key, text in texts.items() if text}
+    warn_of_tools(differences)
     return graph
 
 

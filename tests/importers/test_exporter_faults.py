@@ -79,7 +79,7 @@ def norse_model() -> tuple[Any, Any]:
     return norse, norse.SequentialState(*layers)
 
 
-def test_norse_writes_tau_times_dt_scalars_and_the_batch() -> None:
+def test_norse_writes_tau_times_dt_scalars_and_the_batch(tmp_path: Path) -> None:
     norse, model = norse_model()
     state, out = None, []
     with torch.no_grad():
@@ -89,7 +89,7 @@ def test_norse_writes_tau_times_dt_scalars_and_the_batch() -> None:
     graph = norse.to_nir(model, torch.zeros(1, PRE))
     assert {f.repair for f in diagnose(graph)} == {"batch-axis", "zero-dimensional", "norse"}
     with pytest.raises(TypeError, match="Scalar"):
-        nir.write("never.nir", graph)
+        nir.write(tmp_path / "never.nir", graph)
     check(graph, torch.stack(out).numpy(), ("batch-axis", "zero-dimensional"), "norse")
 
 

@@ -1,0 +1,25 @@
+"""What all tests of importers share."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Every import warns of other tools; what it says is tested in test_export_warning, elsewhere it is expected."""
+    ignored = pytest.mark.filterwarnings("ignore::nirbridge.errors.ExportWarning")
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(ignored)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread() -> None:
+    """Networks of tests are small: a second thread of torch would only wait, and spend CPU time on it."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
