@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
+from nirbridge.quantization.distance import lost_of
 from nirbridge.quantization.folding import Folded, fold
-from nirbridge.quantization.formats import DECAY_ONE, most
-from nirbridge.quantization.model import FixedNeuron, FixedPopulation, Quantized
+from nirbridge.quantization.formats import most
+from nirbridge.quantization.model import FixedPopulation, Quantized
 from nirbridge.simulators.model import Recording
 from nirbridge.simulators.verify_drive import Drive, sources_of, stretches
 
@@ -96,17 +97,17 @@ class _Held:
         self.u, self.v = arrays[p.name, "u"], arrays[p.name, "v"]
         self.s = arrays[p.name, "s"] if p.neuron.fires else None
         self.shape, self.scale = (self.v.shape[1], *p.shape), float(p.neuron.scale)
-        self.off = _Off.of(p.neuron, folded, self.scale)
+        self.off = _Off.of(p, folded)
+        start = (np.broadcast_to(a, self.shape).astype(float) for a in (folded.i_start, folded.v_start))
+        self.c, self.w = start
+        self.far_c = self.far_w = np.full(self.shape, 0.5 / self.scale)
+        self.waits, self.lost = np.zeros(self.shape, np.int64), np.zeros(self.shape, bool)
         self.bound = self.seen = 0.0
         self.changed = self.unbounded = 0
         self.broken: tuple[int, ...] | None = None
 
     def run(self, late: int, steps: int) -> LayerBound:
         """From the first step of the reference on."""
-        half = np.full(self.shape, 0.5 / self.scale)
-        self.c, self.w = (np.broadcast_to(a, self.shape).astype(float) for a in (self.f.i_start, self.f.v_start))
-        self.far_c, self.far_w = half * bool(self.off.memory), half.copy()
-        self.waits = np.zeros(self.shape, np.int64)
         for start, stop in stretches(steps, self.c.size):
             real, off = self.drive.between(start, stop)
             for step in range(max(start, late), stop):
@@ -125,30 +126,28 @@ class _Held:
         far = f.a_mem * self.far_w + o.keep_v * np.abs(before_v) + o.cut_v + self.far_c + o.bias
         far = far + _FLOATS * (np.abs(w) + np.abs(self.w) + 1e-3)
         held = self.waits > 0
-        w, far = np.where(held, 0.0, w), np.where(held, 0.0, far)
+        self.w, self.far_w = np.where(held, 0.0, w), np.where(held, 0.0, far)
         if self.s is not None:
-            w, far = self._spike(step, w, far, held)
-        far = np.where(np.abs(self.v[step]) >= most(n.v_bits), np.inf, far)
-        self.w, self.far_w = w, far
-        self._judge(step, np.abs(self.v[step] / self.scale - w), far)
+            self._spike(step, held)
+        self.lost |= np.abs(self.v[step]) >= most(n.v_bits)
+        self._judge(step, np.abs(self.v[step] / self.scale - self.w))
 
-    def _spike(self, step: int, w: Array, far: Array, held: Array) -> tuple[Array, Array]:
+    def _spike(self, step: int, held: Array) -> None:
         """The reset of the spikes that the integers sent, and whether the real neuron agrees with them."""
         n, f, o = self.n, self.f, self.off
         assert self.s is not None
         sent = self.s[step].astype(np.int64)
-        own = np.where(held, 0, self._count(w))
+        own = np.where(held, 0, self._count(self.w))
         self.changed += int(np.abs(own - sent).sum())
-        near = far + o.theta + o.size * np.maximum(sent, own)
-        low, high = self._count(w - near), self._count(w + near)
-        wrong = ~held & ((sent < low) | (sent > high))
-        self._break(step, wrong)
+        near = self.far_w + o.theta + o.size * np.maximum(sent, own)
+        low, high = self._count(self.w - near), self._count(self.w + near)
+        self._break(step, ~held & ~self.lost & ((sent < low) | (sent > high)))
         self.waits = np.where(held, self.waits - 1, np.where(sent > 0, n.refractory_steps, self.waits))
-        if n.reset == "none":
-            return w, far
         if n.reset == "subtract":
-            return w - sent * f.amount, far + sent * o.amount
-        return np.where(sent > 0, 0.0, w), np.where(sent > 0, 0.0, far)
+            self.w, self.far_w = self.w - sent * f.amount, self.far_w + sent * o.amount
+        at_rest = held | (sent > 0) if n.reset == "zero" else held
+        self.w, self.far_w = np.where(at_rest, 0.0, self.w), np.where(at_rest, 0.0, self.far_w)
+        self.lost = self.lost & ~at_rest
 
     def _count(self, w: Array) -> Array:
         """Spikes of the real neuron at these membranes."""
@@ -157,15 +156,15 @@ class _Held:
         fires = w > f.theta if f.neuron.compare == ">" else w >= f.theta
         if f.neuron.max_spikes == 1:
             return fires.astype(np.int64)
-        many = np.clip(np.floor(np.where(np.isfinite(w), w, 0) / f.theta), 0, self.n.max_spikes)
-        return np.where(fires, np.where(w == np.inf, self.n.max_spikes, many), 0).astype(np.int64)
+        many = np.clip(np.floor(w / f.theta), 0, self.n.max_spikes)
+        return np.where(fires, many, 0).astype(np.int64)
 
-    def _judge(self, step: int, distance: Array, far: Array) -> None:
-        limited = np.isfinite(far)
-        self.unbounded += int(limited.size - limited.sum())
-        self.bound = max(self.bound, float(far[limited].max(initial=0.0)))
-        self.seen = max(self.seen, float(distance[limited].max(initial=0.0)))
-        self._break(step, limited & (distance > far))
+    def _judge(self, step: int, distance: Array) -> None:
+        known = ~self.lost
+        self.unbounded += int(self.lost.sum())
+        self.bound = max(self.bound, float(self.far_w[known].max(initial=0.0)))
+        self.seen = max(self.seen, float(distance[known].max(initial=0.0)))
+        self._break(step, known & (distance > self.far_w))
 
     def _break(self, step: int, wrong: Array) -> None:
         if self.broken is None and bool(wrong.any()):
@@ -174,9 +173,8 @@ class _Held:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Off:
-    """What the integers of a neuron are off by, in reals (``keep``: per integer of the state)."""
+    """What the integers of a neuron are off by, in reals; ``keep`` per integer of the state."""
 
-    memory: bool
     keep_u: Array
     keep_v: Array
     cut_u: Array
@@ -187,20 +185,13 @@ class _Off:
     amount: Array
 
     @classmethod
-    def of(cls, n: FixedNeuron, f: Folded, scale: float) -> _Off:
-        """Worked out from both."""
-        keep_u, keep_v = (DECAY_ONE - 1 - n.du) / DECAY_ONE, (DECAY_ONE - n.dv) / DECAY_ONE
-        none = np.zeros(())
-        theta = none if f.theta is None or n.fires_above is None else np.abs(n.fires_above / scale - f.theta)
-        size = none if f.theta is None or n.max_spikes == 1 else np.abs(n.spike_size / scale - f.theta)
-        return cls(
-            memory=bool(np.any(f.a_syn > 0)),
-            keep_u=np.abs(keep_u - f.a_syn) / scale,
-            keep_v=np.abs(keep_v - f.a_mem) / scale,
-            cut_u=(keep_u > 0) / scale,
-            cut_v=((n.dv > 0) & (n.dv < DECAY_ONE)) / scale,
-            bias=np.abs(n.bias / scale - f.bias),
-            theta=theta + (1 / scale if n.max_spikes > 1 else 0.0),
-            size=size,
-            amount=np.abs(n.reset_amount / scale - f.amount),
-        )
+    def of(cls, p: FixedPopulation, f: Folded) -> _Off:
+        """The terms of ``quantization.distance``, and those of the threshold."""
+        n, scale, lost = p.neuron, float(p.neuron.scale), lost_of(f, p)
+        terms = (lost.u_decay, lost.v_decay, lost.cut_u, lost.cut_v, lost.bias)
+        theta = size = np.zeros(())
+        if f.theta is not None and n.fires_above is not None:
+            theta = np.abs(n.fires_above / scale - f.theta) + (1 / scale if n.max_spikes > 1 else 0.0)
+            size = np.abs(n.spike_size / scale - f.theta) if n.max_spikes > 1 else size
+        own = (x.reshape(p.shape) / scale for x in terms)
+        return cls(*own, theta=theta, size=size, amount=lost.amount.reshape(p.shape) / scale)

@@ -11,6 +11,7 @@ import numpy as np
 from nirbridge.arrays import Array, freeze
 from nirbridge.network.apply import apply, matrix
 from nirbridge.network.operators import Sparse
+from nirbridge.quantization.distance import lost_weights
 from nirbridge.quantization.folding import Folded
 from nirbridge.quantization.formats import INPUT_SHIFT
 from nirbridge.quantization.model import FixedInput, FixedPopulation, FixedProjection, IntegerOperator, Quantized
@@ -69,8 +70,8 @@ class Drive:
 
 def inputs_sent(port: FixedInput, given: Array, steps: int) -> Sent:
     """What an input sent: zeros behind its end. ``given: [steps, batch, *shape]``."""
-    real = np.zeros((steps, *given.shape[1:]))
-    real[: len(given)] = given[:steps]
+    cut = given[:steps]
+    real = np.concatenate([cut, np.zeros((steps - len(cut), *cut.shape[1:]), cut.dtype)])
     if not port.graded:
         return Sent(real, real, 1.0)
     return Sent(np.rint(real / port.scale), real, port.scale)
@@ -78,17 +79,16 @@ def inputs_sent(port: FixedInput, given: Array, steps: int) -> Sent:
 
 def _way(quantized: Quantized, p: FixedProjection, folded: Folded, scale: float, sent: Sent) -> _Way:
     assert quantized.network is not None, "asked for with a network only"
-    operator = one_operator(quantized.network.projections[p.index].operator, folded.gain)
-    unit = float(1 << INPUT_SHIFT) * 2.0**p.weight_exp / scale
-    real = weights_of(operator)
-    off = np.abs(weights_of(p.operator) * unit - real * sent.one)
-    shape = folded.population.shape
+    operator = quantized.network.projections[p.index].operator
+    exact = one_operator(operator, folded.gain)
+    lost = lost_weights(p, one_operator(operator, np.asarray(folded.gain * sent.one)), sent.one)
     delays = len(np.unique(p.delay_steps)) * len(np.unique(p.target_delay_steps))
+    shape = folded.population.shape
     return _Way(
         sent=sent,
-        real=_applied(operator, real, shape),
-        off=_applied(operator, off, shape),
-        size=_applied(operator, np.abs(real), shape),
+        real=_applied(exact, weights_of(exact), shape),
+        off=_applied(exact, weights_of(lost.errors) / scale, shape),
+        size=_applied(exact, np.abs(weights_of(exact)), shape),
         cut=float(1 << INPUT_SHIFT) / scale * delays if p.weight_exp < 0 else 0.0,
         source_delay=p.delay_steps,
         target_delay=p.target_delay_steps,

@@ -52,7 +52,7 @@ def cut(recording: Recording, steps: int) -> Recording:
 
 
 @given(networks(), SEEDS, st.sampled_from([8, 6, 3]), st.sampled_from([None, 2]))
-@settings(max_examples=80)
+@settings(max_examples=120)
 def test_membranes_stay_within_the_bound_until_a_spike_differs(
     network: Network, seed: int, bits: int, batch: int | None
 ) -> None:
