@@ -85,7 +85,7 @@ class Projection:
         return int(self.delay_steps.max()) + int(self.target_delay_steps.max())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Network:
     """A spiking network: the only thing that the rooms below `network` know of a model.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -65,7 +66,15 @@ def simulate(
         UsageError: wrong inputs, state, record or options; every problem that was found.
         ModelError: a network that is not well formed (a dt that is not above 0, weights that are not finite …).
     """
-    made = prepare(network, dtype=dtype, backend=backend, library=library, device=device)
+    from nirbridge.simulators.plan import auto_backend
+    from nirbridge.simulators.retained import retained
+
+    name = auto_backend(library) if backend == "auto" else backend
+
+    def make(same: Network) -> Simulator:
+        return prepare(same, dtype=dtype, backend=backend, library=library, device=device)
+
+    made = retained(network, (name, dtype, library, device), make)
     return made.run(inputs, steps=steps, state=state, record=record, progress=progress)
 
 
@@ -177,7 +186,7 @@ class Simulator:
             "notes": list(network.notes),
             "v": "after the reset",
             "u": "before the reset",
-            "choices": dict(self._engine.parts.choices),
+            "choices": copy.deepcopy(dict(self._engine.parts.choices)),  # another run may choose anew
         }
 
 

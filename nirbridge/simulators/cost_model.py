@@ -45,9 +45,14 @@ def exact_bound(weight: Array) -> float:
 
 
 def _grid(values: Array, most: int) -> int | None:
-    """The smallest k from 0 for which all values are multiples of 2**-k, None beyond ``most`` or the finest grid."""
-    for k in range(min(most, _FINEST) + 1):
-        scaled = np.ldexp(values, k)
-        if bool(np.all(scaled == np.floor(scaled))):
-            return k
-    return None
+    """The smallest k from 0 for which all values are multiples of 2**-k, None beyond ``most`` or the finest grid.
+
+    ``most`` leaves the values below 2**53 when they are multiplied by 2**most.
+    """
+    finest = min(most, _FINEST)
+    scaled = values * 2.0**finest
+    whole = scaled.astype(np.int64)
+    if not np.array_equal(whole, scaled):
+        return None
+    bits = int(np.bitwise_or.reduce(whole, axis=None))
+    return max(finest - ((bits & -bits).bit_length() - 1), 0)

@@ -56,8 +56,8 @@ def smallest_unsigned(count: int) -> type:
 
 def by_source(indptr: Array, indices: Array, data: Array, pre: int, dtype: Any) -> tuple[Array, Array, Array]:
     """Compressed rows ``[post, pre]`` as ``starts, targets, weights`` per source, targets ascending."""
+    from scipy.sparse import csr_array
+
     posts = len(indptr) - 1
-    rows = np.repeat(np.arange(posts), np.diff(indptr))
-    order = np.argsort(indices, kind="stable")
-    starts = np.concatenate(([0], np.cumsum(np.bincount(indices, minlength=pre)))).astype(np.int64)
-    return starts, rows[order].astype(smallest_unsigned(posts)), np.asarray(data)[order].astype(dtype)
+    columns = csr_array((np.asarray(data, dtype), indices, indptr), shape=(posts, pre)).tocsc()
+    return columns.indptr.astype(np.int64), columns.indices.astype(smallest_unsigned(posts)), columns.data
