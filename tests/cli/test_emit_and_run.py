@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
+import nir
 import numpy as np
 import pytest
 
 from nirbridge.cli import main as cli
-from nirbridge.simulators.recording_file import load
+from nirbridge.importers import save
+from nirbridge.simulators.recording_file import load as load_recording
+from tests.network.graphs import graph_of, lif, out, port
 
 
 def test_emit_then_run(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -21,11 +25,11 @@ def test_emit_then_run(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert made["digest"] in capsys.readouterr().out
     shape = json.loads((tmp_path / "program" / "program.json").read_text())["inputs"][0]["shape"]
     np.save(tmp_path / "in.npy", (np.random.default_rng(0).random((12, *shape)) < 0.4).astype(np.uint8))
-    out = str(tmp_path / "out.npz")
-    code = cli.run(["run", program, "--input", str(tmp_path / "in.npy"), "-o", out, "--json"])
+    target = str(tmp_path / "out.npz")
+    code = cli.run(["run", program, "--input", str(tmp_path / "in.npy"), "-o", target, "--json"])
     captured = capsys.readouterr()
     assert code == 0, captured.err
-    recording = load(out)
+    recording = load_recording(target)
     assert recording.meta["backend"] == "lava"
     assert recording.meta["latency"]
     [(key, spikes)] = recording.arrays.items()
@@ -42,6 +46,29 @@ def test_a_program_per_core(root: Path, tmp_path: Path, capsys: pytest.CaptureFi
         assert cli.run(arguments) == 0, capsys.readouterr().err
         found[flag] = json.loads(capsys.readouterr().out)["manifest"]["processes"]
     assert found["--per-core"] >= found["--json"]
+
+
+def test_a_file_with_hostile_names_becomes_a_program_like_any_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ["it's", '"""\nimport os\nos.abort()\n"""', "{0} %s", "x" * 1000]
+    for k, own in enumerate((names, ["a", "b", "c", "d"])):
+        nodes = {"in": port(2), "w": nir.Linear(np.eye(2)), "out": out(2)} | {n: lif(2, tau=4e-4, r=9.0) for n in own}
+        edges = [("in", "w"), ("w", own[0]), *pairwise(own), (own[-1], "out")]
+        save(graph_of(nodes, edges, dt=1e-4), tmp_path / f"{k}.nir")
+        folder = str(tmp_path / f"program{k}")
+        assert cli.run(["emit", str(tmp_path / f"{k}.nir"), "--to", "lava", "-o", folder]) == 0
+    hostile, plain = tmp_path / "program0", tmp_path / "program1"
+    code = [path.relative_to(plain) for path in sorted(plain.rglob("*.py"))]
+    assert code == [path.relative_to(hostile) for path in sorted(hostile.rglob("*.py"))]
+    assert all((hostile / path).read_bytes() == (plain / path).read_bytes() for path in code)
+    np.save(tmp_path / "in.npy", np.ones((8, 2), np.uint8))
+    arguments = ["run", str(hostile), "--input", str(tmp_path / "in.npy"), "-o", str(tmp_path / "out.npz")]
+    assert cli.run([*arguments, *(x for name in names for x in ("--record", f"{name}:s,v")), "--record", "out:s"]) == 0
+    recording = load_recording(tmp_path / "out.npz")
+    assert {node for node, _ in recording.arrays} == {*names, "out"}
+    assert recording.arrays["out", "s"].any()
+    capsys.readouterr()
 
 
 @pytest.mark.parametrize(
