@@ -54,7 +54,8 @@ def started(neuron: FixedNeuron, name: str, latency: int) -> tuple[Array, Array,
         return freeze(v), freeze(currents[-1]), None
     what = "fire" if fires else "need a start wider than the chip's numbers"
     found = f"its constant drive would make it {what} in the {latency} steps before its first input"
-    return freeze(v), freeze(currents[-1]), Problem(thing, found, "a chip runs all neurons from the first step on")
+    limit, step = "a chip runs all neurons from the first step on", "make its bias smaller, or its first v lower"
+    return freeze(v), freeze(currents[-1]), Problem(thing, found, limit, step)
 
 
 def _forwards(neuron: FixedNeuron, v: Array, u: Array, steps: int) -> list[Array]:
