@@ -31,13 +31,27 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """What one distribution adds, by name.
+    """What one distribution adds, by name; a clash with a name of nirbridge or of another plugin is an error.
 
-    ``chips``: ``"package:path/to/file.toml"``, a file inside a package. ``partitioners``: ``"module:attribute"``.
+    ``chips``: ``"package:path/to/file.toml"``, a file inside a package. All others: ``"module:attribute"`` of a
+    function, imported when its name is asked for:
+
+    * ``importers`` (``nirbridge import --from NAME``): ``(module, sample, **options) -> nir.NIRGraph``; ``module`` is
+      what the user named, ``sample`` zeros of one step's input; options are ``dt`` where it was given;
+    * ``passes``: ``(network) -> Network``, called from scripts;
+    * ``partitioners`` (``map --method NAME``): ``(network, chip, partitioner.Options) -> partitioner.Partition``; the
+      checker sees what comes of it;
+    * ``emitters`` (``emit --to NAME``): ``(quantized, mapped) -> emitters.artifact.Artifact``;
+    * ``simulators`` (``simulate --backend NAME``): ``(network, inputs, *, steps, record, progress) ->
+      simulators.Recording``.
     """
 
     chips: Mapping[str, str] = field(default_factory=lambda: _NONE)
+    importers: Mapping[str, str] = field(default_factory=lambda: _NONE)
+    passes: Mapping[str, str] = field(default_factory=lambda: _NONE)
     partitioners: Mapping[str, str] = field(default_factory=lambda: _NONE)
+    emitters: Mapping[str, str] = field(default_factory=lambda: _NONE)
+    simulators: Mapping[str, str] = field(default_factory=lambda: _NONE)
 
 
 KINDS: tuple[str, ...] = tuple(f.name for f in fields(Plugin))
@@ -81,6 +95,39 @@ def load_chip(name_or_path: str | Path, plugins: tuple[Loaded, ...] | None = Non
     if not builtin and any(p.plugin is None for p in known):
         raise UsageError(Problem(f"chip {quoted(text)}", "unknown", next_step=_troubles(known)))
     return load_known_chip(text, {name: Path() for name in chip_names(known)})
+
+
+def builtin(kind: str) -> Mapping[str, str]:
+    """Names of a kind that nirbridge has itself, chips left out, in the form that plugins have."""
+    if kind == "importers":
+        from nirbridge.importers import FRAMEWORKS
+
+        return FRAMEWORKS
+    if kind == "passes":
+        from nirbridge import passes
+
+        return {name: f"nirbridge.passes:{name}" for name in passes.__all__ if name.islower()}
+    if kind == "partitioners":
+        from nirbridge.partitioner import METHODS
+
+        return dict.fromkeys(METHODS, "nirbridge.partitioner:partition")
+    if kind == "simulators":
+        from nirbridge.simulators import BACKENDS
+
+        own = {name: f"nirbridge.simulators.{name}:simulate_{name}" for name in ("fixed", "mapped")}
+        return dict.fromkeys(("auto", *BACKENDS), "nirbridge.simulators:simulate") | own
+    return {"lava": "nirbridge.emitters.lava.emit:emit"} if kind == "emitters" else _NONE
+
+
+def names(kind: str, plugins: tuple[Loaded, ...] | None = None) -> tuple[str, ...]:
+    """Names of a kind: nirbridge's own in their order, then those of plugins in alphabetical order."""
+    own, known = builtin(kind), installed() if plugins is None else plugins
+    return (*own, *sorted({name for _, table in _of_kind(kind, known) for name in table} - set(own)))
+
+
+def get(kind: str, name: str, plugins: tuple[Loaded, ...] | None = None) -> Any:
+    """The object behind a name, nirbridge's own or a plugin's. Raises UsageError (see ``find``)."""
+    return find(kind, name, builtin(kind), plugins)
 
 
 def find(kind: str, name: str, builtin: Mapping[str, str], plugins: tuple[Loaded, ...] | None = None) -> Any:
@@ -152,4 +199,4 @@ def _troubles(plugins: tuple[Loaded, ...]) -> str:
 
 
 def _singular(kind: str) -> str:
-    return kind.removesuffix("s")
+    return "pass" if kind == "passes" else kind.removesuffix("s")

@@ -15,7 +15,8 @@ from nirbridge.errors import ChipError, UsageError
 from nirbridge.registry import Loaded, Plugin
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "chips" / "my_chip.toml"
-MINE = Plugin(chips={"my_chip": "fake_plugin:data/my_chip.toml"}, partitioners={"other": "fake_plugin:partition"})
+CHIPS, PARTITIONERS = {"my_chip": "fake_plugin:data/my_chip.toml"}, {"other": "fake_plugin:partition"}
+MINE = Plugin(chips=CHIPS, partitioners=PARTITIONERS)
 BROKEN = Loaded("broken-dist", None, "ImportError: no module named gone")
 
 
@@ -56,7 +57,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 
 GOOD = f"""
 from nirbridge.registry import Plugin
-PLUGIN = {MINE!r}
+PLUGIN = Plugin(chips={CHIPS!r}, partitioners={PARTITIONERS!r})
 NOT_A_PLUGIN = 3
 def partition(): return "partitioned"
 """

@@ -20,7 +20,7 @@ Example:
 
 @click.command(name="emit", epilog=EXAMPLE)
 @click.argument("model", metavar="MODEL.nir", type=click.Path())
-@click.option("--to", "target", required=True, type=click.Choice(["lava"]), help="Which tool the program is for.")
+@click.option("--to", "target", required=True, metavar="lava", help="Which tool the program is for (or a plugin's).")
 @click.option("--chip", default="loihi2", show_default=True, metavar="NAME|FILE.toml", help="Whose integers.")
 @click.option("-o", "--output", required=True, metavar="DIR", type=click.Path(), help="The folder of the program.")
 @click.option(
@@ -45,19 +45,21 @@ def command(model: str, target: str, output: str, as_json: bool, **options: Any)
     from nirbridge.cli.output import print_json, print_text
     from nirbridge.pipeline import write_program
 
-    made = emitted(model, **options)
+    made = emitted(model, target, **options)
     manifest = write_program(made, output)
     if as_json:
         print_json({"output": output, "digest": made.digest, "target": target, "manifest": manifest})
         return
-    lines = [f"{output}: {len(made.files)} files, {manifest['processes']} processes of Lava, {manifest['tag']}"]
-    print_text(
-        "\n".join([*lines, f"digest {made.digest}", f"run it: nirbridge run {output} --input IN.npy -o OUT.npz"])
-    )
+    of_lava = f", {manifest['processes']} processes of Lava, {manifest['tag']}" if target == "lava" else ""
+    lines = [f"{output}: {len(made.files)} files{of_lava}", f"digest {made.digest}"]
+    if target == "lava":
+        lines.append(f"run it: nirbridge run {output} --input IN.npy -o OUT.npz")
+    print_text("\n".join(lines))
 
 
 def emitted(
     model: str,
+    target: str,
     chip: str,
     map_file: str | None,
     per_core: bool,
@@ -70,13 +72,19 @@ def emitted(
 ) -> Artifact:
     """The program that the command writes."""
     from nirbridge.cli.progress import progress_on_stderr
-    from nirbridge.errors import UsageError
-    from nirbridge.pipeline import emit_lava, fingerprint, load_chip, load_network, slices_of_map
+    from nirbridge.errors import UsageError, quoted
+    from nirbridge.pipeline import emit_lava, emit_with, fingerprint, load_chip, load_network, slices_of_map
 
     if floating and (per_core or map_file is not None):
         limit = "cores hold the chip's integers"
         raise UsageError.of("--floating", "given with --per-core or --map", limit, "choose one of them")
+    if target != "lava" and (per_core or floating or graded or map_file is not None):
+        limit = "--per-core, --floating, --graded and --map are for lava"
+        raise UsageError.of(f"--to {quoted(target)}", "given with options of another", limit, "leave them out")
     network, known = load_network(model, timing, max_bytes=max_bytes, repairs=repairs), load_chip(chip)
+    if target != "lava":
+        with progress_on_stderr() as progress:
+            return emit_with(target, network, known, weight_bits=weight_bits, progress=progress)
     cores = () if map_file is None else slices_of_map(map_file, network, fingerprint(model), known)
     with progress_on_stderr() as progress:
         return emit_lava(

@@ -41,10 +41,10 @@ Example:
 )
 @click.option(
     "--method",
-    type=click.Choice(["sequential", "packed", "cp-sat"]),
+    metavar="sequential|packed|cp-sat",
     default="cp-sat",
     show_default=True,
-    help="A layer at a time, first-fit, or the solver with a proved bound.",
+    help="A layer at a time, first-fit, or the solver with a proved bound (or a plugin's name).",
 )
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Same seed, same map.")
 @click.option("--weight-bits", type=int, metavar="N", help="Bits of a stored weight; default: the chip's own.")

@@ -21,9 +21,8 @@ def import_module(framework: str, module: Any, sample: Any, **options: Any) -> A
     import inspect
 
     from nirbridge import registry
-    from nirbridge.importers import FRAMEWORKS
 
-    function = registry.find("importers", framework, FRAMEWORKS)
+    function = registry.get("importers", framework)
     if "batched" in inspect.signature(function).parameters:  # the sample has no batch axis
         options = {"batched": False, **options}
     try:

@@ -37,8 +37,9 @@ def partitions(network: Network, chip: Chip, options: MapOptions, model: Network
 
     ``model``: what ``network`` was prepared from, which other chips are tried with. Raises DoesNotFit.
     """
-    from nirbridge.partitioner import partition
+    from nirbridge import registry
 
+    partition = registry.get("partitioners", options.method)
     base = _partition_options(network, options)
     try:
         first = partition(network, chip, base)
@@ -47,7 +48,7 @@ def partitions(network: Network, chip: Chip, options: MapOptions, model: Network
     found = [first]
     for other in _alternatives(base, options.objective):
         try:
-            found.append(partition(network, chip, other))
+            found.append(registry.get("partitioners", other.method)(network, chip, other))
         except DoesNotFit:
             continue
     return found

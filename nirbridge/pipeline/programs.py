@@ -52,6 +52,26 @@ def emit_lava(
     return emit(quantized, mapped=slices or None, per_core=bool(slices), floating=floating)
 
 
+def emit_with(
+    target: str, network: Network, chip: Chip, *, weight_bits: int | None = None, progress: Progress = quiet
+) -> Artifact:
+    """The program that the emitter ``target`` of a plugin makes of the chip's integers and their map.
+
+    Raises:
+        UsageError: no emitter of that name.
+        ModelError, DoesNotFit: as of ``quantize_network`` and ``map_network``.
+    """
+    from nirbridge import registry
+    from nirbridge.quantization.quantize import Options, quantize
+
+    emit = registry.get("emitters", target)
+    retimed = retime(network, chip)
+    quantized = quantize(retimed, chip, Options(weight_bits=weight_bits, progress=progress))
+    bits = max((p.weight_bits for p in quantized.projections), default=weight_bits)
+    mapped = map_retimed(retimed, chip, MapOptions(weight_bits=bits, progress=progress))
+    return emit(quantized, mapped)
+
+
 def run_emitted(
     folder: str | Path,
     inputs: Any,

@@ -25,11 +25,23 @@ def load_inputs(path: str | Path, *, max_bytes: int | None = None) -> Any:
     return reader(path, max_bytes=MAX_BYTES if max_bytes is None else max_bytes)
 
 
-def simulate_network(network: Network, inputs: Any, **options: Any) -> Recording:
-    """What a network does, by its exact meaning in real numbers; options and errors as of ``simulators.simulate``."""
-    from nirbridge.simulators import simulate
+def simulate_network(network: Network, inputs: Any, *, backend: str = "auto", **options: Any) -> Recording:
+    """What a network does, by its exact meaning in real numbers; options and errors as of ``simulators.simulate``.
 
-    return simulate(network, inputs, **options).recording
+    A backend of a plugin gets ``steps``, ``record`` and ``progress`` of the options.
+    """
+    from nirbridge import registry
+    from nirbridge.simulators import BACKENDS, simulate
+
+    if backend in ("auto", *BACKENDS):
+        return simulate(network, inputs, backend=backend, **options).recording
+    named = registry.names("simulators")
+    if backend not in named:
+        raise UsageError.of(
+            f"backend {quoted(backend)}", "unknown", f"there are {', '.join(named)}", "choose one of them"
+        )
+    known = {name: options.get(name) for name in ("steps", "record", "progress")}
+    return registry.get("simulators", backend)(network, inputs, **known)
 
 
 def records(network: Network, wanted: Sequence[tuple[str, tuple[str, ...]]], every: int) -> list[Record] | None:

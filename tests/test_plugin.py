@@ -1,0 +1,143 @@
+"""The package of tests/plugin, found by its entry point as if installed: each of its names works in a command."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nirbridge import pipeline, registry
+from nirbridge.chips import load_chip
+from nirbridge.cli.main import run
+from nirbridge.errors import UsageError
+from nirbridge.simulators.recording_file import load
+
+PLUGIN = Path(__file__).parent / "plugin"
+
+
+@pytest.fixture(autouse=True)
+def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What ``pip install tests/plugin`` leaves: the package and its entry points, here in a folder of their own."""
+    site = tmp_path / "site"
+    shutil.copytree(PLUGIN / "nirbridge_example_plugin", site / "nirbridge_example_plugin")
+    project = tomllib.loads((PLUGIN / "pyproject.toml").read_text("utf-8"))["project"]
+    info = site / "nirbridge_example_plugin-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 1.0\n")
+    points = project["entry-points"]["nirbridge.plugins"]
+    text = "\n".join(f"{name} = {where}" for name, where in points.items())
+    (info / "entry_points.txt").write_text(f"[nirbridge.plugins]\n{text}\n")
+    monkeypatch.syspath_prepend(str(site))
+    yield
+    for name in [name for name in sys.modules if name.startswith("nirbridge_example_plugin")]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    """Made by the plugin's importer, from the command line."""
+    (tmp_path / "net.py").write_text("net = [[[0.5, 2.0], [1.0, 1.0], [3.0, 0.0]], [[1.0, 2.0, 3.0]]]\n")
+    target = f"{tmp_path / 'net.py'}:net"
+    saved = str(tmp_path / "net.nir")
+    assert run(["import", target, "--from", "weights", "--sample-shape", "2", "--dt", "2e-3", "-o", saved]) == 0
+    return saved
+
+
+def test_an_importer(model: str) -> None:
+    network = pipeline.load_network(model)
+    assert network.dt == 2e-3
+    assert [p.shape for p in network.populations] == [(3,), (1,)]
+
+
+def test_a_chip(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["chips", "tiny", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["name"] == "tiny"
+    assert "tiny" in registry.chip_names()
+
+
+def test_a_partitioner_is_checked_like_any_other(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["map", model, "--chip", "tiny", "--method", "one_each", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["proof"]["method"] == "one_each"
+    assert document["totals"]["cores_used"] == 2
+
+
+def test_an_emitter(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = tmp_path / "program"
+    assert run(["emit", model, "--to", "csv", "--chip", "loihi1", "-o", str(program)]) == 0
+    assert (program / "cores.csv").read_text("utf-8").splitlines()[0] == "core,population,neurons"
+    assert "2 files\ndigest " in capsys.readouterr().out
+    assert run(["emit", model, "--to", "csv", "--floating", "-o", str(program)]) == 2
+    assert capsys.readouterr().err.startswith("error: --to 'csv': given with options of another, --per-core, --floati")
+
+
+def test_a_simulator(model: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "in.npy", np.ones((9, 2), np.uint8))
+    found = []
+    for backend in ("auto", "twice"):
+        out = str(tmp_path / f"{backend}.npz")
+        assert run(["simulate", model, "--input", str(tmp_path / "in.npy"), "--backend", backend, "-o", out]) == 0
+        found.append(load(out).arrays)
+    assert found[0].keys() == found[1].keys()
+    assert all(np.array_equal(array, found[1][key]) for key, array in found[0].items())
+
+
+def test_a_pass(model: str) -> None:
+    network = registry.get("passes", "louder")(pipeline.load_network(model))
+    assert network.notes[-1] == "louder"
+
+
+@pytest.mark.parametrize("kind", registry.KINDS)
+def test_names_of_nirbridge_itself_are_found_in_the_same_way(kind: str) -> None:
+    if kind == "chips":
+        assert registry.load_chip("loihi1") == load_chip("loihi1")
+        return
+    names = [name for name in registry.builtin(kind) if name not in {"torch", "norse", "rockpool", "sinabs"}]
+    assert names
+    assert all(callable(registry.get(kind, name)) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ["map", "--chip", "loihi1", "--method", "one"],
+            "error: partitioner 'one': unknown, known: cp-sat, one_each, p",
+        ),
+        (["emit", "--to", "cvs", "-o", "x"], "error: emitter 'cvs': unknown, known: csv, lava"),
+        (
+            ["simulate", "--input", "in.npy", "-o", "x.npz", "--backend", "tw"],
+            "error: backend 'tw': unknown, there are ",
+        ),
+    ],
+)
+def test_unknown_names_list_the_plugins_too(
+    arguments: list[str],
+    words: str,
+    model: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("in.npy", np.ones((3, 2), np.uint8))
+    assert run([arguments[0], model, *arguments[1:]]) == 2
+    assert capsys.readouterr().err.startswith(words)
+
+
+def test_an_unknown_importer_is_said_before_the_code_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "net.py").write_text("raise SystemExit(7)\n")
+    out = str(tmp_path / "x.nir")
+    assert run(["import", f"{tmp_path / 'net.py'}:net", "--from", "weight", "--sample-shape", "2", "-o", out]) == 2
+    assert capsys.readouterr().err.startswith("error: importer 'weight': unknown, known: norse, rockpool, sinabs, ")
+
+
+def test_an_unknown_pass() -> None:
+    with pytest.raises(UsageError, match="^pass 'quieter': unknown, known: balance_delays, .*louder"):
+        registry.get("passes", "quieter")
