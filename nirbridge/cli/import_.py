@@ -52,7 +52,6 @@ def command(
     ATTR is a torch module, a class of one or a function without arguments that gives one. THIS RUNS THE CODE of the
     file or package: import only what you would run.
     """
-    from nirbridge import registry
     from nirbridge.cli.import_target import module_of
     from nirbridge.cli.output import print_json, print_text
     from nirbridge.cli.simulate import check_output
@@ -60,7 +59,6 @@ def command(
 
     check_output(output)
     samples = tuple(_sample(text) for text in shapes)
-    registry.get("importers", framework)  # an unknown name is said before the user's code runs
     options = _step(dt) | importer_arguments(framework, conversion)
     module = module_of(target, of_torch=framework in FRAMEWORKS.split("|"))
     with warnings.catch_warnings():

@@ -7,6 +7,7 @@ of them becomes one projection with its constants. The input is fed as it is, th
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +20,7 @@ from nirbridge.importers.torch_ann_convert import Converted, Options, convert
 from nirbridge.importers.torch_ann_data import calibration_arrays, folding_error, module_outputs
 from nirbridge.importers.torch_ann_flow import FORMS, with_rectifiers
 from nirbridge.importers.torch_ann_replay import check_replayable, walk
-from nirbridge.importers.torch_ann_report import Report, folding_note
+from nirbridge.importers.torch_ann_report import Report, document, folding_note
 from nirbridge.importers.torch_ann_rescale import Readout
 from nirbridge.importers.torch_ann_samples import checked_samples, seen_samples, some
 from nirbridge.importers.torch_ann_scales import Choice, ScaleOptions
@@ -116,6 +117,7 @@ def convert_torch(
     converted = convert(ann, data, options, progress)
     report = _report(converted, options, (given, used), error, size)
     graph = to_graph(_noted(converted.network, report), _source())
+    graph.metadata["nirbridge:conversion"] = json.dumps(document(report), sort_keys=True)
     _describe(graph, converted.scales, steps)
     return Conversion(converted.network, graph, report)
 

@@ -6,6 +6,7 @@ import json
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from nirbridge.cli.main import run
@@ -24,7 +25,8 @@ def make():
     return net
 def broken():
     raise RuntimeError("no weights")
-bad = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 3), torch.nn.Sigmoid(), snn.Alpha(0.9, 0.8, init_hidden=True))
+alpha = snn.Alpha(0.9, 0.8, init_hidden=True)
+bad = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 3), torch.nn.Sigmoid(), alpha)
 number = 3
 """
 
@@ -76,8 +78,123 @@ def test_errors(name: str, code: int, text: str, user_file: Path, capsys: pytest
 def test_wrong_usage(user_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert called("user_net.py", user_file.parent) == 2
     assert called(f"{user_file.parent / 'none.py'}:x", user_file.parent) == 2
-    assert called(f"{user_file}:net", user_file.parent, "--calibrate", "x.npz") == 2
+    assert called(f"{user_file}:net", user_file.parent, "--calibrate", "x.npz", "--steps", "9") == 2
+    err = capsys.readouterr().err
+    assert "--calibrate: is of no use here" in err
+    assert "--steps: is of no use here" in err
     assert called(f"{user_file}:net", user_file.parent, "--dt", "-1") == 2
     target = ["import", f"{user_file}:net", "--from", "snntorch", "-o", str(user_file.parent / "m.nir")]
     assert run([*target, "--sample-shape", "1,x"]) == 2
     assert "whole numbers" in capsys.readouterr().err
+
+
+HEAD = """
+import warnings
+warnings.simplefilter("ignore")
+import torch
+from torch import nn
+torch.manual_seed(0)
+"""
+MODELS = {
+    "snntorch": """
+import snntorch as snn
+net = nn.Sequential(nn.Linear(6, 4), snn.Leaky(beta=0.9, init_hidden=True))
+""",
+    "norse": """
+import norse.torch as norse
+net = norse.SequentialState(nn.Linear(6, 4), norse.LIFCell())
+""",
+    "sinabs": """
+import sinabs.layers as layers
+net = nn.Sequential(nn.Linear(6, 4), layers.IAFSqueeze(batch_size=1))
+""",
+    "spikingjelly": """
+from spikingjelly.activation_based.neuron import LIFNode
+net = nn.Sequential(nn.Linear(6, 4), LIFNode())
+""",
+    "rockpool": """
+from rockpool.nn.combinators import Sequential
+from rockpool.nn.modules.torch import LIFTorch, LinearTorch
+net = Sequential(LinearTorch((6, 4)), LIFTorch(4))
+""",
+    "torch": """
+net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 3))
+""",
+}
+PACKAGES = {"norse": "norse.torch", "spikingjelly": "spikingjelly.activation_based"}
+
+
+def imported(framework: str, folder: Path, *more: str) -> int:
+    (folder / "model.py").write_text(HEAD + MODELS[framework])
+    np.save(folder / "data.npy", np.random.default_rng(0).random((50, 6), np.float32))
+    data = ["--calibrate", str(folder / "data.npy")] if framework == "torch" and "--calibrate" not in more else []
+    common = ["--from", framework, "--sample-shape", "6", "-o", str(folder / "m.nir"), *data]
+    return run(["import", f"{folder / 'model.py'}:net", *common, *more])
+
+
+@pytest.mark.parametrize("framework", MODELS)
+def test_every_framework(framework: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # deprecations of what the packages import are not this project's
+        pytest.importorskip(PACKAGES.get(framework, framework), reason=f"{framework} is not installed")
+    assert imported(framework, tmp_path, "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["source"].startswith(framework)
+    assert [p["shape"] for p in document["inputs"]] == [[6]]
+    assert next(p["shape"] for p in document["populations"]) == ([8] if framework == "torch" else [4])
+    assert document["warnings"]
+    assert ("conversion" in document) == (framework == "torch")
+    assert run(["inspect", str(tmp_path / "m.nir"), "--json"]) == 0
+
+
+def test_the_report_of_a_conversion(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--steps", "16", "--percentile", "99.9", "--per-population", "--half-start")
+    assert imported("torch", tmp_path, *options, "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    report = document["conversion"]
+    assert (report["steps"], report["samples"], report["given_samples"]) == (16, 50, 50)
+    layers = {layer["name"]: layer for layer in report["layers"]}
+    assert [p["name"] for p in document["populations"]] == [*layers, "output_readout"]
+    for layer in layers.values():
+        assert 0 < layer["scale"][0] == layer["scale"][1] <= layer["largest"]
+        assert 0 < layer["error_share"] < 0.2
+    assert report["output_error"] > 0
+    assert any("folded weights" in note for note in document["notes"])
+    assert imported("torch", tmp_path) == 0
+    out = capsys.readouterr().out
+    assert "conversion for 64 steps on 50 samples" in out
+    assert all(name in out for name in layers)
+    assert "decisions: " in out
+
+
+def test_spikes_as_the_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert imported("torch", tmp_path, "--readout", "spikes", "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["conversion"]["output_error"] is None
+    assert {p["neuron"] for p in document["populations"]} == {"IF"}
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--percentile", "most"), "least-error, max or a number"),
+        (("--percentile", "101"), "up to 100"),
+        (("--steps", "0"), "1 at least"),
+        (("--calibrate", "none.npy"), "none.npy"),
+    ],
+)
+def test_wrong_options_of_a_conversion(
+    options: tuple[str, ...], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert imported("torch", tmp_path, *options) == 2
+    assert text in capsys.readouterr().err
+    assert not (tmp_path / "m.nir").exists()
+
+
+def test_a_conversion_needs_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "model.py").write_text(HEAD + MODELS["torch"])
+    target = ["import", f"{tmp_path / 'model.py'}:net", "--from", "torch", "--sample-shape", "6"]
+    assert run([*target, "-o", str(tmp_path / "m.nir")]) == 2
+    err = capsys.readouterr().err
+    assert "--calibrate: is missing" in err
+    assert "[samples, *shape]" in err

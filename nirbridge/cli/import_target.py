@@ -1,0 +1,89 @@
+"""``PACKAGE.MODULE:ATTR`` or ``FILE.py:ATTR`` as the torch module that it names; the user's own code runs here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def module_of(target: str, *, of_torch: bool) -> Any:
+    """The module that PACKAGE.MODULE:ATTR or FILE.py:ATTR names; a class or a function is called."""
+    import inspect
+
+    from nirbridge.errors import UsageError, quoted
+
+    where, colon, attribute = target.rpartition(":")
+    if not colon or not where or not attribute:
+        limit = "PACKAGE.MODULE:ATTR or FILE.py:ATTR"
+        raise UsageError.of(quoted(target), "names no module and attribute", limit, "for example my_net.py:net")
+    found = _attribute(_loaded(where), attribute, where)
+    if isinstance(found, type) or inspect.isfunction(found):
+        try:
+            found = found()
+        except Exception as error:
+            text = f"calling it without arguments fails ({type(error).__name__}: {error})"
+            raise UsageError.of(quoted(target), text, "", "name a module, or a function without arguments") from error
+    if not of_torch:
+        return found
+    import torch
+
+    if not isinstance(found, torch.nn.Module):
+        text = f"is no torch module but of type {type(found).__name__}"
+        raise UsageError.of(quoted(target), text, "", "name a torch.nn.Module, a class or a function that gives one")
+    return found
+
+
+def _loaded(where: str) -> Any:
+    """The Python module of a file or a dotted name; the user's own code runs here."""
+    import importlib
+    import os
+    import sys
+
+    from nirbridge.errors import FileError, UsageError, quoted
+
+    folder = os.path.dirname(os.path.abspath(where)) if where.endswith(".py") else os.getcwd()
+    if where.endswith(".py") and not os.path.isfile(where):
+        raise FileError.of(quoted(where), "there is no such file", "", "give the path of a Python file")
+    sys.path.insert(0, folder)
+    try:
+        if not where.endswith(".py"):
+            return importlib.import_module(where)
+        name = os.path.splitext(os.path.basename(where))[0]
+        return _run_file(name, where)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the user's code may raise anything, even SystemExit
+        found = f"importing it fails ({type(error).__name__}: {error})"
+        raise UsageError.of(quoted(where), found, "", "make it import on its own first") from error
+    finally:
+        sys.path.remove(folder)
+
+
+def _run_file(name: str, path: str) -> Any:
+    """Runs a file as the module ``name``, which pickles and dataclasses of it can find."""
+    import importlib.machinery
+    import importlib.util
+    import sys
+
+    loader = importlib.machinery.SourceFileLoader(name, path)
+    spec = importlib.util.spec_from_loader(name, loader)
+    if spec is None:
+        raise ImportError(path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(name, module)
+    loader.exec_module(module)
+    return module
+
+
+def _attribute(module: Any, dotted: str, where: str) -> Any:
+    import difflib
+
+    from nirbridge.errors import UsageError, quoted
+
+    found = module
+    for part in dotted.split("."):
+        if not hasattr(found, part):
+            near = difflib.get_close_matches(part, [n for n in dir(found) if not n.startswith("_")], n=3)
+            step = f"did you mean {' or '.join(quoted(n) for n in near)}?" if near else "see what it defines"
+            raise UsageError.of(quoted(where), f"it has no {quoted(part)}", "", step)
+        found = getattr(found, part)
+    return found
