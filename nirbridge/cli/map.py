@@ -79,6 +79,10 @@ def command(
     """Map a model onto a chip: cores, utilisation, proved bound, traffic, energy and time of a step."""
     from nirbridge import pipeline
     from nirbridge.cli.output import print_json
+    from nirbridge.cli.simulate import check_output
+
+    if output is not None:
+        check_output(output)
     from nirbridge.cli.progress import progress_on_stderr
 
     target = pipeline.load_chip(chip, _numbers("--without-cores", chosen["without_cores"]))
@@ -88,10 +92,10 @@ def command(
         options = _options(chosen, progress)
         network = pipeline.fit_to_chip(network, target, relays=options.relays)
         mapped = pipeline.map_network(network, target, _with_rates(options, rates, network))
-    if output is not None:
-        pipeline.save_map(mapped, output, model)
     if report is not None:
         _write_report(mapped, Path(report), Path(model).name)
+    if output is not None:
+        pipeline.save_map(mapped, output, model)
     if as_json:
         print_json(pipeline.map_document(mapped, model))
     else:
@@ -157,10 +161,11 @@ def _write_report(mapped: Mapped, folder: Path, title: str) -> None:
     from nirbridge.report.html import map_html
     from nirbridge.report.map_text import map_text
 
+    pages = {"map.txt": map_text(mapped, title=title), "map.html": map_html(mapped, title=title)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "map.txt").write_text(map_text(mapped, title=title), encoding="utf-8")
-        (folder / "map.html").write_text(map_html(mapped, title=title), encoding="utf-8")
+        for name, page in pages.items():
+            (folder / name).write_text(page, encoding="utf-8")
     except OSError as error:
         reason = error.strerror or "can not be written"
         raise FileError.of(f"report folder {quoted(folder)}", reason, "", "choose another --report") from error

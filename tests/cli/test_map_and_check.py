@@ -114,8 +114,11 @@ def test_check_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         (["map", MODEL, "--chip", CHIP, "--without-cores", "a"], "error: --without-cores: 'a', core numbers"),
         (["map", MODEL, "--chip", CHIP, "--without-cores", "99"], "error: core 99: does not exist"),
         (["map", MODEL, "--chip", CHIP, "--rates", "nowhere.npz"], "nowhere.npz"),
-        (["map", MODEL, "--chip", CHIP, "-o", "no/such/folder/a.map.json"], "error: map file 'a.map.json'"),
-        (["map", MODEL, "--chip", CHIP, "-o", "docs"], "error: map file 'docs': is a folder; let -o name a file"),
+        (
+            ["map", MODEL, "--chip", CHIP, "-o", "no/such/folder/a.map.json"],
+            "error: -o 'no/such/folder/a.map.json': its folder does",
+        ),
+        (["map", MODEL, "--chip", CHIP, "-o", "docs"], "error: -o 'docs': is a folder; name a file"),
         (["map", MODEL, "--chip", CHIP, "--dt", "-1"], "dt"),
         (["map", MODEL], "--chip"),
         (["check", MODEL], "error: check: needs --chip or --map"),
