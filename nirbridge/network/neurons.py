@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from nirbridge.arrays import Array, same_array
+from nirbridge.arrays import Array
 
 Reset = Literal["to-value", "subtract", "none"]
 Compare = Literal[">", ">="]
@@ -106,17 +106,3 @@ def neuron(
         v_init=real(v_init),
         i_init=real(i_init),
     )
-
-
-def same_neuron(a: Neuron, b: Neuron) -> bool:
-    """True if every field is the same, bit for bit."""
-    for f in fields(Neuron):
-        x, y = getattr(a, f.name), getattr(b, f.name)
-        if isinstance(x, np.ndarray) or isinstance(y, np.ndarray):
-            if not (x is None or y is None) and not same_array(x, y):
-                return False
-            if (x is None) != (y is None):
-                return False
-        elif x != y:
-            return False
-    return True

@@ -29,11 +29,6 @@ def is_counts(array: Array) -> bool:
     return all(bool(np.all((p >= 0) & (p == np.floor(p)) & (p < np.inf))) for p in _pieces(flat))
 
 
-def same_values(a: Array, b: Array) -> bool:
-    """True if every value is the same number; dtypes may differ, NaN is the same as NaN."""
-    return a.shape == b.shape and first_difference(a, b) is None
-
-
 def first_difference(a: Array, b: Array) -> tuple[int, ...] | None:
     """Index (step first) of the first value that differs, the first in the order of memory; None: nothing differs."""
     flat_a, flat_b = _steps_by_neurons(a), _steps_by_neurons(b)
