@@ -17,6 +17,7 @@ from nirbridge.importers.folding import folding_text
 from nirbridge.importers.linear_layers import LAYERS, Expression, Term, joined, merged, plus, then, times
 from nirbridge.importers.readings import Form, Forms, Reading, form_of
 from nirbridge.importers.trace import trace
+from nirbridge.importers.trace_advice import advice_on
 from nirbridge.network import Network, Population, Port, Projection, to_nir, verify
 from nirbridge.network.compose import compose
 from nirbridge.network.export_warnings import export_warnings
@@ -151,8 +152,8 @@ class _Builder:
     def _check(self, call: Call) -> None:
         """Kinds that nothing here represents, and states that go elsewhere than back."""
         if call.kind == "unknown":
-            reason = call.arguments.get("reason") or "it has no form as a neuron or a linear layer"
-            advice = call.arguments.get("next_step") or "replace it, or take it out of the module"
+            known = advice_on(call.arguments["function"])
+            reason, advice = call.arguments.get("reason") or known[0], call.arguments.get("next_step") or known[1]
             self.problems.append(Problem(call.thing, f"{call.arguments['function']}: {reason}", "", advice))
         elif call.kind in _ADVICE and call.kind not in self.elements:
             self.problems.append(Problem(call.thing, _ADVICE[call.kind][0], "", _ADVICE[call.kind][1]))

@@ -7,6 +7,7 @@ of them becomes one projection with its constants. The input is fed as it is, th
 from __future__ import annotations
 
 import copy
+import importlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError, Problem, UsageError, quoted
+from nirbridge.importers.readings import Form
 from nirbridge.importers.torch_ann_convert import Converted, Options, convert
 from nirbridge.importers.torch_ann_data import calibration_arrays, folding_error, module_outputs
 from nirbridge.importers.torch_ann_flow import FORMS, with_rectifiers
@@ -131,13 +133,25 @@ def read_ann(module: Any, sample: Any, dt: float) -> Network:
     from nirbridge.importers.build import build
     from nirbridge.importers.trace import trace
 
-    flow = trace(module, sample, {})
+    flow = trace(module, sample, _spiking_forms(module))
     rectified, problems = with_rectifiers(flow)
     if problems:
-        raise ModelError(*problems, *flow.problems)
+        raise ModelError(*{str(p): p for p in (*problems, *flow.problems)}.values())
     network = build(rectified, FORMS, dt)
     check_replayable(network)
     return network
+
+
+def _spiking_forms(module: Any) -> dict[type, Form]:
+    """The neuron classes of the frameworks that a module has parts of: refused whole, not operation by operation."""
+    from nirbridge.importers import FRAMEWORKS
+
+    packages = dict.fromkeys(type(inner).__module__.partition(".")[0] for inner in module.modules())
+    found: dict[type, Form] = {}
+    for package in packages:
+        if package in FRAMEWORKS and package != "torch":
+            found |= importlib.import_module(f"nirbridge.importers.{package}").forms()
+    return found
 
 
 def _in_eval_mode(module: Any) -> Any:

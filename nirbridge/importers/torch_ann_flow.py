@@ -11,6 +11,7 @@ from nirbridge.errors import Problem, quoted
 from nirbridge.importers.flow import Call, Flow
 from nirbridge.importers.readings import Form, Reading
 from nirbridge.importers.torch_ann_replay import UNBOUNDED
+from nirbridge.importers.trace_advice import advice_on
 from nirbridge.network.neurons import neuron
 
 _RATES = "a spike rate is 0 at least and follows its input up to a limit"
@@ -105,5 +106,5 @@ def _advice(name: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
             return advice
     if any(part in name for part in _ACTIVATIONS):
         return _RATES, _USE_RELU
-    reason = arguments.get("reason") or "no layer that a conversion knows"
-    return str(reason), str(arguments.get("next_step") or "replace it, or take it out of the module")
+    known = advice_on(name)
+    return str(arguments.get("reason") or known[0]), str(arguments.get("next_step") or known[1])

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from nirbridge.importers.trace_arguments import Traced, Word
-from nirbridge.importers.trace_record import Node, Value
+from nirbridge.importers.trace_record import Node, Value, torch_tensor
 from nirbridge.importers.trace_shapes import CannotFollow, permutation, permuted, picked, reshaped
 from nirbridge.importers.trace_time import Turns
 from nirbridge.importers.trace_values import part_taken
 
 _RESHAPES = frozenset(
-    {"flatten", "view", "reshape", "unsqueeze", "squeeze", "unflatten", "view_as", "reshape_as", "ravel", "expand_as"}
+    {"flatten", "view", "reshape", "unsqueeze", "squeeze", "unflatten", "view_as", "reshape_as", "ravel"}
 )
 _PERMUTES = frozenset({"permute", "transpose", "t", "T", "mT", "movedim", "moveaxis", "swapaxes", "swapdims"})
 _PICKS = frozenset(
@@ -32,12 +32,15 @@ _PICKS = frozenset(
         "fliplr",
         "flipud",
         "expand",
+        "expand_as",
         "repeat",
         "repeat_interleave",
         "tile",
         "take_along_dim",
     }
 )
+_LIKE = frozenset({"view_as", "reshape_as", "expand_as"})
+"""Functions that look at the shape of their second argument only."""
 MOVES = _RESHAPES | _PERMUTES | _PICKS
 REDUCES = frozenset({"sum", "mean"})
 
@@ -60,6 +63,9 @@ def move(node: Node, value: Value, x: Traced, turns: Turns) -> Word:
     step = _step(value, x, turns)
     if step is not None:
         return step
+    if node.name == "expand_as":
+        indices = picked(torch_tensor().expand, (whole,), {}, value.output, x.whole, x.lead)
+        return Word("gather", {"indices": indices}, (x,))
     indices = picked(node.func, args, kwargs, value.output, x.whole, x.lead)
     return Word("gather", {"indices": indices}, (x,))
 
@@ -100,7 +106,9 @@ def reduce(node: Node, x: Traced) -> Word:
     spatial = tuple(range(len(x.lead) + 1, len(x.whole)))
     if dims == spatial and len(spatial) in (1, 2):
         return _over_positions(node, x)
-    raise CannotFollow(f"a {node.name} over values", "sum over time only, or leave it out of the module")
+    raise CannotFollow(
+        f"a {node.name} over values", "use torch.nn.Linear with fixed weights, or leave it to whoever reads the output"
+    )
 
 
 def _over_positions(node: Node, x: Traced) -> Word:
@@ -125,7 +133,7 @@ def first_of(node: Node) -> Value:
         CannotFollow: a constant is moved by a value.
     """
     value = node.args[0] if node.args else node.kwargs.get("input")
-    if not isinstance(value, Value) or any(isinstance(v, Value) for v in _rest(node)):
+    if not isinstance(value, Value) or (node.name not in _LIKE and any(isinstance(v, Value) for v in _rest(node))):
         raise CannotFollow("positions that are computed from the input", "use fixed ones")
     return value
 

@@ -166,7 +166,7 @@ def _combine(node: Node, find: Find, sign: int, *, reverse: bool = False) -> Wor
     if isinstance(a, Value) and isinstance(b, Value):
         x, y = find(a), find(b)
         if x.shape != y.shape or x.lead != y.lead:
-            raise CannotFollow(f"values of shape {x.shape} and {y.shape} are added", "add equal shapes")
+            raise CannotFollow(f"values of shape {x.shape} and {y.shape} are added", "add equal shapes: a.expand_as(b)")
         return Word("add", {"signs": (1.0, sign * factor)}, (x, y))
     if isinstance(a, Value):
         x = find(a)

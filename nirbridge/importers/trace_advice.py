@@ -1,0 +1,62 @@
+"""What is in the way of functions that have no place in a network, and what to do instead."""
+
+from __future__ import annotations
+
+_GATES = ("its gates multiply values: no spiking neuron does", "use a recurrent spiking layer of the framework")
+_NORM = ("it divides by what it sees, differently for every sample", "use BatchNorm, which folds into weights")
+_CURVE = (
+    "it is not linear, and no neuron",
+    "put a spiking neuron there; at the end: apply it to what the network gives",
+)
+_COMPARE = ("a comparison that is no neuron of the framework", "let a neuron compare: it fires above its threshold")
+_CHOICE = ("a choice among values is not linear", "leave it to whoever reads the spikes, or use an average pool")
+_PRODUCT = ("products of values, or written in a way that is not read", "use torch.nn.Linear or a convolution")
+_RESAMPLE = (
+    "resampling has no node in NIR",
+    "repeat values with repeat_interleave, or use a convolution with a stride",
+)
+_CHANCE = ("it depends on chance", "leave it out of forward, or out of eval mode")
+_ALONG = ("it works along an axis of values", "use torch.nn.Linear with fixed weights")
+
+TABLE: tuple[tuple[tuple[str, ...], tuple[str, str]], ...] = (
+    (("lstm", "gru", "rnn"), _GATES),
+    (("attention", "einsum", "bmm", "baddbmm", "bilinear", "outer", "dot"), _PRODUCT),
+    (("conv_transpose",), ("a transposed convolution has no node in NIR", _RESAMPLE[1])),
+    (("interpolate", "upsample", "grid_sample", "pixel_shuffle"), _RESAMPLE),
+    (("normalize", "layer_norm", "group_norm", "instance_norm", "local_response_norm", "rms_norm"), _NORM),
+    (("__setitem__",), ("it writes into a part of a tensor", "put the parts together with torch.cat or torch.stack")),
+    (("pad",), ("a padding that is not part of a convolution", "pad with zeros in the convolution: padding=…")),
+    (
+        ("softmax", "softmin"),
+        ("its outputs depend on all others", "leave it out: the largest output stays the largest"),
+    ),
+    (("bernoulli", "rand", "normal", "multinomial"), _CHANCE),
+    (("cumsum", "cumprod", "prod", "std", "var", "norm", "fft", "diff"), _ALONG),
+    (("max_unpool", "fractional_max", "adaptive_max", "max_pool"), _CHOICE),
+)
+"""Parts of a function's name -> (reason, what to do); the first that fits."""
+
+EXACTLY: tuple[tuple[tuple[str, ...], tuple[str, str]], ...] = (
+    (("gt", "ge", "lt", "le", "eq", "ne", "__gt__", "__ge__", "__lt__", "__le__", "__eq__", "__ne__"), _COMPARE),
+    (("where", "sign", "sgn", "heaviside", "masked_fill", "threshold", "round", "floor", "ceil"), _COMPARE),
+    (("max", "min", "amax", "amin", "argmax", "argmin", "topk", "sort", "argsort", "median", "maximum"), _CHOICE),
+    (("sigmoid", "tanh", "gelu", "elu", "celu", "selu", "silu", "softplus", "softsign", "mish", "prelu"), _CURVE),
+    (
+        ("leaky_relu", "rrelu", "glu", "relu6", "hardtanh", "hardsigmoid", "hardswish", "logsigmoid", "tanhshrink"),
+        _CURVE,
+    ),
+    (("abs", "exp", "log", "sqrt", "rsqrt", "pow", "square", "sin", "cos", "clamp", "clip", "erf", "__pow__"), _CURVE),
+)
+"""Names of functions -> (reason, what to do)."""
+
+
+def advice_on(function: str) -> tuple[str, str]:
+    """Why a function can not be represented and what to do, in words, from its name alone."""
+    name = function.lower().removesuffix("_") if not function.endswith("__") else function
+    for names, found in EXACTLY:
+        if name in names:
+            return found
+    for parts, found in TABLE:
+        if any(part in name for part in parts):
+            return found
+    return "it has no form as a neuron or a linear layer", "replace it, or take it out of the module"
