@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from nirbridge.arrays import Array
 from nirbridge.errors import ModelError, Problem, quoted
-from nirbridge.network.operators import Conv, Dense, Sparse
+from nirbridge.network.check import diagnose as network_problems
+from nirbridge.network.compose import parts_of
+from nirbridge.network.model import Network, Population, Port, Projection, Timing
+from nirbridge.network.neurons import neuron
+from nirbridge.network.operators import Chain, Conv, Dense, Operator, Reshape, Sparse
 from nirbridge.quantization.formats import grid_of
 from nirbridge.quantization.model import FixedNeuron, FixedPopulation, FixedProjection, Quantized
 from nirbridge.quantization.operators import weights_of
 
 _RANGES = {"du": (0, 4095), "dv": (0, 4096), "refractory_steps": (0, 2**31), "spike_size": (-(2**47), 2**47)}
+_DELAY_MAX = 2**20
+ELEMENTS_MAX = 2**28
+"""Neurons, inputs and outputs, each with the spikes that are kept for its delays."""
 _WHOLE = ("du", "dv", "bias_mant", "fires_above", "reset_amount", "spike_size", "refractory_steps", "v_init", "u_init")
 
 
@@ -25,20 +32,24 @@ def diagnose(quantized: Quantized) -> Iterator[Problem]:
         yield Problem(f"node {quoted(name)}", "is there twice")
     if not (math.isfinite(quantized.dt) and quantized.dt > 0):
         yield Problem("dt", f"{quantized.dt:g}", "it is above 0")
-    for p in quantized.populations:
-        yield from _population(p)
+    nodes = (*quantized.inputs, *quantized.populations, *quantized.outputs)
+    wrong = [x.name for x in nodes if not all(n >= 1 for n in x.shape)]
+    yield from (Problem(f"node {quoted(name)}", "a shape with an axis below 1") for name in wrong)
+    if wrong:
+        return
     sizes = {x.name: math.prod(x.shape) for x in (*quantized.inputs, *quantized.populations)}
     inside = {p.name for p in quantized.populations}
+    for p in quantized.inputs:
+        if not (1 <= p.value_max < 2**31 and 0 < p.scale < math.inf):
+            yield Problem(f"input {quoted(p.name)}", f"values up to {p.value_max}, scale {p.scale:g}", "above 0")
+    for p in quantized.populations:
+        yield from _population(p)
     for p in quantized.projections:
         yield from _projection(p, sizes, inside)
-    outputs = {port.name: math.prod(port.shape) for port in quantized.outputs}
-    for read in quantized.reads:
-        if read.source not in sizes or read.target not in outputs:
-            yield Problem(f"read {quoted(read.source)} -> {quoted(read.target)}", "names a node that is not there")
-    for name in set(outputs) - {read.target for read in quantized.reads}:
-        yield Problem(f"output {quoted(name)}", "nothing leads to it")
-    if set(names) - set(quantized.latency):
-        yield Problem("latency", "does not name every node")
+    yield from _sizes(quantized, sizes)
+    yield from _as_network(quantized, sizes)
+    if set(names) != set(quantized.latency):
+        yield Problem("latency", "does not name every node, and no other")
 
 
 def verify(quantized: Quantized) -> None:
@@ -48,12 +59,76 @@ def verify(quantized: Quantized) -> None:
         raise ModelError(*problems)
 
 
+def _sizes(quantized: Quantized, sizes: dict[str, int]) -> Iterator[Problem]:
+    """What a run has to keep must not be larger than a run can: a short file can say any number."""
+    kept = dict(sizes)
+    for p in (*quantized.projections, *quantized.reads):
+        if p.source in sizes and p.delay_steps.size:
+            most = max(0, min(int(p.delay_steps.max()), _DELAY_MAX))
+            kept[p.source] = max(kept[p.source], sizes[p.source] * (1 + most))
+    outputs = sum(math.prod(port.shape) for port in quantized.outputs)
+    if sum(kept.values()) + outputs > ELEMENTS_MAX:
+        found = f"{sum(kept.values()) + outputs:,} values to keep (neurons, and spikes on their way)"
+        yield Problem("network", found, f"{ELEMENTS_MAX:,} are allowed", "shorten delays")
+
+
+def _as_network(quantized: Quantized, sizes: dict[str, int]) -> Iterator[Problem]:
+    """Operators, delays and the host's part, by the checks that any network has to pass."""
+    shapes = {x.name: x.shape for x in (*quantized.inputs, *quantized.populations)}
+    cell = neuron("IF", theta=1.0)
+    lists = [p for p in (*quantized.projections, *quantized.reads) if not _lists_hold(p.operator)]
+    for p in lists:
+        yield Problem(f"projection {quoted(p.source)} -> {quoted(p.target)}", "rows that do not hold together")
+    if lists:
+        return
+    projections = list(quantized.reads)
+    for p in quantized.projections:
+        ends = math.prod(p.operator.input_shape), math.prod(p.operator.output_shape)
+        if ends != (sizes.get(p.source), sizes.get(p.target)):
+            found = f"an operator from {ends[0]} to {ends[1]}, or a node that is not there"
+            yield Problem(f"projection {quoted(p.source)} -> {quoted(p.target)}", found, "other sizes than its nodes")
+            return
+        chain = _between(shapes[p.source], p.operator, shapes[p.target])
+        late, last = p.delay_steps, p.target_delay_steps
+        projections.append(Projection(p.source, p.target, chain, delay_steps=late, target_delay_steps=last))
+    timing = Timing(quantized.dt, "euler", "to-value", ">", "per-second")
+    populations = tuple(Population(p.name, p.shape, cell) for p in quantized.populations)
+    ports = tuple(Port(p.name, p.shape) for p in quantized.inputs)
+    made = Network(quantized.dt, timing, populations, tuple(projections), ports, quantized.outputs)
+    yield from network_problems(made)
+    for name in sorted({port.name for port in quantized.outputs} - {read.target for read in quantized.reads}):
+        yield Problem(f"output {quoted(name)}", "nothing leads to it")
+
+
+def _lists_hold(operator: Operator) -> bool:
+    """True if the lists of sparse parts are whole numbers along one axis."""
+    for part in parts_of(operator):
+        if isinstance(part, Sparse):
+            whole = all(x.dtype == np.int64 and x.ndim == 1 for x in (part.indptr, part.indices))
+            if not whole or not part.indptr.size or part.data.shape != part.indices.shape:
+                return False
+    return True
+
+
+def _between(source: tuple[int, ...], operator: Operator, target: tuple[int, ...]) -> Operator:
+    """The operator on its nodes' own shapes."""
+    into = () if operator.input_shape == source else (Reshape(source, operator.input_shape),)
+    out = () if operator.output_shape == target else (Reshape(operator.output_shape, target),)
+    return Chain((*into, operator, *out)) if into or out else operator
+
+
 def _population(p: FixedPopulation) -> Iterator[Problem]:
     n, thing = p.neuron, f"population {quoted(p.name)}"
     for field in _WHOLE:
         values = getattr(n, field)
-        if values is not None:
+        if field != "fires_above" or values is not None:
             yield from _array(f"{thing}, {field}", values, p.shape, *_RANGES.get(field, (-(2**47), 2**47)))
+    for field in ("scale", "v_offset"):
+        values = getattr(n, field)
+        if values.dtype != np.float64 or values.shape not in ((), p.shape) or not np.isfinite(values).all():
+            yield Problem(f"{thing}, {field}", "not finite numbers of its population's shape")
+        elif field == "scale" and not (values > 0).all():
+            yield Problem(f"{thing}, {field}", "not above 0")
     if not (8 <= n.u_bits <= 48 and 8 <= n.v_bits <= 48 and 0 <= n.bias_exp <= 15 and 1 <= n.max_spikes < 2**31):
         yield Problem(thing, "a width, exponent or number of spikes that no chip has")
     if n.reset not in ("zero", "subtract", "none") or p.process not in ("lif", "custom"):
@@ -70,8 +145,10 @@ def _is_plain(n: FixedNeuron) -> bool:
     return one and grid and n.reset == "zero" and n.max_spikes == 1 and not bool(np.any(n.refractory_steps))
 
 
-def _array(thing: str, values: Array, shape: tuple[int, ...], low: int, high: int) -> Iterator[Problem]:
-    if not isinstance(values, np.ndarray) or values.dtype != np.int64 or values.shape not in ((), shape):
+def _array(thing: str, values: Any, shape: tuple[int, ...] | None, low: int, high: int) -> Iterator[Problem]:
+    """``shape`` None: it is checked elsewhere."""
+    plain = isinstance(values, np.ndarray) and values.dtype == np.int64
+    if not plain or (shape is not None and values.shape not in ((), shape)):
         yield Problem(thing, "not whole numbers of its population's shape")
     elif values.size and not (low <= int(values.min()) and int(values.max()) <= high):
         yield Problem(thing, f"values from {int(values.min())} to {int(values.max())}", f"{low} to {high}")
@@ -85,14 +162,10 @@ def _projection(p: FixedProjection, sizes: dict[str, int], inside: set[str]) -> 
     if not isinstance(p.operator, Dense | Sparse | Conv) or not 1 <= p.weight_bits <= 8 or abs(p.weight_exp) > 15:
         yield Problem(thing, "an operator, width or exponent that no chip has")
         return
-    ends = math.prod(p.operator.input_shape), math.prod(p.operator.output_shape)
-    if ends != (sizes[p.source], sizes[p.target]):
-        yield Problem(thing, f"an operator from {ends[0]} to {ends[1]}", "other sizes than its nodes")
-    if isinstance(p.operator, Sparse):
-        yield from _sparse(thing, p.operator)
-    delays = p.delay_steps
-    if delays.size not in (1, sizes[p.source]) or int(delays.min()) < 1 or int(delays.max()) > 2**20:
-        yield Problem(thing, "delays that are not 1 step or more for each source")
+    yield from _array(f"{thing}, delay_steps", p.delay_steps, None, 1, _DELAY_MAX)
+    yield from _array(f"{thing}, target_delay_steps", p.target_delay_steps, None, 0, 0)  # no simulator has them
+    if p.scale.dtype != np.float64 or not np.isfinite(p.scale).all() or not (p.scale > 0).all():
+        yield Problem(f"{thing}, scale", "not finite numbers above 0")
     grid, weights = grid_of(p.weight_bits, p.sign_mode), weights_of(p.operator)
     off = (
         weights.dtype != np.int64
@@ -101,13 +174,3 @@ def _projection(p: FixedProjection, sizes: dict[str, int], inside: set[str]) -> 
     )
     if off:
         yield Problem(thing, f"weights off the grid of {p.weight_bits} bits, {p.sign_mode}", "", "quantize again")
-
-
-def _sparse(thing: str, operator: Sparse) -> Iterator[Problem]:
-    rows, columns = math.prod(operator.output_shape), math.prod(operator.input_shape)
-    ends, places = operator.indptr, operator.indices
-    whole = ends.shape == (rows + 1,) and places.shape == operator.data.shape and ends.dtype == places.dtype == np.int64
-    if not whole or int(ends[0]) != 0 or int(ends[-1]) != places.size or bool(np.any(np.diff(ends) < 0)):
-        yield Problem(thing, "rows that do not hold together")
-    elif places.size and not (int(places.min()) >= 0 and int(places.max()) < columns):
-        yield Problem(thing, "a synapse from a neuron that is not there")

@@ -7,8 +7,11 @@ import io
 import json
 import math
 import os
+import struct
 import tempfile
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +31,12 @@ MAX_BYTES = 2 * 2**30
 MEMBERS_MAX = 100_000
 META_BYTES_MAX = 64 * 2**20
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
+# What zipfile, numpy's header reader, json and shapes that do not go together raise; RuntimeError: an encrypted
+# archive, an unknown compression, something nested too deep.
+_WRONG = (
+    *(OSError, EOFError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RuntimeError),
+    *(MemoryError, SyntaxError, zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError),
+)
 _KINDS = "<i8", "<f8", "<f4", "|u1", "<i4", "|b1"
 
 
@@ -85,16 +94,7 @@ def load(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Quantized:
         verify(quantized)
     except ModelError as error:
         raise FileError.of(thing, str(error.problems[0]), "", "quantize again") from None
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        zipfile.BadZipFile,
-        RecursionError,
-        EOFError,
-    ) as error:
+    except _WRONG as error:
         said = quoted(str(error).splitlines()[0] if str(error) else type(error).__name__)
         raise FileError.of(thing, f"can not be read as a quantized network ({said})") from None
     return quantized

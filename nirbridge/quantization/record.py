@@ -22,6 +22,7 @@ from nirbridge.quantization.model import (
     Quantized,
     VBound,
 )
+from nirbridge.quantization.typed import fits, hints_of
 
 OPERATORS = {kind.__name__: kind for kind in (Identity, Scale, Dense, Sparse, Conv, SumPool, Reshape)}
 _ARRAY = "array"
@@ -105,9 +106,13 @@ class Reader:
     def parts(self, kind: Any, record: Mapping[str, Any], **more: Any) -> Any:
         """A dataclass from its fields, all of them and no others."""
         names = {f.name for f in fields(kind)}
-        if set(record) | set(more) != names or not isinstance(record, Mapping):
+        if not isinstance(record, Mapping) or set(record) | set(more) != names:
             raise ValueError(f"{kind.__name__} has other fields")
-        return kind(**{k: self.value(v) for k, v in record.items() if k not in more}, **more)
+        values = {**{k: self.value(v) for k, v in record.items() if k not in more}, **more}
+        wrong = [name for name, hint in hints_of(kind).items() if not fits(values[name], hint)]
+        if wrong:
+            raise ValueError(f"{kind.__name__}.{wrong[0]} is of another type")
+        return kind(**values)
 
     def operator(self, record: Mapping[str, Any]) -> Operator:
         """An operator."""
@@ -143,6 +148,12 @@ class Reader:
 def from_record(record: Mapping[str, Any], arrays: Mapping[str, Array]) -> Quantized:
     """The quantized network of a record. Raises KeyError, TypeError, ValueError for anything else."""
     r = Reader(arrays)
+    parts: dict[str, Any] = {"chip": record["chip"], "dt": record["dt"], "latency": record["latency"]}
+    for name, hint in (("chip", str), ("dt", float), ("latency", Mapping)):
+        if not fits(parts[name], hint):
+            raise ValueError(f"{name} is of another type")
+    if not all(fits(step, int) and step >= 0 for step in record["latency"].values()):
+        raise ValueError("latency counts steps")
     return Quantized(
         chip=record["chip"],
         dt=float(record["dt"]),
@@ -151,7 +162,7 @@ def from_record(record: Mapping[str, Any], arrays: Mapping[str, Array]) -> Quant
         inputs=tuple(r.parts(FixedInput, p) for p in record["inputs"]),
         outputs=tuple(r.parts(Port, p) for p in record["outputs"]),
         reads=tuple(r.wired(Projection, p) for p in record["reads"]),
-        latency=MappingProxyType({str(k): int(v) for k, v in record["latency"].items()}),
+        latency=MappingProxyType(dict(record["latency"])),
         formats=MappingProxyType(dict(record["formats"])),
         report=tuple(r.layer(x) for x in record["report"]),
         notes=tuple(map(str, record["notes"])),
