@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import importlib
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +19,7 @@ __all__ = ["BACKENDS", "Record", "Recording", "Result", "Simulator", "State", "f
 Progress = Callable[[str, float | None], None]
 BACKENDS: dict[str, str] = {
     "reference": "nirbridge.simulators.reference:reference_parts",
+    "numpy": "nirbridge.simulators.plan:plain_parts",
     "fast": "nirbridge.simulators.plan:fast_parts",
     "event": "nirbridge.simulators.plan:event_parts",
     "dense": "nirbridge.simulators.plan:dense_parts",
@@ -56,8 +56,9 @@ def simulate(
         state: where an earlier run ended (``Result.state``); cutting a run changes no bit of its result.
         record: what to keep; default: ``s`` of each output (``v`` where a read-out leads to it).
         dtype: ``float32`` or ``float64``.
-        backend: ``auto`` (``fast`` where numba is installed, else ``reference``) or a name of ``BACKENDS``; all give
-            the same bits, but for ``dense``, which uses BLAS for every dense matrix.
+        backend: ``auto`` (on numpy ``fast`` where numba is installed, else ``numpy``; on other libraries
+            ``reference``) or a name of ``BACKENDS``; all give the same bits, but for ``dense``, which uses BLAS for
+            every dense matrix.
         library: array library of the reference backend: ``numpy``, ``torch``, ``jax``, ``cupy``, ``array_api_strict``.
         device: ``cpu``, or what the array library calls its devices (``cuda``).
         progress: called with a stage and the share that is done.
@@ -186,7 +187,10 @@ class Simulator:
             "notes": list(network.notes),
             "v": "after the reset",
             "u": "before the reset",
-            "choices": copy.deepcopy(dict(self._engine.parts.choices)),  # another run may choose anew
+            "choices": {
+                name: [dict(part) for part in log]  # copies: another run may choose anew
+                for name, log in self._engine.parts.choices.items()
+            },
         }
 
 

@@ -12,7 +12,7 @@ from nirbridge.arrays import Array
 from nirbridge.simulators.kernels_lists import ROOM, list_spikes
 from nirbridge.simulators.kernels_update import list_values, value_of
 
-_NO_VALUES = {name: np.zeros(1, name) for name in ("float32", "float64")}
+_NO_VALUES = {np.dtype(name): np.zeros(1, name) for name in ("float32", "float64")}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +64,7 @@ def events_of(signal: Signal, dtype: np.dtype[Any]) -> tuple[Array, Array, Array
     flat = x.reshape(-1)
     list_spikes(flat, n, indptr, idx)
     if not signal.counts:
-        return indptr, idx, _NO_VALUES[dtype.name], False
+        return indptr, idx, _NO_VALUES[dtype], False
     val = np.empty(len(idx), dtype)
     value_of(flat, n, indptr, idx, val)
     return indptr, idx, val * dtype.type(signal.factor), True

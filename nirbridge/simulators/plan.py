@@ -1,7 +1,7 @@
-"""Which backend runs a network: the compiled one where numba (extra ``fast``) is installed, else the reference.
+"""Which backend runs a network: on numpy the compiled one where numba (extra ``fast``) is installed, else plain NumPy.
 
-Both give the same bits. Within the compiled one each projection chooses its kernel (event.py, cost_model.py), and
-what was chosen is in ``Recording.meta["choices"]``.
+On other array libraries it is the reference. All give the same bits. Within the compiled one each projection chooses
+its kernel (event.py, cost_model.py), and what was chosen is in ``Recording.meta["choices"]``.
 """
 
 from __future__ import annotations
@@ -14,8 +14,18 @@ from nirbridge.simulators.step import Parts
 
 
 def auto_backend(library: str) -> str:
-    """What ``auto`` stands for on an array library: ``fast`` or ``reference``."""
-    return "fast" if library == "numpy" and find_spec("numba") is not None else "reference"
+    """What ``auto`` stands for on an array library: ``fast``, ``numpy`` or ``reference``."""
+    if library != "numpy":
+        return "reference"
+    return "fast" if find_spec("numba") is not None else "numpy"
+
+
+def plain_parts(space: Space) -> Parts:
+    """NumPy and scipy alone."""
+    _check_library("numpy", space)
+    from nirbridge.simulators.numpy_parts import numpy_parts
+
+    return numpy_parts(space)
 
 
 def fast_parts(space: Space) -> Parts:
@@ -43,9 +53,13 @@ def dense_parts(space: Space) -> Parts:
 
 
 def _check(backend: str, space: Space) -> None:
+    _check_library(backend, space)
+    if find_spec("numba") is None:
+        step = "install nirbridge[fast], or choose the backend 'numpy'"
+        raise UsageError.of(f"backend {quoted(backend)}", "numba is not installed", "", step)
+
+
+def _check_library(backend: str, space: Space) -> None:
     if not space.is_numpy:
         found = f"runs on numpy, not on {space.library}"
         raise UsageError.of(f"backend {quoted(backend)}", found, "", "choose the backend 'reference'")
-    if find_spec("numba") is None:
-        step = "install nirbridge[fast], or choose the backend 'reference'"
-        raise UsageError.of(f"backend {quoted(backend)}", "numba is not installed", "", step)
