@@ -25,6 +25,8 @@ from nirbridge.simulators.recording import Recorder
 Progress = Callable[[str, float | None], None]
 CHUNK_BYTES = 32 * 2**20
 CHUNK_STEPS = 1024
+WHOLE_STEPS = 32
+"""Longer stretches are multiples of this, so that no block of steps of a kernel is left half empty."""
 
 
 def simulate_fixed(
@@ -112,7 +114,8 @@ class FixedSimulator:
 
     def _stretch(self, batch: int) -> int:
         elements = self.quantized.neurons + sum(int(np.prod(p.shape)) for p in self.quantized.inputs)
-        return max(1, min(CHUNK_STEPS, CHUNK_BYTES // max(1, 32 * elements * batch)))
+        steps = max(1, min(CHUNK_STEPS, CHUNK_BYTES // max(1, 8 * elements * batch)))
+        return steps if steps < 2 * WHOLE_STEPS else steps - steps % WHOLE_STEPS
 
     def _meta(self, steps: int, first: int, batch: int | None) -> dict[str, Any]:
         from nirbridge.simulators.checks import versions

@@ -105,7 +105,10 @@ class FastAdds:
             order = np.argsort(operator.indices, kind="stable")
             counts = np.bincount(operator.indices, minlength=len(self.delays))
             ends = np.concatenate(([0], np.cumsum(counts)))
-            self.kernel, self.arrays = _add_rows, (ends, rows[order], _stored((operator.data << up)[order], kind))
+            self.kernel, self.arrays = (
+                _add_rows,
+                (ends, rows[order].astype(np.int32), _stored((operator.data << up)[order], kind)),
+            )
 
     def __call__(self, history: Array, depth: int, a_in: Array) -> None:
         """See ``Adds``."""

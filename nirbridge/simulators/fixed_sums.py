@@ -19,7 +19,7 @@ TILE = 512
 """Targets of a tile: its weights stay in the cache near a core while the steps go by."""
 LANES = 32
 """Steps that a sparse layer adds up at once."""
-CROWDED = 0.06
+CROWDED = 0.04
 """Share of spikes above which blocks of steps are faster than one spike after the other."""
 
 
