@@ -34,7 +34,8 @@ def fake_weights(weight: Any, bits: int, factor: float | None = None, mode: Sign
     whole = torch.clamp(torch.round(exact / grid.step) * grid.step, grid.low, grid.high)
     inside = (exact >= grid.low - grid.step / 2) & (exact <= grid.high + grid.step / 2)
     passed = torch.where(inside, exact, exact.detach())
-    return ((passed + (whole - passed).detach()) / factor).to(weight.dtype)
+    # what is added is exactly 0, so that forward is the integers themselves; its gradient is that of the real weights
+    return ((whole.detach() + (passed - passed.detach())) / factor).to(weight.dtype)
 
 
 def factor_of(quantized: Quantized, source: str, target: str) -> tuple[float, int, SignMode]:

@@ -37,6 +37,7 @@ def choose_widths(
     make: Callable[[Widths], Quantized],
     score: Callable[[Quantized], float],
     progress: Progress | None = None,
+    asked: Widths | None = None,
 ) -> Choice:
     """Greedy and deterministic: from the widest weights down, one layer at a time, until the memory is small enough.
 
@@ -51,19 +52,23 @@ def choose_widths(
         make: quantizes with widths by target population; raises NirbridgeError where that can not be.
         score: higher is better (accuracy, or minus the spikes changed).
         progress: called with a stage and None.
+        asked: widths by target population that are kept, and under ``'*'`` the widest of the others.
 
     Raises:
         DoesNotFit: even the narrowest widths that can be quantized need more.
     """
     layers = [p.name for p in network.populations if any(q.target == p.name for q in network.projections)]
-    widths = {name: max(w for w in chip.synapses.weight_bits if w <= 8) for name in layers}
+    given = asked or {}
+    widest = given.get("*", max(w for w in chip.synapses.weight_bits if w <= 8))
+    widths = {name: given.get(name, widest) for name in layers}
     now = make(widths)
     tried = [(dict(widths), memory_of(now, chip), score(now))]
     while tried[-1][1] > limit_bits:
-        steps = [_narrower(now, widths, name, chip, make) for name in layers]
+        steps = [_narrower(now, widths, name, chip, make) for name in layers if name not in given]
         scored = [(s[0], memory_of(s[1], chip), score(s[1]), s[1]) for s in steps if s is not None]
         if not scored:
             found, limit = f"{tried[-1][1]:,} bits at the narrowest weights", f"{limit_bits:,} bits are allowed"
+            found += ", and those that were asked for" if given else ""
             raise DoesNotFit.of("synaptic memory", found, limit, "allow more, or make the layers smaller")
         _, memory, best = tried[-1]
         widths, bits, found, now = min(scored, key=lambda s: ((best - s[2]) / (memory - s[1]), s[1]))

@@ -211,9 +211,9 @@ class LayerReport:
     """What quantization did to one population and the projections into it.
 
     ``weights``: per projection a mapping of source, bits, exponent, sign mode, the real range, root mean square error
-    relative to the root mean square weight, share of clipped weights and memory. ``v_bound``: how
-    far v can get from the reference. ``measured``: spikes changed and others where data was given. ``notes``: what is
-    emulated and at what cost.
+    relative to the root mean square weight, share of clipped weights and memory. ``v_bound``: how far v can get from
+    the reference. ``measured``, where data was given: least and greatest ``u`` and ``v``, spikes changed (of a read-out
+    what its outputs are off), accuracy where labels are given. ``notes``: what is emulated and at what cost.
     """
 
     population: str

@@ -23,6 +23,8 @@ from nirbridge.simulators.fixed import FixedSimulator
 from nirbridge.simulators.inputs import open_inputs
 
 Progress = Callable[[str, float | None], None]
+SAMPLES = 32
+"""Samples whose currents and potentials are looked at together."""
 
 
 def _quiet(stage: str, done: float | None) -> None:
@@ -111,18 +113,28 @@ def quantize_with_data(retimed: Any, chip: Chip, options: Options, data: Data | 
     chosen = replace(options, calibration=seen if plan.tight else None)
     targets = {p.name for p in network.populations}
 
-    def make(widths: Widths | int | None) -> Quantized:
-        asked = replace(chosen, weight_bits=widths)
-        bits = {k: bits_of(p, chip, asked) for k, p in enumerate(network.projections) if p.target in targets}
-        return quantize(retimed, chip, replace(asked, clip=clips(network, bits, plan.method, seen, plan.percentile)))
+    asked = widths_of(options)
+
+    def make(widths: Widths) -> Quantized:  # what is asked by projection stays, and unknown names are told
+        own = replace(chosen, weight_bits={**asked, **widths})
+        bits = {k: bits_of(p, chip, own) for k, p in enumerate(network.projections) if p.target in targets}
+        return quantize(retimed, chip, replace(own, clip=clips(network, bits, plan.method, seen, plan.percentile)))
 
     if data is None:
-        return make(options.weight_bits)
+        return make({})
     judge = Judge(network, getattr(retimed, "latency", {}), data)
     if plan.memory_bits is None:
-        return judge.measured(make(options.weight_bits))
-    choice = choose_widths(network, chip, plan.memory_bits, make, judge.score, plan.progress)
+        return judge.measured(make({}))
+    choice = choose_widths(network, chip, plan.memory_bits, make, judge.score, plan.progress, asked)
     return _with_choice(judge.measured(make(choice.weight_bits)), choice)
+
+
+def widths_of(options: Options) -> Widths:
+    """The widths that were asked for, by target, by projection and under ``'*'`` for all others."""
+    asked = options.weight_bits
+    if asked is None:
+        return {}
+    return dict(asked) if isinstance(asked, Mapping) else {"*": asked}
 
 
 def _with_choice(quantized: Quantized, choice: Choice) -> Quantized:
@@ -159,18 +171,41 @@ class Judge:
 
     def measured(self, quantized: Quantized) -> Quantized:
         """The network with what was measured in the report of each layer."""
-        found = self.run(quantized)
-        layers = tuple(self._layer(layer, found) for layer in quantized.report)
+        found, ranges = self.run(quantized), self._ranges(quantized)
+        layers = tuple(self._layer(layer, found, ranges) for layer in quantized.report)
         return replace(quantized, report=layers)
 
-    def _layer(self, layer: LayerReport, found: Mapping[tuple[str, str], Array]) -> LayerReport:
-        said: dict[str, Any] = {}
+    def _ranges(self, quantized: Quantized) -> dict[tuple[str, str], list[int]]:
+        """Least and greatest u and v of each population, some samples at a time."""
+        made, found = FixedSimulator(quantized), dict[tuple[str, str], list[int]]()
+        record = [Record(p.name, ("u", "v")) for p in quantized.populations]
+        for first in range(0, _batch(self.data), SAMPLES):
+            part = {k: a[:, first : first + SAMPLES] for k, a in self.inputs.items()}
+            for key, array in made.run(part, record=record).recording.arrays.items():
+                ends = [int(array.min(initial=0)), int(array.max(initial=0))]
+                low, high = found.get(key, ends)
+                found[key] = [min(low, ends[0]), max(high, ends[1])]
+        return found
+
+    def _layer(
+        self, layer: LayerReport, found: Mapping[tuple[str, str], Array], ranges: Mapping[tuple[str, str], list[int]]
+    ) -> LayerReport:
+        said: dict[str, Any] = {x: ranges[layer.population, x] for x in ("u", "v")}
+        outputs = {p.target for p in self.network.projections if p.source == layer.population}
         if (layer.population, "s") in self.truth:
             said |= self._changed(found, layer.population)
-        outputs = {p.target for p in self.network.projections if p.source == layer.population}
+        else:
+            said |= self._read_error(found, outputs)
         if self.data.labels is not None and any(port.name in outputs for port in self.network.outputs):
             said |= {"accuracy": self._accuracy(found), "accuracy_reference": self._accuracy(self.truth)}
         return replace(layer, measured=MappingProxyType(said))
+
+    def _read_error(self, found: Mapping[tuple[str, str], Array], outputs: set[str]) -> dict[str, Any]:
+        """Of a read-out: root mean square of what its outputs are off, as a share of theirs."""
+        pairs = [(found[p.name, "s"], self.truth[p.name, "s"]) for p in self.network.outputs if p.name in outputs]
+        off = sum(float(np.square(a.astype(np.float64) - b).sum()) for a, b in pairs)
+        size = sum(float(np.square(b.astype(np.float64)).sum()) for _, b in pairs)
+        return {"read_error": float(np.sqrt(off / size)) if size else 0.0} if pairs else {}
 
     def _populations(self) -> frozenset[str]:
         return frozenset(p.name for p in self.network.populations)

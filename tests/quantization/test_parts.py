@@ -207,6 +207,50 @@ def test_mixed_precision_keeps_within_the_memory_and_is_the_same_every_time() ->
         choose_widths(net, chip, 8, make, judge.score)
 
 
+def test_the_search_keeps_to_the_widths_that_were_asked_for() -> None:
+    """A pinned layer stays, '*' is where the others start, an unknown name is told and not passed over."""
+    net, arrays = digits_like(posts=20)
+    chip, data = load_chip("loihi1"), data_of(net, arrays)
+    full = memory_of(quantize(net, chip, Options(weight_bits=8)), chip)
+    plan = Plan(memory_bits=full * 2 // 3)
+    assert quantize_with_data(net, chip, Options(), data, plan).projections[0].weight_bits < 8
+    with pytest.raises(DoesNotFit, match="and those that were asked for"):
+        quantize_with_data(net, chip, Options(weight_bits={"p": 8}), data, plan)
+    kept = quantize_with_data(net, chip, Options(weight_bits={"p": 4}), data, plan)
+    assert kept.projections[0].weight_bits == 4
+    assert quantize_with_data(net, chip, Options(weight_bits=3), data, plan).projections[0].weight_bits == 3
+    with pytest.raises(ModelError, match="weight_bits of 'q'"):
+        quantize_with_data(net, chip, Options(weight_bits={"q": 4}), data, plan)
+    with pytest.raises(ModelError, match="weights of 7 bits"):
+        quantize_with_data(net, chip, Options(weight_bits=7), data, plan)
+
+
+def test_measured_ranges_lie_within_the_proved_ones() -> None:
+    net, arrays = digits_like()
+    q = quantize_with_data(net, load_chip("loihi1"), Options(), data_of(net, arrays), Plan())
+    layer_report = q.report[0]
+    for name, (low, high) in (("u", layer_report.bounds.u), ("v", layer_report.bounds.v)):
+        least, greatest = layer_report.measured[name]
+        assert low <= least < 0 < greatest <= high
+    got = simulate_fixed(q, arrays["in"], record=[Record("p", ("u",))]).recording.arrays["p", "u"]
+    assert layer_report.measured["u"] == [got.min(), got.max()]
+
+
+def test_a_read_out_says_what_it_is_off() -> None:
+    rng = np.random.default_rng(0)
+    net = layer(rng.normal(size=(3, 8)), lif(kind="LI", theta=None, a_mem=0.9))
+    values = (rng.random((30, 4, 8)) < 0.3).astype(int)
+    data = data_of(net, {"in": values})
+    off = {}
+    for bits in (8, 4):
+        q = quantize_with_data(net, load_chip("loihi2"), Options(weight_bits=bits), data, Plan())
+        off[bits] = q.report[0].measured["read_error"]
+        wanted = simulate(net, values, dtype="float64").recording.arrays["out", "v"]
+        got = simulate_fixed(q, values).recording.arrays["out", "v"]
+        assert off[bits] == pytest.approx(np.sqrt(np.square(got - wanted).sum() / np.square(wanted).sum()))
+    assert 0 < off[8] < off[4] < 0.3
+
+
 def test_measured_layers_say_spikes_changed_and_accuracy() -> None:
     net, arrays = digits_like()
     retimed = balance_delays(layer_without_hops(net))
