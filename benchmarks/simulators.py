@@ -2,10 +2,11 @@
 
 python -m benchmarks.simulators [--nets A,B,C,D] [--rounds 5] [--densities 2,5,10] [--brian2 PYTHON] [-o FILE.json]
 
-One thread; process CPU time; median over rounds in which every simulator has one turn, one after the other, in this one
-process; a turn is as many runs back to back as take ``TURN_SECONDS``, and their mean counts; microseconds per step (of
-the whole batch). Spikes are compared in the same run: they must be identical where
-``sim_rivals.SAME`` gives no reason, and the number of differing cells is shown everywhere.
+One thread; process CPU time; median over rounds, in this one process; microseconds per step (of the whole batch). Each
+net and batch gets two tables. **Single runs in turn**: everyone runs once, one after the other, so each finds the
+caches as the others left them. **Runs back to back**: everyone in turn runs as often as takes ``TURN_SECONDS``, and the
+mean counts. Spikes are compared in the same run: they must be identical where ``sim_rivals.SAME`` gives no reason, and
+the number of differing cells is shown everywhere.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ from nirbridge.arrays import Array  # noqa: E402
 
 OURS = "nirbridge"
 WHOLE = "nirbridge, preparation included"
+AGAIN = "nirbridge, simulate() again"
 PLAIN = "nirbridge, without numba"
+SINGLE, BACK_TO_BACK = "single runs in turn", "runs back to back"
 BESIDE_BRIAN2 = "nirbridge, in turn with brian2"
 FLOORS = {
     ("A", 1): 20.0,
@@ -62,7 +65,7 @@ BATCHES = {"A": (1, 128), "B": (1, 32), "C": (1, 64), "D": (1,)}
 D_RIVAL_STEPS = 20
 TURN_SECONDS = 0.02
 """CPU time of a turn, at least one run: so that nobody is measured on what the others left in the caches."""
-PLAIN_CELLS_MAX = 20_000_000  # steps x batch x neurons that the reference is run on
+PLAIN_CELLS_MAX = 20_000_000  # steps x batch x neurons that plain NumPy is run on
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ class Row:
 
     case: Case
     simulator: str
-    us_per_step: float
+    us_per_step: dict[str, float]  # by form
     rounds: int
     differing: int | None = None
     why: str = ""
@@ -110,17 +113,37 @@ def turn(run: Callable[[], object]) -> float:
     return (time.process_time() - start) / runs
 
 
-def ours(net: sim_nets.Net, spikes: Array | None, backend: str, once: bool = False) -> Callable[[], Array]:
-    """A run of a prepared network (``once``: with the preparation): output spikes ``[steps, batch, outputs]``."""
+def once(run: Callable[[], object]) -> float:
+    """Process CPU seconds of one run."""
+    start = time.process_time()
+    run()
+    return time.process_time() - start
+
+
+def ours(net: sim_nets.Net, spikes: Array | None, backend: str, anew: bool = False) -> Callable[[], Array]:
+    """A run of a prepared network (``anew``: with the preparation): output spikes ``[steps, batch, outputs]``."""
     from nirbridge.simulators import prepare
 
     inputs, steps = ({}, net.steps) if spikes is None else (spikes, None)
     ready = prepare(net.network, backend=backend)
 
     def run() -> Array:
-        simulator = prepare(net.network, backend=backend) if once else ready
+        simulator = prepare(net.network, backend=backend) if anew else ready
         result = simulator.run(inputs, steps=steps)
         return result.recording.arrays["output", "s"].reshape(net.steps, -1, net.network.outputs[0].size)
+
+    return run
+
+
+def again(net: sim_nets.Net, spikes: Array | None) -> Callable[[], Array]:
+    """The whole of ``simulate``, with what it kept of the network since the last call."""
+    from nirbridge.simulators import simulate
+
+    inputs, steps = ({}, net.steps) if spikes is None else (spikes, None)
+
+    def run() -> Array:
+        found = simulate(net.network, inputs, steps=steps).recording.arrays["output", "s"]
+        return found.reshape(net.steps, -1, net.network.outputs[0].size)
 
     return run
 
@@ -151,10 +174,9 @@ def rates_of(net: sim_nets.Net, spikes: Array | None) -> dict[str, float]:
 
 def contestants(net: sim_nets.Net, case: Case, spikes: Array | None, report: Report) -> dict[str, Callable[[], Array]]:
     """Everything that runs on this case; a missing framework is named in the report."""
-    found = {OURS: ours(net, spikes, "auto"), WHOLE: ours(net, spikes, "auto", once=True)}
-    cells = net.steps * case.batch * net.network.neurons
-    if cells <= PLAIN_CELLS_MAX and net.name != "B":
-        found[PLAIN] = ours(net, spikes, "reference")
+    found = {OURS: ours(net, spikes, "auto"), WHOLE: ours(net, spikes, "auto", anew=True), AGAIN: again(net, spikes)}
+    if net.steps * case.batch * net.network.neurons <= PLAIN_CELLS_MAX:
+        found[PLAIN] = ours(net, spikes, "numpy")
     steps = D_RIVAL_STEPS if net.name == "D" else net.steps
     values = np.zeros((steps, 1), np.uint8) if spikes is None else spikes
     if case.batch == 1 and spikes is not None:
@@ -173,12 +195,13 @@ def measure(net: sim_nets.Net, case: Case, spikes: Array | None, rounds: int, re
     """Runs everyone in turn, once to warm up and then ``rounds`` times, and compares spikes."""
     runs = contestants(net, case, spikes, report)
     outputs = {name: np.asarray(run()) for name, run in runs.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    seconds = {name: {SINGLE: [], BACK_TO_BACK: []} for name in runs}
     for _ in range(rounds):
-        for name, run in runs.items():
-            seconds[name].append(turn(run))
+        for form, clock in ((SINGLE, once), (BACK_TO_BACK, turn)):
+            for name, run in runs.items():
+                seconds[name][form].append(clock(run))
     for name, output in outputs.items():
-        us = statistics.median(seconds[name]) / len(output) * 1e6
+        us = {form: statistics.median(times) / len(output) * 1e6 for form, times in seconds[name].items()}
         differing = int((outputs[OURS][: len(output)] != output).sum())
         why = "" if name.startswith(OURS) else sim_rivals.SAME[net.name, name]
         report.rows.append(Row(case, name, us, rounds, differing, why))
@@ -235,14 +258,18 @@ def _brian2(net: sim_nets.Net, rounds: int, python: str | None, report: Report) 
         return
     program = Brian2.build(net, python)
     case, run = Case("D", 1, None), ours(net, None, "auto")
-    mine, theirs = [], []
+    mine: dict[str, list[float]] = {SINGLE: [], BACK_TO_BACK: []}
+    theirs: list[float] = []
     for _ in range(rounds):
-        mine.append(turn(run))
         theirs.append(program.run())
+        mine[SINGLE].append(once(run))
+        mine[BACK_TO_BACK].append(turn(run))
     spikes = run().reshape(net.steps, -1)
     differing = int((program.spikes(spikes.shape) != spikes).sum())
-    report.rows.append(Row(case, "brian2 C++", statistics.median(theirs) / net.steps * 1e6, rounds, differing))
-    report.rows.append(Row(case, BESIDE_BRIAN2, statistics.median(mine) / net.steps * 1e6, rounds, 0))
+    loop = dict.fromkeys(mine, statistics.median(theirs) / net.steps * 1e6)
+    own = {form: statistics.median(times) / net.steps * 1e6 for form, times in mine.items()}
+    report.rows.append(Row(case, "brian2 C++", loop, rounds, differing))
+    report.rows.append(Row(case, BESIDE_BRIAN2, own, rounds, 0))
 
 
 def markdown(report: Report) -> str:
@@ -250,42 +277,44 @@ def markdown(report: Report) -> str:
     parts = []
     for net, batch in dict.fromkeys((r.case.net, r.case.batch) for r in report.rows):
         rows = [r for r in report.rows if (r.case.net, r.case.batch) == (net, batch)]
-        parts.append(f"Net {net}, batch {batch}, us per step\n\n" + _table(net, batch, rows, report.rates))
+        for form in (SINGLE, BACK_TO_BACK):
+            title = f"Net {net}, batch {batch}, {form}, us per step"
+            parts.append(f"{title}\n\n" + _table(net, batch, form, rows, report.rates))
     return "\n\n".join([*parts, *(f"Not run: {note}." for note in report.skipped)])
 
 
-def _table(net: str, batch: int, rows: list[Row], rates: dict[Case, dict[str, float]]) -> str:
+def _table(net: str, batch: int, form: str, rows: list[Row], rates: dict[Case, dict[str, float]]) -> str:
     cases = list(dict.fromkeys(r.case for r in rows))
     head = ["", *("no input" if c.density is None else f"{100 * c.density:g} %" for c in cases)]
     head = [h + (" *" if k and net != "D" and cases[k - 1].density == marked(net) else "") for k, h in enumerate(head)]
     lines = [head, ["---"] * len(head)]
     for name in dict.fromkeys(r.simulator for r in rows):
-        lines.append([name, *(_cell(rows, name, c) for c in cases)])
+        lines.append([name, *(_cell(rows, name, form, c) for c in cases)])
     names = FLOOR_RIVALS[net, batch]
     whom = {FRAMEWORKS: "best framework", (*FRAMEWORKS, "torch layer-wise"): "best of all"}.get(names, names[0])
-    lines.append([f"{whom} / {OURS}", *(_ratio(rows, c, names) for c in cases)])
+    lines.append([f"{whom} / {OURS}", *(_ratio(rows, form, c, names) for c in cases)])
     lines.append(["floor", *(f"{FLOORS[net, batch]:g}x" if c.density == marked(net) else "" for c in cases)])
     for population in dict.fromkeys(name for c in cases for name in rates[c]):
         lines.append([f"rate of {population}", *(f"{100 * rates[c].get(population, 0):.2g} %" for c in cases)])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def _cell(rows: list[Row], name: str, case: Case) -> str:
+def _cell(rows: list[Row], name: str, form: str, case: Case) -> str:
     """Microseconds, and in brackets the differing output cells where there are any."""
     for r in rows:
         if (r.simulator, r.case) == (name, case):
-            return f"{r.us_per_step:.3g}" + (f" ({r.differing} differ)" if r.differing else "")
+            return f"{r.us_per_step[form]:.3g}" + (f" ({r.differing} differ)" if r.differing else "")
     return "-"
 
 
-def _ratio(rows: list[Row], case: Case, names: tuple[str, ...]) -> str:
-    ratio = ratio_of(rows, case, names)
+def _ratio(rows: list[Row], form: str, case: Case, names: tuple[str, ...]) -> str:
+    ratio = ratio_of(rows, form, case, names)
     return "-" if ratio is None else f"**{ratio:.3g}x**"
 
 
-def ratio_of(rows: Sequence[Row], case: Case, names: tuple[str, ...]) -> float | None:
+def ratio_of(rows: Sequence[Row], form: str, case: Case, names: tuple[str, ...]) -> float | None:
     """How many times as long as nirbridge the fastest of the named rivals took; None where none ran."""
-    times = {r.simulator: r.us_per_step for r in rows if r.case == case}
+    times = {r.simulator: r.us_per_step[form] for r in rows if r.case == case}
     mine = times.get(BESIDE_BRIAN2 if names == ("brian2 C++",) else OURS)
     rivals = [times[name] for name in names if name in times]
     return min(rivals) / mine if mine and rivals else None

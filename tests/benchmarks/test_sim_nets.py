@@ -46,8 +46,8 @@ def test_the_blob_has_the_mean_density_and_moves(shared_data: object) -> None:
 def test_spikes_of_the_same_model_must_be_identical() -> None:
     case = simulators.Case("A", 1, 0.1)
     rows = [
-        simulators.Row(case, "Norse", 1.0, 1, 4, why="rounds elsewhere"),
-        simulators.Row(case, "snnTorch", 1.0, 1, 0),
+        simulators.Row(case, "Norse", {}, 1, 4, why="rounds elsewhere"),
+        simulators.Row(case, "snnTorch", {}, 1, 0),
     ]
     report = simulators.Report(rows)
     simulators.check_spikes(report)
@@ -56,20 +56,25 @@ def test_spikes_of_the_same_model_must_be_identical() -> None:
         simulators.check_spikes(report)
 
 
-def test_the_table_marks_the_density_of_the_floor() -> None:
+def test_tables_of_both_forms_mark_the_density_of_the_floor() -> None:
     cases = [simulators.Case("A", 1, d) for d in (0.05, 0.1)]
-    times = {simulators.OURS: 2.0, "Norse": 30.0, "snnTorch": 50.0, "torch layer-wise": 5.0}
+    times = {simulators.OURS: (4.0, 2.0), "Norse": (30.0, 30.0), "snnTorch": (50.0, 50.0), "torch layer-wise": (5, 5)}
+    forms = simulators.SINGLE, simulators.BACK_TO_BACK
     rows = [
-        simulators.Row(case, name, us, 1, int(name == "Norse"), "why") for case in cases for name, us in times.items()
+        simulators.Row(case, name, dict(zip(forms, us, strict=True)), 1, int(name == "Norse"), "why")
+        for case in cases
+        for name, us in times.items()
     ]
     report = simulators.Report(rows, rates={case: {"out": 0.125} for case in cases})
-    assert simulators.markdown(report) == (
-        "Net A, batch 1, us per step\n\n"
+    table = (
+        "Net A, batch 1, {}, us per step\n\n"
         "|  | 5 % | 10 % * |\n| --- | --- | --- |\n"
-        "| nirbridge | 2 | 2 |\n| Norse | 30 (1 differ) | 30 (1 differ) |\n| snnTorch | 50 | 50 |\n"
-        "| torch layer-wise | 5 | 5 |\n| best framework / nirbridge | **15x** | **15x** |\n"
+        "| nirbridge | {} | {} |\n| Norse | 30 (1 differ) | 30 (1 differ) |\n| snnTorch | 50 | 50 |\n"
+        "| torch layer-wise | 5 | 5 |\n| best framework / nirbridge | **{}x** | **{}x** |\n"
         "| floor |  | 20x |\n| rate of out | 12 % | 12 % |"
     )
+    single, back = table.format(forms[0], 4, 4, 7.5, 7.5), table.format(forms[1], 2, 2, 15, 15)
+    assert simulators.markdown(report) == f"{single}\n\n{back}"
 
 
 def test_every_rival_says_whether_it_is_the_same_model() -> None:
