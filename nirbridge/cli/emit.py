@@ -15,13 +15,17 @@ if TYPE_CHECKING:
 EXAMPLE = """\b
 Example:
   nirbridge emit model.nir --to lava --chip loihi2 -o program
-  nirbridge run program --input spikes.npy -o out.npz"""
+  nirbridge run program --input spikes.npy -o out.npz
+  nirbridge quantize model.nir --chip loihi2 --calibrate data.npz -o model.q.npz
+  nirbridge emit model.q.npz --to lava -o program"""
+
+CHIP = "loihi2"
 
 
 @click.command(name="emit", epilog=EXAMPLE)
-@click.argument("model", metavar="MODEL.nir", type=click.Path())
+@click.argument("model", metavar="MODEL.nir|MODEL.q.npz", type=click.Path())
 @click.option("--to", "target", required=True, metavar="lava", help="Which tool the program is for (or a plugin's).")
-@click.option("--chip", default="loihi2", show_default=True, metavar="NAME|FILE.toml", help="Whose integers.")
+@click.option("--chip", metavar="NAME|FILE.toml", help="Whose integers; default: loihi2.")
 @click.option("-o", "--output", required=True, metavar="DIR", type=click.Path(), help="The folder of the program.")
 @click.option(
     "--map", "map_file", metavar="FILE.map.json", type=click.Path(), help="One process per slice of this map."
@@ -40,7 +44,8 @@ Example:
 def command(model: str, target: str, output: str, as_json: bool, **options: Any) -> None:
     """Write a model as a self-contained program: a folder that needs the other tool and NumPy, not nirbridge.
 
-    An existing folder is replaced if nirbridge made it, and all that is in it.
+    The integers of a .nir file are chosen here as nirbridge quantize chooses them without data; a .q.npz file of
+    nirbridge quantize has them. An existing folder is replaced if nirbridge made it, and all that is in it.
     """
     from nirbridge.cli.output import print_json, print_text
     from nirbridge.pipeline import write_program
@@ -57,59 +62,56 @@ def command(model: str, target: str, output: str, as_json: bool, **options: Any)
     print_text("\n".join(lines))
 
 
-def emitted(
+def emitted(model: str, target: str, chip: str | None, **options: Any) -> Artifact:
+    """The program that the command writes."""
+    from nirbridge.errors import UsageError, quoted
+    from nirbridge.pipeline import timing
+
+    lava_only = any(options[name] for name in ("per_core", "floating", "graded", "map_file"))
+    if options["floating"] and (options["per_core"] or options["map_file"] is not None):
+        limit = "cores hold the chip's integers"
+        raise UsageError.of("--floating", "given with --per-core or --map", limit, "choose one of them")
+    if target != "lava" and lava_only:
+        limit = "--per-core, --floating, --graded and --map are for lava"
+        raise UsageError.of(f"--to {quoted(target)}", "given with options of another", limit, "leave them out")
+    if model.endswith(".q.npz"):
+        read = chip or options["weight_bits"] or options["repairs"] or options["timing"] != timing()
+        return _of_integers(model, target, lava_only or bool(read), options["max_bytes"])
+    return _of_network(model, target, chip or CHIP, **options)
+
+
+def _of_integers(model: str, target: str, chosen: bool, max_bytes: int) -> Artifact:
+    from nirbridge.errors import UsageError, quoted
+    from nirbridge.pipeline import emit_quantized
+
+    if chosen or target != "lava":
+        limit = "its integers are chosen already, and it takes --to lava alone"
+        raise UsageError.of(f"model {quoted(model)}", "given with other options", limit, "leave them out")
+    return emit_quantized(model, max_bytes=max_bytes)
+
+
+def _of_network(
     model: str,
     target: str,
     chip: str,
     map_file: str | None,
-    per_core: bool,
-    floating: bool,
     weight_bits: int | None,
     graded: tuple[str, ...],
     timing: Timing,
     max_bytes: int,
     repairs: tuple[str, ...],
+    **options: bool,
 ) -> Artifact:
-    """The program that the command writes."""
     from nirbridge.cli.progress import progress_on_stderr
-    from nirbridge.errors import UsageError, quoted
+    from nirbridge.cli.quantize import graded_inputs
     from nirbridge.pipeline import emit_lava, emit_with, fingerprint, load_chip, load_network, slices_of_map
 
-    if floating and (per_core or map_file is not None):
-        limit = "cores hold the chip's integers"
-        raise UsageError.of("--floating", "given with --per-core or --map", limit, "choose one of them")
-    if target != "lava" and (per_core or floating or graded or map_file is not None):
-        limit = "--per-core, --floating, --graded and --map are for lava"
-        raise UsageError.of(f"--to {quoted(target)}", "given with options of another", limit, "leave them out")
     network, known = load_network(model, timing, max_bytes=max_bytes, repairs=repairs), load_chip(chip)
-    if target != "lava":
-        with progress_on_stderr() as progress:
-            return emit_with(target, network, known, weight_bits=weight_bits, progress=progress)
     cores = () if map_file is None else slices_of_map(map_file, network, fingerprint(model), known)
     with progress_on_stderr() as progress:
+        if target != "lava":
+            return emit_with(target, network, known, weight_bits=weight_bits, progress=progress)
+        values = graded_inputs(graded)
         return emit_lava(
-            network,
-            known,
-            weight_bits=weight_bits,
-            graded=graded_inputs(graded),
-            cores=cores,
-            per_core=per_core,
-            floating=floating,
-            progress=progress,
+            network, known, weight_bits=weight_bits, graded=values, cores=cores, progress=progress, **options
         )
-
-
-def graded_inputs(texts: tuple[str, ...]) -> dict[str, tuple[float, int]]:
-    """``INPUT=MAX:BITS`` each; a name may hold any sign, the last ones count."""
-    from nirbridge.errors import UsageError, quoted
-
-    found = {}
-    for text in texts:
-        name, _, rest = text.rpartition("=")
-        most, _, bits = rest.partition(":")
-        try:
-            found[name] = (float(most), int(bits))
-        except ValueError:
-            step = "for example --graded input=1.0:8"
-            raise UsageError.of(f"--graded {quoted(text)}", "is not INPUT=MAX:BITS", "", step) from None
-    return found

@@ -30,7 +30,15 @@ from nirbridge.pipeline.mapping import map_network, map_retimed
 from nirbridge.pipeline.options import OBJECTIVES, RETIME, MapOptions, Progress
 from nirbridge.pipeline.partitioning import SPREADS, TRIED_NEURONS_MAX, check_fit
 from nirbridge.pipeline.placing import complete
-from nirbridge.pipeline.programs import emit_lava, emit_with, install_lava, lava_status, run_emitted, write_program
+from nirbridge.pipeline.programs import (
+    emit_lava,
+    emit_quantized,
+    emit_with,
+    install_lava,
+    lava_status,
+    run_emitted,
+    write_program,
+)
 from nirbridge.pipeline.recordings import (
     compare_recordings,
     load_inputs,
@@ -54,6 +62,7 @@ __all__ = [
     "compare_recordings",
     "complete",
     "emit_lava",
+    "emit_quantized",
     "emit_with",
     "fingerprint",
     "fit_to_chip",

@@ -72,6 +72,14 @@ def emit_with(
     return emit(quantized, mapped)
 
 
+def emit_quantized(path: str | Path, *, max_bytes: int | None = None) -> Artifact:
+    """The Lava program of a ``.q.npz`` file of ``save_quantized``. Raises FileError; ModelError as of ``emit_lava``."""
+    from nirbridge.emitters.lava.emit import emit
+    from nirbridge.quantization.file import MAX_BYTES, load
+
+    return emit(load(path, max_bytes=max_bytes or MAX_BYTES))
+
+
 def run_emitted(
     folder: str | Path,
     inputs: Any,

@@ -12,6 +12,9 @@ import pytest
 
 from nirbridge.cli import main as cli
 from nirbridge.importers import save
+from nirbridge.quantization.file import load as load_quantized
+from nirbridge.simulators import Record
+from nirbridge.simulators.fixed import simulate_fixed
 from nirbridge.simulators.recording_file import load as load_recording
 from tests.network.graphs import graph_of, lif, out, port
 
@@ -48,6 +51,30 @@ def test_a_program_per_core(root: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert found["--per-core"] >= found["--json"]
 
 
+def test_the_integers_that_quantize_saved_become_the_program(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, saved = str(root / "examples" / "models" / "digits_mlp.nir"), str(tmp_path / "m.q.npz")
+    spikes = np.random.default_rng(0).random((25, 4, 64)) < 0.3
+    np.save(tmp_path / "data.npy", spikes)
+    choice = ["--bits", "4", "--calibrate", str(tmp_path / "data.npy"), "--method", "percentile", "--percentile", "90"]
+    assert cli.run(["quantize", model, "--chip", "loihi1", *choice, "-o", saved]) == 0
+    assert cli.run(["emit", saved, "--to", "lava", "-o", str(tmp_path / "program")]) == 0
+    for more in (["--chip", "loihi1"], ["--reset", "subtract"], ["--per-core"], ["--weight-bits", "4"]):
+        assert cli.run(["emit", saved, "--to", "lava", *more, "-o", str(tmp_path / "other")]) == 2
+    quantized = load_quantized(saved)
+    np.save(tmp_path / "in.npy", spikes[:, 0])
+    out = tmp_path / "out.npz"
+    arguments = ["run", str(tmp_path / "program"), "--input", str(tmp_path / "in.npy"), "-o", str(out)]
+    assert cli.run([*arguments, "--record", "*:v"]) == 0
+    records = [Record(p.name, ("v",)) for p in quantized.populations]
+    expected = simulate_fixed(quantized, spikes[:, 0], record=records).recording.arrays
+    found = load_recording(out).arrays
+    assert set(found) == set(expected)
+    assert all(np.array_equal(found[key], array) for key, array in expected.items())
+    capsys.readouterr()
+
+
 def test_a_file_with_hostile_names_becomes_a_program_like_any_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -75,7 +102,7 @@ def test_a_file_with_hostile_names_becomes_a_program_like_any_other(
     ("arguments", "text"),
     [
         (["--floating", "--per-core"], "choose one of them"),
-        (["--graded", "input"], "is not INPUT=MAX:BITS"),
+        (["--graded", "input"], "INPUT=MAX:BITS"),
         (["--chip", "unknown"], "unknown"),
     ],
 )
