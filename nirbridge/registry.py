@@ -12,6 +12,7 @@ name is asked for that nobody else has.
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -23,7 +24,7 @@ from typing import Any
 from nirbridge.chips.load import builtin_chips
 from nirbridge.chips.load import load_chip as load_known_chip
 from nirbridge.chips.model import Chip
-from nirbridge.errors import Problem, UsageError, quoted
+from nirbridge.errors import Bug, NirbridgeError, Problem, UsageError, quoted
 
 GROUP = "nirbridge.plugins"
 _NONE: Mapping[str, str] = MappingProxyType({})
@@ -89,9 +90,9 @@ def load_chip(name_or_path: str | Path, plugins: tuple[Loaded, ...] | None = Non
         return load_known_chip(name_or_path)
     known = installed() if plugins is None else plugins
     builtin = ("nirbridge",) if text in builtin_chips() else ()
-    where = _one("chips", text, known, builtin)
-    if where is not None:
-        return load_known_chip(_resource(text, where))
+    owner = _one("chips", text, known, builtin)
+    if owner is not None:
+        return load_known_chip(_resource(text, owner[1]))
     if not builtin and any(p.plugin is None for p in known):
         raise UsageError(Problem(f"chip {quoted(text)}", "unknown", next_step=_troubles(known)))
     return load_known_chip(text, {name: Path() for name in chip_names(known)})
@@ -137,13 +138,31 @@ def find(kind: str, name: str, builtin: Mapping[str, str], plugins: tuple[Loaded
     that two distributions use, and an object that can not be imported.
     """
     known = installed() if plugins is None else plugins
-    where = _one(kind, name, known, ("nirbridge",) if name in builtin else ())
-    where = builtin.get(name) if where is None else where
-    if where is None:
+    owner = _one(kind, name, known, ("nirbridge",) if name in builtin else ())
+    if owner is not None:
+        who, where = owner
+        return _guarded(_import(kind, name, where), f"{_singular(kind)} {quoted(name)} of {who}")
+    if name not in builtin:
         names = sorted({*builtin, *(n for _, table in _of_kind(kind, known) for n in table)})
         step = _troubles(known)
         raise UsageError(Problem(f"{_singular(kind)} {quoted(name)}", "unknown", f"known: {', '.join(names)}", step))
-    return _import(kind, name, where)
+    return _import(kind, name, builtin[name])
+
+
+def _guarded(function: Any, thing: str) -> Any:
+    """The function of a plugin; what it raises by mistake is said to be the plugin's."""
+
+    @functools.wraps(function)
+    def called(*args: Any, **options: Any) -> Any:
+        try:
+            return function(*args, **options)
+        except (NirbridgeError, ModuleNotFoundError):
+            raise
+        except Exception as error:
+            found = f"{type(error).__name__}: {error}"
+            raise Bug(Problem(thing, found, next_step="please report it to its authors")) from error
+
+    return called if callable(function) else function
 
 
 def _load(point: metadata.EntryPoint) -> Loaded:
@@ -163,15 +182,15 @@ def _of_kind(kind: str, plugins: tuple[Loaded, ...]) -> Iterator[tuple[str, Mapp
             yield loaded.distribution, getattr(loaded.plugin, kind)
 
 
-def _one(kind: str, name: str, plugins: tuple[Loaded, ...], builtin: tuple[str, ...]) -> str | None:
-    """Where ``name`` of a plugin is, None where no plugin has it; a clash is an error that names all who have it."""
+def _one(kind: str, name: str, plugins: tuple[Loaded, ...], builtin: tuple[str, ...]) -> tuple[str, str] | None:
+    """Whose ``name`` is and where, None where no plugin has it; a clash is an error that names all who have it."""
     found = [(who, table[name]) for who, table in _of_kind(kind, plugins) if name in table]
     owners = [*builtin, *(who for who, _ in found)]
     if found and len(owners) > 1:
         step = f"uninstall all but one of {', '.join(owners)}"
         thing = f"{_singular(kind)} {quoted(name)}"
         raise UsageError(Problem(thing, f"defined by {' and by '.join(owners)}", "a name has one owner", step))
-    return found[0][1] if found else None
+    return found[0] if found else None
 
 
 def _resource(name: str, where: str) -> Path:

@@ -11,7 +11,7 @@ import pytest
 
 from nirbridge import registry
 from nirbridge.chips import load_chip
-from nirbridge.errors import ChipError, UsageError
+from nirbridge.errors import Bug, ChipError, UsageError
 from nirbridge.registry import Loaded, Plugin
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "chips" / "my_chip.toml"
@@ -151,6 +151,16 @@ def test_an_object_that_can_not_be_imported(where: str) -> None:
     plugins = (Loaded("d", Plugin(partitioners={"p": where})),)
     with pytest.raises(UsageError, match=r"^partitioner 'p': '.*' can not be imported \("):
         registry.find("partitioners", "p", {}, plugins)
+
+
+def test_what_a_plugin_raises_by_mistake_is_said_to_be_its_own(package: Callable[[str], None]) -> None:
+    package(GOOD.replace('return "partitioned"', "return 1 / 0"))
+    (plugin,) = registry.installed([entry_point("fake_plugin:PLUGIN", "fake-dist")])
+    with pytest.raises(Bug) as caught:
+        registry.find("partitioners", "other", {}, (plugin,))()
+    assert str(caught.value) == (
+        "partitioner 'other' of fake-dist: ZeroDivisionError: division by zero; please report it to its authors"
+    )
 
 
 def test_a_chip_whose_package_is_gone() -> None:

@@ -213,6 +213,14 @@ def test_copies_of_a_population_have_its_latency_and_run(tmp_path: Path) -> None
         pipeline.slices_of_map(tmp_path / "m.map.json", network, SHA, chip)
 
 
+def test_a_program_per_core_is_that_of_the_map_made_beforehand(tmp_path: Path) -> None:
+    network, chip = skip(), load_chip("loihi1")
+    assert checked(map_network(network, chip), network, tmp_path) == []
+    slices = pipeline.slices_of_map(tmp_path / "m.map.json", network, SHA, chip)
+    before = pipeline.emit_lava(network, chip, cores=slices)
+    assert before.digest == pipeline.emit_lava(network, chip, per_core=True).digest
+
+
 # -- where there are no such delays --------------------------------------------------------------------------------
 
 
