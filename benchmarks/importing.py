@@ -3,25 +3,31 @@
 python -m benchmarks.importing [--only torch,norse] [--samples 256] [-o FILE.json]
 
 Every importer reads the same three networks made of its framework's neurons; ``torch`` converts the ReLU networks, with
-random calibration data. Process CPU time (all threads), single runs; a small model is imported first, so that loading
-code does not count (its time is the row ``small``). A framework that is not installed is named and left out.
+random calibration data. Process CPU time on one thread (threads that wait for each other would count too), single runs;
+a small model is imported first, so that loading code does not count (its time is the row ``small``). A framework that
+is not installed is named and left out.
 """
 
 from __future__ import annotations
 
-import argparse
-import itertools
-import json
-import sys
-import time
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
-from typing import Any
+import os
 
-import numpy as np
+for _name in ("OMP", "OPENBLAS", "MKL"):
+    os.environ[f"{_name}_NUM_THREADS"] = "1"  # before numpy and torch are imported
+
+import argparse  # noqa: E402
+import itertools  # noqa: E402
+import json  # noqa: E402
+import sys  # noqa: E402
+import time  # noqa: E402
+import warnings  # noqa: E402
+from collections.abc import Callable, Mapping, Sequence  # noqa: E402
+from dataclasses import asdict, dataclass  # noqa: E402
+from importlib.metadata import PackageNotFoundError, version  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
+
+import numpy as np  # noqa: E402
 
 LIMIT_SECONDS = 5.0
 SIZES = ("small", "mlp", "cnn", "vgg")

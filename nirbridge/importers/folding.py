@@ -8,6 +8,7 @@ from nirbridge.arrays import Array
 from nirbridge.importers.flow import Call
 from nirbridge.importers.linear_layers import Expression, channels
 from nirbridge.importers.torch_ann_apply import applied
+from nirbridge.importers.trace_run import one_thread
 from nirbridge.network.operators import Conv, Dense
 
 _PROBES = 2
@@ -33,8 +34,9 @@ def folding_difference(before: Expression, call: Call, after: Expression) -> tup
     for old, new in zip(before.terms, after.terms, strict=True):
         if old.parts and isinstance(old.parts[-1], Dense | Conv):
             probe = source.uniform(-1, 1, (_PROBES, *old.parts[-1].input_shape)).astype(np.float32)
-            layers += applied(old.parts[-1], probe)
-            folded += applied(new.parts[-1], probe)
+            with one_thread():
+                layers += applied(old.parts[-1], probe)
+                folded += applied(new.parts[-1], probe)
     wanted = _normalized(call, layers + _float32(before.constant))
     size = float(np.max(np.abs(wanted), initial=0.0))
     largest = float(np.max(np.abs(folded + _float32(after.constant) - wanted), initial=0.0))

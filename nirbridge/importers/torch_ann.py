@@ -10,6 +10,7 @@ import copy
 import importlib
 import json
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +27,7 @@ from nirbridge.importers.torch_ann_report import Report, document, folding_note
 from nirbridge.importers.torch_ann_rescale import Readout
 from nirbridge.importers.torch_ann_samples import checked_samples, seen_samples, some
 from nirbridge.importers.torch_ann_scales import Choice, ScaleOptions
+from nirbridge.importers.trace_run import one_thread
 from nirbridge.network.model import Network
 
 Progress = Callable[[str, float | None], None]
@@ -115,8 +117,9 @@ def convert_torch(
     data = some(data, seen_samples(ann, given, searches=percentile == LEAST_ERROR))
     used = len(next(iter(data.values())))
     checked = some(data, checked_samples(ann, used))
-    error, size = folding_error(ann, module_outputs(fixed, checked, ann.outputs), walk(ann, checked))
-    converted = convert(ann, data, options, progress)
+    with one_thread() if percentile == LEAST_ERROR else nullcontext():  # a search looks at so much data and no more
+        error, size = folding_error(ann, module_outputs(fixed, checked, ann.outputs), walk(ann, checked))
+        converted = convert(ann, data, options, progress)
     report = _report(converted, options, (given, used), error, size)
     graph = to_graph(_noted(converted.network, report), _source())
     graph.metadata["nirbridge:conversion"] = json.dumps(document(report), sort_keys=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from nirbridge.importers.readings import Forms, form_of
@@ -40,9 +41,22 @@ def record(
             return recorder.function(func, args, kwargs or {})
 
     _wrap(module, recorder)
-    with torch.no_grad(), Mode():
+    with one_thread(), torch.no_grad(), Mode():
         _call_all(module, recorder, samples, handed)
     return recorder.recording
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread of torch: for one step of a few samples, others cost more than they give."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _call_all(module: Any, recorder: Recorder, samples: Sequence[Mapping[str, Any]], handed: Sequence[str]) -> None:
