@@ -11,6 +11,8 @@ import numpy as np
 from nirbridge.arrays import freeze
 from nirbridge.errors import ModelError, Problem, quoted
 from nirbridge.importers.build_parts import given_start, leftover, marked, placed, position, scaled, shared_timing
+from nirbridge.importers.build_signs import never_negative
+from nirbridge.importers.build_splits import without_splits
 from nirbridge.importers.export_warning import warn_of_tools
 from nirbridge.importers.flow import Call, Flow, Ref
 from nirbridge.importers.folding import folding_text
@@ -155,13 +157,16 @@ class _Builder:
             known = advice_on(call.arguments["function"])
             reason, advice = call.arguments.get("reason") or known[0], call.arguments.get("next_step") or known[1]
             self.problems.append(Problem(call.thing, f"{call.arguments['function']}: {reason}", "", advice))
-        elif call.kind in _ADVICE and call.kind not in self.elements:
+        elif call.kind in _ADVICE and call.kind not in self.elements and not self._is_idle(call):
             self.problems.append(Problem(call.thing, _ADVICE[call.kind][0], "", _ADVICE[call.kind][1]))
         for ref in call.inputs:
             source = self.calls.get(ref.call)
             if source is not None and source.kind == "neuron" and not self._is_spikes(source, ref):
                 text = f"it works on a state of {quoted(source.path)}, not on its spikes"
                 self.problems.append(Problem(call.thing, text, "", "let neurons send spikes only"))
+
+    def _is_idle(self, call: Call) -> bool:
+        return call.kind == "relu" and never_negative(call.inputs[0], self.calls, self.readings)
 
     def _is_spikes(self, call: Call, ref: Ref) -> bool:
         form = form_of(call.target, self.forms)
@@ -183,6 +188,8 @@ class _Builder:
 
     def _computed(self, call: Call) -> Expression:
         inputs = tuple(self._value(ref) for ref in call.inputs)
+        if call.kind == "relu":
+            return inputs[0]  # of spikes: ``_check`` lets no other pass
         if call.kind == "concat":
             return joined(call, inputs)
         if call.kind == "add":
@@ -228,7 +235,7 @@ class _Builder:
             return []
         found: list[Projection] = []
         for k, term in enumerate(e.terms):
-            parts, names = merged(term.parts, term.names)
+            parts, names = without_splits(*merged(term.parts, term.names))
             operator, nodes = compose(parts, names, term.shape)
             bias = freeze(e.constant, np.float64) if k == 0 and e.constant is not None and np.any(e.constant) else None
             delay = freeze(np.int64(term.delay))

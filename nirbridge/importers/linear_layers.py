@@ -209,6 +209,8 @@ def _merge(before: Sparse, part: Any) -> Operator | None:
     rows = np.flatnonzero(np.diff(before.indptr))
     if isinstance(part, Reshape):
         return replace(before, output_shape=part.output_shape)
+    if isinstance(part, Sparse) and _is_selection(part):
+        return _merged_selections(before, part)
     if isinstance(part, Dense) and len(before.input_shape) == 1:
         weight = np.zeros((part.weight.shape[0], *before.input_shape), part.weight.dtype)
         np.add.at(weight.T, before.indices, part.weight.T[rows])
@@ -216,6 +218,15 @@ def _merge(before: Sparse, part: Any) -> Operator | None:
     if isinstance(part, Conv) and part.groups == 1:
         return _merged_conv(before, part)
     return None
+
+
+def _merged_selections(before: Sparse, part: Sparse) -> Sparse:
+    """A selection of a selection."""
+    origin = np.full(math.prod(before.output_shape), -1)
+    origin[np.flatnonzero(np.diff(before.indptr))] = before.indices
+    rows, columns = np.flatnonzero(np.diff(part.indptr)), origin[part.indices]
+    kept = columns >= 0
+    return selection(rows[kept], columns[kept], before.input_shape, part.output_shape)
 
 
 def channel_map(part: Sparse) -> tuple[Array, Array] | None:

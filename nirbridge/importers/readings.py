@@ -1,16 +1,17 @@
 """What a framework's module means: the seam between the tracer, the frameworks' readers and the builder.
 
 A framework's file offers ``forms() -> Mapping[type, Form]`` and imports the framework inside. Classes are looked up
-along the method resolution order, so a subclass that overrides ``forward`` is refused (see ``form_of``).
+along the method resolution order; a subclass that overrides a method of its base is refused (see ``form_of``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from nirbridge.arrays import Array
+from nirbridge.errors import ModelError
 from nirbridge.network.neurons import Neuron
 from nirbridge.network.operators import Operator
 
@@ -78,9 +79,34 @@ class Form:
 Forms = Mapping[type, Form]
 
 
+_HARMLESS = frozenset({"_get_name", "extra_repr", "supported_backends"})
+"""What a subclass may define anew without changing what its neurons do (beside its ``__init__``)."""
+
+
 def form_of(module: Any, forms: Forms) -> Form | None:
-    """The form of the module's class: its own, or that of the nearest base whose ``forward`` it still has."""
-    for cls in type(module).__mro__:
-        if cls in forms:
-            return forms[cls] if type(module).forward is cls.forward else None
-    return None
+    """The form of the module's class, or of its nearest base; a subclass that changes what that does is refused."""
+    classes = type(module).__mro__
+    base = next((cls for cls in classes if cls in forms), None)
+    if base is None:
+        return None
+    changed = [name for cls in classes[: classes.index(base)] for name in _changes(cls, base)]
+    return _refused(base, changed) if changed else forms[base]
+
+
+def _changes(cls: type, base: type) -> Iterator[str]:
+    """Methods and properties of ``base`` that ``cls`` defines anew."""
+    for name, value in vars(cls).items():
+        is_code = callable(value) or isinstance(value, property | staticmethod | classmethod)
+        counts = name == "__call__" or not (name.startswith("__") or name in _HARMLESS)
+        if is_code and counts and getattr(base, name, value) is not value:
+            yield name
+
+
+def _refused(base: type, names: Sequence[str]) -> Form:
+    def read(module: Any, shape: Shape, dt: float) -> NoReturn:
+        found = f"its class defines {', '.join(names)} of {base.__name__} anew"
+        raise ModelError.of(
+            type(module).__name__, found, "only the framework's own code has a known form", f"use {base.__name__}"
+        )
+
+    return Form(read)

@@ -176,12 +176,15 @@ def _reading(values: _Values, kind: str, decay: Array, *, a_syn: Any, g_mem: Any
     amount, extra = theta.astype(np.float64), ()
     if reset == "subtract" and late:
         amount, extra = _late_subtraction(decay, theta, values.shape, g_mem)
+        if extra and bool(np.any((np.asarray(decay) == 0) & (np.asarray(a_syn) != 0))):
+            values.fault("beta = 0 behind a current, and a late subtraction", "nothing is left to subtract from",
+                         "use reset_mechanism='zero', or a beta above 0")  # fmt: skip
     elif reset == "subtract":
         notes.append(
             "an early subtraction is exact while what is left stays under the threshold: snnTorch tests it twice"
         )
-    if reset == "to-value" and bool(np.any(theta < 0)):
-        values.fault("a threshold below zero with a reset to zero", "it fires in every step", "use one above zero")
+    if reset != "none" and bool(np.any(theta < 0)):
+        values.fault("a threshold below zero with a reset", "it resets before its first step", "use one above zero")
     waits = reset == "to-value" and late and type(module).__name__ not in ("Leaky",)
     record = neuron(
         kind,

@@ -17,8 +17,10 @@ from nirbridge.importers.trace_calls import STARTS_ANEW, Writer, layout_of
 from nirbridge.importers.trace_record import Recording, tensors_of
 from nirbridge.importers.trace_repeat import (
     CALLS,
+    arguments_left,
     data_dependence,
     failed_again,
+    handed_over,
     is_steady,
     kept_between,
     state_arguments,
@@ -63,7 +65,7 @@ def trace(module: Any, sample: Any, forms: Forms, *, batched: bool | None = None
     samples = _samples(module, sample)
     best: tuple[tuple[int, int, int], Flow, _Guess] | None = None
     failures: list[str] = []
-    guesses = _likeliest_first(_guesses([len(s.shape) for s in samples.values()], batched), module, forms)
+    guesses = _likeliest_first(_guesses([tuple(s.shape) for s in samples.values()], batched), module, forms)
     for k, guess in enumerate(g for pair in guesses for g in (replace(pair, batch=2), pair)):
         flow = _attempt(module, samples, guess, forms, failures)
         if flow is None:
@@ -106,12 +108,13 @@ def _argument_names(module: Any, count: int) -> list[str]:
     return names[:count] if len(names) >= count else [f"input_{k}" for k in range(count)]
 
 
-def _guesses(ranks: list[int], batched: bool | None) -> Iterator[_Guess]:
+def _guesses(shapes: list[tuple[int, ...]], batched: bool | None) -> Iterator[_Guess]:
     """Ways to read the sample, the likeliest first."""
-    rank = ranks[0]
+    rank, is_one = len(shapes[0]), shapes[0][:1] == (1,)
     as_given = [_Guess((), ("batch",))] if rank >= 2 and batched is not False else []
     added = [_Guess((1,), ("batch",))] if batched is not True else []
-    yield from (*added, *as_given) if rank in (1, 3) else (*as_given, *added)
+    late = added if rank in (2, 4) and is_one else []  # a leading axis of one is a batch rather than a value
+    yield from (*added, *as_given) if rank in (1, 3) else (*as_given, *(added if not late else ()))
     for steps in _LONG:
         if rank >= 2 and batched is not False:
             yield _Guess((steps,), ("time", "batch"))
@@ -121,6 +124,7 @@ def _guesses(ranks: list[int], batched: bool | None) -> Iterator[_Guess]:
             yield _Guess((steps,), ("batch", "time"), 1)
         if batched is not True:
             yield _Guess((1, steps), ("batch", "time"))
+    yield from late
     if rank >= 2 and batched is not False:
         yield _Guess((), ("time", "batch"))
 
@@ -173,15 +177,16 @@ def _called_again(flow: Flow, module: Any, samples: Mapping[str, Any], guess: _G
         whole = _run(module, samples, guess, forms, 1, CALLS)
     if whole.failure:
         return replace(flow, problems=(*flow.problems, failed_again(whole)))
-    left = [f"forward's argument {quoted(n)} is None in every step" for n in handed if n not in whole.handed]
     kept = [note for note in flow.notes if not (whole.handed and note.endswith(STARTS_ANEW))]
-    notes = (*kept, *left)
+    notes = (*kept, *arguments_left(module, len(samples), whole.handed))
     if is_steady(whole):
         problems = [p for p in whole.problems if str(p) not in map(str, flow.problems)]
         return replace(flow, notes=notes, problems=(*flow.problems, *problems))
     if len(whole.returned) < CALLS or "time" in guess.lead:
         return replace(flow, notes=notes, problems=(*flow.problems, *kept_between(whole)))
-    return _with_unreached(Writer(whole, forms, guess.lead, calls=CALLS).flow(), whole, module)
+    flow = _with_unreached(Writer(whole, forms, guess.lead, calls=CALLS).flow(), whole, module)
+    hint = (handed_over(whole.handed),) if whole.handed and flow.problems else ()
+    return replace(flow, problems=(*flow.problems, *hint))
 
 
 def _spikes(tensor: Any, source: Any) -> None:

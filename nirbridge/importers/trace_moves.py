@@ -41,6 +41,7 @@ _PICKS = frozenset(
 )
 _LIKE = frozenset({"view_as", "reshape_as", "expand_as"})
 """Functions that look at the shape of their second argument only."""
+_REPEATS = frozenset({"expand", "repeat", "repeat_interleave", "tile"})
 MOVES = _RESHAPES | _PERMUTES | _PICKS
 REDUCES = frozenset({"sum", "mean"})
 
@@ -60,7 +61,7 @@ def move(node: Node, value: Value, x: Traced, turns: Turns) -> Word:
         order = permutation(node.func, args, kwargs, len(x.whole))
         lead, indices = permuted(x.whole, x.lead, order)
         return Word("same" if indices is None else "gather", {"indices": indices}, (x,), lead)
-    step = _step(value, x, turns)
+    step = _step(value, x, turns) or _every_step(node.name, whole, x)
     if step is not None:
         return step
     if node.name == "expand_as":
@@ -85,6 +86,13 @@ def _step(value: Value, x: Traced, turns: Turns) -> Word | None:
     if only or (index == x.whole[axis] - 1 and turns.turns > 1):
         return Word("same", {"last": not only}, (x,), lead)
     raise CannotFollow(f"it takes step {index} of a sequence, not one after the other", "loop over all steps")
+
+
+def _every_step(name: str, whole: tuple[int, ...], x: Traced) -> Word | None:
+    """One value for all steps: a time axis of one, repeated."""
+    if name not in _REPEATS or x.lead[:1] != ("time",) or x.whole[0] != 1 or whole[1:] != x.whole[1:]:
+        return None
+    return Word("same", {}, (x,), x.lead)
 
 
 def _follows_turns(value: Value, turns: Turns) -> bool:

@@ -46,6 +46,7 @@ _SHAPE_ONLY = frozenset(
         "new_tensor",
     }
 )
+_UNSET = frozenset({"empty", "empty_like", "empty_strided", "new_empty"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,7 +147,11 @@ class Recorder:
     def function(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A torch function was called."""
         name = function_name(func)
-        if self.is_paused or name in _SHAPE_ONLY:
+        if self.is_paused:
+            return func(*args, **kwargs)
+        if name in _UNSET:
+            return func(*args, **kwargs).zero_()  # what memory holds by chance would differ from run to run
+        if name in _SHAPE_ONLY:
             return func(*args, **kwargs)
         shown, named = self.seen(args), self.seen(kwargs)
         traced = any(True for _ in values_of((shown, named)))

@@ -9,11 +9,12 @@ again, the calls are read as the turns of a loop: what neurons sent in the step 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nirbridge.errors import Problem, quoted
 from nirbridge.importers.trace_record import Node, Recording, Value, values_of
+from nirbridge.importers.trace_time import IDENTITY
 from nirbridge.importers.trace_values import first_input, is_zero, same_constant, states, thing_of
 
 CALLS = 3
@@ -25,12 +26,30 @@ _KEPT = "keep nothing between calls but states of neurons and what they sent in 
 
 def state_arguments(module: Any, given: int) -> tuple[str, ...]:
     """Arguments of forward behind the ``given`` first ones that are None unless one is handed in."""
+    return tuple(name for name, default in _optional(module, given) if default is None)
+
+
+def arguments_left(module: Any, given: int, handed: Sequence[str]) -> list[str]:
+    """Notes on arguments of forward that stay at their defaults; options (True, False, words) are left out."""
+    kept = [(name, d) for name, d in _optional(module, given) if name not in handed and not isinstance(d, bool | str)]
+    return [f"forward's argument {quoted(name)} is {str(default)[:40]} in every step" for name, default in kept]
+
+
+def handed_over(handed: Sequence[str]) -> Problem:
+    """The hint where a module could not be followed with what it returned handed back to it."""
+    names = ", ".join(quoted(name) for name in handed)
+    text = f"its arguments {names} were given what it returned in the step before"
+    step = "where they are no states, import a module around it that leaves them out"
+    return Problem("the module's forward", text, "since they are None by default", step)
+
+
+def _optional(module: Any, given: int) -> list[tuple[str, Any]]:
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     try:
         parameters = list(inspect.signature(module.forward).parameters.values())[given:]
     except (TypeError, ValueError):
-        return ()
-    return tuple(p.name for p in parameters if p.kind in kinds and p.default is None)
+        return []
+    return [(p.name, p.default) for p in parameters if p.kind in kinds and p.default is not inspect.Parameter.empty]
 
 
 def data_dependence(first: Recording, second: Recording) -> list[Problem]:
@@ -69,9 +88,11 @@ def _steady(a: Node, b: Node, start: int) -> bool:
 
 
 def _is_own(state: Any, node: Node) -> bool:
-    """True if a state is zero, an argument of the module, or came out of the neuron itself."""
+    """True if a state is zero, an argument of the module, or came out of the neuron itself (a copy of it)."""
     if not isinstance(state, Value):
         return is_zero(state)
+    while state.node.name in IDENTITY and isinstance(state.node.args[0], Value):
+        state = state.node.args[0]
     return state.node.kind == "input" or (state.node.kind == "neuron" and state.node.path == node.path)
 
 

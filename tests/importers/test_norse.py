@@ -163,9 +163,12 @@ def test_a_refusal_says_the_reason() -> None:
     assert "reset_method is a function of its own" in refusal_of(box)
 
 
-def test_a_subclass_with_a_forward_of_its_own_has_no_form() -> None:
+def test_a_subclass_that_does_something_else_is_refused() -> None:
     class Own(norse.LIFCell):  # type: ignore[misc, name-defined]
         def forward(self, x: Any, state: Any = None) -> Any:
             return super().forward(-x, state)
 
-    assert form_of(Own(), reader.forms()) is None
+    form = form_of(Own(), reader.forms())
+    assert form is not None
+    with pytest.raises(ModelError, match="defines forward of LIFCell anew"):
+        form.read(Own(), (3,), 1e-3)

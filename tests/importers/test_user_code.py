@@ -1,0 +1,257 @@
+"""Models as people write them, of tutorials and papers: equal to the original over three seeds, or refused by name."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nirbridge.errors import ModelError
+from nirbridge.importers import from_norse, from_snntorch, from_spikingjelly
+from nirbridge.network.from_nir import from_nir
+from nirbridge.simulators import simulate
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # deprecations of what the frameworks import are not this project's
+    snn = pytest.importorskip("snntorch", reason="snntorch is not installed")
+    norse = pytest.importorskip("norse.torch", reason="norse is not installed")
+    jelly = pytest.importorskip("spikingjelly.activation_based", reason="spikingjelly is not installed")
+    from spikingjelly.activation_based import functional, layer, neuron
+nn = torch.nn
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the frameworks warn of is not this project's
+Forward = Callable[[Any, Any], Any]
+
+
+class Net(nn.Module):
+    """Parts for forwards that are written as functions below."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc1, self.fc2, self.fb = nn.Linear(12, 16), nn.Linear(16, 6), nn.Linear(6, 16)
+        self.lif1 = snn.Leaky(beta=0.8, spike_grad=snn.surrogate.fast_sigmoid(slope=25))
+        self.lif2 = snn.Leaky(beta=0.7, reset_mechanism="zero", learn_beta=True)
+
+
+def with_forward(forward: Forward) -> Callable[[], Any]:
+    return type("Written", (Net,), {"forward": forward})
+
+
+def tutorial(net: Any, x: Any) -> Any:
+    mem1, mem2 = net.lif1.init_leaky(), net.lif2.init_leaky()
+    spk_rec, mem_rec = [], []
+    for step in range(x.size(0)):
+        spk1, mem1 = net.lif1(net.fc1(x[step]), mem1)
+        spk2, mem2 = net.lif2(net.fc2(spk1), mem2)
+        spk_rec.append(spk2)
+        mem_rec.append(mem2)
+    return torch.stack(spk_rec, dim=0), torch.stack(mem_rec, dim=0)
+
+
+def detached(net: Any, x: Any) -> Any:
+    mem, out = net.lif1.init_leaky(), []
+    for now in x:
+        spk, mem = net.lif1(net.fc1(now), mem)
+        mem = mem.detach()
+        out.append(spk.clone())
+    return torch.stack(out)
+
+
+def into_a_buffer(net: Any, x: Any) -> Any:
+    mem, out = net.lif1.init_leaky(), torch.empty(x.size(0), x.size(1), 16)
+    for step in range(x.size(0)):
+        out[step], mem = net.lif1(net.fc1(x[step]), mem)
+    return out
+
+
+def layer_by_layer(net: Any, x: Any) -> Any:
+    current, mem, hidden = net.fc1(x), net.lif1.init_leaky(), []
+    for now in current.unbind(0):
+        spk, mem = net.lif1(now, mem)
+        hidden.append(spk)
+    current, mem, out = net.fc2(torch.stack(hidden)), torch.zeros(x.size(1), 6), []
+    for step in range(x.size(0)):
+        spk, mem = net.lif2(current[step], mem)
+        out.append(spk)
+    return torch.stack(out)
+
+
+def top_down(net: Any, x: Any) -> Any:
+    mem1, mem2, spk2, out = net.lif1.init_leaky(), net.lif2.init_leaky(), torch.zeros(x.size(1), 6), []
+    for now in x:
+        spk1, mem1 = net.lif1(net.fc1(now) + net.fb(spk2), mem1)
+        spk2, mem2 = net.lif2(net.fc2(spk1), mem2)
+        out.append(spk2)
+    return torch.stack(out)
+
+
+def pipelined(net: Any, x: Any) -> Any:
+    mem1, mem2, spk1, out = net.lif1.init_leaky(), net.lif2.init_leaky(), torch.zeros(x.size(1), 16), []
+    for now in x:
+        spk2, mem2 = net.lif2(net.fc2(spk1), mem2)
+        spk1, mem1 = net.lif1(net.fc1(now), mem1)
+        out.append(spk2)
+    return torch.stack(out)
+
+
+def batch_first(net: Any, x: Any) -> Any:
+    mem1, mem2, out = net.lif1.init_leaky(), net.lif2.init_leaky(), []
+    for step in range(x.size(1)):
+        spk1, mem1 = net.lif1(net.fc1(x[:, step]), mem1)
+        spk2, mem2 = net.lif2(net.fc2(spk1), mem2)
+        out.append(spk2)
+    return torch.stack(out, dim=1)
+
+
+class DenseNet(nn.Module):
+    """Every layer hears all before it: joins of joins."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convs = nn.ModuleList([nn.Conv2d(n, 3, 3, padding=1) for n in (1, 4, 7)])
+        self.lifs = nn.ModuleList([snn.Leaky(beta=0.75, init_hidden=True) for _ in range(4)])
+        self.head = nn.Linear(10 * 36, 5)
+
+    def forward(self, x: Any) -> Any:
+        for conv, lif in zip(self.convs, self.lifs, strict=False):
+            x = torch.cat([x, lif(conv(x))], 1)
+        return self.lifs[3](self.head(x.flatten(1)))
+
+
+class NorseTutorial(nn.Module):
+    """Norse's MNIST tutorial in small, its ReLU of spikes included."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.fc, self.out = nn.Conv2d(1, 4, 3), nn.Linear(36, 12), norse.LILinearCell(12, 5)
+        self.lif0, self.lif1 = norse.LIFCell(), norse.LIFCell()
+
+    def forward(self, x: Any) -> Any:
+        s0 = s1 = so = None
+        voltages = []
+        for now in x:
+            z, s0 = self.lif0(self.conv(now), s0)
+            z = nn.functional.avg_pool2d(nn.functional.relu(z), 2, 2)
+            z, s1 = self.lif1(self.fc(z.view(-1, 36)), s1)
+            v, so = self.out(nn.functional.relu(z), so)
+            voltages.append(v)
+        return torch.stack(voltages)
+
+
+def first(module: Any, inputs: Any) -> Any:
+    found = module(inputs[0])
+    return found[0] if isinstance(found, tuple) else found
+
+
+def batch_in_front(module: Any, inputs: Any) -> Any:
+    return module(inputs[0].transpose(0, 1)).transpose(0, 1)
+
+
+def measured(framework: str, make: Callable[[], Any], run: Any, *shapes: tuple[int, ...], **options: Any) -> Any:
+    from benchmarks.equivalence_measure import measure
+    from benchmarks.equivalence_model import Model
+
+    return measure(Model(framework, "user", make, run, shapes or ((12,),), **options), others=False)
+
+
+@pytest.mark.parametrize(
+    "forward", [tutorial, detached, into_a_buffer, layer_by_layer, top_down, pipelined], ids=lambda f: f.__name__
+)
+def test_loops_over_time(forward: Forward) -> None:
+    cell = measured("snnTorch", with_forward(forward), first, scale=1.0).reference
+    assert cell.equal == cell.cells
+
+
+def test_a_loop_with_the_batch_in_front() -> None:
+    """A sample with a batch axis of one is no sequence of one step."""
+    cell = measured("snnTorch", with_forward(batch_first), batch_in_front, scale=1.0).reference
+    assert cell.equal == cell.cells
+
+
+def test_joins_of_joins() -> None:
+    from benchmarks.equivalence_model import step_by_step
+
+    cell = measured("snnTorch", DenseNet, step_by_step, (1, 6, 6), scale=0.5).reference
+    assert cell.equal == cell.cells
+
+
+def test_a_relu_of_spikes_changes_nothing() -> None:
+    row = measured("Norse", NorseTutorial, first, (1, 8, 8), kind="potential", dt=None)
+    assert row.reference.worst < 1e-5 * row.span
+    with pytest.raises(ModelError, match="ReLU"):
+        from_norse(norse.SequentialState(nn.Linear(4, 4), nn.ReLU(), norse.LIFCell()), torch.zeros(1, 4))
+
+
+def test_votes() -> None:
+    """spikingjelly's VotingLayer splits an axis and pools it; NIR can not split, so it is a matrix."""
+    from benchmarks.equivalence_models_jelly import stepped
+
+    make = lambda: nn.Sequential(layer.Linear(12, 20), neuron.IFNode(), layer.VotingLayer(5))  # noqa: E731
+    cell = measured("spikingjelly", make, stepped, scale=1.0).reference
+    assert cell.equal == cell.cells
+
+
+class Static(nn.Module):
+    """spikingjelly's tutorial: one image, repeated for all steps, and the mean rate."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self.steps = steps
+        self.body = nn.Sequential(
+            layer.Conv2d(1, 4, 3, bias=False), neuron.IFNode(), layer.AvgPool2d(2), layer.Flatten(),
+            layer.Linear(36, 5, bias=False), neuron.IFNode(),
+        )  # fmt: skip
+        functional.set_step_mode(self, "m")
+
+    def forward(self, x: Any) -> Any:
+        return self.body(x.unsqueeze(0).repeat(self.steps, 1, 1, 1, 1)).mean(0)
+
+
+def test_one_image_for_all_steps() -> None:
+    from benchmarks.equivalence_model import fill
+
+    steps, net = 50, Static(50)
+    fill(net, 2.0, 0, grid=True)
+    image = (np.random.default_rng(0).random((4, 1, 8, 8)) < 0.5).astype(np.float32)
+    with torch.no_grad():
+        wanted = net(torch.from_numpy(image)).numpy() * steps
+    network = from_nir(from_spikingjelly(net, image[:1]))
+    fed = np.broadcast_to(image, (steps, *image.shape))
+    (found,) = simulate(network, fed).recording.arrays.values()
+    assert 0.05 < wanted.mean() / steps < 0.95
+    np.testing.assert_allclose(found.sum(0), wanted, atol=1e-4)
+
+
+class OtherMembrane(snn.Leaky):
+    def _base_state_function(self, input_: Any) -> Any:
+        return self.beta * self.mem + 2 * input_
+
+
+class OtherName(snn.Leaky):
+    def extra_repr(self) -> str:
+        return "mine"
+
+
+def test_a_subclass_that_changes_the_neuron_is_refused() -> None:
+    def make(kind: Any) -> Any:
+        return nn.Sequential(nn.Linear(12, 8), kind(beta=0.5, init_hidden=True))
+
+    with pytest.raises(ModelError, match="'1' .*defines _base_state_function of Leaky anew"):
+        from_snntorch(make(OtherMembrane), torch.zeros(12))
+    from_snntorch(make(OtherName), torch.zeros(12))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: snn.Leaky(beta=0.5, threshold=-0.5, init_hidden=True), "a threshold below zero with a reset"),
+        (lambda: snn.Synaptic(alpha=0.5, beta=0.0, init_hidden=True), "beta = 0 behind a current"),
+        (lambda: snn.RSynaptic(alpha=0.5, beta=0.0, linear_features=8, init_hidden=True), "beta = 0 behind a current"),
+    ],
+)
+def test_corners_without_a_form(make: Callable[[], Any], words: str) -> None:
+    with pytest.raises(ModelError, match=words):
+        from_snntorch(nn.Sequential(nn.Linear(12, 8), make()), torch.zeros(12))
