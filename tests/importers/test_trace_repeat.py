@@ -273,6 +273,43 @@ def test_a_converted_network_keeps_nothing() -> None:
         convert_torch(Averages(), torch.zeros(1, 4), torch.rand(8, 4))
 
 
+def test_a_membrane_that_is_fed_back_is_refused() -> None:
+    class Membrane(Base):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lif = snn.Leaky(beta=0.75)
+
+        def forward(self, x: Any) -> Any:
+            prev = torch.zeros(x.shape[0], POST) if self.prev is None else self.prev
+            spikes, self.prev = self.lif(self.fc(x) + self.rec(prev), torch.zeros(x.shape[0], POST))
+            return spikes
+
+    with pytest.raises(ModelError, match="works on a state of 'lif'"):
+        from_snntorch(on_grid(Membrane()), torch.zeros(1, PRE))
+
+
+def test_an_argument_that_is_no_state_is_refused_with_a_hint() -> None:
+    class Gain(Base):
+        def forward(self, x: Any, gain: Any = None) -> Any:
+            current = self.fc(x) if gain is None else self.fc(x) * gain
+            spikes = self.lif(current)
+            return spikes, 0.5 * spikes
+
+    with pytest.raises(ModelError) as caught:
+        from_snntorch(on_grid(Gain()), torch.zeros(1, PRE))
+    assert "'gain' were given what it returned" in str(caught.value)
+
+
+def test_another_default_is_said() -> None:
+    class Leaks(Base):
+        def forward(self, x: Any, prev: Any = 0.0, is_quick: bool = False) -> Any:
+            return self.lif(self.fc(x) + prev)
+
+    notes = from_snntorch(on_grid(Leaks()), torch.zeros(1, PRE)).metadata["nirbridge:notes"]
+    assert "'prev' is 0.0 in every step" in notes
+    assert "is_quick" not in notes
+
+
 def test_an_argument_that_stays_none_is_said() -> None:
     class Masked(Base):
         def forward(self, x: Any, mask: Any = None) -> Any:
