@@ -104,14 +104,14 @@ def _of_network(
 ) -> Artifact:
     from nirbridge.cli.progress import progress_on_stderr
     from nirbridge.cli.quantize import graded_inputs
-    from nirbridge.pipeline import emit_lava, emit_with, fingerprint, load_chip, load_network, slices_of_map
+    from nirbridge.pipeline import emit_lava, emit_with, fingerprint, load_chip, load_map, load_network
 
     network, known = load_network(model, timing, max_bytes=max_bytes, repairs=repairs), load_chip(chip)
-    cores = () if map_file is None else slices_of_map(map_file, network, fingerprint(model), known)
+    mapping = None if map_file is None else load_map(map_file, network, fingerprint(model), known)
     with progress_on_stderr() as progress:
         if target != "lava":
             return emit_with(target, network, known, weight_bits=weight_bits, progress=progress)
         values = graded_inputs(graded)
         return emit_lava(
-            network, known, weight_bits=weight_bits, graded=values, cores=cores, progress=progress, **options
+            network, known, weight_bits=weight_bits, graded=values, mapping=mapping, progress=progress, **options
         )

@@ -103,6 +103,11 @@ class MapRecord:
     splits: tuple[tuple[str, int], ...] = ()
     latency: Mapping[str, int] | None = None
 
+    @property
+    def weight_bits(self) -> int:
+        """Bits of a weight that the map was counted with."""
+        return self.raw["weight_bits"]
+
 
 # -- from a JSON document -------------------------------------------------------------------------------------
 

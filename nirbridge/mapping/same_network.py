@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nirbridge.errors import Problem, quoted
+from nirbridge.errors import IllegalMapping, Problem, quoted
 from nirbridge.mapping.record import MapRecord
 
 if TYPE_CHECKING:
     from nirbridge.quantization.model import FixedProjection, Quantized
 
 _AGAIN = "map the model again"
+
+
+def check_same(quantized: Quantized, record: MapRecord) -> None:
+    """Raises IllegalMapping with every problem of ``other_network``."""
+    problems = tuple(other_network(quantized, record))
+    if problems:
+        raise IllegalMapping(*problems)
 
 
 def other_network(quantized: Quantized, record: MapRecord) -> Iterator[Problem]:

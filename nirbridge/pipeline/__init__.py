@@ -25,7 +25,7 @@ from nirbridge.pipeline.load import (
     network_of_shapes,
     timing,
 )
-from nirbridge.pipeline.map_files import check_map, map_document, save_map, slices_of_map, timing_of_map
+from nirbridge.pipeline.map_files import check_map, load_map, map_document, save_map, timing_of_map
 from nirbridge.pipeline.mapping import map_network, map_retimed
 from nirbridge.pipeline.options import OBJECTIVES, RETIME, MapOptions, Progress
 from nirbridge.pipeline.partitioning import SPREADS, TRIED_NEURONS_MAX, check_fit
@@ -73,6 +73,7 @@ __all__ = [
     "load_graph",
     "load_inputs",
     "load_labels",
+    "load_map",
     "load_network",
     "load_rates",
     "load_recording",
@@ -92,7 +93,6 @@ __all__ = [
     "save_recording",
     "simulate_network",
     "simulate_on_chip",
-    "slices_of_map",
     "split_sources",
     "timing",
     "timing_of_map",

@@ -85,7 +85,7 @@ def simulate_on_chip(
     known = load_chip(chip)
     saved = None if map_file is None else file.load(map_file)
     retimed = retime(network, known, splits=None if saved is None else dict(saved.splits))
-    quantized = quantize(retimed, known, Options(weight_bits=None if saved is None else saved.raw["weight_bits"]))
+    quantized = quantize(retimed, known, Options(weight_bits=None if saved is None else saved.weight_bits))
     if backend == "fixed":
         return simulate_fixed(quantized, inputs, steps=steps, record=record, progress=progress).recording
     mapping = saved or map_retimed(retimed, known, MapOptions(effort="fast", progress=progress))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nirbridge.errors import IllegalMapping, NirbridgeError, Problem, quoted
+from nirbridge.errors import IllegalMapping, NirbridgeError, Problem
 from nirbridge.pipeline.fit import as_mapped, fit_to_chip, retime, split_sources
 from nirbridge.pipeline.load import fingerprint
 
@@ -73,27 +72,11 @@ def _as_mapped(record: MapRecord, network: Network) -> tuple[Network, Network]:
     return model, split_sources(delayed, splits)
 
 
-def slices_of_map(path: str | Path, network: Network, model_sha256: str, chip: Chip) -> tuple[Any, ...]:
-    """The slices of a saved map that a program of this model can be made of.
-
-    Raises:
-        FileError: it can not be read.
-        IllegalMapping: it is not of this model on this chip, or not as the model runs there.
-        ModelError: the model can not be retimed, so nothing runs it.
-    """
+def load_map(path: str | Path, network: Network, model_sha256: str, chip: Chip) -> MapRecord:
+    """A saved map of this model on this chip, checked. Raises FileError, and IllegalMapping with every violation."""
     from nirbridge.mapping import file
 
     problems = check_map(path, network, model_sha256, chip)
-    record = file.load(path)
-    if problems or (problems := tuple(_not_runnable(record, network, chip))):
+    if problems:
         raise IllegalMapping(*problems)
-    return tuple(piece for block in record.blocks for piece in block.slices)
-
-
-def _not_runnable(record: MapRecord, network: Network, chip: Chip) -> Iterator[Problem]:
-    if record.splits:
-        names = ", ".join(quoted(name) for name, _ in record.splits)
-        yield Problem("map", f"has copies of {names}", "a program has each population once", "map without --split")
-    if record.latency is None and as_mapped(retime(network, chip))[1] is not None:
-        found, limit = "has the delays of the model", "a program has delays that hold the hops"
-        yield Problem("map", found, limit, "map the model again, without --retime never")
+    return file.load(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from nirbridge.chips.model import Chip
     from nirbridge.emitters.artifact import Artifact
     from nirbridge.emitters.lava.environment import LavaStatus
+    from nirbridge.mapping.record import MapRecord
     from nirbridge.network.model import Network
     from nirbridge.simulators import Recording
 
@@ -25,31 +26,37 @@ def emit_lava(
     *,
     weight_bits: int | None = None,
     graded: Mapping[str, tuple[float, int]] | None = None,
-    cores: Iterable[Any] = (),
+    mapping: MapRecord | None = None,
     per_core: bool = False,
     floating: bool = False,
     progress: Progress = quiet,
 ) -> Artifact:
     """Relays, delays that hold the hops, the chip's integers, and the Lava program of them; files in memory.
 
-    ``graded``: per input (largest size, bits) as ``quantize`` takes it. ``cores``: slices of a saved map, one process
-    of Lava each; with ``per_core`` and none of them the network is mapped here.
+    ``graded``: per input (largest size, bits) as ``quantize`` takes it. ``mapping``: a saved map, one process of Lava
+    for each of its slices, with its copies and (where ``weight_bits`` is None) its bits; with ``per_core`` and no map
+    the network is mapped here.
 
     Raises:
         ModelError: what the chip or Lava can not do; every problem.
         DoesNotFit: ``per_core``, and it does not fit.
+        IllegalMapping: the map has other delays or fewer bits than what runs.
     """
     from nirbridge.emitters.lava.emit import emit
+    from nirbridge.mapping.same_network import check_same
     from nirbridge.quantization.quantize import Options, quantize
 
-    retimed = retime(network, chip)
-    options = Options(weight_bits=weight_bits, graded=MappingProxyType(dict(graded or {})), progress=progress)
+    retimed = retime(network, chip, splits=None if mapping is None else dict(mapping.splits))
+    bits = weight_bits if mapping is None or weight_bits is not None else mapping.weight_bits
+    options = Options(weight_bits=bits, graded=MappingProxyType(dict(graded or {})), progress=progress)
     quantized = quantize(retimed, chip, options)
-    slices = tuple(cores)
-    if per_core and not slices:
+    if mapping is not None:
+        check_same(quantized, mapping)
+        return emit(quantized, mapped=[piece for b in mapping.blocks for piece in b.slices], per_core=True)
+    if per_core:
         mapped = map_retimed(retimed, chip, MapOptions(weight_bits=weight_bits, progress=progress))
         return emit(quantized, mapped=mapped, per_core=True)
-    return emit(quantized, mapped=slices or None, per_core=bool(slices), floating=floating)
+    return emit(quantized, floating=floating)
 
 
 def emit_with(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,8 @@ def verify_network(
     saved = None if map_file is None else file.load(map_file)
     retimed = retime(network, chip, splits=None if saved is None else dict(saved.splits))
     options, data, plan = quantization or (Options(weight_bits=weight_bits, progress=progress), None, Planned())
+    if saved is not None and options.weight_bits is None:
+        options = replace(options, weight_bits=saved.weight_bits)
     quantized = quantize_with_data(retimed, chip, options, data, plan)
     count = steps or (None if inputs is not None else VERIFY_STEPS)
     said = "as given"

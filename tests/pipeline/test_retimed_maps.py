@@ -209,16 +209,28 @@ def test_copies_of_a_population_have_its_latency_and_run(tmp_path: Path) -> None
     for name in ("a", "b", "c", "out"):
         assert np.array_equal(found.arrays[name, "s"], plain.recording.arrays[name, "s"])
     assert found.arrays["c", "s"].any()
-    with pytest.raises(IllegalMapping, match=r"^map: has copies of 'a', a program has each population once; map wit"):
-        pipeline.slices_of_map(tmp_path / "m.map.json", network, SHA, chip)
+    saved = pipeline.load_map(tmp_path / "m.map.json", network, SHA, chip)
+    program = json.loads(pipeline.emit_lava(network, chip, mapping=saved).files["program.json"])
+    assert "a_copy" in json.dumps(program)
 
 
 def test_a_program_per_core_is_that_of_the_map_made_beforehand(tmp_path: Path) -> None:
     network, chip = skip(), load_chip("loihi1")
     assert checked(map_network(network, chip), network, tmp_path) == []
-    slices = pipeline.slices_of_map(tmp_path / "m.map.json", network, SHA, chip)
-    before = pipeline.emit_lava(network, chip, cores=slices)
+    saved = pipeline.load_map(tmp_path / "m.map.json", network, SHA, chip)
+    before = pipeline.emit_lava(network, chip, mapping=saved)
     assert before.digest == pipeline.emit_lava(network, chip, per_core=True).digest
+
+
+def test_what_runs_on_a_map_has_its_bits(tmp_path: Path) -> None:
+    network, chip = skip(), load_chip("loihi1")
+    assert checked(map_network(network, chip, replace(QUICK, weight_bits=4)), network, tmp_path) == []
+    saved = pipeline.load_map(tmp_path / "m.map.json", network, SHA, chip)
+    four = pipeline.emit_lava(network, chip, mapping=saved)
+    assert four.digest == pipeline.emit_lava(network, chip, mapping=saved, weight_bits=4).digest
+    with pytest.raises(IllegalMapping, match=r"^projection 'in' -> 'a': weights of 8 bits, the map has memory for 4"):
+        pipeline.emit_lava(network, chip, mapping=saved, weight_bits=8)
+    assert pipeline.verify_network(network, chip, map_file=tmp_path / "m.map.json", steps=10).holds
 
 
 # -- where there are no such delays --------------------------------------------------------------------------------
@@ -233,8 +245,9 @@ def test_a_loop_with_too_few_steps_is_mapped_as_it_is_and_said(tmp_path: Path) -
     assert checked(mapped, network, tmp_path) == []
     with pytest.raises(ModelError, match=r"^loop 'b' -> 'a' -> 'b': 1 steps of delay for 2 hops"):
         map_network(network, chip, replace(QUICK, retime="always"))
+    saved = pipeline.load_map(tmp_path / "m.map.json", network, SHA, chip)
     with pytest.raises(ModelError, match="^loop "):
-        pipeline.slices_of_map(tmp_path / "m.map.json", network, SHA, chip)
+        pipeline.emit_lava(network, chip, mapping=saved)
 
 
 def test_the_delays_of_the_model_on_request(tmp_path: Path) -> None:
@@ -243,8 +256,11 @@ def test_the_delays_of_the_model_on_request(tmp_path: Path) -> None:
     assert delays(mapped)["a", "c"] == 0
     assert "nothing runs this map" in mapped.network.notes[-1]
     assert checked(mapped, network, tmp_path) == []
-    with pytest.raises(IllegalMapping, match=r"^map: has the delays of the model, a program has delays that hold the"):
-        pipeline.slices_of_map(tmp_path / "m.map.json", network, SHA, chip)
+    saved = pipeline.load_map(tmp_path / "m.map.json", network, SHA, chip)
+    with pytest.raises(
+        IllegalMapping, match=r"^projections 'a' -> 'c': take 1 steps in the map, 2 in the network; map"
+    ):
+        pipeline.emit_lava(network, chip, mapping=saved)
     quantized = quantize(pipeline.retime(network, chip), chip)
     with pytest.raises(
         IllegalMapping, match=r"^projections 'a' -> 'c': take 1 steps in the map, 2 in the network; map"
