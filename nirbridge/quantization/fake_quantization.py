@@ -1,5 +1,8 @@
 """Quantization-aware fine-tuning of torch models: weights that are rounded in forward as the integers will be.
 
+The way there and back: quantize the model; ``attach`` to each layer with what ``factor_of`` says; train; ``detach``;
+quantize again with ``Options(scales=scales_of(…))`` of the first one. The integers are those that were trained.
+
 In backward the rounding is passed over (straight through), zero where a weight is clipped. Rounding, grid and factor
 are those of ``quantize``: ``fake_weights`` of a tensor are what a projection's integers with that factor stand for.
 """
@@ -48,6 +51,11 @@ def factor_of(quantized: Quantized, source: str, target: str) -> tuple[float, in
         if (p.source, p.target) == (source, target):
             return float(p.scale), p.weight_bits, p.sign_mode
     raise KeyError(f"{source} -> {target}")
+
+
+def scales_of(quantized: Quantized) -> dict[str, float]:
+    """The scale of each population, for ``Options(scales=…)``: a tuned model gets the integers it was trained on."""
+    return {p.name: float(p.neuron.scale) for p in quantized.populations}
 
 
 def attach(

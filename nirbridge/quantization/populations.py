@@ -60,21 +60,27 @@ def make_population(
     """
     numbers, population = formats_of(chip), folded.population
     seen = _seen(population, reach_of(incoming, population.size), options)
-    scale = scale_for(folded, incoming, seen, numbers, options.run_steps)
+    asked = options.scales.get(population.name)
+    scale = scale_for(folded, incoming, seen, numbers, options.run_steps, asked)
     sent = {network.projections[one.index].source: one.sent for one in incoming}
     made = _at_scale(network, folded, incoming, scale, numbers, timing)
     bounds = bounds_of(made.population, *total(made.projections, sent, population.size))
-    while seen.proved and _over(bounds, numbers) > 1.0:  # what rounding added to the real bounds
+    while asked is None and seen.proved and _over(bounds, numbers) > 1.0:  # what rounding added to the real bounds
         scale = replace(scale, value=scale.value / _over(bounds, numbers) * (1 - 1e-3), exact=False)
         made = _at_scale(network, folded, incoming, scale, numbers, timing)
         bounds = bounds_of(made.population, *total(made.projections, sent, population.size))
-    bounds = replace(bounds, proved=seen.proved or _over(bounds, numbers) <= 1.0)
+    fits = _over(bounds, numbers) <= 1.0
+    bounds = replace(bounds, proved=fits if asked is not None else seen.proved or fits)
     account = (made.population, made.projections, incoming, bounds, scale)
     return Made(
         population=made.population,
         projections=made.projections,
         report=layer_report(folded, *account, made.notes, chip),
-        problems=(*made.problems, *_too_small(population, incoming, made.projections, scale)),
+        problems=(
+            *made.problems,
+            *_too_small(population, incoming, made.projections, scale),
+            *_too_large(population, scale, asked, fits or not seen.proved),
+        ),
     )
 
 
@@ -218,6 +224,15 @@ def _process(n: FixedNeuron) -> Process:
     plain = n.reset == "zero" and n.max_spikes == 1 and not bool(np.any(n.refractory_steps > 0))
     grid = n.fires_above.ndim == 0 and int(n.fires_above) % 64 == 0 and int(n.fires_above) >= 0
     return "lif" if one and plain and grid else "custom"
+
+
+def _too_large(population: Population, scale: Scale, asked: float | None, fits: bool) -> list[Problem]:
+    """A scale that was asked for and is more than the chip's numbers hold."""
+    if asked is None or (fits and asked <= scale.value):
+        return []
+    what = f"a scale of {asked:g} was asked for, {scale.limited_by} allows less"
+    what = what if asked > scale.value else f"at the scale of {asked:g} that was asked for its input may overflow"
+    return [Problem(f"population {quoted(population.name)}", what, "", "quantize without given scales")]
 
 
 def _too_small(

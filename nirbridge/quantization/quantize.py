@@ -34,12 +34,13 @@ def _quiet(stage: str, done: float | None) -> None:
 class Options:
     """How to quantize.
 
-    ``weight_bits``: for all projections, or by target population or by ``'source -> target'`` (the rest:
-    ``'*'``, else the chip's default). ``graded``: input -> (largest size, bits).
-    ``run_steps``: choose scales with which v can not reach its last value within so many steps of any input (None: not
-    asked for, only said in the bounds). ``calibration``: what data showed; then ``a_in`` and ``u`` need room for that
-    times ``margin`` only, which is said and not proved. ``clip``: share of the range of weights that is kept, by
-    projection index (``calibrate.clips``).
+    ``weight_bits``: for all projections, or by target population or by ``'source -> target'`` (the rest: ``'*'``, else
+    the chip's default). ``graded``: input -> (largest size, bits). ``run_steps``: choose scales with which v can not
+    reach its last value within so many steps of any input (None: not asked for, only said in the bounds).
+    ``calibration``: what data showed; then ``a_in`` and ``u`` need room for that times ``margin`` only, which is said
+    and not proved. ``clip``: share of the range of weights that is kept, by projection index (``calibrate.clips``).
+    ``scales``: integers of v per real v, by population (``fake_quantization.scales_of`` what a model was fine-tuned
+    for); refused where the chip does not hold them.
     """
 
     weight_bits: int | Mapping[str, int] | None = None
@@ -48,6 +49,7 @@ class Options:
     calibration: Calibration | None = None
     margin: float = 1.25
     clip: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
+    scales: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     progress: Progress = _quiet
 
 

@@ -25,6 +25,10 @@ def problems_of(network: Network, chip: Chip, options: Options) -> Iterator[Prob
     yield from _projection_problems(network)
     yield from _width_problems(network, chip, options)
     yield from _input_problems(network, chip, options)
+    names = {p.name for p in network.populations}
+    for name, scale in options.scales.items():
+        if name not in names or not (np.isfinite(scale) and scale > 0):
+            yield Problem(f"scale of {quoted(name)}", f"{scale:g}", "a number above 0, of a population of the network")
 
 
 def _of_chip(population: Population, chip: Chip) -> Iterator[Problem]:

@@ -75,10 +75,17 @@ def reach_of(incoming: Sequence[Incoming], size: int) -> Reach:
 
 
 def scale_for(
-    folded: Folded, incoming: Sequence[Incoming], reach: Reach, numbers: NumberFormats, run_steps: int | None
+    folded: Folded,
+    incoming: Sequence[Incoming],
+    reach: Reach,
+    numbers: NumberFormats,
+    run_steps: int | None,
+    asked: float | None = None,
 ) -> Scale:
-    """The scale of a population (see the head of this file)."""
+    """The scale of a population (see the head of this file); ``asked``: this one, or the largest that is allowed."""
     limit, why = min(_limits(folded, reach, numbers, run_steps), default=(math.inf, ""))
+    if asked is not None:
+        return Scale(asked, "the scale that was asked for", False) if asked <= limit else Scale(limit, why, False)
     units = [one.range.unit for one in incoming if one.range.unit > 0]
     if not units:
         return Scale(_without_weights(folded, limit), why, True)
