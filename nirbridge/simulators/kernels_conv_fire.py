@@ -71,7 +71,7 @@ def _firing(lanes: int) -> Any:
 
 
 _fire_wide, _fire_narrow = _firing(WIDE), _firing(NARROW)
-GROUP = 4
+GROUP = 16
 """Wide vectors that are passed over together."""
 
 

@@ -95,7 +95,8 @@ def conv_layer(
             add_conv(acc, weights, idx, val, found, reach, plan, lies > LAST)
             add_bias(acc, shape, bias)
             if usual and t < count - 1:  # the last step leaves i behind too
-                fire_rows(acc, shape, v, b * width, sent, r * n, coef, places, does, quiet and t > 0)
+                skips = quiet and t > 0  # apart from the call, where it would count references
+                fire_rows(acc, shape, v, b * width, sent, r * n, coef, places, does, skips)
                 continue
             copy_map(acc, shape, x)
             at = r * n if does[FIRES] else 0

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nirbridge.simulators.kernels_conv_vector import lowest_bit
+from nirbridge.simulators.kernels_conv_vector import lowest_bit, sending
 from nirbridge.simulators.kernels_update import borrowing
 
 USUAL, LAST, POOLED = range(3)
@@ -53,35 +53,84 @@ def _join(room, heap, counts, fills, factor, idx, val) -> Any:
 
 
 @borrowing
+def _take_bits(bits, name, per, room, heap, counts, fills) -> None:
+    """Every bit that is set: source ``name`` (that of the first) and those behind it, each of which sent one spike."""
+    width = _EIGHT * per
+    while bits:
+        source = name + lowest_bit(bits)
+        c = source % width
+        at = c * room + np.uint64(fills[c])
+        heap[at] = source
+        counts[at] = 1
+        fills[c] += 1
+        bits &= bits - _ONE
+
+
+@borrowing
 def list_last(words, first, n, per, room, heap, counts, fills, factor, idx, val) -> Any:
     """Sources of one step: words ``first`` to ``first + n``, ``per`` of them for each place; all are uint64."""
     w = np.uint64(0)
+    while w + _EIGHT <= n:
+        bits = sending(words, first + w)
+        if bits:
+            _take_bits(bits, _EIGHT * w, per, room, heap, counts, fills)
+        w += _EIGHT
     while w < n:
-        k, stop = w, min(w + _EIGHT, n)
-        if w + _EIGHT <= n:
-            at = first + w
-            some = words[at] | words[at + _ONE] | words[at + np.uint64(2)] | words[at + np.uint64(3)]
-            some |= words[at + np.uint64(4)] | words[at + np.uint64(5)]
-            some |= words[at + np.uint64(6)] | words[at + np.uint64(7)]
-            if some == 0:
-                k = stop
-        while k < stop:
-            if words[first + k]:
-                _take_word(words[first + k], _EIGHT * k, _EIGHT * (k % per), room, heap, counts, fills)
-            k += _ONE
-        w = stop
+        if words[first + w]:
+            _take_word(words[first + w], _EIGHT * w, _EIGHT * (w % per), room, heap, counts, fills)
+        w += _ONE
     return _join(room, heap, counts, fills, factor, idx, val)
 
 
 @borrowing
-def _sum_rows(words, first, pitch, rows, line) -> None:
-    """``line[:pitch]`` becomes the sum of so many rows of words from ``first`` on; bytes never carry."""
+def _sum_rows(words, first, pitch, rows, line) -> Any:
+    """``line[:pitch]`` becomes the sum of so many rows of words from ``first`` on; bytes never carry.
+
+    Returns 0 where all of it is 0.
+    """
+    some = np.uint64(0)
+    if rows == 2:
+        for j in range(pitch):
+            total = words[first + j] + words[first + pitch + j]
+            line[j] = total
+            some |= total
+        return some
     for j in range(pitch):
         line[j] = 0
-    for row in range(rows):
-        at = first + np.uint64(row) * pitch
+    for row in range(np.uint64(rows)):
         for j in range(pitch):
-            line[j] += words[at + j]
+            line[j] += words[first + row * pitch + j]
+    for j in range(pitch):
+        some |= line[j]
+    return some
+
+
+@borrowing
+def _take_pairs(columns, name, per, room, line, heap, counts, fills) -> None:
+    """A row of windows of two columns side by side."""
+    at = np.uint64(0)
+    for _ in range(columns):
+        for k in range(per):
+            word = line[at + k] + line[at + per + k]
+            if word:
+                _take_word(word, _EIGHT * (name + k), _EIGHT * k, room, heap, counts, fills)
+        at, name = at + per + per, name + per
+
+
+@borrowing
+def _take_windows(pool, name, per, room, line, heap, counts, fills) -> None:
+    """A row of any windows."""
+    for x in range(pool[3]):
+        begin = x * pool[7] - pool[9]
+        left = max(begin, 0)
+        right = max(min(begin + pool[5], pool[1]), left)
+        for k in range(per):
+            word = np.uint64(0)
+            for column in range(np.uint64(left), np.uint64(right)):
+                word += line[column * per + k]
+            if word:
+                _take_word(word, _EIGHT * (name + k), _EIGHT * k, room, heap, counts, fills)
+        name += per
 
 
 @borrowing
@@ -93,21 +142,17 @@ def list_pooled(words, first, pool, per, room, line, heap, counts, fills, factor
     """
     height, width, columns = pool[0], pool[1], pool[3]
     pitch = np.uint64(width) * per
+    pairs = pool[5] == 2 and pool[7] == 2 and pool[9] == 0 and 2 * columns <= width
     for y in range(pool[2]):
         start = y * pool[6] - pool[8]
         top, rows = max(start, 0), min(start + pool[4], height) - max(start, 0)
-        _sum_rows(words, first + np.uint64(top) * pitch, pitch, rows, line)
-        for x in range(columns):
-            begin = x * pool[7] - pool[9]
-            left = max(begin, 0)
-            right = max(min(begin + pool[5], width), left)
-            name = np.uint64(y * columns + x) * per
-            for k in range(per):
-                word = np.uint64(0)
-                for column in range(np.uint64(left), np.uint64(right)):
-                    word += line[column * per + k]
-                if word:
-                    _take_word(word, _EIGHT * (name + k), _EIGHT * k, room, heap, counts, fills)
+        if not _sum_rows(words, first + np.uint64(top) * pitch, pitch, max(rows, 0), line):
+            continue
+        name = np.uint64(y * columns) * per
+        if pairs:
+            _take_pairs(columns, name, per, room, line, heap, counts, fills)
+        else:
+            _take_windows(pool, name, per, room, line, heap, counts, fills)
     return _join(room, heap, counts, fills, factor, idx, val)
 
 

@@ -73,6 +73,47 @@ add_wide, add_narrow = _adder(WIDE), _adder(NARROW)
 add_wide_scaled, add_narrow_scaled = _scaled_adder(WIDE), _scaled_adder(NARROW)
 
 
+def _source_adder(rows: int, run: int, scaled: bool) -> Any:
+    """An intrinsic that adds all weights of one source (``scaled``: times ``x``), so many rows of so many numbers."""
+
+    @intrinsic
+    def add(typingctx: Any, to: Any, at: Any, weights: Any, first: Any, pitch: Any, x: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            size, whole = signature.args[0].dtype.bitwidth // 8, ir.IntType(64)
+            for row in range(rows):
+                here = builder.add(args[1], builder.mul(args[4], whole(row)))
+                sums = address(context, builder, signature.args[0], args[0], here, run)
+                place = builder.add(args[3], whole(row * run))
+                values = builder.load(address(context, builder, signature.args[2], args[2], place, run), align=size)
+                if scaled:
+                    values = builder.fmul(values, spread(builder, values.type, args[5]))
+                builder.store(builder.fadd(builder.load(sums, align=size), values), sums, align=size)
+            return context.get_dummy_value()
+
+        return types.void(to, types.uint64, weights, types.uint64, types.uint64, to.dtype), generate
+
+    return add
+
+
+add_3_48, add_3_24 = _source_adder(3, 48, False), _source_adder(3, 24, False)
+add_3_48_scaled, add_3_24_scaled = _source_adder(3, 48, True), _source_adder(3, 24, True)
+
+
+@intrinsic
+def _sending(typingctx: Any, words: Any, at: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        many = ir.VectorType(ir.IntType(8), 64)
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        values = builder.load(builder.bitcast(builder.gep(data, [args[1]]), many.as_pointer()), align=8)
+        return builder.bitcast(builder.icmp_unsigned("!=", values, ir.Constant(many, [0] * 64)), ir.IntType(64))
+
+    return types.uint64(words, types.uint64), generate
+
+
+sending: Any = _sending
+"""One bit per byte of the eight words (uint64) from a place on, set where it is not 0."""
+
+
 @intrinsic
 def _lowest_bit(typingctx: Any, word: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:

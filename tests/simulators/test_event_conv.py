@@ -143,12 +143,12 @@ def test_neurons_without_input_are_passed_over_only_where_they_do_nothing(
 ) -> None:
     """Half of them start at or above the threshold of 0.5; a reset to it or above it fires in every step."""
     rng = np.random.default_rng(4)
-    conv = Conv(freeze(rng.normal(size=(16, 2, 3, 3))), (1, 1), ((1, 1), (1, 1)), (1, 1), 1, (2, 9, 9))
+    conv = Conv(freeze(rng.normal(size=(16, 2, 3, 3))), (1, 1), ((1, 1), (1, 1)), (1, 1), 1, (2, 9, 17))
     options: dict[str, Any] = {"theta": 0.5, "v_reset": v_reset, "reset": reset, "compare": compare}
-    options["v_init"] = rng.choice([0.0, 0.25, 0.5, 2.0], (16, 9, 9))
-    values = np.zeros((12, 2, 2, 9, 9), np.uint8)
+    options["v_init"] = rng.choice([0.0, 0.25, 0.5, 2.0], (16, 9, 17))
+    values = np.zeros((12, 2, 2, 9, 17), np.uint8)
     values[2::3, :, :, 1:4, 6:8] = 1
-    same(network_of((2, 9, 9), [(conv, neuron("IF", **options), None)]), values)
+    same(network_of((2, 9, 17), [(conv, neuron("IF", **options), None)]), values)
 
 
 def test_a_state_stays_as_it_is_while_a_run_goes_on_from_it() -> None:
