@@ -127,9 +127,11 @@ class _Held:
         far = far + _FLOATS * (np.abs(w) + np.abs(self.w) + 1e-3)
         held = self.waits > 0
         self.w, self.far_w = np.where(held, 0.0, w), np.where(held, 0.0, far)
+        reached = self.v[step].astype(np.int64)
         if self.s is not None:
             self._spike(step, held)
-        self.lost |= np.abs(self.v[step]) >= most(n.v_bits)
+            reached = reached + (self.s[step] * n.reset_amount if n.reset == "subtract" else 0)
+        self.lost |= np.abs(reached) >= most(n.v_bits)
         self._judge(step, np.abs(self.v[step] / self.scale - self.w))
 
     def _spike(self, step: int, held: Array) -> None:

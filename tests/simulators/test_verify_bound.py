@@ -151,3 +151,14 @@ def test_a_membrane_held_at_its_last_value_has_no_bound() -> None:
     [found] = layer_bounds(q, {"in": values}, recorded(q, {"in": values}))
     assert found.unbounded > 0
     assert found.holds
+
+
+def test_a_membrane_held_at_its_last_value_above_has_no_bound() -> None:
+    """More comes in than a spike takes off: before the reset v is at its last value, behind it not."""
+    q = in_integers(layer([[1.0, -0.7]], lif(a_mem=1.0, theta=0.4, reset="subtract", reset_amount=0.3)))
+    values = np.tile(np.array([[1, 0]], np.uint8), (1500, 1))
+    fixed = recorded(q, {"in": values})
+    [found] = layer_bounds(q, {"in": values}, fixed)
+    assert fixed.arrays["p", "v"].max() < 2**23 - 1
+    assert found.unbounded > 0
+    assert found.holds
