@@ -52,17 +52,21 @@ def command(
     ATTR is a torch module, a class of one or a function without arguments that gives one. THIS RUNS THE CODE of the
     file or package: import only what you would run.
     """
+    from nirbridge import registry
     from nirbridge.cli.import_target import module_of
     from nirbridge.cli.output import print_json, print_text
+    from nirbridge.cli.progress import progress_on_stderr
     from nirbridge.cli.simulate import check_output
     from nirbridge.pipeline import import_module, network_of_graph, save_graph
 
     check_output(output)
     samples = tuple(_sample(text) for text in shapes)
+    registry.get("importers", framework)  # an unknown name is said before the user's code runs
     options = _step(dt) | importer_arguments(framework, conversion)
     module = module_of(target, of_torch=framework in FRAMEWORKS.split("|"))
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), progress_on_stderr() as progress:
         warnings.simplefilter("ignore", ExportWarning)  # what it says is printed in full
+        options |= {"progress": progress} if framework == "torch" else {}
         graph = import_module(framework, module, samples[0] if len(samples) == 1 else samples, **options)
     save_graph(graph, output)
     network = network_of_graph(graph)
