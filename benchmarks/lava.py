@@ -6,10 +6,10 @@ Two layers of N neurons: dense to 1,000, above that sparse with 100 synapses per
 at 5 % and high thresholds, 'some' 15 % and lower ones, 'much' 50 % and thresholds that about half of the neurons reach
 in a step; what the neurons really did is in the table. Both run the same integers on the same input; spikes of both
 layers are recorded and compared, u and v too in another run of 30 steps. Lava's time is wall clock from its first to
-its last step as the recorder writes them down (start and end of its processes do not count), in the fastest of three
-runs; the simulator's is wall clock of the whole call, the median of five runs; both favour Lava. Preparation is counted
-in another column. One after the other; on a machine with other work Lava, which has more processes than there are
-cores, loses more.
+its last step as the recorder writes them down (start and end of its processes do not count), which favours it; the
+simulator's is wall clock of the whole call. Both are the fastest of some runs, which on a machine with other work is
+the nearest to none. What it does per second of its own CPU time, and with its preparation, is in other columns. One
+after the other: Lava's processes and the simulator never run at once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FIRING = {"rare": (0.05, 1.0), "some": (0.15, 0.5), "much": (0.5, 0.01)}
 """Input spikes per step and element, and the threshold as a share of the highest."""
 DENSE_MAX = 1000
 FAN_IN = 100
-ROUNDS = 5
+ROUNDS = 15
 LAVA_RUNS = 3
 
 
@@ -53,6 +53,7 @@ class Row:
     spikes_per_neuron_step: float
     lava_steps_per_s: float
     fixed_steps_per_s: float
+    fixed_steps_per_cpu_s: float
     fixed_whole_steps_per_s: float
 
     @property
@@ -125,18 +126,19 @@ class Clock:
         return (last - first) * steps / (end - start)
 
 
-def fixed(q: Quantized, inputs: Mapping[str, Array], steps: int) -> tuple[float, float]:
-    """Steps per second of a run alone (the median of some), and with preparation."""
+def fixed(q: Quantized, inputs: Mapping[str, Array], steps: int) -> tuple[float, float, float]:
+    """Steps per second of a run alone (the fastest of some), per second of its own CPU time, and with preparation."""
     start = time.perf_counter()
     made = FixedSimulator(q)
     records = [Record("a", ("s",)), Record("b", ("s",))]
     made.run(inputs, record=records)
-    whole, runs = steps / (time.perf_counter() - start), []
+    whole, runs, cpu = steps / (time.perf_counter() - start), [], []
     for _ in range(ROUNDS):
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.process_time()
         made.run(inputs, record=records)
         runs.append(steps / (time.perf_counter() - start))
-    return sorted(runs)[ROUNDS // 2], whole
+        cpu.append(steps / (time.process_time() - used))
+    return max(runs), max(cpu), whole
 
 
 def measure(size: int, firing: str, steps: int) -> Row:
@@ -157,14 +159,15 @@ def measure(size: int, firing: str, steps: int) -> Row:
         expected = simulator.run(given, record=wanted).recording.arrays
         assert all(np.array_equal(ran.arrays[key], values) for key, values in expected.items()), "not equal"
     rate = float(np.mean([long.arrays[name, "s"].mean() for name in ("a", "b")]))
-    alone, whole = fixed(q, inputs, steps)
-    return Row(size, firing, steps, rate, max(clock.steps_per_s(steps) for clock in clocks), alone, whole)
+    alone, cpu, whole = fixed(q, inputs, steps)
+    return Row(size, firing, steps, rate, max(clock.steps_per_s(steps) for clock in clocks), alone, cpu, whole)
 
 
 def said(row: Row) -> str:
     lava, alone, whole = row.lava_steps_per_s, row.fixed_steps_per_s, row.fixed_whole_steps_per_s
     first = f"{row.size:6,} {row.firing:6} {row.spikes_per_neuron_step:6.3f}"
-    return f"{first} {lava:13.1f} {alone:15.0f} {whole:18.0f} {row.ratio:7.0f}   s, u, v"
+    own = f"{lava:13.1f} {alone:15.0f} {row.fixed_steps_per_cpu_s:10.0f}"
+    return f"{first} {own} {whole:18.0f} {row.ratio:7.0f}   s, u, v"
 
 
 def main() -> None:
@@ -175,7 +178,7 @@ def main() -> None:
     parser.add_argument("-o", "--output")
     options = parser.parse_args()
     rows = []
-    print("2 x N firing   rate    Lava steps/s   fixed steps/s   with preparation   ratio   equal")
+    print("2 x N firing   rate    Lava steps/s   fixed steps/s  per CPU s   with preparation   ratio   equal")
     for size in map(int, options.sizes.split(",")):
         for firing in options.firing.split(","):
             rows.append(measure(size, firing, options.steps))

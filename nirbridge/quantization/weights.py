@@ -12,6 +12,8 @@ from nirbridge.quantization.formats import Grid, grid_of
 from nirbridge.quantization.model import SignMode
 
 _TOLERANCE = 1e-9
+_SINGLE = 1e-6
+"""Weights that came through single precision end where the grid ends up to so much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ def exponent_for(factor: float, unit: float) -> int:
     """The least exponent of 0 or more with which ``weights * factor / 2**exponent`` fits the grid."""
     if unit <= 0.0:
         return 0
-    return max(0, math.ceil(math.log2(factor * unit) - _TOLERANCE))
+    return max(0, math.ceil(math.log2(factor * unit) - _SINGLE))
 
 
 def quantum(values: Array, levels: int) -> float | None:

@@ -144,3 +144,18 @@ def test_a_scale_that_the_chip_does_not_hold_is_refused() -> None:
         quantize(net, chip, Options(scales={"q": 1.0}))
     with pytest.raises(ModelError, match="scale of 'p'"):
         quantize(net, chip, Options(scales={"p": float("nan")}))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_weights_at_the_ends_of_the_grid_keep_their_integers(seed: int) -> None:
+    """Single precision may put the last weight of a grid a little beyond its end: that is no wider range."""
+    rng = np.random.default_rng(seed)
+    chip, bits = load_chip("loihi1"), int(rng.choice([8, 4, 3]))
+    first = quantize(layer(rng.normal(size=(6, 30)), lif()), chip, Options(weight_bits=bits))
+    factor, _, mode = factor_of(first, "in", "p")
+    tuned = attach(torch.nn.Linear(30, 6, bias=False), bits, factor=factor, mode=mode)
+    tuned.parametrizations.weight.original.data = torch.tensor(rng.normal(0, 3, (6, 30)), dtype=torch.float32)  # type: ignore
+    weight = detach(tuned).weight.detach().numpy()
+    net = layer(weight.astype(np.float64), lif())
+    last = quantize(net, chip, Options(weight_bits=bits, scales=scales_of(first)))
+    np.testing.assert_array_equal(real_weights(last, 0).astype(np.float32), weight)
