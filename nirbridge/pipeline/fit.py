@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
-from nirbridge.errors import ModelError, UsageError, quoted
+from nirbridge.errors import ModelError, Problem, UsageError, quoted
 from nirbridge.pipeline.options import RETIME, MapOptions
 
 if TYPE_CHECKING:
@@ -27,12 +27,13 @@ class Ready:
 
     ``latency``: step of the hardware at which each input, population and output is at its step 0, where retiming
     changed what a map holds; None: the delays are those of the model. ``rates`` as ``MapOptions.rates``, for what was
-    put in, too.
+    put in, too. ``refused``: why there are no delays that hold the hops, where that was tried.
     """
 
     network: Network
     latency: Mapping[str, int] | None = None
     rates: Rates | None = None
+    refused: tuple[Problem, ...] = ()
 
 
 def prepare(network: Network, chip: Chip, options: MapOptions) -> Ready:
@@ -44,12 +45,12 @@ def prepare(network: Network, chip: Chip, options: MapOptions) -> Ready:
     """
     _one_of("--retime", options.retime, RETIME)
     fitted = fit_to_chip(network, chip, relays=options.relays)
-    return _ready(fitted, *_as_it_runs(fitted, chip, options.retime), options)
+    return _ready(fitted, _as_it_runs(fitted, chip, options.retime), options)
 
 
 def prepare_retimed(retimed: Retimed, options: MapOptions) -> Ready:
     """What ``prepare`` makes of the network that was retimed."""
-    return _ready(retimed.reference, *as_mapped(retimed), options)
+    return _ready(retimed.reference, Ready(*as_mapped(retimed)), options)
 
 
 def fit_to_chip(network: Network, chip: Chip, *, relays: bool = True) -> Network:
@@ -111,17 +112,17 @@ def _balanced(fitted: Network, chip: Chip) -> Retimed:
     return balance_delays(fitted, delay_steps_max=chip.core.delay_steps, graded_spikes=chip.neuron.graded_spikes)
 
 
-def _as_it_runs(fitted: Network, chip: Chip, how: str) -> tuple[Network, Mapping[str, int] | None]:
+def _as_it_runs(fitted: Network, chip: Chip, how: str) -> Ready:
     try:
         network, latency = as_mapped(_balanced(fitted, chip))
     except ModelError as error:
         if how == "always":
             raise
-        return replace(fitted, notes=(*fitted.notes, *_refusals(error))), None
+        return Ready(replace(fitted, notes=(*fitted.notes, *_refusals(error))), refused=error.problems)
     if how == "never" and latency is not None:
         note = "mapped with the delays of the model, as asked: hops are not made up for, so nothing runs this map"
-        return replace(fitted, notes=(*fitted.notes, note)), None
-    return network, latency
+        return Ready(replace(fitted, notes=(*fitted.notes, note)))
+    return Ready(network, latency)
 
 
 def _refusals(error: ModelError) -> list[str]:
@@ -148,14 +149,14 @@ def _delays(p: Projection) -> object:
     return compact(own).tolist(), late.tolist()
 
 
-def _ready(fitted: Network, network: Network, latency: Mapping[str, int] | None, options: MapOptions) -> Ready:
-    split, of = _split(network, options.splits)
-    rates = _with_rates_of_added(fitted, network, options.rates)
+def _ready(fitted: Network, runs: Ready, options: MapOptions) -> Ready:
+    split, of = _split(runs.network, options.splits)
+    rates, latency = _with_rates_of_added(fitted, runs.network, options.rates), runs.latency
     if rates is not None:
         rates = _with_copies(rates[0], of), rates[1]
     if latency is not None:
         latency = MappingProxyType(_with_copies(latency, of))
-    return Ready(split, latency, rates)
+    return Ready(split, latency, rates, runs.refused)
 
 
 def _with_copies(values: Mapping[str, T], of: Mapping[str, str]) -> dict[str, T]:

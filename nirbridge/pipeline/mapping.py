@@ -52,7 +52,7 @@ def _mapped(ready: Ready, model: Network, chip: Chip, options: MapOptions) -> Ma
     from nirbridge.mapping import check
 
     chosen = replace(options, rates=ready.rates)
-    found = partitions(ready.network, chip, chosen, model)
+    found = partitions(ready, chip, chosen, model)
     best = min((complete(ready.network, chip, p, chosen) for p in found), key=_score(chosen))
     best = replace(best, latency=ready.latency)
     chosen.progress("check", None)

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from nirbridge.errors import DoesNotFit, Problem, UsageError, quoted
-from nirbridge.pipeline.fit import prepare
+from nirbridge.pipeline.fit import Ready, prepare
 from nirbridge.pipeline.options import MapOptions
 
 if TYPE_CHECKING:
@@ -28,23 +28,26 @@ def check_fit(network: Network, chip: Chip, options: MapOptions | None = None) -
         DoesNotFit: every reason, what proves it, and what would fit.
     """
     chosen = options or MapOptions()
-    ready = prepare(network, chip, chosen).network
-    return ready, partitions(ready, chip, replace(chosen, objective="cores"), network)[0]
+    ready = prepare(network, chip, chosen)
+    return ready.network, partitions(ready, chip, replace(chosen, objective="cores"), network)[0]
 
 
-def partitions(network: Network, chip: Chip, options: MapOptions, model: Network) -> list[Partition]:
+def partitions(ready: Ready, chip: Chip, options: MapOptions, model: Network) -> list[Partition]:
     """The partition for the fewest cores; for other objectives several, of which the best is taken.
 
-    ``model``: what ``network`` was prepared from, which other chips are tried with. Raises DoesNotFit.
+    ``model``: what ``ready`` was prepared from, which other chips are tried with. Raises DoesNotFit, with the reasons
+    why the delays are not other ones.
     """
     from nirbridge import registry
 
+    network = ready.network
     partition = registry.get("partitioners", options.method)
     base = _partition_options(network, options)
     try:
         first = partition(network, chip, base)
     except DoesNotFit as error:
-        raise DoesNotFit(*error.problems, *_what_would_fit(network, chip, options, model)) from None
+        would = _what_would_fit(network, chip, options, model)
+        raise DoesNotFit(*error.problems, *ready.refused, *would) from None
     found = [first]
     for other in _alternatives(base, options.objective):
         try:

@@ -250,6 +250,17 @@ def test_a_loop_with_too_few_steps_is_mapped_as_it_is_and_said(tmp_path: Path) -
         pipeline.emit_lava(network, chip, mapping=saved)
 
 
+def test_what_does_not_fit_says_why_its_delays_are_those_of_the_model() -> None:
+    late = {"d": nir.Delay(np.full(2, 3e-4))}
+    network = wired([("in", "a"), ("a", "b"), ("b", "a"), ("b", "d"), ("d", "c"), ("c", "out")], **late)
+    with pytest.raises(DoesNotFit) as caught:
+        map_network(network, short_delays(1), QUICK)
+    texts = [str(p) for p in caught.value.problems]
+    assert texts[0].startswith("projection 'b' -> 'c': a delay of 3 steps, a loihi1 synapse holds 1")
+    assert texts[1].startswith("loop 'b' -> 'a' -> 'b': 1 steps of delay for 2 hops")
+    assert texts[2].startswith("what would fit: ")
+
+
 def test_the_delays_of_the_model_on_request(tmp_path: Path) -> None:
     network, chip = skip(), load_chip("loihi1")
     mapped = map_network(network, chip, replace(QUICK, retime="never"))
