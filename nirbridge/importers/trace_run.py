@@ -65,7 +65,7 @@ def _call_all(module: Any, recorder: Recorder, samples: Sequence[Mapping[str, An
     for call, fed in enumerate(samples):
         if call > 1 and _loops(recording):
             break
-        more = dict(zip(handed, result[1:], strict=True)) if call and _returns(result, handed) else {}
+        more = _handed_on(result, handed) if call else {}
         recording.starts.append(len(recording.nodes))
         for name, tensor in fed.items():
             recorder.add("input", name, (), {}, [tensor])
@@ -81,9 +81,15 @@ def _call_all(module: Any, recorder: Recorder, samples: Sequence[Mapping[str, An
         recording.returned.append(recording.outputs)
 
 
-def _returns(result: Any, handed: Sequence[str]) -> bool:
-    """True if what a call returned has one thing for each argument behind its first output."""
-    return bool(handed) and isinstance(result, tuple | list) and len(result) == len(handed) + 1
+def _handed_on(result: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Arguments of the next call out of what the last one returned: by name, else in order, behind its first output."""
+    if isinstance(result, Mapping):
+        named = {name: result[name] for name in names if name in result}
+        return named or _handed_on(tuple(result.values()), names)
+    if not isinstance(result, tuple | list):
+        return {}
+    rest = result[1:]
+    return dict(zip(names, rest[max(0, len(rest) - len(names)) :], strict=False))
 
 
 def _loops(recording: Recording) -> bool:

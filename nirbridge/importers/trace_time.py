@@ -229,9 +229,7 @@ class Turns:
 
     def _differs(self, path: str, calls: list[Node]) -> Problem:
         if self.is_called:
-            text = (
-                "its input is computed with something that forward keeps from call to call, which can not be followed"
-            )
+            text = "its input depends on something that forward keeps from call to call"
             return Problem(thing_of(path), text, FOLLOWED, KEEP)
         text = f"called {len(calls)} times, and not with the same input computed step by step"
         return Problem(thing_of(path), text, "a neuron has one state, so it has one input in each step", _ONCE)

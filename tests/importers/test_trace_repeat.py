@@ -99,6 +99,23 @@ class Argument(Base):
         return spikes, spikes
 
 
+class ByName(Base):
+    """A dictionary comes back, and one of its entries goes in again."""
+
+    def forward(self, x: Any, prev: Any = None, mask: Any = None) -> Any:
+        prev = torch.zeros(x.shape[0], POST) if prev is None else prev
+        spikes = self.lif(self.fc(x if mask is None else x * mask) + self.rec(prev))
+        return {"spikes": spikes, "prev": spikes}
+
+
+class InOrder(Base):
+    """More arguments than states."""
+
+    def forward(self, x: Any, prev: Any = None, mask: Any = None) -> Any:
+        found = ByName.forward(self, x, prev, mask)
+        return found["spikes"], found["prev"]
+
+
 class OwnMembrane(Base):
     """The state of the neuron is an attribute of the user's module; so are the spikes."""
 
@@ -204,7 +221,7 @@ class OtherState(Base):
         return out
 
 
-FOLLOWED = (Attribute, FirstStepApart, Buffer, Data, Queue, KeptCurrent, Argument, OwnMembrane, Nested)
+FOLLOWED = (Attribute, FirstStepApart, Buffer, Data, Queue, KeptCurrent, Argument, ByName, InOrder, OwnMembrane, Nested)
 REFUSED = (
     (Trace, "'lif'"),
     (Counter, "'lif'"),
@@ -239,8 +256,9 @@ def test_spikes_of_the_step_before_are_followed(kind: Any) -> None:
     wanted, prev = [], None
     with torch.no_grad():
         for now in inputs:
-            found = module(now, prev) if kind is Argument else module(now)
-            spikes, prev = found if kind is Argument else (found, None)
+            found = module(now, prev) if kind in (Argument, ByName, InOrder) else module(now)
+            found = tuple(found.values()) if isinstance(found, dict) else found
+            spikes, prev = found if isinstance(found, tuple) else (found, None)
             wanted.append(spikes.clone())
     network = from_nir(graph)
     assert [p.shape for p in network.inputs] == [(PRE,)]
