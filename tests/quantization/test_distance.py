@@ -82,7 +82,8 @@ def held(q: Quantized, arrays: Any) -> int:
     """Steps before the first one in which v is at its last value."""
     last = np.zeros(len(next(iter(arrays.values()))), bool)
     for p in q.populations:
-        reached = np.abs(arrays[p.name, "v"]) >= (1 << (p.neuron.v_bits - 1)) - 1
+        taken = arrays[p.name, "s"] * p.neuron.reset_amount if p.neuron.reset == "subtract" else 0
+        reached = np.abs(arrays[p.name, "v"] + taken) >= (1 << (p.neuron.v_bits - 1)) - 1
         last |= reached.reshape(len(last), -1).any(axis=1)
     return int(np.argmax(last)) if last.any() else len(last)
 
