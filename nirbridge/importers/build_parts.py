@@ -39,12 +39,14 @@ def scaled(e: Expression, factor: Array | float | None, name: str) -> Expression
 
 _STATES = ("mem", "syn", "spk", "v", "i", "z", "v_mem", "i_syn", "vmem", "isyn", "spikes")
 """What neurons of the frameworks keep their states as."""
+LEFT_OVER = "_nirbridge_left_over"
+"""What an importer calls the same list on a copy whose states it has taken away."""
 
 
 def leftover(module: Any) -> list[str]:
     """States of a neuron module that are not those of a fresh one (which starts at 0, or where its reset leaves it)."""
     fresh = getattr(module, "_memories_rv", None) or {}  # spikingjelly's values behind a reset
-    found: list[str] = []
+    found: list[str] = list(getattr(module, LEFT_OVER, ()))
     for name in _STATES:
         value: Any = getattr(module, name, None)
         start = fresh.get(name, 0.0)

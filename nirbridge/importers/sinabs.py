@@ -122,8 +122,11 @@ def _copied(layer: Any, memo: dict[int, Any]) -> Any:
 
     import torch
 
+    from nirbridge.importers.build_parts import LEFT_OVER, leftover
+
     clone: Any = object.__new__(type(layer))
     memo[id(layer)] = clone
+    vars(clone)[LEFT_OVER] = tuple(leftover(layer))
     for name, found in vars(layer).items():
         if name == "_buffers":
             found = {key: None if b is None else torch.zeros(0) for key, b in found.items()}  # the state at rest

@@ -350,6 +350,17 @@ def test_states_left_over_from_a_run_are_said() -> None:
     assert "left over" in from_spikingjelly(module, torch.zeros(1, PRE)).metadata["nirbridge:notes"]
 
 
+def test_states_left_over_in_sinabs_are_said() -> None:
+    layers = pytest.importorskip("sinabs.layers", reason="sinabs is not installed")
+    from nirbridge.importers.sinabs import from_sinabs
+
+    module = nn.Sequential(nn.Linear(PRE, POST), layers.IAFSqueeze(batch_size=1))
+    assert "nirbridge:notes" not in from_sinabs(module, torch.zeros(1, PRE)).metadata
+    module(torch.ones(3, PRE))
+    notes = from_sinabs(module, torch.zeros(1, PRE)).metadata["nirbridge:notes"]
+    assert "'v_mem' is left over" in notes
+
+
 @pytest.mark.parametrize(("leak", "start"), [(0.0, 0.0), (0.5, 0.0), (0.0, 0.5)])
 def test_a_first_state_is_the_neurons_own_or_refused(leak: float, start: float) -> None:
     norse = pytest.importorskip("norse.torch", reason="norse is not installed")
