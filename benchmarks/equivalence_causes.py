@@ -22,7 +22,6 @@ TEXTS: Mapping[str, str] = {
     "i": "the state at the start: plain NIR has none",
     "l": "r of a LIF is not read, so its input is weaker by dt/tau",
     "m": "several spikes a step: the tool sends one at most",
-    "n": "a class of nodes that its reader leaves out",
     "r": "the reset: the tool resets to a value at once, where the original subtracts, or never resets",
     "t": "dt = 1e-4 s is written into its reader",
     "v": "v_reset is not read: it resets to 0",
@@ -58,7 +57,6 @@ _RULES: Mapping[str, Mapping[str, _Rule]] = {
         "c": _fires(lambda n: n.compare == ">="),
         "i": lambda n: _any(n.v_init != n.bias / np.where(n.a_mem == 1, 1, 1 - n.a_mem)) or _any(n.i_init != 0),
         "l": lambda n: n.kind in ("LIF", "LI") and _any(~np.isclose(n.g_mem, 1 - n.a_mem)),
-        "n": lambda n: not n.fires,
         "v": _fires(lambda n: n.reset == "to-value" and _any(n.v_reset != 0)),
     },
     "spikingjelly": {

@@ -42,6 +42,21 @@ def _conv(mode: str) -> Any:
     return module
 
 
+class Sew(nn.Module):
+    """A block whose spikes are added to those before it, and votes at the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(layer.Conv2d(1, 3, 3, padding=1), neuron.IFNode())
+        self.block = nn.Sequential(layer.Conv2d(3, 3, 3, padding=1), neuron.IFNode())
+        self.head = nn.Sequential(layer.Flatten(), layer.Linear(192, 20), neuron.IFNode(), layer.VotingLayer(5))
+        functional.set_step_mode(self, "m")
+
+    def forward(self, x: Any) -> Any:
+        x = self.stem(x)
+        return self.head(x + self.block(x))
+
+
 def _containers() -> Any:
     return nn.Sequential(
         layer.SeqToANNContainer(nn.Conv2d(1, 3, 3)), neuron.IFNode(step_mode="m"),
@@ -66,6 +81,7 @@ def models() -> Iterator[Model]:
     yield _row("Conv2d, AvgPool2d, single steps", lambda: _conv("s"), shapes=IMAGE)
     yield _row("Conv2d, AvgPool2d, several steps at once", lambda: _conv("m"), at_once, shapes=IMAGE)
     yield _row("SeqToANNContainer", _containers, at_once, shapes=IMAGE)
+    yield _row("residual block (SEW), VotingLayer", Sew, at_once, shapes=IMAGE, scale=0.4)
     yield _row("LinearRecurrentContainer, ElementWiseRecurrentContainer", _recurrent)
 
 

@@ -95,6 +95,7 @@ def structure_models() -> Iterator[Model]:
     yield _row("Lift of a cell", lambda: _CHAIN(
         norse.Lift(nn.Linear(12, 16)), norse.Lift(norse.LIFBoxCell()), norse.Lift(nn.Linear(16, 6)), norse.IAF()),
         first_of_whole, scale=4.0)  # fmt: skip
+    yield _row("Lift of a SequentialState", lambda: norse.Lift(_two(norse.LIFCell)()), first_of_whole)
     yield _row("residual", Residual)
     yield _row("loop over time in forward", Loop, whole)
 

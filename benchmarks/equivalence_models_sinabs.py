@@ -49,6 +49,20 @@ def _converted(**options: Any) -> Any:
     return sinabs.from_torch.from_model(ann, batch_size=BATCH, add_spiking_output=False, **options)
 
 
+class Merged(nn.Module):
+    """A residual sum by ``sinabs.layers.Merge``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(1, 3, 3, padding=1), nn.Conv2d(3, 3, 3, padding=1)
+        self.merge, self.head = sl.Merge(), nn.Sequential(nn.Flatten(), nn.Linear(192, 5))
+        self.iaf1, self.iaf2, self.iaf3 = _iaf(), _iaf(), _iaf()
+
+    def forward(self, x: Any) -> Any:
+        x = self.iaf1(self.first(x))
+        return self.iaf3(self.head(self.merge(x, self.iaf2(self.second(x)))))
+
+
 def _two(first: Any, second: Any) -> Any:
     return nn.Sequential(nn.Linear(12, 16), first, nn.Linear(16, 6), second)
 
@@ -71,6 +85,7 @@ def models() -> Iterator[Model]:
     yield _row("LIF with synapse, LIFRecurrent", lambda: _two(
         sl.LIF(10.0, 5.0), sl.LIFRecurrent(10.0, nn.Linear(6, 6))), batch_first, scale=2.0)  # fmt: skip
     yield _row("Network: Conv2d, IAFSqueeze, SumPool2d", _network, shapes=IMAGE, scale=0.4)
+    yield _row("residual by Merge", Merged, shapes=IMAGE, scale=0.3)
     yield _row("from_model of a CNN, min_v_mem=None", lambda: _converted(min_v_mem=None), shapes=IMAGE, scale=0.8)
 
 

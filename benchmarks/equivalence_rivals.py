@@ -36,6 +36,8 @@ def rerun(framework: str, path: Path, dt: float, inputs: tuple[Any, ...]) -> Any
             raise Failed(f"nir.read refuses: {_short(error)}") from None
         try:
             module = IMPORTERS[framework](graph, dt)
+        except Failed:
+            raise
         except Exception as error:  # whatever a framework raises
             raise Failed(f"refuses: {_short(error)}") from None
         try:
@@ -62,8 +64,16 @@ def _snntorch(graph: Any, dt: float) -> Any:
 
 
 def _norse(graph: Any, dt: float) -> Any:
+    import nir
     import norse.torch
 
+    known = (
+        *(nir.Input, nir.Output, nir.Affine, nir.Linear, nir.Conv2d, nir.Flatten, nir.SumPool2d),
+        *(nir.IF, nir.LIF, nir.CubaLIF),
+    )
+    left_out = dict.fromkeys(type(n).__name__ for n in graph.nodes.values() if not isinstance(n, known))
+    if left_out:  # nodes of None: what is run then depends on the order of a set
+        raise Failed(f"its reader leaves out {', '.join(left_out)}")
     return norse.torch.from_nir(graph, dt=dt)
 
 

@@ -104,6 +104,37 @@ class Handmade(Loop):
         return torch.stack(out)
 
 
+class TopDown(Loop):
+    """The layer above is heard one step late."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = nn.Linear(6, 16)
+
+    def forward(self, x: Any) -> Any:
+        mem1, mem2, spk2, out = self.lif1.init_leaky(), self.lif2.init_leaky(), torch.zeros(x.size(1), 6), []
+        for now in x:
+            spk1, mem1 = self.lif1(self.fc1(now) + self.down(spk2), mem1)
+            spk2, mem2 = self.lif2(self.head(spk1), mem2.detach())
+            out.append(spk2)
+        return torch.stack(out)
+
+
+class Dense(nn.Module):
+    """Every layer hears all before it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convs = nn.ModuleList([nn.Conv2d(n, 3, 3, padding=1) for n in (1, 4, 7)])
+        self.lifs = nn.ModuleList([_lif() for _ in range(4)])
+        self.head = nn.Linear(640, 6)
+
+    def forward(self, x: Any) -> Any:
+        for conv, lif in zip(self.convs, self.lifs, strict=False):
+            x = torch.cat([x, lif(conv(x))], 1)
+        return self.lifs[3](self.head(x.flatten(1)))
+
+
 class Membrane(Loop):
     def __init__(self) -> None:
         super().__init__()
@@ -127,6 +158,8 @@ def flow_models() -> Iterator[Model]:
     yield row("residual blocks, nested modules", Nested, step_by_step, *IMAGE)
     yield row("loop over time in forward", Loop, first_of_whole)
     yield row("loop over time, recurrence by hand", Handmade, whole)
+    yield row("loop over time, feedback from the layer above", TopDown, whole)
+    yield row("dense blocks, joins of joins", Dense, step_by_step, *IMAGE, scale=0.3)
     yield row("loop over time, returns the membrane", Membrane, whole, kind="potential")
 
 

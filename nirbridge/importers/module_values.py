@@ -76,7 +76,7 @@ def refusal(reason: str, next_step: str) -> Form:
     def read(module: Any, shape: Shape, dt: float) -> NoReturn:
         raise ModelError(problem(module, reason, "NIR has no form for it", next_step))
 
-    return Form(read)
+    return Form(read, is_refusal=True)
 
 
 def refusals(package: Any, table: Iterable[tuple[str, str, Iterable[str]]]) -> dict[type, Form]:

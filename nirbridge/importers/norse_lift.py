@@ -20,28 +20,18 @@ _TIME_FIRST = ("time", "batch")
 def without_lifts(module: Any, forms: Mapping[type, Form]) -> tuple[Any, Mapping[type, Form]]:
     """A copy of ``module`` whose Lifts need no loop, and the forms with those of lifted cells."""
     import norse.torch as norse
-    import torch
 
     if not any(isinstance(m, norse.Lift) for m in module.modules()):
         return module, forms
-
-    class EachStep(torch.nn.Module):
-        """A stateless module on ``[time, batch, ...]``."""
-
-        def __init__(self, inner: Any) -> None:
-            super().__init__()
-            self.lifted_module = inner
-
-        def forward(self, x: Any) -> Any:
-            x = x[0] if isinstance(x, tuple) else x  # what a lifted cell returns: its state is not for this layer
-            return self.lifted_module(x.flatten(0, 1)).unflatten(0, x.shape[:2])
 
     known: dict[type, Form] = dict(forms)
 
     def lifted(inner: Any) -> Any:
         form = form_of(inner, forms)
+        if form is None and _holds_states(inner, forms):
+            return norse.Lift(inner)  # several layers with states: its loop is followed as it is
         if form is None or form.layout is not None:
-            return EachStep(inner)
+            return _each_step(inner)
         cls = type(f"Lifted{type(inner).__name__}", (norse.Lift,), {"forward": norse.Lift.forward})
         known[cls] = replace(form, read=lambda m, s, dt: form.read(m.lifted_module, s, dt), layout=_TIME_FIRST)
         return cls(inner)
@@ -54,6 +44,26 @@ def without_lifts(module: Any, forms: Mapping[type, Form]) -> tuple[Any, Mapping
             if type(inner) is norse.Lift:
                 setattr(outer, name, lifted(inner.lifted_module))
     return whole, known
+
+
+def _each_step(inner: Any) -> Any:
+    """A stateless module on ``[time, batch, ...]``."""
+    import torch
+
+    class EachStep(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lifted_module = inner
+
+        def forward(self, x: Any) -> Any:
+            x = x[0] if isinstance(x, tuple) else x  # what a lifted cell returns: its state is not for this layer
+            return self.lifted_module(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+
+    return EachStep()
+
+
+def _holds_states(module: Any, forms: Mapping[type, Form]) -> bool:
+    return any(form_of(inner, forms) is not None for inner in module.modules())
 
 
 def without_states(flow: Flow) -> Flow:

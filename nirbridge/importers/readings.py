@@ -68,12 +68,15 @@ class Form:
 
     ``layout``: the leading axes of input and output before the neuron's shape, words of ``batch`` and ``time`` (a
     sequence module has a time axis), or a function of the module that gives them; None: no time axis.
+
+    ``is_refusal``: ``read`` does nothing but say why the class has no form, whatever it is given.
     """
 
     read: Reader
     spikes: int | Callable[[Any], int | None] = 0
     potential: int | Callable[[Any], int | None] | None = None
     layout: tuple[str, ...] | Callable[[Any], tuple[str, ...] | None] | None = None
+    is_refusal: bool = False
 
 
 Forms = Mapping[type, Form]
@@ -109,4 +112,4 @@ def _refused(base: type, names: Sequence[str]) -> Form:
             type(module).__name__, found, "only the framework's own code has a known form", f"use {base.__name__}"
         )
 
-    return Form(read)
+    return Form(read, is_refusal=True)

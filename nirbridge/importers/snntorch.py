@@ -78,7 +78,7 @@ def forms() -> Mapping[type, Form]:
         snn.RLeaky: Form(_reader(_leaky), 0, 1),
         snn.RSynaptic: Form(_reader(_synaptic), 0, 2),
     }
-    refused = {getattr(snn, name): Form(_refusal(name)) for name in _REFUSED if hasattr(snn, name)}
+    refused = {getattr(snn, name): Form(_refusal(name), is_refusal=True) for name in _REFUSED if hasattr(snn, name)}
     return {**known, **refused}
 
 

@@ -145,7 +145,7 @@ class Writer:
             return self._add_problem(node.path, "its input does not depend on the module's input", "connect it")
         x = self.find(value)
         wanted = layout_of(form, node.module)
-        fits = x.lead == wanted if wanted is not None else set(x.lead) <= {"batch"}
+        fits = x.lead == wanted if wanted is not None else form.is_refusal or set(x.lead) <= {"batch"}
         if x.is_summed or not fits:
             text = "values summed over time" if x.is_summed else f"values with leading axes {x.lead or 'none'}"
             self._add_problem(node.path, f"it is given {text}", f"give it {wanted or 'one step of a batch'}")

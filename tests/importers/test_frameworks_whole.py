@@ -115,12 +115,16 @@ def norse_models() -> dict[str, tuple[Make, Any, tuple[int, ...]]]:
                                    norse.LIFRecurrent(108, 6)), whole, (1, 8, 8)),
         "lift": (lambda: chain(norse.Lift(nn.Linear(10, 8)), norse.Lift(norse.LIFBoxCell()),
                                norse.Lift(nn.Linear(8, 6)), norse.IAF()), whole, (10,)),
+        "lifted chain": (lambda: norse.Lift(chain(nn.Linear(10, 8), norse.LIFCell(), nn.Linear(8, 6),
+                                                  norse.LIFCell())), whole, (10,)),
         "loop": (NorseLoop, lambda module, inputs: module(inputs), (10,)),
         "dt": (lambda: chain(nn.Linear(10, 8), norse.LIFCell(dt=5e-4)), norse_steps, (10,)),
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["dense", "conv", "recurrent", "residual", "sequence", "lift", "loop", "dt"])
+@pytest.mark.parametrize(
+    "name", ["dense", "conv", "recurrent", "residual", "sequence", "lift", "lifted chain", "loop", "dt"]
+)
 def test_norse(name: str) -> None:
     make, run, shape = norse_models()[name]
     check(make, from_norse, run, shape, 2)
