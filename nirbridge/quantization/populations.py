@@ -172,7 +172,7 @@ def _neuron(
         v_bits=numbers.v_bits,
     )
     fires_above, notes = _threshold(f, first, scale, numbers)
-    made = replace(first, fires_above=fires_above)
+    made = replace(first, fires_above=fires_above, spike_size=_spike_size(first, fires_above))
     v, u, problem = started(made, f.population.name, latency)
     return replace(made, v_init=compact(v), u_init=compact(u)), notes + _decay_notes(f, numbers), problem
 
@@ -198,6 +198,13 @@ def _threshold(f: Folded, n: FixedNeuron, scale: Scale, numbers: NumberFormats) 
             "compares with >=: a threshold off the chip's grid of 64, so a neuron program of its own"
         ]
     return compact(top - 64), ["compares with >=: fires up to 63/64 of one unit of input early"]
+
+
+def _spike_size(n: FixedNeuron, fires_above: Array | None) -> Array:
+    """At most the least v that fires, so that whatever passes the threshold sends one spike or more."""
+    if n.max_spikes == 1 or fires_above is None:
+        return n.spike_size
+    return compact(np.minimum(n.spike_size, fires_above + 1))
 
 
 def _multiples_of_64(n: FixedNeuron) -> bool:

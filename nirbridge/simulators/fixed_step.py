@@ -96,7 +96,7 @@ class ReferenceSteps:
         fired = (v > f["above"]) & ~held
         many = np.minimum(n.max_spikes, v // np.maximum(f["size"], 1)) if n.max_spikes > 1 else 1
         spikes = np.where(fired, many, 0)
-        refractory = np.where(fired, f["hold"], np.maximum(refractory - 1, 0))
+        refractory = np.where(spikes > 0, f["hold"], np.maximum(refractory - 1, 0))
         if n.reset == "subtract":
             v = v - spikes * f["amount"]
         elif n.reset == "zero":

@@ -66,7 +66,7 @@ def _update(a_in, u, v, waits, numbers, limits, sent, u_trace, v_trace):
                 k = y
                 if fires:
                     k = _fired(y, waits[b, n], above[n], most, size[n])
-                    waits[b, n] = hold[n] if k >= 0 and y > above[n] else max(waits[b, n] - 1, 0)
+                    waits[b, n] = hold[n] if k > 0 else max(waits[b, n] - 1, 0)
                     y, k = _after(y, k, reset, amount[n]), max(k, 0)
                 u[b, n], v[b, n], sent[t, b, n] = x, y, k
                 if u_trace.shape[0]:

@@ -59,9 +59,9 @@ class Cells:
         self.v = np.where(waiting, 0, self.v)
         fired = (self.v > self.limit) & ~waiting
         sent = self._sent(fired, n)
-        self.left = np.where(fired, self.hold, self.left - waiting)
+        self.left = np.where(sent > 0, self.hold, self.left - waiting)
         if n.reset == "zero":
-            self.v = np.where(fired, 0, self.v)
+            self.v = np.where(sent > 0, 0, self.v)
         elif n.reset == "subtract":
             self.v = self.v - sent * self.amount
         return sent

@@ -76,7 +76,7 @@ def python_step(n: Any, u: int, v: int, wait: int, a_in: int, k: int) -> tuple[i
     spikes = min(most, v // n("spike_size")[k]) if most > 1 else 1
     if reset == "subtract":
         v -= spikes * n("reset_amount")[k]
-    return u, 0 if reset == "zero" and spikes > 0 else v, n("refractory_steps")[k], spikes
+    return u, 0 if reset == "zero" and spikes > 0 else v, n("refractory_steps")[k] if spikes > 0 else 0, spikes
 
 
 def python_input(p: FixedProjection, rows: list[list[int]], sent: list[list[int]], t: int) -> list[int]:

@@ -162,3 +162,16 @@ def test_a_membrane_held_at_its_last_value_above_has_no_bound() -> None:
     assert fixed.arrays["p", "v"].max() < 2**23 - 1
     assert found.unbounded > 0
     assert found.holds
+
+
+def test_whatever_passes_the_threshold_sends_a_spike() -> None:
+    """With several spikes a step, at every threshold and scale, the integers send one where the real neuron does."""
+    rng = np.random.default_rng(0)
+    for compare in (">", ">="):
+        cell = lif(a_mem=0.5, theta=rng.uniform(0.3, 1.2, 40), max_spikes=3, reset="subtract", compare=compare)
+        q = in_integers(layer(rng.normal(0, 1, (40, 6)), cell))
+        n = q.populations[0].neuron
+        assert n.fires_above is not None
+        assert np.all(n.spike_size <= n.fires_above + 1)
+        inputs = spikes(q, 60)
+        assert all(x.holds for x in layer_bounds(q, inputs, recorded(q, inputs)))

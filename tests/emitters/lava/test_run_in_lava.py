@@ -148,6 +148,26 @@ def test_a_read_out_does_not_fire_however_far_it_is_driven(tmp_path: Path, lava_
     assert [key for key in found if key[1] == "s"] == []
 
 
+def test_a_neuron_over_its_threshold_and_below_the_size_of_a_spike_has_not_fired(
+    tmp_path: Path, lava_python: Path
+) -> None:
+    """Nothing is sent, so nothing is reset and no refractory time begins."""
+    several = {"max_spikes": 3, "spike_size": 1500, "fires_above": 999, "dv": 0, "bias_mant": 400}
+    populations = [
+        made.population(reset, (2,), made.neuron(reset=reset, refractory_steps=[0, 3], reset_amount=900, **several))
+        for reset in ("none", "subtract", "zero")
+    ]
+    weight = Dense(made.ints([[2, 0, 2], [0, 2, 0]]))
+    q = made.quantized(
+        [FixedInput("in", (3,))], populations, [made.projection("in", p.name, weight) for p in populations], ["zero"]
+    )
+    inputs = made.random_inputs(q, STEPS)
+    found = in_lava(q, inputs, tmp_path / "program", lava_python)
+    assert_all_equal(q, found, inputs)
+    v = found["none", "v"][:, 1]
+    assert ((v > 999) & (v < 1500)).any()
+
+
 def test_names_that_are_identifiers_of_other_processes_and_outputs_by_name(tmp_path: Path, lava_python: Path) -> None:
     populations = [
         made.population("layer1", (2,), made.neuron(bias_mant=900)),
