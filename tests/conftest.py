@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
+# Networks of tests are small: more threads of torch and BLAS only wait for each other. Before anything loads them, and
+# for the processes that tests start.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from pathlib import Path
 
 import pytest

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,10 +15,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(ignored)
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _one_thread() -> None:
-    """Networks of tests are small: a second thread of torch would only wait, and spend CPU time on it."""
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(1)
