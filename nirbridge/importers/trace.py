@@ -28,8 +28,9 @@ from nirbridge.importers.trace_repeat import (
 from nirbridge.importers.trace_run import record
 from nirbridge.importers.trace_shapes import Lead
 
-_LONG = (3, 300)
-"""Steps of a sequence that a forward with a loop is given; the second where it asks for more than the first."""
+_LONG = (12, 300)
+"""Steps of a sequence that a forward with a loop is given; the second where it asks for more than the first. Twelve, so
+that what is done in every tenth step, or in the first ones only, is seen to differ from step to step."""
 
 _REGISTRY = "_ModuleBase__registered_attributes"
 """Where rockpool keeps the tensors that parameters were made of: nothing computes with them."""
@@ -67,7 +68,11 @@ def trace(module: Any, sample: Any, forms: Forms, *, batched: bool | None = None
     failures: list[str] = []
     guesses = _likeliest_first(_guesses([tuple(s.shape) for s in samples.values()], batched), module, forms)
     for k, guess in enumerate(g for pair in guesses for g in (replace(pair, batch=2), pair)):
-        flow = _attempt(module, samples, guess, forms, failures)
+        try:
+            flow = _attempt(module, samples, guess, forms, failures)
+        except RecursionError:  # hundreds of steps that hang on each other
+            failures.append("its steps hang on each other in more ways than can be followed")
+            continue
         if flow is None:
             continue
         score = (*_badness(flow), k)
@@ -267,12 +272,17 @@ def _is_layer(module: Any) -> bool:
     return not any(True for _ in module.children())
 
 
+_ABSURD = 1000
+"""A layer without an axis to work on weighs more than any number of problems that can be named."""
+
+
 def _badness(flow: Flow) -> tuple[int, int]:
     """(what is not followed, layers that work on more axes than they are made for): the lower, the likelier a guess."""
     shapes = {c.name: c.shape for c in flow.calls}
     unknown = sum(c.kind == "unknown" for c in flow.calls)
     odd = sum(_is_odd(c, shapes) for c in flow.calls)
-    return len(flow.problems) + unknown, odd
+    absurd = sum(c.kind == "linear" and shapes.get(c.inputs[0].call) == () for c in flow.calls)
+    return len(flow.problems) + unknown + _ABSURD * absurd, odd
 
 
 def _is_odd(call: Call, shapes: Mapping[str, tuple[int, ...]]) -> bool:

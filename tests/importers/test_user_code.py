@@ -255,3 +255,35 @@ def test_a_subclass_that_changes_the_neuron_is_refused() -> None:
 def test_corners_without_a_form(make: Callable[[], Any], words: str) -> None:
     with pytest.raises(ModelError, match=words):
         from_snntorch(nn.Sequential(nn.Linear(12, 8), make()), torch.zeros(12))
+
+
+def reset_every_tenth(net: Any, x: Any) -> Any:
+    mem, out = net.lif1.init_leaky(), []
+    for step in range(x.size(0)):
+        mem = net.lif1.init_leaky() if step % 10 == 0 else mem
+        spk, mem = net.lif1(net.fc1(x[step]), mem)
+        out.append(spk)
+    return torch.stack(out)
+
+
+def warm_up(net: Any, x: Any) -> Any:
+    mem, out = net.lif1.init_leaky(), []
+    for step in range(x.size(0)):
+        spk, mem = net.lif1(net.fc1(x[step]) * (0.0 if step < 5 else 1.0), mem)
+        out.append(spk)
+    return torch.stack(out)
+
+
+def hand_made_trace(net: Any, x: Any) -> Any:
+    mem, trace, out = net.lif1.init_leaky(), torch.zeros(x.size(1), 12), []
+    for now in x:
+        trace = 0.9 * trace + now
+        spk, mem = net.lif1(net.fc1(trace), mem)
+        out.append(spk)
+    return torch.stack(out)
+
+
+@pytest.mark.parametrize("forward", [reset_every_tenth, warm_up, hand_made_trace], ids=lambda f: f.__name__)
+def test_steps_that_are_not_alike_are_refused(forward: Forward) -> None:
+    with pytest.raises(ModelError):
+        from_snntorch(with_forward(forward)(), torch.zeros(1, 12))
