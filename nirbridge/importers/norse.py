@@ -64,7 +64,9 @@ def from_norse(module: Any, sample: Any, *, dt: float | None = None, batched: bo
     from nirbridge.importers.build import build, to_graph
     from nirbridge.importers.norse_lift import without_lifts, without_states
     from nirbridge.importers.trace import trace
+    from nirbridge.importers.trace_module import check_module
 
+    check_module(module, dt)
     step = next(value for value in (dt, own_dt(module), DEFAULT_DT) if value is not None)
     plain, known = without_lifts(module, forms())
     flow = without_states(trace(plain, sample, known, batched=batched))

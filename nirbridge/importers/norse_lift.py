@@ -13,6 +13,7 @@ from typing import Any
 
 from nirbridge.importers.flow import Flow
 from nirbridge.importers.readings import Form, form_of
+from nirbridge.importers.trace_module import computed
 
 _TIME_FIRST = ("time", "batch")
 
@@ -36,7 +37,7 @@ def without_lifts(module: Any, forms: Mapping[type, Form]) -> tuple[Any, Mapping
         known[cls] = replace(form, read=lambda m, s, dt: form.read(m.lifted_module, s, dt), layout=_TIME_FIRST)
         return cls(inner)
 
-    whole = copy.deepcopy(module)
+    whole = copy.deepcopy(module, computed(module))
     if isinstance(whole, norse.Lift):
         return lifted(whole.lifted_module), known
     for outer in list(whole.modules()):

@@ -48,9 +48,11 @@ def from_rockpool(module: Any, sample: Any, *, dt: float | None = None, batched:
     import copy
 
     from nirbridge.importers.build import import_module
+    from nirbridge.importers.trace_module import check_module, computed
 
+    check_module(module, dt)
     step = next(value for value in (dt, own_dt(module), DEFAULT_DT) if value is not None)
-    as_torch = copy.deepcopy(module)  # whose parameters() and modules() are those of torch
+    as_torch = copy.deepcopy(module, computed(module))  # whose parameters() and modules() are those of torch
     if hasattr(as_torch, "to_torch"):
         as_torch = as_torch.to_torch()
     return import_module(as_torch, sample, forms(), dt=step, source=version_of("rockpool"), batched=batched)

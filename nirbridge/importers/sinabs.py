@@ -51,8 +51,10 @@ def from_sinabs(module: Any, sample: Any, *, dt: float = 1e-3, batched: bool | N
     import copy
 
     from nirbridge.importers.build import import_module
+    from nirbridge.importers.trace_module import check_module, computed
 
-    memo: dict[int, Any] = {}
+    check_module(module, dt)
+    memo = computed(module)
     for layer in module.modules():
         if hasattr(layer, "reset_states") and id(layer) not in memo:
             _copied(layer, memo)
@@ -62,6 +64,7 @@ def from_sinabs(module: Any, sample: Any, *, dt: float = 1e-3, batched: bool | N
             layer.batch_size = 1
         if hasattr(layer, "squeeze_forward"):
             layer.batch_size, layer.num_timesteps = -1, 1
+        _without_counters(layer)
     return import_module(one_step, sample, forms(), dt=dt, source=version_of("sinabs"), batched=batched)
 
 
@@ -135,6 +138,13 @@ def _copied(layer: Any, memo: dict[int, Any]) -> Any:
         vars(clone)[name] = found
     vars(clone)["__deepcopy__"] = functools.partial(_copied, clone)
     return clone
+
+
+def _without_counters(layer: Any) -> None:
+    """Takes off what sinabs hangs on a layer to count synaptic operations: it is told how many samples there are."""
+    for key, hook in tuple(layer._forward_hooks.items()):
+        if str(getattr(hook, "__module__", "")).startswith("sinabs."):
+            del layer._forward_hooks[key]
 
 
 # --- pieces -------------------------------------------------------------------------------------------------------

@@ -52,7 +52,9 @@ def from_snntorch(module: Any, sample: Any, *, dt: float = 1e-4, batched: bool |
         UsageError: no torch module, no tensor.
     """
     from nirbridge.importers.build import import_module
+    from nirbridge.importers.trace_module import check_module
 
+    check_module(module, dt)
     return import_module(module, sample, forms(), dt=dt, source=source(), batched=batched)
 
 

@@ -68,7 +68,9 @@ def from_spikingjelly(module: Any, sample: Any, *, dt: float = 1e-3, batched: bo
         UsageError: an argument that makes no sense.
     """
     from nirbridge.importers.build import import_module
+    from nirbridge.importers.trace_module import check_module
 
+    check_module(module, dt)
     return import_module(module, sample, forms(), dt=dt, source=version_of("spikingjelly"), batched=batched)
 
 

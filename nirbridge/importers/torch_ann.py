@@ -108,7 +108,9 @@ def convert_torch(
         UsageError: options or calibration data that make no sense, all of them.
     """
     from nirbridge.importers.build import to_graph
+    from nirbridge.importers.trace_module import check_module
 
+    check_module(module, dt)
     options = _options(dt, percentile, steps, per_channel, fair_start, readout)
     fixed = _in_eval_mode(module)
     ann = read_ann(fixed, sample, dt)
@@ -158,9 +160,11 @@ def _spiking_forms(module: Any) -> dict[type, Form]:
 
 
 def _in_eval_mode(module: Any) -> Any:
+    from nirbridge.importers.trace_module import computed
+
     if not module.training:
         return module
-    return copy.deepcopy(module).eval()
+    return copy.deepcopy(module, computed(module)).eval()
 
 
 def _options(

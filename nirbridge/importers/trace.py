@@ -14,6 +14,7 @@ from nirbridge.errors import ModelError, UsageError, quoted
 from nirbridge.importers.flow import Call, Flow
 from nirbridge.importers.readings import Forms, form_of
 from nirbridge.importers.trace_calls import STARTS_ANEW, Writer, layout_of
+from nirbridge.importers.trace_module import ROUNDED, check_module, computed, in_float32
 from nirbridge.importers.trace_record import Recording, tensors_of
 from nirbridge.importers.trace_repeat import (
     CALLS,
@@ -63,7 +64,12 @@ def trace(module: Any, sample: Any, forms: Forms, *, batched: bool | None = None
         UsageError: no torch module, no tensor.
         ModelError: its forward fails on the sample.
     """
+    check_module(module)
     samples = _samples(module, sample)
+    whole = in_float32(module)
+    if whole is not module:
+        flow = trace(whole, sample, forms, batched=batched)
+        return replace(flow, notes=(*flow.notes, ROUNDED))
     best: tuple[tuple[int, int, int], Flow, _Guess] | None = None
     failures: list[str] = []
     guesses = _likeliest_first(_guesses([tuple(s.shape) for s in samples.values()], batched), module, forms)
@@ -90,14 +96,14 @@ def _samples(module: Any, sample: Any) -> dict[str, Any]:
     """Argument name -> tensor."""
     import torch
 
-    if not isinstance(module, torch.nn.Module):
-        raise UsageError.of("module", f"a {type(module).__name__}", "a torch.nn.Module is needed", "give the module")
     given = tuple(sample) if isinstance(sample, tuple | list) else (sample,)
     try:
         tensors = [torch.as_tensor(s).detach().clone() for s in given]
     except (TypeError, ValueError, RuntimeError) as error:
         found = f"not a tensor or an array ({type(error).__name__})"
         raise UsageError.of("sample", found, "one step's input, or a tuple of them", "") from None
+    if not tensors:
+        raise UsageError.of("sample", "an empty tuple", "one step's input, or a tuple of them", "give one")
     tensors = [t if t.is_floating_point() and t.dtype == torch.float32 else t.float() for t in tensors]
     return dict(zip(_argument_names(module, len(tensors)), tensors, strict=True))
 
@@ -227,10 +233,8 @@ def _copied(module: Any) -> Any:
     memo: dict[int, Any] = {id(p): p for p in module.parameters()}
     for inner in module.modules():
         memo |= {id(t): t for _, t in tensors_of(vars(inner).get(_REGISTRY))}
-        for _, tensor in tensors_of(vars(inner)):
-            if id(tensor) not in memo and tensor.grad_fn is not None:
-                memo[id(tensor)] = tensor.detach().clone()
     try:
+        memo = computed(module) | memo
         return copy.deepcopy(module, memo).eval()
     except Exception as error:
         found = f"it can not be copied ({type(error).__name__}: {str(error)[:100]})"
