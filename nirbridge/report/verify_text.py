@@ -18,7 +18,17 @@ from nirbridge.simulators.verify_bound import LayerBound
 __all__ = ["broken_promises", "verify_document", "verify_text"]
 
 LAYERS = ("population", "may be off", "is off", "spikes", "changed by rounding", "Jaccard", "without bound")
-COLUMNS = ("pair", "promised", "equal", "first difference", "Jaccard", "count error", "decided alike", "accuracy")
+COLUMNS = (
+    "pair",
+    "promised",
+    "equal",
+    "first difference",
+    "Jaccard",
+    "count error",
+    "latency",
+    "decided alike",
+    "accuracy",
+)
 
 
 def verify_text(found: Verification) -> RenderableType:
@@ -26,7 +36,7 @@ def verify_text(found: Verification) -> RenderableType:
     lines = [f"{found.steps:,} steps on {name_text(found.chip)}; input: {found.input_said}"]
     lines += [f"latency of output {name_text(n)}: {steps:,} steps" for n, steps in found.latency.items()]
     return Group(
-        _table(COLUMNS, [_cells(pair) for pair in found.pairs]),
+        _table(COLUMNS, [_cells(found, pair) for pair in found.pairs]),
         Text(),
         Text("reference ~ fixed, each population on the spikes of the integers; off in thresholds (v of a read-out):"),
         _table(LAYERS, [_bound_cells(found, layer) for layer in found.layers]),
@@ -62,7 +72,7 @@ def _bound_cells(found: Verification, layer: LayerBound) -> tuple[str, ...]:
     )
 
 
-def _cells(pair: Pair) -> tuple[str, ...]:
+def _cells(whole: Verification, pair: Pair) -> tuple[str, ...]:
     found, spikes = pair.comparison, pair.comparison.spikes
     first = "" if found.first_step is None else f"step {found.first_step:,}"
     decided = next((row.decisions for row in found.rows if row.decisions is not None), None)
@@ -75,9 +85,16 @@ def _cells(pair: Pair) -> tuple[str, ...]:
         first,
         "" if spikes is None else _share(spikes.jaccard),
         "" if spikes is None else f"{spikes.count_error:,}",
+        _latency([row.latency_steps for row in found.rows if row.node in whole.latency]),
         alike,
         right,
     )
+
+
+def _latency(steps: list[int]) -> str:
+    """By how many steps the outputs of the second are later: one number where all are alike."""
+    least, most = min(steps, default=0), max(steps, default=0)
+    return f"{most:,}" if least == most else f"{least:,}-{most:,}"
 
 
 def _accuracies(decided: Any) -> str:

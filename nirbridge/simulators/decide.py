@@ -49,7 +49,8 @@ class Decisions:
 def deciding(a: Recording, b: Recording, *, labels: bool) -> tuple[Key, ...]:
     """The node and variable of each decision: of each output that both recorded alike, with two classes or more.
 
-    Outputs are those that ``meta`` names (``latency`` has an entry for each); where neither names any, every node.
+    Outputs are those that ``meta`` names (in ``outputs``, else ``latency`` has an entry for each); where neither
+    names any, every node.
     Without labels, nothing is decided where no recording says whether its arrays have a batch axis.
     """
     if _batched(a, b) is None and not labels:
@@ -64,8 +65,9 @@ def deciding(a: Recording, b: Recording, *, labels: bool) -> tuple[Key, ...]:
 
 
 def _stated(recording: Recording) -> tuple[str, ...]:
-    stated = recording.meta.get("latency")
-    return tuple(stated) if isinstance(stated, Mapping) else ()
+    stated = recording.meta.get("outputs", recording.meta.get("latency"))
+    names = stated if isinstance(stated, Mapping | list | tuple) else ()
+    return tuple(name for name in names if isinstance(name, str))
 
 
 def _batched(a: Recording, b: Recording) -> bool | None:

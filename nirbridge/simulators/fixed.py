@@ -132,6 +132,7 @@ class FixedSimulator:
             "versions": versions("numpy"),
             "seed": None,
             "latency": dict(q.latency),
+            "outputs": [port.name for port in q.outputs],
             "scale": {p.name: p.neuron.scale.tolist() for p in q.populations},
             "v_offset": {p.name: p.neuron.v_offset.tolist() for p in q.populations},
             "notes": list(q.notes),

@@ -193,6 +193,7 @@ def _meta(quantized: Quantized, board: Board, steps: int, batch: int | None) -> 
         "versions": versions("numpy"),
         "seed": None,
         "latency": dict(quantized.latency),
+        "outputs": [port.name for port in quantized.outputs],
         "scale": {p.name: p.neuron.scale.tolist() for p in quantized.populations},
         "v_offset": {p.name: p.neuron.v_offset.tolist() for p in quantized.populations},
         "notes": list(quantized.notes),

@@ -51,6 +51,33 @@ def test_the_document_has_the_pairs(model: str, tmp_path: Path, capsys: pytest.C
     assert decided[0]["accuracy_a"] is not None
 
 
+def test_outputs_decide_and_hidden_layers_do_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A hidden layer of two neurons has no four classes; the output's are counted by hand."""
+    rng = np.random.default_rng(1)
+    first, second = rng.normal(0.5, 1, (2, 3)), rng.normal(0.5, 1, (4, 2))
+    graph = chain(port(3), nir.Linear(first), lif(2, tau=4e-4, r=4.0), nir.Linear(second), lif(4), out(4))
+    save(graph, tmp_path / "model.nir")
+    np.save(tmp_path / "in.npy", rng.random((20, 5, 3)) < 0.5)
+    np.save(tmp_path / "labels.npy", np.array([0, 1, 2, 3, 3]))
+    model, options = str(tmp_path / "model.nir"), ["--chip", "loihi2", "--input", str(tmp_path / "in.npy")]
+    run(["simulate", model, "--input", str(tmp_path / "in.npy"), "-o", str(tmp_path / "out.npz")])
+    with np.load(tmp_path / "out.npz") as recorded:
+        right = recorded["out/s"].sum(axis=0).argmax(axis=1) == [0, 1, 2, 3, 3]
+    capsys.readouterr()
+    assert run(["verify", model, *options, "--labels", str(tmp_path / "labels.npy"), "--json"]) == 0
+    for pair in json.loads(capsys.readouterr().out)["pairs"]:
+        assert {row["node"] for row in pair["rows"] if row["decisions"] is not None} == {"out"}
+        [found] = [row["decisions"] for row in pair["rows"] if row["decisions"] is not None]
+        assert pair["a"] == "fixed" or found["accuracy_a"] == right.mean()
+
+
+def test_the_table_has_the_latency(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["verify", model, "--chip", "loihi1", "--steps", "30"]) == 0
+    heading, near, equal = capsys.readouterr().out.splitlines()[:3]
+    end = heading.index("latency") + len("latency")
+    assert [line[:end].split()[-1] for line in (near, equal)] == ["2", "0"]
+
+
 def test_a_promise_that_is_broken_is_an_error(
     model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

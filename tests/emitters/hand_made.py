@@ -280,9 +280,11 @@ def _step(p: FixedPopulation, i: int, state: list[int], a_in: int) -> int:
         return int(np.broadcast_to(getattr(n, field), p.shape).ravel()[i])
 
     u = _decay(state[0], own("du") + 1) + a_in * 64
-    u = u - 2**24 if u > 2**23 else u + 2**24 if u <= -(2**23) else u
+    half = 2 ** (n.u_bits - 1)
+    u = u - 2 * half if u > half else u + 2 * half if u <= -half else u
     v = _decay(state[1], own("dv")) + u + (own("bias_mant") << n.bias_exp)
-    v = max(-(2**23) + 1, min(2**23 - 1, v))
+    largest = 2 ** (n.v_bits - 1) - 1
+    v = max(-largest, min(largest, v))
     count = 0
     if state[2]:
         v = 0

@@ -212,6 +212,25 @@ def test_other_refusals() -> None:
         quantize(net, load_chip(Path(__file__).parents[2] / "examples" / "chips" / "my_chip.toml"))
 
 
+def test_decays_that_a_chip_does_not_have_are_refused() -> None:
+    chip = load_chip("loihi2")
+    assert chip.numbers is not None
+    slow = replace(chip, numbers=replace(chip.numbers, du_max=255, dv_max=1023))
+    cell = lif(kind="CubaLIF", a_syn=0.9375, a_mem=0.75, theta=1.0)
+    assert int(quantize(layer([[1.0]], cell), slow).populations[0].neuron.du) == 255
+    with pytest.raises(ModelError) as error:
+        quantize(layer([[1.0]], replace(cell, a_syn=freeze(np.float64(0.9)), a_mem=freeze(np.float64(0.7)))), slow)
+    assert "its current is multiplied by 0.9 a step, the chip's decays keep 0.9375 or more" in str(error.value)
+    assert "its membrane is multiplied by 0.7 a step, the chip's decays keep 0.750244 or more" in str(error.value)
+
+
+def test_one_bit_with_both_signs_has_no_weight_that_excites() -> None:
+    chip, cell, options = load_chip("loihi1"), lif(theta=0.4), Options(weight_bits=1)
+    with pytest.raises(ModelError, match="1 bit with both signs holds -256 and 0; give 2 bits or more"):
+        quantize(layer([[0.5, -0.5]], cell), chip, options)
+    assert weights_of(quantize(layer([[0.5, 0.0]], cell), chip, options).projections[0].operator).max() > 0
+
+
 def test_graded_inputs_are_rounded_to_their_integers() -> None:
     net = layer([[0.5, -1.0]], lif(kind="I", theta=None))
     q = quantize(net, load_chip("loihi2"), Options(graded={"in": (1.0, 8)}))

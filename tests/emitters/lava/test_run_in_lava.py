@@ -55,6 +55,24 @@ def test_random_networks_beside_an_oracle(group: int, tmp_path: Path, lava_pytho
     assert sum(int(found[p.name, "s"].sum()) for p in q.populations) > 50
 
 
+def test_states_of_other_widths_than_those_of_lava_s_own_neurons(tmp_path: Path, lava_python: Path) -> None:
+    """Of 21 bits, which wrap and saturate early, and of 32 bits with a bias that Loihi's registers do not hold."""
+    rng = np.random.default_rng(0)
+    narrow = replace(made.neuron(du=100, dv=2, fires_above=(2**14 - 1) << 6), u_bits=21, v_bits=21)
+    wide = replace(made.neuron(du=0, dv=0, bias_mant=2**20, fires_above=2**30), u_bits=32, v_bits=32)
+    cells = [made.population("narrow", (6,), narrow), made.population("wide", (5,), wide)]
+    edges = [
+        made.projection("in", "narrow", made.dense(rng, 6, 8, 120), weight_exp=5),
+        made.projection("narrow", "wide", made.dense(rng, 5, 6, 120), weight_exp=7),
+    ]
+    q = made.quantized([FixedInput("in", (8,))], cells, edges, ["wide"])
+    inputs = {"in": rng.random((STEPS, 8)) < 0.8}
+    found = in_lava(q, inputs, tmp_path / "program", lava_python)
+    assert_all_equal(q, found, inputs)
+    assert found["narrow", "v"].max() <= 2**20 - 1
+    assert found["wide", "v"].max() > 2**24
+
+
 def everything() -> Quantized:
     """One of each: dense, sparse, convolutions of one and two axes, a pool, delays, a loop, soft reset, parameters per
     neuron, refractory time, several spikes, graded input, a read-out, several inputs and outputs."""
