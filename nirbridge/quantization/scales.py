@@ -89,7 +89,7 @@ def scale_for(
     units = [one.range.unit for one in incoming if one.range.unit > 0]
     if not units:
         return Scale(_without_weights(folded, limit), why, True)
-    exact = _exact(incoming, limit)
+    exact = _exact(folded, incoming, limit)
     top = min(limit, _UNIT * 2.0**numbers.weight_exp_max / max(units))
     roomy = min(top, _roomy(folded, incoming, reach, most(numbers.v_bits)))
     if exact is not None:
@@ -164,8 +164,11 @@ def _doubled(scale: float, top: float, f: Folded, incoming: Sequence[Incoming]) 
     return scale
 
 
-def _exact(incoming: Sequence[Incoming], limit: float) -> float | None:
-    """A scale with which every weight is a whole number of grid steps, with exponents 0; None: there is none."""
+def _exact(f: Folded, incoming: Sequence[Incoming], limit: float) -> float | None:
+    """A scale with which every weight is a whole number of grid steps, with exponents 0; None: there is none.
+
+    Without decay one is preferred with which threshold, bias, reset and start are whole numbers of 64, too.
+    """
     step = max(one.range.grid.step for one in incoming)
     values = np.concatenate([weights_of(one.operator).reshape(-1) for one in incoming])
     q = quantum(values, 256 // step)
@@ -173,4 +176,21 @@ def _exact(incoming: Sequence[Incoming], limit: float) -> float | None:
         return None
     room = min([1.0 / one.range.unit for one in incoming if one.range.unit > 0] + [limit / _UNIT])
     times = math.floor(room * q / step + 1e-9)
-    return times * step / q * _UNIT if times >= 1 else None
+    if times < 1:
+        return None
+    parts = _parts(f, q / step, times)
+    return times // parts * parts * step / q * _UNIT
+
+
+def _parts(f: Folded, unit: float, most_parts: int) -> int:
+    """Into how many parts ``unit`` is cut at least, so that the constants of a neuron without decay are whole."""
+    if bool(np.any(f.a_mem != 1.0)) or bool(np.any(f.a_syn != 0.0)):
+        return 1
+    theta = [] if f.theta is None else [f.theta]
+    given = np.concatenate([np.ravel(x) for x in (*theta, f.bias, f.v_start, f.amount)])
+    constants = np.unique(given) / unit
+    for parts in range(1, most_parts + 1):
+        values = constants * parts
+        if bool(np.all(np.abs(values - np.rint(values)) <= 1e-9 * np.maximum(np.abs(values), 1.0))):
+            return parts
+    return 1

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from nirbridge.arrays import freeze
@@ -36,6 +36,7 @@ def spikes_of(network: Any, q: Any, values: Any) -> tuple[Any, Any]:
 
 
 @settings(max_examples=60)
+@example(164)  # a threshold and a bias of quarters of the weight
 @given(SEEDS)
 def test_networks_of_whole_numbers_fire_exactly_alike(seed: int) -> None:
     """No decay, weights, biases and thresholds on one grid: ties and all, in every kind of reset."""
