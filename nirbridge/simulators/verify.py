@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -173,14 +171,10 @@ def _in_lava(
     program: Artifact, quantized: Quantized, inputs: Mapping[str, Array], like: Recording, progress: Progress | None
 ) -> Recording:
     """The program run in Lava, from a folder that is gone afterwards; what the fixed simulator recorded of it."""
-    from nirbridge.emitters.artifact import write
     from nirbridge.emitters.lava.run import run_program
 
     wanted = [f"{p.name}:s,u,v" for p in quantized.populations] + [f"{port.name}:s" for port in quantized.outputs]
-    with tempfile.TemporaryDirectory(prefix="nirbridge-verify-") as name:
-        folder = Path(name) / "program"
-        write(program, folder)
-        ran = run_program(folder, inputs, steps=like.meta["steps"], record=wanted, progress=progress)
+    ran = run_program(program, inputs, steps=like.meta["steps"], record=wanted, progress=progress)
     outputs = {port.name for port in quantized.outputs}
     arrays = {(node, "s" if node in outputs else variable): array for (node, variable), array in ran.arrays.items()}
     return Recording(MappingProxyType(arrays), ran.meta)

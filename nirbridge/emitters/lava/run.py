@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.emitters.artifact import MANIFEST, npz_bytes
+from nirbridge.emitters.artifact import MANIFEST, Artifact, npz_bytes, write
 from nirbridge.emitters.lava import guard
 from nirbridge.emitters.lava.environment import find_python
 from nirbridge.errors import FileError, ModelError, UsageError, quoted
@@ -58,7 +58,7 @@ class Ran:
 
 
 def run_program(
-    folder: str | Path,
+    folder: str | Path | Artifact,
     inputs: Mapping[str, Array] | Array,
     *,
     steps: int | None = None,
@@ -70,7 +70,7 @@ def run_program(
     """Runs the program in ``folder`` on inputs.
 
     Args:
-        folder: an emitted program.
+        folder: an emitted program; one that is not written yet is gone after the run, however that ends.
         inputs: by input name, or one alone: ``[steps, *shape]`` or ``[steps, samples, *shape]``.
         steps: how many; default: as many as the inputs have.
         record: ``NODE:s,u,v`` or ``*:s,u,v`` each; default: the outputs.
@@ -83,7 +83,6 @@ def run_program(
         UsageError: no Lava environment, or inputs that the program does not take.
         ModelError: a process of Lava failed, or the run did not end in time; its log is in the message.
     """
-    folder = Path(folder).absolute()
     program = _program(folder)
     interpreter = Path(python) if python is not None else find_python()
     count = _steps(inputs, steps)
@@ -95,6 +94,7 @@ def run_program(
     with tempfile.TemporaryDirectory(prefix="nirbridge-lava-", ignore_cleanup_errors=True) as name:
         scratch = Path(name)
         (scratch / "in.npz").write_bytes(npz_bytes(arrays))
+        folder = _written(folder, scratch)
         command = [str(interpreter), str(folder / "run.py"), "--input", f"{name}/in.npz", "-o", f"{name}/out.npz"]
         (scratch / "records.json").write_text(json.dumps(list(record)), encoding="utf-8")
         command += ["--scratch", name, "--steps", str(count), "--records", f"{name}/records.json"]
@@ -212,8 +212,19 @@ def _sweep() -> None:
             guard.remove_shared(file.name.removeprefix("sem."))
 
 
-def _program(folder: Path) -> dict[str, Any]:
-    """``program.json`` of a folder of ours. Raises FileError."""
+def _written(program: str | Path | Artifact, scratch: Path) -> Path:
+    """The folder of a program; one that is in memory is written beside what the guard removes."""
+    if not isinstance(program, Artifact):
+        return Path(program).absolute()
+    write(program, scratch / "program")
+    return scratch / "program"
+
+
+def _program(where: str | Path | Artifact) -> dict[str, Any]:
+    """``program.json`` of a program of ours. Raises FileError."""
+    if isinstance(where, Artifact):
+        return json.loads(where.files["program.json"])
+    folder = Path(where).absolute()
     thing = f"folder {quoted(folder.name)}"
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))

@@ -112,7 +112,7 @@ def _imports(plan: Plan) -> list[str]:
     if any(s.sign_mode for s in plan.synapses):
         found["lava.utils.weightutils"] = {"SignMode"}
     if used & {"Sparse", "DelaySparse"}:
-        found["scipy.sparse"] = {"csr_matrix"}
+        found["lava.utils.sparse"] = {"csr_matrix"}  # SciPy's, which Lava brings along
     return [f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(found.items())]
 
 

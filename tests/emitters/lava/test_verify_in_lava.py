@@ -103,3 +103,4 @@ def test_killing_verify_leaves_no_process_and_no_shared_memory(
     caller.wait()
     assert wait_until(lambda: not marked(mark)), "processes are left"
     assert shared(caller.pid) == []
+    assert processes == 1 or list(folder.iterdir()) == [], "a folder is left"
