@@ -117,7 +117,7 @@ def _check_plot(plot: str | None, node: str | None) -> None:
 
 
 def _draw(found: Verification, plot: str, node: str | None) -> None:
-    """The first promised pair whose spikes differ; else reference and fixed."""
+    """The first promised pair whose spikes differ, else reference and fixed; of samples the first that differs."""
     from nirbridge.report.pictures import difference, save_picture
 
     broken = [p for p in found.pairs if p.promised and any(r.spikes and not r.equal for r in p.comparison.rows)]
@@ -125,6 +125,9 @@ def _draw(found: Verification, plot: str, node: str | None) -> None:
     rows = {row.node: row for row in pair.comparison.rows if row.spikes is not None}
     first = next((name for name, row in rows.items() if not row.equal), next(iter(rows), ""))
     chosen = first if node is None else node
-    latency = rows[chosen].latency_steps if chosen in rows else 0
+    row = rows.get(chosen)
+    latency = 0 if row is None else row.latency_steps
     both = found.recordings[pair.a], found.recordings[pair.b]
-    save_picture(difference(*both, chosen, latency=latency), plot)
+    batch = both[0].meta.get("batch") is not None
+    sample = row.first_neuron[0] if batch and row is not None and row.first_neuron else 0
+    save_picture(difference(*both, chosen, latency=latency, sample=sample, names=(pair.a, pair.b)), plot)

@@ -99,7 +99,15 @@ def rates(recording: Recording, node: str, *, sample: int = 0) -> Figure:
     return figure
 
 
-def difference(a: Recording, b: Recording, node: str, *, latency: int = 0, sample: int = 0) -> Figure:
+def difference(
+    a: Recording,
+    b: Recording,
+    node: str,
+    *,
+    latency: int = 0,
+    sample: int = 0,
+    names: tuple[str, str] = ("A", "B"),
+) -> Figure:
     """Events of two recordings in one raster: of both, of A alone, of B alone; steps are numbered as in A.
 
     ``latency``: steps that B is behind A. Where both have events at a place but not as many, the one with more has the
@@ -113,9 +121,9 @@ def difference(a: Recording, b: Recording, node: str, *, latency: int = 0, sampl
         found = f"{x.shape} steps and neurons in one, {y.shape} in the other, latency {latency}"
         raise UsageError.of(f"population {quoted(node)}", found, "no steps in common", "compare without a picture")
     x, y = x[pairing.in_a], y[pairing.in_b]
-    kinds = (("both", (x != 0) & (x == y), BOTH), ("only A, or more", _more(x, y), ONLY_A))
-    kinds = (*kinds, ("only B, or more", _more(y, x), ONLY_B))
-    figure, axes = _figure(_label(node))
+    kinds = (("both", (x != 0) & (x == y), BOTH), (f"only {names[0]}, or more", _more(x, y), ONLY_A))
+    kinds = (*kinds, (f"only {names[1]}, or more", _more(y, x), ONLY_B))
+    figure, axes = _figure(f"{_label(node)}, sample {sample}" if has_batch(a) else _label(node))
     for label, where, color in kinds:
         step, neuron = np.nonzero(where)
         _marks(axes, step + pairing.in_a.start, neuron, clock, color, f"{label}: {len(step):,}")

@@ -172,6 +172,29 @@ def test_a_picture_of_what_differs(model: str, tmp_path: Path) -> None:
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_picture_is_of_the_sample_that_differs(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pictures = pytest.importorskip("nirbridge.report.pictures", reason="the plot extra is not installed")
+    real, drawn = mapped_simulator.simulate_mapped, []
+
+    def wrong(*args: Any, **options: Any) -> Recording:
+        found = real(*args, **options)
+        arrays = {key: array.copy() for key, array in found.arrays.items()}
+        arrays["1", "s"][7, 3, 2] ^= 1
+        return Recording(arrays, found.meta)
+
+    monkeypatch.setattr(mapped_simulator, "simulate_mapped", wrong)
+    monkeypatch.setattr(pictures, "save_picture", lambda figure, path: drawn.append(figure))
+    np.save(tmp_path / "in.npy", np.random.default_rng(0).random((20, 5, 3)) < 0.5)
+    arguments = ["verify", model, "--chip", "loihi2", "--input", str(tmp_path / "in.npy"), "--plot", "d.png"]
+    assert run(arguments) == 1
+    assert drawn[0].axes[0].get_title() == "'1', sample 3"
+    labels = [text.get_text() for text in drawn[0].legends[0].get_texts()]
+    assert sorted(label for label in labels if label.endswith(": 1")) in (
+        ["only fixed, or more: 1"],
+        ["only mapped, or more: 1"],
+    )
+
+
 def test_simulate_runs_the_integers_and_the_map(model: str, tmp_path: Path) -> None:
     from nirbridge.simulators.recording_file import load
 
