@@ -35,9 +35,7 @@ def formats_of(chip: Chip) -> NumberFormats:
     """The number formats of a chip. Raises UsageError where its file has none."""
     if chip.numbers is None:
         thing = f"chip {quoted(chip.name)}"
-        raise UsageError.of(
-            thing, "no number formats", "its file has no [numbers]", "add them, see docs/quantization.md"
-        )
+        raise UsageError.of(thing, "no number formats", "its file has no [numbers]", "add them, see docs/chips.md")
     return chip.numbers
 
 
