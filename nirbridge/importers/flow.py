@@ -7,6 +7,7 @@ subclass of it and ``torch.nn.functional.linear`` are all a call of kind ``linea
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -107,3 +108,12 @@ class Flow:
             if c.name == name:
                 return c
         raise KeyError(name)
+
+
+def multiplications(flow: Flow) -> int:
+    """Multiplications by weights in one step of one sample."""
+    return sum(
+        int(call.arguments["weight"].size) * math.prod(call.shape[1:] if call.kind == "conv" else call.shape[:-1])
+        for call in flow.calls
+        if call.kind in ("linear", "conv")
+    )

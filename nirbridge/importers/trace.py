@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nirbridge.errors import ModelError, UsageError, quoted
-from nirbridge.importers.flow import Call, Flow
+from nirbridge.errors import ModelError, Problem, UsageError, quoted
+from nirbridge.importers.flow import Call, Flow, multiplications
 from nirbridge.importers.readings import Forms, form_of
 from nirbridge.importers.trace_calls import STARTS_ANEW, Writer, layout_of
-from nirbridge.importers.trace_module import ROUNDED, check_module, computed, in_float32
-from nirbridge.importers.trace_record import Recording, tensors_of
+from nirbridge.importers.trace_module import ROUNDED, check_module, copied, in_float32, untouched
+from nirbridge.importers.trace_record import Recording
 from nirbridge.importers.trace_repeat import (
     CALLS,
     arguments_left,
@@ -24,17 +22,21 @@ from nirbridge.importers.trace_repeat import (
     handed_over,
     is_steady,
     kept_between,
+    reset_in,
     state_arguments,
 )
 from nirbridge.importers.trace_run import record
 from nirbridge.importers.trace_shapes import Lead
+from nirbridge.importers.trace_values import thing_of
 
 _LONG = (12, 300)
 """Steps of a sequence that a forward with a loop is given; the second where it asks for more than the first. Twelve, so
 that what is done in every tenth step, or in the first ones only, is seen to differ from step to step."""
 
-_REGISTRY = "_ModuleBase__registered_attributes"
-"""Where rockpool keeps the tensors that parameters were made of: nothing computes with them."""
+_MANY_STEPS, _MANY_CALLS = 128, 32
+"""What cheap modules are looked at again for: what is done in every 20th step only shows then."""
+_CHEAP = 3_000_000
+"""Multiplications of one step up to which a module is cheap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,8 @@ def trace(module: Any, sample: Any, forms: Forms, *, batched: bool | None = None
         found = f"its forward fails on the sample: {failures[0] if failures else 'no reading of it fits'}"
         shapes = ", ".join(str(tuple(s.shape)) for s in samples.values())
         raise ModelError.of("module", found, f"the sample has shape {shapes}", "give one step's input as sample")
-    return _called_again(best[1], module, samples, best[2], forms)
+    flow = _called_again(best[1], module, samples, best[2], forms)
+    return _looked_at_longer(flow, module, samples, best[2], forms)
 
 
 def _samples(module: Any, sample: Any) -> dict[str, Any]:
@@ -189,6 +192,9 @@ def _called_again(flow: Flow, module: Any, samples: Mapping[str, Any], guess: _G
     if whole.failure:
         return replace(flow, problems=(*flow.problems, failed_again(whole)))
     kept = [note for note in flow.notes if not (whole.handed and note.endswith(STARTS_ANEW))]
+    anew, problems = reset_in(whole) if "time" not in guess.lead else ([], [])
+    kept += [f"{thing_of(path)}: {STARTS_ANEW}" for path in anew]
+    flow = replace(flow, problems=(*flow.problems, *problems))
     notes = (*kept, *arguments_left(module, len(samples), whole.handed))
     if is_steady(whole):
         problems = [p for p in whole.problems if str(p) not in map(str, flow.problems)]
@@ -198,6 +204,34 @@ def _called_again(flow: Flow, module: Any, samples: Mapping[str, Any], guess: _G
     flow = _with_unreached(Writer(whole, forms, guess.lead, calls=CALLS).flow(), whole, module)
     hint = (handed_over(whole.handed),) if whole.handed and flow.problems else ()
     return replace(flow, problems=(*flow.problems, *hint))
+
+
+def _looked_at_longer(flow: Flow, module: Any, samples: Mapping[str, Any], guess: _Guess, forms: Forms) -> Flow:
+    """The flow, with what shows only in later steps or calls among its problems; of cheap modules."""
+    if flow.problems or multiplications(flow) > _CHEAP:
+        return flow
+    try:
+        return replace(flow, problems=tuple(_later_problems(module, samples, guess, forms)))
+    except RecursionError:  # that many steps hang on each other in too many ways: what was seen has to do
+        return flow
+
+
+def _later_problems(module: Any, samples: Mapping[str, Any], guess: _Guess, forms: Forms) -> Sequence[Problem]:
+    if "time" in guess.lead:
+        longer = replace(guess, added=tuple(_MANY_STEPS if n == _LONG[0] else n for n in guess.added))
+        flow = _attempt(module, samples, longer, forms, []) if longer != guess else None
+        return flow.problems if flow else ()
+    handed = state_arguments(module, len(samples))
+    whole = _run(module, samples, guess, forms, 1, _MANY_CALLS, handed)
+    if whole.failure and handed:
+        whole = _run(module, samples, guess, forms, 1, _MANY_CALLS)
+    if whole.failure:
+        return (failed_again(whole),)
+    if len(whole.returned) < _MANY_CALLS:
+        return ()
+    if is_steady(whole) or reset_in(whole)[1]:
+        return reset_in(whole)[1]
+    return Writer(whole, forms, guess.lead, calls=_MANY_CALLS).flow().problems
 
 
 def _spikes(tensor: Any, source: Any) -> None:
@@ -222,40 +256,10 @@ def _run(
     source = torch.Generator().manual_seed(seed)
     originals = dict(module.named_modules())
     fed = [_fed(samples, guess, seed + 2 * call) for call in range(calls)]
-    with _untouched(module), warnings.catch_warnings():
+    with untouched(module), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the user has seen what the own code warns of
         torch.manual_seed(seed)  # what depends on chance differs between runs
-        return record(_copied(module), originals, forms, fed, lambda tensor: _spikes(tensor, source), handed)
-
-
-def _copied(module: Any) -> Any:
-    """A copy in eval mode that shares the parameters."""
-    memo: dict[int, Any] = {id(p): p for p in module.parameters()}
-    for inner in module.modules():
-        memo |= {id(t): t for _, t in tensors_of(vars(inner).get(_REGISTRY))}
-    try:
-        memo = computed(module) | memo
-        return copy.deepcopy(module, memo).eval()
-    except Exception as error:
-        found = f"it can not be copied ({type(error).__name__}: {str(error)[:100]})"
-        advice = "detach the tensors that it keeps, and keep open files out of it"
-        raise ModelError.of("module", found, "the importer runs a copy", advice) from None
-
-
-@contextmanager
-def _untouched(module: Any) -> Iterator[None]:
-    """Puts back what the user's own code did to the module or the random numbers (resets of all neurons of a class)."""
-    import torch
-
-    kept = [(m, dict(vars(m)), dict(m._buffers)) for m in module.modules()]
-    with torch.random.fork_rng(devices=[]):
-        try:
-            yield
-        finally:
-            for inner, attributes, buffers in kept:
-                vars(inner).update(attributes)
-                inner._buffers.clear()
-                inner._buffers.update(buffers)
+        return record(copied(module), originals, forms, fed, lambda tensor: _spikes(tensor, source), handed)
 
 
 def _with_unreached(flow: Flow, recording: Recording, module: Any) -> Flow:

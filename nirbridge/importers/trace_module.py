@@ -6,12 +6,16 @@ import copy
 import functools
 import numbers
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from nirbridge.errors import ModelError, Problem, UsageError, quoted
+from nirbridge.importers.trace_record import tensors_of
 
 ROUNDED = "its float64 parameters are rounded to float32"
+_REGISTRY = "_ModuleBase__registered_attributes"
+"""Where rockpool keeps the tensors that parameters were made of: nothing computes with them."""
 _CODE = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 
 
@@ -92,3 +96,33 @@ def _held(thing: Any) -> list[Any]:
     if isinstance(thing, functools.partial):
         return [thing.func, *thing.args, *thing.keywords.values()]
     return list(getattr(thing, "__dict__", {}).values())
+
+
+def copied(module: Any) -> Any:
+    """A copy in eval mode that shares the parameters."""
+    memo: dict[int, Any] = {id(p): p for p in module.parameters()}
+    for inner in module.modules():
+        memo |= {id(t): t for _, t in tensors_of(vars(inner).get(_REGISTRY))}
+    try:
+        memo = computed(module) | memo
+        return copy.deepcopy(module, memo).eval()
+    except Exception as error:
+        found = f"it can not be copied ({type(error).__name__}: {str(error)[:100]})"
+        advice = "detach the tensors that it keeps, and keep open files out of it"
+        raise ModelError.of("module", found, "the importer runs a copy", advice) from None
+
+
+@contextmanager
+def untouched(module: Any) -> Iterator[None]:
+    """Puts back what the user's own code did to the module or the random numbers (resets of all neurons of a class)."""
+    import torch
+
+    kept = [(m, dict(vars(m)), dict(m._buffers)) for m in module.modules()]
+    with torch.random.fork_rng(devices=[]):
+        try:
+            yield
+        finally:
+            for inner, attributes, buffers in kept:
+                vars(inner).update(attributes)
+                inner._buffers.clear()
+                inner._buffers.update(buffers)

@@ -83,7 +83,7 @@ class Recording:
 
     ``outputs``: those of the last call. ``starts``: where the nodes of each call begin; ``returned``: the outputs of
     each. ``handed``: arguments that a later call was given what the one before returned. ``failure``: why a later call
-    failed, if one did.
+    failed, if one did. ``resets``: neurons' calls in front of which something else than the neuron set its state.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -94,6 +94,7 @@ class Recording:
     returned: list[list[tuple[str, Any]]] = field(default_factory=list)
     handed: tuple[str, ...] = ()
     failure: str = ""
+    resets: list[int] = field(default_factory=list)
 
 
 class Recorder:
@@ -106,6 +107,7 @@ class Recorder:
         self.kept: list[Any] = []
         self.stack: list[str] = []
         self.is_paused = False
+        self.left: dict[str, dict[str, int]] = {}
 
     def bind(self, tensor: Any, value: Value) -> None:
         """From now on ``tensor`` is ``value``."""
@@ -173,8 +175,10 @@ class Recorder:
             self.add("function", name, shown, named, tensors, func)
         return result
 
-    def neuron(self, path: str, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def neuron(self, path: str, module: Any, forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A neuron module was called; its own forward gives the shapes."""
+        if self.left.get(path, held := self._held(module)) != held:
+            self.recording.resets.append(len(self.recording.nodes))
         shown, named = self.seen(args), self.seen(kwargs)
         self.is_paused = True
         try:
@@ -186,7 +190,14 @@ class Recorder:
             for tensor in tensors:
                 self.noise(tensor)
         self.add("neuron", path, shown, named, tensors)
+        self.left[path] = self._held(module)
         return result
+
+    def _held(self, module: Any) -> dict[str, int]:
+        """Which tensors a neuron keeps, by identity; they are kept, so that no identity is used twice."""
+        tensors = dict(tensors_of(vars(module)))
+        self.kept += tensors.values()
+        return {name: id(tensor) for name, tensor in tensors.items()}
 
     def _number(self, name: str) -> None:
         path = self.stack[-1] if self.stack else ""

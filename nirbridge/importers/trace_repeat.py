@@ -129,6 +129,23 @@ def kept_between(whole: Recording) -> list[Problem]:
     return [Problem("the module's forward", text, "every step has to be the same", _KEPT)]
 
 
+def reset_in(whole: Recording) -> tuple[list[str], list[Problem]]:
+    """(Neurons whose state forward sets anew in every later call, those where it does so in some calls only)."""
+    later: dict[str, list[Node]] = {}
+    for node in whole.nodes[whole.starts[1] :] if len(whole.starts) > 1 else ():
+        if node.kind == "neuron" and not states(node):
+            later.setdefault(node.path, []).append(node)
+    resets = frozenset(whole.resets)
+    counts = {path: sum(n.index in resets for n in nodes) for path, nodes in later.items()}
+    found = "its state is set anew in some calls of forward and not in others"
+    some = [
+        Problem(thing_of(p), found, "", "reset it outside of forward")
+        for p, n in counts.items()
+        if 0 < n < len(later[p])
+    ]
+    return [path for path, n in counts.items() if n == len(later[path])], some
+
+
 def failed_again(whole: Recording) -> Problem:
     """The problem of a module that can be called once only."""
     text = f"it can not be called a second time: {whole.failure}"

@@ -103,17 +103,19 @@ def _wrap(module: Any, recorder: Recorder) -> None:
     """Gives every module of the copy a forward that tells the recorder where it is."""
     for path, inner in module.named_modules():
         is_neuron = form_of(inner, recorder.forms) is not None
-        inner.forward = _wrapped(inner.forward, path, recorder, is_neuron=is_neuron)
+        inner.forward = _wrapped(inner, path, recorder, is_neuron=is_neuron)
 
 
-def _wrapped(forward: Callable[..., Any], path: str, recorder: Recorder, *, is_neuron: bool) -> Callable[..., Any]:
+def _wrapped(module: Any, path: str, recorder: Recorder, *, is_neuron: bool) -> Callable[..., Any]:
+    forward = module.forward
+
     def call(*args: Any, **kwargs: Any) -> Any:
         if recorder.is_paused:
             return forward(*args, **kwargs)
         recorder.stack.append(path)
         recorder.recording.reached.append(path)
         try:
-            return recorder.neuron(path, forward, args, kwargs) if is_neuron else forward(*args, **kwargs)
+            return recorder.neuron(path, module, forward, args, kwargs) if is_neuron else forward(*args, **kwargs)
         finally:
             recorder.stack.pop()
 

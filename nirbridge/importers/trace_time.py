@@ -46,6 +46,7 @@ class Turns:
         self.series: dict[int, tuple[Any, ...]] = {}
         self.sums: dict[int, tuple[Any, ...]] = {}
         self.terms: dict[int, tuple[Any, ...]] = {}
+        self.resets = frozenset() if self.is_called else frozenset(recording.resets)
         self.turn_of = {n.index: k for c in self.calls.values() for k, n in enumerate(c)}
         if self.is_called:
             self.turn_of = {n.index: bisect_right(recording.starts, n.index) - 1 for n in self.nodes}
@@ -252,6 +253,9 @@ class Turns:
     def _states(self, path: str, calls: list[Node]) -> list[Problem]:
         """A state handed in must be what the neuron returned in the turn before, zeros at first, or an argument."""
         for turn, node in enumerate(calls):
+            if turn and node.index in self.resets and not states(node):
+                found = f"its state is set anew in step {turn} of a loop"
+                return [Problem(thing_of(path), found, "", "reset it in front of the loop")]
             for state in states(node):
                 plain = self.plain(state) if isinstance(state, Value) else state
                 if isinstance(plain, Value):

@@ -383,3 +383,61 @@ def test_a_first_state_is_the_neurons_own_or_refused(leak: float, start: float) 
         return
     with pytest.raises(ModelError, match="'cell'"):
         from_norse(Model(), torch.zeros(1, PRE))
+
+
+class Late(Base):
+    """Does something in a later call or step only, or sets its neuron's state by itself."""
+
+    how = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x: Any) -> Any:
+        self.calls += 1
+        if self.how == "every call" or (self.how == "every 20th call" and self.calls % 20 == 0):
+            self.lif.reset_mem()
+        return self.lif(self.fc(x) * (2.0 if self.how == "call 30" and self.calls > 30 else 1.0))
+
+
+class LateStep(Base):
+    """A loop over time that does something in later steps only."""
+
+    how = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lif = snn.Leaky(beta=0.75, init_hidden=self.how == "hidden")
+
+    def forward(self, x: Any) -> Any:
+        mem, out = self.lif.reset_mem(), []
+        for k, now in enumerate(x):
+            if k and k % 20 == 0 and self.how != "all alike":
+                mem = self.lif.reset_mem()
+            spikes = self.lif(self.fc(now)) if self.how == "hidden" else None
+            if spikes is None:
+                spikes, mem = self.lif(self.fc(now), mem)
+            out.append(spikes)
+        return torch.stack(out)
+
+
+@pytest.mark.parametrize(
+    ("base", "how", "words"),
+    [
+        (Late, "every 20th call", "set anew in some calls of forward"),
+        (Late, "call 30", "something that forward keeps from call to call"),
+        (LateStep, "every 20th step", "not what it returned in the step before"),
+        (LateStep, "hidden", "set anew in step 20"),
+    ],
+)
+def test_what_happens_in_later_steps_only_is_refused(base: Any, how: str, words: str) -> None:
+    with pytest.raises(ModelError, match=words):
+        from_snntorch(type("It", (base,), {"how": how})(), torch.zeros(PRE))
+
+
+def test_a_state_that_every_call_sets_anew_is_noted() -> None:
+    graph = from_snntorch(type("It", (Late,), {"how": "every call"})(), torch.zeros(PRE))
+    assert "'lif': forward starts its state anew" in graph.metadata["nirbridge:notes"]
+    for kind in (Late, type("It", (LateStep,), {"how": "all alike"})):
+        assert "anew" not in from_snntorch(kind(), torch.zeros(PRE)).metadata.get("nirbridge:notes", "")
