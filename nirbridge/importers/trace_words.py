@@ -160,6 +160,13 @@ def _relu(node: Node, find: Find) -> Word:
     return Word("relu", {}, (input_of(node, find),))
 
 
+def _clamp(node: Node, find: Find) -> Word:
+    low, high = given(node, 1, "min"), given(node, 2, "max") if not node.name.startswith("clamp_min") else None
+    if isinstance(low, int | float) and low == 0 and high is None:
+        return Word("relu", {}, (input_of(node, find),))
+    raise CannotFollow("values are cut off at limits other than 0 from below", "use relu, or let a neuron do it")
+
+
 def _combine(node: Node, find: Find, sign: int, *, reverse: bool = False) -> Word:
     a, b = (node.args[1], node.args[0]) if reverse else (node.args[0], given(node, 1, "other"))
     factor = float(node.kwargs.get("alpha", 1))
@@ -214,7 +221,9 @@ def _cat(node: Node, find: Find) -> Word:
     traced = tuple(find(p) for p in parts)
     axis = int(given(node, 1, "dim", 0)) % len(traced[0].whole)
     if any(t.lead != traced[0].lead for t in traced) or axis < len(traced[0].lead):
-        raise CannotFollow("values are joined along the batch or time axis", "join along channels or features")
+        raise CannotFollow(
+            "values are joined along the batch or time axis", "join steps with torch.stack, values by feature"
+        )
     return Word("concat", {"axis": axis - len(traced[0].lead)}, traced)
 
 
@@ -232,6 +241,7 @@ WORDS: Mapping[str, Handler] = {
         ("dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout", "alpha_dropout", "dropout_"), _dropout
     ),
     **dict.fromkeys(("relu", "relu_"), _relu),
+    **dict.fromkeys(("clamp", "clamp_", "clip", "clip_", "clamp_min", "clamp_min_"), _clamp),
     **dict.fromkeys(("to", "type", "double", "type_as"), _cast),
     **dict.fromkeys(("add", "add_", "__add__", "__radd__", "__iadd__"), _add),
     **dict.fromkeys(("sub", "sub_", "subtract", "__sub__", "__isub__"), _sub),

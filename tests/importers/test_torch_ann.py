@@ -341,3 +341,21 @@ def test_outputs_as_spikes() -> None:
     positive = wanted.max(1) > 0
     assert (sure & positive).sum() > 10
     np.testing.assert_array_equal(counts.argmax(1)[sure & positive], wanted.argmax(1)[sure & positive])
+
+
+@pytest.mark.parametrize("arguments", [{"min": 0}, {"min": 0.0, "max": None}, {"max": 1.0}, {"min": -1.0}])
+def test_clamp_is_a_relu_from_zero_and_refused_else(arguments: dict[str, Any]) -> None:
+    class Cut(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = torch.nn.Linear(5, 8), torch.nn.Linear(8, 3)
+
+        def forward(self, x: Any) -> Any:
+            return self.second(self.first(x).clamp(**arguments))
+
+    sample, data = torch.zeros(5), torch.rand(30, 5, generator=torch.Generator().manual_seed(0))
+    if arguments.get("min") == 0:
+        assert convert_torch(Cut(), sample, data).network.neurons >= 8
+    else:
+        with pytest.raises(ModelError, match="clamp"):
+            convert_torch(Cut(), sample, data)
