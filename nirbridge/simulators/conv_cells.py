@@ -10,7 +10,9 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.network.model import Population
 from nirbridge.simulators.conv_layout import Layout
+from nirbridge.simulators.conv_packed import Packed
 from nirbridge.simulators.event_neurons import Lent, what_it_does
+from nirbridge.simulators.kernels_conv_fire import is_usual
 from nirbridge.simulators.kernels_dense import aligned
 from nirbridge.simulators.kernels_update import FIRES, KEEP_V
 from nirbridge.simulators.kernels_vector import lanes_of
@@ -71,17 +73,30 @@ class MapCells:
         shown.rows = rows
         return shown
 
-    def outputs(self, steps: int, batch: int, does: tuple[int, ...]) -> tuple[Array, tuple[Array, ...]]:
+    def packs(self, does: tuple[int, ...], wanted: frozenset[str]) -> bool:
+        """True where one bit per spike is enough: nobody asked for bytes."""
+        asked = "s" in wanted or self.layout.size % 64 != 0
+        return bool(self.is_shared and not asked and is_usual.py_func(does))
+
+    def outputs(self, steps: int, batch: int, does: tuple[int, ...], packs: bool) -> tuple[Array, tuple[Array, ...]]:
         """Flat arrays for what is sent and for v, u and i where they are kept."""
         total = steps * batch * self.layout.size
-        sent = np.empty(total if does[FIRES] else self.layout.size, self.sent_type)
+        sent = np.empty((total // 8 if packs else total) if does[FIRES] else self.layout.size, self.sent_type)
         return sent, tuple(np.empty(total, self.dtype) if k else self.nothing for k in does[KEEP_V:])
 
     def ran(
-        self, lead: tuple[int, int], sent: Array, kept: tuple[Array, ...], state: Any, wanted: frozenset[str]
+        self,
+        lead: tuple[int, int],
+        sent: Array,
+        kept: tuple[Array, ...],
+        state: Any,
+        wanted: frozenset[str],
+        packs: bool,
     ) -> Ran:
         """What a kernel filled, as views in the usual order of axes."""
         size, view = self.layout.size, self.layout.view
         traces = {name: view(x.reshape(*lead, size)) for name, x in zip("vui", kept, strict=True) if name in wanted}
+        if packs:
+            return Ran(Packed(sent, lead, self.layout), traces, state)
         out = sent if self.neuron.fires else kept[0]
         return Ran(view(out.reshape(*lead, size)), traces, state)

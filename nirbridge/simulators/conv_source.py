@@ -10,7 +10,8 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.network.operators import SumPool
 from nirbridge.simulators.conv_layout import WORD, Layout
-from nirbridge.simulators.kernels_conv_lists import LAST, POOLED, USUAL
+from nirbridge.simulators.conv_packed import Packed
+from nirbridge.simulators.kernels_conv_lists import BITS, LAST, PAIRS, POOLED, USUAL
 
 
 class Source:
@@ -26,10 +27,17 @@ class Source:
         sides = () if pool is None else zip(pool.kernel, pool.stride, strict=True)
         self.windows = math.prod(-(-k // s) for k, s in sides)
         self.factor = dtype.type(1.0 if pool is None else pool.factor)
+        whole = self.before.size % (WORD * WORD) == 0
+        self.takes_bits = whole and (pool is None or _is_pairs(self.pool, self.before.width // WORD))
 
-    def of(self, spikes: Array) -> tuple[tuple[Any, ...], bool]:
+    def of(self, spikes: Array | Packed) -> tuple[tuple[Any, ...], bool]:
         """The sources for ``spikes: uint8[steps, batch, *shape]``, and whether they lie in the usual order."""
         per = np.uint64(self.before.width // WORD)
+        if isinstance(spikes, Packed):
+            if self.takes_bits:
+                lies, bits = PAIRS if self.pooled else BITS, spikes.bits
+                return (lies, bits, _words(bits), self.before.size // WORD, per, self.pool, self.factor), False
+            spikes = spikes.dense()
         if not self.pooled and spikes.flags.c_contiguous:
             flat = spikes.reshape(-1)
             words = _words(flat)
@@ -63,6 +71,12 @@ class Source:
 
 def _words(flat: Array) -> Array:
     return flat[: flat.size // WORD * WORD].view(np.uint64)
+
+
+def _is_pairs(pool: tuple[int, ...], per: int) -> bool:
+    """True for windows of 2 by 2 side by side, none of which goes over the edge, and rows of whole words."""
+    fits = 2 * pool[2] <= pool[0] and 2 * pool[3] == pool[1]
+    return pool[4:] == (2, 2, 2, 2, 0, 0) and fits and per in (1, 2, 4) and pool[1] * per % WORD == 0
 
 
 def _geometry(pool: SumPool) -> tuple[int, ...]:

@@ -22,6 +22,7 @@ from nirbridge.simulators.event_neurons import EventNeurons
 from nirbridge.simulators.kernels_conv import is_plain, plan_conv
 from nirbridge.simulators.kernels_conv_layer import conv_layer as run_conv
 from nirbridge.simulators.kernels_conv_layer import list_steps
+from nirbridge.simulators.kernels_conv_lists import BITS, PAIRS
 from nirbridge.simulators.kernels_dense import aligned
 from nirbridge.simulators.step import Layer, NeuronState, Ran
 
@@ -101,14 +102,15 @@ class ConvLayer:
             return self.slow.run(spikes, state, wanted)
         p, c, lead = self.plan, self.cells, spikes.shape[:2]
         does, own, (source, is_usual) = c.does(wanted), c.opened(state), self.source.of(spikes)
-        sent, kept = c.outputs(lead[0], lead[1], does)
+        packs = c.packs(does, wanted)
+        sent, kept = c.outputs(lead[0], lead[1], does, packs)
         x, u = aligned((2, c.width), self.dtype)
         memory = (*self.source.room(), aligned((p.sums,), self.dtype), x, u)
         run_conv(
             lead[0], source, self.source.scratch(), memory, p.weights, p.reach if is_usual else self.last, p.runs,
-            p.shape, c.bias, own, c.is_shared, c.steps, c.coef, c.places, does, sent, kept,
+            p.shape, c.bias, own, c.is_shared, c.steps, c.coef, c.places, does, packs, sent, kept,
         )  # fmt: skip
-        return c.ran(lead, sent, kept, c.closed(state, own), wanted)
+        return c.ran(lead, sent, kept, c.closed(state, own), wanted, packs)
 
 
 class DenseBehindMap:
@@ -133,9 +135,16 @@ class DenseBehindMap:
         if is_usual:
             return self.slow.run(spikes, state, wanted)
         items = spikes.shape[0] * spikes.shape[1]
-        most = self.source.most(int(np.count_nonzero(source[1].view(np.bool_))), items)
+        most = self.source.most(_spikes(source), items)
         indptr, idx = np.empty(items + 1, np.int64), np.empty(most + 1, np.uint32)
         val = np.empty(most + 1, self.dtype)
         list_steps(source, self.source.scratch(), indptr, idx, val)
         events = indptr, idx, val, self.pool is not None
         return self.layer.through(events, spikes.shape[:2], state, wanted)
+
+
+def _spikes(source: tuple[Any, ...]) -> int:
+    """How many there are of what ``Source.of`` made."""
+    if source[0] in (BITS, PAIRS):
+        return int(np.bitwise_count(source[2]).sum())
+    return int(np.count_nonzero(source[1].view(np.bool_)))

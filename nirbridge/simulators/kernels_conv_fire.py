@@ -39,35 +39,53 @@ def _firing(lanes: int) -> Any:
 
     The sums are 0 afterwards.
 
-    ``c``: a_mem, g_mem, bias, theta, v_reset, amount; ``least``: ``>=`` and not ``>``; ``value``: reset to v_reset.
+    ``packs``: one bit per spike, in the bytes from ``sent[k / 8]`` on; ``c``: a_mem, g_mem, bias, theta, v_reset,
+    amount; ``least``: ``>=`` and not ``>``; ``value``: reset to v_reset.
     """
 
     @intrinsic
-    def fire(typingctx: Any, x: Any, at: Any, v: Any, j: Any, sent: Any, k: Any, c: Any, least: Any, value: Any) -> Any:
+    def fire(
+        typingctx: Any, x: Any, at: Any, v: Any, j: Any, sent: Any, k: Any, packs: Any, c: Any, least: Any, value: Any
+    ) -> Any:  # fmt: skip
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             size = signature.args[0].dtype.bitwidth // 8
             sums = address(context, builder, signature.args[0], args[0], args[1], lanes)
             potentials = address(context, builder, signature.args[2], args[2], args[3], lanes)
-            bits = address(context, builder, signature.args[4], args[4], args[5], lanes)
             total, old = builder.load(sums, align=size), builder.load(potentials, align=size)
             builder.store(ir.Constant(total.type, [0.0] * lanes), sums, align=size)
             a, g, b, th, vr, am = (
-                spread(builder, total.type, builder.extract_value(args[6], i)) for i in range(signature.args[6].count)
+                spread(builder, total.type, builder.extract_value(args[7], i)) for i in range(signature.args[7].count)
             )
             u = builder.fadd(builder.fadd(builder.fmul(a, old), builder.fmul(g, total)), b)
             above, reached = builder.fcmp_ordered(">", u, th), builder.fcmp_ordered(">=", u, th)
-            fires = builder.select(args[7], reached, above)
-            after = builder.select(args[8], vr, builder.fsub(u, am))
+            fires = builder.select(args[8], reached, above)
+            after = builder.select(args[9], vr, builder.fsub(u, am))
             builder.store(builder.select(fires, after, u), potentials, align=size)
-            kind = bits.type.pointee
-            sends = builder.zext if isinstance(kind.element, ir.IntType) else builder.uitofp
-            builder.store(sends(fires, kind), bits, align=signature.args[4].dtype.bitwidth // 8)
+            _send(context, builder, signature.args[4], args[4:7], fires)
             return context.get_dummy_value()
 
-        kinds = x, types.uint64, v, types.uint64, sent, types.uint64, c, types.boolean, types.boolean
+        flag = types.boolean
+        kinds = x, types.uint64, v, types.uint64, sent, types.uint64, flag, c, flag, flag
         return types.void(*kinds), generate
 
     return fire
+
+
+def _send(context: Any, builder: Any, sent: Any, args: Any, fires: Any) -> None:
+    """Writes a vector of conditions: bits or one number each."""
+    lanes = fires.type.count
+    with builder.if_else(args[2]) as (packed, each):
+        with packed:
+            data = context.make_array(sent)(context, builder, args[0]).data
+            place = builder.bitcast(data, ir.IntType(8).as_pointer())
+            place = builder.gep(place, [builder.lshr(args[1], ir.IntType(64)(3))])
+            mask = builder.bitcast(fires, ir.IntType(lanes))
+            builder.store(mask, builder.bitcast(place, mask.type.as_pointer()), align=1)
+        with each:
+            numbers = address(context, builder, sent, args[0], args[1], lanes)
+            kind = numbers.type.pointee
+            sends = builder.zext if isinstance(kind.element, ir.IntType) else builder.uitofp
+            builder.store(sends(fires, kind), numbers, align=sent.dtype.bitwidth // 8)
 
 
 _fire_wide, _fire_narrow = _firing(WIDE), _firing(NARROW)
@@ -76,8 +94,8 @@ GROUP = 16
 
 
 @intrinsic
-def _passed_over(typingctx: Any, x: Any, at: Any, sent: Any, k: Any) -> Any:
-    """True where a group of sums is 0; then it has sent nothing from ``sent[k]`` on."""
+def _passed_over(typingctx: Any, x: Any, at: Any, sent: Any, k: Any, packs: Any) -> Any:
+    """True where a group of sums is 0; then it has sent nothing from ``sent[k]`` on (``packs``: see ``_firing``)."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         size = signature.args[0].dtype.bitwidth // 8
@@ -92,11 +110,11 @@ def _passed_over(typingctx: Any, x: Any, at: Any, sent: Any, k: Any) -> Any:
         set_ = builder.icmp_unsigned("!=", twice, ir.Constant(bits, [0] * WIDE))
         nothing = builder.icmp_unsigned("==", builder.bitcast(set_, ir.IntType(WIDE)), ir.IntType(WIDE)(0))
         with builder.if_then(nothing):
-            silent = address(context, builder, signature.args[2], args[2], args[3], GROUP * WIDE)
-            builder.store(ir.Constant(silent.type.pointee, [0] * GROUP * WIDE), silent, align=1)
+            conditions = ir.Constant(ir.VectorType(ir.IntType(1), GROUP * WIDE), [0] * GROUP * WIDE)
+            _send(context, builder, signature.args[2], args[2:5], conditions)
         return nothing
 
-    return types.boolean(x, types.uint64, sent, types.uint64), generate
+    return types.boolean(x, types.uint64, sent, types.uint64, types.boolean), generate
 
 
 passed_over: Any = _passed_over
@@ -113,11 +131,12 @@ def stays(coef, places, does) -> bool:
 
 
 @borrowing
-def fire_rows(acc, shape, v, own, sent, out, coef, places, does, skips) -> None:
+def fire_rows(acc, shape, v, own, sent, out, coef, places, does, skips, packs) -> None:
     """One step of the neurons from ``v[own]`` on; ``acc, shape``: where their input lies (``kernels_conv_layer``).
 
     The input is 0 afterwards. What they send is written from ``sent[out]`` on; ``coef, places, does``: see
-    ``kernels_neuron``; ``skips``: those without input do nothing.
+    ``kernels_neuron``; ``skips``: those without input do nothing; ``packs``: eight spikes a byte,
+    ``out`` is a multiple of 8.
     """
     c = (
         coef[places[2 * A_MEM]],
@@ -133,13 +152,13 @@ def fire_rows(acc, shape, v, own, sent, out, coef, places, does, skips) -> None:
         at = np.uint64(shape[0] + y * shape[1])
         stop = at + width
         while at + np.uint64(WIDE) <= stop:
-            if skips and at + many <= stop and passed_over(acc, at, sent, k):
+            if skips and at + many <= stop and passed_over(acc, at, sent, k, packs):
                 at, j, k = at + many, j + many, k + many
                 continue
-            _fire_wide(acc, at, v, j, sent, k, c, least, value)
+            _fire_wide(acc, at, v, j, sent, k, packs, c, least, value)
             at, j, k = at + np.uint64(WIDE), j + np.uint64(WIDE), k + np.uint64(WIDE)
         if at < stop:
-            _fire_narrow(acc, at, v, j, sent, k, c, least, value)
+            _fire_narrow(acc, at, v, j, sent, k, packs, c, least, value)
             j, k = j + np.uint64(NARROW), k + np.uint64(NARROW)
 
 

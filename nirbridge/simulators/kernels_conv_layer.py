@@ -7,10 +7,21 @@ run lie side by side too. The sums of a step go straight into the neurons. Sourc
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from nirbridge.simulators.kernels_conv_bits import list_bits, list_pairs
 from nirbridge.simulators.kernels_conv_fire import fire_rows, is_usual, stays
-from nirbridge.simulators.kernels_conv_lists import LAST, USUAL, list_last, list_pooled, list_usual
+from nirbridge.simulators.kernels_conv_lists import (
+    BITS,
+    LAST,
+    PAIRS,
+    USUAL,
+    list_last,
+    list_pooled,
+    list_usual,
+)
 from nirbridge.simulators.kernels_conv_sums import add_conv, clear
 from nirbridge.simulators.kernels_conv_vector import NARROW, add_narrow
 from nirbridge.simulators.kernels_layer import keep
@@ -32,9 +43,9 @@ def add_bias(acc, shape, bias) -> None:
 
 
 @borrowing
-def copy_map(acc, shape, x) -> None:
-    """The sums inside the map, one row behind the other."""
-    to = np.uint64(0)
+def copy_map(acc, shape, x, first) -> None:
+    """The sums inside the map, one row behind the other, to ``x`` from ``first`` on."""
+    to = np.uint64(first)
     for y in range(shape[2]):
         at = np.uint64(shape[0] + y * shape[1])
         for j in range(np.uint64(shape[3])):
@@ -42,63 +53,67 @@ def copy_map(acc, shape, x) -> None:
         to += np.uint64(shape[3])
 
 
+@borrowing
+def listed(source, scratch, r, idx, val) -> Any:
+    """The sources of item r, to ``idx`` and ``val``; the rest as ``conv_layer`` takes it. Returns how many."""
+    lies, flat, words, size, per, pool, factor = source
+    room, line, heap, counts, fills = scratch
+    n = np.uint64(size // 8)
+    first = n * np.uint64(r)
+    if lies == USUAL:
+        return list_usual(flat, words, r * size, r * size + size, idx)
+    if lies == LAST:
+        return list_last(words, first, n, per, room, heap, counts, fills, factor, idx, val)
+    if lies == BITS:
+        return list_bits(words, first, n, per, room, heap, counts, fills, factor, idx, val)
+    if lies == PAIRS:
+        return list_pairs(words, first, pool, per, room, heap, counts, fills, factor, idx, val)
+    return list_pooled(words, first, pool, per, room, line, heap, counts, fills, factor, idx, val)
+
+
 @compiled
 def list_steps(source, scratch, indptr, idx, val) -> None:
     """The sources of all items: ``indptr, idx, val`` are filled; the rest as ``conv_layer`` takes it."""
-    lies, flat, words, size, per, pool, factor = source
-    room, line, heap, counts, fills = scratch
-    n, count = np.uint64(size // 8), 0
+    count = 0
     for r in range(indptr.shape[0] - 1):
         indptr[r] = count
-        i, v = idx[count:], val[count:]
-        if lies == USUAL:
-            count += list_usual(flat, words, r * size, r * size + size, i)
-        elif lies == LAST:
-            count += list_last(words, n * np.uint64(r), n, per, room, heap, counts, fills, factor, i, v)
-        else:
-            count += list_pooled(words, n * np.uint64(r), pool, per, room, line, heap, counts, fills, factor, i, v)
+        count += listed(source, scratch, r, idx[count:], val[count:])
     indptr[indptr.shape[0] - 1] = count
 
 
 @compiled
 def conv_layer(
-    count, source, scratch, memory, weights, reach, plan, shape, bias, state, shared, steps, coef, places, does, sent,
-    kept,
+    count, source, scratch, memory, weights, reach, plan, shape, bias, state, shared, steps, coef, places, does, packs,
+    sent, kept,
 ) -> None:  # fmt: skip
     """All ``count`` steps of a layer with a convolution.
 
-    ``source``: how it lies (``USUAL``, ``LAST``, ``POOLED``), its bytes flat, those as words, bytes per step, words
+    ``source``: how it lies (``USUAL`` to ``PAIRS``), its bytes flat, those as words, bytes per step, words
     per place, pool, factor; ``scratch``: room, line, heap, counts, fills (see ``kernels_conv_lists``); ``memory``: idx,
     val, sums, x and u; ``weights, reach, plan``: see ``add_conv``; ``shape``: the first sum inside the map, sums
     between rows, rows, sums per row; ``state``: v, i and refractory, ``[batch, width]``; ``shared``: all neurons share
-    all coefficients; the rest as ``kernels_layer`` takes it.
+    all coefficients; ``packs``: eight spikes a byte, for usual neurons; the rest as ``kernels_layer`` takes it.
     """
-    lies, flat, words, size, per, pool, factor = source
-    room, line, heap, counts, fills = scratch
     idx, val, acc, x, u = memory
     batch, width, n = state[0].shape[0], state[0].shape[1], shape[2] * shape[3]
     v, cur, held = state[0].reshape(-1), state[1].reshape(-1), state[2].reshape(-1)
     nothing = np.empty(0, acc.dtype)
     adds = nothing, nothing, nothing
-    usual, stride = shared and is_usual(does), np.uint64(size // 8)
+    usual = shared and is_usual(does)
     quiet = usual and stays(coef, places, does)
     for b in range(batch):
         for t in range(count):
             r = t * batch + b
-            first = stride * np.uint64(r)
-            if lies == USUAL:
-                found = list_usual(flat, words, r * size, r * size + size, idx)
-            elif lies == LAST:
-                found = list_last(words, first, stride, per, room, heap, counts, fills, factor, idx, val)
-            else:
-                found = list_pooled(words, first, pool, per, room, line, heap, counts, fills, factor, idx, val)
-            add_conv(acc, weights, idx, val, found, reach, plan, lies > LAST)
+            found = listed(source, scratch, r, idx, val)
+            add_conv(acc, weights, idx, val, found, reach, plan, source[0] > BITS)
             add_bias(acc, shape, bias)
-            if usual and t < count - 1:  # the last step leaves i behind too
+            if usual:
+                if t == count - 1:  # the last step leaves i behind too
+                    copy_map(acc, shape, cur, b * width)
                 skips = quiet and t > 0  # apart from the call, where it would count references
-                fire_rows(acc, shape, v, b * width, sent, r * n, coef, places, does, skips)
+                fire_rows(acc, shape, v, b * width, sent, r * n, coef, places, does, skips, packs)
                 continue
-            copy_map(acc, shape, x)
+            copy_map(acc, shape, x, 0)
             at = r * n if does[FIRES] else 0
             step_in_full(x, 0, adds, 0, u, v, cur, held, b * width, sent, at, n, coef, places, 0, steps, does)
             keep(kept, does, r * n, n, u, 0, v, cur, b * width)

@@ -18,8 +18,8 @@ import numpy as np
 from nirbridge.simulators.kernels_conv_vector import lowest_bit, sending
 from nirbridge.simulators.kernels_update import borrowing
 
-USUAL, LAST, POOLED = range(3)
-"""How the sources of a layer lie: in the usual order, channels-last, channels-last and to be pooled."""
+USUAL, LAST, BITS, POOLED, PAIRS = range(5)
+"""How the sources of a layer lie: in the usual order; channels-last, in bytes or in bits; so and to be pooled."""
 _ONE, _EIGHT = np.uint64(1), np.uint64(8)
 
 
@@ -38,7 +38,7 @@ def _take_word(word, name, channel, room, heap, counts, fills) -> None:
 
 
 @borrowing
-def _join(room, heap, counts, fills, factor, idx, val) -> Any:
+def join(room, heap, counts, fills, factor, idx, val) -> Any:
     """The heaps one after the other."""
     n = np.uint64(0)
     for c in range(fills.shape[0]):
@@ -53,7 +53,7 @@ def _join(room, heap, counts, fills, factor, idx, val) -> Any:
 
 
 @borrowing
-def _take_bits(bits, name, per, room, heap, counts, fills) -> None:
+def take_bits(bits, name, per, room, heap, counts, fills) -> None:
     """Every bit that is set: source ``name`` (that of the first) and those behind it, each of which sent one spike."""
     width = _EIGHT * per
     while bits:
@@ -73,13 +73,13 @@ def list_last(words, first, n, per, room, heap, counts, fills, factor, idx, val)
     while w + _EIGHT <= n:
         bits = sending(words, first + w)
         if bits:
-            _take_bits(bits, _EIGHT * w, per, room, heap, counts, fills)
+            take_bits(bits, _EIGHT * w, per, room, heap, counts, fills)
         w += _EIGHT
     while w < n:
         if words[first + w]:
             _take_word(words[first + w], _EIGHT * w, _EIGHT * (w % per), room, heap, counts, fills)
         w += _ONE
-    return _join(room, heap, counts, fills, factor, idx, val)
+    return join(room, heap, counts, fills, factor, idx, val)
 
 
 @borrowing
@@ -153,7 +153,7 @@ def list_pooled(words, first, pool, per, room, line, heap, counts, fills, factor
             _take_pairs(columns, name, per, room, line, heap, counts, fills)
         else:
             _take_windows(pool, name, per, room, line, heap, counts, fills)
-    return _join(room, heap, counts, fills, factor, idx, val)
+    return join(room, heap, counts, fills, factor, idx, val)
 
 
 @borrowing

@@ -31,16 +31,18 @@ def same(network: Network, values: np.ndarray, dtype: str = "float32", backend: 
     wanted, found = slow.run(values, record=EVERYTHING), quick.run(values, record=EVERYTHING)
     first = quick.run(values[:3], record=EVERYTHING)
     rest = quick.run(values[3:], record=EVERYTHING, state=first.state)
-    spikes = quick.run(values, record=[Record("*", ("s",))])
+    spikes, outputs = quick.run(values, record=[Record("*", ("s",))]), quick.run(values)
     assert found.recording.arrays.keys() == wanted.recording.arrays.keys()
     for key, expected in wanted.recording.arrays.items():
         cut = np.concatenate([first.recording.arrays[key], rest.recording.arrays[key]])
         assert bits(found.recording.arrays[key]) == bits(expected) == bits(cut), key
         if key in spikes.recording.arrays:
             assert bits(spikes.recording.arrays[key]) == bits(expected), key
+        if key in outputs.recording.arrays:
+            assert bits(outputs.recording.arrays[key]) == bits(expected), key
     for key, expected in wanted.state.arrays.items():
         assert bits(found.state.arrays[key]) == bits(expected) == bits(rest.state.arrays[key]), key
-        assert bits(spikes.state.arrays[key]) == bits(expected), key
+        assert bits(spikes.state.arrays[key]) == bits(outputs.state.arrays[key]) == bits(expected), key
     return dict(found.recording.meta["choices"])
 
 
@@ -162,3 +164,49 @@ def test_a_state_stays_as_it_is_while_a_run_goes_on_from_it() -> None:
     assert all(np.array_equal(half.arrays[key], array) for key, array in before.items())
     assert np.array_equal(first, second)
     assert first.any()
+
+
+def conv_to(channels: int, shape: tuple[int, ...], rng: np.random.Generator) -> Conv:
+    """3 by 3, as large as what comes in."""
+    weight = freeze(rng.normal(size=(channels, shape[0], 3, 3)) * 0.3)
+    return Conv(weight, (1, 1), ((1, 1), (1, 1)), (1, 1), 1, shape)
+
+
+@pytest.mark.parametrize("channels", [8, 16, 24, 32, 64])
+@pytest.mark.parametrize("side", [(8, 8), (9, 16), (8, 17), (4, 2)])
+@pytest.mark.parametrize("window", [None, (2, 2), (2, 3)])
+def test_spikes_that_nobody_records_go_from_map_to_map_in_bits(
+    channels: int, side: tuple[int, int], window: tuple[int, int] | None
+) -> None:
+    rng = np.random.default_rng(5)
+    first = conv_to(channels, (2, *side), rng)
+    pool = None if window is None else SumPool((2, 2), window, ((0, 0), (0, 0)), first.output_shape, 0.25)
+    shape = first.output_shape if pool is None else pool.output_shape
+    second: Operator = conv_to(8, shape, rng)
+    second = second if pool is None else Chain((pool, second))
+    flat = Reshape(second.output_shape, (math.prod(second.output_shape),))
+    last = Chain((flat, Dense(freeze(rng.normal(size=(5, flat.output_shape[0]))))))
+    cells = neuron("IF", theta=0.6)
+    values = (rng.random((9, 2, 2, *side)) < 0.3).astype(np.uint8)
+    for layers in ((first, second, last), (first, second), (first,)):
+        same(network_of((2, *side), [(operator, cells, None) for operator in layers]), values)
+
+
+def test_bits_become_bytes_for_delays_and_for_targets_that_add_up_several_sources() -> None:
+    rng = np.random.default_rng(6)
+    first = conv_to(16, (2, 8, 8), rng)
+    after, late = conv_to(8, first.output_shape, rng), np.array(2)
+    shapes = {"a": first.output_shape, "b": after.output_shape, "c": first.output_shape, "d": after.output_shape}
+    populations = tuple(Population(name, shape, neuron("IF", theta=0.6)) for name, shape in shapes.items())
+    projections = (
+        Projection("in", "a", first),
+        Projection("a", "b", after, delay_steps=late),
+        Projection("in", "c", first),
+        Projection("a", "c", Identity(first.output_shape)),
+        Projection("a", "d", after),
+        *(Projection(name, f"out {name}", Identity(shapes[name])) for name in "abd"),
+        Projection("c", "out c", Identity(shapes["c"]), delay_steps=np.array(1)),
+    )
+    outputs = tuple(Port(f"out {name}", shape) for name, shape in shapes.items())
+    network = Network(1e-3, TIMING, populations, projections, (Port("in", (2, 8, 8)),), outputs)
+    same(network, (rng.random((9, 2, 2, 8, 8)) < 0.3).astype(np.uint8))
