@@ -8,14 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from nirbridge.errors import UsageError, quoted
 from nirbridge.network.model import Network
 from nirbridge.network.operators import Operator
+from nirbridge.simulators.checks import versions
 from nirbridge.simulators.inputs import Input, Inputs, from_chunks, open_inputs
 from nirbridge.simulators.model import Record, Recording, Result, State
+from nirbridge.simulators.plan import auto_backend
+from nirbridge.simulators.recording import Channel, Recorder, channels, sources_of
+from nirbridge.simulators.retained import retained as kept_ready
 
 __all__ = ["BACKENDS", "Record", "Recording", "Result", "Simulator", "State", "from_chunks", "prepare", "simulate"]
 
+Chosen = tuple[list[Channel], dict[str, frozenset[str]]]
 Progress = Callable[[str, float | None], None]
 BACKENDS: dict[str, str] = {
     "reference": "nirbridge.simulators.reference:reference_parts",
@@ -67,15 +74,12 @@ def simulate(
         UsageError: wrong inputs, state, record or options; every problem that was found.
         ModelError: a network that is not well formed (a dt that is not above 0, weights that are not finite …).
     """
-    from nirbridge.simulators.plan import auto_backend
-    from nirbridge.simulators.retained import retained
-
     name = auto_backend(library) if backend == "auto" else backend
 
     def make(same: Network) -> Simulator:
         return prepare(same, dtype=dtype, backend=backend, library=library, device=device)
 
-    made = retained(network, (name, dtype, library, device), make)
+    made = kept_ready(network, (name, dtype, library, device), make)
     return made.run(inputs, steps=steps, state=state, record=record, progress=progress)
 
 
@@ -87,7 +91,6 @@ def prepare(
     from nirbridge.network.from_nir import in_causal_order
     from nirbridge.simulators.arrays_api import space
     from nirbridge.simulators.checks import check_neurons
-    from nirbridge.simulators.plan import auto_backend
     from nirbridge.simulators.reference import Engine
 
     name = auto_backend(library) if backend == "auto" else backend
@@ -106,7 +109,7 @@ class Simulator:
 
     def __init__(self, engine: Any, backend: str, device: str) -> None:
         self._engine, self._backend, self._device = engine, backend, device
-        self._usual: dict[frozenset[str], Any] = {}  # channels where no record is given
+        self._usual: dict[frozenset[str], Chosen] = {}  # where no record is given
         self._steps: dict[int, int] = {}
 
     def run(
@@ -119,28 +122,18 @@ class Simulator:
         progress: Progress | None = None,
     ) -> Result:
         """Runs it. Arguments and errors as of ``simulate``."""
-        import numpy as np
-
-        from nirbridge.simulators.recording import Recorder, channels
-
         network, space = self._engine.network, self._engine.parts.space
         first = 0 if state is None else state.step
         opened = open_inputs(network, inputs, steps, first, space.float_name)
-        chosen = self._usual.get(opened.binary) if record is None else None
-        if chosen is None:
-            chosen = channels(network, record, opened.binary, space.float_name)
-            self._usual.update({opened.binary: chosen} if record is None else {})
+        chosen, wanted = self._chosen(record, opened.binary)
         batch = 1 if opened.batch is None else opened.batch
         _check_size(chosen, opened.steps, batch)
         run = self._engine.start(batch, state)
         recorder = Recorder(chosen, first, opened.steps, batch)
-        stretch, wanted = (
-            self._steps.get(batch) or self._steps.setdefault(batch, self._stretch(batch)),
-            recorder.wanted(),
-        )
+        stretch = self._steps.get(batch) or self._steps.setdefault(batch, self._stretch(batch))
         for start in range(0, opened.steps, stretch):
             stop = min(start + stretch, opened.steps)
-            values = opened.read(start, stop)
+            values = opened.read_quick(start, stop)
             with np.errstate(over="ignore", invalid="ignore"):  # said in meta
                 found = run.chunk(values, stop - start, wanted)
             recorder.take(found, stop - start, space.numpy)
@@ -149,9 +142,20 @@ class Simulator:
         arrays = recorder.finish(opened.batch is not None)
         every = {f"{c.node}/{c.variable}": c.every for c in chosen if c.every > 1}
         last = run.state()
-        beyond = sorted({name for (name, _), array in last.arrays.items() if not np.isfinite(array).all()})
+        beyond = sorted({name for (name, _), array in last.arrays.items() if not _finite(array)})
         meta = {**self._meta(opened, first), "every": every, "not_finite": beyond}
         return Result(Recording(MappingProxyType(arrays), MappingProxyType(meta)), last)
+
+    def _chosen(self, record: Sequence[Record] | None, binary: frozenset[str]) -> Chosen:
+        """What is recorded, and the variables of the run that it takes; kept where no record is given."""
+        known = self._usual.get(binary) if record is None else None
+        if known is not None:
+            return known
+        found = channels(self._engine.network, record, binary, self._engine.parts.space.float_name)
+        known = found, sources_of(found)
+        if record is None:
+            self._usual[binary] = known
+        return known
 
     def _stretch(self, batch: int) -> int:
         """Steps that run at once, so that what lives between two populations stays small.
@@ -168,8 +172,6 @@ class Simulator:
         return max(1, min(CHUNK_STEPS, CHUNK_BYTES // max(1, per_step * batch)))
 
     def _meta(self, opened: Inputs, first_step: int) -> dict[str, Any]:
-        from nirbridge.simulators.checks import versions
-
         network, space = self._engine.network, self._engine.parts.space
         return {
             "dt": network.dt,
@@ -194,6 +196,10 @@ class Simulator:
         }
 
 
+def _finite(values: Any) -> bool:
+    return values.dtype.kind != "f" or np.count_nonzero(np.isfinite(values)) == values.size
+
+
 def _widest(operator: Operator) -> int:
     """Elements of the largest array inside a chain."""
     from nirbridge.network.compose import parts_of
@@ -202,8 +208,6 @@ def _widest(operator: Operator) -> int:
 
 
 def _check_size(chosen: Sequence[Any], steps: int, batch: int) -> None:
-    import numpy as np
-
     total = 0
     for channel in chosen:
         kept = 1 if channel.variable == "count" else -(-steps // channel.every)

@@ -62,6 +62,12 @@ class Space:
         """An array of one value."""
         return self.xp.full(tuple(shape), value, dtype=self.dtype, **self._where())
 
+    def reshape(self, values: Any, shape: tuple[int, ...]) -> Any:
+        """The values in another shape."""
+        if values.shape == shape:
+            return values
+        return values.reshape(shape) if self.library == "numpy" else self.xp.reshape(values, shape)
+
     def numpy(self, values: Any) -> Array:
         """The values as a numpy array."""
         if self.library == "torch":

@@ -36,6 +36,8 @@ class Trail:
 
     def window(self, start: int, stop: int, delay: Delay) -> Any:
         """What arrives in the steps ``start`` to ``stop`` of the chunk after ``delay``."""
+        if delay.uniform == 0 and start == 0 and stop == self.steps and len(self.pieces) == 1:
+            return self.pieces[0]
         if delay.uniform is not None:
             return self._rows(start - delay.uniform, stop - delay.uniform)
         out = self._rows(start - delay.parts[0][0], stop - delay.parts[0][0])
@@ -46,6 +48,10 @@ class Trail:
     def _rows(self, start: int, stop: int) -> Any:
         """Steps of the chunk; those before it are negative."""
         at = bisect_right(self.starts, start) - 1
+        first, piece = self.starts[at], self.pieces[at]
+        if start < stop <= first + piece.shape[0]:
+            whole = start == first and stop == first + piece.shape[0]
+            return piece if whole else piece[start - first : stop - first, ...]
         found: list[Any] = []
         while start < stop:
             first, piece = self.starts[at], self.pieces[at]
@@ -53,7 +59,7 @@ class Trail:
             whole = start == first and last == first + piece.shape[0]
             found.append(piece if whole else piece[start - first : last - first, ...])
             start, at = last, at + 1
-        return found[0] if len(found) == 1 else self.space.xp.concat(found, axis=0)
+        return self.space.xp.concat(found, axis=0)
 
     def close(self) -> Any:
         """The chunk is over: its last ``depth`` steps become the past, which is returned."""

@@ -36,6 +36,7 @@ class DenseStage:
         self.bound = cost_model.exact_bound(weight) if method == "auto" else math.inf
         self.weight = weight.T if self.bound >= 1 and method != "event" else None
         self.padded = self.packed.size // self.pre
+        self.costs = -1, 0.0, 0.0, 0.0  # for so many items: of the product, of no event, of each
 
     def __call__(self, signal: Signal) -> Signal:
         """The part's ordered sums."""
@@ -48,21 +49,20 @@ class DenseStage:
 
     def by_product(self, signal: Signal) -> bool:
         """True where one product is asked for, or exact and predicted to be quicker; the choice is logged."""
-        product = self._by_product(signal, len(signal.values))
+        product = self.weight is not None and self._by_product(signal, len(signal.values))
         self.entry["kernel"] = "product" if product else "event"
         return product
 
     def _by_product(self, signal: Signal, items: int) -> bool:
-        if self.weight is None or self.method == "event":
-            return False
         if self.method == "dense":
             return True
         if not signal.is_whole or signal.most() > self.bound:
             return False
-        quick = cost_model.product_ns(items, self.pre, self.posts) / WORTH
-        if quick >= cost_model.event_ns(items, signal.values.size, self.pre, self.padded):
-            return False
-        return quick < cost_model.event_ns(items, signal.events(), self.pre, self.padded)
+        if self.costs[0] != items:
+            quick = cost_model.product_ns(items, self.pre, self.posts) / WORTH
+            self.costs = items, quick, *cost_model.event_coefficients(items, self.pre, self.padded)
+        _, quick, fixed, each = self.costs
+        return quick < fixed + signal.values.size * each and quick < fixed + signal.events() * each
 
 
 class DenseLayer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from nirbridge.simulators.kernels_update import list_values, value_of
 _NO_VALUES = {np.dtype(name): np.zeros(1, name) for name in ("float32", "float64")}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Signal:
     """What is sent: ``[items, *shape]``.
 
@@ -23,14 +21,13 @@ class Signal:
     values as they are.
     """
 
-    values: Array
-    counts: bool = False
-    factor: float = 1.0
+    __slots__ = ("_events", "counts", "factor", "is_unit", "values")
 
-    @property
-    def is_unit(self) -> bool:
+    def __init__(self, values: Array, counts: bool = False, factor: float = 1.0) -> None:
+        self.values, self.counts, self.factor = values, counts, factor
+        self.is_unit = not counts and values.dtype == np.uint8
         """True for spikes of 0 or 1."""
-        return self.values.dtype == np.uint8 and not self.counts
+        self._events = -1
 
     @property
     def is_whole(self) -> bool:
@@ -43,7 +40,10 @@ class Signal:
 
     def events(self) -> int:
         """Number of sources that send, over all items."""
-        return int(np.count_nonzero(self.values.view(np.bool_) if self.is_unit else self.values))  # bool is quicker
+        if self._events < 0:
+            seen = self.values.view(np.bool_) if self.is_unit else self.values  # bool is quicker
+            self._events = int(np.count_nonzero(seen))
+        return self._events
 
     def real(self, dtype: np.dtype[Any]) -> Array:
         """The values in a float type."""
@@ -54,10 +54,11 @@ class Signal:
 def events_of(signal: Signal, dtype: np.dtype[Any]) -> tuple[Array, Array, Array, bool]:
     """``indptr, idx, val`` by item, sources ascending, and whether ``val`` counts (False: every event is a 1)."""
     x = np.ascontiguousarray(signal.values)
-    items, n = x.shape[0], math.prod(x.shape[1:])
+    items = len(x)
+    n = x.size // items if items else math.prod(x.shape[1:])
     indptr = np.empty(items + 1, np.int64)
     idx = np.empty(signal.events() + ROOM, np.uint32)
-    if x.dtype != np.uint8:
+    if not signal.is_unit and x.dtype != np.uint8:
         val = np.empty(len(idx), dtype)
         list_values(x.reshape(items, n), indptr, idx, val)
         return indptr, idx, val, True

@@ -61,15 +61,24 @@ class Inputs:
         """Every input from step ``start`` to ``stop`` of this run: ``[steps, batch, *shape]``; none behind its end."""
         return {port.name: self._one(port, start, stop) for port in self.ports}
 
+    def read_quick(self, start: int, stop: int) -> dict[str, Array]:
+        """As ``read``, but what is known to be 0 or 1 is bool, so that nobody need look at its values again."""
+        found = self.read(start, stop)
+        for name in (port.name for port in self.ports if port.name in self.binary):
+            values = found[name]
+            is_byte = values.dtype.itemsize == 1 and values.dtype.kind in "ui"
+            found[name] = values.view(np.bool_) if is_byte else values.astype(np.bool_, copy=False)
+        return found
+
     def _one(self, port: Port, start: int, stop: int) -> Array:
         given, batch = self.values[port.name], 1 if self.batch is None else self.batch
         if callable(given):
             found = _array(port, given(self.first_step + start, self.first_step + stop))
             _check(port, found, self.batch, steps=stop - start, thing=_stretch(port, start, stop))
         else:
-            found = np.asarray(given[start:stop])
+            found = np.asarray(given[start:stop])  # its values were checked when it was opened
         out = found.reshape(len(found), batch, *port.shape)
-        if found.dtype.kind == "f":
+        if found.dtype.kind == "f" and callable(given):
             _check_finite(f"input {quoted(port.name)}", out, start, self.dtype)
         if len(out) < stop - start:
             out = np.concatenate([out, np.zeros((stop - start - len(out), *out.shape[1:]), out.dtype)])
@@ -93,10 +102,13 @@ def open_inputs(
         values[port.name] = value if callable(value) else _array(port, value)
         if callable(value):
             continue
-        found = _shape_problem(port, values[port.name]) or _value_problem(port, values[port.name], dtype)
-        problems += [found] if found else []
-        if not found and _is_binary(values[port.name]):
+        array = values[port.name]
+        found = _shape_problem(port, array)
+        if found is None and _is_binary(array):
             binary.add(port.name)
+        else:
+            found = found or _value_problem(port, array, dtype)
+        problems += [found] if found else []
     if problems:
         raise UsageError(*problems)
     count = _steps(values, steps)
@@ -137,18 +149,20 @@ def _array(port: Port, value: Any) -> Array:
 
 
 def _shape_problem(port: Port, values: Array, steps: int | None = None) -> Problem | None:
-    thing, axes = f"input {quoted(port.name)}", len(port.shape)
+    axes = len(port.shape)
+    ends = values.shape[values.ndim - axes :] if values.ndim >= axes else None
+    fits = ends == port.shape and (values.ndim == axes + 1 or (values.ndim == axes + 2 and values.shape[1] > 0))
+    if fits and values.dtype.kind in "biuf" and steps in (None, len(values)):
+        return None
+    thing = f"input {quoted(port.name)}"
     if values.dtype.kind not in "biuf":
         return Problem(thing, f"an array of type {values.dtype}", "inputs are real numbers", "convert it")
-    fits = values.ndim in (axes + 1, axes + 2) and values.shape[values.ndim - axes :] == port.shape
-    if not fits or (values.ndim == axes + 2 and values.shape[1] < 1):
+    if not fits:
         shape = ", ".join(map(str, port.shape))
         return Problem(
             thing, f"an array of shape {values.shape}", f"it takes [steps, {shape}] or [steps, batch, {shape}]"
         )
-    if steps is not None and len(values) != steps:
-        return Problem(thing, f"{len(values)} steps", f"{steps} were asked for", "give exactly those")
-    return None
+    return Problem(thing, f"{len(values)} steps", f"{steps} were asked for", "give exactly those")
 
 
 def _value_problem(port: Port, values: Array, dtype: str) -> Problem | None:
@@ -213,6 +227,9 @@ def _steps(values: Mapping[str, Any], steps: int | None) -> int:
 
 def _batch(ports: tuple[Port, ...], values: Mapping[str, Any], first_step: int) -> int | None:
     """The batch that all inputs have; a stream is asked for its first step."""
+    if len(ports) == 1 and not callable(values[ports[0].name]):
+        value = values[ports[0].name]
+        return value.shape[1] if value.ndim == len(ports[0].shape) + 2 else None
     found: dict[str, int | None] = {}
     for port in ports:
         value = values[port.name]

@@ -153,6 +153,14 @@ def _count(values: Array) -> Array:
     return total
 
 
+def sources_of(chosen: Sequence[Channel]) -> dict[str, frozenset[str]]:
+    """The variables of the run that are needed, by node."""
+    out: dict[str, set[str]] = {}
+    for channel in chosen:
+        out.setdefault(channel.node, set()).add(channel.source)
+    return {node: frozenset(variables) for node, variables in out.items()}
+
+
 class Recorder:
     """Arrays of a recording, filled chunk by chunk; nothing else of a run is kept."""
 
@@ -167,10 +175,7 @@ class Recorder:
 
     def wanted(self) -> dict[str, frozenset[str]]:
         """The variables of the run that are needed, by node."""
-        out: dict[str, set[str]] = {}
-        for channel in self.channels:
-            out.setdefault(channel.node, set()).add(channel.source)
-        return {node: frozenset(variables) for node, variables in out.items()}
+        return sources_of(self.channels)
 
     def take(self, chunk: Mapping[tuple[str, str], Any], steps: int, to_numpy: Callable[[Any], Array]) -> None:
         """Keeps what is wanted of the next ``steps`` steps; of ``every`` steps the last, counted from step 0 on."""

@@ -15,6 +15,7 @@ from nirbridge.arrays import Array, freeze
 from nirbridge.errors import Problem, UsageError, quoted
 from nirbridge.network.model import Network, Population, Port, Projection
 from nirbridge.simulators.arrays_api import Space
+from nirbridge.simulators.beginning import Start, frozen, start_of
 from nirbridge.simulators.delays import Delay, Trail
 from nirbridge.simulators.model import State
 from nirbridge.simulators.order import Group, groups
@@ -76,6 +77,7 @@ class Engine:
         passed = (p.name for p in network.outputs if copied_source(network, p.name) is not None)
         self.copied = {name for name in passed if self.wires[name][0].late is None}
         self._blank: tuple[int, State] | None = None
+        self._begun: tuple[int, Start] | None = None
 
     def _wire(self, index: int, p: Projection, add_up: Accumulate | None) -> Wire:
         space = self.parts.space
@@ -108,6 +110,15 @@ class Engine:
         if self._blank is None or self._blank[0] != batch:
             self._blank = batch, self._made_blank(batch)
         return self._blank[1]
+
+    def begin(self, batch: int, state: State | None) -> Start:
+        """A state as the backend takes it; that before the first step is kept, as nobody changes what is in it."""
+        late = (w.index for wires in self.wires.values() for w in wires if w.late is not None)
+        if state is not None:
+            return start_of(self.network, self.parts, state, late, False)
+        if self._begun is None or self._begun[0] != batch:
+            self._begun = batch, start_of(self.network, self.parts, self.blank(batch), late, True)
+        return self._begun[1]
 
     def _made_blank(self, batch: int) -> State:
         space, arrays = self.parts.space, {}
@@ -150,27 +161,10 @@ class Run:
 
     def __init__(self, engine: Engine, batch: int, state: State | None) -> None:
         self.engine, self.batch = engine, batch
-        start = state or engine.blank(batch)
-        self.step = start.step
-        space = engine.parts.space
-        self.states = {
-            p.name: {
-                "v": space.array(start.arrays[p.name, "v"]),
-                "i": space.array(start.arrays[p.name, "i"]),
-                "refractory": space.integers(start.arrays[p.name, "refractory"]),
-            }
-            for p in engine.network.populations
-        }
-        self.trails: dict[str, Trail] = {}
-        for p in (*engine.network.inputs, *engine.network.populations):
-            known = start.arrays.get((p.name, "past"))
-            self.trails[p.name] = Trail(space, None if known is None else engine.parts.take_input(known))
-        self.late = {
-            w.index: Trail(space, space.array(start.arrays[target, f"past of projection {w.index}"]))
-            for target, wires in engine.wires.items()
-            for w in wires
-            if w.late is not None
-        }
+        start, space = engine.begin(batch, state), engine.parts.space
+        self.step, self.states = start.step, dict(start.states)
+        self.trails = {name: Trail(space, past) for name, past in start.past.items()}
+        self.late = {index: Trail(space, past) for index, past in start.late.items()}
 
     def chunk(self, inputs: Mapping[str, Array], steps: int, wanted: Wanted) -> dict[tuple[str, str], Any]:
         """Runs the steps of ``inputs`` (``[steps, batch, *shape]`` each) and returns the variables wanted."""
@@ -245,7 +239,7 @@ class Run:
             return self._drive(port.name, port.shape, 0, steps)
         wire = self.engine.wires[port.name][0]
         sent = self.trails[wire.source].window(0, steps, wire.delay)
-        return self.engine.parts.space.xp.reshape(sent, (steps, self.batch, *port.shape))
+        return self.engine.parts.space.reshape(sent, (steps, self.batch, *port.shape))
 
     def _from_outside(self, group: Group, steps: int) -> dict[int, Any]:
         """Currents that do not wait for the group itself, for all steps at once."""
@@ -266,11 +260,11 @@ class Run:
         return self.engine.parts.space.full((stop - start, self.batch, *shape), 0.0) if total is None else total
 
     def _current(self, wire: Wire, start: int, stop: int) -> Any:
-        xp = self.engine.parts.space.xp
+        space = self.engine.parts.space
         spikes = self.trails[wire.source].window(start, stop, wire.delay)
-        items = xp.reshape(spikes, ((stop - start) * self.batch, *spikes.shape[2:]))
+        items = space.reshape(spikes, ((stop - start) * self.batch, *spikes.shape[2:]))
         assert wire.add_up is not None  # else nobody asks for its current
-        current = xp.reshape(wire.add_up(items), (stop - start, self.batch, *wire.shape))
+        current = space.reshape(wire.add_up(items), (stop - start, self.batch, *wire.shape))
         if wire.late is not None:
             trail = self.late[wire.index]
             trail.add(current)
@@ -287,10 +281,12 @@ class Run:
         """Everything that the next step depends on."""
         space = self.engine.parts.space
         arrays: dict[tuple[str, str], Array] = {}
+        blank = self.engine.blank(self.batch).arrays
         for name, parts in self.states.items():
             for part, value in parts.items():
                 kind = np.int64 if part == "refractory" else space.float_name
-                arrays[name, part] = freeze(space.numpy(value), kind)
+                same = value is blank.get((name, part))  # read-only already
+                arrays[name, part] = value if same else frozen(space.numpy(value), kind)
         for name, trail in self.trails.items():
             if trail.depth:
                 arrays[name, "past"] = freeze(space.numpy(trail.past), space.float_name)

@@ -39,6 +39,10 @@ NeuronState = Mapping[str, Any]
 """``v``, ``i`` and ``refractory`` of one population, each ``[batch, *shape]``."""
 
 
+class Beginning(dict[str, Any]):
+    """The state of a population before its first step: one object for all runs of a batch, which nobody changes."""
+
+
 class Accumulate(Protocol):
     """What one projection's operator makes of spikes; bias and delays are the engine's business."""
 

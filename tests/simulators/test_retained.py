@@ -86,3 +86,35 @@ def test_what_an_earlier_run_says_it_chose_stays() -> None:
     before = str(crowded)
     sparse = simulate(net, np.zeros((200, 8, 40), np.uint8)).recording.meta["choices"]
     assert str(crowded) == before != str(sparse)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "fast"])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_no_run_writes_to_what_another_gave_back(backend: str, batch: int) -> None:
+    if backend == "fast":
+        pytest.importorskip("numba", reason="the compiled backend")
+    ready = prepare(network(), backend=backend)
+    spikes = np.repeat(SPIKES[:, :1], batch, axis=1)
+    first = ready.run(spikes)
+    found = {**first.recording.arrays, **first.state.arrays}
+    before = {key: values.copy() for key, values in found.items()}
+    second = ready.run(1 - spikes, state=first.state)
+    again = ready.run(spikes)
+    for key, values in {**second.recording.arrays, **second.state.arrays}.items():
+        assert values.flags.writeable is False
+        assert not np.shares_memory(values, found[key])
+    for key, values in {**again.recording.arrays, **again.state.arrays}.items():
+        assert np.array_equal(values, before[key])
+        assert np.array_equal(found[key], before[key])
+    assert second.state.step == 2 * again.state.step
+    assert not np.array_equal(second.state.arrays["cells", "v"], before["cells", "v"])
+
+
+@pytest.mark.parametrize("kind", ["bool", "uint8", "int8", "int64", "float16", "float64"])
+def test_spikes_of_any_type_are_the_same_spikes(kind: str) -> None:
+    ready, shown = prepare(network()), [Record("in", ("s",)), Record("out", ("s",))]
+    wanted = ready.run(SPIKES, record=shown).recording.arrays
+    found = ready.run(SPIKES.astype(kind), record=shown).recording.arrays
+    for key, array in wanted.items():
+        assert found[key].dtype == np.uint8
+        assert np.array_equal(found[key], array)
