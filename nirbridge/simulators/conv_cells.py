@@ -11,12 +11,12 @@ from nirbridge.arrays import Array
 from nirbridge.network.model import Population
 from nirbridge.simulators.conv_layout import Layout
 from nirbridge.simulators.conv_packed import Packed
-from nirbridge.simulators.event_neurons import Lent, what_it_does
+from nirbridge.simulators.event_neurons import KEPT_BYTES, Lent, aligned_empty, what_it_does
 from nirbridge.simulators.kernels_conv_fire import is_usual
 from nirbridge.simulators.kernels_dense import aligned
 from nirbridge.simulators.kernels_update import FIRES, KEEP_V
 from nirbridge.simulators.kernels_vector import lanes_of
-from nirbridge.simulators.step import NeuronState, Ran
+from nirbridge.simulators.step import Beginning, NeuronState, Ran
 
 
 class MapCells:
@@ -42,6 +42,7 @@ class MapCells:
         self._does: dict[frozenset[str], tuple[int, ...]] = {}
         self.rests = bool(np.any(n.refractory_steps > 0)) and n.fires
         self.nothing = np.zeros(1, dtype)
+        self._begun: tuple[Any, Array, Array] = None, self.nothing, self.nothing
 
     def does(self, wanted: frozenset[str]) -> tuple[int, ...]:
         """``what_it_does``, kept."""
@@ -52,7 +53,15 @@ class MapCells:
     def opened(self, state: NeuronState) -> tuple[Array, Array, Array]:
         """Own v, i and refractory, ``[batch, width]``; one number alone for refractory that nobody reads."""
         held = self._own(state["refractory"]) if self.rests else np.zeros((1, 1), np.int64)
-        return self._own(state["v"]), self._own(state["i"]), held
+        if not isinstance(state, Beginning):
+            return self._own(state["v"]), self._own(state["i"]), held
+        begun = self._begun
+        if begun[0] is not state:
+            begun = state, self._own(state["v"]), self._own(state["i"])
+            if begun[1].nbytes > KEPT_BYTES:
+                return begun[1], begun[2], held
+            self._begun = begun
+        return _copy(begun[1]), _copy(begun[2]), held
 
     def _own(self, values: Array) -> Array:
         """A copy, but of what an earlier stretch of the same run left behind."""
@@ -100,3 +109,9 @@ class MapCells:
             return Ran(Packed(sent, lead, self.layout), traces, state)
         out = sent if self.neuron.fires else kept[0]
         return Ran(view(out.reshape(*lead, size)), traces, state)
+
+
+def _copy(rows: Array) -> Array:
+    out = aligned_empty(rows.size, rows.dtype).reshape(rows.shape)
+    out[...] = rows
+    return out

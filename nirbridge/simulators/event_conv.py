@@ -18,7 +18,7 @@ from nirbridge.simulators.arrays_api import Space
 from nirbridge.simulators.conv_cells import MapCells
 from nirbridge.simulators.conv_source import Source
 from nirbridge.simulators.event_dense import DenseLayer, DenseStage, make_dense_layer
-from nirbridge.simulators.event_neurons import EventNeurons
+from nirbridge.simulators.event_neurons import EventNeurons, aligned_empty
 from nirbridge.simulators.kernels_conv import is_plain, plan_conv
 from nirbridge.simulators.kernels_conv_layer import conv_layer as run_conv
 from nirbridge.simulators.kernels_conv_layer import list_steps
@@ -104,7 +104,7 @@ class ConvLayer:
         does, own, (source, is_usual) = c.does(wanted), c.opened(state), self.source.of(spikes)
         packs = c.packs(does, wanted)
         sent, kept = c.outputs(lead[0], lead[1], does, packs)
-        x, u = aligned((2, c.width), self.dtype)
+        x, u = aligned_empty(2 * c.width, self.dtype).reshape(2, c.width)
         memory = (*self.source.room(), aligned((p.sums,), self.dtype), x, u)
         run_conv(
             lead[0], source, self.source.scratch(), memory, p.weights, p.reach if is_usual else self.last, p.runs,
