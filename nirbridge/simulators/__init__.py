@@ -111,6 +111,7 @@ class Simulator:
         self._engine, self._backend, self._device = engine, backend, device
         self._usual: dict[frozenset[str], Chosen] = {}  # where no record is given
         self._steps: dict[int, int] = {}
+        self._sized: tuple[list[Channel], int, int] = [], 0, 0  # the last recording that was small enough
 
     def run(
         self,
@@ -127,7 +128,9 @@ class Simulator:
         opened = open_inputs(network, inputs, steps, first, space.float_name)
         chosen, wanted = self._chosen(record, opened.binary)
         batch = 1 if opened.batch is None else opened.batch
-        _check_size(chosen, opened.steps, batch)
+        if self._sized != (chosen, opened.steps, batch):
+            _check_size(chosen, opened.steps, batch)
+            self._sized = chosen, opened.steps, batch
         run = self._engine.start(batch, state)
         recorder = Recorder(chosen, first, opened.steps, batch)
         stretch = self._steps.get(batch) or self._steps.setdefault(batch, self._stretch(batch))

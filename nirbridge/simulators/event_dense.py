@@ -58,10 +58,11 @@ class DenseStage:
             return True
         if not signal.is_whole or signal.most() > self.bound:
             return False
-        if self.costs[0] != items:
+        costs = self.costs
+        if costs[0] != items:
             quick = cost_model.product_ns(items, self.pre, self.posts) / WORTH
-            self.costs = items, quick, *cost_model.event_coefficients(items, self.pre, self.padded)
-        _, quick, fixed, each = self.costs
+            self.costs = costs = items, quick, *cost_model.event_coefficients(items, self.pre, self.padded)
+        _, quick, fixed, each = costs
         return quick < fixed + signal.values.size * each and quick < fixed + signal.events() * each
 
 

@@ -103,8 +103,9 @@ class Cells:
 
     def _filled(self, state: NeuronState, width: int) -> Array:
         """The block of v and i; that of a run's beginning is kept for the next run."""
-        if self._begun[0] is state and self._begun[1] == width:
-            return self._begun[2]
+        kept = self._begun  # read once: runs of other threads may change it
+        if kept[0] is state and kept[1] == width:
+            return kept[2]
         batch = len(state["v"])
         size = batch * width
         block = np.zeros(2 * size + GAP * lanes_of(self.dtype), self.dtype)

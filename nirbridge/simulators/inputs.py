@@ -117,6 +117,8 @@ def open_inputs(
 
 
 def _by_name(network: Network, inputs: Mapping[str, Input] | Input) -> Mapping[str, Input]:
+    if isinstance(inputs, np.ndarray) and len(network.inputs) == 1:
+        return {network.inputs[0].name: inputs}
     names = [port.name for port in network.inputs]
     if not isinstance(inputs, Mapping):
         if len(names) == 1:

@@ -107,18 +107,20 @@ class Engine:
 
     def blank(self, batch: int) -> State:
         """The state before the first step; that of the last batch asked for is kept."""
-        if self._blank is None or self._blank[0] != batch:
-            self._blank = batch, self._made_blank(batch)
-        return self._blank[1]
+        blank = self._blank
+        if blank is None or blank[0] != batch:
+            self._blank = blank = batch, self._made_blank(batch)
+        return blank[1]
 
     def begin(self, batch: int, state: State | None) -> Start:
         """A state as the backend takes it; that before the first step is kept, as nobody changes what is in it."""
         late = (w.index for wires in self.wires.values() for w in wires if w.late is not None)
         if state is not None:
             return start_of(self.network, self.parts, state, late, False)
-        if self._begun is None or self._begun[0] != batch:
-            self._begun = batch, start_of(self.network, self.parts, self.blank(batch), late, True)
-        return self._begun[1]
+        begun = self._begun
+        if begun is None or begun[0] != batch:
+            self._begun = begun = batch, start_of(self.network, self.parts, self.blank(batch), late, True)
+        return begun[1]
 
     def _made_blank(self, batch: int) -> State:
         space, arrays = self.parts.space, {}
