@@ -10,13 +10,14 @@ import numpy as np
 
 from nirbridge.arrays import freeze
 from nirbridge.errors import ModelError, Problem, quoted
+from nirbridge.importers.build_inputs import input_notes, input_shapes, input_term, straightened, unsayable
 from nirbridge.importers.build_parts import given_start, leftover, marked, placed, position, scaled, shared_timing
 from nirbridge.importers.build_signs import never_negative
 from nirbridge.importers.build_splits import without_splits
 from nirbridge.importers.export_warning import warn_of_tools
 from nirbridge.importers.flow import Call, Flow, Ref
 from nirbridge.importers.folding import folding_text
-from nirbridge.importers.linear_layers import LAYERS, Expression, Term, joined, merged, plus, then, times
+from nirbridge.importers.linear_layers import LAYERS, Expression, Term, joined, limited, merged, plus, then, times
 from nirbridge.importers.readings import Form, Forms, Reading, form_of
 from nirbridge.importers.trace import trace
 from nirbridge.importers.trace_advice import advice_on
@@ -30,7 +31,6 @@ from nirbridge.network.timing import PREFIX
 Elements = Mapping[str, Callable[[Call, float], Reading]]
 """Kinds of calls that become populations although no module of a form made them (a ReLU of a converted network)."""
 
-_TERMS_MAX = 10_000
 _ADVICE: Mapping[str, tuple[str, str]] = {
     "relu": ("a ReLU is no spiking neuron", "put a neuron there, or convert the trained network with from_torch"),
     "max_pool": ("a maximum of spikes is not linear", "use an average pool, or a convolution with stride"),
@@ -84,10 +84,11 @@ class _Builder:
         self.flow, self.forms, self.dt, self.elements = flow, forms, dt, elements
         self.calls = {c.name: c for c in flow.calls}
         self.problems: list[Problem] = list(flow.problems)
-        self.notes: list[str] = list(flow.notes)
+        self.notes: list[str] = [*flow.notes, *input_notes(flow)]
         self.readings: dict[str, Reading] = {}
         self.expressions: dict[str, Expression] = {}
         self.spiking: set[str] = set()
+        self.given = input_shapes(flow)
 
     def network(self) -> Network:
         for call in self.flow.calls:
@@ -109,7 +110,7 @@ class _Builder:
         populations = tuple(
             Population(name, self.calls[name].shape, reading.neuron) for name, reading in self.readings.items()
         )
-        inputs = tuple(Port(c.name, c.shape) for c in self.flow.inputs)
+        inputs = tuple(Port(c.name, self.given[c.name]) for c in self.flow.inputs)
         network = Network(
             self.dt,
             shared_timing(self.dt, populations),
@@ -178,10 +179,11 @@ class _Builder:
 
     def _value(self, ref: Ref) -> Expression:
         call = self.calls[ref.call]
-        if call.name in self.readings or call.kind == "input":
+        if call.kind == "input":
+            return Expression(call.shape, (input_term(call, self.given[call.name], int(ref.previous)),))
+        if call.name in self.readings:
             term = Expression(call.shape, (Term(call.name, int(ref.previous), call.shape),))
-            reading = self.readings.get(call.name)
-            return scaled(term, reading.scale_out, call.name) if reading else term
+            return scaled(term, self.readings[call.name].scale_out, call.name)
         if call.name not in self.expressions:
             self.expressions[call.name] = self._computed(call)
         return self.expressions[call.name]
@@ -200,18 +202,12 @@ class _Builder:
             total = signed[0]
             for e in signed[1:]:
                 total = plus(replace(total, terms=(*total.terms, *e.terms)), e.constant)
-            return self._limited(call, total)
+            return limited(call, total)
         if call.kind == "batch_norm":
             folded = LAYERS[call.kind](call, inputs[0])
             self.notes.append(f"{call.thing}: {folding_text(inputs[0], call, folded)}")
             return folded
         return LAYERS[call.kind](call, inputs[0])
-
-    def _limited(self, call: Call, e: Expression) -> Expression:
-        if len(e.terms) > _TERMS_MAX:
-            found = f"{len(e.terms):,} paths without a neuron meet here"
-            raise ModelError.of(call.thing, found, f"at most {_TERMS_MAX:,} are followed", "put neurons in between")
-        return e
 
     # -- projections ---------------------------------------------------------------------------------------------
 
@@ -235,8 +231,9 @@ class _Builder:
             return []
         found: list[Projection] = []
         for k, term in enumerate(e.terms):
-            parts, names = without_splits(*merged(term.parts, term.names))
+            parts, names = without_splits(*merged(*straightened(term, self.calls, self.given)))
             operator, nodes = compose(parts, names, term.shape)
+            self.problems += unsayable(operator, nodes, term.source, self.calls)
             bias = freeze(e.constant, np.float64) if k == 0 and e.constant is not None and np.any(e.constant) else None
             delay = freeze(np.int64(term.delay))
             found.append(Projection(term.source, target.name, operator, bias, delay, nodes=nodes))

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array, freeze
+from nirbridge.errors import ModelError
 from nirbridge.importers.flow import Call
 from nirbridge.network.apply import apply
 from nirbridge.network.operators import Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
 
 Shape = tuple[int, ...]
+_TERMS_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,6 +52,18 @@ def plus(e: Expression, constant: Array | None) -> Expression:
         return e
     total = np.asarray(constant, np.float64) if e.constant is None else e.constant + constant
     return replace(e, constant=np.broadcast_to(total, e.shape))
+
+
+def limited(call: Call, e: Expression) -> Expression:
+    """The expression, unless too many paths meet in it.
+
+    Raises:
+        ModelError: more than 10,000 paths.
+    """
+    if len(e.terms) > _TERMS_MAX:
+        found = f"{len(e.terms):,} paths without a neuron meet here"
+        raise ModelError.of(call.thing, found, f"at most {_TERMS_MAX:,} are followed", "put neurons in between")
+    return e
 
 
 def _linear(call: Call, e: Expression) -> Expression:

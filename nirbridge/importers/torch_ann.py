@@ -18,6 +18,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError, Problem, UsageError, quoted
+from nirbridge.importers.flow import Flow
 from nirbridge.importers.readings import Form
 from nirbridge.importers.torch_ann_convert import Converted, Options, convert
 from nirbridge.importers.torch_ann_data import calibration_arrays, folding_error, module_outputs
@@ -28,7 +29,7 @@ from nirbridge.importers.torch_ann_rescale import Readout
 from nirbridge.importers.torch_ann_samples import checked_samples, seen_samples, some
 from nirbridge.importers.torch_ann_scales import Choice, ScaleOptions
 from nirbridge.importers.trace_run import one_thread
-from nirbridge.network.model import Network
+from nirbridge.network.model import Network, Port
 
 Progress = Callable[[str, float | None], None]
 LEAST_ERROR = "least-error"
@@ -91,7 +92,8 @@ def convert_torch(
             read in eval mode (a copy: the module stays as it is).
         sample: one input, with or without the batch axis, or a tuple of them: shapes only.
         calibration: typical inputs, ``[samples, *shape]`` (tensor or array; a tuple or a mapping of them for several
-            inputs). Some hundreds of training samples are enough; labels are not needed.
+            inputs; for one input also a list of batches). Some hundreds of training samples are enough,
+            without labels.
         dt: seconds per step.
         percentile: the activation that a spike in every step stands for: ``"least-error"`` (the scale of least mean
             squared error at ``steps``), ``"max"``, or a percentile of the activations such as 99.9.
@@ -113,15 +115,17 @@ def convert_torch(
     check_module(module, dt)
     options = _options(dt, percentile, steps, per_channel, fair_start, readout)
     fixed = _in_eval_mode(module)
-    ann = read_ann(fixed, sample, dt)
-    data = calibration_arrays(calibration, ann.inputs)
-    given = len(next(iter(data.values())))
-    data = some(data, seen_samples(ann, given, searches=percentile == LEAST_ERROR))
-    used = len(next(iter(data.values())))
-    checked = some(data, checked_samples(ann, used))
+    flow = _rectified_flow(fixed, sample)
+    ann = _network(flow, dt)
+    own = calibration_arrays(calibration, [Port(c.name, c.shape) for c in flow.inputs])
+    given = len(next(iter(own.values())))
+    own = some(own, seen_samples(ann, given, searches=percentile == LEAST_ERROR))
+    used = len(next(iter(own.values())))
+    checked = some(own, checked_samples(ann, used))
     with one_thread() if percentile == LEAST_ERROR else nullcontext():  # a search looks at so much data and no more
-        error, size = folding_error(ann, module_outputs(fixed, checked, ann.outputs), walk(ann, checked))
-        converted = convert(ann, data, options, progress)
+        found = walk(ann, _as_given(checked, ann))
+        error, size = folding_error(ann, module_outputs(fixed, checked, ann.outputs), found)
+        converted = convert(ann, _as_given(own, ann), options, progress)
     report = _report(converted, options, (given, used), error, size)
     graph = to_graph(_noted(converted.network, report), _source())
     graph.metadata["nirbridge:conversion"] = json.dumps(document(report), sort_keys=True)
@@ -135,16 +139,30 @@ def read_ann(module: Any, sample: Any, dt: float) -> Network:
     Raises:
         ModelError: layers that can not be converted, loops; every one of them.
     """
-    from nirbridge.importers.build import build
+    return _network(_rectified_flow(module, sample), dt)
+
+
+def _rectified_flow(module: Any, sample: Any) -> Flow:
     from nirbridge.importers.trace import trace
 
     flow = trace(module, sample, _spiking_forms(module))
     rectified, problems = with_rectifiers(flow)
     if problems:
         raise ModelError(*{str(p): p for p in (*problems, *flow.problems)}.values())
-    network = build(rectified, FORMS, dt)
+    return rectified
+
+
+def _network(flow: Flow, dt: float) -> Network:
+    from nirbridge.importers.build import build
+
+    network = build(flow, FORMS, dt)
     check_replayable(network)
     return network
+
+
+def _as_given(data: Mapping[str, Array], network: Network) -> dict[str, Array]:
+    """Samples in the shapes of the network's inputs, which may differ from those of the module's arguments."""
+    return {p.name: data[p.name].reshape(-1, *p.shape) for p in network.inputs}
 
 
 def _spiking_forms(module: Any) -> dict[type, Form]:

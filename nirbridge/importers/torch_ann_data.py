@@ -22,7 +22,8 @@ def calibration_arrays(data: Any, inputs: Sequence[Port]) -> dict[str, Array]:
     """Data as float32 ``[samples, *shape]`` by input.
 
     ``data``: a tensor or array for one input, a tuple or list of them in the order of the module's arguments, or a
-    mapping by name (where there is one input, its name is free).
+    mapping by name (where there is one input, its name is free). A tuple or list of several arrays for one input are
+    batches, one behind the other.
 
     Raises:
         UsageError: missing inputs, wrong shapes, numbers of samples that differ, values that are not finite; all of it.
@@ -57,9 +58,17 @@ def _by_name(data: Any, inputs: Sequence[Port]) -> Mapping[str, Any]:
         values = list(data) if isinstance(data, tuple | list) else [data]
         if len(values) == len(names):
             return dict(zip(names, values, strict=True))
+        if len(names) == 1 and _are_batches(values, inputs[0]):
+            return {names[0]: np.concatenate([_array(v) for v in values])}
         found = f"{len(values)} arrays"
     limit = "the module has the inputs " + ", ".join(quoted(n) for n in names)
-    raise UsageError.of("calibration data", found, limit, "give one array per input: [samples, *shape]")
+    step = "give one array per input: [samples, *shape]; concatenate batches with torch.cat"
+    raise UsageError.of("calibration data", found, limit, step)
+
+
+def _are_batches(values: Sequence[Any], port: Port) -> bool:
+    """True if every one is an array ``[samples, *shape]``."""
+    return bool(values) and all(hasattr(v, "shape") and tuple(v.shape[1:]) == port.shape and v.ndim for v in values)
 
 
 def _array(values: Any) -> Array:
@@ -67,6 +76,9 @@ def _array(values: Any) -> Array:
 
 
 def _wrong(array: Array, port: Port) -> tuple[str, str, str] | None:
+    if array.dtype == object:
+        step = "concatenate some of its batches, without labels: torch.cat([x for x, _ in loader])"
+        return "no array", "the same samples are needed at every look: one array or tensor", step
     if array.dtype.kind not in "biuf":
         return f"values of type {array.dtype}", "numbers are needed", "convert them"
     if array.shape[1:] != port.shape or array.ndim != len(port.shape) + 1:

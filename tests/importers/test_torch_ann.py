@@ -269,7 +269,7 @@ def test_options_that_make_no_sense(options: dict[str, Any], found: str) -> None
         (np.zeros((0, 2)), "no samples"),
         (np.zeros((4, 3)), "shape"),
         (np.full((4, 2), np.nan), "not finite"),
-        ([np.zeros((4, 2))] * 2, "2 arrays"),
+        ([np.zeros((4, 2)), np.zeros(4)], "2 arrays"),
         ({"x": np.zeros((4, 2)), "labels": np.zeros(4)}, "'labels'"),
     ],
 )
