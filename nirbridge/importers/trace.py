@@ -27,6 +27,7 @@ from nirbridge.importers.trace_repeat import (
 )
 from nirbridge.importers.trace_run import record
 from nirbridge.importers.trace_shapes import Lead
+from nirbridge.importers.trace_uses import never_handed_on
 from nirbridge.importers.trace_values import thing_of
 
 _LONG = (12, 300)
@@ -191,6 +192,7 @@ def _called_again(flow: Flow, module: Any, samples: Mapping[str, Any], guess: _G
         whole = _run(module, samples, guess, forms, 1, CALLS)
     if whole.failure:
         return replace(flow, problems=(*flow.problems, failed_again(whole)))
+    flow = replace(flow, problems=(*flow.problems, *never_handed_on(whole)))
     kept = [note for note in flow.notes if not (whole.handed and note.endswith(STARTS_ANEW))]
     anew, problems = reset_in(whole) if "time" not in guess.lead else ([], [])
     kept += [f"{thing_of(path)}: {STARTS_ANEW}" for path in anew]

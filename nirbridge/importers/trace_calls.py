@@ -13,6 +13,7 @@ from nirbridge.importers.trace_moves import MOVES, REDUCES, first_of, move, redu
 from nirbridge.importers.trace_record import Node, Recording, Value, values_of
 from nirbridge.importers.trace_shapes import CannotFollow, Lead
 from nirbridge.importers.trace_time import SERIES, STATIC, Turns
+from nirbridge.importers.trace_uses import place_of
 from nirbridge.importers.trace_values import first_input, states, thing_of
 from nirbridge.importers.trace_words import WORDS
 from nirbridge.network.naming import fresh_name
@@ -89,7 +90,7 @@ class Writer:
     def _wanted_name(self, node: Node) -> str:
         if node.kind == "input":
             return node.name
-        place = node.path.replace(".", "_")
+        place = place_of(node.path).replace(".", "_")
         is_leaf = node.module is not None and not any(True for _ in node.module.children())
         if node.kind == "neuron" or (place and is_leaf):
             return place or "neuron"

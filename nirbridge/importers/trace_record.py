@@ -7,6 +7,7 @@ asks a traced value for its number (``if x.sum() > 0``) is written down as a pro
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
@@ -15,6 +16,9 @@ from nirbridge.errors import Problem, quoted
 from nirbridge.importers.readings import Forms
 
 Shape = tuple[int, ...]
+UseOf = Callable[[str, tuple[tuple[Any, ...], Mapping[str, Any]], int, bool], str]
+"""(path of a module, its arguments, number of the call of forward, whether they are all of its state) -> path of the
+use: see ``trace_uses``."""
 
 _NUMBERS = frozenset(
     {
@@ -100,8 +104,10 @@ class Recording:
 class Recorder:
     """Knows the value behind each tensor, by identity; keeps the tensors, so that no identity is used twice."""
 
-    def __init__(self, forms: Forms, originals: Mapping[str, Any], noise: Callable[[Any], None] | None = None) -> None:
-        self.forms, self.originals, self.noise = forms, originals, noise
+    def __init__(
+        self, forms: Forms, originals: Mapping[str, Any], noise: Callable[[Any], None] | None, use_of: UseOf
+    ) -> None:
+        self.forms, self.originals, self.noise, self.use_of = forms, originals, noise, use_of
         self.recording = Recording()
         self.values: dict[int, Value] = {}
         self.kept: list[Any] = []
@@ -122,11 +128,13 @@ class Recorder:
         kwargs: Mapping[str, Any],
         tensors: list[Any],
         func: Any = None,
+        use: str | None = None,
     ) -> Node:
-        """Writes down a call and binds what it returned."""
+        """Writes down a call and binds what it returned; ``use``: the path in its record, where that is another."""
         path = self.stack[-1] if self.stack else ""
         shapes = tuple(tuple(t.shape) for t in tensors)
-        node = Node(len(self.recording.nodes), kind, name, path, self.originals.get(path), args, kwargs, shapes, func)
+        place, module = path if use is None else use, self.originals.get(path)
+        node = Node(len(self.recording.nodes), kind, name, place, module, args, kwargs, shapes, func)
         self.recording.nodes.append(node)
         for k, tensor in reversed(list(enumerate(tensors))):  # one returned twice is the first: spikes, then states
             self.bind(tensor, Value(node, k))
@@ -189,8 +197,10 @@ class Recorder:
         if self.noise:
             for tensor in tensors:
                 self.noise(tensor)
-        self.add("neuron", path, shown, named, tensors)
         self.left[path] = self._held(module)
+        is_whole = is_all_state(forward, args, kwargs, keeps=self.left[path] != held)
+        use = self.use_of(path, (shown, named), len(self.recording.starts), is_whole)
+        self.add("neuron", use, shown, named, tensors, use=use)
         return result
 
     def _held(self, module: Any) -> dict[str, int]:
@@ -206,6 +216,19 @@ class Recorder:
         problem = Problem(thing, found, "", "compute with tensors, or leave that part out of forward")
         if str(problem) not in map(str, self.recording.problems):
             self.recording.problems.append(problem)
+
+
+def is_all_state(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], *, keeps: bool) -> bool:
+    """True if a call depends on nothing but its arguments: a module that keeps its state is given all of it."""
+    if not keeps:
+        return True
+    try:
+        given = inspect.signature(forward).bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        return False
+    given.apply_defaults()
+    rest = list(given.arguments.values())[1:]
+    return bool(rest) and all(value is not None for value in rest)
 
 
 def torch_tensor() -> type:

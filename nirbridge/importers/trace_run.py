@@ -8,6 +8,7 @@ from typing import Any
 
 from nirbridge.importers.readings import Forms, form_of
 from nirbridge.importers.trace_record import Recorder, Recording, tensors_of
+from nirbridge.importers.trace_uses import Uses
 
 
 def record(
@@ -34,7 +35,7 @@ def record(
     import torch
     from torch.overrides import TorchFunctionMode
 
-    recorder = Recorder(forms, originals, noise)
+    recorder = Recorder(forms, originals, noise, Uses().path)
 
     class Mode(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

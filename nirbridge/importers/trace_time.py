@@ -13,16 +13,16 @@ from typing import Any
 
 from nirbridge.errors import Problem, quoted
 from nirbridge.importers.trace_record import Node, Recording, Value, torch_tensor, values_of
-from nirbridge.importers.trace_values import first_input, is_zero, part_taken, same_constant, states, thing_of
+from nirbridge.importers.trace_values import COPIES, first_input, is_zero, part_taken, same_constant, states, thing_of
 
 STATIC, SERIES = -1, -2
 """Ages of what depends on no neuron, and of what depends on all turns at once."""
 
 _ONCE = "give each use in a step a module of its own, and let every step do the same"
+_OWN = "give each use a module of its own, or a state of its own: an argument that is zeros at first"
 FOLLOWED = "only what neurons sent in the step before is followed, from silence"
 KEEP = "feed back spikes of the step before, start with zeros, keep nothing else"
 
-IDENTITY = frozenset({"detach", "detach_", "clone", "contiguous", "cpu", "float", "data", "requires_grad_", "alias"})
 ADDS = frozenset({"add", "add_", "__add__", "__radd__", "__iadd__"})
 
 
@@ -67,7 +67,7 @@ class Turns:
         """The value behind copies, and behind a slice of stacked turns."""
         while True:
             node = value.node
-            if node.kind == "function" and node.name in IDENTITY and isinstance(node.args[0], Value):
+            if node.kind == "function" and node.name in COPIES and isinstance(node.args[0], Value):
                 value = node.args[0]
                 continue
             taken = part_taken(value)
@@ -233,6 +233,8 @@ class Turns:
             text = "its input depends on something that forward keeps from call to call"
             return Problem(thing_of(path), text, FOLLOWED, KEEP)
         text = f"called {len(calls)} times, and not with the same input computed step by step"
+        if not any(states(node) for node in calls):
+            return Problem(thing_of(path), text, "its state is kept in the module, so all calls share one state", _OWN)
         return Problem(thing_of(path), text, "a neuron has one state, so it has one input in each step", _ONCE)
 
     def _outputs(self) -> list[Problem]:

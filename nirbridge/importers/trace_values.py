@@ -8,6 +8,9 @@ from typing import Any
 from nirbridge.errors import quoted
 from nirbridge.importers.trace_record import Node, Value, torch_tensor
 
+COPIES = frozenset({"detach", "detach_", "clone", "contiguous", "cpu", "float", "data", "requires_grad_", "alias"})
+"""Functions that give what they are given."""
+
 
 def thing_of(path: str) -> str:
     """How a message names a place."""
@@ -48,7 +51,12 @@ def first_input(node: Node) -> Any:
 
 def states(node: Node) -> list[Any]:
     """Every tensor or value of the arguments behind the first."""
-    rest = (node.args[1:], node.kwargs) if node.args else (tuple(node.kwargs.values())[1:], {})
+    return states_in(node.args, node.kwargs)
+
+
+def states_in(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+    """The same of arguments that are not those of a node yet."""
+    rest = (args[1:], kwargs) if args else (tuple(kwargs.values())[1:], {})
     return list(_leaves(rest))
 
 
