@@ -41,13 +41,9 @@ _ACTIVATIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Rectifier:
-    """Stands in for an activation ``min(max(x, 0), ceiling)``."""
+    """Stands in for an activation ``min(max(x, 0), ceiling)``; its class is looked up, it is never run."""
 
     ceiling: float = UNBOUNDED
-
-    def forward(self, x: Any) -> Any:
-        """Never called: the class alone is looked up."""
-        raise NotImplementedError
 
 
 def _read(module: Rectifier, shape: tuple[int, ...], dt: float) -> Reading:

@@ -29,7 +29,7 @@ PROBLEMS_MAX = 20
 
 SAVE_AGAIN = "save plain numbers with numpy.savez"
 UNREADABLE = (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error)
-"""What zipfile and numpy raise for damaged, encrypted or unknown content (NotImplementedError is a RuntimeError)."""
+"""What zipfile and numpy raise for damaged, encrypted or unknown content (an unknown compression: a RuntimeError)."""
 
 Rates = Mapping[str, Array]
 

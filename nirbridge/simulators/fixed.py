@@ -15,7 +15,7 @@ from nirbridge.network.model import Network
 from nirbridge.quantization.model import FixedProjection, Quantized
 from nirbridge.quantization.operators import weights_of
 from nirbridge.quantization.overflow import prove
-from nirbridge.simulators.fixed_record import Reads, fixed_channels, outline, whole_values
+from nirbridge.simulators.fixed_record import Reads, fixed_channels, fixed_meta, outline, whole_values
 from nirbridge.simulators.fixed_step import Adds, FixedParts, FixedState, Steps, reference_fixed
 from nirbridge.simulators.inputs import Input, open_inputs
 from nirbridge.simulators.model import Record, Recording, Result, State
@@ -109,36 +109,14 @@ class FixedSimulator:
                 progress("simulate", stop / opened.steps)
         arrays = recorder.finish(opened.batch is not None)
         every = {f"{c.node}/{c.variable}": c.every for c in channels if c.every > 1}
-        meta = {**self._meta(opened.steps, first, opened.batch), "every": every}
+        own = {"backend": "fixed", "kernel": self.parts.name, "every": every}
+        meta = fixed_meta(self.quantized, opened.steps, first, opened.batch, **own)
         return Result(Recording(MappingProxyType(arrays), MappingProxyType(meta)), run.end())
 
     def _stretch(self, batch: int) -> int:
         elements = self.quantized.neurons + sum(int(np.prod(p.shape)) for p in self.quantized.inputs)
         steps = max(1, min(CHUNK_STEPS, CHUNK_BYTES // max(1, 8 * elements * batch)))
         return steps if steps < 2 * WHOLE_STEPS else steps - steps % WHOLE_STEPS
-
-    def _meta(self, steps: int, first: int, batch: int | None) -> dict[str, Any]:
-        from nirbridge.simulators.checks import versions
-
-        q = self.quantized
-        return {
-            "dt": q.dt,
-            "steps": steps,
-            "first_step": first,
-            "batch": batch,
-            "backend": "fixed",
-            "kernel": self.parts.name,
-            "chip": q.chip,
-            "versions": versions("numpy"),
-            "seed": None,
-            "latency": dict(q.latency),
-            "outputs": [port.name for port in q.outputs],
-            "scale": {p.name: p.neuron.scale.tolist() for p in q.populations},
-            "v_offset": {p.name: p.neuron.v_offset.tolist() for p in q.populations},
-            "notes": list(q.notes),
-            "v": "integers, after the reset",
-            "u": "integers, the synaptic current",
-        }
 
     def blank(self, batch: int) -> State:
         """The state before the first step."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from nirbridge.network.model import Network, Population, Port, Projection, Timin
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Identity, Reshape
 from nirbridge.quantization.model import FixedInput, Quantized
+from nirbridge.simulators.checks import versions
 from nirbridge.simulators.model import Record
 from nirbridge.simulators.recording import Channel, channels
 
@@ -29,6 +31,27 @@ def outline(quantized: Quantized) -> Network:
     )
     inputs = tuple(Port(p.name, p.shape) for p in quantized.inputs)
     return Network(quantized.dt, DEFAULT_TIMING, populations, quantized.reads, inputs, quantized.outputs)
+
+
+def fixed_meta(quantized: Quantized, steps: int, first_step: int, batch: int | None, **own: Any) -> dict[str, Any]:
+    """What a recording of integers says of its run; ``own``: what one simulator says beside that."""
+    return {
+        "dt": quantized.dt,
+        "steps": steps,
+        "first_step": first_step,
+        "batch": batch,
+        "chip": quantized.chip,
+        "versions": versions("numpy"),
+        "seed": None,
+        "latency": dict(quantized.latency),
+        "outputs": [port.name for port in quantized.outputs],
+        "scale": {p.name: p.neuron.scale.tolist() for p in quantized.populations},
+        "v_offset": {p.name: p.neuron.v_offset.tolist() for p in quantized.populations},
+        "notes": list(quantized.notes),
+        "v": "integers, after the reset",
+        "u": "integers, the synaptic current",
+        **own,
+    }
 
 
 def fixed_channels(

@@ -11,7 +11,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
@@ -21,8 +20,7 @@ from nirbridge.mapping.file import to_bytes
 from nirbridge.mapping.model import Mapped
 from nirbridge.mapping.record import MapRecord, record_of
 from nirbridge.quantization.model import Quantized
-from nirbridge.simulators.checks import versions
-from nirbridge.simulators.fixed_record import Reads, fixed_channels, outline
+from nirbridge.simulators.fixed_record import Reads, fixed_channels, fixed_meta, outline
 from nirbridge.simulators.inputs import Input
 from nirbridge.simulators.mapped_step import Machine
 from nirbridge.simulators.mapped_tables import Board, board_of
@@ -74,7 +72,8 @@ def simulate_mapped(
                 progress("mapped", (sample * length + step) / (samples * length))
     recorder.take(_found(quantized, reads, wanted, kept, given), length, np.asarray)
     every = {f"{c.node}/{c.variable}": c.every for c in channels if c.every > 1}
-    meta = {**_meta(quantized, board, length, samples if batched else None), "every": every}
+    own = {"backend": "mapped", "cores": len(board.cores), "routes": len(board.routes), "every": every}
+    meta = fixed_meta(quantized, length, 0, samples if batched else None, **own)
     return Recording(MappingProxyType(recorder.finish(batched)), MappingProxyType(meta))
 
 
@@ -178,25 +177,3 @@ def _before(sent: Array, steps: int) -> Array:
     """Flat, and with so many silent steps in front."""
     flat = sent.reshape(*sent.shape[:2], -1)
     return np.concatenate([np.zeros((steps, *flat.shape[1:]), flat.dtype), flat])
-
-
-def _meta(quantized: Quantized, board: Board, steps: int, batch: int | None) -> dict[str, Any]:
-    return {
-        "dt": quantized.dt,
-        "steps": steps,
-        "first_step": 0,
-        "batch": batch,
-        "backend": "mapped",
-        "chip": quantized.chip,
-        "cores": len(board.cores),
-        "routes": len(board.routes),
-        "versions": versions("numpy"),
-        "seed": None,
-        "latency": dict(quantized.latency),
-        "outputs": [port.name for port in quantized.outputs],
-        "scale": {p.name: p.neuron.scale.tolist() for p in quantized.populations},
-        "v_offset": {p.name: p.neuron.v_offset.tolist() for p in quantized.populations},
-        "notes": list(quantized.notes),
-        "v": "integers, after the reset",
-        "u": "integers, the synaptic current",
-    }

@@ -135,7 +135,7 @@ def test_a_scale_that_the_chip_does_not_hold_is_refused() -> None:
     chip = load_chip("loihi1")
     first = quantize(net, chip)
     again = quantize(net, chip, Options(scales=scales_of(first)))
-    np.testing.assert_array_equal(again.projections[0].operator.weight, first.projections[0].operator.weight)  # type: ignore
+    np.testing.assert_array_equal(weights_of(again.projections[0].operator), weights_of(first.projections[0].operator))
     half = quantize(net, chip, Options(scales={"p": scales_of(first)["p"] / 2}))
     assert float(half.populations[0].neuron.scale) == float(first.populations[0].neuron.scale) / 2
     with pytest.raises(ModelError, match=r"population 'p': a scale of 1e\+12 was asked for, .* allows less"):
@@ -154,7 +154,8 @@ def test_weights_at_the_ends_of_the_grid_keep_their_integers(seed: int) -> None:
     first = quantize(layer(rng.normal(size=(6, 30)), lif()), chip, Options(weight_bits=bits))
     factor, _, mode = factor_of(first, "in", "p")
     tuned = attach(torch.nn.Linear(30, 6, bias=False), bits, factor=factor, mode=mode)
-    tuned.parametrizations.weight.original.data = torch.tensor(rng.normal(0, 3, (6, 30)), dtype=torch.float32)  # type: ignore
+    with torch.no_grad():
+        tuned.get_parameter("parametrizations.weight.original").copy_(torch.tensor(rng.normal(0, 3, (6, 30))))
     weight = detach(tuned).weight.detach().numpy()
     net = layer(weight.astype(np.float64), lif())
     last = quantize(net, chip, Options(weight_bits=bits, scales=scales_of(first)))
