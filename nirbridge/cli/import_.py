@@ -87,7 +87,7 @@ def _sample(text: str) -> Any:
     except ValueError:
         shape = (0,)
     if min(shape) < 1 or len(shape) > 6 or math.prod(shape) > 10**8:
-        limit = "whole numbers from 1, at most six, with commas"
+        limit = "whole numbers from 1, at most six, with commas, whose product is at most 100,000,000"
         raise UsageError.of("--sample-shape", quoted(text), limit, "for example 1,34,34")
     return np.zeros(shape, np.float32)
 

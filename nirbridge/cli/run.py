@@ -30,8 +30,7 @@ def command(folder: str, source: str, output: str, steps: int | None, record: tu
     """
     from nirbridge.cli.output import print_json, print_text
     from nirbridge.cli.progress import progress_on_stderr
-    from nirbridge.cli.simulate import check_output, read_inputs, summary
-    from nirbridge.errors import quoted
+    from nirbridge.cli.simulate import check_output, read_inputs, said, summary
     from nirbridge.pipeline import run_emitted, save_recording
 
     check_output(output)
@@ -42,8 +41,4 @@ def command(folder: str, source: str, output: str, steps: int | None, record: tu
     if as_json:
         print_json({"output": output, "meta": dict(recording.meta), "recorded": summary(recording)})
         return
-    lines = [f"{recording.meta['steps']:,} steps of {recording.meta['dt']:g} s, backend lava"]
-    for entry in summary(recording):
-        spikes = f", {entry['spikes']:,} spikes" if "spikes" in entry else ""
-        lines.append(f"{quoted(entry['node'])} {entry['variable']}: {entry['shape']} {entry['type']}{spikes}")
-    print_text("\n".join(lines))
+    print_text("\n".join(said(recording)))

@@ -20,21 +20,23 @@ Shape = tuple[int, ...]
 KINDS: Mapping[str, str] = MappingProxyType(
     {
         "input": "an argument of the module; no inputs",
-        "neuron": "a module with a form; target: the user's module",
+        "neuron": "a module with a form; target: the user's module; input_shape, starts_at_zero (forward gives its "
+        "first state)",
         "linear": "weight [post, pre], bias [post] or None; acts on the last axis",
         "conv": "weight [cout, cin // groups, *kernel], bias [cout] or None, stride, padding ((before, after), …), "
         "dilation, groups",
-        "avg_pool": "kernel, stride, padding (one number per axis), factor (one over the divisor)",
-        "max_pool": "kernel, stride, padding, dilation",
+        "avg_pool": "kernel, stride (one number per axis), padding ((before, after), …), factor (one over the divisor)",
+        "max_pool": "kernel, stride, dilation (one number per axis), padding ((before, after), …)",
         "batch_norm": "mean, variance, weight, bias (each [channels], weight and bias may be None), epsilon",
         "reshape": "no arguments: the shape says it",
         "gather": "indices [*shape]: flat (row-major) positions in the input (slices, permutations, flips)",
         "concat": "axis: of the shapes without batch",
-        "add": "two inputs or more, of equal shape, or one of them broadcast to the other",
+        "add": "two inputs of equal shape; signs: a factor for each (1 where absent)",
         "scale": "factor: a number or an array that broadcasts to the shape",
-        "shift": "constant: a number or an array that broadcasts to the shape",
+        "shift": "constant: a number or an array that broadcasts to the shape; sign: a factor on the input",
         "relu": "no arguments",
-        "unknown": "function: the name of a torch function or of a module that nothing here knows; reason: in words",
+        "unknown": "function: the name of a torch function or of a module that nothing here knows; reason, next_step: "
+        "in words",
     }
 )
 """Every kind of call, and its arguments (arrays are numpy, read-only)."""
@@ -101,13 +103,6 @@ class Flow:
     def inputs(self) -> tuple[Call, ...]:
         """The calls of kind ``input``."""
         return tuple(c for c in self.calls if c.kind == "input")
-
-    def call(self, name: str) -> Call:
-        """The call of that name (KeyError if there is none)."""
-        for c in self.calls:
-            if c.name == name:
-                return c
-        raise KeyError(name)
 
 
 def multiplications(flow: Flow) -> int:

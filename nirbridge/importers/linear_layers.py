@@ -13,7 +13,7 @@ from nirbridge.arrays import Array, freeze
 from nirbridge.errors import ModelError
 from nirbridge.importers.flow import Call
 from nirbridge.network.apply import apply
-from nirbridge.network.operators import Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
+from nirbridge.network.operators import Conv, Dense, Operator, Reshape, Scale, Sparse, SumPool
 
 Shape = tuple[int, ...]
 _TERMS_MAX = 10_000
@@ -277,8 +277,3 @@ def _as_conv(part: Sparse) -> Conv | None:
     weight = np.zeros((part.output_shape[0], part.input_shape[0], *(1,) * axes), np.float32)
     weight[mapping[0], mapping[1]] = 1
     return Conv(freeze(weight), (1,) * axes, ((0, 0),) * axes, (1,) * axes, 1, part.input_shape)
-
-
-def identity(shape: Shape) -> Identity:
-    """The operator that changes nothing."""
-    return Identity(shape)

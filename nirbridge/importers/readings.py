@@ -51,7 +51,7 @@ class Reading:
 
 
 Reader = Callable[[Any, Shape, float], Reading]
-"""``read(module, shape, dt)``; raises ModelError with EVERY problem of that module (see ``module_problem``)."""
+"""``read(module, shape, dt)``; raises ModelError with EVERY problem of that module (see ``module_values.problem``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import numpy as np
 
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import ModelError, Problem
+from nirbridge.importers.module_values import version_of
 from nirbridge.importers.readings import Form, Reading, Recurrence, Shape
 from nirbridge.network.neurons import Reset, neuron
 from nirbridge.network.operators import Conv, Dense, Operator, Scale
@@ -55,14 +56,7 @@ def from_snntorch(module: Any, sample: Any, *, dt: float = 1e-4, batched: bool |
     from nirbridge.importers.trace_module import check_module
 
     check_module(module, dt)
-    return import_module(module, sample, forms(), dt=dt, source=source(), batched=batched)
-
-
-def source() -> str:
-    """Framework and version, for the graph's metadata."""
-    from importlib.metadata import version
-
-    return f"snntorch {version('snntorch')}"
+    return import_module(module, sample, forms(), dt=dt, source=version_of("snntorch"), batched=batched)
 
 
 def forms() -> Mapping[type, Form]:

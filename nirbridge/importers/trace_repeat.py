@@ -14,7 +14,7 @@ from typing import Any
 
 from nirbridge.errors import Problem, quoted
 from nirbridge.importers.trace_record import Node, Recording, Value, values_of
-from nirbridge.importers.trace_values import COPIES, first_input, is_zero, same_constant, states, thing_of
+from nirbridge.importers.trace_values import first_input, is_zero, same_constant, states, thing_of, uncopied
 
 CALLS = 3
 """Calls in a row: one more than it takes to see a value come back, to tell one step back from all steps back."""
@@ -90,8 +90,7 @@ def _is_own(state: Any, node: Node) -> bool:
     """True if a state is zero, an argument of the module, or came out of the neuron itself (a copy of it)."""
     if not isinstance(state, Value):
         return is_zero(state)
-    while state.node.name in COPIES and isinstance(state.node.args[0], Value):
-        state = state.node.args[0]
+    state = uncopied(state)
     return state.node.kind == "input" or (state.node.kind == "neuron" and state.node.path == node.path)
 
 

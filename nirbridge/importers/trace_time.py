@@ -13,7 +13,7 @@ from typing import Any
 
 from nirbridge.errors import Problem, quoted
 from nirbridge.importers.trace_record import Node, Recording, Value, torch_tensor, values_of
-from nirbridge.importers.trace_values import COPIES, first_input, is_zero, part_taken, same_constant, states, thing_of
+from nirbridge.importers.trace_values import first_input, is_zero, part_taken, same_constant, states, thing_of, uncopied
 
 STATIC, SERIES = -1, -2
 """Ages of what depends on no neuron, and of what depends on all turns at once."""
@@ -66,10 +66,7 @@ class Turns:
     def plain(self, value: Value) -> Value:
         """The value behind copies, and behind a slice of stacked turns."""
         while True:
-            node = value.node
-            if node.kind == "function" and node.name in COPIES and isinstance(node.args[0], Value):
-                value = node.args[0]
-                continue
+            value = uncopied(value)
             taken = part_taken(value)
             if taken is None or taken[0].node.index not in self.series:
                 return value

@@ -13,7 +13,7 @@ from typing import Any
 
 from nirbridge.errors import Problem
 from nirbridge.importers.trace_record import Node, Recording, Value
-from nirbridge.importers.trace_values import COPIES, is_zero, states, states_in, thing_of
+from nirbridge.importers.trace_values import is_zero, states, states_in, thing_of, uncopied
 
 _MARK = " (use "
 _ADVICE = "hand each use what it returned in the step before, from zeros: take the states as arguments and return them"
@@ -56,17 +56,9 @@ class Uses:
 
 def _own(path: str, given: list[Any]) -> str:
     """The use that all states come from; the first where they come from elsewhere, which is refused later."""
-    found = {_behind(state).node.path for state in given if isinstance(state, Value)}
+    found = {uncopied(state).node.path for state in given if isinstance(state, Value)}
     use = min(found)
     return use if len(found) == 1 and place_of(use) == path else path
-
-
-def _behind(value: Value) -> Value:
-    node = value.node
-    while node.kind == "function" and node.name in COPIES and isinstance(node.args[0], Value):
-        value = node.args[0]
-        node = value.node
-    return value
 
 
 def never_handed_on(whole: Recording) -> list[Problem]:

@@ -49,6 +49,16 @@ def first_input(node: Node) -> Any:
     return node.args[0] if node.args else next(iter(node.kwargs.values()), None)
 
 
+def uncopied(value: Value) -> Value:
+    """The value behind copies."""
+    while value.node.kind == "function" and value.node.name in COPIES:
+        inner = first_input(value.node)
+        if not isinstance(inner, Value):
+            break
+        value = inner
+    return value
+
+
 def states(node: Node) -> list[Any]:
     """Every tensor or value of the arguments behind the first."""
     return states_in(node.args, node.kwargs)

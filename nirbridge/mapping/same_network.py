@@ -25,12 +25,15 @@ def check_same(quantized: Quantized, record: MapRecord) -> None:
 
 
 def other_network(quantized: Quantized, record: MapRecord) -> Iterator[Problem]:
-    """Every population, input, delay and width of weights of a quantized network that the map does not have so."""
+    """Another chip; every population, input, delay and width of weights that the map does not have so."""
     problems = [*_things(quantized, record)]
     yield from problems or (*_delays(quantized, record), *_wider(quantized, record))
 
 
 def _things(quantized: Quantized, record: MapRecord) -> Iterator[Problem]:
+    chip = str(record.chip.get("name"))
+    if chip != quantized.chip:
+        yield _problem("chip", f"the map is of {quoted(chip)}", f"the integers are of {quoted(quantized.chip)}")
     for what, mine, theirs in (
         ("population", quantized.populations, record.populations),
         ("input", quantized.inputs, record.inputs),

@@ -9,11 +9,10 @@ import numpy as np
 
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import ModelError, UsageError, quoted
-from nirbridge.network.apply import matrix
-from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.naming import fresh_name
-from nirbridge.network.operators import Chain, Operator, Scale, Sparse, SumPool
+from nirbridge.network.operators import Operator
+from nirbridge.passes.masking import only_targets
 
 Shape = tuple[int, ...]
 
@@ -91,24 +90,8 @@ def _cut(p: Projection, names: list[str], shape: Shape) -> Iterator[Projection]:
 
 def _rows(p: Projection, inside: Array) -> Operator:
     """The operator with the targets outside left out of its last part, the parts before it as they are."""
-    parts, factor = parts_of(p.operator), ()
-    last = parts[-1]
-    if isinstance(last, SumPool) and last.factor != 1:  # a pool multiplies after it has summed, and so does its part
-        factor = (Scale(freeze(np.full(last.output_shape, last.factor))),)
-        last = replace(last, factor=1.0)
     try:
-        whole = matrix(last)
+        return only_targets(p.operator, inside)
     except ModelError as error:
         thing = f"projection {quoted(p.source)} -> {quoted(p.target)}"
         raise ModelError.of(thing, "too many synapses to be listed one by one", "", "split another source") from error
-    lengths = np.where(inside, np.diff(whole.indptr), 0)
-    kept = np.repeat(inside, np.diff(whole.indptr))
-    cut = Sparse(
-        freeze(np.concatenate(([0], np.cumsum(lengths))), np.int64),
-        freeze(whole.indices[kept], np.int64),
-        freeze(whole.data[kept]),
-        last.input_shape,
-        last.output_shape,
-    )
-    made = (*parts[:-1], cut, *factor)
-    return Chain(made) if len(made) > 1 else cut

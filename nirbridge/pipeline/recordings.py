@@ -21,7 +21,7 @@ def load_inputs(path: str | Path, *, max_bytes: int | None = None) -> Any:
     readers = {".npz": load_npz, ".npy": load_npy}
     reader = readers.get(Path(path).suffix)
     if reader is None:
-        raise UsageError.of(f"--input {quoted(path)}", "is neither .npy nor .npz", "", "save it with numpy.save")
+        raise UsageError.of(f"file {quoted(path)}", "is neither .npy nor .npz", "", "save it with numpy.save")
     return reader(path, max_bytes=MAX_BYTES if max_bytes is None else max_bytes)
 
 
@@ -35,6 +35,9 @@ def simulate_network(network: Network, inputs: Any, *, backend: str = "auto", **
 
     if backend in ("auto", *BACKENDS):
         return simulate(network, inputs, backend=backend, **options).recording
+    if backend in ("fixed", "mapped"):
+        limit = "this runs a network in real numbers"
+        raise UsageError.of(f"backend {quoted(backend)}", "runs the integers of a chip", limit, "use simulate_on_chip")
     named = registry.names("simulators")
     if backend not in named:
         raise UsageError.of(

@@ -12,7 +12,7 @@ from nirbridge.errors import UsageError, quoted
 from nirbridge.network.apply import apply
 from nirbridge.network.model import Network
 from nirbridge.quantization.calibration import Calibration, Seen
-from nirbridge.quantization.folding import Folded, fold
+from nirbridge.quantization.folding import fold
 from nirbridge.quantization.model import IntegerOperator
 from nirbridge.quantization.operators import one_operator, weights_of, with_weights
 from nirbridge.quantization.weights import Range, on_grid, range_of
@@ -42,18 +42,12 @@ def calibration_of(network: Network, arrays: Mapping[tuple[str, str], Array], sa
     seen = {}
     for p in network.populations:
         folded = fold(network, p, 0)
-        c = p.neuron.g_mem * (arrays[p.name, "i"].astype(np.float64) - _steady(network, folded))
+        c = p.neuron.g_mem * (arrays[p.name, "i"].astype(np.float64) - folded.steady)
         x = c.copy()
         x[1:] -= p.neuron.a_syn * c[:-1]
         seen[p.name] = Seen(_ends(x), _ends(c), _ends(arrays[p.name, "u"].astype(np.float64) - folded.offset))
     samples = {name: freeze(_spread(array)) for (name, what), array in arrays.items() if what == "s"}
     return Calibration(MappingProxyType(seen), MappingProxyType(samples), said)
-
-
-def _steady(network: Network, folded: Folded) -> Array:
-    name, n = folded.population.name, folded.neuron
-    drive = sum((p.bias for p in network.projections if p.target == name and p.bias is not None), np.zeros(()))
-    return n.g_syn * drive / (1.0 - np.minimum(n.a_syn, np.nextafter(1.0, 0.0)))
 
 
 def _ends(values: Array) -> tuple[float, float]:

@@ -88,7 +88,7 @@ def scale_for(
         return Scale(asked, "the scale that was asked for", False) if asked <= limit else Scale(limit, why, False)
     units = [one.range.unit for one in incoming if one.range.unit > 0]
     if not units:
-        return Scale(_without_weights(folded, limit), why, True)
+        return Scale(_without_weights(limit), why, True)
     exact = _exact(folded, incoming, limit)
     top = min(limit, _UNIT * 2.0**numbers.weight_exp_max / max(units))
     roomy = min(top, _roomy(folded, incoming, reach, most(numbers.v_bits)))
@@ -134,9 +134,9 @@ def _depth(f: Folded, drive: float, steps: int) -> float:
     return drive * (steps if a == 1.0 else min(float(steps), 1.0 / (1.0 - a))) + float(np.max(np.abs(f.v_start)))
 
 
-def _without_weights(f: Folded, limit: float) -> float:
+def _without_weights(limit: float) -> float:
     """A population that nothing reaches: as fine as the limits allow, down to a power of two."""
-    return 2.0 ** math.floor(math.log2(limit)) if math.isfinite(limit) else float(_UNIT) * f.population.size**0
+    return 2.0 ** math.floor(math.log2(limit)) if math.isfinite(limit) else float(_UNIT)
 
 
 def _roomy(f: Folded, incoming: Sequence[Incoming], reach: Reach, last: int) -> float:

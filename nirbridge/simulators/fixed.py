@@ -95,7 +95,7 @@ class FixedSimulator:
         """Runs it. Arguments and errors as of ``simulate_fixed``."""
         first = 0 if state is None else state.step
         opened = open_inputs(self.outline, inputs, steps, first, "float64")
-        channels = fixed_channels(self.quantized, self.outline, record, self.reads)
+        channels = fixed_channels(self.quantized, self.outline, record)
         batch = 1 if opened.batch is None else opened.batch
         run = _Run(self, batch, state)
         recorder = Recorder(channels, first, opened.steps, batch)

@@ -11,10 +11,8 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.errors import Problem, UsageError, quoted
 from nirbridge.network.apply import apply
-from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
-from nirbridge.network.operators import Identity, Reshape
 from nirbridge.quantization.model import FixedInput, Quantized
 from nirbridge.simulators.checks import versions
 from nirbridge.simulators.model import Record
@@ -54,9 +52,7 @@ def fixed_meta(quantized: Quantized, steps: int, first_step: int, batch: int | N
     }
 
 
-def fixed_channels(
-    quantized: Quantized, shown: Network, record: Sequence[Record] | None, reads: Reads
-) -> list[Channel]:
+def fixed_channels(quantized: Quantized, shown: Network, record: Sequence[Record] | None) -> list[Channel]:
     """The arrays that are wanted, integers where a population's are.
 
     Raises:
@@ -74,8 +70,6 @@ def fixed_channels(
         kind = channel.dtype
         if channel.node in wide and channel.variable in ("u", "v"):
             kind = "int32" if wide[channel.node] <= 32 else "int64"
-        elif channel.variable == "s" and channel.node in reads.real:
-            kind = "float64"
         found.append(replace(channel, dtype=kind))
     return found
 
@@ -104,15 +98,10 @@ class Reads:
 
     def __init__(self, quantized: Quantized) -> None:
         self.populations = {p.name: p for p in quantized.populations}
+        self.scales = {p.name: p.scale for p in quantized.inputs if p.graded}
         self.into: dict[str, list[Projection]] = {port.name: [] for port in quantized.outputs}
         for read in quantized.reads:
             self.into[read.target].append(read)
-        self.real = frozenset(name for name, reads in self.into.items() if not self._copies(reads))
-
-    def _copies(self, reads: Sequence[Projection]) -> bool:
-        if len(reads) != 1 or reads[0].bias is not None or not self._fires(reads[0].source):
-            return False
-        return all(isinstance(part, Identity | Reshape) for part in parts_of(reads[0].operator))
 
     def _fires(self, source: str) -> bool:
         return source not in self.populations or self.populations[source].neuron.fires
@@ -131,14 +120,14 @@ class Reads:
         return total
 
     def _arriving(self, read: Projection, steps: int, sent: Array, depth: int) -> Array:
-        """What the source sent, delayed: spikes, or v of a read-out in reals; ``[steps, batch, neurons]``."""
+        """What the source sent, delayed: spikes, or reals (graded input, read-out); ``[steps, batch, neurons]``."""
         delays = np.broadcast_to(read.delay_steps.reshape(-1), sent.shape[2:])
         if delays.any():
             late = np.stack([sent[depth + t - delays, :, np.arange(sent.shape[2])].T for t in range(steps)])
         else:
             late = sent[depth:]
         if self._fires(read.source):
-            return late
+            return late * self.scales[read.source] if read.source in self.scales else late
         n, shape = self.populations[read.source].neuron, self.populations[read.source].shape
         real = late.reshape(*late.shape[:2], *shape) / n.scale + n.v_offset
         return real.reshape(late.shape)

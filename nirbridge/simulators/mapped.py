@@ -57,7 +57,7 @@ def simulate_mapped(
     """
     board = board_of(quantized, as_record(mapping))
     reads = Reads(quantized)
-    channels = fixed_channels(quantized, outline(quantized), record, reads)
+    channels = fixed_channels(quantized, outline(quantized), record)
     given, batched = whole_inputs(quantized, inputs, steps)
     length, samples = next(iter(given.values())).shape[:2]
     recorder = Recorder(channels, 0, length, samples)

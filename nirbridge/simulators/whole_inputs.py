@@ -34,8 +34,8 @@ def whole_inputs(
 
 def _other_values(port: FixedInput, values: Array) -> list[Problem]:
     if port.graded:
-        most = (port.value_max + 0.5) * port.scale
-        wrong, limit = np.abs(values) > most, f"it takes values up to {port.value_max * port.scale:g}"
+        size = port.value_max * port.scale
+        wrong, limit = np.abs(np.rint(values / port.scale)) > port.value_max, f"it takes {-size:g} to {size:g}"
     else:
         wrong, limit = (values != 0) & (values != 1), "it takes spikes, 0 and 1"
     if not wrong.any():

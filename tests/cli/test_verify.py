@@ -158,6 +158,8 @@ def test_a_saved_map_is_run(model: str, tmp_path: Path, capsys: pytest.CaptureFi
     path = tmp_path / "m.map.json"
     assert run(["map", model, "--chip", "loihi1", "-o", str(path)]) == 0
     assert run(["verify", model, "--chip", "loihi1", "--steps", "10", "--map", str(path)]) == 0
+    assert run(["verify", model, "--chip", "loihi2", "--steps", "10", "--map", str(path)]) == 1
+    assert "chip: the map is of 'loihi1', the integers are of 'loihi2'" in capsys.readouterr().err
     document = json.loads(path.read_text())
     document["routes"] = [r for r in document["routes"] if r["source_input"] is None]
     path.write_text(json.dumps(document))

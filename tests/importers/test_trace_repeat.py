@@ -25,6 +25,22 @@ nn = torch.nn
 STEPS, BATCH, PRE, POST = 60, 2, 10, 6
 
 
+class Named(nn.Module):
+    """An argument has the name of a function that copies, and a copy is taken by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc, self.lif = nn.Linear(PRE, POST), snn.Leaky(beta=0.75)
+
+    def forward(self, x: Any, data: Any) -> Any:
+        return self.lif(self.fc(x), torch.clone(input=data))
+
+
+def test_names_of_copies_are_not_taken_for_copies() -> None:
+    graph = from_snntorch(Named(), (torch.zeros(BATCH, PRE), torch.zeros(BATCH, POST)))
+    assert [p.name for p in from_nir(graph).populations] == ["lif"]
+
+
 class Base(nn.Module):
     """A layer whose spikes come back through ``rec``; how, is for the cases to say."""
 

@@ -164,3 +164,10 @@ def test_an_unknown_objective() -> None:
     options = MapOptions(objective="fun")
     with pytest.raises(UsageError, match=r"^--objective: 'fun', there are cores, traffic, latency; choose one of"):
         map_network(network_of("4 dense2 lif"), load_chip("loihi1"), options)
+
+
+@pytest.mark.parametrize("backend", ["fixed", "mapped"])
+def test_simulators_of_integers_are_not_run_on_real_numbers(backend: str) -> None:
+    network = network_of("4 dense3 lif")
+    with pytest.raises(UsageError, match=f"backend '{backend}': runs the integers of a chip.*use simulate_on_chip"):
+        pipeline.simulate_network(network, np.zeros((2, 4)), backend=backend)

@@ -191,7 +191,7 @@ def test_the_parts_add_up_and_a_file_has_no_reals() -> None:
     said = q.report[0].v_bound
     assert all(value is not None and value >= 0 for value in (getattr(said, f.name) for f in fields(said)))
     assert said.limit == pytest.approx(said.per_step / 0.1)
-    assert said.weights == pytest.approx(2 * said.weight, rel=1)
+    assert said.weight <= said.weights <= 2 * said.weight
     assert said.per_step >= said.weights / 0.4 + said.v_decay + said.bias
     with pytest.raises(UsageError, match=r"not in a .q.npz file"):
         v_bounds(replace(q, network=None), {})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from examples import digits
 from nirbridge.arrays import freeze
 from nirbridge.chips import load_chip
 from nirbridge.errors import ModelError
@@ -61,16 +60,6 @@ class Model(torch.nn.Module):
         return total
 
 
-def digits(root: Path) -> Any:
-    spec = importlib.util.spec_from_file_location("digits_data", root / "examples" / "digits.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["digits_data"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 def accuracy(q: Any, spikes: Any, labels: Any) -> float:
     late = q.latency["output"]
     longer = np.concatenate([spikes, np.zeros((late, *spikes.shape[1:]), spikes.dtype)])
@@ -80,7 +69,7 @@ def accuracy(q: Any, spikes: Any, labels: Any) -> float:
 
 @pytest.mark.parametrize("bits", [4, pytest.param(2, marks=pytest.mark.slow)])
 def test_digits_fine_tuned_are_the_integers_that_were_trained(root: Path, bits: int) -> None:
-    data, chip = digits(root), load_chip("loihi1")
+    data, chip = digits, load_chip("loihi1")
     network = load_network(root / "examples" / "models" / "digits_mlp.nir")
     first = quantize(balance_delays(network), chip, Options(weight_bits=bits))
     model = Model([np.asarray(weights_of(p.operator)) for p in network.projections[:2]])  # type: ignore[arg-type]

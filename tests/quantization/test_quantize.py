@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from examples import digits
 from nirbridge.arrays import freeze
 from nirbridge.chips import load_chip
 from nirbridge.errors import ModelError, UsageError
@@ -258,12 +257,6 @@ def test_digits_keep_their_accuracy(name: str, root: Path) -> None:
     """Under 1 point lost at 8 bits, under 3 at 4 bits, on the whole test set; measured 0.0 and 0.8 to 1.0."""
     from nirbridge.pipeline import load_network
 
-    spec = importlib.util.spec_from_file_location("digits_data", root / "examples" / "digits.py")
-    assert spec is not None
-    assert spec.loader is not None
-    digits = importlib.util.module_from_spec(spec)
-    sys.modules["digits_data"] = digits
-    spec.loader.exec_module(digits)
     spikes, labels = digits.test_spikes()
     net = load_network(root / "examples" / "models" / f"{name}.nir")
     port, out = net.inputs[0], net.outputs[0].name

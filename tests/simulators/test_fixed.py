@@ -205,6 +205,16 @@ def test_values_that_an_input_does_not_take_are_refused() -> None:
         simulate_fixed(graded, values * 4)
 
 
+@pytest.mark.parametrize("backend", ["reference", "fast"])
+def test_an_output_of_a_graded_input_is_in_its_own_unit(backend: str) -> None:
+    q, _ = random_network(0)
+    ports, read = (*q.outputs, Port("raw", (1, 2, 3))), Projection("in", "raw", Identity((1, 2, 3)))
+    q = replace(q, inputs=(FixedInput("in", (1, 2, 3), 7, 0.5),), outputs=ports, reads=(*q.reads, read))
+    values = np.random.default_rng(0).integers(-7, 8, (5, 1, 2, 3)) * 0.5
+    found = simulate_fixed(replace(q, latency={**q.latency, "raw": 0}), values, backend=backend)
+    np.testing.assert_array_equal(found.recording.arrays["raw", "s"], values)
+
+
 def test_wrong_state_backend_and_record_are_refused() -> None:
     q, values = random_network(1)
     values = np.zeros_like(values)

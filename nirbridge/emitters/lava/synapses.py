@@ -16,6 +16,7 @@ from nirbridge.emitters.lava.plan import Argument, Shape, Synapse, SynapseProces
 from nirbridge.errors import Problem, quoted
 from nirbridge.network.apply import matrix
 from nirbridge.network.operators import Conv, Dense
+from nirbridge.quantization.formats import grid_of
 from nirbridge.quantization.model import FixedProjection
 
 DELAY_MAX = 63
@@ -23,7 +24,6 @@ DELAY_MAX = 63
 _INT8 = 127
 _DELAY_DENSE_MAX = 1_000_000
 _SYNAPSES_MAX = 200_000_000
-_RANGE = {"mixed": (-256, 255), "excitatory": (0, 255), "inhibitory": (-255, 0)}
 
 
 def synapse(id: str, p: FixedProjection, ends: tuple[str, str], shapes: tuple[Shape, Shape], bits: int) -> Synapse:
@@ -52,13 +52,12 @@ def synapse_problems(p: FixedProjection) -> Iterator[Problem]:
     """Weights and delays that Lava would cut without a word, or can not have."""
     thing = f"projection {quoted(p.source)} to {quoted(p.target)}"
     values = p.operator.weight if isinstance(p.operator, Dense | Conv) else p.operator.data
-    low, high = _RANGE[p.sign_mode]
-    grid = 1 << (8 - p.weight_bits + (p.sign_mode == "mixed"))
-    if values.size and (int(values.min()) < low or int(values.max()) > high):
+    grid = grid_of(p.weight_bits, p.sign_mode)
+    if values.size and (int(values.min()) < grid.low or int(values.max()) > grid.high):
         found = f"weights from {int(values.min())} to {int(values.max())}"
-        yield Problem(thing, found, f"{p.sign_mode} weights are {low} to {high}", "quantize it again")
-    if np.any(values % grid):
-        found = f"weights that are no multiples of {grid}"
+        yield Problem(thing, found, f"{p.sign_mode} weights are {grid.low} to {grid.high}", "quantize it again")
+    if np.any(values % grid.step):
+        found = f"weights that are no multiples of {grid.step}"
         limit = f"{p.weight_bits} {p.sign_mode} bits hold multiples of it"
         yield Problem(thing, found, limit, "quantize it again")
     delays = _delays(p)

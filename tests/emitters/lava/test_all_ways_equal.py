@@ -21,6 +21,8 @@ from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
 from nirbridge.errors import DoesNotFit, ModelError
 from nirbridge.network import Network, from_nir
+from nirbridge.network.model import Port, Projection
+from nirbridge.network.operators import Identity
 from nirbridge.pipeline import load_chip, load_network, quantize_plan, verify_network
 from nirbridge.simulators import Record
 from nirbridge.simulators.fixed import simulate_fixed
@@ -57,7 +59,7 @@ def fires(found: Verification, *names: str) -> bool:
 def test_digits(name: str, root: Path, lava_python: Path) -> None:
     """On real images; what Lava decides is what the integers decide."""
     network = load_network(root / "examples" / "models" / f"{name}.nir")
-    values, labels = some_digits(root, network.inputs[0].shape, 3)
+    values, labels = some_digits(network.inputs[0].shape, 3)
     found = verify_network(network, load_chip("loihi1"), values, target="lava", labels=labels)
     assert_all_equal(found)
     output = network.outputs[0].name
@@ -177,14 +179,20 @@ def drawn(shape: tuple[int, ...], seed: int) -> Array:
 
 
 def test_graded_input(lava_python: Path) -> None:
-    """Values of either sign as whole numbers of 6 bits, beside an input of spikes."""
+    """Values of either sign as whole numbers of 6 bits, beside an input of spikes; one output gives them back."""
     network = several_ports()
+    through = Projection("left", "raw", Identity((4,)))
+    ports = (*network.outputs, Port("raw", (4,)))
+    network = replace(network, outputs=ports, projections=(*network.projections, through))
     values = np.random.default_rng(0).normal(0, 0.4, (60, 4)).clip(-1, 1)
     inputs = {"left": values, "right": drawn((2, 3), 1)}
     options = quantize_plan(network, {"graded": {"left": (1.0, 6)}}, None, {})
     found = verify_network(network, load_chip("loihi2"), inputs, target="lava", quantization=options)
     assert_all_equal(found)
     assert fires(found, "a")
+    for way in ("fixed", "mapped", "lava"):
+        seen = found.recordings[way].arrays["raw", "s"]
+        np.testing.assert_allclose(seen[: len(values)], values, atol=0.5 / 31)  # half of 1/31: whole numbers of 6 bits
 
 
 # -- random networks ---------------------------------------------------------------------------------------------------
