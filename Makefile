@@ -5,6 +5,8 @@ PYTHON ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install --constraint constraints.txt
+# One process a core, at most four: each loads torch, and more gain little. `make test WORKERS=` runs in one process.
+WORKERS ?= --numprocesses auto --maxprocesses 4 --dist worksteal
 DEMO := $(BIN)/nirbridge map examples/models/digits_cnn.nir
 
 # Lava's own isolated environment lies inside ours, so that nothing is outside this folder and `make clean` removes it.
@@ -26,10 +28,10 @@ demo: $(VENV)/.core ## set up the light core and map a trained network onto loih
 	$(DEMO) --chip examples/chips/my_chip.toml
 
 test: $(VENV)/.test $(VENV)/.lava ## set up everything that the tests need and run them
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(WORKERS)
 
 test-slow: $(VENV)/.test $(VENV)/.lava ## the tests that take long, too
-	$(BIN)/python -m pytest -m "not benchmark"
+	$(BIN)/python -m pytest $(WORKERS) -m "not benchmark"
 
 check: $(VENV)/.dev ## format, lint, types
 	$(BIN)/ruff format --check .
