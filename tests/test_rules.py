@@ -16,6 +16,7 @@ LIBRARY = sorted((ROOT / "nirbridge").rglob("*.py"))
 ROOMS = (
     ("errors",),
     ("arrays",),
+    ("files",),
     ("network",),
     ("chips",),
     ("importers",),

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import copy
 import os
-import secrets
 from collections.abc import Iterator
-from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from nirbridge.errors import FileError, ModelError, Problem, quoted
+from nirbridge.files.atomic import atomic_write
 from nirbridge.importers.hdf5_scan import MAX_NAME_BYTES, Limits
 from nirbridge.importers.nir_file import Path, load_as
 from nirbridge.network.nir_fields import ELEMENTWISE, WEIGHTED, kind_of, value_problems
@@ -47,19 +46,20 @@ def save(graph: Any, path: Path) -> None:
 def _write(graph: Any, path: str) -> None:
     import nir
 
-    folder, name = os.path.split(path)
-    temporary = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(8)}.part")
+    def store(file: Any) -> None:
+        nir.write(file, graph)
+
+    shown = quoted(os.path.basename(path))
     try:
-        with open(temporary, "x+b", buffering=0) as handle:
-            nir.write(handle, graph)
-        load_as(temporary, quoted(name), Limits(_NO_LIMIT, _NO_LIMIT, _NO_LIMIT))
-        os.replace(temporary, path)
-    except (OSError, RuntimeError, ValueError, TypeError, KeyError) as error:
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
-        raise FileError.of(quoted(name), f"it can not be written ({reason})", "", "check the folder") from error
-    finally:
-        with suppress(OSError):
-            os.unlink(temporary)
+        atomic_write(
+            path,
+            store,
+            thing=shown,
+            check=lambda written: load_as(written, shown, Limits(_NO_LIMIT, _NO_LIMIT, _NO_LIMIT)),
+        )
+    except (RuntimeError, ValueError, TypeError, KeyError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise FileError.of(shown, f"cannot be written ({reason})", "", "check its folder") from error
 
 
 def _nodes(graph: Any, prefix: str) -> Iterator[tuple[str, Any]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import Bug, FileError, quoted
+from nirbridge.files.atomic import atomic_write_bytes
 from nirbridge.mapping.document import to_record
 from nirbridge.mapping.model import Mapped
 from nirbridge.mapping.record import BlockRecord, MapRecord, SliceRecord, record_of
@@ -22,48 +22,21 @@ MAX_BYTES = 1 << 28
 
 
 def save(mapped: Mapped, path: str | os.PathLike[str], model_file: str, model_sha256: str) -> None:
-    """Writes the map file: whole or not at all. Raises FileError where the place can not be written."""
+    """Writes the map file: whole or not at all. Raises FileError where the place cannot be written."""
     write_document(to_record(mapped, model_file, model_sha256), path)
 
 
 def write_document(document: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
-    """Writes a map document to ``path``, whole or not at all (a temporary file beside it takes its name).
+    """Writes a map document to ``path``, whole or not at all (``files.atomic``).
 
-    Raises FileError where the place can not be written, and Bug where a number is not finite.
+    Raises FileError where the place cannot be written, and Bug where a number is not finite.
     """
-    target = Path(path)
-    if target.is_dir():
-        raise FileError.of(f"map file {quoted(path)}", "is a folder", "", "let -o name a file")
-    if not target.parent.is_dir():
-        raise FileError.of(f"map file {quoted(target.name)}", "its folder does not exist", "", "create it first")
+    thing = f"map file {quoted(Path(path).name)}"
     try:
         data = to_bytes(document)
     except ValueError as error:
-        raise Bug.of(f"map file {quoted(target.name)}", str(error), next_step="please report it") from error
-    try:
-        _replace(target, data)
-    except OSError as error:
-        reason = error.strerror or "can not be written"
-        raise FileError.of(f"map file {quoted(target.name)}", reason, next_step="choose another -o") from error
-
-
-def _replace(target: Path, data: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(prefix=".", suffix=".part", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
-def _umask() -> int:
-    # The only way to read it is to set it; mkstemp's 0600 would hide the map from the user's group.
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        raise Bug.of(thing, str(error), next_step="please report it") from error
+    atomic_write_bytes(path, data, thing=thing)
 
 
 def to_bytes(document: Mapping[str, Any]) -> bytes:

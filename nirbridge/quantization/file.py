@@ -6,20 +6,19 @@ import hashlib
 import io
 import json
 import math
-import os
 import struct
-import tempfile
 import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import FileError, ModelError, quoted
+from nirbridge.files.atomic import atomic_write
 from nirbridge.quantization.check import verify
 from nirbridge.quantization.model import Quantized
 from nirbridge.quantization.record import from_record, to_record
@@ -44,31 +43,21 @@ def save(quantized: Quantized, path: str | Path) -> str:
     """Writes a quantized network and returns its digest; the file is there whole or not at all, same bytes every time.
 
     Raises:
-        FileError: the folder can not be written.
+        FileError: the place cannot be written.
     """
-    path, scratch = Path(path), None
     record, arrays = to_record(quantized)
     digest = digest_of(record, arrays)
     whole = {"schema": SCHEMA, "kind": KIND, "digest": digest, **record}
     text = json.dumps(whole, sort_keys=True, allow_nan=False).encode()
-    try:
-        handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part")
-        with (
-            os.fdopen(handle, "wb") as file,
-            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
-        ):
-            for name, array in {META: np.frombuffer(text, np.uint8), **arrays}.items():
-                archive.writestr(zipfile.ZipInfo(f"{name}.npy", _NO_TIME), _npy(array), zipfile.ZIP_DEFLATED, 1)
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(scratch).chmod(0o666 & ~mask)
-        Path(scratch).replace(path)
-    except OSError as error:
-        raise FileError.of(f"file {quoted(path.name)}", f"can not be written ({error.strerror})") from None
-    finally:
-        if scratch is not None:
-            Path(scratch).unlink(missing_ok=True)
+    stored = {META: np.frombuffer(text, np.uint8), **arrays}
+    atomic_write(path, lambda file: _write(file, stored), thing=f"file {quoted(Path(path).name)}")
     return digest
+
+
+def _write(file: BinaryIO, arrays: Mapping[str, Array]) -> None:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, array in arrays.items():
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy", _NO_TIME), _npy(array), zipfile.ZIP_DEFLATED, 1)
 
 
 def load(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Quantized:

@@ -7,7 +7,6 @@ writes it. Steps are numbered as the simulation numbers them, neurons along the 
 from __future__ import annotations
 
 import os
-import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.errors import FileError, UsageError, quoted
+from nirbridge.errors import UsageError, quoted
+from nirbridge.files.atomic import atomic_write
 from nirbridge.network.naming import natural_key
 from nirbridge.simulators.alignment import Clock, clock_of, has_batch, pair
 from nirbridge.simulators.distances import is_counts
@@ -135,23 +135,11 @@ def difference(
 def save_picture(figure: Figure, path: str | os.PathLike[str]) -> None:
     """Writes a PNG, whole or not at all.
 
-    Raises UsageError where the name does not end in ``.png``, FileError where the place can not be written.
+    Raises UsageError where the name does not end in ``.png``, FileError where the place cannot be written.
     """
     check_picture(path)
-    target = Path(path)
-    thing = f"picture {quoted(target.name)}"
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=".", suffix=".part", dir=target.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                figure.savefig(file, format="png", dpi=150)
-            os.chmod(temporary, 0o666 & ~_umask())
-            os.replace(temporary, target)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise FileError.of(thing, error.strerror or "can not be written", "", "choose another --plot") from error
+    thing = f"picture {quoted(Path(path).name)}"
+    atomic_write(path, lambda file: figure.savefig(file, format="png", dpi=150), thing=thing)
 
 
 def check_picture(path: str | os.PathLike[str]) -> None:
@@ -165,12 +153,6 @@ def check_picture(path: str | os.PathLike[str]) -> None:
 def _require_matplotlib() -> None:
     if find_spec("matplotlib") is None:
         raise UsageError.of("pictures", "matplotlib is not installed", "", "pip install 'nirbridge[plot]'")
-
-
-def _umask() -> int:
-    mask = os.umask(0)  # the only way to read it is to set it; mkstemp's 0600 would hide the picture from the group
-    os.umask(mask)
-    return mask
 
 
 def _figure(title: str) -> tuple[Figure, Axes]:

@@ -9,8 +9,6 @@ The same recording always gives the same bytes.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import zipfile
 from pathlib import Path
 from types import MappingProxyType
@@ -20,6 +18,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import FileError, quoted
+from nirbridge.files.atomic import atomic_write
 from nirbridge.network.node_keys import decoded, encoded
 from nirbridge.simulators.model import Recording
 from nirbridge.simulators.npy_file import MAX_BYTES, load_npz
@@ -35,31 +34,13 @@ def save(recording: Recording, path: str | Path) -> None:
     """Writes a recording; the file is there whole or not at all.
 
     Raises:
-        FileError: the folder can not be written, or a name is longer than a zip archive takes.
+        FileError: the place cannot be written, or a name is longer than a zip archive takes.
     """
-    path = Path(path)
-    thing = f"recording {quoted(path.name)}"
+    thing = f"recording {quoted(Path(path).name)}"
     for node, _ in recording.arrays:
         if len(encoded(node).encode()) > _LONGEST_NAME:
             raise FileError.of(thing, f"the name {quoted(node)} is too long for an archive", "", "rename the node")
-    scratch = None
-    try:
-        handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part")
-        with os.fdopen(handle, "wb") as file:
-            _write(file, recording)
-        Path(scratch).chmod(0o666 & ~_umask())
-        Path(scratch).replace(path)
-    except OSError as error:
-        raise FileError.of(thing, f"can not be written ({error.strerror})", "", "check the folder") from None
-    finally:
-        if scratch is not None:
-            Path(scratch).unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    atomic_write(path, lambda file: _write(file, recording), thing=thing)
 
 
 def _write(file: Any, recording: Recording) -> None:

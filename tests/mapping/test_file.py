@@ -139,12 +139,12 @@ def test_names_from_a_file_are_carried(tmp_path: Path) -> None:
 
 
 def test_nothing_is_left_where_writing_fails(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match="^map file 'm.json': its folder does not exist; create it first$"):
+    with pytest.raises(FileError, match="^map file 'm.json': its folder does not exist; create it$"):
         save(mapped(), tmp_path / "none" / "m.json", "net.nir", SHA)
     with pytest.raises(Bug, match="^map file 'm.json': Out of range float values are not JSON compliant"):
         write_document(DOCUMENT | {"chips": float("nan")}, tmp_path / "m.json")
     (tmp_path / "taken").mkdir()
-    with pytest.raises(FileError, match="^map file .*taken.: is a folder; let -o name a file$"):
+    with pytest.raises(FileError, match="^map file .taken.: is a folder; name a file$"):
         write_document(DOCUMENT, tmp_path / "taken")
     (tmp_path / "taken").rmdir()
     assert list(tmp_path.iterdir()) == []

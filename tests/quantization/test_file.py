@@ -104,7 +104,7 @@ def test_a_file_that_declares_too_much_is_not_read(tmp_path: Path) -> None:
         load(tmp_path / "b.q.npz")
     with pytest.raises(FileError, match="can not be read"):
         load(tmp_path / "none.q.npz")
-    with pytest.raises(FileError, match="can not be written"):
+    with pytest.raises(FileError, match="its folder does not exist"):
         save(small(), tmp_path / "no folder" / "a.q.npz")
 
 

@@ -128,7 +128,7 @@ def test_a_picture_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     for name in ("a.PNG", "b.png"):
         pictures.save_picture(figure, tmp_path / name)
     assert (tmp_path / "a.PNG").read_bytes() == (tmp_path / "b.png").read_bytes()
-    with pytest.raises(FileError, match="^picture 'c.png': No such file or directory; choose another --plot$"):
+    with pytest.raises(FileError, match="^picture 'c.png': its folder does not exist; create it$"):
         pictures.save_picture(figure, tmp_path / "nope" / "c.png")
     with pytest.raises(UsageError, match="^picture 'c.pdf': not a name of a PNG, pictures are PNG; let the name end"):
         pictures.save_picture(figure, tmp_path / "c.pdf")

@@ -84,7 +84,7 @@ def test_every_name_survives(name: str) -> None:
 
 
 def test_what_can_not_be_written_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"^recording 'out.npz': can not be written \(No such file or directory\)"):
+    with pytest.raises(FileError, match="^recording 'out.npz': its folder does not exist; create it$"):
         save(some_recording(), tmp_path / "nowhere" / "out.npz")
     bad = Recording(some_recording().arrays, {"dt": float("nan")})
     (tmp_path / "out.npz").write_bytes(b"before")

@@ -1,0 +1,143 @@
+"""Files that appear whole or not at all, and keep the mode that a plain ``open`` would give them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from typing import BinaryIO
+
+from nirbridge.errors import FileError
+from nirbridge.files.places import Path, Place, output_place
+from nirbridge.files.scratch import lock, part_name, sweep
+
+_TRIES = 100
+
+
+def atomic_write(
+    path: Path,
+    write: Callable[[BinaryIO], object],
+    *,
+    thing: str,
+    check: Callable[[str], object] | None = None,
+) -> None:
+    """Writes a file, whole or not at all, also if the process is killed; nothing unfinished is left.
+
+    The content has no name until it is complete, where the file system has such files (``O_TMPFILE``). A symbolic
+    link stays and its target is replaced; a character device, a FIFO or an open descriptor (``/dev/stdout``) gets
+    the complete content written to it. The process's umask is respected and never set, so threads may write at the
+    same time.
+
+    Args:
+        path: where the file goes.
+        write: gets an empty file, open for reading and writing in binary mode, with a descriptor.
+        thing: the subject of error messages, such as ``recording 'out.npz'``.
+        check: gets a path under which the complete content can be read before it takes its place; may raise.
+
+    Raises:
+        FileError: the place cannot be written (see ``output_place``), or the disk is full; anything that ``write``
+            and ``check`` raise, an OSError as a FileError.
+    """
+    place = output_place(path, thing)
+    try:
+        if place.kind == "stream":
+            _write_through(place, write, check)
+        else:
+            _write_file(place, write, check)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise FileError.of(thing, f"cannot be written ({reason})", "", "check where it goes") from error
+
+
+def atomic_write_bytes(path: Path, data: bytes, *, thing: str) -> None:
+    """``atomic_write`` of these bytes."""
+    atomic_write(path, lambda file: file.write(data), thing=thing)
+
+
+def _write_through(place: Place, write: Callable[[BinaryIO], object], check: Callable[[str], object] | None) -> None:
+    """Into a file without a name first, since zip and HDF5 move back and forth, then into the stream."""
+    with tempfile.TemporaryFile() as scratch:
+        write(scratch)
+        scratch.flush()
+        if check is not None:
+            check(_path_of(scratch.fileno()))
+        scratch.seek(0)
+        stream = os.dup(place.descriptor) if place.descriptor is not None else os.open(place.path, os.O_WRONLY)
+        with os.fdopen(stream, "wb") as out:
+            shutil.copyfileobj(scratch, out)
+
+
+def _write_file(place: Place, write: Callable[[BinaryIO], object], check: Callable[[str], object] | None) -> None:
+    name = os.path.basename(place.path)
+    sweep(place.folder, name)
+    folder = os.open(place.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    part: str | None = None
+    try:
+        descriptor, part = _unfinished(folder, name)
+        with os.fdopen(descriptor, "w+b") as file:
+            write(file)
+            file.flush()
+            if check is not None:
+                check(_path_of(descriptor) if part is None else os.path.join(place.folder, part))
+            _take_mode(descriptor, place.status)
+            if part is None and place.kind == "new" and _linked(descriptor, name, folder):
+                return
+            if part is None:
+                lock(descriptor)
+                part = part_name(name)
+                _link(descriptor, part, folder)
+            os.replace(part, name, src_dir_fd=folder, dst_dir_fd=folder)
+            part = None
+    finally:
+        if part is not None:
+            with suppress(OSError):
+                os.unlink(part, dir_fd=folder)
+        os.close(folder)
+
+
+def _unfinished(folder: int, name: str) -> tuple[int, str | None]:
+    """A new file in the folder: without a name, or with the name that is returned where there are no such files."""
+    if hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
+        try:
+            return os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666, dir_fd=folder), None
+        except OSError:
+            pass
+    for _ in range(_TRIES):
+        part = part_name(name)
+        descriptor = os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o666, dir_fd=folder)
+        lock(descriptor)
+        if os.fstat(descriptor).st_nlink:  # else another writer of this name swept it before it was locked
+            return descriptor, part
+        os.close(descriptor)
+    raise OSError("other writers of the same name remove its unfinished form")
+
+
+def _path_of(descriptor: int) -> str:
+    return f"/proc/self/fd/{descriptor}"
+
+
+def _take_mode(descriptor: int, old: os.stat_result | None) -> None:
+    """Mode and owner of the file that is replaced, as writing into it would keep them."""
+    if old is None:
+        return
+    os.fchmod(descriptor, old.st_mode & 0o777)
+    new = os.fstat(descriptor)
+    if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
+        with suppress(OSError):
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+
+
+def _link(descriptor: int, name: str, folder: int) -> None:
+    # With folders given, Python calls linkat and follows the link that /proc has for the descriptor.
+    os.link(_path_of(descriptor), name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _linked(descriptor: int, name: str, folder: int) -> bool:
+    """Whether the file could take a name that is free; False where somebody has taken it meanwhile."""
+    try:
+        _link(descriptor, name, folder)
+    except FileExistsError:
+        return False
+    return True

@@ -1,0 +1,131 @@
+"""Where a path leads: a new or regular file, a folder, or a stream (character device, FIFO, open descriptor)."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import stat
+from dataclasses import dataclass
+from typing import Literal
+
+from nirbridge.errors import FileError
+
+Path = str | os.PathLike[str]
+_DESCRIPTOR = re.compile(r"/proc/(\d+)(?:/task/\d+)?/fd/(\d+)")
+_LINKS_MAX = 40
+_REFUSED = {stat.S_IFBLK: "is a block device", stat.S_IFSOCK: "is a socket"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The end of a path.
+
+    No symbolic link is left in ``path``. ``descriptor`` is that of a stream that this process has open already, as
+    behind ``/dev/stdout``. ``status`` is None where ``kind`` is ``new``.
+    """
+
+    kind: Literal["new", "file", "folder", "stream"]
+    path: str
+    descriptor: int | None = None
+    status: os.stat_result | None = None
+
+    @property
+    def folder(self) -> str:
+        """The folder that holds the place."""
+        return os.path.dirname(self.path)
+
+    def is_same(self, other: Place) -> bool:
+        """Whether both are one file or folder: the same path, or the same device and inode, as of hard links.
+
+        Streams are compared only where a regular file lies behind them: two results may go to ``/dev/null``.
+        """
+        if self.status is None or other.status is None:
+            return self.path == other.path
+        if not (stat.S_ISREG(self.status.st_mode) or stat.S_ISDIR(self.status.st_mode)):
+            return False
+        return os.path.samestat(self.status, other.status)
+
+
+def place_of(path: Path, thing: str) -> Place:
+    """Follows the symbolic links of ``path``; nothing is opened.
+
+    Raises:
+        FileError: a text that is no path, a loop of links, a folder that this user may not search.
+    """
+    try:
+        end, descriptor = _end_of_links(os.fsdecode(path))
+        status = _status(end)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise FileError.of(thing, f"is no place for a file ({reason})", "", "check the path") from None
+    if status is None:
+        return Place("new", end)
+    if stat.S_ISDIR(status.st_mode):
+        return Place("folder", end, None, status)
+    if descriptor is None and stat.S_ISREG(status.st_mode):
+        return Place("file", end, None, status)
+    is_own = descriptor is not None and descriptor[0] == os.getpid()
+    return Place("stream", end, descriptor[1] if descriptor and is_own else None, status)
+
+
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+def _end_of_links(path: str) -> tuple[str, tuple[int, int] | None]:
+    """The path without links; and (process, descriptor) where it leads into ``/proc``, whose links name no file."""
+    if not path:
+        raise ValueError("the path is empty")
+    for _ in range(_LINKS_MAX):
+        folder, name = os.path.split(path)
+        if name in ("", ".", ".."):
+            return os.path.realpath(path), None
+        path = os.path.join(os.path.realpath(folder), name)
+        if not os.path.islink(path):
+            return path, None
+        found = _DESCRIPTOR.fullmatch(path)
+        if found is not None:
+            return path, (int(found[1]), int(found[2]))
+        path = os.path.join(os.path.dirname(path), os.readlink(path))
+    raise ValueError("too many levels of symbolic links")
+
+
+def output_place(path: Path, thing: str) -> Place:
+    """The place of a result that is one file, if it can be written there; nothing is opened or changed.
+
+    Raises:
+        FileError: a folder, a block device, a socket; a folder above it that does not exist or cannot be written; a
+            file or stream that this user may not write.
+    """
+    place = place_of(path, thing)
+    if place.kind == "folder" or os.fsdecode(path).endswith(os.sep):
+        raise FileError.of(thing, "is a folder", "", "name a file")
+    refused = None
+    if place.status is not None and place.descriptor is None:
+        refused = _REFUSED.get(stat.S_IFMT(place.status.st_mode))
+    if refused is not None:
+        limit = "results go to files, character devices and FIFOs"
+        raise FileError.of(thing, refused, limit, "name another path")
+    if place.kind in ("new", "file"):
+        check_folder_above(place, thing)
+    if place.kind != "new" and not _is_writable(place):
+        raise FileError.of(thing, "cannot be written", "this user has no right to", "name another path")
+    return place
+
+
+def check_folder_above(place: Place, thing: str) -> None:
+    """Raises FileError where the folder that holds the place does not exist or takes no new files."""
+    if not os.path.isdir(place.folder):
+        raise FileError.of(thing, "its folder does not exist", "", "create it")
+    if not os.access(place.folder, os.W_OK | os.X_OK):
+        raise FileError.of(thing, "its folder cannot be written", "this user has no right to", "name another one")
+
+
+def _is_writable(place: Place) -> bool:
+    if place.descriptor is None:
+        return os.access(place.path, os.W_OK)
+    return fcntl.fcntl(place.descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY

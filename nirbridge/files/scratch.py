@@ -1,0 +1,72 @@
+"""Names of unfinished results, and the removal of those whose writer was killed.
+
+An unfinished result that has a name is ``.NAME.16HEX.part`` beside its target, and its writer holds a lock on it for
+as long as it lives: one that is not locked belongs to a killed process, and the next writer of NAME removes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import secrets
+import shutil
+import stat
+
+_NAME_MAX = 100
+_HEX = re.compile(r"[0-9a-f]{16}")
+_SUFFIX = ".part"
+
+
+def part_name(name: str) -> str:
+    """A new name for the unfinished form of ``name``."""
+    return f"{_prefix(name)}{secrets.token_hex(8)}{_SUFFIX}"
+
+
+def _prefix(name: str) -> str:
+    # 100 characters can be 400 bytes; a file name holds 255.
+    return "." + os.fsdecode(os.fsencode(name)[:_NAME_MAX]) + "."
+
+
+def lock(descriptor: int) -> None:
+    """Marks an unfinished result as that of a living process; closing the descriptor, or death, ends it.
+
+    A file system without locks is no reason to fail: there, nothing is ever swept.
+    """
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+def sweep(folder: str, name: str) -> None:
+    """Removes unfinished results of ``name`` in ``folder`` that belong to this user and to no living process."""
+    prefix = _prefix(name)
+    try:
+        found = os.listdir(folder)
+    except OSError:
+        return
+    for each in found:
+        middle = each.removeprefix(prefix).removesuffix(_SUFFIX)
+        if each.startswith(prefix) and each.endswith(_SUFFIX) and _HEX.fullmatch(middle):
+            _remove_if_dead(os.path.join(folder, each))
+
+
+def _remove_if_dead(path: str) -> None:
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags)
+    except OSError:
+        return
+    try:
+        status = os.fstat(descriptor)
+        if status.st_uid != os.geteuid():
+            return
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if stat.S_ISDIR(status.st_mode):
+            shutil.rmtree(path, ignore_errors=True)
+        elif stat.S_ISREG(status.st_mode):
+            os.unlink(path)
+    except OSError:
+        return
+    finally:
+        os.close(descriptor)
