@@ -27,6 +27,7 @@ Example:
 @click.option("--map", "saved", metavar="FILE.map.json", type=click.Path(), help="The map to check.")
 @click.option("--chips", type=int, default=1, show_default=True, metavar="N", help="Chips of the board to use.")
 @click.option("--weight-bits", type=int, metavar="N", help="Bits of a stored weight; default: the chip's own.")
+@click.option("--placement-only", is_flag=True, help="Whether it can be placed, even if the chip cannot run it.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 @model_options
 def command(
@@ -36,13 +37,14 @@ def command(
     saved: str | None,
     chips: int,
     weight_bits: int | None,
+    placement_only: bool,
     as_json: bool,
     **reading: Any,
 ) -> None:
-    """Does a model fit a chip? Is a saved map legal?
+    """Can a chip run a model, and does it fit? Is a saved map legal?
 
-    The first question is answered from shapes alone: weights are never looked at. What does not fit is named with
-    its layer, resource and limit, and with changes that were tried and would fit.
+    The first question is answered from neurons and shapes: no weight is needed. What the chip cannot run or hold is
+    named with its layer, what was found and the limit, and with changes that would help.
     """
     from nirbridge.errors import UsageError
 
@@ -52,11 +54,13 @@ def command(
     if saved is not None:
         if model is None:
             raise UsageError.of("--map", "needs the model that was mapped", "", "give MODEL.nir")
-        _check_map(model, saved, chip, _as_mapped(model, saved, network, **reading), as_json=as_json)
+        read = _as_mapped(model, saved, network, **reading)
+        _check_map(model, saved, chip, read, placement_only=placement_only, as_json=as_json)
     elif chip is None:
         raise UsageError.of("check", "needs --chip or --map", "", "as in --chip loihi1; nirbridge chips lists them")
     else:
-        _check_fit(network, chip, chips, weight_bits, as_json=as_json)
+        asked = {"chips": chips, "weight_bits": weight_bits, "placement_only": placement_only}
+        _check_fit(network, chip, asked, as_json=as_json)
 
 
 def _network(model: str | None, shapes: str | None, timing: Timing, **reading: Any) -> Network:
@@ -78,37 +82,44 @@ def _as_mapped(model: str, saved: str, network: Network, timing: Timing, **readi
     return network if asked == timing else _network(model, None, asked, **reading)
 
 
-def _check_map(model: str, saved: str, chip: str | None, network: Network, *, as_json: bool) -> None:
+def _check_map(
+    model: str, saved: str, chip: str | None, network: Network, *, placement_only: bool, as_json: bool
+) -> None:
     from nirbridge import pipeline
     from nirbridge.cli.output import print_json, print_text
     from nirbridge.errors import IllegalMapping, quoted
 
     known = None if chip is None else pipeline.load_chip(chip)
-    problems = pipeline.check_map(saved, network, pipeline.fingerprint(model), known)
+    problems = pipeline.check_map(saved, network, pipeline.fingerprint(model), known, placement_only=placement_only)
     if problems:
         raise IllegalMapping(*problems)
+    marks = {"placement_only": True} if placement_only else {}
     if as_json:
-        print_json({"legal": True, "map": Path(saved).name, "model": Path(model).name})
+        print_json({"legal": True, **marks, "map": Path(saved).name, "model": Path(model).name})
+    elif placement_only:
+        print_text(f"legal as a placement only: {quoted(Path(saved).name)} places {quoted(Path(model).name)}")
     else:
         print_text(f"legal: {quoted(Path(saved).name)} maps {quoted(Path(model).name)} within every limit")
 
 
-def _check_fit(network: Network, chip: str, chips: int, weight_bits: int | None, *, as_json: bool) -> None:
+def _check_fit(network: Network, chip: str, asked: dict[str, Any], *, as_json: bool) -> None:
     from nirbridge import pipeline
     from nirbridge.cli.output import print_json, print_text
     from nirbridge.cli.progress import progress_on_stderr
 
     target = pipeline.load_chip(chip)
     with progress_on_stderr() as progress:
-        options = pipeline.MapOptions(chips=chips, weight_bits=weight_bits, effort="fast", progress=progress)
+        options = pipeline.MapOptions(**asked, effort="fast", progress=progress)
         ready, partition = pipeline.check_fit(network, target, options)
-    report = partition.report
+    report, chips = partition.report, asked["chips"]
+    marks = {"placement_only": True} if asked["placement_only"] else {}
     if as_json:
-        print_json({"fits": True, "chip": target.name, "chips": chips, "notes": ready.notes, **_plain(report)})
+        print_json({"fits": True, **marks, "chip": target.name, "chips": chips, "notes": ready.notes, **_plain(report)})
         return
     available = chips * target.mesh.cores - len(target.dead_cores)
+    fits = "fits, placement only" if marks else "fits"
     print_text(
-        f"fits: {report.cores:,} of {available:,} cores of {chips} x {target.name} "
+        f"{fits}: {report.cores:,} of {available:,} cores of {chips} x {target.name} "
         f"({report.status}; at least {report.cores_lower_bound:,} in any map)"
     )
     for note in ready.notes:

@@ -61,6 +61,7 @@ Example:
     show_default=True,
     help="Delays that make up for hops: where there are any, or refuse, or the model's own.",
 )
+@click.option("--placement-only", is_flag=True, help="Also map what the chip cannot run; nothing runs such a map.")
 @click.option("--report", metavar="DIR", type=click.Path(), help="Write the report there too (text and HTML).")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: the map file.")
 @model_options
@@ -116,6 +117,7 @@ def _options(chosen: dict[str, Any], progress: Any) -> MapOptions:
         relays=not chosen["no_relays"],
         retime=chosen["retime"],
         splits=dict(_split(text) for text in chosen["splits"]),
+        placement_only=chosen["placement_only"],
         progress=progress,
     )
 

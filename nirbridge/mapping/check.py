@@ -16,6 +16,7 @@ import numpy as np
 from nirbridge.chips import from_record
 from nirbridge.chips.model import Chip, CoreId
 from nirbridge.errors import FileError, IllegalMapping, NirbridgeError, Problem, quoted
+from nirbridge.mapping.abilities import marked, unsupported
 from nirbridge.mapping.claims import claims
 from nirbridge.mapping.count import Counts, Layout, count, lay_out
 from nirbridge.mapping.document import describe, to_record
@@ -24,7 +25,7 @@ from nirbridge.mapping.model import Mapped
 from nirbridge.mapping.record import BlockRecord, MapRecord, ProjectionRecord, SliceRecord, record_of
 from nirbridge.mapping.timing import other_timing
 from nirbridge.network.model import Network, Projection, Shape
-from nirbridge.partitioner.resources import delay_on_chip_steps, exceeded, limits
+from nirbridge.partitioner.resources import exceeded, limits
 
 _AGAIN = "map the model again"
 _WAYS_OUT = {
@@ -38,12 +39,17 @@ _WAYS_OUT = {
 
 
 def diagnose(
-    mapping: Mapped | MapRecord, network: Network | None = None, chip: Chip | None = None
+    mapping: Mapped | MapRecord,
+    network: Network | None = None,
+    chip: Chip | None = None,
+    *,
+    placement_only: bool = False,
 ) -> Iterator[Problem]:
     """Every violation of a mapping, in a fixed order; none: the mapping is legal and its file tells the truth.
 
     A ``Mapped`` brings network and chip along; a loaded file needs the ``network`` of its model, and its chip is built
-    from its own record where ``chip`` is None.
+    from its own record where ``chip`` is None. ``placement_only``: the placement alone is judged, as it is where the
+    map is marked so; what the chip's neurons cannot do is no violation then.
     """
     if isinstance(mapping, Mapped):
         network, chip = network or mapping.network, chip or mapping.chip
@@ -60,8 +66,7 @@ def diagnose(
     layout = _layout(mapping, network)
     structural += _coverage(layout)
     yield from structural
-    yield from _delays(network, chip)
-    yield from _weight_bits(mapping, chip)
+    yield from unsupported(mapping, network, chip, placement_only=placement_only or mapping.placement_only)
     counts = count(network, layout, chip.synapses, _bits(mapping, network, chip))
     yield from _over_limits(mapping, counts, chip)
     yield from _understated(mapping, counts)
@@ -82,11 +87,17 @@ def is_valid(mapping: Mapped | MapRecord, network: Network | None = None, chip: 
 
 
 def check_file(
-    path: str | os.PathLike[str], network: Network, model_sha256: str, chip: Chip | None = None
+    path: str | os.PathLike[str],
+    network: Network,
+    model_sha256: str,
+    chip: Chip | None = None,
+    *,
+    placement_only: bool = False,
 ) -> tuple[Problem, ...]:
     """Every violation of a saved map of the model whose file has ``model_sha256`` and reads as ``network``.
 
-    With ``chip``, the chip in the file also has to be that one. Raises FileError where the file is no map at all.
+    With ``chip``, the chip in the file also has to be that one. A map that is marked ``placement_only`` is refused
+    unless ``placement_only`` says that the placement alone counts. Raises FileError where the file is no map at all.
     """
     record = load(path)
     problems = []
@@ -96,7 +107,10 @@ def check_file(
     if chip is not None and _as_loaded(dict(chip.record)) != record.chip:
         name = record.chip.get("name")
         problems.append(_problem("chip", f"the map's {quoted(name)} is not {quoted(chip.name)} as asked", "", _AGAIN))
-    return (*problems, *other_timing(record, network), *diagnose(record, network))
+    if not placement_only:
+        problems += marked(record, "give --placement-only to check the placement alone")
+    problems += other_timing(record, network)
+    return (*problems, *diagnose(record, network, placement_only=placement_only))
 
 
 def _as_loaded(document: dict[str, Any]) -> Any:
@@ -247,25 +261,6 @@ def _coverage(layout: Layout) -> Iterator[Problem]:
 
 
 # -- limits ------------------------------------------------------------------------------------------------------
-
-
-def _delays(network: Network, chip: Chip) -> Iterator[Problem]:
-    most = chip.core.delay_steps
-    for k, p in enumerate(network.projections):
-        steps = delay_on_chip_steps(p)
-        if most is not None and steps > most:
-            thing = f"projection {k} ({quoted(p.source)} -> {quoted(p.target)})"
-            limit = f"a {quoted(chip.name)} synapse delays by at most {most:,}"
-            yield _problem(thing, f"a delay of {steps:,} steps", limit, "shorten the delay", projection=k)
-
-
-def _weight_bits(record: MapRecord, chip: Chip) -> Iterator[Problem]:
-    legal = chip.synapses.weight_bits
-    for k, p in enumerate(record.projections):
-        if p.weight_bits not in legal:
-            thing = f"projection {k} ({quoted(p.source)} -> {quoted(p.target)})"
-            limit = f"a {quoted(chip.name)} stores {', '.join(map(str, legal))}"
-            yield _problem(thing, f"{p.weight_bits} weight bits", limit, "choose one of these", projection=k)
 
 
 def _bits(record: MapRecord, network: Network, chip: Chip) -> list[int]:

@@ -9,7 +9,7 @@ from typing import Any
 from nirbridge import __version__
 from nirbridge.chips.model import CoreId
 from nirbridge.mapping.expand import synapse_count
-from nirbridge.mapping.form import SCHEMA
+from nirbridge.mapping.form import SCHEMA, SCHEMA_MARKED
 from nirbridge.mapping.mesh import HOST_TILE, route_hops
 from nirbridge.mapping.model import Costs, Mapped
 from nirbridge.network.model import Network, Population, Port, Projection
@@ -28,7 +28,7 @@ def to_record(mapped: Mapped, model_file: str, model_sha256: str) -> dict[str, A
     """
     network, chip = mapped.network, mapped.chip
     return {
-        "schema": SCHEMA,
+        "schema": SCHEMA_MARKED if mapped.placement_only else SCHEMA,
         "nirbridge": __version__,
         "model": {"file": PurePath(model_file).name, "sha256": model_sha256},
         "timing": _timing(network),
@@ -39,6 +39,7 @@ def to_record(mapped: Mapped, model_file: str, model_sha256: str) -> dict[str, A
         "weight_bits": mapped.partition.weight_bits,
         "splits": [{"population": name, "ways": ways} for name, ways in mapped.splits],
         **({} if mapped.latency is None else {"retimed": {"latency": dict(mapped.latency)}}),
+        **({"placement_only": True} if mapped.placement_only else {}),
         "inputs": [_port(p) for p in network.inputs],
         "outputs": [_port(p) for p in network.outputs],
         "populations": [_population(p) for p in network.populations],

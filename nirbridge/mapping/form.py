@@ -10,6 +10,8 @@ from nirbridge.errors import Problem, quoted
 from nirbridge.partitioner.model import RESOURCES
 
 SCHEMA = 1
+SCHEMA_MARKED = 2
+"""Of maps with ``placement_only``, or with an ``order`` of a population's neurons; all others stay as they were."""
 STATUSES = ("optimal", "optimal-sliced", "feasible")
 _LARGEST_INT = 2**53  # whole numbers beyond it are not the same in every JSON reader
 
@@ -42,7 +44,7 @@ _SHAPE = _List(_COUNT)
 _PORT = {"name": _TEXT, "shape": _SHAPE}
 _TOTAL = {"used": _COUNT, "max": _COUNT, "where_max": _COUNT, "limit": _Maybe(_COUNT)}
 FORM = {
-    "schema": _Among((SCHEMA,)),
+    "schema": _Among((SCHEMA, SCHEMA_MARKED)),
     "nirbridge": _TEXT,
     "model": {"file": _TEXT, "sha256": _TEXT},
     "timing": {"dt": _NUMBER, "integrator": _TEXT, "reset": _TEXT, "compare": _TEXT, "if_gain": _TEXT},
@@ -53,9 +55,19 @@ FORM = {
     "weight_bits": _COUNT,
     "splits": _Maybe(_List({"population": _TEXT, "ways": _COUNT})),
     "retimed": _Maybe({"latency": _Map(_COUNT)}),
+    "placement_only": _Maybe(_BOOL),
     "inputs": _List(_PORT),
     "outputs": _List(_PORT),
-    "populations": _List({"name": _TEXT, "shape": _SHAPE, "neurons": _COUNT, "kind": _TEXT, "relay": _BOOL}),
+    "populations": _List(
+        {
+            "name": _TEXT,
+            "shape": _SHAPE,
+            "neurons": _COUNT,
+            "kind": _TEXT,
+            "relay": _BOOL,
+            "order": _Maybe(_List(_COUNT)),
+        }
+    ),
     "blocks": _List(
         {
             "id": _COUNT,

@@ -41,6 +41,7 @@ class Mapped:
     ``splits``: populations of the model that were replaced by so many copies, in the order in which that was done.
     ``latency``: the step at which each input, population and output is at its step 0, if the network was retimed so
     that its delays hold the hops (``passes.balance_delays``); None: the delays are those of the model.
+    ``placement_only``: the chip cannot run it, or only a placement was requested; nothing quantizes, runs or emits it.
     """
 
     network: Network
@@ -54,3 +55,4 @@ class Mapped:
     rates: str
     splits: tuple[tuple[str, int], ...] = ()
     latency: Mapping[str, int] | None = None
+    placement_only: bool = False

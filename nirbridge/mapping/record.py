@@ -84,7 +84,7 @@ class MapRecord:
     """A map file. ``raw`` is the whole JSON document, ``chip`` the record that builds the chip again.
 
     ``splits``: populations of the model that were replaced by so many copies, in that order (none in older files).
-    ``latency``: as of ``Mapped``; None also where the file does not say.
+    ``latency``, ``placement_only``: as of ``Mapped``; None and False also where the file does not say.
     """
 
     model_file: str
@@ -102,6 +102,7 @@ class MapRecord:
     raw: Mapping[str, Any]
     splits: tuple[tuple[str, int], ...] = ()
     latency: Mapping[str, int] | None = None
+    placement_only: bool = False
 
     @property
     def weight_bits(self) -> int:
@@ -131,9 +132,18 @@ def record_of(document: object, name: str = "map") -> MapRecord:
         for i, route in enumerate(d["routes"])
         if (route.get("source_block") is None) == (route.get("source_input") is None)
     ]
+    problems += [
+        Problem(f"{name}: populations[{i}].order", "permutes the neurons", "this version reads no such map")
+        for i, p in enumerate(d["populations"])
+        if p.get("order") is not None and not _is_plain_order(p["order"], p["neurons"])
+    ]
     if problems:
         raise FileError(*problems[:_MAX_PROBLEMS])
     return _built(d)
+
+
+def _is_plain_order(order: list[int], neurons: int) -> bool:
+    return len(order) == neurons and all(k == neuron for k, neuron in enumerate(order))
 
 
 def _built(d: dict[str, Any]) -> MapRecord:
@@ -156,6 +166,7 @@ def _built(d: dict[str, Any]) -> MapRecord:
         raw=d,
         splits=tuple((s["population"], s["ways"]) for s in d.get("splits") or ()),
         latency=(d.get("retimed") or {}).get("latency"),
+        placement_only=bool(d.get("placement_only")),
     )
 
 

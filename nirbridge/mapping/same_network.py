@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nirbridge.errors import IllegalMapping, Problem, quoted
+from nirbridge.mapping.abilities import marked
 from nirbridge.mapping.record import MapRecord
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def other_network(quantized: Quantized, record: MapRecord) -> Iterator[Problem]:
     """Another chip; every population, input, delay and width of weights that the map does not have so."""
     problems = [*_things(quantized, record)]
     yield from problems or (*_delays(quantized, record), *_wider(quantized, record))
+    yield from marked(record, "map the model for a chip that can run it, without --placement-only")
 
 
 def _things(quantized: Quantized, record: MapRecord) -> Iterator[Problem]:

@@ -19,14 +19,21 @@ SOURCES_MAX = 3
 """Sources that are tried: those with the most targets a neuron."""
 
 
-def remedies(network: Network, chip: Chip, options: Options, prepare: Callable[[Chip], Network]) -> tuple[str, ...]:
+def remedies(
+    network: Network, chip: Chip, options: Options, prepare: Callable[[Chip, int | None], Network | None]
+) -> tuple[str, ...]:
     """Single changes that fit, the smallest of each kind: more chips, fewer bits, a split source, another chip.
 
     Each is tried with first-fit packing, so a change that is left out may still fit with a longer search.
-    ``prepare`` gives the network as another chip would run it.
+    ``prepare`` gives the network as a chip would run it with so many weight bits (None: the chip's own), and None where
+    it would not: such a change is no remedy.
     """
     quick = replace(options, method="packed", effort="fast", progress=lambda *_: None)
-    found = [_more_chips(network, chip, quick), _fewer_bits(network, chip, quick), _split(network, chip, quick)]
+    found = [
+        _more_chips(network, chip, quick),
+        _fewer_bits(network, chip, quick, prepare),
+        _split(network, chip, quick),
+    ]
     for name in builtin_chips():
         if name != chip.name:
             found.append(_another(load_chip(name), quick, prepare))
@@ -49,11 +56,13 @@ def _more_chips(network: Network, chip: Chip, options: Options) -> str:
     return f"--chips {chips} ({needed:,} of {len(cores_of(chip, chips)):,} cores)"
 
 
-def _fewer_bits(network: Network, chip: Chip, options: Options) -> str:
+def _fewer_bits(
+    network: Network, chip: Chip, options: Options, prepare: Callable[[Chip, int | None], Network | None]
+) -> str:
     bits = options.weight_bits or chip.synapses.weight_bits_default
     for fewer in sorted((b for b in chip.synapses.weight_bits if b < bits), reverse=True):
         needed = _cores(network, chip, replace(options, weight_bits=fewer))
-        if needed is not None:
+        if needed is not None and prepare(chip, fewer) is not None:
             return f"--weight-bits {fewer} ({needed:,} of {len(cores_of(chip, options.chips)):,} cores)"
     return ""
 
@@ -91,10 +100,12 @@ def _after_split(network: Network, name: str, ways: int, chip: Chip, options: Op
         return None
 
 
-def _another(chip: Chip, options: Options, prepare: Callable[[Chip], Network]) -> str:
+def _another(chip: Chip, options: Options, prepare: Callable[[Chip, int | None], Network | None]) -> str:
     try:
-        ready = prepare(chip)
+        ready = prepare(chip, None)
     except NirbridgeError:
+        return ""
+    if ready is None:
         return ""
     needed = _cores(ready, chip, replace(options, weight_bits=None, chips=1))
     return "" if needed is None else f"--chip {chip.name} ({needed:,} of {len(cores_of(chip)):,} cores)"

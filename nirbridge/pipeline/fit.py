@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
@@ -27,13 +27,16 @@ class Ready:
 
     ``latency``: step of the hardware at which each input, population and output is at its step 0, where retiming
     changed what a map holds; None: the delays are those of the model. ``rates`` as ``MapOptions.rates``, for what was
-    put in, too. ``refused``: why there are no delays that hold the hops, where that was tried.
+    put in, too. ``refused``: why there are no delays that hold the hops, where that was tried. ``unsupported``: all
+    that keeps the chip from running the network, ``refused`` included; ``placement_only``: such a map was requested.
     """
 
     network: Network
     latency: Mapping[str, int] | None = None
     rates: Rates | None = None
     refused: tuple[Problem, ...] = ()
+    unsupported: tuple[Problem, ...] = ()
+    placement_only: bool = False
 
 
 def prepare(network: Network, chip: Chip, options: MapOptions) -> Ready:
@@ -45,12 +48,32 @@ def prepare(network: Network, chip: Chip, options: MapOptions) -> Ready:
     """
     _one_of("--retime", options.retime, RETIME)
     fitted = fit_to_chip(network, chip, relays=options.relays)
-    return _ready(fitted, _as_it_runs(fitted, chip, options.retime), options)
+    return _judged(_ready(fitted, _as_it_runs(fitted, chip, options.retime), options), chip, options)
 
 
-def prepare_retimed(retimed: Retimed, options: MapOptions) -> Ready:
+def prepare_retimed(retimed: Retimed, chip: Chip, options: MapOptions) -> Ready:
     """What ``prepare`` makes of the network that was retimed."""
-    return _ready(retimed.reference, Ready(*as_mapped(retimed)), options)
+    return _judged(_ready(retimed.reference, Ready(*as_mapped(retimed)), options), chip, options)
+
+
+def _judged(ready: Ready, chip: Chip, options: MapOptions) -> Ready:
+    """With all that the chip cannot run; in the notes where only a placement is requested."""
+    from nirbridge.quantization.legality import problems_of
+
+    bits = options.weight_bits or chip.synapses.weight_bits_default
+    found = list(problems_of(ready.network, chip, lambda _: bits))
+    marked = options.placement_only or ready.placement_only
+    if not options.placement_only:
+        hinted = tuple(_or_placed(p) for p in (*ready.refused, *found))
+        return replace(ready, unsupported=hinted, placement_only=marked)
+    notes = _shown(f"placement only, chip {quoted(chip.name)} cannot run it", found)
+    network = replace(ready.network, notes=(*ready.network.notes, *notes))
+    return replace(ready, network=network, placement_only=marked)
+
+
+def _or_placed(problem: Problem) -> Problem:
+    way_out = "give --placement-only for a map that nothing runs"
+    return replace(problem, next_step=f"{problem.next_step}, or {way_out}" if problem.next_step else way_out)
 
 
 def fit_to_chip(network: Network, chip: Chip, *, relays: bool = True) -> Network:
@@ -118,17 +141,18 @@ def _as_it_runs(fitted: Network, chip: Chip, how: str) -> Ready:
     except ModelError as error:
         if how == "always":
             raise
-        return Ready(replace(fitted, notes=(*fitted.notes, *_refusals(error))), refused=error.problems)
+        notes = _shown("mapped with the delays of the model, nothing runs this map", error.problems)
+        return Ready(replace(fitted, notes=(*fitted.notes, *notes)), refused=error.problems)
     if how == "never" and latency is not None:
         note = "mapped with the delays of the model, as asked: hops are not made up for, so nothing runs this map"
-        return Ready(replace(fitted, notes=(*fitted.notes, note)))
+        return Ready(replace(fitted, notes=(*fitted.notes, note)), placement_only=True)
     return Ready(network, latency)
 
 
-def _refusals(error: ModelError) -> list[str]:
-    shown = [f"mapped with the delays of the model, nothing runs this map: {p}" for p in error.problems[:_SHOWN]]
-    more = len(error.problems) - _SHOWN
-    return [*shown, f"and {more:,} more reasons why it can not be retimed"] if more > 0 else shown
+def _shown(heading: str, problems: Sequence[Problem]) -> list[str]:
+    shown = [f"{heading}: {p}" for p in problems[:_SHOWN]]
+    more = len(problems) - _SHOWN
+    return [*shown, f"and {more:,} more reasons"] if more > 0 else shown
 
 
 def _wiring(network: Network) -> object:
@@ -156,7 +180,7 @@ def _ready(fitted: Network, runs: Ready, options: MapOptions) -> Ready:
         rates = _with_copies(rates[0], of), rates[1]
     if latency is not None:
         latency = MappingProxyType(_with_copies(latency, of))
-    return Ready(split, latency, rates, runs.refused)
+    return replace(runs, network=split, latency=latency, rates=rates)
 
 
 def _with_copies(values: Mapping[str, T], of: Mapping[str, str]) -> dict[str, T]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from nirbridge.errors import UsageError
 from nirbridge.pipeline.fit import retime
 from nirbridge.pipeline.load import load_chip
+from nirbridge.pipeline.map_files import load_runnable
 from nirbridge.pipeline.mapping import map_retimed
 from nirbridge.pipeline.options import MapOptions, Progress, quiet
 
@@ -71,7 +72,6 @@ def simulate_on_chip(
         ModelError: what the chip can not do.
         DoesNotFit, IllegalMapping: as of ``map_network`` and ``simulate_mapped``.
     """
-    from nirbridge.mapping import file
     from nirbridge.quantization.quantize import Options, quantize
     from nirbridge.simulators.fixed import simulate_fixed
     from nirbridge.simulators.mapped import simulate_mapped
@@ -83,7 +83,7 @@ def simulate_on_chip(
         limit = "fixed and mapped take --chip, mapped also --map, other backends neither"
         raise UsageError.of("simulate", found, limit, "as in --backend mapped --chip loihi1")
     known = load_chip(chip)
-    saved = None if map_file is None else file.load(map_file)
+    saved = None if map_file is None else load_runnable(map_file)
     retimed = retime(network, known, splits=None if saved is None else dict(saved.splits))
     quantized = quantize(retimed, known, Options(weight_bits=None if saved is None else saved.weight_bits))
     if backend == "fixed":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nirbridge.errors import IllegalMapping, NirbridgeError, Problem
+from nirbridge.errors import IllegalMapping, ModelError, NirbridgeError, Problem
 from nirbridge.pipeline.fit import as_mapped, fit_to_chip, retime, split_sources
 from nirbridge.pipeline.load import fingerprint
 
@@ -30,8 +30,14 @@ def save_map(mapped: Mapped, path: str | Path, model: str | Path) -> None:
     file.write_document(map_document(mapped, model), path)
 
 
-def check_map(path: str | Path, network: Network, model_sha256: str, chip: Chip | None = None) -> tuple[Problem, ...]:
-    """Every violation of a saved map of this model; none: it is legal and tells the truth. Raises FileError."""
+def check_map(
+    path: str | Path, network: Network, model_sha256: str, chip: Chip | None = None, *, placement_only: bool = False
+) -> tuple[Problem, ...]:
+    """Every violation of a saved map of this model; none: it is legal and tells the truth. Raises FileError.
+
+    ``placement_only``: the placement alone is judged; else a map so marked is refused, as is one that the chip cannot
+    run.
+    """
     from nirbridge.mapping import check, file
     from nirbridge.mapping.latencies import wrong_latencies
 
@@ -42,7 +48,30 @@ def check_map(path: str | Path, network: Network, model_sha256: str, chip: Chip 
         model, ready = _as_mapped(record, network)
     except NirbridgeError as error:
         return error.problems
-    return (*check.check_file(path, ready, model_sha256, chip), *wrong_latencies(record, model))
+    delays = () if placement_only or record.placement_only else _other_delays(record, network)
+    found = check.check_file(path, ready, model_sha256, chip, placement_only=placement_only)
+    return (*found, *delays, *wrong_latencies(record, model))
+
+
+def _other_delays(record: MapRecord, network: Network) -> tuple[Problem, ...]:
+    """Why nothing runs a map with the delays of its model: there are none that hold the hops, or they are others."""
+    from nirbridge.chips import from_record
+
+    if record.latency is not None:
+        return ()
+    try:
+        relays = any(p.relay for p in record.populations)
+        retimed = retime(network, from_record(record.chip), relays=relays)
+    except ModelError as error:
+        return error.problems
+    except NirbridgeError:
+        return ()  # the checker says what is wrong with the chip
+    if as_mapped(retimed)[1] is None:
+        return ()
+    limit = "on the chip a hop takes a time step, so the model needs other delays"
+    return (
+        Problem("map", "has the delays of the model", limit, "map the model again, or check with --placement-only"),
+    )
 
 
 def timing_of_map(path: str | Path, network: Network, asked: Timing) -> Timing:
@@ -70,6 +99,18 @@ def _as_mapped(record: MapRecord, network: Network) -> tuple[Network, Network]:
     if latency is None:
         raise IllegalMapping.of("retimed", "the map says so", "this model needs no other delays", "map the model again")
     return model, split_sources(delayed, splits)
+
+
+def load_runnable(path: str | Path) -> MapRecord:
+    """A saved map that is more than a placement, not checked. Raises FileError, IllegalMapping."""
+    from nirbridge.mapping import file
+    from nirbridge.mapping.abilities import marked
+
+    record = file.load(path)
+    problems = marked(record, "map the model for a chip that can run it, without --placement-only")
+    if problems:
+        raise IllegalMapping(*problems)
+    return record
 
 
 def load_map(path: str | Path, network: Network, model_sha256: str, chip: Chip) -> MapRecord:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from nirbridge.errors import UsageError, quoted
 from nirbridge.pipeline.fit import Ready, prepare, prepare_retimed
 from nirbridge.pipeline.options import OBJECTIVES, MapOptions
-from nirbridge.pipeline.partitioning import partitions
+from nirbridge.pipeline.partitioning import partitions, refuse
 from nirbridge.pipeline.placing import complete
 
 if TYPE_CHECKING:
@@ -25,7 +25,8 @@ def map_network(network: Network, chip: Chip, options: MapOptions | None = None)
 
     Raises:
         DoesNotFit: it does not fit; every reason, what proves it, and what would fit.
-        ModelError: ``retime`` is 'always', and there are no delays that hold the hops.
+        ModelError: what the chip cannot run, unless ``placement_only`` is requested; ``retime`` is 'always', and there
+            are no delays that hold the hops.
         IllegalMapping: the checker found a fault, which is a bug of nirbridge.
         UsageError: an option that makes no sense.
     """
@@ -36,7 +37,7 @@ def map_network(network: Network, chip: Chip, options: MapOptions | None = None)
 def map_retimed(retimed: Retimed, chip: Chip, options: MapOptions | None = None) -> Mapped:
     """The map of a retimed network: what ``map_network`` makes of the network that was retimed. Raises DoesNotFit."""
     chosen = _checked(options)
-    return _mapped(prepare_retimed(retimed, chosen), retimed.reference, chip, chosen)
+    return _mapped(prepare_retimed(retimed, chip, chosen), retimed.reference, chip, chosen)
 
 
 def _checked(options: MapOptions | None) -> MapOptions:
@@ -51,10 +52,12 @@ def _checked(options: MapOptions | None) -> MapOptions:
 def _mapped(ready: Ready, model: Network, chip: Chip, options: MapOptions) -> Mapped:
     from nirbridge.mapping import check
 
+    if ready.unsupported:
+        refuse(ready, chip, options, model)
     chosen = replace(options, rates=ready.rates)
     found = partitions(ready, chip, chosen, model)
     best = min((complete(ready.network, chip, p, chosen) for p in found), key=_score(chosen))
-    best = replace(best, latency=ready.latency)
+    best = replace(best, latency=ready.latency, placement_only=ready.placement_only)
     chosen.progress("check", None)
     check.verify(best)
     return best

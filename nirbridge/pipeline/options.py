@@ -31,6 +31,7 @@ class MapOptions:
     ``retime``: 'auto' maps the network with the delays that it runs with (``passes.balance_delays``), and with those of
     the model where there are none, which the notes say; 'always' refuses that; 'never' keeps the model's delays.
     ``splits``: population -> copies of it, each of which feeds a part of its targets (``passes.split_source``).
+    ``placement_only``: also map what the chip cannot run; the map is marked, and nothing quantizes, runs or emits it.
     """
 
     method: str = "cp-sat"
@@ -44,4 +45,5 @@ class MapOptions:
     relays: bool = True
     retime: str = "auto"
     splits: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    placement_only: bool = False
     progress: Progress = quiet

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from nirbridge.errors import DoesNotFit, Problem, UsageError, quoted
+from nirbridge.errors import DoesNotFit, ModelError, Problem, UsageError, quoted
 from nirbridge.pipeline.fit import Ready, prepare
 from nirbridge.pipeline.options import MapOptions
 
@@ -26,10 +26,19 @@ def check_fit(network: Network, chip: Chip, options: MapOptions | None = None) -
 
     Raises:
         DoesNotFit: every reason, what proves it, and what would fit.
+        ModelError: what the chip cannot run, unless ``placement_only`` is requested.
     """
     chosen = options or MapOptions()
     ready = prepare(network, chip, chosen)
+    if ready.unsupported:
+        refuse(ready, chip, chosen, network)
     return ready.network, partitions(ready, chip, replace(chosen, objective="cores"), network)[0]
+
+
+def refuse(ready: Ready, chip: Chip, options: MapOptions, model: Network) -> NoReturn:
+    """Raises ModelError with all that the chip cannot run, or DoesNotFit where it does not even fit (quick search)."""
+    partitions(ready, chip, replace(options, objective="cores", effort="fast"), model)
+    raise ModelError(*ready.unsupported)
 
 
 def partitions(ready: Ready, chip: Chip, options: MapOptions, model: Network) -> list[Partition]:
@@ -47,7 +56,7 @@ def partitions(ready: Ready, chip: Chip, options: MapOptions, model: Network) ->
         first = partition(network, chip, base)
     except DoesNotFit as error:
         would = _what_would_fit(network, chip, options, model)
-        raise DoesNotFit(*error.problems, *ready.refused, *would) from None
+        raise DoesNotFit(*error.problems, *(ready.unsupported or ready.refused), *would) from None
     found = [first]
     for other in _alternatives(base, options.objective):
         try:
@@ -94,13 +103,17 @@ def _what_would_fit(network: Network, chip: Chip, options: MapOptions, model: Ne
             Problem("what would fit", found, "", "ask nirbridge check with --chips, --weight-bits or another --chip"),
         )
     options.progress("what would fit", None)
-    found = remedies(
-        network, chip, _partition_options(network, options), lambda other: prepare(model, other, options).network
-    )
+    found = remedies(network, chip, _partition_options(network, options), lambda *other: _runs(model, options, *other))
     if not found:
         nothing = "none of more chips, fewer weight bits, a split source or another built-in chip, each alone"
         return (Problem("what would fit", nothing),)
     return (Problem("what would fit", "; or ".join(found)),)
+
+
+def _runs(model: Network, options: MapOptions, chip: Chip, bits: int | None) -> Network | None:
+    """The network as another chip, or other weights, would run it; None: it would not."""
+    ready = prepare(model, chip, replace(options, weight_bits=bits))
+    return None if ready.unsupported else ready.network
 
 
 def listed(names: set[str]) -> str:

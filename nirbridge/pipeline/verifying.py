@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nirbridge.errors import DoesNotFit
 from nirbridge.pipeline.fit import retime
+from nirbridge.pipeline.map_files import load_runnable
 from nirbridge.pipeline.mapping import map_retimed
 from nirbridge.pipeline.options import MapOptions, Progress, quiet
 
@@ -63,13 +64,12 @@ def verify_network(
         IllegalMapping: the saved map is not of this network.
         DoesNotFit: no widths within the memory asked for, or ``per_core`` without a map that fits.
     """
-    from nirbridge.mapping import file
     from nirbridge.quantization.quantize import Options
     from nirbridge.simulators.quantize_data import Plan as Planned
     from nirbridge.simulators.quantize_data import quantize_with_data
     from nirbridge.simulators.verify import drawn_inputs, input_arrays, verify
 
-    saved = None if map_file is None else file.load(map_file)
+    saved = None if map_file is None else load_runnable(map_file)
     retimed = retime(network, chip, splits=None if saved is None else dict(saved.splits))
     options, data, plan = quantization or (Options(weight_bits=weight_bits, progress=progress), None, Planned())
     if saved is not None and options.weight_bits is None:

@@ -11,13 +11,11 @@ which is the canonical neuron, exactly, in other coordinates.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from nirbridge.arrays import Array, compact
-from nirbridge.errors import Problem, quoted
 from nirbridge.network.model import Network, Population
 from nirbridge.network.neurons import Neuron
 
@@ -72,25 +70,3 @@ def fold(network: Network, population: Population, latency: int) -> Folded:
         i_start=compact(np.where(n.a_syn == 0, 0.0, i)),
         steady=compact(steady),
     )
-
-
-def neuron_problems(population: Population) -> Iterator[Problem]:
-    """What no integers of this form can say, whatever the chip."""
-    n, thing = population.neuron, f"population {quoted(population.name)}"
-    for name, decay in (("membrane", n.a_mem), ("synaptic current", n.a_syn)):
-        if bool(np.any((decay < 0) | (decay > 1))):
-            found = f"its {name} is multiplied by {_outside(decay):g} a step"
-            yield Problem(
-                thing, found, "integers decay by a factor of 0 to 1", "make dt smaller than the time constant"
-            )
-    if bool(np.any((n.a_syn == 1.0) & n.has_synapse)):
-        yield Problem(thing, "its synaptic current never decays", "the chip's loses 1/4096 a step or more")
-    if n.max_spikes > 1 and bool(np.any(n.v_reset != 0)) and n.reset == "to-value":
-        yield Problem(thing, "several spikes a step and a reset to another value than 0", "", "reset to 0 or subtract")
-    if n.theta is not None and n.max_spikes > 1 and bool(np.any(n.theta <= 0)):
-        yield Problem(thing, "several spikes a step with a threshold of 0 or less", "", "give a positive threshold")
-
-
-def _outside(decay: Array) -> float:
-    flat = decay.reshape(-1)
-    return float(flat[int(np.argmax(np.abs(flat - 0.5)))])

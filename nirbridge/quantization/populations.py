@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -78,7 +78,6 @@ def make_population(
         report=layer_report(folded, *account, made.notes, chip),
         problems=(
             *made.problems,
-            *_decay_problems(folded, numbers),
             *_too_small(population, incoming, made.projections, scale),
             *_too_large(population, scale, asked, fits or not seen.proved),
         ),
@@ -220,16 +219,6 @@ def _decay_notes(f: Folded, numbers: NumberFormats) -> list[str]:
     return []
 
 
-def _decay_problems(f: Folded, numbers: NumberFormats) -> Iterator[Problem]:
-    """Decays that the chip does not have; one part of 4096 of memory is emulated for none."""
-    for name, factor, most_parts in (("membrane", f.a_mem, numbers.dv_max), ("current", f.a_syn, numbers.du_max + 1)):
-        least, asked = 1.0 - most_parts / DECAY_ONE, float(np.min(factor))
-        if least - asked > 1.5 / DECAY_ONE:
-            found = f"its {name} is multiplied by {asked:g} a step"
-            limit = f"the chip's decays keep {least:g} or more"
-            yield Problem(f"population {quoted(f.population.name)}", found, limit, "take a chip with faster decays")
-
-
 def _whole(values: Array) -> Array:
     return np.rint(np.asarray(values)).astype(np.int64)
 
@@ -259,11 +248,6 @@ def _too_small(
     """A projection all of whose weights, or all that excite, have become 0: that is refused, not reported."""
     found = []
     for one, made in zip(incoming, projections, strict=True):
-        if one.range.mode == "mixed" and one.range.grid.high == 0:
-            thing = f"projection {quoted(made.source)} -> {quoted(population.name)}"
-            limit = f"{one.range.bits} bit with both signs holds {one.range.grid.low} and 0"
-            found.append(Problem(thing, "weights of both signs", limit, "give 2 bits or more"))
-            continue
         if bool(np.any(weights_of(one.operator))) and not bool(np.any(weights_of(made.operator))):
             thing = f"projection {quoted(made.source)} -> {quoted(population.name)}"
             what = f"all weights become 0 at {one.range.bits} bits, since {scale.limited_by} limits the scale"

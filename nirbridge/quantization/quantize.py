@@ -15,6 +15,7 @@ from nirbridge.network.model import Network, Projection
 from nirbridge.quantization.calibration import Calibration
 from nirbridge.quantization.folding import Folded, fold
 from nirbridge.quantization.formats import formats_of, plain_formats
+from nirbridge.quantization.memoryless import with_known_resets
 from nirbridge.quantization.model import FixedInput, Quantized
 from nirbridge.quantization.operators import one_operator, weights_of
 from nirbridge.quantization.overflow import Sent
@@ -68,12 +69,9 @@ def quantize(retimed: Any, chip: Chip, options: Options | None = None) -> Quanti
     """
     chosen = options or Options()
     formats_of(chip)
-    network: Network = getattr(retimed, "network", retimed)
+    network = _accepted(getattr(retimed, "network", retimed), chip, chosen)
     latency: Mapping[str, int] = getattr(retimed, "latency", {})
     inputs = tuple(_input(port.name, port.shape, chosen) for port in network.inputs)
-    problems = list(problems_of(network, chip, chosen))
-    if problems:
-        raise ModelError(*problems)
     folded = {p.name: fold(network, p, latency.get(p.name, 0)) for p in network.populations}
     into, sent = _incoming(network, folded, inputs, chip, chosen)
     made: list[Made] = []
@@ -99,6 +97,14 @@ def quantize(retimed: Any, chip: Chip, options: Options | None = None) -> Quanti
         notes=network.notes,
         network=network,
     )
+
+
+def _accepted(network: Network, chip: Chip, options: Options) -> Network:
+    """The network as the chip runs it. Raises ModelError with everything that the chip or the options refuse."""
+    problems = list(problems_of(network, chip, options))
+    if problems:
+        raise ModelError(*problems)
+    return with_known_resets(network, chip)
 
 
 def bits_of(projection: Projection, chip: Chip, options: Options) -> int:

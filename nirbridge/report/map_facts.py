@@ -189,6 +189,8 @@ def facts(mapped: Mapped) -> list[tuple[str, list[str]]]:
         ("time", [_total(costs.time_per_step_s, "s", mapped, "time")]),
         ("rates", [safe(mapped.rates)]),
     ]
+    if mapped.placement_only:
+        rows.insert(0, ("marked", ["PLACEMENT ONLY: the chip cannot run this; it is not quantized, run or emitted"]))
     return rows
 
 

@@ -420,13 +420,13 @@ def test_any_network_on_one_core(network: Network) -> None:
     limits = {"neurons": 10**6, "decay_profiles": 10**6, "threshold_profiles": 10**6, "delay_steps": 10**6}
     chip = chip_with(core=limits | {"input_axons": 10**6, "output_axons": 10**6}, synapses={"words": 10**9})
     block = [Slice(p.name, tuple((0, n) for n in p.shape)) for p in network.populations]
-    assert messages(made(network, chip, [block])) == []
+    assert list(diagnose(made(network, chip, [block]), placement_only=True)) == []
 
 
 # -- independence ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["check", "claims", "count", "expand", "form", "record", "timing"])
+@pytest.mark.parametrize("name", ["abilities", "check", "claims", "count", "expand", "form", "record", "timing"])
 def test_the_checker_uses_no_code_of_the_search(name: str) -> None:
     """Of the partitioner, what the checker counts with knows the records and the cost vector, and nothing else."""
     tree = ast.parse(Path(check.__file__).with_name(f"{name}.py").read_text("utf-8"))
@@ -437,4 +437,4 @@ def test_the_checker_uses_no_code_of_the_search(name: str) -> None:
     of_mapping = {module.rpartition(".")[2] for module in imported if module.startswith("nirbridge.mapping")}
     # check.py knows how a map is written and read; what it counts with does not
     readers = {"document", "file", "model"} if name == "check" else set()
-    assert of_mapping <= {"claims", "count", "expand", "form", "record", "timing"} | readers
+    assert of_mapping <= {"abilities", "claims", "count", "expand", "form", "record", "timing"} | readers

@@ -196,7 +196,7 @@ def test_a_folder_is_no_map(tmp_path: Path) -> None:
 
 def test_every_problem_is_listed(tmp_path: Path) -> None:
     wrong = copy.deepcopy(DOCUMENT)
-    wrong["schema"] = 2
+    wrong["schema"] = 3
     del wrong["chips"]
     wrong["blocks"][0]["id"] = True
     wrong["blocks"][1]["slices"][0]["box"] = [[0, 1, 2]]
@@ -205,7 +205,7 @@ def test_every_problem_is_listed(tmp_path: Path) -> None:
     with pytest.raises(FileError) as caught:
         load(tmp_path / "m.json")
     assert str(caught.value).splitlines() == [
-        "map file 'm.json': schema: is 2, known: 1",
+        "map file 'm.json': schema: is 3, known: 1, 2",
         "map file 'm.json': chips: is missing",
         "map file 'm.json': blocks[0].id: is True, expected a whole number from 0 to 2**53",
         "map file 'm.json': blocks[1].slices[0].box[0]: has 3 entries, expected 2",

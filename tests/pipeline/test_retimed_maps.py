@@ -36,6 +36,7 @@ from tests.network.graphs import graph_of, lif, out, port
 from tests.passes.retimed import on_grid
 
 QUICK = MapOptions(method="sequential", effort="fast")
+PLACED = replace(QUICK, placement_only=True)
 SHA = "0" * 64
 
 
@@ -65,7 +66,9 @@ def short_delays(steps: int) -> Chip:
     return from_record(record)
 
 
-def checked(mapped: Mapped, network: Network, folder: Path, change: Any = None) -> list[str]:
+def checked(
+    mapped: Mapped, network: Network, folder: Path, change: Any = None, *, placement_only: bool = False
+) -> list[str]:
     """What the checker says of the saved map."""
     path = folder / "m.map.json"
     file.save(mapped, path, "m.nir", SHA)
@@ -73,7 +76,7 @@ def checked(mapped: Mapped, network: Network, folder: Path, change: Any = None) 
         document = json.loads(path.read_text("utf-8"))
         change(document)
         path.write_text(json.dumps(document), encoding="utf-8")
-    return [str(p) for p in pipeline.check_map(path, network, SHA)]
+    return [str(p) for p in pipeline.check_map(path, network, SHA, placement_only=placement_only)]
 
 
 # -- what stays --------------------------------------------------------------------------------------------------
@@ -93,13 +96,13 @@ def test_maps_without_skip_paths_are_the_bytes_that_they_were(root: Path, model:
 @given(networks())
 @settings(max_examples=25, deadline=None)
 def test_a_map_without_the_key_is_the_one_without_retiming(network: Network) -> None:
-    chip = load_chip("loihi2")
+    chip, quick = load_chip("loihi2"), replace(QUICK, placement_only=True)
     try:
-        mapped = map_network(network, chip, QUICK)
+        mapped = map_network(network, chip, quick)
     except DoesNotFit:
         return
     if mapped.latency is None and mapped.network.notes == network.notes:
-        plain = map_network(network, chip, replace(QUICK, retime="never"))
+        plain = map_network(network, chip, replace(quick, retime="never"))
         assert to_record(mapped, "m", SHA) == to_record(plain, "m", SHA)
 
 
@@ -236,18 +239,40 @@ def test_what_runs_on_a_map_has_its_bits(tmp_path: Path) -> None:
 # -- where there are no such delays --------------------------------------------------------------------------------
 
 
-def test_a_loop_with_too_few_steps_is_mapped_as_it_is_and_said(tmp_path: Path) -> None:
+def test_a_loop_with_too_few_steps_is_refused_or_only_placed(tmp_path: Path) -> None:
     network, chip = loop(), load_chip("loihi1")
-    mapped = map_network(network, chip, QUICK)
+    with pytest.raises(ModelError, match=r"^loop 'b' -> 'a' -> 'b': 1 steps of delay for 2 hops.*--placement-only"):
+        map_network(network, chip, QUICK)
+    mapped = map_network(network, chip, PLACED)
     assert mapped.latency is None
+    assert mapped.placement_only
     said = "mapped with the delays of the model, nothing runs this map: loop 'b' -> 'a' -> 'b': 1 steps of delay for 2 "
     assert mapped.network.notes[-1].startswith(said)
-    assert checked(mapped, network, tmp_path) == []
+    assert checked(mapped, network, tmp_path, placement_only=True) == []
+    assert [text[:29] for text in checked(mapped, network, tmp_path)] == ["map: is marked placement_only"]
     with pytest.raises(ModelError, match=r"^loop 'b' -> 'a' -> 'b': 1 steps of delay for 2 hops"):
-        map_network(network, chip, replace(QUICK, retime="always"))
-    saved = pipeline.load_map(tmp_path / "m.map.json", network, SHA, chip)
+        map_network(network, chip, replace(PLACED, retime="always"))
+    with pytest.raises(IllegalMapping, match="^map: is marked placement_only"):
+        pipeline.load_map(tmp_path / "m.map.json", network, SHA, chip)
+    saved = file.load(tmp_path / "m.map.json")
     with pytest.raises(ModelError, match="^loop "):
         pipeline.emit_lava(network, chip, mapping=saved)
+
+
+def test_a_map_whose_mark_was_removed_is_found_out(tmp_path: Path) -> None:
+    """Maps of loops, and of delays that do not hold the hops, were legal before there was a mark."""
+
+    def unmark(document: dict[str, Any]) -> None:
+        del document["placement_only"]
+        document["schema"] = 1
+
+    chip = load_chip("loihi1")
+    looped = checked(map_network(loop(), chip, PLACED), loop(), tmp_path, unmark)
+    assert [text[:24] for text in looped] == ["loop 'b' -> 'a' -> 'b': "]
+    never = map_network(skip(), chip, replace(QUICK, retime="never"))
+    (text,) = checked(never, skip(), tmp_path, unmark)
+    assert text.startswith("map: has the delays of the model, on the chip a hop takes a time step")
+    assert checked(never, skip(), tmp_path, unmark, placement_only=True) == []
 
 
 def test_what_does_not_fit_says_why_its_delays_are_those_of_the_model() -> None:
@@ -266,8 +291,9 @@ def test_the_delays_of_the_model_on_request(tmp_path: Path) -> None:
     mapped = map_network(network, chip, replace(QUICK, retime="never"))
     assert delays(mapped)["a", "c"] == 0
     assert "nothing runs this map" in mapped.network.notes[-1]
-    assert checked(mapped, network, tmp_path) == []
-    saved = pipeline.load_map(tmp_path / "m.map.json", network, SHA, chip)
+    assert mapped.placement_only
+    assert checked(mapped, network, tmp_path, placement_only=True) == []
+    saved = file.load(tmp_path / "m.map.json")
     with pytest.raises(
         IllegalMapping, match=r"^projections 'a' -> 'c': take 1 steps in the map, 2 in the network; map"
     ):

@@ -194,7 +194,7 @@ def test_every_population_that_the_chip_can_not_do_is_named() -> None:
     for name in ("soft", "free", "many", "long", "steep", "ever"):
         assert f"population '{name}'" in said
     assert "'good'" not in said
-    assert "take a chip with soft reset (loihi2)" in said
+    assert "choose a chip that can (crossbar256, loihi2), or train with a reset to a value" in said
 
 
 def test_other_refusals() -> None:
@@ -220,8 +220,9 @@ def test_decays_that_a_chip_does_not_have_are_refused() -> None:
     assert int(quantize(layer([[1.0]], cell), slow).populations[0].neuron.du) == 255
     with pytest.raises(ModelError) as error:
         quantize(layer([[1.0]], replace(cell, a_syn=freeze(np.float64(0.9)), a_mem=freeze(np.float64(0.7)))), slow)
-    assert "its current is multiplied by 0.9 a step, the chip's decays keep 0.9375 or more" in str(error.value)
-    assert "its membrane is multiplied by 0.7 a step, the chip's decays keep 0.750244 or more" in str(error.value)
+    said = str(error.value)
+    assert "its current is multiplied by 0.9 per time step, the decays of chip 'loihi2' keep 0.9375 or more" in said
+    assert "its membrane is multiplied by 0.7 per time step, the decays of chip 'loihi2' keep 0.750244 or more" in said
 
 
 def test_one_bit_with_both_signs_has_no_weight_that_excites() -> None:
