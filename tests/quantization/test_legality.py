@@ -46,7 +46,7 @@ def read_out_that_feeds() -> Network:
 
 BY_NEURON = {"a_mem": np.array([0.5, 0.75]), "theta": np.array([0.5, 0.625])}
 # network, what loihi1, loihi2 and crossbar256 say: None runs, else part of the refusal
-ROWS: dict[str, tuple[Callable[[], Network], tuple[str | None, str | None, str | None]]] = {
+ROWS: dict[str, tuple[Callable[[], Network], tuple[str | None, ...]]] = {
     "soft reset": (lambda: cells(reset="subtract"), ("a soft reset", None, None)),
     "no reset": (lambda: cells(reset="none"), ("no reset", None, None)),
     "several spikes": (
