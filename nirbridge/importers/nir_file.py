@@ -14,6 +14,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from nirbridge.arrays import stored_part
 from nirbridge.errors import FileError, ModelError, Problem, quoted
 from nirbridge.importers.exporter_faults import leading_ones
 from nirbridge.importers.exporter_repairs import drop_batch_axes
@@ -169,7 +170,7 @@ def _read_arrays(draft: Draft) -> None:
         thing = label(full, node)
         value = draft.try_read(f"{thing}, {name}", full, lambda leaf=leaf: array_of(leaf))
         if value is not None:
-            draft.problems.extend(array_problems(thing, name, np.asarray(value), full))
+            draft.problems.extend(array_problems(thing, name, stored_part(np.asarray(value)), full))
             setattr(node, name, value)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -14,7 +13,8 @@ from nirbridge.errors import FileError, ModelError, Problem, quoted
 from nirbridge.files.atomic import atomic_write
 from nirbridge.importers.hdf5_scan import MAX_NAME_BYTES, Limits
 from nirbridge.importers.nir_file import Path, load_as
-from nirbridge.network.nir_fields import ELEMENTWISE, WEIGHTED, kind_of, value_problems
+from nirbridge.importers.nirfile.store import store
+from nirbridge.network.nir_fields import kind_of, value_problems
 from nirbridge.network.shapes import NodeShapes, infer_shapes
 
 _NO_LIMIT = 2**62
@@ -38,22 +38,15 @@ def save(graph: Any, path: Path) -> None:
     values = [p for full, node in _nodes(graph, "") for p in value_problems(full, node)]
     if values:
         raise ModelError(*values)
-    stored = copy.deepcopy(graph)
-    _fill(stored, shapes, "")
-    _write(stored, os.fspath(path))
+    _write(graph, shapes, os.fspath(path))
 
 
-def _write(graph: Any, path: str) -> None:
-    import nir
-
-    def store(file: Any) -> None:
-        nir.write(file, graph)
-
+def _write(graph: Any, shapes: Mapping[str, NodeShapes], path: str) -> None:
     shown = quoted(os.path.basename(path))
     try:
         atomic_write(
             path,
-            store,
+            lambda file: store(file, graph, shapes),
             thing=shown,
             check=lambda written: load_as(written, shown, Limits(_NO_LIMIT, _NO_LIMIT, _NO_LIMIT)),
         )
@@ -68,30 +61,6 @@ def _nodes(graph: Any, prefix: str) -> Iterator[tuple[str, Any]]:
         yield prefix + name, node
         if kind_of(node) == "NIRGraph":
             yield from _nodes(node, f"{prefix}{name}.")
-
-
-def _fill(graph: Any, shapes: Any, prefix: str) -> None:
-    """Stores inferred shapes, and gives scalars the form that nir.write can store (it can not compress ``()``)."""
-    for name, node in graph.nodes.items():
-        kind, full = kind_of(node), prefix + name
-        if kind == "NIRGraph":
-            _fill(node, shapes, full + ".")
-            continue
-        _fill_shape(node, kind, shapes[full])
-        for field in (*ELEMENTWISE.get(kind, ()), *WEIGHTED.get(kind, ())):
-            value = getattr(node, field)
-            if value is not None:
-                setattr(node, field, np.asarray(value)[()])
-
-
-def _fill_shape(node: Any, kind: str, known: NodeShapes) -> None:
-    if kind == "Conv1d":
-        node.input_shape = known.input_shape[1]
-    elif kind == "Conv2d":
-        node.input_shape = known.input_shape[1:]
-    elif kind in ("Input", "Output", "Flatten"):
-        node.input_type = {"input": np.array(known.input_shape, dtype=np.int64)}
-        node.output_type = {"output": np.array(known.output_shape, dtype=np.int64)}
 
 
 def _unstorable(graph: Any, prefix: str) -> Iterator[Problem]:

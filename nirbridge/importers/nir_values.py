@@ -8,9 +8,18 @@ import numpy as np
 
 from nirbridge.importers.hdf5_scan import Branch, Leaf
 
+_WRITTEN_OUT_MAX = 2**16
+"""Elements up to which one number for all of them is written out."""
+
 
 def array_of(leaf: Leaf) -> Any:
-    """The numbers or truth values of a dataset: an array, or a numpy scalar as nir gives for shape ()."""
+    """The numbers or truth values of a dataset: an array, or a numpy scalar as nir gives for shape ().
+
+    A large dataset that stores nothing but its fill value is a read-only view of that one number.
+    """
+    if leaf.size > _WRITTEN_OUT_MAX and not leaf.dataset.id.get_storage_size():
+        native = leaf.dtype.newbyteorder("=")
+        return np.broadcast_to(np.asarray(leaf.dataset.fillvalue, native), leaf.shape)
     value = np.asarray(leaf.dataset[()])
     if value.shape != leaf.shape:
         raise ValueError(f"shape {value.shape} was read where {leaf.shape} is declared")

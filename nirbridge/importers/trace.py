@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nirbridge.errors import ModelError, Problem, UsageError, quoted
+from nirbridge.errors import ModelError, NirbridgeError, Problem, UsageError, quoted
 from nirbridge.importers.flow import Call, Flow, multiplications
 from nirbridge.importers.readings import Forms, form_of
 from nirbridge.importers.trace_calls import STARTS_ANEW, Writer, layout_of
@@ -29,6 +29,8 @@ from nirbridge.importers.trace_run import record
 from nirbridge.importers.trace_shapes import Lead
 from nirbridge.importers.trace_uses import never_handed_on
 from nirbridge.importers.trace_values import thing_of
+from nirbridge.importers.tracing.memory import Failures, TooLarge, raise_too_large
+from nirbridge.importers.tracing.stand_ins import spikes
 
 _LONG = (12, 300)
 """Steps of a sequence that a forward with a loop is given; the second where it asks for more than the first. Twelve, so
@@ -48,7 +50,7 @@ class _Guess:
     lead: Lead
     insert_at: int = 0
     batch: int | None = None
-    """Samples that a batch of one is made to be: two, so that it is not taken for a channel."""
+    """Samples that a batch is made to be: two, so that it is not taken for a channel and takes little memory."""
 
 
 def trace(module: Any, sample: Any, forms: Forms, *, batched: bool | None = None) -> Flow:
@@ -74,7 +76,7 @@ def trace(module: Any, sample: Any, forms: Forms, *, batched: bool | None = None
         flow = trace(whole, sample, forms, batched=batched)
         return replace(flow, notes=(*flow.notes, ROUNDED))
     best: tuple[tuple[int, int, int], Flow, _Guess] | None = None
-    failures: list[str] = []
+    failures: Failures = []
     guesses = _likeliest_first(_guesses([tuple(s.shape) for s in samples.values()], batched), module, forms)
     for k, guess in enumerate(g for pair in guesses for g in (replace(pair, batch=2), pair)):
         try:
@@ -89,6 +91,7 @@ def trace(module: Any, sample: Any, forms: Forms, *, batched: bool | None = None
         if score[:2] == (0, 0):
             break
     if best is None:
+        raise_too_large(failures)
         found = f"its forward fails on the sample: {failures[0] if failures else 'no reading of it fits'}"
         shapes = ", ".join(str(tuple(s.shape)) for s in samples.values())
         raise ModelError.of("module", found, f"the sample has shape {shapes}", "give one step's input as sample")
@@ -162,18 +165,21 @@ def _fed(samples: Mapping[str, Any], guess: _Guess, seed: int) -> dict[str, Any]
         k = guess.insert_at
         whole = [*shape[:k], *guess.added, *shape[k:]]
         axis = guess.lead.index("batch")
-        whole[axis] = guess.batch if guess.batch is not None and whole[axis] == 1 else whole[axis]
-        out[name] = torch.randint(0, 2, whole, generator=source).to(tensor.dtype)
+        whole[axis] = guess.batch if guess.batch is not None else whole[axis]
+        out[name] = torch.randint(0, 2, whole, generator=source, dtype=tensor.dtype)
     return out
 
 
-def _attempt(module: Any, samples: Mapping[str, Any], guess: _Guess, forms: Forms, failures: list[str]) -> Flow | None:
+def _attempt(module: Any, samples: Mapping[str, Any], guess: _Guess, forms: Forms, failures: Failures) -> Flow | None:
     """The flow under one guess, or None where forward fails; two runs on different numbers must agree."""
     runs: list[Recording] = []
     for seed in (1, 2):
         try:
             runs.append(_run(module, samples, guess, forms, seed))
-        except ModelError:
+        except TooLarge as error:
+            failures.append(error.with_traceback(None))  # its frames hold the tensors
+            return None
+        except NirbridgeError:
             raise
         except Exception as error:  # whatever the user's code raises
             failures.append(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
@@ -214,7 +220,7 @@ def _looked_at_longer(flow: Flow, module: Any, samples: Mapping[str, Any], guess
         return flow
     try:
         return replace(flow, problems=tuple(_later_problems(module, samples, guess, forms)))
-    except RecursionError:  # that many steps hang on each other in too many ways: what was seen has to do
+    except (RecursionError, TooLarge):  # that many steps hang on each other in too many ways, or take too much memory
         return flow
 
 
@@ -236,13 +242,6 @@ def _later_problems(module: Any, samples: Mapping[str, Any], guess: _Guess, form
     return Writer(whole, forms, guess.lead, calls=_MANY_CALLS).flow().problems
 
 
-def _spikes(tensor: Any, source: Any) -> None:
-    import torch
-
-    if tensor.is_floating_point():
-        tensor.copy_(torch.randint(0, 2, tuple(tensor.shape), generator=source).to(tensor.dtype))
-
-
 def _run(
     module: Any,
     samples: Mapping[str, Any],
@@ -261,7 +260,7 @@ def _run(
     with untouched(module), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the user has seen what the own code warns of
         torch.manual_seed(seed)  # what depends on chance differs between runs
-        return record(copied(module), originals, forms, fed, lambda tensor: _spikes(tensor, source), handed)
+        return record(copied(module), originals, forms, fed, lambda tensor: spikes(tensor, source), handed)
 
 
 def _with_unreached(flow: Flow, recording: Recording, module: Any) -> Flow:

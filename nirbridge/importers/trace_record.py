@@ -14,6 +14,8 @@ from typing import Any
 
 from nirbridge.errors import Problem, quoted
 from nirbridge.importers.readings import Forms
+from nirbridge.importers.tracing.memory import Budget, Constants, Identities, noted, same_tensors
+from nirbridge.importers.tracing.stand_ins import StandIns
 
 Shape = tuple[int, ...]
 UseOf = Callable[[str, tuple[tuple[Any, ...], Mapping[str, Any]], int, bool], str]
@@ -102,23 +104,33 @@ class Recording:
 
 
 class Recorder:
-    """Knows the value behind each tensor, by identity; keeps the tensors, so that no identity is used twice."""
+    """Knows the value of each tensor, by identity, while the forward keeps that tensor (see ``tracing.memory``)."""
 
     def __init__(
-        self, forms: Forms, originals: Mapping[str, Any], noise: Callable[[Any], None] | None, use_of: UseOf
+        self,
+        forms: Forms,
+        originals: Mapping[str, Any],
+        noise: Callable[[Any], None] | None,
+        use_of: UseOf,
+        constants: Constants,
     ) -> None:
         self.forms, self.originals, self.noise, self.use_of = forms, originals, noise, use_of
         self.recording = Recording()
-        self.values: dict[int, Value] = {}
-        self.kept: list[Any] = []
+        self.constants, self.values, self.stand_ins = constants, Identities(), StandIns()
         self.stack: list[str] = []
         self.is_paused = False
-        self.left: dict[str, dict[str, int]] = {}
+        self.left: dict[str, dict[str, Any]] = {}
+
+    def close(self) -> None:
+        """Lets go of everything but the recording."""
+        self.values, self.stand_ins = Identities(), StandIns()
+        self.constants = Constants(Budget(0))
 
     def bind(self, tensor: Any, value: Value) -> None:
         """From now on ``tensor`` is ``value``."""
-        self.values[id(tensor)] = value
-        self.kept.append(tensor)
+        if self.values.get(tensor) is None:
+            self.constants.budget.add(tensor)
+        self.values.set(tensor, value)
 
     def add(
         self,
@@ -141,11 +153,10 @@ class Recorder:
         return node
 
     def seen(self, structure: Any) -> Any:
-        """The same structure with values in the place of traced tensors."""
-        import torch
-
-        if isinstance(structure, torch.Tensor):
-            return self.values.get(id(structure), structure)
+        """The same structure with values in the place of traced tensors, constants as they are now."""
+        if isinstance(structure, torch_tensor()):
+            value = self.values.get(structure)
+            return self.constants.kept(structure) if value is None else value
         if isinstance(structure, dict):
             return {k: self.seen(v) for k, v in structure.items()}
         if isinstance(structure, list | tuple):
@@ -158,20 +169,17 @@ class Recorder:
         """A torch function was called."""
         name = function_name(func)
         if self.is_paused:
-            return func(*args, **kwargs)
+            return self.constants.budget.counted(func(*args, **kwargs))
         if name in _UNSET:
             return func(*args, **kwargs).zero_()  # what memory holds by chance would differ from run to run
         if name in _SHAPE_ONLY:
             return func(*args, **kwargs)
+        if not self._is_traced((args, kwargs)):
+            return func(*args, **kwargs)
         shown, named = self.seen(args), self.seen(kwargs)
-        traced = any(True for _ in values_of((shown, named)))
-        if traced and name in _NUMBERS:
+        if name in _NUMBERS:
             self._number(name)
-        if traced and _writes(name):
-            shown = tuple(a.clone() if isinstance(a, torch_tensor()) else a for a in shown)
-        result = func(*args, **kwargs)
-        if not traced:
-            return result
+        result = self.stand_ins.result(func, name, args, kwargs)
         if name == "__setitem__":
             self.add("function", name, shown, named, [args[0]])
             return result
@@ -185,9 +193,11 @@ class Recorder:
 
     def neuron(self, path: str, module: Any, forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A neuron module was called; its own forward gives the shapes."""
-        if self.left.get(path, held := self._held(module)) != held:
+        held = noted(tensors_of(vars(module)))
+        if path in self.left and not same_tensors(self.left[path], dict(tensors_of(vars(module)))):
             self.recording.resets.append(len(self.recording.nodes))
         shown, named = self.seen(args), self.seen(kwargs)
+        self.constants.budget.check_room(args)
         self.is_paused = True
         try:
             result = forward(*args, **kwargs)
@@ -197,17 +207,16 @@ class Recorder:
         if self.noise:
             for tensor in tensors:
                 self.noise(tensor)
-        self.left[path] = self._held(module)
-        is_whole = is_all_state(forward, args, kwargs, keeps=self.left[path] != held)
+        left = dict(tensors_of(vars(module)))
+        self.left[path] = noted(left.items())
+        is_whole = is_all_state(forward, args, kwargs, keeps=not same_tensors(held, left))
         use = self.use_of(path, (shown, named), len(self.recording.starts), is_whole)
         self.add("neuron", use, shown, named, tensors, use=use)
         return result
 
-    def _held(self, module: Any) -> dict[str, int]:
-        """Which tensors a neuron keeps, by identity; they are kept, so that no identity is used twice."""
-        tensors = dict(tensors_of(vars(module)))
-        self.kept += tensors.values()
-        return {name: id(tensor) for name, tensor in tensors.items()}
+    def _is_traced(self, structure: Any) -> bool:
+        """True if a structure holds a traced tensor."""
+        return any(self.values.get(tensor) is not None for _, tensor in tensors_of(structure))
 
     def _number(self, name: str) -> None:
         path = self.stack[-1] if self.stack else ""
@@ -241,10 +250,6 @@ def torch_tensor() -> type:
 def _overwrites(func: Any, name: str) -> bool:
     """``a.copy_(b)`` and ``a.data = b``: from then on a is b."""
     return name == "copy_" or getattr(func, "__name__", "") == "__set__"
-
-
-def _writes(name: str) -> bool:
-    return name.startswith("__i") or name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))
 
 
 def function_name(func: Any) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from nirbridge.importers.readings import Forms, form_of
 from nirbridge.importers.trace_record import Recorder, Recording, tensors_of
 from nirbridge.importers.trace_uses import Uses
+from nirbridge.importers.tracing.memory import Constants, TooLarge, budget_of, give_back, shared_parameters
 
 
 def record(
@@ -18,6 +19,7 @@ def record(
     samples: Sequence[Mapping[str, Any]],
     noise: Callable[[Any], None] | None = None,
     handed: Sequence[str] = (),
+    constants: Constants | None = None,
 ) -> Recording:
     """Runs ``module`` (a copy that may be spoilt) on each of ``samples`` in turn and gives what it did.
 
@@ -28,23 +30,31 @@ def record(
         samples: for each call: argument name -> tensor, in order. Of a module that loops over time, two calls are made.
         noise: fills a tensor that a neuron returned with something else.
         handed: arguments that a later call is given what the call before returned behind its first output.
+        constants: what the recordings of one import share.
 
     Raises:
+        TooLarge: its values would take more memory than they may.
         Exception: whatever the first call raises.
     """
     import torch
     from torch.overrides import TorchFunctionMode
 
-    recorder = Recorder(forms, originals, noise, Uses().path)
+    constants = constants or Constants(budget_of(module), shared_parameters(module))
+    recorder = Recorder(forms, originals, noise, Uses().path, constants)
 
     class Mode(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return recorder.function(func, args, kwargs or {})
 
     _wrap(module, recorder)
-    with one_thread(), torch.no_grad(), Mode():
-        _call_all(module, recorder, samples, handed)
-    return recorder.recording
+    try:
+        with one_thread(), torch.no_grad(), Mode():
+            _call_all(module, recorder, samples, handed)
+        return recorder.recording
+    finally:
+        recorder.close()
+        _emptied(module, originals)
+        give_back(constants.budget)
 
 
 @contextmanager
@@ -73,7 +83,7 @@ def _call_all(module: Any, recorder: Recorder, samples: Sequence[Mapping[str, An
         try:
             result = module(*fed.values(), **more)
         except Exception as error:  # whatever the user's code raises
-            if not call:
+            if not call or isinstance(error, TooLarge):
                 raise
             recording.failure = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
             return
@@ -105,6 +115,16 @@ def _wrap(module: Any, recorder: Recorder) -> None:
     for path, inner in module.named_modules():
         is_neuron = form_of(inner, recorder.forms) is not None
         inner.forward = _wrapped(inner, path, recorder, is_neuron=is_neuron)
+
+
+def _emptied(module: Any, originals: Mapping[str, Any]) -> None:
+    """Takes everything out of the copy: its parts refer to each other, so that its states would stay for a while."""
+    own = {id(inner) for inner in originals.values()}  # a class may say that a copy of it is itself
+    for inner in list(module.modules()):
+        if id(inner) in own:
+            vars(inner).pop("forward", None)
+        else:
+            vars(inner).clear()
 
 
 def _wrapped(module: Any, path: str, recorder: Recorder, *, is_neuron: bool) -> Callable[..., Any]:

@@ -6,18 +6,21 @@ shows, the exact coefficient is stored beside them.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
-from nirbridge.arrays import Array
+from nirbridge.arrays import Array, stored_part
 from nirbridge.errors import Bug, ModelError, quoted
 from nirbridge.network.lower_neurons import lower_neuron
 from nirbridge.network.model import Network, Population, Timing
 from nirbridge.network.neurons import Neuron
 from nirbridge.network.timing import PREFIX, Resolved
 
+_COPIED_MAX = 2**16
+"""Neurons up to which one number for all of them is written out, so that the node's arrays can be changed in place."""
 _NO_DECAY = 2.0**-60
 """Share of the way to rest that stands for none: in float64 the decay 1 - 2**-60 is exactly 1."""
 
@@ -34,6 +37,8 @@ class _Time:
 def raise_neuron(population: Population, network: Network) -> Any:
     """The NIR node of a population; every parameter is a float64 vector of the population's shape.
 
+    Above 65,536 neurons one number for all of them is a read-only broadcast view, which takes no memory.
+
     Raises:
         ModelError: a coefficient that no NIR parameter gives (a decay above 1, an overflow).
     """
@@ -44,15 +49,23 @@ def raise_neuron(population: Population, network: Network) -> Any:
     integrator = _usable_integrator(record, str(network.timing.integrator))
     time = _Time(network.dt, integrator, network.timing.if_gain == "per-step")
     values = _parameters(kind, record, time)
-    vectors = {k: np.array(np.broadcast_to(v, population.shape), np.float64) for k, v in values.items()}
+    vectors = {k: _vector(v, population.shape) for k, v in values.items()}
     for name, vector in vectors.items():
-        if not bool(np.all(np.isfinite(vector))) or (name.startswith("tau") and not bool(np.all(vector > 0))):
+        part = stored_part(vector)
+        if not bool(np.all(np.isfinite(part))) or (name.startswith("tau") and not bool(np.all(part > 0))):
             found = f"{name} would be {_first_bad(vector, name):g}"
             limit = "NIR parameters are finite, time constants above 0"
             raise ModelError.of(f"population {quoted(population.name)}", found, limit, "its decay must not exceed 1")
     node = getattr(nir, kind)(**vectors)
     node.metadata = _metadata(node, population, network, integrator)
     return node
+
+
+def _vector(values: Array, shape: tuple[int, ...]) -> Array:
+    """A float64 vector of full shape: a copy, or a view of one number for many neurons."""
+    if values.ndim == 0 and math.prod(shape) > _COPIED_MAX:
+        return np.broadcast_to(values.astype(np.float64), shape)
+    return np.array(np.broadcast_to(values, shape), np.float64)
 
 
 def _first_bad(vector: Array, name: str) -> float:

@@ -1,0 +1,1 @@
+"""How ``.nir`` files are written."""

@@ -1,0 +1,1 @@
+"""A torch module as a dataflow graph, by running it: what a recording keeps, and how much."""

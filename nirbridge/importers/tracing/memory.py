@@ -1,0 +1,202 @@
+"""Memory of a recording: traced tensors are followed without being kept, constants are stored once, bytes are capped.
+
+A tensor of the user's forward lives as long as the forward itself needs it. Its value is found by identity; a weak
+reference says whether the tensor at that address is still the same one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import weakref
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from nirbridge.errors import ModelError, UsageError, quoted
+
+LIVE_BYTES = 200 * 2**20
+"""What a recording may hold at one time besides twice the bytes of the parameters: traced values and constants."""
+VARIABLE = "NIRBRIDGE_RECORDING_BYTES"
+"""Environment variable that sets another limit."""
+_VALUES_OF_A_NEURON = 3
+_LARGE = 2**16
+"""Bytes from which a constant is looked at for being one number throughout."""
+
+_RETURNED = 2**24
+"""Bytes held at one time from which a recording gives memory back to the system."""
+
+
+class TooLarge(ModelError):
+    """A recording that would take more memory than it may."""
+
+
+Failures = list[str | TooLarge]
+"""Why attempts to run a module failed."""
+
+
+def raise_too_large(failures: Failures) -> None:
+    """Raises the first failure that is a lack of memory; the others are about shapes that were guessed wrong."""
+    for failure in failures:
+        if isinstance(failure, TooLarge):
+            raise failure
+
+
+@dataclass(slots=True)
+class Budget:
+    """Bytes that a recording holds: ``held`` now, ``most`` allowed."""
+
+    most: int
+    held: int = 0
+    peak: int = 0
+
+    def add(self, tensor: Any, *, lives_on: bool = False) -> None:
+        """Counts a tensor until it is gone (``lives_on``: for good); views cost nothing of their own.
+
+        Raises:
+            TooLarge: the tensors held at one time take more than allowed.
+        """
+        size = 0 if tensor._base is not None else _stored_bytes(tensor)
+        if not size:
+            return
+        self.held += size
+        self.peak = max(self.peak, self.held)
+        self._check(self.held)
+        if not lives_on:
+            weakref.finalize(tensor, self._gone, size).atexit = False
+
+    def check_room(self, args: Iterable[Any]) -> None:
+        """Whether a neuron has room: it computes several values of the size of its input at once.
+
+        Raises:
+            TooLarge: it has not.
+        """
+        self._check(self.held + _VALUES_OF_A_NEURON * max((getattr(a, "nbytes", 0) for a in args), default=0))
+
+    def _check(self, size: int) -> None:
+        if size <= self.most:
+            return
+        found = f"its values take {size:,} bytes or more at one time"
+        limit = f"at most {self.most:,} bytes are held while it is recorded"
+        hint = f"give a smaller sample (one time step, a batch of 1), or set {VARIABLE} to more bytes"
+        raise TooLarge.of("the module's forward", found, limit, hint)
+
+    def counted(self, result: Any) -> Any:
+        """``result``, counted where it is one large tensor: what a neuron computes inside."""
+        if getattr(result, "nbytes", 0) >= _LARGE:
+            self.add(result)
+        return result
+
+    def _gone(self, size: int) -> None:
+        self.held -= size
+
+
+def budget_of(module: Any) -> Budget:
+    """The budget of a recording of ``module``, or what the user has set.
+
+    Raises:
+        UsageError: the environment variable is no number of bytes.
+    """
+    text = os.environ.get(VARIABLE, "")
+    if text and not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise UsageError.of(VARIABLE, quoted(text), "a whole number of bytes is needed", "for example 4000000000")
+    return Budget(int(text) if text else LIVE_BYTES + 2 * sum(_stored_bytes(p) for p in module.parameters()))
+
+
+class Identities:
+    """What is known of each tensor, by identity, as long as the tensor lives."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, tuple[weakref.ref[Any], Any]] = {}
+
+    def set(self, tensor: Any, value: Any) -> None:
+        """From now on ``value`` is known of ``tensor``."""
+        self.known[id(tensor)] = (weakref.ref(tensor), value)
+
+    def get(self, tensor: Any) -> Any:
+        """What is known of it, or None."""
+        reference, value = self.known.get(id(tensor), (None, None))
+        return value if reference is not None and reference() is tensor else None
+
+
+@dataclass(slots=True)
+class Constants:
+    """Tensors that are no values, as they were when they were used: equal ones are stored once.
+
+    ``shared``: tensors that stay what they are (parameters), by identity.
+    """
+
+    budget: Budget
+    shared: Mapping[int, Any] = field(default_factory=dict)
+    stored: dict[bytes, Any] = field(default_factory=dict)
+
+    def kept(self, tensor: Any) -> Any:
+        """``tensor`` itself where it is shared, else a copy that later writes do not reach."""
+        if id(tensor) in self.shared or not tensor.numel():
+            return tensor
+        try:
+            return self._stored(tensor)
+        except (RuntimeError, TypeError, NotImplementedError):  # sparse, quantized and other layouts
+            return tensor
+
+    def _stored(self, tensor: Any) -> Any:
+        core = _core(tensor)
+        key = f"{tensor.dtype} {tuple(tensor.shape)} {tuple(core.shape)}".encode() + _digest(core)
+        if key not in self.stored:
+            copy = core.clone().expand(tensor.shape) if core.shape != tensor.shape else tensor.detach().clone()
+            self.budget.add(core, lives_on=True)
+            self.stored[key] = copy
+        return self.stored[key]
+
+
+def give_back(budget: Budget) -> None:
+    """Hands memory that a large recording has freed back to the system: glibc keeps blocks of some megabytes."""
+    if budget.peak < _RETURNED:
+        return
+    with suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def shared_parameters(module: Any) -> Mapping[int, Any]:
+    """The parameters of a module by identity."""
+    return {id(p): p for p in module.parameters()}
+
+
+def same_tensors(before: Mapping[str, weakref.ref[Any]], now: Mapping[str, Any]) -> bool:
+    """True if the tensors that were noted are those that are there now."""
+    return before.keys() == now.keys() and all(before[name]() is now[name] for name in now)
+
+
+def noted(tensors: Iterable[tuple[str, Any]]) -> dict[str, weakref.ref[Any]]:
+    """Which tensors there are, by name, without keeping them."""
+    return {name: weakref.ref(tensor) for name, tensor in tensors}
+
+
+def _stored_bytes(tensor: Any) -> int:
+    """Bytes in memory; axes that repeat one element (stride 0) cost one element."""
+    try:
+        strides = tensor.stride()
+    except (RuntimeError, NotImplementedError):
+        return 0
+    count = 1
+    for n, stride in zip(tensor.shape, strides, strict=True):
+        count *= n if stride else min(n, 1)
+    return count * tensor.element_size()
+
+
+def _core(tensor: Any) -> Any:
+    """The elements that differ: one along axes that repeat it, one alone where a large tensor holds one number."""
+    tensor = tensor.detach()
+    if _stored_bytes(tensor) >= _LARGE and bool((tensor == tensor.reshape(-1)[0]).all()):
+        return tensor[(slice(0, 1),) * tensor.ndim]
+    pairs = zip(tensor.stride(), tensor.shape, strict=True)
+    return tensor[tuple(slice(0, 1) if not stride and n > 1 else slice(None) for stride, n in pairs)]
+
+
+def _digest(core: Any) -> bytes:
+    import torch
+
+    raw = core.contiguous().reshape(-1).view(torch.uint8).cpu().numpy()
+    return hashlib.blake2b(memoryview(raw), digest_size=16).digest()
