@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge.cli.paths import ChipFile, Command
 from nirbridge.cli.timing_options import model_options
 
 if TYPE_CHECKING:
@@ -20,10 +21,10 @@ Example:
   nirbridge check model.nir --map model.map.json"""
 
 
-@click.command(name="check", epilog=EXAMPLE)
+@click.command(name="check", cls=Command, epilog=EXAMPLE)
 @click.argument("model", metavar="[MODEL.nir]", type=click.Path(), required=False)
 @click.option("--shapes", metavar="TEXT", help="A network of shapes alone instead of a file, before training.")
-@click.option("--chip", metavar="NAME|FILE.toml", help="The chip to fit.")
+@click.option("--chip", metavar="NAME|FILE.toml", type=ChipFile(), help="The chip to fit.")
 @click.option("--map", "saved", metavar="FILE.map.json", type=click.Path(), help="The map to check.")
 @click.option("--chips", type=int, default=1, show_default=True, metavar="N", help="Chips of the board to use.")
 @click.option("--weight-bits", type=int, metavar="N", help="Bits of a stored weight; default: the chip's own.")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from nirbridge.cli.paths import ChipFile, Command
+
 EXAMPLE = """\b
 Example:
   nirbridge chips
@@ -11,8 +13,8 @@ Example:
   nirbridge chips path/to/my_chip.toml --json"""
 
 
-@click.command(name="chips", epilog=EXAMPLE)
-@click.argument("name", required=False, metavar="[NAME|FILE.toml]")
+@click.command(name="chips", cls=Command, epilog=EXAMPLE)
+@click.argument("name", required=False, metavar="[NAME|FILE.toml]", type=ChipFile())
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(name: str | None, as_json: bool) -> None:
     """Show the chips, or every number of one chip with its unit and source.

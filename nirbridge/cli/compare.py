@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from nirbridge.cli.paths import Command, OutputFile
+
 if TYPE_CHECKING:
     from nirbridge.simulators.compare import Comparison
     from nirbridge.simulators.model import Recording
@@ -17,14 +19,14 @@ Example:
   nirbridge compare a.npz b.npz --plot difference.png --node fc1"""
 
 
-@click.command(name="compare", epilog=EXAMPLE)
+@click.command(name="compare", cls=Command, epilog=EXAMPLE)
 @click.argument("a", metavar="A.npz", type=click.Path())
 @click.argument("b", metavar="B.npz", type=click.Path())
 @click.option("--latency", default="0", show_default=True, metavar="auto|N", help="Steps that B is behind A.")
 @click.option("--tau", type=float, default=10.0, show_default=True, metavar="STEPS", help="Of the van Rossum kernel.")
 @click.option("--labels", metavar="FILE.npy", type=click.Path(), help="The right class of each sample, for accuracy.")
 @click.option("--expect-equal", is_flag=True, help="Exit with 1 where anything differs.")
-@click.option("--plot", metavar="FILE.png", type=click.Path(), help="Draw the spikes that differ.")
+@click.option("--plot", metavar="FILE.png", type=OutputFile(), help="Draw the spikes that differ.")
 @click.option("--node", metavar="NAME", help="The node to draw; default: the first that differs.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 def command(

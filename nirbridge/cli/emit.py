@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge.cli.paths import ChipFile, Command, OutputFolder
 from nirbridge.cli.timing_options import model_options
 
 if TYPE_CHECKING:
@@ -22,11 +23,11 @@ Example:
 CHIP = "loihi2"
 
 
-@click.command(name="emit", epilog=EXAMPLE)
+@click.command(name="emit", cls=Command, epilog=EXAMPLE)
 @click.argument("model", metavar="MODEL.nir|MODEL.q.npz", type=click.Path())
 @click.option("--to", "target", required=True, metavar="lava", help="Which tool the program is for (or a plugin's).")
-@click.option("--chip", metavar="NAME|FILE.toml", help="Whose integers; default: loihi2.")
-@click.option("-o", "--output", required=True, metavar="DIR", type=click.Path(), help="The folder of the program.")
+@click.option("--chip", metavar="NAME|FILE.toml", type=ChipFile(), help="Whose integers; default: loihi2.")
+@click.option("-o", "--output", required=True, metavar="DIR", type=OutputFolder(), help="The folder of the program.")
 @click.option(
     "--map", "map_file", metavar="FILE.map.json", type=click.Path(), help="One process per slice of this map."
 )
@@ -48,8 +49,9 @@ def command(model: str, target: str, output: str, as_json: bool, **options: Any)
     nirbridge quantize has them. An existing folder is replaced if nirbridge made it, and all that is in it.
     """
     from nirbridge.cli.output import print_json, print_text
-    from nirbridge.pipeline import write_program
+    from nirbridge.pipeline import check_program_folder, write_program
 
+    check_program_folder(output)
     made = emitted(model, target, **options)
     manifest = write_program(made, output)
     if as_json:

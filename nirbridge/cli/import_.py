@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge.cli.conversion_options import conversion_options, importer_arguments, report_lines, report_of
+from nirbridge.cli.paths import Command, ModuleTarget, OutputFile
 from nirbridge.errors import ExportWarning, UsageError, quoted
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ Example:
   nirbridge import my_package.models:Classifier --from torch --sample-shape 784 --calibrate data.npz -o net.nir"""
 
 
-@click.command(name="import", epilog=EXAMPLE)
-@click.argument("target", metavar="PACKAGE.MODULE:ATTR|FILE.py:ATTR")
+@click.command(name="import", cls=Command, epilog=EXAMPLE)
+@click.argument("target", metavar="PACKAGE.MODULE:ATTR|FILE.py:ATTR", type=ModuleTarget())
 @click.option(
     "--from", "framework", required=True, metavar=FRAMEWORKS, help="What the module is made of (or a plugin's name)."
 )
@@ -34,7 +35,7 @@ Example:
     metavar="1,34,34",
     help="Shape of one step's input, without batch; once for each argument of the module.",
 )
-@click.option("-o", "--output", required=True, metavar="MODEL.nir", type=click.Path(), help="Where the graph goes.")
+@click.option("-o", "--output", required=True, metavar="MODEL.nir", type=OutputFile(), help="Where the graph goes.")
 @click.option("--dt", type=float, metavar="SECONDS", help="What one step lasts; default: as the importer says.")
 @conversion_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
@@ -56,10 +57,8 @@ def command(
     from nirbridge.cli.import_target import module_of
     from nirbridge.cli.output import print_json, print_text
     from nirbridge.cli.progress import progress_on_stderr
-    from nirbridge.cli.simulate import check_output
     from nirbridge.pipeline import import_module, network_of_graph, save_graph
 
-    check_output(output)
     samples = tuple(_sample(text) for text in shapes)
     registry.get("importers", framework)  # an unknown name is said before the user's code runs
     options = _step(dt) | importer_arguments(framework, conversion)

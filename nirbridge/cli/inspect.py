@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nirbridge.cli.paths import Command
 from nirbridge.cli.timing_options import model_options
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ Example:
   nirbridge inspect from_norse.nir --drop-batch --repair norse"""
 
 
-@click.command(name="inspect", epilog=EXAMPLE)
+@click.command(name="inspect", cls=Command, epilog=EXAMPLE)
 @click.argument("model", metavar="MODEL.nir", type=click.Path())
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge.cli.paths import Command
+
 if TYPE_CHECKING:
     from nirbridge.emitters.lava.environment import LavaStatus
 
@@ -15,7 +17,7 @@ Example:
   nirbridge lava status --json"""
 
 
-@click.command(name="lava", epilog=EXAMPLE)
+@click.command(name="lava", cls=Command, epilog=EXAMPLE)
 @click.argument("action", type=click.Choice(["status", "install"]))
 @click.option("--python", metavar="PATH", type=click.Path(), help="Install: the Python (3.10 to 3.13) to make it from.")
 @click.option("--again", is_flag=True, help="Install: make it anew even if it is there.")

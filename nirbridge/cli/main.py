@@ -8,7 +8,6 @@ at once: subcommands are modules that are imported when they run.
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -16,8 +15,10 @@ from collections.abc import Sequence
 import click
 
 from nirbridge import __version__
+from nirbridge.cli import interrupts, streams
+from nirbridge.cli.memory import memory_error
 from nirbridge.cli.output import print_error
-from nirbridge.errors import Bug, NirbridgeError, Problem, UsageError
+from nirbridge.errors import Bug, FileError, NirbridgeError, Problem, UsageError
 
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("map", "nirbridge.cli.map:command", "Map a model onto a chip and prove how good the map is."),
@@ -41,8 +42,7 @@ Example:
   nirbridge COMMAND --help"""
 
 
-class ReaderGone(Exception):
-    """Whoever reads our output closed it, as ``head`` does; that is no error."""
+READER_GONE = 141
 
 
 class LazyGroup(click.Group):
@@ -77,7 +77,7 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError as error:
-            raise ReaderGone from error
+            raise streams.ReaderGone from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the list of commands without importing them."""
@@ -100,8 +100,24 @@ def nirbridge(debug: bool) -> None:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Runs the command line and exits with its code; the console script."""
-    sys.exit(run(sys.argv[1:] if args is None else list(args)))
+    """Runs the command line and exits with its code; the console script.
+
+    Without ``args`` it is the program: Ctrl-C and closed standard streams are its own to handle.
+    """
+    if args is not None:
+        sys.exit(run(list(args)))
+    interrupts.leave_on_interrupt()
+    is_open = streams.open_missing()
+    sys.stdout = streams.Stdout(sys.stdout)
+    try:
+        interrupts.raise_on_interrupt()
+        code = run(sys.argv[1:]) if is_open else _report(streams.closed_stdout(), as_json=False, debug=False)
+        interrupts.leave_on_interrupt()
+    except KeyboardInterrupt:  # before or after all that ``run`` guards
+        streams.complain(interrupts.MESSAGE)
+        code = interrupts.EXIT_CODE
+    streams.abandon_what_fails()
+    sys.exit(code)
 
 
 def run(args: list[str]) -> int:
@@ -114,12 +130,12 @@ def run(args: list[str]) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except (KeyboardInterrupt, click.exceptions.Abort):
-        click.echo("nirbridge: interrupted", err=True)
-        return 130
-    except (ReaderGone, BrokenPipeError):
-        return _reader_gone()
+        streams.complain(interrupts.MESSAGE)
+        return interrupts.EXIT_CODE
+    except (streams.ReaderGone, BrokenPipeError):
+        return READER_GONE
     except click.exceptions.NoArgsIsHelpError as help_text:
-        click.echo(help_text.format_message(), err=True)
+        streams.complain(help_text.format_message())
         return UsageError.exit_code
     except Exception as error:
         return _report(error, as_json, debug)
@@ -127,12 +143,15 @@ def run(args: list[str]) -> int:
 
 def _report(error: Exception, as_json: bool, debug: bool) -> int:
     known = _known(error)
-    if debug:
-        traceback.print_exception(error)
     try:
+        if debug:
+            traceback.print_exception(error)
         print_error(known, as_json=as_json)
-    except BrokenPipeError:
-        return _reader_gone()
+        sys.stdout.flush()
+    except (streams.ReaderGone, BrokenPipeError):
+        return READER_GONE
+    except FileError:  # of a stdout that is full; stderr has the error
+        return known.exit_code
     return known.exit_code
 
 
@@ -144,17 +163,12 @@ def _known(error: Exception) -> NirbridgeError:
         command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "nirbridge"
         found = error.format_message().rstrip(".")
         return UsageError(Problem(command, found[:1].lower() + found[1:], next_step=f"{command} --help"))
+    short = memory_error(error)
+    if short is not None:
+        return short
     found = f"{type(error).__name__}: {error}"
     step = "please report it; 'nirbridge --debug COMMAND …' shows the traceback"
     return Bug(Problem("this is a bug of nirbridge", found, next_step=step))
-
-
-def _reader_gone() -> int:
-    # Python would complain when it flushes stdout at exit; there is no one left to read it.
-    devnull = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull, sys.stdout.fileno())
-    os.close(devnull)
-    return 141
 
 
 def _has_flag(args: list[str], flag: str) -> bool:

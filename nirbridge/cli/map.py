@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge.cli.paths import REPORT_FILES, ChipFile, Command, OutputFile, ReportFolder
 from nirbridge.cli.timing_options import model_options
 
 if TYPE_CHECKING:
@@ -21,10 +22,12 @@ Example:
   nirbridge map model.nir --chip my_chip.toml --rates rates.npz --json"""
 
 
-@click.command(name="map", epilog=EXAMPLE)
+@click.command(name="map", cls=Command, epilog=EXAMPLE)
 @click.argument("model", metavar="MODEL.nir", type=click.Path())
-@click.option("--chip", required=True, metavar="NAME|FILE.toml", help="The chip, a built-in one or a file.")
-@click.option("-o", "--output", metavar="FILE.map.json", type=click.Path(), help="Save the map.")
+@click.option(
+    "--chip", required=True, metavar="NAME|FILE.toml", type=ChipFile(), help="The chip, a built-in one or a file."
+)
+@click.option("-o", "--output", metavar="FILE.map.json", type=OutputFile(), help="Save the map.")
 @click.option(
     "--objective",
     type=click.Choice(["cores", "traffic", "latency"]),
@@ -62,7 +65,7 @@ Example:
     help="Delays that make up for hops: where there are any, or refuse, or the model's own.",
 )
 @click.option("--placement-only", is_flag=True, help="Also map what the chip cannot run; nothing runs such a map.")
-@click.option("--report", metavar="DIR", type=click.Path(), help="Write the report there too (text and HTML).")
+@click.option("--report", metavar="DIR", type=ReportFolder(), help="Write the report there too (text and HTML).")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: the map file.")
 @model_options
 def command(
@@ -80,10 +83,6 @@ def command(
     """Map a model onto a chip: cores, utilisation, proved bound, traffic, energy and time of a step."""
     from nirbridge import pipeline
     from nirbridge.cli.output import print_json
-    from nirbridge.cli.simulate import check_output
-
-    if output is not None:
-        check_output(output)
     from nirbridge.cli.progress import progress_on_stderr
 
     target = pipeline.load_chip(chip, _numbers("--without-cores", chosen["without_cores"]))
@@ -160,17 +159,19 @@ def _split(text: str) -> tuple[str, int]:
 
 def _write_report(mapped: Mapped, folder: Path, title: str) -> None:
     from nirbridge.errors import FileError, quoted
+    from nirbridge.files.atomic import atomic_write_bytes
     from nirbridge.report.html import map_html
     from nirbridge.report.map_text import map_text
 
-    pages = {"map.txt": map_text(mapped, title=title), "map.html": map_html(mapped, title=title)}
+    pages = dict(zip(REPORT_FILES, (map_text(mapped, title=title), map_html(mapped, title=title)), strict=True))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, page in pages.items():
-            (folder / name).write_text(page, encoding="utf-8")
     except OSError as error:
-        reason = error.strerror or "can not be written"
+        reason = error.strerror or "cannot be made"
         raise FileError.of(f"report folder {quoted(folder)}", reason, "", "choose another --report") from error
+    for name, page in pages.items():
+        path = folder / name
+        atomic_write_bytes(path, page.encode("utf-8", "backslashreplace"), thing=f"report {quoted(path)}")
 
 
 def _show(mapped: Mapped, title: str, output: str | None) -> None:

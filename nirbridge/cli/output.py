@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.errors import NirbridgeError
+from nirbridge.errors import FileError, NirbridgeError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -47,12 +48,16 @@ def to_json(document: object) -> str:
 
 
 def print_error(error: NirbridgeError, *, as_json: bool) -> None:
-    """Every problem on a line of its own to stderr; with ``as_json`` one JSON document to stdout too."""
-    for line in [str(problem) for problem in error.problems] or [type(error).__name__]:
-        click.echo(_encodable(f"error: {line}", getattr(sys.stderr, "encoding", None)), err=True)
+    """Every problem on a line of its own to stderr; with ``as_json`` one JSON document to stdout too.
+
+    A stream that takes nothing is passed over: the exit code still says that there was an error.
+    """
+    with suppress(OSError):
+        for line in [str(problem) for problem in error.problems] or [type(error).__name__]:
+            click.echo(_encodable(f"error: {line}", getattr(sys.stderr, "encoding", None)), err=True)
     if as_json:
-        print_json(error_document(error))
-        sys.stdout.flush()
+        with suppress(FileError):
+            print_json(error_document(error))
 
 
 def error_document(error: NirbridgeError) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge.cli.paths import ChipFile, Command, OutputFile
 from nirbridge.cli.timing_options import model_options
 
 if TYPE_CHECKING:
@@ -18,10 +19,10 @@ Example:
   nirbridge quantize model.nir --chip loihi2 --bits 4 --bits fc1=8 --calibrate data.npz --method error -o model.q.npz"""
 
 
-@click.command(name="quantize", epilog=EXAMPLE)
+@click.command(name="quantize", cls=Command, epilog=EXAMPLE)
 @click.argument("model", metavar="MODEL.nir", type=click.Path())
-@click.option("--chip", "chip_name", required=True, metavar="NAME|FILE.toml", help="Whose integers.")
-@click.option("-o", "--output", required=True, metavar="OUT.q.npz", type=click.Path(), help="Where it goes.")
+@click.option("--chip", "chip_name", required=True, metavar="NAME|FILE.toml", type=ChipFile(), help="Whose integers.")
+@click.option("-o", "--output", required=True, metavar="OUT.q.npz", type=OutputFile(), help="Where it goes.")
 @click.option(
     "--bits", multiple=True, metavar="N|LAYER=N", help="Width of weights: of all, or into a layer. Repeatable."
 )
@@ -43,11 +44,9 @@ def command(model: str, chip_name: str, output: str, as_json: bool, **options: A
     which bounds no input can break. DATA.npz holds arrays [steps, batch, *shape] by input, and labels [batch].
     """
     from nirbridge.cli.output import print_json, print_rich
-    from nirbridge.cli.simulate import check_output
     from nirbridge.pipeline import save_quantized
     from nirbridge.report.quantize_text import quantize_document, quantize_text
 
-    check_output(output)
     made = run(model, chip_name, **options)
     digest = save_quantized(made, output)
     if as_json:

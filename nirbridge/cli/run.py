@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import click
 
+from nirbridge.cli.paths import Command, OutputFile, ProgramFolder
+
 EXAMPLE = """\b
 Example:
   nirbridge run program --input spikes.npy -o out.npz
   nirbridge run program --input in.npz --record '*:s,u,v' -o out.npz"""
 
 
-@click.command(name="run", epilog=EXAMPLE)
-@click.argument("folder", metavar="DIR", type=click.Path())
+@click.command(name="run", cls=Command, epilog=EXAMPLE)
+@click.argument("folder", metavar="DIR", type=ProgramFolder())
 @click.option("--input", "source", required=True, metavar="IN.npy|npz", type=click.Path(), help="What goes in.")
-@click.option("-o", "--output", required=True, metavar="OUT.npz", type=click.Path(), help="Where the recording goes.")
+@click.option("-o", "--output", required=True, metavar="OUT.npz", type=OutputFile(), help="Where the recording goes.")
 @click.option("--steps", type=int, metavar="N", help="Steps to run; default: as many as the input has.")
 @click.option(
     "--record",
@@ -30,10 +32,9 @@ def command(folder: str, source: str, output: str, steps: int | None, record: tu
     """
     from nirbridge.cli.output import print_json, print_text
     from nirbridge.cli.progress import progress_on_stderr
-    from nirbridge.cli.simulate import check_output, read_inputs, said, summary
+    from nirbridge.cli.simulate import read_inputs, said, summary
     from nirbridge.pipeline import run_emitted, save_recording
 
-    check_output(output)
     inputs = read_inputs(source)
     with progress_on_stderr() as progress:
         recording = run_emitted(folder, inputs, steps=steps, record=record, progress=progress)

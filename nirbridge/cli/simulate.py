@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge.cli.paths import ChipFile, Command, OutputFile
 from nirbridge.cli.timing_options import model_options
 
 if TYPE_CHECKING:
@@ -18,10 +19,10 @@ Example:
   nirbridge simulate model.nir --input in.npz --record 'fc1:s,v' --record '*:count' -o out.npz"""
 
 
-@click.command(name="simulate", epilog=EXAMPLE)
+@click.command(name="simulate", cls=Command, epilog=EXAMPLE)
 @click.argument("model", metavar="MODEL.nir", type=click.Path())
 @click.option("--input", "source", required=True, metavar="IN.npy|npz", type=click.Path(), help="What goes in.")
-@click.option("-o", "--output", required=True, metavar="OUT.npz", type=click.Path(), help="Where the recording goes.")
+@click.option("-o", "--output", required=True, metavar="OUT.npz", type=OutputFile(), help="Where the recording goes.")
 @click.option("--steps", type=int, metavar="N", help="Steps to run; default: as many as the input has.")
 @click.option(
     "--record",
@@ -35,11 +36,13 @@ Example:
 @click.option(
     "--backend", default="auto", show_default=True, metavar="NAME", help="How to compute; fixed, mapped: integers."
 )
-@click.option("--chip", metavar="NAME|FILE.toml", help="Whose integers and cores, for fixed and mapped.")
+@click.option(
+    "--chip", metavar="NAME|FILE.toml", type=ChipFile(), help="Whose integers and cores, for fixed and mapped."
+)
 @click.option("--map", "map_file", metavar="FILE.map.json", type=click.Path(), help="The map to run, for mapped.")
 @click.option("--library", metavar="NAME", help="numpy, torch, jax or cupy; default: what the device needs.")
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="cpu, or cuda.")
-@click.option("--plot", metavar="FILE.png", type=click.Path(), help="Draw what a node did (matplotlib).")
+@click.option("--plot", metavar="FILE.png", type=OutputFile(), help="Draw what a node did (matplotlib).")
 @click.option("--node", metavar="NAME", help="The node to draw; else the first with spikes, or the first recorded.")
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
@@ -54,7 +57,6 @@ def command(
     from nirbridge.cli.output import print_json, print_text
     from nirbridge.pipeline import save_recording
 
-    check_output(output)
     check_plot(plot, node)
     recording = run(model, source, **options)
     if plot is not None:
@@ -64,20 +66,6 @@ def command(
         print_json({"output": output, "meta": dict(recording.meta), "recorded": summary(recording)})
         return
     print_text("\n".join(said(recording)))
-
-
-def check_output(path: str) -> None:
-    """Raises FileError where the result could not be written, before any work is done."""
-    import os
-    from pathlib import Path
-
-    from nirbridge.errors import FileError, quoted
-
-    folder = Path(path).parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise FileError.of(f"-o {quoted(path)}", "its folder does not exist or can not be written", "", "create it")
-    if Path(path).is_dir():
-        raise FileError.of(f"-o {quoted(path)}", "is a folder", "", "name a file")
 
 
 def check_plot(plot: str | None, node: str | None) -> None:

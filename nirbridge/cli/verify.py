@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge.cli.paths import ChipFile, Command, OutputFile
 from nirbridge.cli.timing_options import model_options
 
 if TYPE_CHECKING:
@@ -19,9 +20,11 @@ Example:
   nirbridge verify model.nir --chip loihi2 --calibrate data.npz --method error --bits 4 --bits fc1=8"""
 
 
-@click.command(name="verify", epilog=EXAMPLE)
+@click.command(name="verify", cls=Command, epilog=EXAMPLE)
 @click.argument("model", metavar="MODEL.nir", type=click.Path())
-@click.option("--chip", "chip_name", required=True, metavar="NAME|FILE.toml", help="Whose integers and cores.")
+@click.option(
+    "--chip", "chip_name", required=True, metavar="NAME|FILE.toml", type=ChipFile(), help="Whose integers and cores."
+)
 @click.option("--to", "target", type=click.Choice(["lava"]), help="Also run the emitted program in this tool.")
 @click.option("--input", "source", metavar="IN.npy|npz", type=click.Path(), help="Default: random spikes.")
 @click.option("--labels", metavar="FILE.npy", type=click.Path(), help="The right class of each sample, for accuracy.")
@@ -36,7 +39,7 @@ Example:
 @click.option("--percentile", type=click.FloatRange(50, 100), default=99.9, show_default=True, metavar="P")
 @click.option("--tight", is_flag=True, help="Room for what the data shows, with a margin; no proof then.")
 @click.option("--graded", multiple=True, metavar="INPUT=MAX:BITS", help="An input of values up to MAX, as integers.")
-@click.option("--plot", metavar="FILE.png", type=click.Path(), help="Draw the spikes that differ.")
+@click.option("--plot", metavar="FILE.png", type=OutputFile(), help="Draw the spikes that differ.")
 @click.option("--node", metavar="NAME", help="The node to draw; default: the first that differs.")
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")

@@ -5,12 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
-import secrets
-import shutil
 import zipfile
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
@@ -19,6 +15,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import Bug, FileError, quoted
+from nirbridge.files.folders import atomic_folder, folder_place
 
 MANIFEST = "manifest.json"
 MADE_BY = "nirbridge"
@@ -71,57 +68,34 @@ def write(artifact: Artifact, folder: str | Path) -> None:
     """Writes every file; the folder appears, or is replaced, as a whole.
 
     Raises:
-        FileError: the folder holds something that nirbridge did not make, or can not be written.
+        FileError: see ``check_folder``, or the folder cannot be written.
     """
-    folder = Path(folder)
-    _refuse_foreign(folder)
-    scratch = folder.parent / f".{folder.name[:100]}.{secrets.token_hex(8)}.part"
-    try:
-        for path, content in artifact.files.items():
-            target = scratch / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content)
-        _replace(folder, scratch)
-    except OSError as error:
-        thing = f"folder {quoted(folder.name)}"
-        raise FileError.of(thing, f"can not be written ({error.strerror})", "", "check where it is") from error
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    check_folder(folder)
+    atomic_folder(folder, artifact.files, thing=f"folder {quoted(Path(folder).name)}")
 
 
-def _replace(folder: Path, scratch: Path) -> None:
-    """A folder can not be replaced in one step where it has files: the old one is moved aside first."""
-    old = scratch.with_suffix(".old")
-    if folder.exists():
-        folder.rename(old)
-    try:
-        scratch.rename(folder)
-    except OSError:
-        with suppress(OSError):
-            old.rename(folder)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+def check_folder(folder: str | Path) -> None:
+    """Refuses a folder that ``write`` would not replace; nothing is changed.
 
-
-def _refuse_foreign(folder: Path) -> None:
-    thing = f"folder {quoted(folder.name)}"
-    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise FileError.of(thing, "is no folder", "", "name another one")
-    if not os.access(folder.absolute().parent, os.W_OK):
-        raise FileError.of(thing, "its folder does not exist or can not be written", "", "create it")
-    if not folder.is_dir() or not any(folder.iterdir()):
+    Raises:
+        FileError: it is no folder, cannot be made there, or holds something that nirbridge did not make.
+    """
+    thing = f"folder {quoted(Path(folder).name)}"
+    place = folder_place(folder, thing)
+    found = Path(place.path)
+    if place.kind == "new" or not any(found.iterdir()):
         return
-    known = _known_files(folder)
+    known = known_files(found)
     if known is None:
         raise FileError.of(thing, "holds files, and no manifest of nirbridge", "", "name another folder, or empty it")
-    found = (p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_symlink() or not p.is_dir())
-    strange = sorted(p for p in found if p not in known and "__pycache__" not in p)
+    files = (p.relative_to(found).as_posix() for p in found.rglob("*") if p.is_symlink() or not p.is_dir())
+    strange = sorted(p for p in files if p not in known and "__pycache__" not in p)
     if strange:
         shown = ", ".join(quoted(p) for p in strange[:4]) + (" …" if len(strange) > 4 else "")
         raise FileError.of(thing, f"holds files that nirbridge did not write: {shown}", "", "move them away")
 
 
-def _known_files(folder: Path) -> set[str] | None:
+def known_files(folder: Path) -> set[str] | None:
     """The files that the manifest in the folder names; None where there is none of ours."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))

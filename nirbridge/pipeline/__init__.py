@@ -31,11 +31,13 @@ from nirbridge.pipeline.options import OBJECTIVES, RETIME, MapOptions, Progress
 from nirbridge.pipeline.partitioning import SPREADS, TRIED_NEURONS_MAX, check_fit
 from nirbridge.pipeline.placing import complete
 from nirbridge.pipeline.programs import (
+    check_program_folder,
     emit_lava,
     emit_quantized,
     emit_with,
     install_lava,
     lava_status,
+    program_files,
     run_emitted,
     write_program,
 )
@@ -59,6 +61,7 @@ __all__ = [
     "Progress",
     "check_fit",
     "check_map",
+    "check_program_folder",
     "compare_recordings",
     "complete",
     "emit_lava",
@@ -82,6 +85,7 @@ __all__ = [
     "map_retimed",
     "network_of_graph",
     "network_of_shapes",
+    "program_files",
     "quantize_network",
     "quantize_plan",
     "records",

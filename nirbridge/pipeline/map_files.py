@@ -24,9 +24,11 @@ def map_document(mapped: Mapped, model: str | Path) -> dict[str, Any]:
 
 
 def save_map(mapped: Mapped, path: str | Path, model: str | Path) -> None:
-    """Writes the map file, whole or not at all. Raises FileError."""
+    """Writes the map file, whole or not at all. Raises FileError, also where the path is that of the model."""
+    from nirbridge.files.gate import Input, Output, check_outputs
     from nirbridge.mapping import file
 
+    check_outputs([Output("map file", str(path))], [Input("model", str(model))])
     file.write_document(map_document(mapped, model), path)
 
 

@@ -103,6 +103,20 @@ def run_emitted(
     return Recording(ran.arrays, ran.meta)
 
 
+def check_program_folder(folder: str | Path) -> None:
+    """Raises FileError where ``write_program`` would refuse the folder, before any work is done."""
+    from nirbridge.emitters.artifact import check_folder
+
+    check_folder(folder)
+
+
+def program_files(folder: str | Path) -> tuple[str, ...]:
+    """The paths of the files of an emitted program; none where the folder is no program."""
+    from nirbridge.emitters.artifact import known_files
+
+    return tuple(str(Path(folder, name)) for name in sorted(known_files(Path(folder)) or ()))
+
+
 def write_program(program: Artifact, folder: str | Path) -> Mapping[str, Any]:
     """Writes an emitted program, whole or not at all, and returns its manifest. Raises FileError."""
     import json

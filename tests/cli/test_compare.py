@@ -105,7 +105,8 @@ def test_a_picture(files: tuple[str, str, str], tmp_path: Path, capsys: pytest.C
     errors = capsys.readouterr().err.splitlines()
     assert errors[0] == "error: population 'fd': 's' was not recorded; recorded for 'fc'"
     assert errors[1].startswith("error: picture 'difference.svg': not a name of a PNG")
-    assert errors[2].startswith("error: picture 'd.png': No such file or directory")
+    assert errors[2].startswith("error: --plot ")
+    assert errors[2].endswith("d.png': its folder does not exist; create it")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.npz", "b.npz", "late.npz"]
 
 

@@ -64,8 +64,25 @@ def test_places_that_can_not_be_written(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="does not exist"):
         write(artifact({"a": b""}, {}), tmp_path / "nowhere" / "out")
     (tmp_path / "link").symlink_to(tmp_path)
-    with pytest.raises(FileError, match="is no folder"):
+    with pytest.raises(FileError, match="holds files, and no manifest"):
         write(artifact({"a": b""}, {}), tmp_path / "link")
+
+
+def test_a_link_to_our_folder_stays_and_the_folder_is_replaced(tmp_path: Path) -> None:
+    write(artifact({"old": b""}, {}), tmp_path / "real")
+    (tmp_path / "link").symlink_to("real")
+    write(artifact({"new": b""}, {}), tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert sorted(p.name for p in (tmp_path / "real").iterdir()) == ["manifest.json", "new"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "real"]
+
+
+def test_the_working_folder_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "a" / "b")
+    for path in (".", "..", "../../a"):
+        with pytest.raises(FileError, match="holds the working folder"):
+            write(artifact({"a": b""}, {}), path)
 
 
 @pytest.mark.parametrize("path", ["../a", "/a", "a/../../b", "", "a\\b", "a\nb"])

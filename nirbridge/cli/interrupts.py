@@ -1,0 +1,66 @@
+"""Ctrl-C: exit code 130 and one line, at whatever moment it comes, and never a traceback.
+
+While modules are imported, and after the command has ended, the process leaves at once: an exception raised within an
+import is swallowed or turned into another one by some extension modules. While a command works, KeyboardInterrupt
+lets it clean up; a second Ctrl-C does not wait for that, since the next run sweeps what is left.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import suppress
+from types import FrameType
+from typing import Any, NoReturn
+
+EXIT_CODE = 130
+MESSAGE = "nirbridge: interrupted"
+
+
+def leave_on_interrupt() -> None:
+    """From now on Ctrl-C ends the process at once."""
+    _set(_leave)
+
+
+def raise_on_interrupt() -> None:
+    """From now on the first Ctrl-C raises KeyboardInterrupt, except during an import, which it ends at once."""
+    _set(_raise)
+    sys.unraisablehook = _unraisable
+
+
+def _set(handler: Any) -> None:
+    try:
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as under nohup, or in the background of a script
+            signal.signal(signal.SIGINT, handler)
+    except ValueError:  # not the main thread
+        return
+
+
+def _leave(number: int = 0, frame: FrameType | None = None) -> NoReturn:
+    del number, frame
+    with suppress(OSError):
+        os.write(2, f"{MESSAGE}\n".encode())
+    os._exit(EXIT_CODE)
+
+
+def _raise(number: int, frame: FrameType | None) -> NoReturn:
+    if _is_importing(frame):
+        _leave()
+    _set(_leave)
+    raise KeyboardInterrupt(number)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _unraisable(found: Any) -> None:
+    """Where Python cannot raise (in a destructor or a callback of C), an interrupt still ends the process."""
+    if found.exc_type is not None and issubclass(found.exc_type, KeyboardInterrupt):
+        _leave()
+    sys.__unraisablehook__(found)

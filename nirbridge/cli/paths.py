@@ -1,0 +1,129 @@
+"""What a command's paths are, so that its results pass ``files.gate`` before it starts.
+
+A parameter of type ``click.Path()`` is read; results have one of the types below.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import click
+
+STDOUT = 1
+REPORT_FILES = ("map.txt", "map.html")
+
+
+class OutputFile(click.Path):
+    """A file that the command writes."""
+
+
+class OutputFolder(click.Path):
+    """A folder that the command replaces as a whole."""
+
+
+class ReportFolder(click.Path):
+    """A folder that gets ``REPORT_FILES``, and may hold others."""
+
+
+class ChipFile(click.Path):
+    """A chip by name, or a file that is read."""
+
+
+class ModuleTarget(click.Path):
+    """``PACKAGE.MODULE:ATTR`` or ``FILE.py:ATTR``: a Python file that is read."""
+
+
+class ProgramFolder(click.Path):
+    """A folder of an emitted program, whose files are read."""
+
+
+class Command(click.Command):
+    """A command whose results never replace what it reads, and are known to have a place before it starts."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Checks the paths, then runs the command.
+
+        Raises:
+            FileError: from the gate.
+            UsageError: too little address space; ``--json`` and a result that goes to stdout, too.
+        """
+        from nirbridge.cli.memory import check_address_space
+        from nirbridge.files.gate import check_outputs
+
+        check_address_space()
+        outputs = list(_outputs(ctx))
+        if not outputs:
+            return super().invoke(ctx)
+        places = check_outputs(outputs, list(_inputs(ctx)))
+        if not any(place.descriptor == STDOUT for place in places):
+            return super().invoke(ctx)
+        return self._with_result_on_stdout(ctx)
+
+    def _with_result_on_stdout(self, ctx: click.Context) -> Any:
+        """Text for people goes to stderr, so that stdout holds the result alone."""
+        from nirbridge.errors import UsageError
+
+        if ctx.params.get("as_json"):
+            limit = "the result goes there, too"
+            raise UsageError.of("--json", "writes to stdout", limit, "leave it out, or name a file")
+        with contextlib.redirect_stdout(sys.stderr):
+            return super().invoke(ctx)
+
+
+def _given(ctx: click.Context) -> Iterator[tuple[click.Path, str, str]]:
+    """Type, name and value of every path that was given."""
+    for parameter in ctx.command.params:
+        value = ctx.params.get(parameter.name or "")
+        if not isinstance(parameter.type, click.Path) or value is None:
+            continue
+        name = parameter.opts[0] if isinstance(parameter, click.Option) else parameter.make_metavar(ctx)
+        for each in value if isinstance(value, tuple) else (value,):
+            yield parameter.type, name, os.fsdecode(each)
+
+
+def _outputs(ctx: click.Context) -> Iterator[Any]:
+    from nirbridge.files.gate import Output
+
+    for kind, name, path in _given(ctx):
+        if isinstance(kind, OutputFile):
+            yield Output(name, path)
+        elif isinstance(kind, OutputFolder):
+            yield Output(name, path, "folder")
+        elif isinstance(kind, ReportFolder):
+            yield Output(name, path, "report", REPORT_FILES)
+
+
+def _inputs(ctx: click.Context) -> Iterator[Any]:
+    from nirbridge.files.gate import Input
+
+    for kind, name, path in _given(ctx):
+        if isinstance(kind, OutputFile | OutputFolder | ReportFolder):
+            continue
+        if isinstance(kind, ChipFile) and not (path.endswith(".toml") or "/" in path or "\\" in path):
+            continue
+        for each in _files_of(kind, path):
+            yield Input(name, each)
+
+
+def _files_of(kind: click.Path, path: str) -> Iterable[str]:
+    if isinstance(kind, ModuleTarget):
+        return _sources(path)
+    if isinstance(kind, ProgramFolder):
+        from nirbridge.pipeline import program_files
+
+        return (path, *program_files(path))
+    return (path,)
+
+
+def _sources(target: str) -> Iterator[str]:
+    """The files that a module to import may come from: FILE.py, or what a dotted name is from the working folder."""
+    where = target.rpartition(":")[0]
+    if where.endswith(".py"):
+        yield where
+    elif where:
+        path = os.path.join(*where.split("."))
+        yield from (f"{path}.py", os.path.join(path, "__init__.py"))

@@ -1,0 +1,104 @@
+"""Folders that appear, or are replaced, as a whole."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+
+from nirbridge.errors import FileError
+from nirbridge.files.places import Path, Place, check_folder_above, place_of
+from nirbridge.files.scratch import lock, part_name, sweep
+
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+_TRIES = 100
+
+
+def folder_place(path: Path, thing: str) -> Place:
+    """The place of a result that is a folder, if one can be made or replaced there; nothing is changed.
+
+    Raises:
+        FileError: something that is no folder; a folder above it that does not exist or cannot be written.
+    """
+    place = place_of(path, thing)
+    if place.kind not in ("new", "folder"):
+        raise FileError.of(thing, "is no folder", "", "name another one")
+    if f"{os.path.realpath(os.curdir)}{os.sep}".startswith(f"{place.path}{os.sep}"):
+        raise FileError.of(thing, "holds the working folder", "a folder is replaced as a whole", "name another one")
+    check_folder_above(place, thing)
+    return place
+
+
+def atomic_folder(path: Path, files: Mapping[str, bytes], *, thing: str) -> None:
+    """Makes a folder of these files (by relative path with ``/``); an old one there is replaced and removed.
+
+    The folder is there whole or not at all. A symbolic link stays and the folder it leads to is replaced. Whether an
+    old folder may be removed is for the caller to decide.
+
+    Raises:
+        FileError: the folder cannot be made there.
+    """
+    place = folder_place(path, thing)
+    sweep(place.folder, os.path.basename(place.path))
+    try:
+        _write_folder(place, files)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise FileError.of(thing, f"cannot be written ({reason})", "", "check where it goes") from error
+
+
+def _write_folder(place: Place, files: Mapping[str, bytes]) -> None:
+    scratch, descriptor = _unfinished(place)
+    try:
+        for name, content in files.items():
+            target = os.path.join(scratch, *name.split("/"))
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            with open(target, "xb") as file:
+                file.write(content)
+        if place.status is not None:
+            os.chmod(scratch, place.status.st_mode & 0o777)
+        _take_place(scratch, place.path)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        os.close(descriptor)
+
+
+def _unfinished(place: Place) -> tuple[str, int]:
+    """A new folder beside the place, locked."""
+    for _ in range(_TRIES):
+        scratch = os.path.join(place.folder, part_name(os.path.basename(place.path)))
+        os.mkdir(scratch)
+        with suppress(FileNotFoundError):  # another writer of this name swept it before it was locked
+            descriptor = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            lock(descriptor)
+            if os.path.isdir(scratch):
+                return scratch, descriptor
+            os.close(descriptor)
+    raise OSError("other writers of the same name remove its unfinished form")
+
+
+def _take_place(scratch: str, target: str) -> None:
+    """Gives the folder its name; behind it, ``scratch`` is what was there before, or nothing."""
+    if not os.path.isdir(target) or not os.listdir(target):
+        os.rename(scratch, target)
+    elif not _exchange(scratch, target):
+        old = f"{scratch}.old"  # not a name that is ever swept: it is all there is of the old folder for a moment
+        os.rename(target, old)
+        try:
+            os.rename(scratch, target)
+        except OSError:
+            with suppress(OSError):
+                os.rename(old, target)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _exchange(a: str, b: str) -> bool:
+    """Swaps two names in one step; False where the system cannot."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        return False
+    return rename(_AT_FDCWD, os.fsencode(a), _AT_FDCWD, os.fsencode(b), _RENAME_EXCHANGE) == 0
