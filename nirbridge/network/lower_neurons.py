@@ -23,6 +23,12 @@ Shape = tuple[int, ...]
 _LONGEST_KIND = 40
 CONSISTENT = 1e-6
 """Stored exact coefficients count as long as they agree with the plain parameters to this relative error."""
+TAU_IS_DT = float(np.finfo(np.float32).eps)
+"""A tau this close to dt (relative error) is dt, and the decay is 0 and not -2.5e-8.
+
+A float32 tau differs from the number that was meant by half of this (one rounding, 2^-24), and by all of it where it
+was computed in float32 from a dt that is float32 itself (two roundings, 2^-23).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,7 @@ def decay(tau: Array, dt: float, integrator: str) -> tuple[Array, Array, Array]:
     """(a, k, gain): decay, share of the way to rest, and gain of a unit input at r = 1, per step of ``dt``."""
     ratio = np.asarray(dt / tau)
     if integrator == "euler":
+        ratio = np.asarray(np.where(np.abs(1.0 - ratio) <= TAU_IS_DT, 1.0, ratio))
         return np.asarray(1.0 - ratio), ratio, ratio
     k = np.asarray(-np.expm1(-ratio))
     return np.asarray(np.exp(-ratio)), k, (k if integrator == "zoh" else ratio)

@@ -237,3 +237,26 @@ def test_stored_exact_coefficients_count_only_while_they_agree() -> None:
     assert network.notes == (
         "node '0' (LIF): metadata nirbridge:a_mem differs from the plain parameters, which are used",
     )
+
+
+@pytest.mark.parametrize("dt", [1e-4, 1e-3, 2e-3, 0.01, 0.3])
+@pytest.mark.parametrize("field", ["tau_mem", "tau_syn"])
+def test_a_tau_that_float32_can_not_tell_from_dt_is_dt(dt: float, field: str) -> None:
+    """One rounding and two, as exporters compute tau = dt / (1 - beta) in float32, and as a file may widen it."""
+    fields = {"tau_mem": one(8 * dt), "tau_syn": one(4 * dt)}
+    rounded = np.float32(dt) / np.float32(1 - 1e-8)
+    for tau in (np.float32(dt), rounded, np.nextafter(np.float32(dt), np.float32(0)), float(np.float32(dt))):
+        node = nir.CubaLIF(
+            **fields | {field: np.array([tau])}, r=one(3), v_leak=one(0.5), v_threshold=one(1), w_in=one(2)
+        )
+        n = lowered(node, Timing(dt=dt))
+        assert (n.a_mem if field == "tau_mem" else n.a_syn) == 0.0
+        assert (n.g_mem if field == "tau_mem" else n.g_syn) == (3.0 if field == "tau_mem" else 2.0)
+
+
+def test_a_decay_that_is_below_zero_stays_so() -> None:
+    for off in (3e-7, 1e-3, 1.0):
+        node = nir.LIF(tau=one(1e-3 / (1 + off)), r=one(1), v_leak=one(0), v_threshold=one(1))
+        assert float(lowered(node, Timing(dt=1e-3)).a_mem) == pytest.approx(-off, rel=1e-6)
+        node = nir.LIF(tau=one(1e-3 * (1 + off)), r=one(1), v_leak=one(0), v_threshold=one(1))
+        assert float(lowered(node, Timing(dt=1e-3)).a_mem) == pytest.approx(1 - 1 / (1 + off), rel=1e-6)

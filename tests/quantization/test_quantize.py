@@ -16,6 +16,7 @@ from nirbridge.arrays import freeze
 from nirbridge.chips import load_chip
 from nirbridge.errors import ModelError, UsageError
 from nirbridge.network.from_nir import from_nir
+from nirbridge.network.model import Timing
 from nirbridge.passes import balance_delays
 from nirbridge.quantization import Options, prove, quantize
 from nirbridge.quantization.check import verify
@@ -223,6 +224,22 @@ def test_decays_that_a_chip_does_not_have_are_refused() -> None:
     said = str(error.value)
     assert "its current is multiplied by 0.9 per time step, the decays of chip 'loihi2' keep 0.9375 or more" in said
     assert "its membrane is multiplied by 0.7 per time step, the decays of chip 'loihi2' keep 0.750244 or more" in said
+
+
+def test_a_float32_tau_of_one_step_is_no_negative_decay() -> None:
+    """tau = dt in float32 is 2.2e-8 short of dt: a decay of -2.2e-8 if it were not rounded, which no chip has."""
+    import nir
+
+    tau, ones = np.full(2, 0.01, np.float32), np.ones(2)
+    graph = nir.NIRGraph.from_list(
+        nir.Input(np.array([2])), nir.Linear(np.eye(2)), nir.LIF(tau, ones, 0 * ones, ones), nir.Output(np.array([2]))
+    )
+    assert 1 - 0.01 / float(tau[0]) < 0
+    network = balance_delays(from_nir(graph, Timing(dt=0.01)))
+    assert quantize(network, load_chip("loihi2")).populations[0].neuron.dv == 4096
+    graph.nodes["lif"].tau = 0.999 * tau
+    with pytest.raises(ModelError, match="decay"):
+        quantize(balance_delays(from_nir(graph, Timing(dt=0.01))), load_chip("loihi2"))
 
 
 def test_one_bit_with_both_signs_has_no_weight_that_excites() -> None:
