@@ -107,3 +107,7 @@ class Bug(NirbridgeError):
 
 class ExportWarning(UserWarning):
     """A graph that an importer made means something else to other tools that read NIR; the message names them."""
+
+
+class ExporterFaultWarning(UserWarning):
+    """A NIR file shows a known fault of the framework that wrote it; the message says which, and what mends it."""

@@ -20,6 +20,13 @@ settings.register_profile("nirbridge", derandomize=True, deadline=None, database
 settings.load_profile("nirbridge")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Plain graphs look as Sinabs or snnTorch write them; the warning of that is tested where it is expected."""
+    ignored = pytest.mark.filterwarnings("ignore::nirbridge.errors.ExporterFaultWarning")
+    for item in items:
+        item.add_marker(ignored)
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The checkout."""

@@ -41,7 +41,7 @@ def command(
     as_json: bool,
 ) -> int:
     """Compare two recordings: equality, first step that differs, Jaccard of spikes, counts, van Rossum, decisions."""
-    from nirbridge.cli.output import print_error, print_json, print_rich
+    from nirbridge.cli.output import print_error, print_json, print_rich, print_warning
     from nirbridge.errors import NirbridgeError, quoted
     from nirbridge.pipeline import compare_recordings, load_labels, load_recording
     from nirbridge.report.compare_text import compare_text, verdict
@@ -56,14 +56,26 @@ def command(
     if as_json:
         from nirbridge.report.compare_document import compare_document
 
-        print_json(compare_document(found, Path(a).name, Path(b).name))
+        faults = {"faults": {side: _faults(made) for side, made in zip("ab", recordings, strict=True)}}
+        print_json(compare_document(found, Path(a).name, Path(b).name) | faults)
     else:
+        for path, recording in zip((a, b), recordings, strict=True):
+            for fault in _faults(recording):
+                print_warning(f"model of {quoted(Path(path).name)}: {fault}")
         print_rich(compare_text(found))
     if found.equal or not expect_equal:
         return 0
     files = f"recordings {quoted(Path(a).name)} and {quoted(Path(b).name)}"
     print_error(NirbridgeError.of(files, verdict(found), "--expect-equal was given"), as_json=False)
     return 1
+
+
+def _faults(recording: Recording) -> list[str]:
+    """The faults of exporters that a recording's notes tell of; any JSON may stand where notes are expected."""
+    from nirbridge.pipeline import faults_of
+
+    notes = recording.meta.get("notes")
+    return list(faults_of(notes)) if isinstance(notes, list | tuple) else []
 
 
 def _latency(text: str) -> int | Literal["auto"]:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.errors import FileError, NirbridgeError
+from nirbridge.errors import ExporterFaultWarning, FileError, NirbridgeError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 WIDTH_NO_TERMINAL = 120
+_SAID: ContextVar[Mapping[str, None]] = ContextVar("_SAID", default=MappingProxyType({}))
 
 
 def print_text(text: str) -> None:
@@ -58,6 +62,41 @@ def print_error(error: NirbridgeError, *, as_json: bool) -> None:
     if as_json:
         with suppress(FileError):
             print_json(error_document(error))
+
+
+@contextmanager
+def faults_on_stderr(*, silent: bool) -> Iterator[None]:
+    """Within it each ``ExporterFaultWarning`` is one line on stderr, once; none with ``silent``."""
+    said: dict[str, None] = {}
+    token = _SAID.set(said)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", ExporterFaultWarning)
+        others = warnings.showwarning
+
+        def show(message: Any, category: Any, *rest: Any, **more: Any) -> None:
+            if not issubclass(category, ExporterFaultWarning):
+                others(message, category, *rest, **more)
+            elif str(message) not in said:
+                said[str(message)] = None
+                if not silent:
+                    print_warning(str(message))
+
+        warnings.showwarning = show
+        try:
+            yield
+        finally:
+            _SAID.reset(token)
+
+
+def faults_said() -> list[str]:
+    """The known faults of exporters in the files that this command has read so far."""
+    return list(_SAID.get())
+
+
+def print_warning(text: str) -> None:
+    """One line on stderr; passed over where that takes nothing."""
+    with suppress(OSError):
+        click.echo(_encodable(f"warning: {text}", getattr(sys.stderr, "encoding", None)), err=True)
 
 
 def error_document(error: NirbridgeError) -> dict[str, Any]:

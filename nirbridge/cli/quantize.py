@@ -43,14 +43,14 @@ def command(model: str, chip_name: str, output: str, as_json: bool, **options: A
     Weights, decays, thresholds and biases become whole numbers; the report says layer by layer what that changed, and
     which bounds no input can break. DATA.npz holds arrays [steps, batch, *shape] by input, and labels [batch].
     """
-    from nirbridge.cli.output import print_json, print_rich
+    from nirbridge.cli.output import faults_said, print_json, print_rich
     from nirbridge.pipeline import save_quantized
     from nirbridge.report.quantize_text import quantize_document, quantize_text
 
     made = run(model, chip_name, **options)
     digest = save_quantized(made, output)
     if as_json:
-        print_json({"output": output, **quantize_document(made, digest)})
+        print_json({"output": output, "faults": faults_said(), **quantize_document(made, digest)})
         return
     print_rich(quantize_text(made))
 

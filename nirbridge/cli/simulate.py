@@ -54,7 +54,7 @@ def command(
     IN.npy is [steps, *shape] or [steps, batch, *shape] for the model's one input; IN.npz holds one such array per
     input, by name. 0 and 1 are spikes, other values graded currents.
     """
-    from nirbridge.cli.output import print_json, print_text
+    from nirbridge.cli.output import faults_said, print_json, print_text
     from nirbridge.pipeline import save_recording
 
     check_plot(plot, node)
@@ -63,7 +63,8 @@ def command(
         draw(recording, plot, node)
     save_recording(recording, output)
     if as_json:
-        print_json({"output": output, "meta": dict(recording.meta), "recorded": summary(recording)})
+        about = {"output": output, "faults": faults_said()}
+        print_json({**about, "meta": dict(recording.meta), "recorded": summary(recording)})
         return
     print_text("\n".join(said(recording)))
 

@@ -13,8 +13,22 @@ DEFAULT_MAX_GIB = 2
 
 
 def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """How a model file is read: the command gets ``timing: Timing``, ``max_bytes: int`` and ``repairs: tuple``."""
-    return timing_options(repair_options(max_bytes_option(function)))
+    """How a model file is read: the command gets ``timing: Timing``, ``max_bytes: int`` and ``repairs: tuple``.
+
+    Faults of the exporter that the file shows are said on stderr; a JSON document says them itself.
+    """
+    return timing_options(repair_options(max_bytes_option(_saying_faults(function))))
+
+
+def _saying_faults(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapped(*args: Any, as_json: bool, **kwargs: Any) -> Any:
+        from nirbridge.cli.output import faults_on_stderr
+
+        with faults_on_stderr(silent=as_json):
+            return function(*args, as_json=as_json, **kwargs)
+
+    return wrapped
 
 
 def repair_options(function: Callable[..., Any]) -> Callable[..., Any]:

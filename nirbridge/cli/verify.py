@@ -50,7 +50,7 @@ def command(model: str, plot: str | None, node: str | None, as_json: bool, **opt
     same input. All but the reference have to be equal in every spike, current and potential, and each population
     has to stay within the bound of its rounding: exit 1 where one of these does not hold.
     """
-    from nirbridge.cli.output import print_error, print_json, print_rich
+    from nirbridge.cli.output import faults_said, print_error, print_json, print_rich
     from nirbridge.errors import NirbridgeError, quoted
     from nirbridge.report.verify_text import broken_promises, verify_document, verify_text
 
@@ -59,7 +59,7 @@ def command(model: str, plot: str | None, node: str | None, as_json: bool, **opt
     if plot is not None:
         _draw(found, plot, node)
     if as_json:
-        print_json(verify_document(found))
+        print_json(verify_document(found) | {"faults": faults_said()})
     else:
         print_rich(verify_text(found))
     if found.holds:

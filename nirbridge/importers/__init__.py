@@ -6,7 +6,8 @@ import importlib
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from nirbridge.importers.nir_file import fingerprint, load
+from nirbridge.importers.load_repaired import load
+from nirbridge.importers.nir_file import fingerprint
 from nirbridge.importers.nir_save import save
 
 if TYPE_CHECKING:

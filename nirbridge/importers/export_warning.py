@@ -1,4 +1,4 @@
-"""The warning of every importer: which tools would run the plain graph differently."""
+"""Warnings of graphs: which tools would run an imported one differently, which faults a file's exporter left."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from nirbridge.errors import ExportWarning
+from nirbridge.errors import ExporterFaultWarning, ExportWarning
 
 TOOLS = ("Lava", "Nengo", "Norse", "Rockpool", "Sinabs", "snnTorch", "spikingjelly")
 
@@ -25,9 +25,15 @@ def message(texts: Sequence[str]) -> str:
     return f"other tools would run this graph differently ({who}): {points} in its metadata, 'nirbridge:warnings'"
 
 
+def warn_of_faults(sentences: Sequence[str]) -> None:
+    """One ``ExporterFaultWarning`` for each sentence, at the line of the user's code that reads the file."""
+    for sentence in sentences:
+        warnings.warn(sentence, ExporterFaultWarning, stacklevel=_levels())
+
+
 def _levels() -> int:
-    """How far up the stack the first function is that is not part of the importers, for ``warnings.warn``."""
+    """How far up the stack the first function is that is not part of nirbridge, for ``warnings.warn``."""
     levels, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith(__package__ or "nirbridge"):
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).split(".")[0] == "nirbridge":
         levels, frame = levels + 1, frame.f_back
     return levels

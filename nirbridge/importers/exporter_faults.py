@@ -8,8 +8,9 @@ can not be seen in a graph (a lost v_reset, a lost recurrence) is not found.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -28,11 +29,32 @@ SNNTORCH_DT = 1e-4
 _CLOSE = 1e-5
 
 
+ADVICE: Mapping[str, str] = MappingProxyType(
+    {
+        "batch-axis": "mend it with --repair batch-axis",
+        "zero-dimensional": "mend it with --repair zero-dimensional",
+        "missing-edge": "no repair can know it: import the model itself (nirbridge import)",
+        "norse": "mend it with --repair norse",
+        "snntorch": "mend it with --repair snntorch-subtract (snnTorch's default), snntorch-zero, "
+        "snntorch-zero-early or snntorch-none, as the model was trained, or spikingjelly where that wrote it",
+        "sinabs": "mend it with --repair sinabs (defaults of its layers), or sinabs-unnormalized where norm_input is "
+        "False, sinabs-normalized where it is True; import a model with tau_syn or min_v_mem itself (nirbridge import)",
+        "rockpool": "mend it with --repair rockpool; import a model with biases or recurrent weights itself "
+        "(nirbridge import)",
+        "spikingjelly": "mend it with --repair spikingjelly",
+    }
+)
+"""What to do about each finding, by its name."""
+SHAPES_ONLY = ("batch-axis", "zero-dimensional")
+"""Findings about shapes: each is settled by the repair of its own name, all others but a lost edge by a framework's."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that an exporter got wrong or left out.
 
-    ``repair``: the name that ``repair`` takes, None where nothing in the graph tells what is right.
+    ``repair``: the name that ``repair`` takes for it (the first of several, see ``ADVICE``), None where nothing in the
+    graph tells what is right.
     """
 
     name: str
@@ -42,8 +64,30 @@ class Finding:
     repair: str | None
 
     def __str__(self) -> str:
-        text = f"{self.what} ({self.sure})"
-        return f"{text}; repair {self.repair}" if self.repair else text
+        return f"{self.what} ({self.sure}); {ADVICE[self.name]}"
+
+
+def sentences(findings: Iterable[Finding]) -> tuple[str, ...]:
+    """One line for each kind of finding: its first node in full, the number of the others, and what to do."""
+    kinds: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        kinds.setdefault((finding.name, finding.sure), []).append(finding)
+    found = []
+    for (name, sure), alike in kinds.items():
+        others = len(alike) - 1
+        more = f", and {others:,} more node{'s' if others > 1 else ''} alike" if others else ""
+        found.append(f"{alike[0].what}{more} ({sure}); {ADVICE[name]}")
+    return tuple(found)
+
+
+def unsettled(findings: Iterable[Finding], repairs: Collection[str]) -> tuple[Finding, ...]:
+    """The findings that ``repairs`` leave open; the repair of any framework settles those about frameworks."""
+    framework = any(name not in SHAPES_ONLY for name in repairs)
+    return tuple(
+        f
+        for f in findings
+        if f.name == "missing-edge" or (f.name not in repairs if f.name in SHAPES_ONLY else not framework)
+    )
 
 
 def diagnose(graph: Any) -> tuple[Finding, ...]:
@@ -182,7 +226,7 @@ def _sinabs(neurons: Mapping[str, Any]) -> Iterator[Finding]:
     if not neurons or not steps or not gains:
         return
     who = "Sinabs counts tau in steps" if timed else "Sinabs (soft reset) and Norse (reset to 0) both add the input so"
-    lost = "soft reset, several spikes a step, norm_input and tau_syn are not in the file"
+    lost = "its soft reset, several spikes per time step, norm_input, tau_syn and min_v_mem are not in the file"
     for name, node in neurons.items():
         what = f"{label(name, node)}: r = 1: {who}; {lost}"
         yield Finding("sinabs", name, what, "likely" if timed else "possible", "sinabs")
@@ -217,20 +261,29 @@ def _rockpool(neurons: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _unit_input(neurons: Mapping[str, Any]) -> Iterator[Finding]:
     """Exporters that write dt = 1e-4 and gains that make an input add 1: snnTorch, and some nodes of spikingjelly."""
+    counts = {name for name, node in neurons.items() if kind_of(node) == "IF" and _equals(node, "r", 1 / SNNTORCH_DT)}
     for name, node in neurons.items():
-        if kind_of(node) == "IF" and _equals(node, "r", 1 / SNNTORCH_DT):
-            what = f"{label(name, node)}: r = 1e4: spikingjelly, which fires at v >= threshold and starts at v_reset"
-            yield Finding("spikingjelly", name, what, "likely", "spikingjelly")
-        elif kind_of(node) in ("LIF", "CubaLIF") and _adds_one(node):
-            what = f"{label(name, node)}: r = tau / 1e-4 s: snnTorch, whose resets (subtraction by default) are lost"
-            yield Finding("snntorch", name, f"{what}, or spikingjelly", "possible", "snntorch-subtract")
+        unit = kind_of(node) in ("LIF", "CubaLIF") and adds_one(node)
+        if name in counts or (unit and (counts or not _at_rest(node))):  # snnTorch writes no IF, and resets to 0
+            gain = "r = 1e4" if name in counts else "r = tau / 1e-4 s"
+            what = f"{label(name, node)}: {gain}: spikingjelly, which fires at v >= threshold and starts at v_reset"
+            yield Finding("spikingjelly", name, what, "likely" if counts else "possible", "spikingjelly")
+        elif unit:
+            lost = "the reset is not in the file and is read as a reset to v_reset in the time step of the spike"
+            what = f"{label(name, node)}: r = tau / 1e-4 s, as snnTorch and spikingjelly write it: {lost}"
+            yield Finding("snntorch", name, what, "possible", "snntorch-subtract")
 
 
-def _adds_one(node: Any) -> bool:
+def adds_one(node: Any) -> bool:
+    """Whether an input of 1 adds 1 to the membrane, or to the current and that to the membrane, at dt = 1e-4 s."""
     pairs = [("r", "tau")] if kind_of(node) == "LIF" else [("r", "tau_mem"), ("w_in", "tau_syn")]
     gains = [value(node, gain) * SNNTORCH_DT / value(node, tau) for gain, tau in pairs]
-    at_rest = not bool(np.any(value(node, "v_leak"))) and not bool(np.any(value(node, "v_reset")))
-    return at_rest and all(bool(np.all(np.abs(gain - 1) <= _CLOSE)) for gain in gains)
+    return all(bool(np.all(np.abs(gain - 1) <= _CLOSE)) for gain in gains)
+
+
+def _at_rest(node: Any) -> bool:
+    levels = [field for field in ("v_leak", "v_reset") if getattr(node, field, None) is not None]
+    return not any(bool(np.any(value(node, field))) for field in levels)
 
 
 def _equals(node: Any, field: str, wanted: float) -> bool:

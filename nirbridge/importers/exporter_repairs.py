@@ -9,13 +9,23 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Collection
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from nirbridge.arrays import Array
 from nirbridge.errors import ModelError, Problem, UsageError, quoted
-from nirbridge.importers.exporter_faults import SNNTORCH_DT, leading_ones, port_shape, rockpool_dt, value, walk
+from nirbridge.importers.exporter_faults import (
+    SNNTORCH_DT,
+    adds_one,
+    leading_ones,
+    port_shape,
+    rockpool_dt,
+    value,
+    walk,
+)
 from nirbridge.network.nir_fields import ELEMENTWISE, NEURONS, kind_of, label
 from nirbridge.network.shapes import infer_shapes
 from nirbridge.network.timing import PREFIX
@@ -127,38 +137,69 @@ def _norse(graph: Any, dt: float | None) -> Settings:
     return {"dt": step, "integrator": "euler", "reset": "to-value", "compare": ">"}
 
 
-def _snntorch(graph: Any, dt: float | None, *, soft: bool) -> Settings:
-    """A late subtraction of th is one of th / beta at once; a late reset to 0 takes a step more, but for Leaky."""
-    step = dt or SNNTORCH_DT
+def _snntorch(graph: Any, dt: float | None, *, reset: str, early: bool = False) -> Settings:
+    """Which reset the neurons have; ``early``: they were made with reset_delay=False.
+
+    A late subtraction of th is one of th / beta at once. A late reset to 0 takes a step more, but for Leaky; of the
+    early ones RSynaptic alone stays late. Decays and gains are those that the module computes with.
+    """
+    step, neurons = dt or SNNTORCH_DT, dict(_neurons(graph))
+    names = {name for name, _ in walk(graph)}
     problems: list[Problem] = []
-    for name, node in _neurons(graph):
-        field = "tau_mem" if hasattr(node, "tau_mem") else "tau"
+    for name, node in neurons.items():
         if kind_of(node) not in ("LIF", "CubaLIF"):
             continue
-        beta = 1 - step / value(node, field)
-        if soft and not bool(np.all(beta > 0)):
-            limit = "beta = 1 - dt / tau must be above 0"
-            problems.append(Problem(label(name, node), f"{field} is {value(node, field).min():g} s", limit, "give dt"))
-            continue
-        if soft:
+        current, loops = kind_of(node) == "CubaLIF", name.endswith(".lif") and f"{name[:-4]}.w_rec" in names
+        beta = _decay(node, "tau_mem" if current else "tau", step)
+        _say(node, a_mem=beta, **({"a_syn": _decay(node, "tau_syn", step)} if current else {}))
+        _say(node, **_unit_gains(node, step))
+        if reset == "subtract" and not bool(np.all(beta > 0)):
+            found = f"its decay is {beta.min():g}, and its late subtraction stands for one of threshold / decay"
+            hint = "give --dt where it is not 1e-4 s, or import the model itself"
+            problems.append(Problem(label(name, node), found, "the decay must be above 0", hint))
+        elif reset == "subtract":
             _say(node, reset="subtract", reset_amount=value(node, "v_threshold") / beta)
-        elif kind_of(node) == "CubaLIF" or name.endswith(".lif"):  # Synaptic, RLeaky, RSynaptic
+        elif reset == "to-value" and (current and loops if early else current or loops):
             _say(node, refractory_steps=1)
     if problems:
         raise ModelError.all(problems)
-    return {"dt": step, "integrator": "euler", "reset": "to-value", "compare": ">"}
+    return {"dt": step, "integrator": "euler", "reset": "none" if reset == "none" else "to-value", "compare": ">"}
 
 
-def _sinabs(graph: Any, dt: float | None) -> Settings:
-    """Steps of 1; LIF with norm_input, ExpLeak without, as the layers have it by default; soft, several spikes."""
+def _decay(node: Any, field: str, dt: float) -> Array:
+    """The float32 factor from which snnTorch computed tau, where there is one; else that of the plain file.
+
+    It computes ``dt / (1 - beta)`` in float32 for Leaky and Synaptic, in float64 for RLeaky and RSynaptic.
+    """
+    tau = value(node, field)
+    for number in (np.float64, np.float32):
+        beta = (1 - number(dt) / tau).astype(np.float32)
+        with np.errstate(divide="ignore"):
+            again = number(dt) / (1 - beta.astype(number))
+        if bool(np.all(again.astype(number) == tau.astype(number))):
+            return beta.astype(np.float64)
+    return np.asarray(1 - dt / tau)
+
+
+def _unit_gains(node: Any, dt: float) -> Settings:
+    """Gains that are 1 but for the rounding of tau / dt."""
+    if dt != SNNTORCH_DT or not adds_one(node):
+        return {}
+    ones = np.ones(np.shape(node.r))
+    return {"g_mem": ones, "g_syn": ones.copy()} if kind_of(node) == "CubaLIF" else {"g_mem": ones}
+
+
+def _sinabs(graph: Any, dt: float | None, *, normed: tuple[str, ...] = ("LIF",)) -> Settings:
+    """Steps of 1; soft, several spikes. ``normed``: the kinds of neurons whose layers have norm_input=True."""
     for _, node in _neurons(graph):
         kind = kind_of(node)
         if kind in ("IF", "LIF"):
             _say(node, max_spikes=MOST_SPIKES)
         if kind == "IF":
             _say(node, if_gain="per-step")
-        if kind == "LI":
+        if kind in ("LI", "LIF") and kind not in normed:  # zoh multiplies by 1 - exp(-1 / tau)
             node.r = 1 / -np.expm1(-1 / value(node, "tau"))
+            _say(node, g_mem=np.ones(np.shape(node.r)))
     return {"dt": 1.0, "integrator": "zoh", "reset": "subtract", "compare": ">="}
 
 
@@ -194,9 +235,13 @@ Repair = Callable[[Any, float | None], Settings]
 REPAIRS: MappingProxyType[str, Repair] = MappingProxyType(
     {
         "norse": _norse,
-        "snntorch-subtract": lambda graph, dt: _snntorch(graph, dt, soft=True),
-        "snntorch-zero": lambda graph, dt: _snntorch(graph, dt, soft=False),
+        "snntorch-subtract": partial(_snntorch, reset="subtract"),
+        "snntorch-zero": partial(_snntorch, reset="to-value"),
+        "snntorch-zero-early": partial(_snntorch, reset="to-value", early=True),
+        "snntorch-none": partial(_snntorch, reset="none"),
         "sinabs": _sinabs,
+        "sinabs-normalized": partial(_sinabs, normed=("LIF", "LI")),
+        "sinabs-unnormalized": partial(_sinabs, normed=()),
         "rockpool": _rockpool,
         "spikingjelly": _spikingjelly,
     }

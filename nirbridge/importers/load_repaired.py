@@ -5,11 +5,28 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from nirbridge.importers.exporter_faults import Finding, diagnose
+from nirbridge.importers import nir_file
+from nirbridge.importers.export_warning import warn_of_faults
+from nirbridge.importers.exporter_faults import Finding, diagnose, sentences
 from nirbridge.importers.exporter_repairs import repair
-from nirbridge.importers.nir_file import DEFAULT_MAX_BYTES, Path, load
+from nirbridge.importers.nir_file import DEFAULT_MAX_BYTES, DEFAULT_MAX_EDGES, DEFAULT_MAX_NODES, Path
 
 BATCH = "batch-axis"
+
+
+def load(
+    path: Path,
+    *,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+    max_nodes: int = DEFAULT_MAX_NODES,
+    max_edges: int = DEFAULT_MAX_EDGES,
+    drop_batch: bool = False,
+) -> Any:
+    """See ``nir_file.load``; warns (``ExporterFaultWarning``) of each known fault of exporters that the file shows."""
+    limits = {"max_bytes": max_bytes, "max_nodes": max_nodes, "max_edges": max_edges}
+    graph = nir_file.load(path, **limits, drop_batch=drop_batch)
+    warn_of_faults(sentences(diagnose(graph)))
+    return graph
 
 
 def load_repaired(
@@ -27,6 +44,6 @@ def load_repaired(
         FileError: it can not be read.
         UsageError, ModelError: as of ``repair``.
     """
-    graph = load(path, max_bytes=max_bytes, drop_batch=BATCH in repairs)
+    graph = nir_file.load(path, max_bytes=max_bytes, drop_batch=BATCH in repairs)
     findings = diagnose(graph)
     return (repair(graph, repairs, dt=dt) if repairs else graph), findings

@@ -16,6 +16,7 @@ from nirbridge.pipeline.fit import fit_to_chip, retime, split_sources
 from nirbridge.pipeline.importing import import_module, network_of_graph, save_graph
 from nirbridge.pipeline.integers import quantize_network, quantize_plan, save_quantized, simulate_on_chip
 from nirbridge.pipeline.load import (
+    faults_of,
     fingerprint,
     load_chip,
     load_graph,
@@ -67,6 +68,7 @@ __all__ = [
     "emit_lava",
     "emit_quantized",
     "emit_with",
+    "faults_of",
     "fingerprint",
     "fit_to_chip",
     "import_module",

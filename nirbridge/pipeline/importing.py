@@ -40,7 +40,12 @@ def save_graph(graph: Any, path: str | Path) -> None:
 
 
 def network_of_graph(graph: Any, timing: Timing | None = None) -> Network:
-    """What a graph means. Raises ModelError."""
+    """What a graph means; known faults of exporters that it shows are warned of and noted. Raises ModelError."""
+    from nirbridge.importers.export_warning import warn_of_faults
+    from nirbridge.importers.exporter_faults import diagnose, sentences
     from nirbridge.network.from_nir import from_nir
+    from nirbridge.pipeline.load import noted
 
-    return from_nir(graph, timing)
+    faults = sentences(diagnose(graph))
+    warn_of_faults(faults)
+    return noted(from_nir(graph, timing), faults)

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from nirbridge.chips.model import Chip
     from nirbridge.network.model import Network, Timing
 
+FAULT = "exporter: "
+"""How notes begin that tell of a known fault of the framework that wrote a model file."""
+
 
 def timing(
     dt: float | None = None, integrator: Any = None, reset: Any = None, compare: Any = None, if_gain: Any = None
@@ -28,28 +31,51 @@ def load_graph(
     """A ``nir.NIRGraph`` from a file, scanned before anything is built.
 
     ``repairs``: names of exporter faults to mend (``importers.exporter_repairs``), with ``dt`` seconds a step; nothing
-    is mended that is not asked for. Raises FileError; UsageError or ModelError for repairs that are none or do not fit.
+    is mended that is not asked for. Known faults of exporters that stay are each an ``ExporterFaultWarning``. Raises
+    FileError; UsageError or ModelError for repairs that are none or do not fit.
     """
+    return _graph_and_faults(path, max_bytes, repairs, dt)[0]
+
+
+def _graph_and_faults(
+    path: str | Path, max_bytes: int | None, repairs: Sequence[str], dt: float | None
+) -> tuple[Any, tuple[str, ...]]:
+    """The graph, and a sentence for each known fault of its exporter that no repair settles; warns of these."""
+    from nirbridge.importers.export_warning import warn_of_faults
+    from nirbridge.importers.exporter_faults import sentences, unsettled
     from nirbridge.importers.load_repaired import load_repaired
     from nirbridge.importers.nir_file import DEFAULT_MAX_BYTES
 
-    return load_repaired(path, repairs, dt=dt, max_bytes=max_bytes or DEFAULT_MAX_BYTES)[0]
+    graph, findings = load_repaired(path, repairs, dt=dt, max_bytes=max_bytes or DEFAULT_MAX_BYTES)
+    faults = sentences(unsettled(findings, repairs))
+    warn_of_faults(faults)
+    return graph, faults
 
 
 def load_network(
     path: str | Path, timing: Timing | None = None, *, max_bytes: int | None = None, repairs: Sequence[str] = ()
 ) -> Network:
-    """A network from a ``.nir`` file, repaired as of ``load_graph``, which its notes say.
+    """A network from a ``.nir`` file, repaired and warned of as of ``load_graph``, which its notes say.
 
     Raises FileError (unreadable), ModelError (no exact meaning) or UsageError (repairs).
     """
     from nirbridge.network.from_nir import from_nir
 
     dt = None if timing is None else timing.dt
-    network = from_nir(load_graph(path, max_bytes=max_bytes, repairs=repairs, dt=dt), timing)
-    if not repairs:
-        return network
-    return replace(network, notes=(*network.notes, f"repaired on request: {', '.join(repairs)}"))
+    graph, faults = _graph_and_faults(path, max_bytes, repairs, dt)
+    return noted(from_nir(graph, timing), faults, repairs)
+
+
+def noted(network: Network, faults: Sequence[str], repairs: Sequence[str] = ()) -> Network:
+    """The network, with the known faults of its exporter and the repairs made among its notes."""
+    notes = [FAULT + sentence for sentence in faults]
+    notes += [f"repaired on request: {', '.join(repairs)}"] if repairs else []
+    return replace(network, notes=(*network.notes, *notes)) if notes else network
+
+
+def faults_of(notes: Sequence[Any]) -> tuple[str, ...]:
+    """The notes of a network, map or recording that tell of faults of the exporter of its model."""
+    return tuple(note for note in notes if isinstance(note, str) and note.startswith(FAULT))
 
 
 def network_of_shapes(text: str, timing: Timing | None = None) -> Network:

@@ -9,6 +9,8 @@ from typing import Any
 
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
+from nirbridge.importers.export_warning import warn_of_faults
+from nirbridge.importers.exporter_faults import sentences, unsettled
 from nirbridge.importers.load_repaired import load_repaired
 from nirbridge.importers.nir_file import DEFAULT_MAX_BYTES, fingerprint
 from nirbridge.network.compose import parts_of
@@ -29,7 +31,8 @@ def inspect_file(
 ) -> dict[str, Any]:
     """Reads a NIR file and describes it as repaired; see ``inspect_graph``.
 
-    ``findings``: what the file shows of known faults of exporters, before any repair.
+    ``findings``: what the file shows of known faults of exporters, before any repair, node by node; ``faults``: one
+    sentence for each kind of them, with what to do. Those that no repair settles are warned of.
 
     Raises:
         FileError: it can not be read.
@@ -37,7 +40,9 @@ def inspect_file(
         UsageError: repairs that are none.
     """
     graph, findings = load_repaired(path, repairs, dt=timing.dt, max_bytes=max_bytes)
-    told = {"findings": [asdict(f) for f in findings], "repaired": list(repairs)}
+    warn_of_faults(sentences(unsettled(findings, repairs)))
+    found = {"findings": [asdict(f) for f in findings], "faults": list(sentences(findings))}
+    told = {**found, "repaired": list(repairs)}
     return {"sha256": fingerprint(path), **told, **inspect_graph(graph, timing)}
 
 

@@ -29,22 +29,9 @@ def inspect_text(document: Mapping[str, Any]) -> RenderableType:
     ]
     parts += _list("assumed", document["assumed"])
     parts += _list("notes", document["notes"])
-    parts += _list("known faults of exporters", _findings(document.get("findings", ())))
+    parts += _list("known faults of exporters", document.get("faults", ()))
     parts += _list("repaired on request", document.get("repaired", ()))
     return Group(*parts)
-
-
-def _findings(findings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """One sentence for each kind; the rest of the nodes are counted."""
-    kinds: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for finding in findings:
-        kinds.setdefault((finding["name"], finding["sure"]), []).append(finding)
-    sentences = []
-    for (_, sure), alike in kinds.items():
-        more = f" and {len(alike) - 1:,} more nodes" if len(alike) > 1 else ""
-        mend = "" if alike[0]["repair"] is None else f"; mend it with --repair {alike[0]['repair']}"
-        sentences.append(f"{alike[0]['what']}{more} ({sure}){mend}")
-    return sentences
 
 
 def _heading(text: str) -> Text:

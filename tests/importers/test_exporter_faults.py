@@ -234,5 +234,5 @@ def test_names_of_repairs_are_checked() -> None:
     assert len(error.value.problems) == 3
     with pytest.raises(ModelError, match="its gains are not Rockpool's"):
         repair(plain(), ["rockpool"])
-    with pytest.raises(ModelError, match="beta"):
+    with pytest.raises(ModelError, match="the decay must be above 0"):
         repair(plain(tau=1e-4), ["snntorch-subtract"])
