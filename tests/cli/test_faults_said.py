@@ -33,7 +33,7 @@ def model(tmp_path: Path) -> str:
     cells = [nir.LIF(1e-3 * ones, 10 * ones, 0 * ones, ones) for _ in range(2)]
     layers = [x for cell in cells for x in (nir.Linear(2.0 * np.eye(3)), cell)]
     nodes = {str(k): layer for k, layer in enumerate(layers)}
-    nodes = {"in": nir.Input(np.array([3])), **nodes, "out": nir.Output(np.array([3]))}
+    nodes = {"in": nir.Input({"input": np.array([3])}), **nodes, "out": nir.Output({"output": np.array([3])})}
     nir.write(tmp_path / "m.nir", nir.NIRGraph(nodes, list(pairwise(nodes)), type_check=False))
     np.save(tmp_path / "in.npy", np.ones((12, 3), np.uint8))
     return str(tmp_path / "m.nir")

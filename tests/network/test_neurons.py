@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import nir
 import numpy as np
@@ -243,7 +244,7 @@ def test_stored_exact_coefficients_count_only_while_they_agree() -> None:
 @pytest.mark.parametrize("field", ["tau_mem", "tau_syn"])
 def test_a_tau_that_float32_can_not_tell_from_dt_is_dt(dt: float, field: str) -> None:
     """One rounding and two, as exporters compute tau = dt / (1 - beta) in float32, and as a file may widen it."""
-    fields = {"tau_mem": one(8 * dt), "tau_syn": one(4 * dt)}
+    fields: dict[str, Any] = {"tau_mem": one(8 * dt), "tau_syn": one(4 * dt)}
     rounded = np.float32(dt) / np.float32(1 - 1e-8)
     for tau in (np.float32(dt), rounded, np.nextafter(np.float32(dt), np.float32(0)), float(np.float32(dt))):
         node = nir.CubaLIF(
