@@ -107,7 +107,7 @@ def test_measures_of_samples_some_at_a_time_are_those_of_all() -> None:
     """The least u is in one piece, the greatest in another, and the last piece has one sample."""
     net = layer(np.diag([1.0, 2.0, -1.0]), lif(a_mem=0.5, theta=3.0))
     values = np.zeros((6, 5, 3), np.uint8)
-    values[1, 0, 0] = values[2, 2, 1] = values[2, 2, 2] = values[3, 4] = 1
+    values[1, 0, 2] = values[2, 2, 1] = values[3, 4, 0] = 1
     data = data_of(net, {"in": values})
     whole = quantize_with_data(net, load_chip("loihi2"), Options(), data, Plan()).report[0].measured
     with small_pieces():
