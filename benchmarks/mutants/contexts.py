@@ -1,0 +1,40 @@
+"""A pytest plugin: tells coverage which test is running, and writes down how long each of them took.
+
+Used by ``python -m benchmarks.mutants collect``, under ``coverage run``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import coverage
+import pytest
+
+DURATIONS = "MUTANTS_DURATIONS"
+"""The variable that names the file for the durations."""
+_seconds: dict[str, float] = {}
+_failed: set[str] = set()
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    running = coverage.Coverage.current()
+    if running is not None:
+        running.switch_context(item.nodeid)
+    yield
+    if running is not None:
+        running.switch_context("")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _seconds[report.nodeid] = _seconds.get(report.nodeid, 0.0) + report.duration
+    if report.outcome != "passed":
+        _failed.add(report.nodeid)
+
+
+def pytest_sessionfinish() -> None:
+    passed = {name: seconds for name, seconds in _seconds.items() if name not in _failed}
+    Path(os.environ[DURATIONS]).write_text(json.dumps(passed))
