@@ -16,7 +16,7 @@ export NIRBRIDGE_CACHE := $(CURDIR)/$(VENV)/cache
 unexport PYTHONPATH
 unexport PYTHONHOME
 
-.PHONY: help demo test test-slow check format clean
+.PHONY: help demo test test-slow mutants check format clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -32,6 +32,10 @@ test: $(VENV)/.test $(VENV)/.lava ## set up everything that the tests need and r
 
 test-slow: $(VENV)/.test $(VENV)/.lava ## the tests that take long, too
 	$(BIN)/python -m pytest $(WORKERS) -m "not benchmark"
+
+mutants: $(VENV)/.test $(VENV)/.lava ## plant faults in a copy and list those that no test notices (hours; SEED=, COUNT=)
+	$(BIN)/python -m benchmarks.mutants collect
+	$(BIN)/python -m benchmarks.mutants --seed $(or $(SEED),0) --count $(or $(COUNT),100)
 
 check: $(VENV)/.dev ## format, lint, types
 	$(BIN)/ruff format --check .

@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from difflib import unified_diff
 from pathlib import Path
 
-from benchmarks.mutants.choose import Choice
-from benchmarks.mutants.contexts import DURATIONS
+from benchmarks.mutants.contexts import CONTEXT, DURATIONS
 from benchmarks.mutants.sites import Mutant, is_python, mutants
 from benchmarks.mutants.work import Copy, Outcome, preload
 
@@ -44,22 +43,26 @@ def main() -> int:
 
 def collect(folder: Path, tests: list[str]) -> int:
     """Which tests run which lines, and how long each takes. ``tests``: some files more, for a tree that is the same."""
-    settings, own_name = folder / "coverage.rc", f"{len(list(folder.glob('coverage*.data')))}" if tests else ""
-    settings.write_text("[run]\nsource = nirbridge\ncore = ctrace\n")
-    own = {
-        DURATIONS: str(folder / f"durations{own_name}.json"),
-        "COVERAGE_FILE": str(folder / f"coverage{own_name}.data"),
-    }
-    command = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest", "-q"]
-    command += ["-p", "benchmarks.mutants.contexts", "-p", "no:cacheprovider", *tests]
-    return subprocess.run(command, cwd=ROOT, env={**os.environ, **own, "PYTHONPATH": str(ROOT)}, check=False).returncode
+    name = f"coverage{len(list(folder.glob('coverage*.data')))}.data"
+    settings, durations = folder / "coverage.rc", folder / name.replace("coverage", "durations").replace("data", "json")
+    settings.write_text(
+        "[run]\nsource = nirbridge\ncore = ctrace\nparallel = true\npatch = subprocess\n"
+        f"context = ${{{CONTEXT}-}}\ndata_file = {folder / name}\n"  # processes that a test starts belong to it
+    )
+    own = {**os.environ, DURATIONS: str(durations), "PYTHONPATH": str(ROOT)}
+    own.setdefault("NIRBRIDGE_CACHE", str(ROOT / ".venv" / "cache"))  # Lava's own environment
+    coverage = [sys.executable, "-m", "coverage"]
+    command = [*coverage, "run", f"--rcfile={settings}", "-m", "pytest", "-q", "-p", "benchmarks.mutants.contexts"]
+    done = subprocess.run([*command, "-p", "no:cacheprovider", *tests], cwd=ROOT, env=own, check=False)
+    subprocess.run([*coverage, "combine", f"--rcfile={settings}"], cwd=ROOT, env=own, check=True)
+    return done.returncode
 
 
 def run(asked: argparse.Namespace) -> int:
     """Judges a sample; 1 if a mutant survived."""
-    chosen = list(sample(asked.seed, asked.count, tuple(asked.only)))[asked.skip :]
+    copy = Copy(ROOT, asked.folder, asked.budget)
+    chosen = list(sample(copy.tree, asked.seed, asked.count, tuple(asked.only)))[asked.skip :]
     preload()
-    copy = Copy(ROOT, asked.folder, Choice(ROOT, asked.folder), asked.budget)
     outcomes = []
     for at, mutant in enumerate(chosen, 1):
         outcome = judged(copy, mutant)
@@ -70,20 +73,20 @@ def run(asked: argparse.Namespace) -> int:
         )
         print(f"{mutant.path}:{mutant.line} {mutant.kind}; {outcome.by}")
         if outcome.status in ("survived", "untested"):
-            print(diff(mutant))
+            print(diff(copy.tree, mutant))
         sys.stdout.flush()
     return summed_up(outcomes)
 
 
-def sample(seed: int, count: int, only: tuple[str, ...]) -> Iterator[Mutant]:
+def sample(root: Path, seed: int, count: int, only: tuple[str, ...]) -> Iterator[Mutant]:
     """Mutants of different places, every place of the package equally likely."""
-    files = sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "nirbridge").rglob("*.py"))
-    places = [m for path in files if path.startswith(only) and path not in LEFT_OUT for m in mutants(ROOT, path)]
+    files = sorted(p.relative_to(root).as_posix() for p in (root / "nirbridge").rglob("*.py"))
+    places = [m for path in files if path.startswith(only) and path not in LEFT_OUT for m in mutants(root, path)]
     draw = random.Random(seed)
     draw.shuffle(places)
     for place in places:
         mutant = draw.choice(place)
-        if count and is_python(mutant.apply((ROOT / mutant.path).read_bytes())):
+        if count and is_python(mutant.apply((root / mutant.path).read_bytes())):
             count -= 1
             yield mutant
 
@@ -101,9 +104,9 @@ def judged(copy: Copy, mutant: Mutant) -> Outcome:
         without |= wrong
 
 
-def diff(mutant: Mutant) -> str:
+def diff(root: Path, mutant: Mutant) -> str:
     """The change as a diff without context."""
-    source = (ROOT / mutant.path).read_bytes()
+    source = (root / mutant.path).read_bytes()
     both = [text.decode().splitlines() for text in (source, mutant.apply(source))]
     lines = list(unified_diff(*both, n=0, lineterm=""))[2:]
     return "\n".join(f"        {line}" for line in lines)

@@ -41,7 +41,7 @@ class Choice:
         for measured in data.measured_files():
             path = "nirbridge/" + measured.rpartition("/nirbridge/")[2]
             for line, contexts in data.contexts_by_lineno(measured).items():
-                self.lines[path][line] |= {c for c in contexts if c in self.seconds}
+                self.lines[path][line] |= {c for c in contexts if c in self.seconds}  # not "", what runs at import
 
     def tests(self, mutant: Mutant) -> list[str]:
         """The tests to run, quick ones and those of the same room first."""

@@ -15,6 +15,8 @@ import pytest
 
 DURATIONS = "MUTANTS_DURATIONS"
 """The variable that names the file for the durations."""
+CONTEXT = "MUTANTS_CONTEXT"
+"""The variable that tells processes which a test starts whose they are."""
 _seconds: dict[str, float] = {}
 _failed: set[str] = set()
 
@@ -24,7 +26,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     running = coverage.Coverage.current()
     if running is not None:
         running.switch_context(item.nodeid)
+    os.environ[CONTEXT] = item.nodeid
     yield
+    del os.environ[CONTEXT]
     if running is not None:
         running.switch_context("")
 

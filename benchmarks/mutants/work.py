@@ -49,13 +49,14 @@ class Outcome:
 class Copy:
     """A copy of the checkout in ``folder``, to plant mutants in. The data beside the checkout is linked."""
 
-    def __init__(self, root: Path, folder: Path, choice: Choice, budget: float) -> None:
-        self.root, self.tree, self.choice, self.budget, self.runs = root, folder / "tree", choice, budget, 0
+    def __init__(self, root: Path, folder: Path, budget: float) -> None:
+        self.root, self.tree, self.budget, self.runs = root, folder / "tree", budget, 0
         shutil.rmtree(self.tree, ignore_errors=True)
         shutil.copytree(root, self.tree, ignore=shutil.ignore_patterns(*IGNORED))
         for source, link in ((root / ".venv", self.tree / ".venv"), (root.parent / "shared", folder / "shared")):
             if source.exists() and not link.exists():
                 link.symlink_to(source.resolve())
+        self.choice = Choice(self.tree, folder)
 
     def judge(self, mutant: Mutant, without: frozenset[str] = frozenset()) -> Outcome:
         """Plants one mutant, runs its tests until one fails, and takes the mutant out again."""
@@ -102,7 +103,7 @@ class Copy:
             result.touch()
             child = os.fork()
             if not child:
-                _in_child(self.tree, tests, self.choice, Path(folder), KERNEL_GRACE if fresh else GRACE, fresh)
+                _in_child(self, tests, Path(folder), fresh)
             code = _wait(child)
             by = result.read_text().partition("\n")[0]
             if code == BROKEN:
@@ -143,25 +144,25 @@ def preload() -> None:
             importlib.import_module(name)
 
 
-def _in_child(tree: Path, tests: Sequence[str], choice: Choice, folder: Path, grace: float, fresh: bool) -> None:
+def _in_child(copy: Copy, tests: Sequence[str], folder: Path, fresh: bool) -> None:
     """Never returns: the tests' exit code is the process's."""
     code = BROKEN
     try:
         os.setsid()
-        os.chdir(tree)
+        os.chdir(copy.tree)
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT)
         for stream in (1, 2):
             os.dup2(log, stream)
-        os.environ |= {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1", "TMPDIR": str(folder)}
-        os.environ.setdefault("NIRBRIDGE_CACHE", str(tree / ".venv" / "cache"))  # Lava's own environment
+        os.environ |= {"PYTHONPATH": str(copy.tree), "OMP_NUM_THREADS": "1", "TMPDIR": str(folder)}
+        os.environ.setdefault("NIRBRIDGE_CACHE", str(copy.tree / ".venv" / "cache"))  # Lava's own environment
         tempfile.tempdir = None
-        sys.path[:] = [str(tree), *(p for p in sys.path if p not in ("", str(choice.root)))]
+        sys.path[:] = [str(copy.tree), *(p for p in sys.path if p not in ("", str(copy.root)))]
         for name in [n for n in sys.modules if n.split(".")[0] in ("benchmarks", "tests", "nirbridge")]:
             if not name.startswith("benchmarks.mutants"):
                 sys.modules.pop(name)
-        code = _tested(tests, choice, folder, grace, fresh)
+        code = _tested(copy, tests, folder, fresh)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -169,7 +170,7 @@ def _in_child(tree: Path, tests: Sequence[str], choice: Choice, folder: Path, gr
         os._exit(code)
 
 
-def _tested(tests: Sequence[str], choice: Choice, folder: Path, grace: float, fresh: bool) -> int:
+def _tested(copy: Copy, tests: Sequence[str], folder: Path, fresh: bool) -> int:
     import numba
     import pytest
 
@@ -182,4 +183,5 @@ def _tested(tests: Sequence[str], choice: Choice, folder: Path, grace: float, fr
     files = list(dict.fromkeys(name.partition("::")[0] for name in tests))
     options = ["-x", "-q", "--tb=no", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist"]
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # libraries are imported before pytest starts
-    return int(pytest.main([*options, *files], [Ordered(tests, choice.seconds, grace, folder / "result")]))
+    plugin = Ordered(tests, copy.choice.seconds, KERNEL_GRACE if fresh else GRACE, folder / "result")
+    return int(pytest.main([*options, *files], [plugin]))
