@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge.cli.early_option import early_option
 from nirbridge.cli.paths import ChipFile, Command
 from nirbridge.cli.timing_options import model_options
 
@@ -30,6 +31,7 @@ Example:
 @click.option("--weight-bits", type=int, metavar="N", help="Bits of a stored weight; default: the chip's own.")
 @click.option("--placement-only", is_flag=True, help="Whether it can be placed, even if the chip cannot run it.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
+@early_option
 @model_options
 def command(
     model: str | None,
@@ -39,6 +41,7 @@ def command(
     chips: int,
     weight_bits: int | None,
     placement_only: bool,
+    keep_early_spikes: bool,
     as_json: bool,
     **reading: Any,
 ) -> None:
@@ -61,7 +64,7 @@ def command(
         raise UsageError.of("check", "needs --chip or --map", "", "as in --chip loihi1; nirbridge chips lists them")
     else:
         asked = {"chips": chips, "weight_bits": weight_bits, "placement_only": placement_only}
-        _check_fit(network, chip, asked, as_json=as_json)
+        _check_fit(network, chip, {**asked, "keep_early_spikes": keep_early_spikes}, as_json=as_json)
 
 
 def _network(model: str | None, shapes: str | None, timing: Timing, **reading: Any) -> Network:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge.cli.early_option import early_option
 from nirbridge.cli.paths import ChipFile, Command, OutputFolder
 from nirbridge.cli.timing_options import model_options
 
@@ -40,6 +41,7 @@ CHIP = "loihi2"
     metavar="INPUT=MAX:BITS",
     help="An input of values up to MAX, in so many bits. Repeatable.",
 )
+@early_option
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def command(model: str, target: str, output: str, as_json: bool, **options: Any) -> None:
@@ -78,7 +80,8 @@ def emitted(model: str, target: str, chip: str | None, **options: Any) -> Artifa
         limit = "--per-core, --floating, --graded and --map are for lava"
         raise UsageError.of(f"--to {quoted(target)}", "given with options of another", limit, "leave them out")
     if model.endswith(".q.npz"):
-        read = chip or options["weight_bits"] or options["repairs"] or options["timing"] != timing()
+        named = ("weight_bits", "repairs", "keep_early_spikes")
+        read = chip or any(options[name] for name in named) or options["timing"] != timing()
         return _of_integers(model, target, lava_only or bool(read), options["max_bytes"])
     return _of_network(model, target, chip or CHIP, **options)
 
@@ -113,7 +116,10 @@ def _of_network(
     mapping = None if map_file is None else load_map(map_file, network, fingerprint(model), known)
     with progress_on_stderr() as progress:
         if target != "lava":
-            return emit_with(target, network, known, weight_bits=weight_bits, progress=progress)
+            early = options["keep_early_spikes"]
+            return emit_with(
+                target, network, known, weight_bits=weight_bits, keep_early_spikes=early, progress=progress
+            )
         values = graded_inputs(graded)
         return emit_lava(
             network, known, weight_bits=weight_bits, graded=values, mapping=mapping, progress=progress, **options

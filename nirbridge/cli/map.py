@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge.cli.early_option import early_option
 from nirbridge.cli.paths import REPORT_FILES, ChipFile, Command, OutputFile, ReportFolder
 from nirbridge.cli.timing_options import model_options
 
@@ -67,6 +68,7 @@ Example:
 @click.option("--placement-only", is_flag=True, help="Also map what the chip cannot run; nothing runs such a map.")
 @click.option("--report", metavar="DIR", type=ReportFolder(), help="Write the report there too (text and HTML).")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: the map file.")
+@early_option
 @model_options
 def command(
     model: str,
@@ -117,6 +119,7 @@ def _options(chosen: dict[str, Any], progress: Any) -> MapOptions:
         retime=chosen["retime"],
         splits=dict(_split(text) for text in chosen["splits"]),
         placement_only=chosen["placement_only"],
+        keep_early_spikes=chosen["keep_early_spikes"],
         progress=progress,
     )
 

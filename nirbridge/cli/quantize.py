@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge.cli.early_option import early_option
 from nirbridge.cli.paths import ChipFile, Command, OutputFile
 from nirbridge.cli.timing_options import model_options
 
@@ -35,6 +36,7 @@ Example:
 )
 @click.option("--run-steps", type=click.IntRange(min=1), metavar="N", help="Prove v for runs of so many steps, too.")
 @click.option("--graded", multiple=True, metavar="INPUT=MAX:BITS", help="An input of values up to MAX, as integers.")
+@early_option
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
 def command(model: str, chip_name: str, output: str, as_json: bool, **options: Any) -> None:
@@ -69,6 +71,7 @@ def run(
     memory_kib: int | None,
     run_steps: int | None,
     graded: tuple[str, ...],
+    keep_early_spikes: bool = False,
 ) -> Quantized:
     """The network that the command saves."""
     from nirbridge.cli.progress import progress_on_stderr
@@ -82,7 +85,8 @@ def run(
     memory = None if memory_kib is None else memory_kib * 8192
     with progress_on_stderr() as progress:
         plan = {"method": method, "percentile": percentile, "tight": tight, "memory_bits": memory, "progress": progress}
-        return quantize_network(network, chip, *quantize_plan(network, asked, arrays, plan))
+        planned = quantize_plan(network, asked, arrays, plan)
+        return quantize_network(network, chip, *planned, keep_early_spikes=keep_early_spikes)
 
 
 def widths(texts: tuple[str, ...]) -> dict[str, int] | int | None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge.cli.early_option import early_option
 from nirbridge.cli.paths import ChipFile, Command, OutputFile
 from nirbridge.cli.timing_options import model_options
 
@@ -44,6 +45,7 @@ Example:
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="cpu, or cuda.")
 @click.option("--plot", metavar="FILE.png", type=OutputFile(), help="Draw what a node did (matplotlib).")
 @click.option("--node", metavar="NAME", help="The node to draw; else the first with spikes, or the first recorded.")
+@early_option
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
 def command(
@@ -111,6 +113,7 @@ def run(
     device: str,
     chip: str | None = None,
     map_file: str | None = None,
+    keep_early_spikes: bool = False,
 ) -> Recording:
     """The recording that the command saves."""
     from nirbridge.cli.progress import progress_on_stderr
@@ -118,10 +121,11 @@ def run(
 
     network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs)
     inputs = read_inputs(source, max_bytes)
-    if backend in ("fixed", "mapped") or chip is not None or map_file is not None:
+    if backend in ("fixed", "mapped") or chip is not None or map_file is not None or keep_early_spikes:
         wants = records(network, wanted, every)
         with progress_on_stderr() as progress:
             on_chip = {"backend": backend, "chip": chip, "map_file": map_file, "progress": progress}
+            on_chip["keep_early_spikes"] = keep_early_spikes
             return simulate_on_chip(network, inputs, steps=steps, record=wants, **on_chip)
     chosen = library or ("torch" if device.startswith("cuda") else "numpy")
     with progress_on_stderr() as progress:

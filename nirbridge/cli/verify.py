@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge.cli.early_option import early_option
 from nirbridge.cli.paths import ChipFile, Command, OutputFile
 from nirbridge.cli.timing_options import model_options
 
@@ -41,6 +42,7 @@ Example:
 @click.option("--graded", multiple=True, metavar="INPUT=MAX:BITS", help="An input of values up to MAX, as integers.")
 @click.option("--plot", metavar="FILE.png", type=OutputFile(), help="Draw the spikes that differ.")
 @click.option("--node", metavar="NAME", help="The node to draw; default: the first that differs.")
+@early_option
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 def command(model: str, plot: str | None, node: str | None, as_json: bool, **options: Any) -> int:

@@ -28,7 +28,7 @@ def to_record(mapped: Mapped, model_file: str, model_sha256: str) -> dict[str, A
     """
     network, chip = mapped.network, mapped.chip
     return {
-        "schema": SCHEMA_MARKED if mapped.placement_only else SCHEMA,
+        "schema": SCHEMA_MARKED if mapped.placement_only or mapped.early_spikes else SCHEMA,
         "nirbridge": __version__,
         "model": {"file": PurePath(model_file).name, "sha256": model_sha256},
         "timing": _timing(network),
@@ -40,6 +40,7 @@ def to_record(mapped: Mapped, model_file: str, model_sha256: str) -> dict[str, A
         "splits": [{"population": name, "ways": ways} for name, ways in mapped.splits],
         **({} if mapped.latency is None else {"retimed": {"latency": dict(mapped.latency)}}),
         **({"placement_only": True} if mapped.placement_only else {}),
+        **({"early_spikes": list(mapped.early_spikes)} if mapped.early_spikes else {}),
         "inputs": [_port(p) for p in network.inputs],
         "outputs": [_port(p) for p in network.outputs],
         "populations": [_population(p) for p in network.populations],

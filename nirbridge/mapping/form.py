@@ -11,7 +11,7 @@ from nirbridge.partitioner.model import RESOURCES
 
 SCHEMA = 1
 SCHEMA_MARKED = 2
-"""Of maps with ``placement_only``, or with an ``order`` of a population's neurons; all others stay as they were."""
+"""Of maps with ``placement_only``, ``early_spikes`` or an ``order`` of a population's neurons; all others stay."""
 STATUSES = ("optimal", "optimal-sliced", "feasible")
 _LARGEST_INT = 2**53  # whole numbers beyond it are not the same in every JSON reader
 
@@ -56,6 +56,7 @@ FORM = {
     "splits": _Maybe(_List({"population": _TEXT, "ways": _COUNT})),
     "retimed": _Maybe({"latency": _Map(_COUNT)}),
     "placement_only": _Maybe(_BOOL),
+    "early_spikes": _Maybe(_List(_TEXT)),
     "inputs": _List(_PORT),
     "outputs": _List(_PORT),
     "populations": _List(

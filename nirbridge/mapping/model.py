@@ -42,6 +42,7 @@ class Mapped:
     ``latency``: the step at which each input, population and output is at its step 0, if the network was retimed so
     that its delays hold the hops (``passes.balance_delays``); None: the delays are those of the model.
     ``placement_only``: the chip cannot run it, or only a placement was requested; nothing quantizes, runs or emits it.
+    ``early_spikes``: populations whose spikes before their first step are kept (``--keep-early-spikes``).
     """
 
     network: Network
@@ -56,3 +57,4 @@ class Mapped:
     splits: tuple[tuple[str, int], ...] = ()
     latency: Mapping[str, int] | None = None
     placement_only: bool = False
+    early_spikes: tuple[str, ...] = ()

@@ -84,7 +84,7 @@ class MapRecord:
     """A map file. ``raw`` is the whole JSON document, ``chip`` the record that builds the chip again.
 
     ``splits``: populations of the model that were replaced by so many copies, in that order (none in older files).
-    ``latency``, ``placement_only``: as of ``Mapped``; None and False also where the file does not say.
+    ``latency``, ``placement_only``, ``early_spikes``: as of ``Mapped``; None, False, empty where the file does not say.
     """
 
     model_file: str
@@ -103,6 +103,7 @@ class MapRecord:
     splits: tuple[tuple[str, int], ...] = ()
     latency: Mapping[str, int] | None = None
     placement_only: bool = False
+    early_spikes: tuple[str, ...] = ()
 
     @property
     def weight_bits(self) -> int:
@@ -167,6 +168,7 @@ def _built(d: dict[str, Any]) -> MapRecord:
         splits=tuple((s["population"], s["ways"]) for s in d.get("splits") or ()),
         latency=(d.get("retimed") or {}).get("latency"),
         placement_only=bool(d.get("placement_only")),
+        early_spikes=tuple(d.get("early_spikes") or ()),
     )
 
 

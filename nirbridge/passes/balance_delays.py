@@ -31,15 +31,25 @@ class Retimed:
     (0), population and output the hardware step at which its reference step 0 happens: what it does at step
     ``t + latency`` is what ``reference``, the network that was retimed, does at step t. Populations that were put in
     (kind ``relay``) have the latency of what they pass on.
+
+    ``keep_early_spikes`` as of ``balance_delays``; ``early``: the populations to which that made a difference.
     """
 
     network: Network
     latency: Mapping[str, int]
     reference: Network
     notes: tuple[str, ...]
+    keep_early_spikes: bool = False
+    early: tuple[str, ...] = ()
 
 
-def balance_delays(network: Network, *, delay_steps_max: int | None = None, graded_spikes: bool = True) -> Retimed:
+def balance_delays(
+    network: Network,
+    *,
+    delay_steps_max: int | None = None,
+    graded_spikes: bool = True,
+    keep_early_spikes: bool = False,
+) -> Retimed:
     """Assigns every projection a whole delay so that the network on hardware is the reference, later.
 
     With ``latency`` L a projection of delay d gets ``d + L[target] - L[source]``, which has to be at least 1 (0 into
@@ -52,6 +62,9 @@ def balance_delays(network: Network, *, delay_steps_max: int | None = None, grad
         delay_steps_max: the longest delay of a synapse beyond the hop (``chip.core.delay_steps``); longer ones take
             relay populations. None: any.
         graded_spikes: whether a relay may send several spikes in a step.
+        keep_early_spikes: populations that cannot wait for their first step start at the first step of the hardware
+            instead of being refused. They may fire before their first input and enter their first step in another
+            state, so the network then is not the reference, later.
 
     Raises:
         ModelError: loops with fewer steps of delay than hops; populations that can not wait for their first step;
@@ -66,15 +79,25 @@ def balance_delays(network: Network, *, delay_steps_max: int | None = None, grad
         raise ModelError.all(_loop_problem(found, arcs) for found in all_loops(names, arcs))
     latency = cheapest_latencies(least, arcs, _movable(network))
     made = replace(network, projections=tuple(_later(p, latency) for p in network.projections))
-    made, latency, waiting = with_steady_starts(made, latency)
+    started = with_steady_starts(made, latency, keep_early_spikes=keep_early_spikes)
+    made, latency = started.network, started.latency
     lines: tuple[Line, ...] = ()
     if delay_steps_max is not None:
         limits = {"delay_steps_max": delay_steps_max, "graded_spikes": graded_spikes}
         made, latency, lines = with_delay_lines(made, latency, **limits)
     made = _with_hops(in_causal_order(without_hops(made)))
-    notes = tuple(_notes(reference, latency, network, waiting, lines))
+    notes = (*_notes(reference, latency, network, started.waiting, lines), *early_notes(started.early, latency))
     made = replace(made, notes=(*made.notes, *notes))
-    return Retimed(made, MappingProxyType(latency), reference, notes)
+    return Retimed(made, MappingProxyType(latency), reference, notes, keep_early_spikes, started.early)
+
+
+def early_notes(early: Sequence[str], latency: Mapping[str, int]) -> tuple[str, ...]:
+    """How a network with early spikes differs from its reference, population by population."""
+    return tuple(
+        f"early spikes of {quoted(name)} are kept: it starts {latency[name]:,} time steps before its first input, in "
+        "the first of the chip, so it is not in the state of the reference at that input"
+        for name in early
+    )
 
 
 def without_hops(network: Network) -> Network:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -29,7 +30,21 @@ def drives(network: Network) -> dict[str, Array | None]:
     return found
 
 
-def with_steady_starts(network: Network, latency: Mapping[str, int]) -> tuple[Network, dict[str, int], tuple[str, ...]]:
+@dataclass(frozen=True, slots=True, eq=False)
+class Started:
+    """A retimed network whose populations start as ``with_steady_starts`` says.
+
+    ``waiting``: populations whose constant drive comes from a neuron that always fires; ``early``: populations that
+    start at the first step of the hardware as they start in the reference, and so act before their own first step.
+    """
+
+    network: Network
+    latency: dict[str, int]
+    waiting: tuple[str, ...]
+    early: tuple[str, ...]
+
+
+def with_steady_starts(network: Network, latency: Mapping[str, int], *, keep_early_spikes: bool = False) -> Started:
     """The retimed network with starts from which each population is at step ``latency`` where the reference starts.
 
     First the start is solved backwards (``early_steps``). Where there is none, the constant drives (those of a
@@ -37,8 +52,11 @@ def with_steady_starts(network: Network, latency: Mapping[str, int]) -> tuple[Ne
     population's latency as their delay: nothing happens before its first step, and from then on each step gets the
     same drive. This is exact but for the order of sums, and costs that neuron and a synapse per driven neuron.
 
+    Populations that neither holds for are named in one error, or keep their start with ``keep_early_spikes``.
+
     Returns:
-        The network, the latencies with that of the neuron that always fires (0), and the populations that it drives.
+        The network, the latencies with that of the neuron that always fires (0), the populations that it drives, and
+        those that act early.
 
     Raises:
         ModelError: populations that neither holds for, each named.
@@ -47,21 +65,21 @@ def with_steady_starts(network: Network, latency: Mapping[str, int]) -> tuple[Ne
     heard = {p.source for p in network.projections if p.target in found}
     populations: list[Population] = []
     waiting: list[str] = []
-    problems: list[Problem] = []
+    early: list[Population] = []
     for p in network.populations:
         drive, steps = found[p.name], latency[p.name]
         kept = start_before(p, drive, steps, feeds_neurons=p.name in heard)
         if kept is None:
             kept = _bare(p, drive, steps, feeds_neurons=p.name in heard)
-            waiting += [p.name]
-            problems += [_problem(p, steps)] if kept is None else []
+            waiting += [] if kept is None else [p.name]
+            early += [p] if kept is None else []
         populations.append(p if kept is None or kept is p.neuron else replace(p, neuron=kept))
-    if problems:
-        raise ModelError(*problems)
-    made = replace(network, populations=tuple(populations))
-    if not waiting:
-        return made, dict(latency), ()
-    return _driven(made, network, found, latency, tuple(waiting))
+    if early and not keep_early_spikes:
+        raise ModelError.all(_problem(p, latency[p.name]) for p in early)
+    made, times = replace(network, populations=tuple(populations)), dict(latency)
+    if waiting:
+        made, times = _driven(made, network, found, latency, tuple(waiting))
+    return Started(made, times, tuple(waiting), tuple(p.name for p in early))
 
 
 def _bare(p: Population, drive: Array | None, steps: int, *, feeds_neurons: bool) -> Neuron | None:
@@ -80,7 +98,9 @@ def _problem(p: Population, steps: int) -> Problem:
     limit = (
         f"its start is solved backwards where it does not fire on the way and stays within {LARGEST_START:g} thresholds"
     )
-    return Problem(f"population {quoted(p.name)}", found, limit, "start it at rest (v_init, i_init, threshold above 0)")
+    step = "start it at rest (v_init, i_init, threshold above 0), or give --keep-early-spikes"
+    ids = MappingProxyType({"population": p.name, "rule": "early", "steps": steps})
+    return Problem(f"population {quoted(p.name)}", found, limit, step, ids)
 
 
 def _driven(
@@ -89,7 +109,7 @@ def _driven(
     found: Mapping[str, Array | None],
     latency: Mapping[str, int],
     waiting: Sequence[str],
-) -> tuple[Network, dict[str, int], tuple[str, ...]]:
+) -> tuple[Network, dict[str, int]]:
     taken = {thing.name for thing in (*made.inputs, *made.outputs, *made.populations)}
     always = Population(fresh_name(ALWAYS, taken), (1,), neuron("relay", bias=1.0, theta=0.5))
     projections = [replace(p, bias=None) if p.target in waiting else p for p in made.projections]
@@ -98,7 +118,7 @@ def _driven(
         steps = freeze(np.int64(latency[name]))
         projections.append(Projection(always.name, name, _weights(own, found[name]), delay_steps=steps))
     made = replace(made, populations=(always, *made.populations), projections=tuple(projections))
-    return made, {**latency, always.name: 0}, tuple(waiting)
+    return made, {**latency, always.name: 0}
 
 
 def _weights(p: Population, drive: Array | None) -> Dense | Chain:

@@ -29,6 +29,7 @@ class Ready:
     changed what a map holds; None: the delays are those of the model. ``rates`` as ``MapOptions.rates``, for what was
     put in, too. ``refused``: why there are no delays that hold the hops, where that was tried. ``unsupported``: all
     that keeps the chip from running the network, ``refused`` included; ``placement_only``: such a map was requested.
+    ``early``: populations whose early spikes are kept.
     """
 
     network: Network
@@ -37,6 +38,7 @@ class Ready:
     refused: tuple[Problem, ...] = ()
     unsupported: tuple[Problem, ...] = ()
     placement_only: bool = False
+    early: tuple[str, ...] = ()
 
 
 def prepare(network: Network, chip: Chip, options: MapOptions) -> Ready:
@@ -48,12 +50,12 @@ def prepare(network: Network, chip: Chip, options: MapOptions) -> Ready:
     """
     _one_of("--retime", options.retime, RETIME)
     fitted = fit_to_chip(network, chip, relays=options.relays)
-    return _judged(_ready(fitted, _as_it_runs(fitted, chip, options.retime), options), chip, options)
+    return _judged(_ready(fitted, _as_it_runs(fitted, chip, options), options), chip, options)
 
 
 def prepare_retimed(retimed: Retimed, chip: Chip, options: MapOptions) -> Ready:
     """What ``prepare`` makes of the network that was retimed."""
-    return _judged(_ready(retimed.reference, Ready(*as_mapped(retimed)), options), chip, options)
+    return _judged(_ready(retimed.reference, _retimed(retimed), options), chip, options)
 
 
 def _judged(ready: Ready, chip: Chip, options: MapOptions) -> Ready:
@@ -83,16 +85,24 @@ def fit_to_chip(network: Network, chip: Chip, *, relays: bool = True) -> Network
     return with_relays(network, chip) if relays else network
 
 
-def retime(network: Network, chip: Chip, *, relays: bool = True, splits: Mapping[str, int] | None = None) -> Retimed:
+def retime(
+    network: Network,
+    chip: Chip,
+    *,
+    relays: bool = True,
+    splits: Mapping[str, int] | None = None,
+    keep_early_spikes: bool = False,
+) -> Retimed:
     """The network with what the chip's fan-in needs, and with delays that hold the hops.
 
-    ``splits``: as of a map that this is run on. Raises ModelError.
+    ``splits``: as of a map that this is run on. ``keep_early_spikes`` as of ``balance_delays``. Raises ModelError.
     """
-    made = _balanced(fit_to_chip(network, chip, relays=relays), chip)
+    made = _balanced(fit_to_chip(network, chip, relays=relays), chip, keep_early_spikes=keep_early_spikes)
     if not splits:
         return made
     network, of = _split(made.network, splits)
-    return replace(made, network=network, latency=MappingProxyType(_with_copies(made.latency, of)))
+    early = (*made.early, *(copy for copy, name in of.items() if name in made.early))
+    return replace(made, network=network, latency=MappingProxyType(_with_copies(made.latency, of)), early=early)
 
 
 def as_mapped(retimed: Retimed) -> tuple[Network, Mapping[str, int] | None]:
@@ -129,24 +139,34 @@ def _one_of(option: str, value: str, choices: tuple[str, ...]) -> None:
         raise UsageError.of(option, quoted(value), f"there are {', '.join(choices)}", "choose one of these")
 
 
-def _balanced(fitted: Network, chip: Chip) -> Retimed:
+def _balanced(fitted: Network, chip: Chip, *, keep_early_spikes: bool) -> Retimed:
     from nirbridge.passes import balance_delays
 
-    return balance_delays(fitted, delay_steps_max=chip.core.delay_steps, graded_spikes=chip.neuron.graded_spikes)
+    limits = {"delay_steps_max": chip.core.delay_steps, "graded_spikes": chip.neuron.graded_spikes}
+    return balance_delays(fitted, **limits, keep_early_spikes=keep_early_spikes)
 
 
-def _as_it_runs(fitted: Network, chip: Chip, how: str) -> Ready:
+def _retimed(retimed: Retimed) -> Ready:
+    """As it is mapped; that early spikes are kept is said even where the map is that of the model."""
+    network, latency = as_mapped(retimed)
+    if latency is None and retimed.early:
+        network = replace(network, notes=(*network.notes, *retimed.notes))
+    return Ready(network, latency, early=retimed.early)
+
+
+def _as_it_runs(fitted: Network, chip: Chip, options: MapOptions) -> Ready:
+    how = options.retime
     try:
-        network, latency = as_mapped(_balanced(fitted, chip))
+        ready = _retimed(_balanced(fitted, chip, keep_early_spikes=options.keep_early_spikes))
     except ModelError as error:
         if how == "always":
             raise
         notes = _shown("mapped with the delays of the model, nothing runs this map", error.problems)
         return Ready(replace(fitted, notes=(*fitted.notes, *notes)), refused=error.problems)
-    if how == "never" and latency is not None:
+    if how == "never" and ready.latency is not None:
         note = "mapped with the delays of the model, as asked: hops are not made up for, so nothing runs this map"
         return Ready(replace(fitted, notes=(*fitted.notes, note)), placement_only=True)
-    return Ready(network, latency)
+    return ready
 
 
 def _shown(heading: str, problems: Sequence[Problem]) -> list[str]:

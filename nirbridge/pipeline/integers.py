@@ -23,17 +23,25 @@ if TYPE_CHECKING:
 
 
 def quantize_network(
-    network: Network, chip: Chip, options: Quantization | None = None, data: Any = None, plan: Plan | None = None
+    network: Network,
+    chip: Chip,
+    options: Quantization | None = None,
+    data: Any = None,
+    plan: Plan | None = None,
+    *,
+    keep_early_spikes: bool = False,
 ) -> Quantized:
     """Retimes a network for a chip and puts it into the chip's integers.
 
-    ``data``: ``simulators.quantize_data.Data`` to calibrate and measure on, ``plan``: how.
+    ``data``: ``simulators.quantize_data.Data`` to calibrate and measure on, ``plan``: how; ``keep_early_spikes`` as of
+    ``passes.balance_delays``.
     Raises ModelError (what the chip can not do), DoesNotFit (no widths within the memory asked for), UsageError.
     """
     from nirbridge.quantization import Options
     from nirbridge.simulators.quantize_data import Plan, quantize_with_data
 
-    return quantize_with_data(retime(network, chip), chip, options or Options(), data, plan or Plan())
+    retimed = retime(network, chip, keep_early_spikes=keep_early_spikes)
+    return quantize_with_data(retimed, chip, options or Options(), data, plan or Plan())
 
 
 def quantize_plan(
@@ -63,6 +71,7 @@ def simulate_on_chip(
     map_file: str | Path | None = None,
     steps: int | None = None,
     record: Sequence[Any] | None = None,
+    keep_early_spikes: bool = False,
     progress: Progress = quiet,
 ) -> Recording:
     """The integers of a chip ('fixed'), or those on the cores of a map ('mapped'; None: mapped here); hardware steps.
@@ -84,7 +93,8 @@ def simulate_on_chip(
         raise UsageError.of("simulate", found, limit, "as in --backend mapped --chip loihi1")
     known = load_chip(chip)
     saved = None if map_file is None else load_runnable(map_file)
-    retimed = retime(network, known, splits=None if saved is None else dict(saved.splits))
+    early = keep_early_spikes or bool(saved and saved.early_spikes)
+    retimed = retime(network, known, splits=dict(saved.splits) if saved else None, keep_early_spikes=early)
     quantized = quantize(retimed, known, Options(weight_bits=None if saved is None else saved.weight_bits))
     if backend == "fixed":
         return simulate_fixed(quantized, inputs, steps=steps, record=record, progress=progress).recording

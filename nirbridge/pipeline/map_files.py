@@ -59,16 +59,16 @@ def _other_delays(record: MapRecord, network: Network) -> tuple[Problem, ...]:
     """Why nothing runs a map with the delays of its model: there are none that hold the hops, or they are others."""
     from nirbridge.chips import from_record
 
-    if record.latency is not None:
-        return ()
+    relays, keep = any(p.relay for p in record.populations), bool(record.early_spikes)
     try:
-        relays = any(p.relay for p in record.populations)
-        retimed = retime(network, from_record(record.chip), relays=relays)
+        retimed = retime(network, from_record(record.chip), relays=relays, keep_early_spikes=keep)
     except ModelError as error:
         return error.problems
     except NirbridgeError:
         return ()  # the checker says what is wrong with the chip
-    if as_mapped(retimed)[1] is None:
+    if set(retimed.early) != set(record.early_spikes):
+        return (Problem("early_spikes", "are not those of the model", "", "map the model again"),)
+    if record.latency is not None or as_mapped(retimed)[1] is None:
         return ()
     limit = "on the chip a hop takes a time step, so the model needs other delays"
     return (
@@ -97,7 +97,7 @@ def _as_mapped(record: MapRecord, network: Network) -> tuple[Network, Network]:
     model = split_sources(fitted, splits)
     if record.latency is None:
         return model, model
-    delayed, latency = as_mapped(retime(fitted, chip, relays=False))
+    delayed, latency = as_mapped(retime(fitted, chip, relays=False, keep_early_spikes=bool(record.early_spikes)))
     if latency is None:
         raise IllegalMapping.of("retimed", "the map says so", "this model needs no other delays", "map the model again")
     return model, split_sources(delayed, splits)

@@ -57,7 +57,7 @@ def _mapped(ready: Ready, model: Network, chip: Chip, options: MapOptions) -> Ma
     chosen = replace(options, rates=ready.rates)
     found = partitions(ready, chip, chosen, model)
     best = min((complete(ready.network, chip, p, chosen) for p in found), key=_score(chosen))
-    best = replace(best, latency=ready.latency, placement_only=ready.placement_only)
+    best = replace(best, latency=ready.latency, placement_only=ready.placement_only, early_spikes=ready.early)
     chosen.progress("check", None)
     check.verify(best)
     return best

@@ -32,6 +32,7 @@ class MapOptions:
     the model where there are none, which the notes say; 'always' refuses that; 'never' keeps the model's delays.
     ``splits``: population -> copies of it, each of which feeds a part of its targets (``passes.split_source``).
     ``placement_only``: also map what the chip cannot run; the map is marked, and nothing quantizes, runs or emits it.
+    ``keep_early_spikes``: populations that cannot wait for their first step start at once (``passes.balance_delays``).
     """
 
     method: str = "cp-sat"
@@ -46,4 +47,5 @@ class MapOptions:
     retime: str = "auto"
     splits: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     placement_only: bool = False
+    keep_early_spikes: bool = False
     progress: Progress = quiet

@@ -29,13 +29,14 @@ def emit_lava(
     mapping: MapRecord | None = None,
     per_core: bool = False,
     floating: bool = False,
+    keep_early_spikes: bool = False,
     progress: Progress = quiet,
 ) -> Artifact:
     """Relays, delays that hold the hops, the chip's integers, and the Lava program of them; files in memory.
 
     ``graded``: per input (largest size, bits) as ``quantize`` takes it. ``mapping``: a saved map, one process of Lava
     for each of its slices, with its copies and (where ``weight_bits`` is None) its bits; with ``per_core`` and no map
-    the network is mapped here.
+    the network is mapped here. ``keep_early_spikes`` as of ``passes.balance_delays``; also where the map keeps them.
 
     Raises:
         ModelError: what the chip or Lava can not do; every problem.
@@ -46,7 +47,8 @@ def emit_lava(
     from nirbridge.mapping.same_network import check_same
     from nirbridge.quantization.quantize import Options, quantize
 
-    retimed = retime(network, chip, splits=None if mapping is None else dict(mapping.splits))
+    early = keep_early_spikes or bool(mapping and mapping.early_spikes)
+    retimed = retime(network, chip, splits=dict(mapping.splits) if mapping else None, keep_early_spikes=early)
     bits = weight_bits if mapping is None or weight_bits is not None else mapping.weight_bits
     options = Options(weight_bits=bits, graded=MappingProxyType(dict(graded or {})), progress=progress)
     quantized = quantize(retimed, chip, options)
@@ -60,7 +62,13 @@ def emit_lava(
 
 
 def emit_with(
-    target: str, network: Network, chip: Chip, *, weight_bits: int | None = None, progress: Progress = quiet
+    target: str,
+    network: Network,
+    chip: Chip,
+    *,
+    weight_bits: int | None = None,
+    keep_early_spikes: bool = False,
+    progress: Progress = quiet,
 ) -> Artifact:
     """The program that the emitter ``target`` of a plugin makes of the chip's integers and their map.
 
@@ -72,7 +80,7 @@ def emit_with(
     from nirbridge.quantization.quantize import Options, quantize
 
     emit = registry.get("emitters", target)
-    retimed = retime(network, chip)
+    retimed = retime(network, chip, keep_early_spikes=keep_early_spikes)
     quantized = quantize(retimed, chip, Options(weight_bits=weight_bits, progress=progress))
     bits = max((p.weight_bits for p in quantized.projections), default=weight_bits)
     mapped = map_retimed(retimed, chip, MapOptions(weight_bits=bits, progress=progress))

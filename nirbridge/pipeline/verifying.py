@@ -38,6 +38,7 @@ def verify_network(
     weight_bits: int | None = None,
     quantization: tuple[Quantization, Any, Plan] | None = None,
     per_core: bool = False,
+    keep_early_spikes: bool = False,
     seed: int = 0,
     progress: Progress = quiet,
 ) -> Verification:
@@ -55,6 +56,8 @@ def verify_network(
         weight_bits: of all weights, where ``quantization`` does not say.
         quantization: options, data and plan of ``quantize_plan``: bits by layer, graded inputs, calibration.
         per_core: the program has one process for each core and population of the map.
+        keep_early_spikes: as of ``passes.balance_delays``; also where the saved map keeps them. The reference then is
+            another network, which the result says and counts.
         seed: of random inputs.
         progress: called with a stage and the share that is done.
 
@@ -70,7 +73,8 @@ def verify_network(
     from nirbridge.simulators.verify import drawn_inputs, input_arrays, verify
 
     saved = None if map_file is None else load_runnable(map_file)
-    retimed = retime(network, chip, splits=None if saved is None else dict(saved.splits))
+    early = keep_early_spikes or bool(saved and saved.early_spikes)
+    retimed = retime(network, chip, splits=dict(saved.splits) if saved else None, keep_early_spikes=early)
     options, data, plan = quantization or (Options(weight_bits=weight_bits, progress=progress), None, Planned())
     if saved is not None and options.weight_bits is None:
         options = replace(options, weight_bits=saved.weight_bits)

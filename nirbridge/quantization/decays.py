@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import numpy as np
 
 from nirbridge.arrays import Array, freeze
@@ -54,8 +56,10 @@ def started(neuron: FixedNeuron, name: str, latency: int) -> tuple[Array, Array,
         return freeze(v), freeze(currents[-1]), None
     what = "fire" if fires else "need a start wider than the chip's numbers"
     found = f"its constant drive would make it {what} in the {latency} steps before its first input"
-    limit, step = "a chip runs all neurons from the first step on", "make its bias smaller, or its first v lower"
-    return freeze(v), freeze(currents[-1]), Problem(thing, found, limit, step)
+    limit = "a chip runs all neurons from the first step on"
+    step = "make its bias smaller, or its first v lower, or give --keep-early-spikes"
+    ids = MappingProxyType({"population": name, "rule": "early", "steps": latency})
+    return freeze(v), freeze(currents[-1]), Problem(thing, found, limit, step, ids)
 
 
 def _forwards(neuron: FixedNeuron, v: Array, u: Array, steps: int) -> list[Array]:

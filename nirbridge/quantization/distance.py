@@ -153,7 +153,7 @@ def v_bounds(quantized: Quantized, arrays: Arrays, *, eps: float = EPS) -> dict[
 
 
 def _bound_of(q: Quantized, network: Network, p: FixedPopulation, arrays: Arrays, eps: float) -> Array:
-    late = q.latency.get(p.name, 0)
+    late = 0 if q.early else q.latency.get(p.name, 0)
     folded = fold(network, network.population(p.name), late)
     lost, (v, u) = lost_of(folded, p), (_flat(arrays, p.name, p.shape, x) for x in "vu")
     weights = [_lost_weights(q, network, folded, x) for x in q.projections if x.target == p.name]
@@ -167,7 +167,8 @@ def _bound_of(q: Quantized, network: Network, p: FixedPopulation, arrays: Arrays
         fan_in += sent.shape[2]
     floats = eps * fan_in * size
     fired = _flat(arrays, p.name, p.shape, "s") if p.neuron.fires else None
-    bound = _carried(p, lost, late, (v, u, fired), added, floats)
+    starts = starts_off(p, folded) if q.early else (np.asarray(0.5), np.asarray(0.5))
+    bound = _carried(p, lost, (late, *starts), (v, u, fired), added, floats)
     return (bound / float(p.neuron.scale)).reshape(arrays[p.name, "v"].shape)
 
 
@@ -177,12 +178,30 @@ def _lost_weights(q: Quantized, network: Network, folded: Folded, p: FixedProjec
     return lost_weights(p, one_operator(network.projections[p.index].operator, gain), worth)
 
 
+def starts_off(p: FixedPopulation, folded: Folded) -> tuple[Array, Array]:
+    """How far u and v are from the real start at the first step of the hardware, in integers, at least half a unit.
+
+    Before its first step a population follows a start that was solved backwards anew in integers; only at its own
+    first step is that within half a unit.
+    """
+    n, scale = p.neuron, float(p.neuron.scale)
+    pairs = ((n.u_init, folded.i_start), (n.v_init, folded.v_start))
+    u, v = (np.maximum(np.abs(whole - real * scale), 0.5) for whole, real in pairs)
+    return u, v
+
+
 def _carried(
-    p: FixedPopulation, lost: Lost, late: int, run: tuple[Array, Array, Array | None], added: Array, floats: Array
+    p: FixedPopulation,
+    lost: Lost,
+    since: tuple[int, Array, Array],
+    run: tuple[Array, Array, Array | None],
+    added: Array,
+    floats: Array,
 ) -> Array:
-    """The recursion at the head of this file, from the reference's first step on."""
-    v, u, fired = run
-    bound, e_u, e_v = np.full(v.shape, np.inf), np.full(v.shape[1:], 0.5), np.full(v.shape[1:], 0.5)
+    """The recursion at the head of this file. ``since``: the step it begins with, and what u and v are off before."""
+    (late, *off), (v, u, fired), each = since, run, (1, math.prod(p.shape))
+    e_u, e_v = (np.broadcast_to(np.broadcast_to(x, p.shape).reshape(each), v.shape[1:]) for x in off)
+    bound = np.full(v.shape, np.inf)
     starts = [np.abs(np.broadcast_to(x, p.shape).reshape(-1)) for x in (p.neuron.v_init, p.neuron.u_init)]
     hold = np.broadcast_to(p.neuron.refractory_steps, p.shape).reshape(-1)
     waits = np.zeros(v.shape[1:], np.int64)

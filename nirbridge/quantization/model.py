@@ -233,7 +233,8 @@ class Quantized:
     ``latency``: node (input, population, output) -> the hardware step at which its reference step 0 happens, as in the
     retimed network. ``reads`` are the projections into output ports: real operators that the host applies to what their
     source sends (spikes; the real v of a read-out). ``network`` is the retimed real network (None where the value was
-    loaded from a file). ``formats`` are the chip's number formats as plain data.
+    loaded from a file). ``formats`` are the chip's number formats as plain data. ``early``: populations that start at
+    the first hardware step as in the reference (``balance_delays`` with ``keep_early_spikes``; not in files).
     """
 
     chip: str
@@ -248,6 +249,7 @@ class Quantized:
     report: tuple[LayerReport, ...] = ()
     notes: tuple[str, ...] = ()
     network: Network | None = None
+    early: tuple[str, ...] = ()
 
     def population(self, name: str) -> FixedPopulation:
         """The population of that name (KeyError if there is none)."""

@@ -12,6 +12,7 @@ import numpy as np
 from nirbridge.chips.model import Chip
 from nirbridge.errors import ModelError, Problem, quoted
 from nirbridge.network.model import Network, Projection
+from nirbridge.passes.balance_delays import early_notes
 from nirbridge.quantization.calibration import Calibration
 from nirbridge.quantization.folding import Folded, fold
 from nirbridge.quantization.formats import formats_of, plain_formats
@@ -72,13 +73,7 @@ def quantize(retimed: Any, chip: Chip, options: Options | None = None) -> Quanti
     network = _accepted(getattr(retimed, "network", retimed), chip, chosen)
     latency: Mapping[str, int] = getattr(retimed, "latency", {})
     inputs = tuple(_input(port.name, port.shape, chosen) for port in network.inputs)
-    folded = {p.name: fold(network, p, latency.get(p.name, 0)) for p in network.populations}
-    into, sent = _incoming(network, folded, inputs, chip, chosen)
-    made: list[Made] = []
-    for k, p in enumerate(network.populations):
-        when = (latency.get(p.name, 0), sent[p.name].high)
-        made.append(make_population(network, folded[p.name], into[p.name], chip, chosen, when))
-        chosen.progress("quantize", (k + 1) / len(network.populations))
+    made, early = _populations(network, retimed, inputs, chip, chosen)
     problems = [problem for one in made for problem in one.problems]
     if problems:
         raise ModelError(*problems)
@@ -94,9 +89,31 @@ def quantize(retimed: Any, chip: Chip, options: Options | None = None) -> Quanti
         latency=MappingProxyType({**_every_node(network), **latency}),
         formats=MappingProxyType(plain_formats(chip)),
         report=tuple(one.report for one in made),
-        notes=network.notes,
+        notes=(*network.notes, *(note for note in early_notes(early, latency) if note not in network.notes)),
         network=network,
+        early=early,
     )
+
+
+def _populations(
+    network: Network, retimed: Any, inputs: tuple[FixedInput, ...], chip: Chip, options: Options
+) -> tuple[list[Made], tuple[str, ...]]:
+    """Every population in integers, and those that act before their first step, where that is accepted."""
+    latency: Mapping[str, int] = getattr(retimed, "latency", {})
+    early: set[str] = set(getattr(retimed, "early", ()))
+    waits = {p.name: 0 if p.name in early else latency.get(p.name, 0) for p in network.populations}
+    folded = {p.name: fold(network, p, waits[p.name]) for p in network.populations}
+    into, sent = _incoming(network, folded, inputs, chip, options)
+    made: list[Made] = []
+    for k, p in enumerate(network.populations):
+        most = sent[p.name].high
+        one = make_population(network, folded[p.name], into[p.name], chip, options, (waits[p.name], most))
+        if getattr(retimed, "keep_early_spikes", False) and any(x.ids.get("rule") == "early" for x in one.problems):
+            one = make_population(network, fold(network, p, 0), into[p.name], chip, options, (0, most))
+            early.add(p.name)  # only its integers have no such start
+        made.append(one)
+        options.progress("quantize", (k + 1) / len(network.populations))
+    return made, tuple(p.name for p in network.populations if p.name in early)
 
 
 def _accepted(network: Network, chip: Chip, options: Options) -> Network:

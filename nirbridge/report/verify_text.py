@@ -35,17 +35,35 @@ def verify_text(found: Verification) -> RenderableType:
     """The table of pairs, the layers that differ, latency, input, and the verdict."""
     lines = [f"{found.steps:,} steps on {name_text(found.chip)}; input: {found.input_said}"]
     lines += [f"latency of output {name_text(n)}: {steps:,} steps" for n, steps in found.latency.items()]
+    near = "retimed" if found.early_spikes else "reference"
     return Group(
         _table(COLUMNS, [_cells(found, pair) for pair in found.pairs]),
         Text(),
-        Text("reference ~ fixed, each population on the spikes of the integers; off in thresholds (v of a read-out):"),
+        Text(f"{near} ~ fixed, each population on the spikes of the integers; off in thresholds (v of a read-out):"),
         _table(LAYERS, [_bound_cells(found, layer) for layer in found.layers]),
         Text(),
-        *(Text(line) for line in lines),
+        *(Text(line) for line in (*lines, *_early(found))),
         *(Text(f"- {line}") for line in _layers(found)),
         *(Text(f"- {note}") for note in found.notes),
         Text(verdict(found), style="bold"),
     )
+
+
+def _early(found: Verification) -> list[str]:
+    """How a run with early spikes differs from the reference, in sentences."""
+    counts = [f"{name_text(name)} {count:,}" for name, count in found.early_spikes.items()]
+    if not counts:
+        return []
+    pair = next(p for p in found.pairs if p.b == "retimed")
+    spikes = pair.comparison.spikes
+    differ = (
+        "no spike" if pair.comparison.equal else "spikes from time step " + f"{pair.comparison.first_step or 0:,} on"
+    )
+    said = "" if spikes is None else f" (Jaccard {_share(spikes.jaccard)})"
+    return [
+        f"early spikes are kept, before the first input: {', '.join(counts)}",
+        f"that alone changes {differ}{said}: reference ~ retimed, both in real numbers",
+    ]
 
 
 def _table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
@@ -80,7 +98,7 @@ def _cells(whole: Verification, pair: Pair) -> tuple[str, ...]:
     right = "" if decided is None or decided.accuracy_a is None else _accuracies(decided)
     return (
         f"{pair.a} ~ {pair.b}" if not pair.promised else f"{pair.a} = {pair.b}",
-        "equal" if pair.promised else "within bound",
+        "equal" if pair.promised else "nothing" if whole.early_spikes else "within bound",
         "yes" if found.equal else "no",
         first,
         "" if spikes is None else _share(spikes.jaccard),
@@ -142,6 +160,7 @@ def verify_document(found: Verification) -> dict[str, Any]:
         "left_out": dict(found.left_out),
         "notes": list(found.notes),
         "pairs": [{"promised": p.promised, **compare_document(p.comparison, p.a, p.b)} for p in found.pairs],
+        **({"early_spikes": dict(found.early_spikes)} if found.early_spikes else {}),
         "layers": [{**_plain(layer), "holds": layer.holds} for layer in found.layers],
     }
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.quantization.distance import lost_of
+from nirbridge.quantization.distance import lost_of, starts_off
 from nirbridge.quantization.folding import Folded, fold
 from nirbridge.quantization.formats import most
 from nirbridge.quantization.model import FixedPopulation, Quantized
@@ -77,7 +77,7 @@ def layer_bounds(quantized: Quantized, inputs: Mapping[str, Array], fixed: Recor
     real = {p.name: p for p in quantized.network.populations}
     found = []
     for p in quantized.populations:
-        late = quantized.latency[p.name]
+        late = 0 if quantized.early else quantized.latency[p.name]
         folded = fold(quantized.network, real[p.name], late)
         found.append(_Held(quantized, p, folded, Drive(quantized, p, folded, sent), arrays).run(late, steps))
     return tuple(found)
@@ -100,14 +100,15 @@ class _Held:
         self.off = _Off.of(p, folded)
         start = (np.broadcast_to(a, self.shape).astype(float) for a in (folded.i_start, folded.v_start))
         self.c, self.w = start
-        self.far_c = self.far_w = np.full(self.shape, 0.5 / self.scale)
+        off = starts_off(p, folded) if quantized.early else (np.asarray(0.5), np.asarray(0.5))
+        self.far_c, self.far_w = (np.broadcast_to(x / self.scale, self.shape) for x in off)
         self.waits, self.lost = np.zeros(self.shape, np.int64), np.zeros(self.shape, bool)
         self.bound = self.seen = 0.0
         self.changed = self.unbounded = 0
         self.broken: tuple[int, ...] | None = None
 
     def run(self, late: int, steps: int) -> LayerBound:
-        """From the first step of the reference on."""
+        """From the first step of the reference on; where early spikes are kept, from that of the hardware."""
         for start, stop in stretches(steps, self.c.size):
             real, off = self.drive.between(start, stop)
             for step in range(max(start, late), stop):

@@ -30,6 +30,7 @@ from nirbridge.simulators.verify import Verification, broken_promises
 from nirbridge.testing import networks
 from tests.emitters.lava.digits import some_digits
 from tests.network.graphs import graph_of, lif, out, port
+from tests.pipeline.test_early_spikes import mixed
 from tests.simulators.test_mapped import at_rest, on_chip, small_chip, spikes
 
 NETWORKS, GROUPS, STEPS = 30, 5, 24
@@ -193,6 +194,14 @@ def test_graded_input(lava_python: Path) -> None:
     for way in ("fixed", "mapped", "lava"):
         seen = found.recordings[way].arrays["raw", "s"]
         np.testing.assert_allclose(seen[: len(values)], values, atol=0.5 / 31)  # half of 1/31: whole numbers of 6 bits
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_early_spikes_that_are_kept(seed: int, lava_python: Path) -> None:
+    """What fires before its first input fires in the program too, spike for spike."""
+    found = verify_network(mixed(seed), load_chip("loihi2"), steps=30, keep_early_spikes=True, target="lava")
+    assert_all_equal(found)
+    assert sum(found.early_spikes.values()) > 0
 
 
 # -- random networks ---------------------------------------------------------------------------------------------------
