@@ -91,6 +91,10 @@ class ModelError(NirbridgeError):
     """A model that is readable but has no exact meaning here (unsupported node, remainder of a delay …)."""
 
 
+class UnequalImport(NirbridgeError):
+    """An import that does not compute the same as the module it was made of; the problem says where they differ."""
+
+
 class DoesNotFit(NirbridgeError):
     """A model that no map onto this chip exists for, or none was found; the problems say which of the two."""
 

@@ -26,6 +26,7 @@ ROOMS = (
     ("mapping",),
     ("emitters",),
     ("simulators",),
+    ("verification",),
     ("report",),
     ("registry",),
     ("pipeline",),

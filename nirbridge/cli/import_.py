@@ -37,6 +37,8 @@ Example:
 )
 @click.option("-o", "--output", required=True, metavar="MODEL.nir", type=OutputFile(), help="Where the graph goes.")
 @click.option("--dt", type=float, metavar="SECONDS", help="What one step lasts; default: as the importer says.")
+@click.option("--check", type=click.IntRange(min=1), metavar="N", help="Self-check on N random inputs; 2 if cheap.")
+@click.option("--no-check", is_flag=True, help="No self-check: the module is not compared with the import.")
 @conversion_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 def command(
@@ -45,10 +47,14 @@ def command(
     shapes: tuple[str, ...],
     output: str,
     dt: float | None,
+    check: int | None,
+    no_check: bool,
     conversion: dict[str, Any],
     as_json: bool,
 ) -> None:
     """Import a trained module, exactly, as a NIR file.
+
+    The module and the import are run on the same random inputs; if they differ, no file is written (exit code 1).
 
     ATTR is a torch module, a class of one or a function without arguments that gives one. THIS RUNS THE CODE of the
     file or package: import only what you would run.
@@ -59,6 +65,8 @@ def command(
     from nirbridge.cli.progress import progress_on_stderr
     from nirbridge.pipeline import import_module, network_of_graph, save_graph
 
+    if no_check and check is not None:
+        raise UsageError.of("--check and --no-check", "both were given", "one of the two", "leave one out")
     samples = tuple(_sample(text) for text in shapes)
     registry.get("importers", framework)  # an unknown name is said before the user's code runs
     options = _step(dt) | importer_arguments(framework, conversion)
@@ -66,7 +74,7 @@ def command(
     with warnings.catch_warnings(), progress_on_stderr() as progress:
         warnings.simplefilter("ignore", ExportWarning)  # what it says is printed in full
         options |= {"progress": progress} if framework == "torch" else {}
-        graph = import_module(framework, module, samples[0] if len(samples) == 1 else samples, **options)
+        graph = import_module(framework, module, _one_or_all(samples), check=0 if no_check else check, **options)
     save_graph(graph, output)
     network = network_of_graph(graph)
     if as_json:
@@ -91,10 +99,22 @@ def _sample(text: str) -> Any:
     return np.zeros(shape, np.float32)
 
 
+def _one_or_all(samples: tuple[Any, ...]) -> Any:
+    return samples[0] if len(samples) == 1 else samples
+
+
 def _step(dt: float | None) -> dict[str, Any]:
     if dt is not None and not 0 < dt < float("inf"):
         raise UsageError.of("--dt", f"{dt:g} s", "above 0", "give seconds per step, for example 1e-3")
     return {} if dt is None else {"dt": dt}
+
+
+def self_check_of(graph: Any) -> dict[str, Any] | None:
+    """The outcome of the self-check that the importer left in the graph, None where there was none."""
+    import json
+
+    text = graph.metadata.get("nirbridge:self_check")
+    return None if text is None else json.loads(text)
 
 
 def _texts(graph: Any, key: str) -> list[str]:
@@ -113,6 +133,7 @@ def _document(output: str, graph: Any, network: Network) -> dict[str, Any]:
         "populations": [{"name": p.name, "shape": list(p.shape), "neuron": p.neuron.kind} for p in network.populations],
         "neurons": network.neurons,
         "projections": len(network.projections),
+        "self_check": self_check_of(graph),
         "notes": _texts(graph, "notes"),
         "warnings": _texts(graph, "warnings"),
     }
@@ -127,6 +148,8 @@ def _said(output: str, graph: Any, network: Network) -> list[str]:
     lines += [f"  {quoted(p.name)} {list(p.shape)} {p.neuron.kind}" for p in network.populations]
     report = report_of(graph)
     lines += [] if report is None else report_lines(report)
+    outcome = self_check_of(graph)
+    lines += [] if outcome is None else [f"self-check: {outcome['text']}"]
     lines += [f"note: {text}" for text in _texts(graph, "notes")]
     lines += [f"other tools: {text}" for text in _texts(graph, "warnings")]
     return lines

@@ -47,7 +47,14 @@ _REFUSED = (
 )  # fmt: skip
 
 
-def from_norse(module: Any, sample: Any, *, dt: float | None = None, batched: bool | None = None) -> Any:
+def from_norse(
+    module: Any,
+    sample: Any,
+    *,
+    dt: float | None = None,
+    batched: bool | None = None,
+    check: int | None = None,
+) -> Any:
     """A module of Norse cells as a ``nir.NIRGraph`` with the module's meaning.
 
     Args:
@@ -56,12 +63,15 @@ def from_norse(module: Any, sample: Any, *, dt: float | None = None, batched: bo
         dt: seconds a step; None: what the cells were made with. A cell made with another dt is an error: its decays
             were computed with its own. IAF cells do not use theirs.
         batched: whether the sample has a batch axis (None: found out).
+        check: random inputs to run the module and the import on, side by side (0: none; None: 2, if it is cheap).
 
     Raises:
         ModelError: what can not be followed or represented, every place.
+        UnequalImport: the import does not compute the same as the module.
         UsageError: an argument that makes no sense.
     """
     from nirbridge.importers.build import build, to_graph
+    from nirbridge.importers.checked import checked
     from nirbridge.importers.norse_lift import without_lifts, without_states
     from nirbridge.importers.trace import trace
     from nirbridge.importers.trace_module import check_module
@@ -70,7 +80,8 @@ def from_norse(module: Any, sample: Any, *, dt: float | None = None, batched: bo
     step = next(value for value in (dt, own_dt(module), DEFAULT_DT) if value is not None)
     plain, known = without_lifts(module, forms())
     flow = without_states(trace(plain, sample, known, batched=batched))
-    return to_graph(build(flow, known, step), version_of("norse"))
+    graph = to_graph(build(flow, known, step), version_of("norse"))
+    return checked(graph, module, sample, forms(), check)
 
 
 def forms() -> Mapping[type, Form]:

@@ -32,7 +32,14 @@ _REFUSED = (
 _SPIKES = ("StepPWL", "PeriodicExponential")
 
 
-def from_rockpool(module: Any, sample: Any, *, dt: float | None = None, batched: bool | None = None) -> Any:
+def from_rockpool(
+    module: Any,
+    sample: Any,
+    *,
+    dt: float | None = None,
+    batched: bool | None = None,
+    check: int | None = None,
+) -> Any:
     """A rockpool module (torch backend) as a ``nir.NIRGraph`` with the module's meaning.
 
     Args:
@@ -40,14 +47,17 @@ def from_rockpool(module: Any, sample: Any, *, dt: float | None = None, batched:
         sample: one step's input, with or without the batch axis, or a tuple of them.
         dt: seconds a step; None: what the neurons were made with. A neuron made with another dt is an error.
         batched: whether the sample has a batch axis (None: found out).
+        check: random inputs to run the module and the import on, side by side (0: none; None: 2, if it is cheap).
 
     Raises:
         ModelError: what can not be followed or represented, every place.
+        UnequalImport: the import does not compute the same as the module.
         UsageError: an argument that makes no sense.
     """
     import copy
 
     from nirbridge.importers.build import import_module
+    from nirbridge.importers.checked import checked
     from nirbridge.importers.trace_module import check_module, computed
 
     check_module(module, dt)
@@ -55,7 +65,9 @@ def from_rockpool(module: Any, sample: Any, *, dt: float | None = None, batched:
     as_torch = copy.deepcopy(module, computed(module))  # whose parameters() and modules() are those of torch
     if hasattr(as_torch, "to_torch"):
         as_torch = as_torch.to_torch()
-    return import_module(as_torch, sample, forms(), dt=step, source=version_of("rockpool"), batched=batched)
+    known = forms()
+    graph = import_module(as_torch, sample, known, dt=step, source=version_of("rockpool"), batched=batched)
+    return checked(graph, as_torch, sample, known, check)
 
 
 def forms() -> Mapping[type, Form]:

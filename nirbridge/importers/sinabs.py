@@ -35,7 +35,14 @@ _REFUSED = (
 )  # fmt: skip
 
 
-def from_sinabs(module: Any, sample: Any, *, dt: float = 1e-3, batched: bool | None = None) -> Any:
+def from_sinabs(
+    module: Any,
+    sample: Any,
+    *,
+    dt: float = 1e-3,
+    batched: bool | None = None,
+    check: int | None = None,
+) -> Any:
     """A module of sinabs layers as a ``nir.NIRGraph`` with the module's meaning.
 
     Args:
@@ -43,29 +50,47 @@ def from_sinabs(module: Any, sample: Any, *, dt: float = 1e-3, batched: bool | N
         sample: one step's input, with or without the batch axis, or a tuple of them.
         dt: seconds a step; sinabs counts steps, so any dt gives the same spikes.
         batched: whether the sample has a batch axis (None: found out).
+        check: random inputs to run the module and the import on, side by side (0: none; None: 2, if it is cheap).
 
     Raises:
         ModelError: what can not be followed or represented, every place.
+        UnequalImport: the import does not compute the same as the module.
         UsageError: an argument that makes no sense.
     """
-    import copy
-
     from nirbridge.importers.build import import_module
-    from nirbridge.importers.trace_module import check_module, computed
+    from nirbridge.importers.checked import checked
+    from nirbridge.importers.trace_module import check_module
+
+    memo: dict[int, Any] = {}  # kept, since counters of the copy hold weak references to what is in it
+
+    def private(original: Any) -> Any:
+        memo.clear()
+        return _one_step(original, memo, is_one=len(sample) == 1)
 
     check_module(module, dt)
-    memo = computed(module)
+    known = forms()
+    graph = import_module(private(module), sample, known, dt=dt, source=version_of("sinabs"), batched=batched)
+    return checked(graph, module, sample, known, check, private)
+
+
+def _one_step(module: Any, memo: dict[int, Any], *, is_one: bool) -> Any:
+    """A copy of the module whose squeezed layers take one time step; ``is_one``: of a batch of one sample."""
+    import copy
+
+    from nirbridge.importers.trace_module import computed
+
+    memo |= computed(module)
     for layer in module.modules():
         if hasattr(layer, "reset_states") and id(layer) not in memo:
             _copied(layer, memo)
     one_step = copy.deepcopy(module, memo)
     for layer in one_step.modules():  # squeezed layers are told how many steps there are
-        if type(layer).__name__ == "UnflattenTime" and len(sample) == 1:
+        if type(layer).__name__ == "UnflattenTime" and is_one:
             layer.batch_size = 1
         if hasattr(layer, "squeeze_forward"):
             layer.batch_size, layer.num_timesteps = -1, 1
         _without_counters(layer)
-    return import_module(one_step, sample, forms(), dt=dt, source=version_of("sinabs"), batched=batched)
+    return one_step
 
 
 def forms() -> Mapping[type, Form]:

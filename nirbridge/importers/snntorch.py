@@ -36,7 +36,14 @@ _REFUSED: Mapping[str, tuple[str, str]] = {
 }  # fmt: skip
 
 
-def from_snntorch(module: Any, sample: Any, *, dt: float = 1e-4, batched: bool | None = None) -> Any:
+def from_snntorch(
+    module: Any,
+    sample: Any,
+    *,
+    dt: float = 1e-4,
+    batched: bool | None = None,
+    check: int | None = None,
+) -> Any:
     """A trained snnTorch module as a ``nir.NIRGraph`` that means the same, step by step.
 
     Args:
@@ -44,19 +51,24 @@ def from_snntorch(module: Any, sample: Any, *, dt: float = 1e-4, batched: bool |
         sample: one step's input, with or without the batch axis, or a tuple of them (tensors or arrays).
         dt: what one step lasts, in seconds; snnTorch itself counts steps.
         batched: whether the sample has a batch axis (None: found out).
+        check: random inputs to run the module and the import on, side by side (0: none; None: 2, if it is cheap).
 
     Returns:
         The graph; its metadata holds notes and warnings (``nirbridge:notes``, ``nirbridge:warnings``).
 
     Raises:
         ModelError: what can not be followed or represented, every place.
+        UnequalImport: the import does not compute the same as the module.
         UsageError: no torch module, no tensor.
     """
     from nirbridge.importers.build import import_module
+    from nirbridge.importers.checked import checked
     from nirbridge.importers.trace_module import check_module
 
     check_module(module, dt)
-    return import_module(module, sample, forms(), dt=dt, source=version_of("snntorch"), batched=batched)
+    known = forms()
+    graph = import_module(module, sample, known, dt=dt, source=version_of("snntorch"), batched=batched)
+    return checked(graph, module, sample, known, check)
 
 
 def forms() -> Mapping[type, Form]:

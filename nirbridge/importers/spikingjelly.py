@@ -54,7 +54,14 @@ _STEPS = (
 """Surrogates whose forward pass is a step at 0, as long as ``spiking`` is on."""
 
 
-def from_spikingjelly(module: Any, sample: Any, *, dt: float = 1e-3, batched: bool | None = None) -> Any:
+def from_spikingjelly(
+    module: Any,
+    sample: Any,
+    *,
+    dt: float = 1e-3,
+    batched: bool | None = None,
+    check: int | None = None,
+) -> Any:
     """A module of spikingjelly neurons as a ``nir.NIRGraph`` with the module's meaning.
 
     Args:
@@ -62,16 +69,21 @@ def from_spikingjelly(module: Any, sample: Any, *, dt: float = 1e-3, batched: bo
         sample: one step's input, with or without the batch axis, or a tuple of them.
         dt: seconds a step; spikingjelly counts steps, so any dt gives the same spikes.
         batched: whether the sample has a batch axis (None: found out).
+        check: random inputs to run the module and the import on, side by side (0: none; None: 2, if it is cheap).
 
     Raises:
         ModelError: what can not be followed or represented, every place.
+        UnequalImport: the import does not compute the same as the module.
         UsageError: an argument that makes no sense.
     """
     from nirbridge.importers.build import import_module
+    from nirbridge.importers.checked import checked
     from nirbridge.importers.trace_module import check_module
 
     check_module(module, dt)
-    return import_module(module, sample, forms(), dt=dt, source=version_of("spikingjelly"), batched=batched)
+    known = forms()
+    graph = import_module(module, sample, known, dt=dt, source=version_of("spikingjelly"), batched=batched)
+    return checked(graph, module, sample, known, check)
 
 
 def forms() -> Mapping[type, Form]:

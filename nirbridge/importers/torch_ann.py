@@ -18,6 +18,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError, Problem, UsageError, quoted
+from nirbridge.importers.checked import APPROXIMATE, KEY
 from nirbridge.importers.flow import Flow
 from nirbridge.importers.readings import Form
 from nirbridge.importers.torch_ann_convert import Converted, Options, convert
@@ -129,6 +130,7 @@ def convert_torch(
     report = _report(converted, options, (given, used), error, size)
     graph = to_graph(_noted(converted.network, report), _source())
     graph.metadata["nirbridge:conversion"] = json.dumps(document(report), sort_keys=True)
+    graph.metadata[KEY] = json.dumps(dict(APPROXIMATE), sort_keys=True)
     _describe(graph, converted.scales, steps)
     return Conversion(converted.network, graph, report)
 

@@ -76,7 +76,7 @@ def _call_all(module: Any, recorder: Recorder, samples: Sequence[Mapping[str, An
     for call, fed in enumerate(samples):
         if call > 1 and _loops(recording):
             break
-        more = _handed_on(result, handed) if call else {}
+        more = handed_on(result, handed) if call else {}
         recording.starts.append(len(recording.nodes))
         for name, tensor in fed.items():
             recorder.add("input", name, (), {}, [tensor])
@@ -92,11 +92,11 @@ def _call_all(module: Any, recorder: Recorder, samples: Sequence[Mapping[str, An
         recording.returned.append(recording.outputs)
 
 
-def _handed_on(result: Any, names: Sequence[str]) -> dict[str, Any]:
+def handed_on(result: Any, names: Sequence[str]) -> dict[str, Any]:
     """Arguments of the next call out of what the last one returned: by name, else in order, behind its first output."""
     if isinstance(result, Mapping):
         named = {name: result[name] for name in names if name in result}
-        return named or _handed_on(tuple(result.values()), names)
+        return named or handed_on(tuple(result.values()), names)
     if not isinstance(result, tuple | list):
         return {}
     rest = result[1:]

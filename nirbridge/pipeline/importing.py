@@ -11,10 +11,14 @@ if TYPE_CHECKING:
     from nirbridge.network.model import Network, Timing
 
 
-def import_module(framework: str, module: Any, sample: Any, **options: Any) -> Any:
+def import_module(framework: str, module: Any, sample: Any, *, check: int | None = None, **options: Any) -> Any:
     """The ``nir.NIRGraph`` of a module; ``options`` as of the framework's importer.
 
+    ``check``: random inputs to compare the import with the module on (0: none; None: the importer's default); an
+    importer without a self-check (a conversion, a plugin's) is not given it.
+
     Raises:
+        UnequalImport: the import does not compute the same as the module.
         UsageError: no importer of that name, or a package that it needs is not installed.
         ModelError: what the importer can not carry over exactly.
     """
@@ -23,8 +27,11 @@ def import_module(framework: str, module: Any, sample: Any, **options: Any) -> A
     from nirbridge import registry
 
     function = registry.get("importers", framework)
-    if "batched" in inspect.signature(function).parameters:  # the sample has no batch axis
+    known = inspect.signature(function).parameters
+    if "batched" in known:  # the sample has no batch axis
         options = {"batched": False, **options}
+    if "check" in known:
+        options |= {"check": check}
     try:
         return function(module, sample, **options)
     except ModuleNotFoundError as error:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nirbridge.errors import UnequalImport
 from nirbridge.importers.snntorch import from_snntorch
 from nirbridge.importers.torch_ann import convert_torch
 
@@ -53,9 +54,10 @@ def test_the_figure_sees_a_fold_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -
 
     right = linear_layers._scaled
     monkeypatch.setattr(linear_layers, "_scaled", lambda term, factor, *more: right(term, factor * 1.01, *more))
-    notes = from_snntorch(settled(nn.Linear(20, 9), nn.BatchNorm1d(9), lif()), torch.zeros(20)).metadata[
-        "nirbridge:notes"
-    ]
+    module = settled(nn.Linear(20, 9), nn.BatchNorm1d(9), lif())
+    with pytest.raises(UnequalImport, match=r"self-check: .* the import"):
+        from_snntorch(module, torch.zeros(20))
+    notes = from_snntorch(module, torch.zeros(20), check=0).metadata["nirbridge:notes"]
     found = re.search(r"([\d.e+-]+) of the largest", notes)
     assert found is not None
     assert float(found[1]) > 1e-3

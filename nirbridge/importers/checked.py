@@ -1,0 +1,65 @@
+"""The self-check that every importer runs at its end; the checker itself lies in a later room.
+
+The checker simulates the network, so it cannot be imported here: it is named by ``module:attribute``, as the importers
+themselves are, and loaded when the first import is checked.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Any
+
+from nirbridge.errors import UsageError
+from nirbridge.importers.readings import Forms
+from nirbridge.network.timing import PREFIX
+
+CHECKER = "nirbridge.verification.self_check:self_check"
+KEY = PREFIX + "self_check"
+"""Where the graph's metadata holds the outcome, as JSON (see ``verification.self_check.SelfCheck``)."""
+
+APPROXIMATE = MappingProxyType(
+    {
+        "outcome": "approximate",
+        "text": "not made: spike rates approximate the values of the module; the conversion report says how closely",
+        "outputs": 0,
+        "inputs": 0,
+        "ties": [],
+    }
+)
+"""The outcome of a conversion, whose outputs are never equal to those of the module."""
+
+
+def checked(
+    graph: Any,
+    module: Any,
+    sample: Any,
+    forms: Forms,
+    inputs: int | None,
+    private: Callable[[Any], Any] | None = None,
+) -> Any:
+    """``graph``, after the module and the graph were run on the same random inputs.
+
+    Args:
+        graph: what was imported.
+        module: the user's module.
+        sample: the sample that was given to the importer.
+        forms: the neuron classes of the framework.
+        inputs: how many random inputs; 0: no check; None: as many as a cheap module is checked with by default.
+        private: makes a copy of the module that may be run (default: a deep copy).
+
+    Raises:
+        UnequalImport: the two differ by more than rounding.
+        UsageError: ``inputs`` is no whole number from 0.
+    """
+    if inputs is not None and (isinstance(inputs, bool) or not isinstance(inputs, int) or inputs < 0):
+        raise UsageError.of("check", f"{inputs!r}", "a whole number from 0 (no check)", "for example check=2")
+    if inputs == 0:
+        return graph
+    place, _, name = CHECKER.partition(":")
+    check = getattr(importlib.import_module(place), name)
+    outcome = check(module, sample, graph, forms, inputs, private)
+    graph.metadata[KEY] = json.dumps(outcome, sort_keys=True)
+    return graph

@@ -1,0 +1,192 @@
+"""Values of the module beside those of the import: which of them correspond, and where they differ first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.network.model import Network
+from nirbridge.verification.original_runs import OriginalRun, Probe
+from nirbridge.verification.rounding import Bounds
+from nirbridge.verification.sample_axes import BATCH, TIME, SampleReading
+
+STEPWISE, LAST, SUM, MEAN = "each time step", "the last time step", "the sum over time", "the mean over time"
+_HALF = 0.5
+"""Counts of spikes that differ by less are equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """One output or population of both sides, ``[steps, batch, values]``; ``bound``: what rounding may do.
+
+    ``over_time`` says how a returned value relates to the time steps; one that has none has ``steps`` 1.
+    """
+
+    name: str
+    over_time: str
+    original: Array
+    imported: Array
+    bound: Array
+
+    @property
+    def differs(self) -> Array:
+        """Where the two differ by more than rounding."""
+        with np.errstate(invalid="ignore"):
+            return ~(np.abs(self.original - self.imported) <= self.bound)
+
+    @property
+    def share_equal(self) -> float:
+        """Share of equal values."""
+        return 1.0 - float(np.count_nonzero(self.differs)) / max(1, self.original.size)
+
+
+def matched_outputs(
+    run: OriginalRun,
+    reading: SampleReading,
+    steps: int,
+    network: Network,
+    imported: Mapping[str, Array],
+    bounds: Bounds,
+) -> list[Matched]:
+    """What the module returned beside the outputs of the network, one entry for each output of the network.
+
+    An output that no returned value fits has no entry. Of several that fit (spikes and membranes) the one that
+    agrees best is taken: an importer leaves out the states that come with spikes.
+    """
+    found: list[Matched] = []
+    for port in network.outputs:
+        values, bound = imported[port.name], bounds.outputs[port.name]
+        fitting = [
+            option
+            for name, tensor in _returned(run, reading)
+            if len(network.outputs) == 1 or port.name.startswith(f"output_{name}")
+            for option in _options(port.name, tensor, values, bound, reading.batch)
+        ]
+        found += [max(fitting, key=lambda m: m.share_equal)] if fitting else []
+    return found
+
+
+def _returned(run: OriginalRun, reading: SampleReading) -> Iterator[tuple[str, Array]]:
+    """Returned tensors by name; those of calls per time step are stacked."""
+    if not reading.is_stepwise or len(run.returned) == 1:
+        yield from run.returned[0]
+        return
+    for k, (name, _) in enumerate(run.returned[0]):
+        parts = [call[k][1] for call in run.returned if k < len(call)]
+        if len(parts) == len(run.returned) and len({part.shape for part in parts}) == 1:
+            yield name, np.stack(parts)
+
+
+def _options(name: str, tensor: Array, values: Array, bound: Array, batch: int) -> Iterator[Matched]:
+    """The ways in which a tensor can hold ``values [steps, batch, *shape]``."""
+    steps, size = len(values), math.prod(values.shape[2:])
+    flat, spread = values.reshape(steps, batch, size), np.broadcast_to(bound, values.shape).reshape(steps, batch, size)
+    if tensor.size == flat.size:
+        yield Matched(name, STEPWISE, tensor.reshape(flat.shape), flat, spread)
+        if steps > 1 and batch > 1:
+            swapped = np.swapaxes(tensor.reshape(batch, steps, size), 0, 1)
+            yield Matched(name, STEPWISE, swapped, flat, spread)
+    if steps > 1 and tensor.size == batch * size:
+        alone, total = tensor.reshape(1, batch, size), spread.sum(axis=0, keepdims=True)
+        rounding = 2.0**-50 * np.abs(flat).sum(axis=0, keepdims=True)
+        yield Matched(name, LAST, alone, flat[-1:], spread[-1:])
+        yield Matched(name, SUM, alone, flat.sum(axis=0, keepdims=True), total + rounding)
+        yield Matched(name, MEAN, alone, flat.mean(axis=0, keepdims=True), (total + rounding) / steps)
+
+
+# -- populations ---------------------------------------------------------------------------------------------------
+
+
+def population_names(paths: Sequence[str]) -> dict[str, str]:
+    """Module path -> name of the population that an importer makes of it."""
+    return {path: path.replace(".", "_") or "neuron" for path in paths}
+
+
+def matched_spikes(
+    run: OriginalRun, reading: SampleReading, network: Network, imported: Mapping[tuple[str, str], Array]
+) -> list[Matched]:
+    """Spikes of every population whose module is known, in causal order."""
+    probes = {name: run.probes[path] for path, name in population_names(list(run.probes)).items()}
+    found: list[Matched] = []
+    for p in network.populations:
+        probe, values = probes.get(p.name), imported.get((p.name, "s"))
+        if probe is None or values is None:
+            continue
+        spikes, worth = _in_time(probe.spikes, probe, reading, values), _worth(probe)
+        if spikes is not None and worth:
+            flat = values.reshape(spikes.shape).astype(np.float64)
+            found.append(Matched(p.name, STEPWISE, spikes / worth, flat, np.full(spikes.shape, _HALF)))
+    return found
+
+
+def _worth(probe: Probe) -> float:
+    """The value of one spike in the module's output (snnTorch's factor), 0 where neurons have different ones."""
+    factor: Any = getattr(probe.module, "graded_spikes_factor", 1.0)
+    numbers = np.unique(factor.detach().numpy() if hasattr(factor, "detach") else np.asarray(factor))
+    return float(numbers[0]) if numbers.size == 1 else 0.0
+
+
+def _in_time(calls: Sequence[Array], probe: Probe, reading: SampleReading, values: Array) -> Array | None:
+    """Outputs of a neuron as ``[steps, batch, values]``; None where they are not one of each time step."""
+    steps, batch = values.shape[:2]
+    if probe.steps != steps:  # a module with several uses per time step is several populations
+        return None
+    if len(calls) == steps and all(c.size * steps == values.size for c in calls):
+        return np.stack([c.reshape(batch, -1) for c in calls])
+    if len(calls) != 1 or calls[0].size != values.size:
+        return None
+    if probe.layout == (BATCH, TIME) or (probe.layout is None and reading.lead == (BATCH, TIME)):
+        return np.swapaxes(calls[0].reshape(batch, steps, -1), 0, 1)
+    return calls[0].reshape(steps, batch, -1)
+
+
+def matched_membranes(
+    run: OriginalRun,
+    reading: SampleReading,
+    network: Network,
+    imported: Mapping[tuple[str, str], Array],
+    bounds: Bounds,
+) -> list[Matched]:
+    """Membranes of every population whose module shows them, before or after the reset: whichever agrees better."""
+    probes = {name: run.probes[path] for path, name in population_names(list(run.probes)).items()}
+    found: list[Matched] = []
+    for p in network.populations:
+        probe = probes.get(p.name)
+        calls = [m for m in probe.membranes if m is not None] if probe else []
+        if probe is None or not calls or len(calls) != len(probe.membranes):
+            continue
+        options = [
+            option
+            for variable, known in (("u", bounds.before_reset), ("v", bounds.after_reset))
+            for option in _membranes(p.name, calls, probe, reading, imported[p.name, variable], known[p.name])
+        ]
+        options += [_without_offset(m) for m in options if m.differs.any()]
+        found += [max(options, key=lambda m: m.share_equal)] if options else []
+    return found
+
+
+def _without_offset(m: Matched) -> Matched:
+    """The import's membrane on the module's scale, where the two differ by one number for the whole population.
+
+    An importer may measure membranes from another zero (sinabs adds ``reset_value`` in every time step).
+    """
+    offset = float(np.median(m.original - m.imported))
+    bound = m.bound + m.bound.max() + 2.0**-50 * abs(offset)  # the offset is off by as much as some value is
+    return replace(m, imported=m.imported + offset, bound=bound)
+
+
+def _membranes(
+    name: str, calls: Sequence[Array], probe: Probe, reading: SampleReading, values: Array, bound: Array
+) -> Iterator[Matched]:
+    stepwise = _in_time(calls, probe, reading, values)
+    last = calls[-1]
+    if stepwise is not None:
+        yield Matched(name, STEPWISE, stepwise, values.reshape(stepwise.shape), bound.reshape(stepwise.shape))
+    elif probe.steps == len(values) and last.size * len(values) == values.size:
+        alone = last.reshape(1, values.shape[1], -1)
+        yield Matched(name, LAST, alone, values[-1:].reshape(alone.shape), bound[-1:].reshape(alone.shape))

@@ -1,0 +1,46 @@
+"""Facts about a module and a network that the self-check builds on: numbers, dropout, cost."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.network.model import Network
+from nirbridge.network.operators import Chain, Conv, Dense, Sparse
+
+
+def tensors(module: Any) -> list[Array]:
+    """Every tensor and number that the module holds, in float64."""
+    import torch
+
+    found: list[Array] = []
+    for inner in module.modules():
+        held = [*vars(inner).values(), *inner._parameters.values(), *inner._buffers.values()]
+        for value in held:
+            if isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel():
+                found.append(value.detach().to("cpu", torch.float64).numpy())
+            elif isinstance(value, int | float) and not isinstance(value, bool):
+                found.append(np.array(float(value)))
+    return found
+
+
+def drops(module: Any) -> bool:
+    """True if dropout would act in the mode that the module is in."""
+    return any("Dropout" in type(m).__name__ and m.training and getattr(m, "p", 0) for m in module.modules())
+
+
+def multiplications(network: Network) -> int:
+    """Multiplications of one time step of one sample."""
+    total = 0
+    for p in network.projections:
+        for part in p.operator.parts if isinstance(p.operator, Chain) else (p.operator,):
+            if isinstance(part, Dense):
+                total += part.weight.size
+            elif isinstance(part, Conv):
+                total += math.prod(part.output_shape) * math.prod(part.weight.shape[1:])
+            elif isinstance(part, Sparse):
+                total += part.data.size
+    return total + network.neurons

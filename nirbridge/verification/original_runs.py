@@ -1,0 +1,216 @@
+"""Run a private copy of the user's module on given tensors, and record spikes and membranes of its neurons."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.importers.build_parts import position
+from nirbridge.importers.readings import Form, Forms, form_of
+from nirbridge.importers.trace_module import computed
+from nirbridge.importers.trace_record import tensors_of
+from nirbridge.importers.trace_repeat import state_arguments
+from nirbridge.importers.trace_run import handed_on, one_thread
+
+_RESETS = ("reset_mem", "reset_states", "reset_state", "reset")
+"""Methods by which the frameworks set the state of a neuron to its initial one (snnTorch, sinabs, rockpool,
+spikingjelly)."""
+_FRAMEWORKS = frozenset({"snntorch", "norse", "sinabs", "spikingjelly", "rockpool"})
+_MEMBRANES = ("mem", "v", "v_mem", "vmem")
+
+
+@dataclass(slots=True)
+class Probe:
+    """Outputs of one neuron module, one entry per call; ``membranes`` are those after each call, None if unknown."""
+
+    form: Form
+    module: Any
+    spikes: list[Array] = field(default_factory=list)
+    membranes: list[Array | None] = field(default_factory=list)
+
+    @property
+    def layout(self) -> tuple[str, ...] | None:
+        """The leading axes of its input and output; None: no time axis."""
+        return self.form.layout(self.module) if callable(self.form.layout) else self.form.layout
+
+    @property
+    def steps(self) -> int:
+        """Time steps of all calls."""
+        at = self.layout.index("time") if self.layout else None
+        return sum(1 if at is None or s.ndim <= at else s.shape[at] for s in self.spikes)
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalRun:
+    """What the module returned in each call (name, values), and the probes of its neurons by module path."""
+
+    returned: Sequence[Sequence[tuple[str, Array]]]
+    probes: Mapping[str, Probe]
+
+    @property
+    def turns(self) -> int:
+        """The largest number of time steps that one neuron went through."""
+        return max((probe.steps for probe in self.probes.values()), default=0)
+
+
+def run_original(
+    private_copy: Callable[[], Any], forms: Forms, calls: Iterable[Sequence[Array]], *, wide: bool, seed: int
+) -> OriginalRun:
+    """Run a copy of the module in eval mode from its initial state, once for each of ``calls``.
+
+    Args:
+        private_copy: makes the copy, which may be changed.
+        forms: the classes that count as neurons.
+        calls: the arguments of each call.
+        wide: compute in float64 (parameters, buffers and every tensor that the forward creates), else as it is.
+        seed: seed of torch's random numbers during the run.
+
+    Raises:
+        Exception: whatever the module raises.
+    """
+    import torch
+
+    given = [tuple(call) for call in calls]
+    with torch.random.fork_rng(devices=[]), _quiet(), one_thread(), torch.no_grad():
+        torch.manual_seed(seed)
+        private = _prepared(private_copy(), wide=wide)
+        names = state_arguments(private, len(given[0]))
+        try:
+            return _called(private, forms, given, names, wide=wide)
+        except Exception:
+            if not names or len(given) < 2:
+                raise
+        private = _prepared(private_copy(), wide=wide)  # what it returns is not what its arguments take
+        return _called(private, forms, given, (), wide=wide)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def deep_copy(module: Any) -> Any:
+    """A copy that shares nothing with the module, tensors with a history included."""
+    return copy.deepcopy(module, computed(module))
+
+
+def _prepared(private: Any, *, wide: bool) -> Any:
+    private.eval()
+    if wide:
+        private.double()
+    for inner in private.modules():
+        _reset(inner)
+    return private
+
+
+def _reset(module: Any) -> None:
+    """The initial state, where the framework's own class has a method for it."""
+    for name in _RESETS:
+        method = getattr(type(module), name, None)
+        if method is not None and getattr(method, "__module__", "").partition(".")[0] in _FRAMEWORKS:
+            method(module)
+            return
+
+
+def _called(private: Any, forms: Forms, calls: Sequence[Any], names: Sequence[str], *, wide: bool) -> OriginalRun:
+    import torch
+
+    probes = _probed(private, forms)
+    returned: list[list[tuple[str, Array]]] = []
+    result: Any = ()
+    with _widened() if wide else _as_it_is():
+        for number, arrays in enumerate(calls):
+            more = handed_on(result, names) if number else {}
+            kind = torch.float64 if wide else torch.float32
+            result = private(*(torch.tensor(a, dtype=kind) for a in arrays), **more)
+            returned.append([(name, _numpy(tensor)) for name, tensor in tensors_of(result)])
+    return OriginalRun(returned, {path: probe for path, probe in probes.items() if probe.spikes})
+
+
+def _numpy(tensor: Any) -> Array:
+    import torch
+
+    return np.array(tensor.detach().to(torch.float64).numpy())
+
+
+# -- neurons -------------------------------------------------------------------------------------------------------
+
+
+def _probed(private: Any, forms: Forms) -> dict[str, Probe]:
+    """Probes of every neuron; of a neuron inside of another one only the outer one is recorded."""
+    probes: dict[str, Probe] = {}
+    inside: list[str] = []
+    for path, inner in private.named_modules():
+        form = form_of(inner, forms)
+        if form is not None and not form.is_refusal:
+            probes[path] = Probe(form, inner)
+            inner.forward = _recorded(inner.forward, path, probes[path], inside)
+    return probes
+
+
+def _recorded(forward: Callable[..., Any], path: str, probe: Probe, inside: list[str]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        inside.append(path)
+        try:
+            result = forward(*args, **kwargs)
+        finally:
+            inside.pop()
+        if not inside:
+            tensors = [tensor for _, tensor in tensors_of(result)]
+            probe.spikes.append(_numpy(tensors[position(probe.form.spikes, probe.module) or 0]))
+            probe.membranes.append(_membrane(probe, tensors))
+        return result
+
+    return call
+
+
+def _membrane(probe: Probe, tensors: Sequence[Any]) -> Array | None:
+    at = position(probe.form.potential, probe.module)
+    if at is not None and at < len(tensors):
+        return _numpy(tensors[at])
+    import torch
+
+    found = next((v for v in (getattr(probe.module, n, None) for n in _MEMBRANES) if v is not None), None)
+    return _numpy(found) if isinstance(found, torch.Tensor) else None
+
+
+# -- float64 -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _as_it_is() -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def _widened() -> Iterator[None]:
+    """Every float32 tensor that a torch function takes or gives becomes float64 (surrogates write ``.float()``)."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    def wide(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return value.to(torch.float64) if value.dtype == torch.float32 else value
+        if type(value) in (tuple, list):
+            return type(value)(wide(inner) for inner in value)
+        return value
+
+    class Mode(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            name = getattr(func, "__name__", "")
+            if name.endswith("_") or name in ("__setitem__", "__set__", "__get__"):
+                return func(*args, **(kwargs or {}))
+            given = {key: wide(value) for key, value in (kwargs or {}).items()}
+            return wide(func(*(wide(value) for value in args), **given))
+
+    with Mode():
+        yield

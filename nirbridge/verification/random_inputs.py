@@ -1,0 +1,45 @@
+"""Random inputs in the value range of the sample, and derived ones that make neurons fire."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+
+DENSITY = 0.3
+"""Share of ones where the sample has none (zeros that only state a shape)."""
+GAINS = (1.0, 4.0, 16.0, 64.0, 256.0)
+"""Factors on the values, of which that is taken with which most neurons fire: untrained weights are small."""
+LOUDER = 3.0
+"""A further factor on derived inputs, so that membranes pass their thresholds by far too."""
+
+
+def drawn(sample: Array, shape: tuple[int, ...], seed: int, *, derived: bool, gain: float) -> Array:
+    """Values as the sample has them: spikes of its density where it holds 0 and 1 alone, else draws of its values.
+
+    ``derived``: uniform between its smallest and its largest value (0 and 1 for spikes) instead, louder, and in every
+    step and sample a few of the values or all of them, so that neurons fire that only some of the inputs excite.
+    Values are float32 numbers, so that every precision computes with the same ones.
+    """
+    source = np.random.default_rng(seed)
+    flat = np.asarray(sample, np.float64).reshape(-1)
+    is_binary = bool(np.all((flat == 0) | (flat == 1)))
+    if derived:
+        low, high = (0.0, 1.0) if is_binary else (float(flat.min()), float(flat.max()))
+        share = source.uniform(0, 1, (*shape[:2], *(1 for _ in shape[2:]))) ** 2
+        values = source.uniform(low, high, shape) * (source.random(shape) < share) * LOUDER
+    elif is_binary:
+        share = float(flat.mean())
+        values = (source.random(shape) < (share if 0 < share < 1 else DENSITY)).astype(np.float64)
+    else:
+        values = source.choice(flat, shape)
+    return np.asarray(values * gain, np.float32).astype(np.float64)
+
+
+def numbers_of(samples: Sequence[Any]) -> list[Array]:
+    """The sample's tensors or arrays as finite float64 arrays; what is not finite counts as 0."""
+    arrays = [np.asarray(s.detach().cpu().numpy() if hasattr(s, "detach") else s, np.float64) for s in samples]
+    return [np.where(np.isfinite(a), a, 0.0) for a in arrays]

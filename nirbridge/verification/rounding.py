@@ -1,0 +1,212 @@
+"""How far rounding can move the membranes of a right import from those of the module: a bound for every value.
+
+Both compute the same sums and recursions, in another order and with coefficients that were rounded at another place.
+With ``unit`` the unit roundoff of the coarser of the two (2^-53, or 2^-24 where the module runs in float32), and hats
+for values of the other side, the standard model ``fl(a op b) = (a op b)(1 + d), |d| <= unit`` gives, to first order:
+
+* a sum of n products differs by at most ``(n + 2) unit sum |w s|``, whatever its order (the usual bound of a dot
+  product, once for each side);
+* weights that the importer computed in float32 (a folded BatchNorm) differ by ``COMPUTED`` of their size, so the sum
+  by ``COMPUTED sum |w s|`` more; weights that are the module's own tensors do not differ;
+* ``i' = a i + g x`` differs by ``|a| Di + da |i| + |g| Dx + dg |x|`` and the rounding of four operations on terms of
+  size ``|i|, |g x|``; ``u' = a v + g i + bias`` likewise. The frameworks write the same update in other forms
+  (``v + (x - v) / tau``), whose terms are ``v``, ``g v``, ``g i``, the bias and the reset: ``OPERATIONS`` roundings
+  of the sum of their sizes cover each of the forms that are imported;
+* decays and gains that are not the module's own numbers were computed in float32 from its parameters in at most four
+  operations: they differ by ``COMPUTED``, absolute for decays (``1 - g``, ``exp(-x)``) and for gains that are one
+  minus the decay, relative for other gains;
+* a reset to a value forgets the error of the neuron that fired; a subtraction keeps it and adds that of its amount.
+
+The recursion is run beside the simulation with the values that were recorded, so the bound is one number for each
+neuron, sample and time step. It holds up to the first time step in which the spikes differ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.network.apply import apply
+from nirbridge.network.model import Network, Population, Projection
+from nirbridge.network.operators import Chain, Conv, Dense, Operator, Scale, Sparse, SumPool
+
+DOUBLE, SINGLE = 2.0**-53, 2.0**-24
+COMPUTED = 4 * SINGLE
+"""Four operations in float32."""
+OPERATIONS = 8
+"""Roundings of one membrane update: four on each side."""
+_MOST_SEARCHED = 100_000
+
+Values = Mapping[tuple[str, str], Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Largest differences ``[steps, batch, *shape]``: of ``u`` and ``v`` per population, of what each output gets."""
+
+    before_reset: Mapping[str, Array]
+    after_reset: Mapping[str, Array]
+    outputs: Mapping[str, Array]
+
+
+class Known:
+    """The numbers of the module's own tensors, to tell coefficients that are exact from those that were computed."""
+
+    def __init__(self, tensors: list[Array]) -> None:
+        self.tensors = {}
+        for t in tensors:
+            self.tensors.setdefault(t.size, []).append(np.asarray(t, np.float64).reshape(-1))
+        small = [t.reshape(-1) for t in tensors if t.size <= _MOST_SEARCHED]
+        self.numbers = np.unique(np.abs(np.concatenate([*small, np.array([0.0, 1.0])]).astype(np.float64)))
+
+    def holds(self, values: Array) -> bool:
+        """True if every value is, up to its sign, 0, 1 or a number of the module."""
+        flat = np.asarray(values, np.float64).reshape(-1)
+        if any(np.array_equal(flat, own) for own in self.tensors.get(flat.size, ())):
+            return True
+        return flat.size <= _MOST_SEARCHED and bool(np.isin(np.abs(flat), self.numbers).all())
+
+
+def bounds(network: Network, values: Values, known: Known, unit: float) -> Bounds:
+    """The bounds of a run whose ``values`` hold s (of inputs and of neurons that fire), u, v and i."""
+    before: dict[str, Array] = {}
+    after: dict[str, Array] = {}
+    sent: dict[str, Array] = {}
+    for p in network.populations:
+        drive, size = _drive(network, p.name, p.shape, values, sent, known, unit)
+        before[p.name], after[p.name] = _Update(p, values, known, unit).run(drive, size)
+        if not p.neuron.fires:
+            sent[p.name] = after[p.name]
+    ports = {p.name: _drive(network, p.name, p.shape, values, sent, known, unit)[0] for p in network.outputs}
+    return Bounds(before, after, ports)
+
+
+def sent_values(network: Network, values: Values, name: str) -> Array:
+    """What a source sends: spikes, the membrane of a readout, or the input."""
+    return values[name, "s"] if (name, "s") in values else values[name, "v"]
+
+
+def _drive(
+    network: Network, target: str, shape: tuple[int, ...], values: Values, sent: Mapping[str, Array], known: Known,
+    unit: float,
+) -> tuple[Array, Array]:  # fmt: skip
+    """(Largest difference of the summed input, sum of the sizes of its terms)."""
+    lead = next(iter(values.values())).shape[:2]
+    error, size = np.zeros((*lead, *shape)), np.zeros((*lead, *shape))
+    for p in (p for p in network.projections if p.target == target):
+        operator = _sizes(p.operator)
+        terms = _late(apply(operator, np.abs(sent_values(network, values, p.source)).astype(np.float64)), p)
+        if p.source in sent:
+            error += _late(apply(operator, sent[p.source]), p)
+        terms = terms if p.bias is None else terms + np.abs(p.bias)
+        exact = _weights_known(p.operator, known) and (p.bias is None or known.holds(p.bias))
+        error += terms * ((_terms(p.operator) + 2) * unit + (0.0 if exact else COMPUTED))
+        size += terms
+    return error, size
+
+
+def _late(values: Array, p: Projection) -> Array:
+    """Shifted by the delay; where delays differ, the largest value up to now stands for all of them."""
+    delays = np.unique(np.concatenate([p.delay_steps.reshape(-1), p.target_delay_steps.reshape(-1)]))
+    uniform = p.delay_steps.min() == p.delay_steps.max() and p.target_delay_steps.min() == p.target_delay_steps.max()
+    if not uniform or not delays.size:
+        return np.maximum.accumulate(values, axis=0)
+    steps = int(p.delay_steps.max()) + int(p.target_delay_steps.max())
+    return np.concatenate([np.zeros_like(values[:steps]), values[: len(values) - steps]]) if steps else values
+
+
+def _sizes(operator: Operator) -> Operator:
+    """The operator with absolute weights."""
+    if isinstance(operator, Chain):
+        return Chain(tuple(_sizes(part) for part in operator.parts))
+    if isinstance(operator, Dense | Conv):
+        return replace(operator, weight=np.abs(operator.weight).astype(np.float64))
+    if isinstance(operator, Scale):
+        return Scale(np.abs(operator.scale).astype(np.float64))
+    return (
+        replace(operator, data=np.abs(operator.data).astype(np.float64)) if isinstance(operator, Sparse) else operator
+    )
+
+
+def _parts(operator: Operator) -> tuple[Operator, ...]:
+    return operator.parts if isinstance(operator, Chain) else (operator,)
+
+
+def _terms(operator: Operator) -> int:
+    """Products that are added up for one target, over all parts."""
+    total = 0
+    for part in _parts(operator):
+        if isinstance(part, Dense):
+            total += part.weight.shape[1]
+        elif isinstance(part, Conv):
+            total += math.prod(part.weight.shape[1:])
+        elif isinstance(part, SumPool):
+            total += math.prod(part.kernel)
+        elif isinstance(part, Sparse):
+            total += int(np.diff(part.indptr).max(initial=0))
+        else:
+            total += 1
+    return total
+
+
+def _weights_known(operator: Operator, known: Known) -> bool:
+    for part in _parts(operator):
+        weights: Any = part.weight if isinstance(part, Dense | Conv) else getattr(part, "data", None)
+        weights = part.scale if isinstance(part, Scale) else weights
+        if weights is not None and not known.holds(weights):
+            return False
+    return True
+
+
+class _Update:
+    """The recursion of one population's bounds."""
+
+    def __init__(self, p: Population, values: Values, known: Known, unit: float) -> None:
+        n = p.neuron
+        self.p, self.n, self.unit = p, n, unit
+        self.v, self.i = values[p.name, "v"].astype(np.float64), values[p.name, "i"].astype(np.float64)
+        self.s = values[p.name, "s"].astype(np.float64) if n.fires else None
+        self.d_mem, self.d_syn = (0.0 if known.holds(c) else COMPUTED for c in (n.a_mem, n.a_syn))
+        self.d_gain, self.d_in = (_gain_error(g, a, known) for g, a in ((n.g_mem, n.a_mem), (n.g_syn, n.a_syn)))
+        self.d_bias = (0.0 if known.holds(n.bias) else COMPUTED) * np.abs(n.bias)
+        exact_amount = known.holds(n.reset_amount) or (
+            self.d_mem == 0.0 and n.theta is not None and known.holds(n.theta)
+        )
+        self.d_amount = ((0.0 if exact_amount else COMPUTED) + 4 * unit) * np.abs(n.reset_amount)
+        self.d_reset = (4 * unit + (0.0 if known.holds(n.v_reset) else COMPUTED)) * np.abs(n.v_reset)
+        self.rest = np.abs(n.bias) + np.abs(n.v_reset) + np.abs(n.reset_amount)
+
+    def run(self, drive: Array, size: Array) -> tuple[Array, Array]:
+        n, round_off = self.n, OPERATIONS * self.unit
+        a_mem, g_mem, a_syn, g_syn = (np.abs(c) for c in (n.a_mem, n.g_mem, n.a_syn, n.g_syn))
+        before, after = np.zeros_like(drive), np.zeros_like(drive)
+        d_i, d_v = np.zeros_like(drive[0]), np.zeros_like(drive[0])
+        i_before = np.abs(np.broadcast_to(n.i_init, drive[0].shape)).astype(np.float64)
+        v_before = np.abs(np.broadcast_to(n.v_init, drive[0].shape)).astype(np.float64)
+        for t in range(len(drive)):
+            d_i = a_syn * d_i + self.d_syn * i_before + g_syn * drive[t] + self.d_in * size[t]
+            d_i = d_i + round_off * (a_syn * i_before + g_syn * size[t])
+            i_now = np.abs(self.i[t])
+            d_u = a_mem * d_v + self.d_mem * v_before + g_mem * d_i + self.d_gain * i_now + self.d_bias
+            d_u = d_u + round_off * (v_before + g_mem * i_now + self.rest)
+            before[t] = d_u
+            after[t] = d_v = d_u if self.s is None else self._reset(d_u, self.s[t])
+            i_before, v_before = i_now, np.abs(self.v[t])
+        return before, after
+
+    def _reset(self, d_u: Array, spikes: Array) -> Array:
+        if self.n.reset == "to-value":
+            return np.where(spikes != 0, self.d_reset, d_u)
+        return d_u + spikes * self.d_amount if self.n.reset == "subtract" else d_u
+
+
+def _gain_error(gain: Array, decay: Array, known: Known) -> Any:
+    if known.holds(gain):
+        return 0.0
+    one_minus = np.abs(np.asarray(gain) + decay - 1) <= 8 * COMPUTED
+    return np.where(one_minus, COMPUTED, COMPUTED * np.abs(gain))

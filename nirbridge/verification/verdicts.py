@@ -1,0 +1,191 @@
+"""One run of the module beside one of the import: equal, tied at a threshold, or unequal at a place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.errors import quoted
+from nirbridge.network.model import Network, Population
+from nirbridge.verification.matching import STEPWISE, Matched
+from nirbridge.verification.rounding import COMPUTED, Bounds, Known
+
+Values = Mapping[tuple[str, str], Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A place at which the two differ; ``thing`` names an output or a population, ``text`` the two values."""
+
+    thing: str
+    step: int
+    sample: int
+    neuron: tuple[int, ...]
+    text: str
+
+    def __str__(self) -> str:
+        place = f"time step {self.step}, sample {self.sample}, neuron {self.neuron}"
+        return f"{self.thing}, {place}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The outcome of one run: ``outputs`` is how many values were compared, ``share_equal`` of how many are equal.
+
+    ``agreement``: how well the reading of the sample's axes suits: the number of populations that could be compared, then
+    the equal values of the outputs that are not 0, of those that are not 0 on either side.
+    """
+
+    outputs: int
+    share_equal: float
+    agreement: tuple[int, float]
+    is_lively: bool
+    ties: Sequence[Difference] = ()
+    difference: Difference | None = None
+    first_population: Difference | None = None
+    shows_membranes: bool = False
+
+
+@dataclass(slots=True)
+class Evidence:
+    """All that one run shows."""
+
+    network: Network
+    values: Values
+    bounds: Bounds
+    known: Known
+    outputs: Sequence[Matched]
+    spikes: Sequence[Matched]
+    membranes: Sequence[Matched]
+    batch: int
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def verdict(self) -> Verdict:
+        """Judge every sample up to its first difference."""
+        ends = [self._first_step(b) for b in range(self.batch)]
+        ties: list[Difference] = []
+        found: list[tuple[Difference, Difference | None]] = []
+        for sample, step in enumerate(ends):
+            if step is None:
+                continue
+            population = self._first_population(step, sample)
+            if self._is_tie(step, sample, population):
+                ties.append(population or self._place(step, sample))
+            else:
+                found.append((self._place(step, sample), population))
+        membrane = self._membrane_difference(ends)
+        found += [(membrane, membrane)] if membrane is not None and not found else []
+        first = min(found, key=lambda pair: (pair[0].step, pair[0].sample), default=(None, None))
+        total = sum(m.original.size for m in self.outputs)
+        wrong = sum(int(np.count_nonzero(m.differs)) for m in self.outputs)
+        return Verdict(
+            self._compared(ends),
+            1 - wrong / max(1, total),
+            (len(self.spikes), self._overlap()),
+            all(bool(np.any(m.imported)) for m in self.outputs),
+            ties,
+            *first,
+            shows_membranes=bool(self.membranes),
+        )
+
+    def _overlap(self) -> float:
+        busy = [(m.original != 0) | (m.imported != 0) for m in self.outputs]
+        wrong = sum(int(np.count_nonzero(m.differs & b)) for m, b in zip(self.outputs, busy, strict=True))
+        return 1 - wrong / max(1, sum(map(np.count_nonzero, busy)))
+
+    def _first_step(self, sample: int) -> int | None:
+        """The first time step in which an output or a population of a sample differs."""
+        steps = [
+            int(np.argmax(where)) if m.over_time == STEPWISE else self._steps() - 1
+            for m in (*self.outputs, *self.spikes)
+            if (where := m.differs[:, sample].any(axis=-1)).any()
+        ]
+        return min(steps, default=None)
+
+    def _steps(self) -> int:
+        return len(next(iter(self.values.values())))
+
+    def _first_population(self, step: int, sample: int) -> Difference | None:
+        for m in self.spikes:
+            cells = np.flatnonzero(m.differs[step, sample])
+            if cells.size:
+                return self._difference(m, f"population {quoted(m.name)}", step, step, sample, int(cells[0]))
+        return None
+
+    def _place(self, step: int, sample: int) -> Difference:
+        """The first output that differs in this sample, else the population."""
+        best: Difference | None = None
+        for m in self.outputs:
+            row = 0 if m.over_time != STEPWISE else int(np.argmax(m.differs[:, sample].any(axis=-1)))
+            cells = np.flatnonzero(m.differs[row, sample])
+            at = row if m.over_time == STEPWISE else self._steps() - 1
+            if cells.size and (best is None or at < best.step):
+                best = self._difference(m, f"output {quoted(m.name)}", at, row, sample, int(cells[0]))
+        found = best or self._first_population(step, sample)
+        assert found is not None  # a difference is in one of the two
+        return found
+
+    def _difference(self, m: Matched, thing: str, step: int, row: int, sample: int, cell: int) -> Difference:
+        shape = self.shapes.get(m.name, (m.original.shape[-1],))
+        neuron = tuple(int(k) for k in np.unravel_index(cell, shape)) if shape else ()
+        a, b = m.original[row, sample, cell], m.imported[row, sample, cell]
+        over = "" if m.over_time == STEPWISE else f"{m.over_time}: "
+        return Difference(thing, step, sample, neuron, f"{over}the module gives {a:.9g}, the import {b:.9g}")
+
+    # -- ties ------------------------------------------------------------------------------------------------------
+
+    def _is_tie(self, step: int, sample: int, first: Difference | None) -> bool:
+        """True if rounding may decide the first difference: its membranes lie within the bound of the threshold."""
+        probed = {m.name: m for m in self.spikes}
+        for p in (p for p in self.network.populations if p.neuron.fires):
+            near = self._near(p)
+            m = probed.get(p.name)
+            if m is not None:
+                cells = m.differs[step, sample]
+                if cells.any():
+                    return bool(near[step, sample].reshape(-1)[cells].all())
+            elif near[: step + 1, sample].any():
+                return True
+        return False
+
+    def _near(self, p: Population) -> Array:
+        """Where the membrane lies within the bound of a threshold (of a multiple of it where several spikes count)."""
+        n, u = p.neuron, self.values[p.name, "u"].astype(np.float64)
+        theta = np.asarray(n.theta, np.float64)
+        error = self.bounds.before_reset[p.name] + (0.0 if self.known.holds(theta) else COMPUTED) * np.abs(theta)
+        if n.max_spikes == 1:
+            return np.abs(u - theta) <= error
+        counts = np.clip(np.rint(u / theta), 1, n.max_spikes)
+        return np.abs(u - counts * theta) <= error * np.maximum(1, counts)
+
+    # -- membranes -------------------------------------------------------------------------------------------------
+
+    def _membrane_difference(self, ends: Sequence[int | None]) -> Difference | None:
+        """The first membrane that is further off than rounding, before the spikes of its sample differ."""
+        found: list[Difference] = []
+        for m in self.membranes:
+            differs = m.differs
+            for sample, end in enumerate(ends):
+                if m.over_time != STEPWISE and end is not None:
+                    continue
+                rows = differs[:end, sample].any(axis=-1) if m.over_time == STEPWISE else differs[:, sample].any(-1)
+                if not rows.any():
+                    continue
+                row = int(np.argmax(rows))
+                step = row if m.over_time == STEPWISE else self._steps() - 1
+                cell = int(np.argmax(differs[row, sample]))
+                thing = f"membrane of population {quoted(m.name)}"
+                found.append(self._difference(m, thing, step, row, sample, cell))
+                break
+        return min(found, key=lambda d: d.step, default=None)
+
+    def _compared(self, ends: Sequence[int | None]) -> int:
+        total = 0
+        for m in self.outputs:
+            for end in ends:
+                steps = m.original.shape[0] if end is None else end if m.over_time == STEPWISE else 0
+                total += steps * m.original.shape[-1]
+        return total
