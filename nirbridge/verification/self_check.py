@@ -184,13 +184,14 @@ class _Check:
         return {**run.recording.arrays, **{(name, "s"): values for name, values in fed.items()}}
 
     def _chosen(self, options: Sequence[SampleReading], gain: float) -> _Trial | None:
-        """The first reading with which the two are equal, else the one with which they agree best."""
+        """The first reading with which all that fires is compared and equal, else that with the best agreement."""
+        firing = sum(p.neuron.fires for p in self.network.populations)
         for wide in (True, False):
             self.wide = wide
             best: _Trial | None = None
             for reading in options:
                 for trial in self._tried(reading, 0, gain):
-                    if trial.verdict.difference is None:
+                    if trial.verdict.agreement[:2] == (firing, True) and firing:
                         return trial
                     if best is None or trial.verdict.agreement > best.verdict.agreement:
                         best = trial

@@ -35,18 +35,24 @@ class Difference:
 class Verdict:
     """The outcome of one run: ``outputs`` is how many values were compared, ``share_equal`` of how many are equal.
 
-    ``agreement``: how well the reading of the sample's axes suits: the number of populations that could be compared, then
-    the equal values of the outputs that are not 0, of those that are not 0 on either side.
+    ``populations``: how many could be compared; ``overlap``: equal values that are not 0, of those that are not 0 on
+    either side.
     """
 
     outputs: int
     share_equal: float
-    agreement: tuple[int, float]
+    populations: int
+    overlap: float
     is_lively: bool
     ties: Sequence[Difference] = ()
     difference: Difference | None = None
     first_population: Difference | None = None
     shows_membranes: bool = False
+
+    @property
+    def agreement(self) -> tuple[int, bool, float]:
+        """How well the reading of the sample's axes suits: by it readings are compared."""
+        return self.populations, self.difference is None, self.overlap
 
 
 @dataclass(slots=True)
@@ -84,7 +90,8 @@ class Evidence:
         return Verdict(
             self._compared(ends),
             1 - wrong / max(1, total),
-            (len(self.spikes), self._overlap()),
+            len(self.spikes),
+            self._overlap(),
             all(bool(np.any(m.imported)) for m in self.outputs),
             ties,
             *first,

@@ -115,7 +115,7 @@ def test_a_wrong_import_is_caught_with_the_place(change: Callable[[Any], None]) 
 def test_the_first_population_that_differs_is_named() -> None:
     module = net()
     graph = changed(from_snntorch(module, torch.zeros(12), check=0), _swapped)
-    with pytest.raises(UnequalImport, match=r"the first population that differs: population '1'"):
+    with pytest.raises(UnequalImport, match=r"self-check: population '1', time step"):
         checked(module, graph)
 
 
