@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +207,35 @@ def test_rockpool_writes_gains_that_hold_for_its_own_dt_only() -> None:
     check(graph, theirs, ("batch-axis",), "rockpool")
 
 
+def rockpool_lif(dt: float, tau: float = 0.02, **changes: float) -> Any:
+    fields = {"tau": tau, "r": tau * np.exp(-dt / tau) / dt, "v_leak": 0.0, "v_threshold": 1.0} | changes
+    return nir.LIF(**{name: np.full(2, number) for name, number in fields.items()})
+
+
+def row(*cells: Any) -> Any:
+    """Cells one behind the other, named '0', '1' …"""
+    nodes = {str(k): cell for k, cell in enumerate(cells)}
+    nodes = {"in": nir.Input({"input": np.array([2])}), **nodes, "out": nir.Output({"output": np.array([2])})}
+    return nir.NIRGraph(nodes, list(pairwise(nodes)), type_check=False)
+
+
+def test_rockpool_is_found_where_every_neuron_has_its_gain_at_one_dt() -> None:
+    counter = nir.IF(r=np.ones(2), v_threshold=np.ones(2))
+    found = diagnose(row(rockpool_lif(2e-3), counter, rockpool_lif(2e-3, tau=0.05)))
+    assert [(f.name, f.node, f.sure, f.repair) for f in found] == [
+        ("rockpool", "0", "likely", "rockpool"),
+        ("rockpool", "2", "likely", "rockpool"),
+    ]
+    assert all("r = tau exp(-dt/tau) / dt with dt = 0.002 s" in f.what for f in found)
+    for other in (rockpool_lif(1e-3), rockpool_lif(2e-3, r=3.0), rockpool_lif(2e-3, r=-1.0)):
+        assert names(diagnose(row(rockpool_lif(2e-3), other))) == set()
+        assert names(diagnose(row(other, rockpool_lif(2e-3)))) == set()
+    assert names(diagnose(row(counter))) == {"sinabs"}
+    uneven = rockpool_lif(2e-3)
+    uneven.r[1] *= 1.01
+    assert names(diagnose(row(uneven))) == set()
+
+
 # --- without a framework --------------------------------------------------------------------------------------------
 
 
@@ -218,6 +248,62 @@ def plain(**changes: float) -> Any:
 def test_an_ordinary_graph_has_no_findings() -> None:
     assert diagnose(plain()) == ()
     assert diagnose(to_nir(from_nir(plain(tau=1e-5)))) == ()
+
+
+def test_a_leaky_that_is_only_called_lif_waits_for_nothing() -> None:
+    """snnTorch writes RLeaky as ``x.lif`` beside ``x.w_rec``; a Leaky of that name in a block has no such neighbour."""
+    cell = plain(tau=1e-3, r=10.0).nodes["lif"]
+    eye = {
+        "w": nir.Linear(np.eye(2)),
+        "in": nir.Input({"input": np.array([2])}),
+        "out": nir.Output({"output": np.array([2])}),
+    }
+    edges = [("in", "w"), ("w", "block.lif"), ("block.lif", "out")]
+    alone = nir.NIRGraph({**eye, "block.lif": cell}, edges, type_check=False)
+    loop = [("block.lif", "block.w_rec"), ("block.w_rec", "block.lif")]
+    fed = nir.NIRGraph(
+        {**eye, "block.lif": cell, "block.w_rec": nir.Linear(np.eye(2))}, [*edges, *loop], type_check=False
+    )
+    for graph, waits in ((alone, 0), (fed, 1)):
+        (population,) = from_nir(repair(graph, ["snntorch-zero"])).populations
+        assert population.neuron.refractory_steps == waits
+        (population,) = from_nir(repair(graph, ["snntorch-zero-early"])).populations
+        assert population.neuron.refractory_steps == 0
+
+
+def test_decays_that_float32_blurred_are_found_again() -> None:
+    betas = np.linspace(0.5, 0.999, 500, dtype=np.float32)
+    tau = np.float32(1e-4) / (1 - betas)
+    ones = np.ones(500)
+    cell = nir.LIF(tau=tau, r=tau / np.float32(1e-4), v_leak=0 * ones, v_threshold=ones)
+    neuron = from_nir(repair(nir.NIRGraph.from_list(cell), ["snntorch-subtract"])).populations[0].neuron
+    np.testing.assert_array_equal(neuron.a_mem, betas)
+    np.testing.assert_array_equal(neuron.g_mem, 1.0)
+    np.testing.assert_array_equal(neuron.reset_amount, 1 / betas.astype(np.float64))
+
+
+def test_an_integrator_or_a_reset_elsewhere_tells_spikingjelly_from_snntorch() -> None:
+    leaky, resting = (
+        plain(tau=1e-3, r=10.0).nodes["lif"],
+        plain(tau=1e-3, r=10.0, v_reset=-0.5, v_leak=-0.5).nodes["lif"],
+    )
+    counter = nir.IF(r=np.full(2, 1e4), v_threshold=np.ones(2))
+    assert names(diagnose(row(leaky))) == {"snntorch"}
+    assert {(f.node, f.name, f.sure) for f in diagnose(row(leaky, counter))} == {
+        ("0", "spikingjelly", "likely"),
+        ("1", "spikingjelly", "likely"),
+    }
+    assert {(f.name, f.sure) for f in diagnose(row(resting))} == {("spikingjelly", "possible")}
+
+
+def test_published_files_show_who_wrote_them_and_nothing_else(shared_data: Path) -> None:
+    folder = shared_data / "nir_paper"
+    shown = {path.name: {(f.name, f.sure) for f in diagnose(load(path))} for path in folder.rglob("*.nir")}
+    assert shown == {
+        "lif_norse.nir": set(),
+        "cnn_sinabs.nir": {("sinabs", "possible")},
+        "braille_noDelay_bias_zero.nir": {("snntorch", "possible")},
+    }
 
 
 def test_a_node_without_an_edge_is_found() -> None:
