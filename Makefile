@@ -16,7 +16,7 @@ export NIRBRIDGE_CACHE := $(CURDIR)/$(VENV)/cache
 unexport PYTHONPATH
 unexport PYTHONHOME
 
-.PHONY: help demo test test-slow mutants check format clean
+.PHONY: help demo test test-slow mutants fuzz check format clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -36,6 +36,14 @@ test-slow: $(VENV)/.test $(VENV)/.lava ## the tests that take long, too
 mutants: $(VENV)/.test $(VENV)/.lava ## plant faults in a copy and list those that no test notices (hours; SEED=, COUNT=)
 	$(BIN)/python -m benchmarks.mutants collect
 	$(BIN)/python -m benchmarks.mutants --seed $(or $(SEED),0) --count $(or $(COUNT),100)
+
+# FUZZ: inputs of every reader, half of them led by coverage (Python 3.11 alone); NETWORKS: random networks.
+FUZZ ?= 600
+NETWORKS ?= 100
+fuzz: $(VENV)/.test $(VENV)/.fuzz ## odd input for every reader, random networks in every simulator (FUZZ=, NETWORKS=)
+	$(BIN)/python -m tests.fuzz.campaign --each $(FUZZ)
+	if $(BIN)/python -c 'import atheris' 2>/dev/null; then $(BIN)/python -m tests.fuzz.guided --each $(FUZZ); fi
+	$(BIN)/python -m tests.fuzz.networks --networks $(NETWORKS)
 
 check: $(VENV)/.dev ## format, lint, types
 	$(BIN)/ruff format --check .
@@ -76,6 +84,11 @@ $(VENV)/.frameworks: $(VENV)/.torch constraints.txt
 $(VENV)/.test: $(VENV)/.torch $(VENV)/.frameworks $(VENV)/.made pyproject.toml constraints.txt
 	$(PIP) --editable ".[train,plot,fast,test]"
 	@touch $(VENV)/.core $@
+
+# atheris has wheels for few versions of Python; where there is none, recipes are random
+$(VENV)/.fuzz: $(VENV)/.test
+	$(PIP) --editable ".[fuzz]" || echo "no atheris for this Python: fuzzing is not led by coverage"
+	@touch $@
 
 $(VENV)/.lava: $(VENV)/.test nirbridge/emitters/lava/requirements.txt
 	$(BIN)/nirbridge lava install

@@ -145,7 +145,8 @@ def find(kind: str, name: str, builtin: Mapping[str, str], plugins: tuple[Loaded
     if name not in builtin:
         names = sorted({*builtin, *(n for _, table in _of_kind(kind, known) for n in table)})
         step = _troubles(known)
-        raise UsageError(Problem(f"{_singular(kind)} {quoted(name)}", "unknown", f"known: {', '.join(names)}", step))
+        shown = ", ".join(quoted(known_name)[1:-1] for known_name in names)
+        raise UsageError(Problem(f"{_singular(kind)} {quoted(name)}", "unknown", f"known: {shown}", step))
     return _import(kind, name, builtin[name])
 
 
@@ -173,7 +174,14 @@ def _load(point: metadata.EntryPoint) -> Loaded:
         return Loaded(distribution, None, f"{type(error).__name__}: {error}")
     if not isinstance(plugin, Plugin):
         return Loaded(distribution, None, f"{point.value} is a {type(plugin).__name__}, not a nirbridge Plugin")
+    wrong = [kind for kind in KINDS if not _is_table(getattr(plugin, kind))]
+    if wrong:
+        return Loaded(distribution, None, f"its {', '.join(wrong)} are not names with text such as 'module:attribute'")
     return Loaded(distribution, plugin)
+
+
+def _is_table(table: object) -> bool:
+    return isinstance(table, Mapping) and all(isinstance(x, str) for pair in table.items() for x in pair)
 
 
 def _of_kind(kind: str, plugins: tuple[Loaded, ...]) -> Iterator[tuple[str, Mapping[str, str]]]:
@@ -197,8 +205,8 @@ def _resource(name: str, where: str) -> Path:
     package, _, path = where.partition(":")
     try:
         file = resources.files(package).joinpath(path)
-    except (ImportError, TypeError, ValueError) as error:
-        found = f"its package {quoted(package)} can not be imported ({error})"
+    except (ImportError, TypeError, ValueError, OSError) as error:
+        found = f"its package {quoted(package)} cannot be imported ({quoted(error, 200)})"
         raise UsageError(Problem(f"chip {quoted(name)}", found)) from error
     return Path(str(file))
 
@@ -207,13 +215,14 @@ def _import(kind: str, name: str, where: str) -> Any:
     module, _, attribute = where.partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
         thing = f"{_singular(kind)} {quoted(name)}"
-        raise UsageError(Problem(thing, f"{quoted(where)} can not be imported ({error})")) from error
+        said = quoted(error, 200)
+        raise UsageError(Problem(thing, f"{quoted(where)} cannot be imported ({said})")) from error
 
 
 def _troubles(plugins: tuple[Loaded, ...]) -> str:
-    broken = [f"{p.distribution} ({p.trouble})" for p in plugins if p.plugin is None]
+    broken = [f"{p.distribution} ({quoted(p.trouble, 200)[1:-1]})" for p in plugins if p.plugin is None]
     return f"plugins that can not be loaded: {', '.join(broken)}" if broken else ""
 
 

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -149,7 +151,7 @@ def test_unknown_names_without_trouble() -> None:
 @pytest.mark.parametrize("where", ["no_such_module:x", "os.path:no_such_name", "", "os.path"])
 def test_an_object_that_can_not_be_imported(where: str) -> None:
     plugins = (Loaded("d", Plugin(partitioners={"p": where})),)
-    with pytest.raises(UsageError, match=r"^partitioner 'p': '.*' can not be imported \("):
+    with pytest.raises(UsageError, match=r"^partitioner 'p': '.*' cannot be imported \("):
         registry.find("partitioners", "p", {}, plugins)
 
 
@@ -165,7 +167,7 @@ def test_what_a_plugin_raises_by_mistake_is_said_to_be_its_own(package: Callable
 
 def test_a_chip_whose_package_is_gone() -> None:
     plugins = (Loaded("d", Plugin(chips={"c": "no_such_package:c.toml"})),)
-    with pytest.raises(UsageError, match=r"^chip 'c': its package 'no_such_package' can not be imported"):
+    with pytest.raises(UsageError, match=r"^chip 'c': its package 'no_such_package' cannot be imported"):
         registry.load_chip("c", plugins)
 
 
@@ -173,3 +175,21 @@ def test_a_chip_whose_file_is_gone() -> None:
     plugins = (Loaded("d", Plugin(chips={"c": "nirbridge.chips:data/gone.toml"})),)
     with pytest.raises(ChipError, match=r"^chip file '.*gone\.toml': no such file"):
         registry.load_chip("c", plugins)
+
+
+@pytest.mark.parametrize("table", [3, ["x"], {"x": 3}, {3: "json:loads"}, None])
+def test_a_plugin_whose_names_are_no_table_of_text_is_named_not_raised(table: Any) -> None:
+    point: Any = SimpleNamespace(name="p", value="p", dist=None, load=lambda: Plugin(emitters=table))
+    [found] = registry.installed([point])
+    assert found.plugin is None
+    assert "emitters are not names with text" in found.trouble
+    with pytest.raises(UsageError, match="emitter 'y': unknown, known: lava; plugins that can not be loaded: p"):
+        registry.get("emitters", "y", (found,))
+
+
+@pytest.mark.parametrize("where", ["..json:x", "json:loads\n", "\ud800:x"])
+def test_a_place_that_is_none_is_told_in_one_line(where: str) -> None:
+    known = (Loaded("p", Plugin(emitters={"x": where})),)
+    with pytest.raises(UsageError) as caught:
+        registry.get("emitters", "x", known)
+    assert str(caught.value).isprintable()

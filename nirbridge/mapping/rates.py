@@ -16,6 +16,7 @@ import numpy as np
 
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import FileError, Problem, UsageError, quoted
+from nirbridge.files.archives import open_member
 from nirbridge.network.model import Network, Population, Port
 
 ASSUMED_RATE = 0.02
@@ -118,7 +119,7 @@ def _array(
         near = difflib.get_close_matches(member.filename.removesuffix(".npy"), names, n=1, cutoff=0.5)
         step = f"did you mean {quoted(near[0])}?" if near else f"known: {', '.join(quoted(n) for n in names[:8])}"
         return Problem(thing, "no population or input of that name", "", step)
-    with archive.open(member) as file:
+    with open_member(archive, member) as file:
         header = _header(file)
         if header is None:
             return Problem(thing, "not an array of plain numbers", "rates are real numbers", SAVE_AGAIN)

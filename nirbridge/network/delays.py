@@ -28,7 +28,9 @@ def delay_steps(name: str, node: Any, shape: Shape, dt: float) -> Array:
     Raises:
         ModelError: a delay that is no whole number of steps, negative, or beyond 2**31 - 1 steps.
     """
-    seconds = np.broadcast_to(np.asarray(node.delay, dtype=np.float64), shape)
+    stored = np.asarray(node.delay, dtype=np.float64)
+    one = stored.reshape(()) if stored.size == 1 else stored  # one value fits any shape, also one with fewer axes
+    seconds = np.broadcast_to(one, shape)
     seconds = np.asarray(compact(seconds))
     with np.errstate(over="ignore"):
         steps = seconds / dt

@@ -79,7 +79,9 @@ def real(value: Any) -> Array:
 def _operator(name: str, node: Any, shapes: NodeShapes, metadata: Metadata) -> Operator:
     kind = kind_of(node)
     if kind == "Scale":
-        return Scale(real(np.broadcast_to(np.asarray(node.scale), shapes.output_shape)))
+        scale = np.asarray(node.scale)
+        one = scale.reshape(()) if scale.size == 1 else scale  # one value fits any shape, also one with fewer axes
+        return Scale(real(np.broadcast_to(one, shapes.output_shape)))
     if kind == "Flatten":
         return Reshape(shapes.input_shape, shapes.output_shape)
     if kind in ("Linear", "Affine"):

@@ -71,7 +71,9 @@ def whole_numbers(thing: str, field: str, value: Any, count: int, least: int, pr
 
 
 def _short(value: Any) -> str:
-    text = ascii(value.tolist() if isinstance(value, np.ndarray | np.generic) and value.size <= 8 else value)
+    if isinstance(value, np.ndarray) and value.size > 8:
+        return f"an array of shape {value.shape}"
+    text = ascii(value.tolist() if isinstance(value, np.ndarray | np.generic) else value)
     return text if len(text) <= 60 else text[:59] + "…"
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import FileError, ModelError, quoted
+from nirbridge.files.archives import open_member
 from nirbridge.files.atomic import atomic_write
 from nirbridge.quantization.check import verify
 from nirbridge.quantization.model import Quantized
@@ -118,7 +119,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, thing: str) -> Arr
     """One array; its header must agree with the bytes that are there before room for it is made."""
     if member.filename == f"{META}.npy" and member.file_size > META_BYTES_MAX:
         raise FileError.of(thing, f"a description of {member.file_size:,} bytes", f"at most {META_BYTES_MAX:,}")
-    with archive.open(member) as file:
+    with open_member(archive, member) as file:
         if np.lib.format.read_magic(file) != (1, 0):
             raise ValueError("an array of another format")
         shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)

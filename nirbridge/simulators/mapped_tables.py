@@ -18,7 +18,7 @@ from nirbridge.mapping.count import box_neurons
 from nirbridge.mapping.record import BlockRecord, MapRecord, SliceRecord
 from nirbridge.mapping.same_network import other_network
 from nirbridge.quantization.model import FixedProjection, Quantized
-from nirbridge.simulators.synapse_rows import synapses_into
+from nirbridge.simulators.synapse_rows import Synapses, synapses_into
 
 _AGAIN = "map the model again"
 
@@ -174,7 +174,7 @@ def _core(block: BlockRecord, pieces: tuple[Piece, ...], quantized: Quantized) -
     lists = []
     for projection in quantized.projections:
         for piece in (p for p in pieces if p.population == projection.target):
-            found = synapses_into(projection.operator, piece.neurons)
+            found = _with_weight(synapses_into(projection.operator, piece.neurons))
             lists.append((projection, piece, found))
     reached: dict[str, list[Array]] = {}
     for projection, _, found in lists:
@@ -193,6 +193,12 @@ def _core(block: BlockRecord, pieces: tuple[Piece, ...], quantized: Quantized) -
         weight = found.weight[order].astype(np.int64)
         memories.append(Memory(first, slots, weight, delay[order], projection.weight_exp))
     return Core(block.id, pieces, pieces[-1].stop if pieces else 0, axons, tuple(memories))
+
+
+def _with_weight(found: Synapses) -> Synapses:
+    """Without the synapses of weight 0: the kernel that pools in a row become has some where no pool looks."""
+    is_there = found.weight != 0
+    return Synapses(found.target[is_there], found.source[is_there], found.weight[is_there])
 
 
 def _delays(projection: FixedProjection, source: Array, target: Array) -> Array:

@@ -13,11 +13,12 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import FileError, NirbridgeError, quoted
+from nirbridge.files.archives import open_member
 from nirbridge.mapping.rates import HEADER, MEMBERS_MAX, UNREADABLE
 
 MAX_BYTES = 2 * 2**30
 MAGIC = b"\x93NUMPY\x01\x00"
-TEXT = re.compile(r"\{'descr': '<U(?P<length>\d{1,9})', 'fortran_order': False, 'shape': \(\),? *\} *\s*")
+TEXT = re.compile(r"\{'descr': '<U(?P<length>\d{1,8})', 'fortran_order': False, 'shape': \(\),? *\} *\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ def load_npz(path: str | Path, *, max_bytes: int = MAX_BYTES, text: str | None =
                 thing = f"file {quoted(path.name)}, array {quoted(name)}"
                 if name in out:
                     raise FileError.of(thing, "is there twice", "", "keep one of them")
-                with archive.open(member) as file:
+                with open_member(archive, member) as file:
                     header = read_header(file, thing, text=name == text)
                     _limit(thing, header.bytes, left)
                     out[name] = _data(file, header, thing)

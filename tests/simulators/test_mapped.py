@@ -253,3 +253,19 @@ def test_synapses_into_some_neurons_are_rows_of_the_matrix(operator: Any) -> Non
     rows = np.zeros((len(targets), table.shape[1]), np.int64)
     np.add.at(rows, (found.target, found.source), found.weight)
     assert np.array_equal(rows, table[targets])
+
+
+def test_pools_in_a_row_leave_inputs_out_that_their_one_kernel_spans() -> None:
+    """The map has axons for what the pools look at; the kernel that they become is wider and has zeros there."""
+
+    def pool(kernel: tuple[int, int], stride: tuple[int, int]) -> nir.SumPool2d:
+        return nir.SumPool2d(kernel_size=np.array(kernel), stride=np.array(stride), padding=np.array([0, 0]))
+
+    nodes = {"in": port(2, 4, 5), "a": pool((2, 1), (2, 2)), "b": pool((2, 1), (1, 2)), "c": pool((1, 2), (2, 2))}
+    nodes |= {"lif": lif(2, 1, 1, tau=4e-4, r=2.0), "out": out(2, 1, 1)}
+    edges = [("in", "a"), ("a", "b"), ("b", "c"), ("c", "lif"), ("lif", "out")]
+    quantized, mapped = on_chip(from_nir(graph_of(nodes, edges, dt=1e-4)), small_chip(3))
+    inputs = spikes(quantized, 20)
+    fixed = simulate_fixed(quantized, inputs, record=ALL).recording
+    assert_same(fixed, simulate_mapped(quantized, mapped, inputs, record=ALL))
+    assert fixed.arrays["lif", "s"].any()

@@ -30,6 +30,7 @@ from nirbridge.network.node_keys import decoded
 Progress = Callable[[str, float | None], None]
 _LOG_BYTES = 6000
 _KEPT_SECONDS = 0.1
+_PROCESSES_MAX = 10**7
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +234,28 @@ def _program(where: str | Path | Artifact) -> dict[str, Any]:
         raise FileError.of(thing, "is no program of nirbridge", "", "make one with nirbridge emit") from None
     if not isinstance(manifest, dict) or manifest.get("kind") != "lava":
         raise FileError.of(thing, "is no Lava program", "", "make one with nirbridge emit --to lava")
+    if not _is_program(program):
+        raise FileError.of(thing, "its program.json is damaged", "", "make it again with nirbridge emit --to lava")
     return program
+
+
+def _is_program(program: object) -> bool:
+    """True if what is read of ``program.json`` here is there, of the right type and size."""
+    if not isinstance(program, dict) or not _is_count(program.get("processes"), _PROCESSES_MAX):
+        return False
+    ports = program.get("inputs")
+    return isinstance(ports, list) and all(_is_port(port) for port in ports)
+
+
+def _is_port(port: object) -> bool:
+    if not isinstance(port, dict) or not all(isinstance(port.get(key), str) for key in ("name", "id")):
+        return False
+    shape = port.get("shape")
+    return isinstance(shape, list) and all(_is_count(n, 2**31) for n in shape)
+
+
+def _is_count(value: object, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
 
 
 def _arrays(inputs: Mapping[str, Array] | Array, program: Mapping[str, Any]) -> dict[str, Array]:

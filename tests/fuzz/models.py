@@ -1,0 +1,177 @@
+"""Good files of every kind, made once a process: what the mutations start from."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import io
+import itertools
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import h5py
+import nir
+import numpy as np
+
+from nirbridge.mapping.document import to_record
+from nirbridge.mapping.file import to_bytes
+from nirbridge.network import Network, from_nir
+from nirbridge.pipeline import MapOptions, load_chip, map_retimed, retime
+from nirbridge.quantization.quantize import quantize
+from tests.network.graphs import graph_of, lif, out, port
+
+
+def dense_graph() -> nir.NIRGraph:
+    """Two inputs, a loop with a delay, neurons of two kinds, a read-out of potentials; metadata of ours."""
+    rng = np.random.default_rng(0)
+    cuba = nir.CubaLIF(*(np.full(3, x) for x in (2e-3, 2e-3, 1.0, 0.0, 0.6)), w_in=np.full(3, 2.0))
+    a = lif(4, tau=2e-3, theta=0.5)
+    a.metadata = {"nirbridge:reset": "subtract", "nirbridge:refractory_steps": 1}
+    nodes = {"in": port(5), "more": port(3), "w": nir.Affine(rng.normal(0.3, 0.5, (4, 5)), np.full(4, 0.1)), "a": a}
+    nodes |= {"late": nir.Delay(np.array([1, 2, 1, 3]) * 1e-3), "loop": nir.Linear(rng.normal(0, 0.3, (4, 4)))}
+    nodes |= {"x": nir.Linear(rng.normal(0.2, 0.5, (3, 4))), "b": cuba, "out": out(3), "seen": out(4)}
+    edges = [("in", "w"), ("w", "a"), ("a", "late"), ("late", "loop"), ("loop", "a"), ("a", "x"), ("x", "b")]
+    return graph_of(nodes, [*edges, ("more", "b"), ("b", "out"), ("a", "seen")], dt=1e-3, reset="to-value")
+
+
+def conv_graph() -> nir.NIRGraph:
+    """Convolutions of one and two axes, a pool, Flatten, Threshold and a read-out."""
+    nodes = {
+        "in": port(2, 6, 6),
+        "conv": nir.Conv2d((6, 6), np.full((4, 1, 3, 3), 0.25), 1, 1, 1, 2, np.zeros(4)),
+        "if": nir.IF(r=np.full((4, 6, 6), 1e3), v_threshold=np.ones((4, 6, 6))),
+        "pool": nir.SumPool2d(np.array([2, 2]), np.array([2, 2]), np.array([0, 0])),
+        "avg": nir.AvgPool2d(np.array([3, 3]), np.array([3, 3]), np.array([0, 0])),
+        "flat": nir.Flatten({"input": np.array([4, 1, 1])}, 0, -1),
+        "scale": nir.Scale(np.full(4, 2.0)),
+        "th": nir.Threshold(np.full(4, 0.5)),
+        "w": nir.Linear(np.ones((3, 4))),
+        "li": nir.LI(tau=np.full(3, 2e-3), r=np.ones(3), v_leak=np.zeros(3)),
+        "out": out(3),
+    }
+    names = [*nodes]
+    return graph_of(nodes, list(itertools.pairwise(names)))
+
+
+def nested_graph() -> nir.NIRGraph:
+    """A subgraph, a sequence of one axis, CubaLI and I."""
+    inner = {"input": port(2, 8), "conv": nir.Conv1d(8, np.ones((3, 2, 3)), 2, "valid", 1, 1, np.zeros(3))}
+    inner |= {"lif": lif(3, 3, tau=2e-3), "output": out(3, 3)}
+    links = [("input", "conv"), ("conv", "lif"), ("lif", "output")]
+    nodes = {"in": port(2, 8), "sub": nir.NIRGraph(inner, links, type_check=False)}
+    nodes |= {"flat": nir.Flatten({"input": np.array([3, 3])}, 0, -1), "w": nir.Linear(np.ones((2, 9)))}
+    nodes |= {"i": nir.I(r=np.ones(2)), "out": out(2)}
+    return graph_of(nodes, [("in", "sub"), ("sub", "flat"), ("flat", "w"), ("w", "i"), ("i", "out")])
+
+
+@functools.cache
+def nir_images() -> tuple[bytes, ...]:
+    """``.nir`` files: as nir writes them, and with text of varying length."""
+    return tuple(_image(make()) for make in (dense_graph, conv_graph, nested_graph))
+
+
+def _image(graph: nir.NIRGraph) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a.nir")
+        nir.write(path, graph)
+        with h5py.File(path, "r+") as file:  # a few hundred bytes less to mutate
+            file.attrs.clear()
+        return path.read_bytes()
+
+
+@functools.cache
+def network() -> Network:
+    """The network of ``dense_graph``."""
+    return from_nir(dense_graph())
+
+
+@functools.cache
+def chip() -> Any:
+    """The chip that the files are for."""
+    return load_chip("loihi2")
+
+
+@functools.cache
+def quantized() -> Any:
+    """The network in integers."""
+    return quantize(retime(network(), chip()), chip())
+
+
+@functools.cache
+def mapped() -> Any:
+    """The network mapped, a layer at a time."""
+    return map_retimed(retime(network(), chip()), chip(), MapOptions(method="sequential", effort="fast"))
+
+
+@functools.cache
+def sha256() -> str:
+    """Of the model file."""
+    return hashlib.sha256(nir_images()[0]).hexdigest()
+
+
+@functools.cache
+def map_text() -> str:
+    """The map file."""
+    return to_bytes(to_record(mapped(), "a.nir", sha256())).decode()
+
+
+@functools.cache
+def chip_text() -> str:
+    """The chip file, as JSON of what its TOML holds."""
+    return json.dumps(chip().record, default=dict)
+
+
+@functools.cache
+def recording_arrays() -> dict[str, Any]:
+    """Of a recording of every variable."""
+    from nirbridge.simulators import Record, simulate
+    from nirbridge.simulators.recording_file import save
+
+    ran = simulate(network(), inputs(), record=[Record("*", ("s", "v", "count"))]).recording
+    with tempfile.TemporaryDirectory() as folder:
+        save(ran, Path(folder, "a.npz"))
+        with np.load(Path(folder, "a.npz")) as file:
+            return dict(file)
+
+
+def inputs(steps: int = 6) -> dict[str, Any]:
+    """Spikes of two samples for both inputs."""
+    rng = np.random.default_rng(1)
+    return {p.name: (rng.random((steps, 2, *p.shape)) < 0.4).astype(np.uint8) for p in network().inputs}
+
+
+@functools.cache
+def program_files() -> dict[str, bytes]:
+    """An emitted program."""
+    from nirbridge.emitters.lava.emit import emit
+
+    return dict(emit(quantized()).files)
+
+
+def toml(record: Any) -> bytes:
+    """A record as TOML: scalars and lists of the top first, then a table for each mapping."""
+    lines = io.StringIO()
+    plain = record if isinstance(record, dict) else {"value": record}
+    for key, value in plain.items():
+        if not isinstance(value, dict):
+            lines.write(f"{json.dumps(str(key))} = {_toml_value(value)}\n")
+    for key, value in plain.items():
+        if isinstance(value, dict):
+            lines.write(f"[{json.dumps(str(key))}]\n")
+            lines.writelines(f"{json.dumps(str(k))} = {_toml_value(v)}\n" for k, v in value.items())
+    return lines.getvalue().encode("utf-8", "surrogatepass")
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(str(k))} = {_toml_value(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml_value, value)) + "]"
+    text = json.dumps("null" if value is None else value)
+    return text.replace("\\ud8", "\\ue8")  # no TOML has half of a surrogate pair; the reader is to see other things

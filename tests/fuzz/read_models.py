@@ -1,0 +1,175 @@
+"""Readers of models, chips, maps and networks in integers: how inputs are made, and how they are read."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nirbridge import pipeline
+from nirbridge.errors import NirbridgeError, UsageError
+from tests.fuzz import models
+from tests.fuzz.archives import mutate_npz, npy, npz
+from tests.fuzz.choices import Choices
+from tests.fuzz.hdf5 import mutate_hdf5
+from tests.fuzz.values import json_bytes, mutate_bytes, mutate_json
+
+# -- models ----------------------------------------------------------------------------------------------------------
+
+
+def make_nir(c: Choices) -> bytes:
+    """A ``.nir`` file."""
+    return mutate_hdf5(c.pick(models.nir_images()), c)
+
+
+def read_nir(path: Path) -> object:
+    """As every command reads a model, with what ``inspect`` says of it."""
+    from nirbridge.importers.exporter_repairs import REPAIRS, repair
+    from nirbridge.importers.load_repaired import load_repaired
+    from nirbridge.network import from_nir, to_nir
+
+    graph, _ = load_repaired(path)
+    network = from_nir(graph)
+    names = (*REPAIRS, "batch-axis", "zero-dimensional")
+    with contextlib.suppress(NirbridgeError):  # a repair may not fit
+        repair(graph, [names[path.stat().st_size % len(names)]])
+    return to_nir(network), pipeline.fingerprint(path)
+
+
+LINES = (
+    "2x8x8 conv4k3s1p1 if sumpool2 avgpool2 conv6k2x1g2d1 lif:rec flatten dense10 li",
+    "2x34x34 conv16k5s2p1 if sumpool2 flatten dense10 lif",
+    "784 dense100 cubalif:rec dense10 threshold",
+    "2x40 conv8k5s2 lif avgpool2 flatten dense3 li",
+)
+
+
+def make_shapes(c: Choices) -> str:
+    """A line of shapes."""
+    words = c.pick(LINES).split()
+    for _ in range(c.several(4)):
+        at, kind = c.below(len(words) or 1), c.below(8)
+        if kind < 2 and words:
+            del words[at]
+        elif kind == 2 and words:
+            words[at] = (
+                c.pick(("conv", "dense", "sumpool", "avgpool", "if", "2x", "")) + _digits(c) + words[at][c.below(9) :]
+            )
+        elif kind < 5 and words:
+            words[at] = re.sub("[0-9]+", lambda n: c.pick((n[0], "1", "2", "3", "0", "8", "77", "99999999")), words[at])
+        elif kind == 5:
+            words.insert(at, c.pick(("cubalif", "threshold", "if:rec", "dense" + _digits(c), "flatten", _digits(c))))
+        else:
+            return mutate_bytes(" ".join(words).encode(), c).decode("utf-8", "replace")
+    return " ".join(words)
+
+
+def read_shapes(text: str) -> object:
+    """As ``check --shapes`` does."""
+    return pipeline.network_of_shapes(text)
+
+
+def _digits(c: Choices) -> str:
+    return c.pick(
+        ("", "0", "1", "2x3", "3s2p1", "16k3", "100000000", "999999999999", "1x1x1x1", "k0", "k3g3", "-1", "٣")
+    )
+
+
+# -- maps, integers, chips -------------------------------------------------------------------------------------------
+
+
+def make_map(c: Choices) -> bytes:
+    """A map file."""
+    if c.chance(10):
+        return mutate_bytes(models.map_text().encode(), c)
+    document = json.loads(models.map_text())
+    for _ in range(c.several(3)):
+        document = mutate_json(document, c)
+    return json_bytes(document)
+
+
+def read_map(path: Path) -> object:
+    """As ``check --map`` and ``compare`` of maps do; a map that is not refused has to run."""
+    from nirbridge.mapping import file
+
+    record = file.load(path)
+    problems = pipeline.check_map(path, models.network(), models.sha256(), models.chip())
+    list(file.compare(record, record))
+    if problems:
+        raise UsageError(*problems)
+    return problems
+
+
+def make_quantized(c: Choices) -> bytes:
+    """A ``.q.npz`` file, mostly with the digest that belongs to its content."""
+    from nirbridge.quantization.file import KIND, SCHEMA, digest_of
+    from nirbridge.quantization.record import to_record
+
+    record, arrays = to_record(models.quantized())
+    record = json.loads(json.dumps(record))
+    kind = c.below(8)
+    if kind < 5:
+        for _ in range(c.several(2)):
+            record = mutate_json(record, c)
+    elif kind == 5:
+        name = c.pick(list(arrays))
+        arrays |= {name: _changed(arrays[name], c)}
+    try:
+        digest = digest_of(record, arrays)
+    except (ValueError, TypeError):
+        digest = "0" * 64
+    whole = {
+        "schema": SCHEMA,
+        "kind": KIND,
+        "digest": digest,
+        **(record if isinstance(record, dict) else {"x": record}),
+    }
+    members = {"meta": np.frombuffer(json_bytes(whole), np.uint8), **arrays}
+    if kind == 6:
+        return mutate_npz(members, c)
+    data = npz([(f"{name}.npy", npy(a)) for name, a in members.items()])
+    return mutate_bytes(data, c) if kind == 7 else data
+
+
+def _changed(array: Any, c: Choices) -> Any:
+    """Another array of a type that the file may hold."""
+    array = np.array(array).astype(c.pick((array.dtype, "<i8", "<f8", "|b1")))
+    if array.size:
+        with np.errstate(all="ignore"):
+            value = np.float64(c.pick((-1, 0, 1, 2**31, 2**62, -(2**62), 0.5, float("nan"), float("inf"))))
+            array.reshape(-1)[c.below(array.size)] = value.astype(array.dtype)
+    return c.pick((array, array, array.reshape(-1), array[None], array.reshape(-1)[:1]))
+
+
+def read_quantized(path: Path) -> object:
+    """A file that is not refused has to run and to be emitted."""
+    from nirbridge.emitters.lava.emit import emit
+    from nirbridge.quantization.file import load
+    from nirbridge.simulators.fixed import simulate_fixed
+
+    quantized = load(path)
+    given = {p.name: np.zeros((2, *p.shape), np.uint8) for p in quantized.inputs}
+    simulate_fixed(quantized, given, backend="reference")
+    return emit(quantized)
+
+
+def make_chip(c: Choices) -> bytes:
+    """A chip file."""
+    if c.chance(10):
+        return mutate_bytes(models.toml(json.loads(models.chip_text())), c)
+    record = json.loads(models.chip_text())
+    for _ in range(c.several(3)):
+        record = mutate_json(record, c)
+    return models.toml(record)
+
+
+def read_chip(path: Path) -> object:
+    """A chip that is not refused is one that models can be held against."""
+    chip = pipeline.load_chip(path)
+    pipeline.load_chip(path, (0,))
+    options = pipeline.MapOptions(effort="fast", method="sequential")
+    return pipeline.check_fit(models.network(), chip, options)

@@ -1,0 +1,173 @@
+"""Every reader of nirbridge: how its inputs are made, how it is called, and which function is past its first check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.fuzz import read_arrays as arrays
+from tests.fuzz import read_models as models
+from tests.fuzz import read_words as words
+from tests.fuzz.choices import Choices
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A reader.
+
+    ``make``: an input from decisions (bytes are written to ``file`` first); ``read``: calls the reader with the path of
+    that file, or with the input. ``first``: functions (``module:name``) that are called only past the first check.
+    ``sources``: the files of which line coverage is measured. ``share``: of the inputs of a campaign. ``writes``: the
+    folder may change, since files are named by the input.
+    """
+
+    name: str
+    make: Callable[[Choices], Any]
+    read: Callable[[Any], object]
+    first: tuple[str, ...]
+    sources: tuple[str, ...]
+    share: int
+    file: str = ""
+    writes: bool = False
+
+
+def _table() -> tuple[Target, ...]:
+    hdf5 = tuple(
+        f"importers/{name}.py" for name in ("nir_file", "hdf5_scan", "hdf5_filters", "hdf5_heaps", "hdf5_text")
+    )
+    nodes = tuple(f"importers/{name}.py" for name in ("nir_nodes", "nir_values", "load_repaired", "exporter_faults"))
+    npy = ("simulators/npy_file.py", "simulators/inputs.py")
+    return (
+        Target(
+            "nir",
+            models.make_nir,
+            models.read_nir,
+            ("nirbridge.importers.nir_file:draft_graph",),
+            (*hdf5, *nodes, "network/nir_fields.py", "network/from_nir.py", "network/flatten_graph.py"),
+            60,
+            "a.nir",
+        ),
+        Target(
+            "shapes",
+            models.make_shapes,
+            models.read_shapes,
+            ("nirbridge.importers.shapes_text:_node",),
+            ("importers/shapes_text.py", "importers/shapes_words.py"),
+            14,
+        ),
+        Target(
+            "map",
+            models.make_map,
+            models.read_map,
+            ("nirbridge.mapping.file:record_of",),
+            tuple(f"mapping/{name}.py" for name in ("file", "record", "form", "check", "claims", "timing")),
+            32,
+            "a.map.json",
+        ),
+        Target(
+            "quantized",
+            models.make_quantized,
+            models.read_quantized,
+            ("nirbridge.quantization.file:from_record",),
+            tuple(f"quantization/{name}.py" for name in ("file", "record", "typed", "check")),
+            24,
+            "a.q.npz",
+        ),
+        Target(
+            "chip",
+            models.make_chip,
+            models.read_chip,
+            ("nirbridge.chips.load:record_problems",),
+            tuple(f"chips/{name}.py" for name in ("load", "record", "fields", "check")),
+            20,
+            "a.toml",
+        ),
+        Target(
+            "npy", arrays.make_npy, arrays.read_npy, ("nirbridge.simulators.inputs:_shape_problem",), npy, 10, "a.npy"
+        ),
+        Target("npz", arrays.make_npz, arrays.read_npz, ("nirbridge.simulators.npy_file:_data",), npy, 12, "a.npz"),
+        Target(
+            "recording",
+            arrays.make_recording,
+            arrays.read_recording,
+            ("nirbridge.simulators.npy_file:_data",),
+            (
+                "simulators/recording_file.py",
+                "simulators/npy_file.py",
+                "network/node_keys.py",
+                "simulators/alignment.py",
+            ),
+            14,
+            "r.npz",
+        ),
+        Target(
+            "rates",
+            arrays.make_rates,
+            arrays.read_rates,
+            ("nirbridge.mapping.rates:_header",),
+            ("mapping/rates.py",),
+            10,
+            "a.npz",
+        ),
+        Target(
+            "calibration",
+            arrays.make_calibration,
+            arrays.read_calibration,
+            ("nirbridge.simulators.quantize_data:open_inputs",),
+            (
+                "simulators/npy_file.py",
+                "simulators/inputs.py",
+                "cli/conversion_options.py",
+                "importers/torch_ann_data.py",
+            ),
+            8,
+            "a.npz",
+        ),
+        Target(
+            "labels",
+            arrays.make_labels,
+            arrays.read_labels,
+            ("nirbridge.simulators.compare:checked_labels",),
+            ("simulators/npy_file.py", "simulators/decide.py"),
+            6,
+            "a.npy",
+        ),
+        Target(
+            "options",
+            words.make_option,
+            words.read_option,
+            words.PAST_OPTIONS,
+            tuple(f"cli/{name}.py" for name in ("map", "quantize", "simulate", "import_", "import_target", "compare")),
+            14,
+        ),
+        Target(
+            "commands",
+            words.make_line,
+            words.read_line,
+            words.PAST_COMMANDS,
+            tuple(f"cli/{name}.py" for name in ("main", "check", "map", "inspect", "simulate", "compare", "chips")),
+            3,
+            writes=True,
+        ),
+        Target(
+            "plugins",
+            words.make_plugin,
+            words.read_plugin,
+            ("nirbridge.registry:_import", "nirbridge.registry:_resource"),
+            ("registry.py",),
+            5,
+        ),
+        Target(
+            "program",
+            words.make_program,
+            words.read_program,
+            ("nirbridge.emitters.lava.run:_arrays",),
+            ("emitters/lava/run.py", "emitters/artifact.py"),
+            8,
+            writes=True,
+        ),
+    )
+
+
+TARGETS = {target.name: target for target in _table()}
