@@ -60,10 +60,7 @@ def prepare_retimed(retimed: Retimed, chip: Chip, options: MapOptions) -> Ready:
 
 def _judged(ready: Ready, chip: Chip, options: MapOptions) -> Ready:
     """With all that the chip cannot run; in the notes where only a placement is requested."""
-    from nirbridge.quantization.legality import problems_of
-
-    bits = options.weight_bits or chip.synapses.weight_bits_default
-    found = list(problems_of(ready.network, chip, lambda _: bits))
+    found = _unsupported(ready.network, chip, options.weight_bits)
     marked = options.placement_only or ready.placement_only
     if not options.placement_only:
         hinted = tuple(_or_placed(p) for p in (*ready.refused, *found))
@@ -71,6 +68,13 @@ def _judged(ready: Ready, chip: Chip, options: MapOptions) -> Ready:
     notes = _shown(f"placement only, chip {quoted(chip.name)} cannot run it", found)
     network = replace(ready.network, notes=(*ready.network.notes, *notes))
     return replace(ready, network=network, placement_only=marked)
+
+
+def _unsupported(network: Network, chip: Chip, weight_bits: int | None) -> list[Problem]:
+    from nirbridge.quantization.legality import problems_of
+
+    bits = weight_bits or chip.synapses.weight_bits_default
+    return list(problems_of(network, chip, lambda _: bits))
 
 
 def _or_placed(problem: Problem) -> Problem:
@@ -95,9 +99,14 @@ def retime(
 ) -> Retimed:
     """The network with what the chip's fan-in needs, and with delays that hold the hops.
 
-    ``splits``: as of a map that this is run on. ``keep_early_spikes`` as of ``balance_delays``. Raises ModelError.
+    ``splits``: as of a map that this is run on. ``keep_early_spikes`` as of ``balance_delays``. Raises ModelError, with
+    all else that the chip cannot run.
     """
-    made = _balanced(fit_to_chip(network, chip, relays=relays), chip, keep_early_spikes=keep_early_spikes)
+    fitted = fit_to_chip(network, chip, relays=relays)
+    try:
+        made = _balanced(fitted, chip, keep_early_spikes=keep_early_spikes)
+    except ModelError as error:
+        raise ModelError(*error.problems, *_unsupported(fitted, chip, None)) from None
     if not splits:
         return made
     network, of = _split(made.network, splits)

@@ -50,9 +50,10 @@ def check_map(
         model, ready = _as_mapped(record, network)
     except NirbridgeError as error:
         return error.problems
-    delays = () if placement_only or record.placement_only else _other_delays(record, network)
     found = check.check_file(path, ready, model_sha256, chip, placement_only=placement_only)
-    return (*found, *delays, *wrong_latencies(record, model))
+    delays = () if placement_only or record.placement_only else _other_delays(record, network)
+    known = {str(p) for p in found}
+    return (*found, *(p for p in delays if str(p) not in known), *wrong_latencies(record, model))
 
 
 def _other_delays(record: MapRecord, network: Network) -> tuple[Problem, ...]:

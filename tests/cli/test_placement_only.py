@@ -72,6 +72,22 @@ def test_what_does_not_even_fit_says_both(capsys: pytest.CaptureFixture[str]) ->
     assert "--chip loihi2" in said
 
 
+def test_loops_and_neurons_are_refused_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import nir
+
+    one = np.ones(2)
+    nodes = {name: nir.LIF(one * 1e-3, one, one * 0, one) for name in "ab"}
+    nodes |= {"in": nir.Input({"input": np.array([2])}), "out": nir.Output({"output": np.array([2])})}
+    edges = [("in", "a"), ("a", "b"), ("b", "a"), ("b", "out")]
+    model = str(tmp_path / "m.nir")
+    nir.write(model, nir.NIRGraph(nodes, edges, metadata={"nirbridge:dt": 1e-4}, type_check=False))
+    commands = {"check": [], "map": [], "quantize": ["-o", str(tmp_path / "q.npz")], "verify": []}
+    for command, more in commands.items():
+        assert run([command, model, *SOFT, *more]) == 1
+        things = [line.split(": ")[1] for line in capsys.readouterr().err.splitlines()]
+        assert things == ["loop 'b' -> 'a' -> 'b'", "population 'a'", "population 'b'"]
+
+
 def test_a_placement_is_marked_everywhere(tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved, report = str(tmp_path / "p.map.json"), tmp_path / "report"
     options = [MODEL, *SOFT, "--effort", "fast", "--placement-only"]
