@@ -190,7 +190,9 @@ def facts(mapped: Mapped) -> list[tuple[str, list[str]]]:
         ("rates", [safe(mapped.rates)]),
     ]
     if mapped.placement_only:
-        rows.insert(0, ("marked", ["PLACEMENT ONLY: the chip cannot run this; it is not quantized, run or emitted"]))
+        why = any(text in note for note in network.notes for text in ("placement only, chip", "nothing runs this map"))
+        reason = "the chip cannot run it, see the notes" if why else "as requested, the chip could run it"
+        rows.insert(0, ("marked", [f"PLACEMENT ONLY: not quantized, run or emitted; {reason}"]))
     return rows
 
 

@@ -79,6 +79,10 @@ def test_every_row_of_the_page(row: str, name: str) -> None:
         found = verify_network(network, chip, steps=60, seed=3)
         assert found.holds
         assert found.recordings["fixed"].arrays["p", "s"].any()
+        population = quantize_network(network, chip).population("p")
+        plain = name == "loihi1" and row not in ("refractory 63", "by neuron")
+        assert population.process == ("lif" if plain else "custom")
+        assert name != "loihi1" or population.neuron.reset == "zero"
         return
     for stage in (check_fit, map_network, quantize_network):
         with pytest.raises(ModelError, match=said):
