@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import numpy as np
@@ -76,12 +77,12 @@ def test_loops_and_neurons_are_refused_together(tmp_path: Path, capsys: pytest.C
     import nir
 
     one = np.ones(2)
-    nodes = {name: nir.LIF(one * 1e-3, one, one * 0, one) for name in "ab"}
+    nodes: dict[str, Any] = {name: nir.LIF(one * 1e-3, one, one * 0, one) for name in "ab"}
     nodes |= {"in": nir.Input({"input": np.array([2])}), "out": nir.Output({"output": np.array([2])})}
     edges = [("in", "a"), ("a", "b"), ("b", "a"), ("b", "out")]
     model = str(tmp_path / "m.nir")
     nir.write(model, nir.NIRGraph(nodes, edges, metadata={"nirbridge:dt": 1e-4}, type_check=False))
-    commands = {"check": [], "map": [], "quantize": ["-o", str(tmp_path / "q.npz")], "verify": []}
+    commands: dict[str, list[str]] = {"check": [], "map": [], "quantize": ["-o", str(tmp_path / "q.npz")], "verify": []}
     for command, more in commands.items():
         assert run([command, model, *SOFT, *more]) == 1
         things = [line.split(": ")[1] for line in capsys.readouterr().err.splitlines()]

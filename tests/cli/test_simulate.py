@@ -100,7 +100,7 @@ def test_wrong_files_are_one_error(model: str, tmp_path: Path, capsys: pytest.Ca
     assert not (tmp_path / "out.npz").exists()
     where = str(tmp_path / "none" / "out.npz")
     assert run(["simulate", model, "--input", str(tmp_path / "in.npy"), "-o", where]) == 2
-    assert "its folder does not exist or can not be written; create it" in capsys.readouterr().err
+    assert "its folder does not exist; create it" in capsys.readouterr().err
 
 
 def test_a_picture_of_what_it_did(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
