@@ -3,6 +3,7 @@
 With S the integer v per real v, a real weight becomes ``weight * S / 64`` in ``a_in``, a threshold ``theta * S``. S is
 
 * as large as fills the grid of the projection with the smallest weights; others get exponents (powers of two);
+* with several projections, the one within the octave below with which all weights together are rounded the least;
 * then doubled, with all exponents, while what is lost to whole thresholds and truncated decays is more than 1/512 of
   the threshold (of what arrives, for a read-out), the limits allow it and v keeps room;
 * cut to what the limits allow: threshold, bias, and the worst input for ``a_in``, ``u`` and ``v``.
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nirbridge.arrays import Array
 from nirbridge.chips.model import NumberFormats
 from nirbridge.network.apply import apply
 from nirbridge.quantization.folding import Folded
@@ -25,10 +27,14 @@ from nirbridge.quantization.formats import DECAY_ONE, INPUT_SHIFT, bias_most, mo
 from nirbridge.quantization.model import IntegerOperator
 from nirbridge.quantization.operators import weights_of, with_weights
 from nirbridge.quantization.overflow import Sent
-from nirbridge.quantization.weights import Range, exponent_for, quantum
+from nirbridge.quantization.weights import Range, exponent_for, on_grid, quantum
 
 LOST = 1 / 512
 """Share of a threshold that rounding may cost before a larger scale is taken."""
+TRIED = 32
+"""Scales that are tried within an octave; below it the same integers come again with other exponents."""
+SAMPLED = 1 << 16
+"""Weights of a projection that are looked at for that: evenly spaced ones where there are more."""
 ROOM = 32
 """Doubling leaves v room for so many thresholds below 0 (8 times as many of the largest weight of a read-out)."""
 _UNIT = 1 << INPUT_SHIFT
@@ -96,13 +102,54 @@ def scale_for(
         return Scale(_doubled(exact, roomy, folded, incoming), "weights on a grid", True)
     full = _UNIT / min(units)
     if full > top:
-        return Scale(top, why if top == limit else "the largest exponent of weights", False)
-    return Scale(_doubled(full, roomy, folded, incoming), "the range of the weights", False)
+        said = why if top == limit else "the largest exponent of weights"
+        return Scale(_least_rounding(top, incoming), said, False)
+    best = _least_rounding(full, incoming)
+    return Scale(_doubled(best, roomy, folded, incoming), "the range of the weights", False)
 
 
 def exponents(scale: float, incoming: Sequence[Incoming]) -> list[int]:
     """The exponent of each projection at a scale."""
     return [exponent_for(scale / _UNIT, one.range.unit) for one in incoming]
+
+
+def _least_rounding(top: float, incoming: Sequence[Incoming]) -> float:
+    """The scale within the octave up to ``top`` that rounds weights the least; ``top`` for a single projection.
+
+    What counts is the sum of squared errors of all synapses, as if all sources sent alike and independently; graded
+    ones count with their largest value. Of equal scales the largest is taken.
+    """
+    samples = [_sample(one) for one in incoming if one.range.unit > 0]
+    if len(samples) < 2:
+        return top
+    tried = [top * 2.0 ** (-k / TRIED) for k in range(TRIED)]
+    return min(tried, key=lambda scale: (sum(s.error(scale) for s in samples), -scale))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sample:
+    """Some real weights of a projection, and how much the square of an error of one of them counts."""
+
+    weights: Array
+    range: Range
+    count: float
+
+    def error(self, scale: float) -> float:
+        """Infinite where all weights of the projection become 0, which is refused later."""
+        factor = scale / _UNIT / 2.0 ** exponent_for(scale / _UNIT, self.range.unit)
+        if not np.any(on_grid(np.array([self.range.low, self.range.high]), factor, self.range.grid)):
+            return math.inf
+        lost = on_grid(self.weights, factor, self.range.grid) / factor - self.weights
+        return self.count * float(np.dot(lost, lost))
+
+
+def _sample(one: Incoming) -> _Sample:
+    weights = weights_of(one.operator).reshape(-1)
+    some = weights[:: max(1, -(-weights.size // SAMPLED))]
+    ones = with_weights(one.operator, np.ones(weights_of(one.operator).shape))
+    synapses = float(apply(ones, np.ones(one.operator.input_shape)).sum())
+    sent = -float(one.sent.low) if one.sent.low < 0 else 1.0
+    return _Sample(some, one.range, synapses / some.size * sent**2)
 
 
 def _limits(f: Folded, reach: Reach, numbers: NumberFormats, run_steps: int | None) -> list[tuple[float, str]]:
