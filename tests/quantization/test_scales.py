@@ -73,6 +73,15 @@ def test_no_projection_is_rounded_away_for_the_sake_of_another(bits: int, ratio:
         assert np.all(weights_of(made.operator))
 
 
+def test_a_limited_scale_leaves_every_projection_a_weight() -> None:
+    """0.78 of the largest scale fits the many weights exactly, and would leave nothing of the one of the input."""
+    loop, small = np.full((6, 6), 0.5), 0.061
+    network = layer(np.full((6, 1), small), lif(a_mem=0.875, theta=100.0), loop=loop * 1.0000007)
+    found = quantize(network, CHIP, Options(1))
+    assert found.report[0].decays["limited_by"] == "the widest threshold"
+    assert all(np.all(weights_of(made.operator)) for made in found.projections)
+
+
 def test_one_projection_still_fills_its_grid() -> None:
     weights = np.random.default_rng(0).normal(0.1, 0.4, (5, 8))
     made = quantize(layer(weights, lif(a_mem=0.875, theta=1.0)), CHIP).projections[0]
