@@ -16,6 +16,7 @@ from nirbridge.arrays import Array, freeze
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Dense, Sparse
+from nirbridge.testing_ways import cycle, join, loop, read_out_again
 
 if TYPE_CHECKING:
     import nir
@@ -60,7 +61,9 @@ class _Maker:
 
 @st.composite
 def nir_graphs(draw: st.DrawFn, *, max_populations: int = 4, nested: bool = True) -> nir.NIRGraph:
-    """A valid ``nir.NIRGraph``: all neuron and linear classes, branches, residuals, cycles, several ports, subgraphs.
+    """A valid ``nir.NIRGraph``: all neuron and linear classes, branches, residuals, several ports, subgraphs, cycles.
+
+    Cycles pass over one to four populations, delayed or not; outputs read a population several times, each time later.
 
     Structure and values come from one drawn seed, sizes from drawn counts, so that examples shrink by count.
     """
@@ -70,14 +73,19 @@ def nir_graphs(draw: st.DrawFn, *, max_populations: int = 4, nested: bool = True
     for _ in range(draw(st.integers(1, 2))):
         shape = ((maker.pick(5) + 1,), (2, 4, 5), (2, 6))[maker.pick(3)]
         maker.points.append((maker.add(nir.Input({"input": np.array(shape)})), shape))
+    inputs = len(maker.points)
     for _ in range(draw(st.integers(1, max_populations))):
         if nested and maker.chance(0.2):
             _subgraph(maker)
         else:
             _layer(maker)
+    if maker.chance(0.6):
+        cycle(maker, first=inputs)
     for _ in range(draw(st.integers(1, 2))):
         name, shape = maker.points[-1] if maker.chance(0.6) else maker.points[maker.pick(len(maker.points))]
-        maker.add(nir.Output({"output": np.array(shape)}), name)
+        output = maker.add(nir.Output({"output": np.array(shape)}), name)
+        if maker.chance(0.4):
+            read_out_again(maker, output, shape, first=inputs)
     metadata = {"nirbridge:dt": DT} if maker.chance(0.8) else {}
     return nir.NIRGraph(maker.nodes, maker.edges, metadata=metadata, type_check=False)
 
@@ -89,9 +97,9 @@ def _layer(maker: _Maker) -> None:
     name = maker.add(random_neuron(maker, shape), end)
     for other, other_shape in list(maker.points):
         if maker.chance(0.25):
-            _join(maker, other, other_shape, name, shape)
+            join(maker, other, other_shape, name, shape)
     if maker.chance(0.35):
-        _loop(maker, name, shape)
+        loop(maker, name, shape)
     maker.points.append((name, shape))
 
 
@@ -154,34 +162,6 @@ def _window(maker: _Maker, shape: Shape) -> tuple[Any, Shape]:
     spatial = shape[1] if axes == 1 else shape[1:]
     node = conv(spatial, weight, numbers[0], numbers[1], numbers[2], groups, bias)
     return node, (weight.shape[0], *window_of("conv", node).slide(shape[1:]))
-
-
-def _join(maker: _Maker, source: str, source_shape: Shape, target: str, shape: Shape) -> None:
-    import nir
-
-    if source_shape == shape:
-        if (source, target) not in maker.edges:  # NIR allows an edge once
-            maker.edges.append((source, target))
-    elif len(shape) == 1:
-        end = source
-        if len(source_shape) > 1:
-            end = maker.add(nir.Flatten({"input": np.array(source_shape)}, 0, -1), end)
-        hub = maker.add(nir.Linear(maker.grid((math.prod(shape), math.prod(source_shape)))), end)
-        maker.edges.append((hub, target))
-
-
-def _loop(maker: _Maker, name: str, shape: Shape) -> None:
-    import nir
-
-    if len(shape) > 1:
-        maker.edges.append((name, name))
-        return
-    end = name
-    if maker.chance(0.4):
-        end = maker.add(nir.Delay(np.full(shape, maker.pick(3) * DT)), end)
-    weight = maker.grid((math.prod(shape), math.prod(shape)))
-    node = nir.Linear(weight) if maker.chance(0.5) else nir.Affine(weight, maker.grid(shape))
-    maker.edges.append((maker.add(node, end), name))
 
 
 def _subgraph(maker: _Maker) -> None:

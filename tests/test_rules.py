@@ -31,7 +31,7 @@ ROOMS = (
     ("registry",),
     ("pipeline",),
     ("cli",),
-    ("testing", "__main__"),
+    ("testing_ways", "testing", "__main__"),
 )
 ORDER = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
 BELOW_CLI = {"files", "pipeline", "registry", "errors", "report", "cli"}
