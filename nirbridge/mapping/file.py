@@ -142,6 +142,9 @@ def _differences(a: MapRecord, b: MapRecord) -> Iterator[str]:
         if a.raw[key] != b.raw[key]:
             simple = not isinstance(a.raw[key], (dict, list))
             yield f"{key}: {a.raw[key]} / {b.raw[key]}" if simple else f"{key}: differ"
+    for key in ("placement_only", "early_spikes"):
+        if getattr(a, key) != getattr(b, key):
+            yield f"{key}: {getattr(a, key)} / {getattr(b, key)}"
     yield from _moved(a, b)
     for part in ("totals", "proof"):
         x, y = a.raw[part], b.raw[part]
