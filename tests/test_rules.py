@@ -51,7 +51,6 @@ LONG_FUNCTIONS = {
     "emitters/lava/emit.py:_program": 37,
     "emitters/lava/fixed_plan.py:_plan": 33,
     "emitters/lava/real_plan.py:real_plan": 31,
-    "emitters/lava/run.py:_supervised": 32,
     "mapping/count.py:count": 33,
     "partitioner/axons.py:axon_table": 34,
     "partitioner/master.py:generate": 32,

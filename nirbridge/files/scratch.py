@@ -1,7 +1,8 @@
-"""Names of unfinished results, and the removal of those whose writer was killed.
+"""Unfinished results and temporary folders, and the removal of those whose process was killed.
 
 An unfinished result that has a name is ``.NAME.16HEX.part`` beside its target, and its writer holds a lock on it for
 as long as it lives: one that is not locked belongs to a killed process, and the next writer of NAME removes it.
+Temporary folders (of the guard of a Lava run) have a prefix of ours, and are locked and swept in the same way.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import re
 import secrets
 import shutil
 import stat
+import tempfile
 
 _NAME_MAX = 100
 _HEX = re.compile(r"[0-9a-f]{16}")
+_RANDOM = re.compile(r"[a-z0-9_]{8}")
 _SUFFIX = ".part"
 
 
@@ -40,14 +43,24 @@ def lock(descriptor: int) -> None:
 
 def sweep(folder: str, name: str) -> None:
     """Removes unfinished results of ``name`` in ``folder`` that belong to this user and to no living process."""
-    prefix = _prefix(name)
+    _sweep(folder, re.compile(re.escape(_prefix(name)) + _HEX.pattern + re.escape(_SUFFIX)))
+
+
+def sweep_temporary(prefix: str) -> None:
+    """Removes temporary folders that a killed process left: those named ``prefix`` and eight characters.
+
+    Only folders of this user, that are no links and that no living process has locked, are removed.
+    """
+    _sweep(tempfile.gettempdir(), re.compile(re.escape(prefix) + _RANDOM.pattern))
+
+
+def _sweep(folder: str, name: re.Pattern[str]) -> None:
     try:
         found = os.listdir(folder)
     except OSError:
         return
     for each in found:
-        middle = each.removeprefix(prefix).removesuffix(_SUFFIX)
-        if each.startswith(prefix) and each.endswith(_SUFFIX) and _HEX.fullmatch(middle):
+        if name.fullmatch(each):
             _remove_if_dead(os.path.join(folder, each))
 
 

@@ -16,11 +16,12 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.partitioner.axons import Blocks
 from nirbridge.partitioner.connectivity import explicit, synapses
-from nirbridge.partitioner.master import solver_for
 from nirbridge.partitioner.model import RESOURCES, Slice
 from nirbridge.partitioner.packing import in_core_order
 from nirbridge.partitioner.resources import limits, profile_ids, run_words
 from nirbridge.partitioner.sizing import Sizing
+from nirbridge.partitioner.solver import solve as run_solver
+from nirbridge.partitioner.solver import solver_for
 
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel, IntVar
@@ -106,7 +107,7 @@ def solve(
     _profiles(model, sizes, lists, on, cores, most)
     _keep_apart(model, lists, on, cores, groups or {})
     solver = solver_for(time, seed)
-    status = solver.solve(model)
+    status = run_solver(solver, model)
     spent = solver.response_proto.deterministic_time
     if status == cp_model.INFEASIBLE:
         return Answer(None, True, spent)

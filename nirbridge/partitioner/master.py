@@ -16,9 +16,10 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.partitioner.layouts import Classes, Layout
+from nirbridge.partitioner.solver import solve, solver_for
 
 if TYPE_CHECKING:
-    from ortools.sat.python.cp_model import CpModel, CpSolver, IntVar
+    from ortools.sat.python.cp_model import CpModel, IntVar
     from scipy.sparse import csr_array
 
 WEIGHT_SCALE = 2_000_000
@@ -295,7 +296,7 @@ def price(vectors: Array, weights: Array, cap: Array, budget: Budget, seed: int)
     model.maximize(sum(int(weights[c]) * n for c, n in zip(useful, count, strict=True)))
     solver = solver_for(budget.price_time, seed)
     solver.parameters.relative_gap_limit = budget.price_gap
-    status = solver.solve(model)
+    status = solve(solver, model)
     bound = float(solver.best_objective_bound)
     spent = solver.response_proto.deterministic_time
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
@@ -309,17 +310,6 @@ def how_often(vectors: Array, cap: Array) -> Array:
     """How often each class fits an empty core."""
     times = np.where(vectors > 0, cap // np.maximum(vectors, 1), PIECES_MAX)
     return np.minimum(times.min(axis=1), PIECES_MAX)
-
-
-def solver_for(time: float, seed: int) -> CpSolver:
-    """A CP-SAT solver whose answer depends on the model and the seed alone."""
-    from ortools.sat.python import cp_model
-
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.random_seed = seed
-    solver.parameters.max_deterministic_time = time
-    return solver
 
 
 def finish(
@@ -343,7 +333,7 @@ def finish(
     _add_rows(model, what.equal, what.equal_rhs, arcs, cover=False)
     _add_rows(model, what.cover, what.cover_rhs, arcs, cover=True)
     solver = solver_for(budget.try_time, seed)
-    status = solver.solve(model)
+    status = solve(solver, model)
     spent = solver.response_proto.deterministic_time
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None, spent

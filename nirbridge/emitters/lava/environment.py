@@ -12,12 +12,12 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from nirbridge.emitters.lava.pythons import base_python, version_of
 from nirbridge.errors import FileError, UsageError, quoted
@@ -33,8 +33,12 @@ HOW_TO_MEND = "run: nirbridge lava install"
 _PROBE_SECONDS = 120
 _INSTALL_SECONDS = 1800
 _PROBE = """
-import json, sys
-source, out = sys.argv[1:]
+import ctypes, json, os, signal, sys
+source, out, parent = sys.argv[1:]
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # it dies with the one who asks
+    if os.getppid() != int(parent):
+        sys.exit(1)
 exec(compile(open(source, encoding="utf-8").read(), source, "exec"), {"__name__": "lava_compat"})
 import lava.proc.conv.models, lava.proc.dense.models, lava.proc.lif.models, lava.proc.sparse.models
 import lava.magma.compiler.compiler, lava.magma.runtime.runtime
@@ -42,9 +46,10 @@ from importlib import metadata
 names = ("lava-nc", "numpy", "scipy", "networkx", "asteval")
 versions = {name: metadata.version(name) for name in names}
 versions["python"] = "%d.%d.%d" % sys.version_info[:3]
-with open(out, "w", encoding="utf-8") as file:
+with open(int(out), "w", encoding="utf-8") as file:
     json.dump(versions, file, sort_keys=True)
 """
+"""Answers through a pipe, since what Lava prints goes to stdout, and a file would stay where this process is killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,17 +196,21 @@ def _call(command: list[str], thing: str) -> None:
 
 def _probe(python: Path) -> tuple[dict[str, str], str]:
     """Versions by package, and what is wrong; Lava is imported as programs import it."""
-    with tempfile.TemporaryDirectory(prefix="nirbridge-") as scratch:
-        out = Path(scratch) / "versions.json"
-        command = [str(python), "-I", "-c", _PROBE, str(SHIM), str(out)]
+    read, write = os.pipe()
+    with os.fdopen(read, encoding="utf-8") as answer:
+        command = [str(python), "-I", "-c", _PROBE, str(SHIM), str(write), str(os.getpid())]
+        taken: dict[str, Any] = {"capture_output": True, "text": True, "errors": "replace", "pass_fds": (write,)}
         try:
-            done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_PROBE_SECONDS)
+            done = subprocess.run(command, timeout=_PROBE_SECONDS, **taken)
         except (OSError, subprocess.TimeoutExpired) as error:
             return {}, f"{quoted(python)} can not be run ({type(error).__name__})"
-        if done.returncode != 0 or not out.exists():
-            last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-            return {}, f"Lava can not be imported by {quoted(python)}: {quoted(last[0], 300)}"
-        return json.loads(out.read_text(encoding="utf-8")), ""
+        finally:
+            os.close(write)
+        text = answer.read()
+    if done.returncode != 0 or not text:
+        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        return {}, f"Lava can not be imported by {quoted(python)}: {quoted(last[0], 300)}"
+    return json.loads(text), ""
 
 
 def _name(version: tuple[int, int]) -> str:

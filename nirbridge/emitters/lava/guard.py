@@ -1,18 +1,20 @@
-"""Runs one command and sees to its end; run as a program of its own: ``python guard.py ORDERS.json``.
+"""Runs one command and sees to its end; run as a program of its own: ``python guard.py PARENT FOLDER``.
 
-It starts the command in its own session, and when that ends, takes too long, makes no progress, or whoever started
-the guard is gone, kills every process of the session and removes the shared memory of the run. Its standard input is a
-pipe that the one who started it holds open: the end of it means that he is gone, however he went. Nothing of nirbridge
-is imported here, so that it starts at once.
+It makes a folder for the run, whose name begins with FOLDER, locks it and writes the name to its standard output.
+After a line from standard input it starts the command of ``orders.json`` in its own session, and when that ends, takes
+too long, makes no progress, or the parent has exited, kills every process of the session and removes the shared memory
+of the run. Standard input is a pipe that the parent holds open: EOF means that the parent has exited, or needs the
+folder no longer; the guard then removes it. Nothing of nirbridge is imported here, so that it starts at once.
 
-``ORDERS.json``: command, prefix (of shared memory), scratch (a folder), log, end (a file for the outcome), seconds,
-quiet_seconds (without progress), parent (a process id).
+``orders.json``: command, prefix (of shared memory), log, end (a file for the outcome), seconds, quiet_seconds (without
+progress).
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import select
@@ -31,15 +33,42 @@ _LOOK_SECONDS = 0.1
 _TRACKER_SECONDS = 3.0
 
 
-def main(path: str) -> int:
-    """Runs, ends, cleans up; the outcome stands in the file ``end``, which is there only when all is clean."""
-    orders = json.loads(Path(path).read_text(encoding="utf-8"))
-    if os.getppid() != orders["parent"]:
-        shutil.rmtree(orders["scratch"], ignore_errors=True)
-        return 1
-    _become_subreaper()
+def main(parent: str, beginning: str) -> int:
+    """Makes the folder, runs, and removes the folder when it is needed no longer."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the one who holds the pipe decides
+    if os.getppid() != int(parent):
+        return 1
+    scratch = _locked_folder(beginning)
+    try:
+        os.write(sys.stdout.fileno(), scratch.encode() + b"\n")
+        if os.read(sys.stdin.fileno(), 1):
+            orders = json.loads(Path(scratch, "orders.json").read_text(encoding="utf-8"))
+            _run(orders | {"parent": int(parent), "scratch": scratch})
+            while os.read(sys.stdin.fileno(), 1):
+                pass
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return 0
+
+
+def _locked_folder(beginning: str) -> str:
+    """A new folder of this process; the lock goes with the process, and tells sweepers that it lives."""
+    while True:
+        path = beginning + os.urandom(4).hex()
+        with contextlib.suppress(FileExistsError, FileNotFoundError):  # a sweeper may have come before the lock
+            os.mkdir(path, 0o700)
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            with contextlib.suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if os.path.isdir(path):
+                return path
+            os.close(descriptor)
+
+
+def _run(orders: dict[str, Any]) -> None:
+    """Runs, ends, cleans up; the outcome stands in the file ``end``, which is there only when all is clean."""
+    _become_subreaper()
     child = _started(orders)
     why, code = "ended", None
     if child is not None:
@@ -48,13 +77,11 @@ def main(path: str) -> int:
         _end_session(child)
     remove_shared(orders["prefix"])
     if why == "parent":
-        shutil.rmtree(orders["scratch"], ignore_errors=True)
-        return 1
+        return
     text = json.dumps({"why": why, "code": code})
     part = Path(orders["end"] + ".part")
     part.write_text(text, encoding="utf-8")
     part.replace(orders["end"])
-    return 0
 
 
 def _started(orders: dict[str, Any]) -> subprocess.Popen[bytes] | None:
@@ -165,4 +192,4 @@ def _die_with_the_guard() -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1]))
+    raise SystemExit(main(*sys.argv[1:]))

@@ -7,11 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,14 +17,13 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import MANIFEST, Artifact, npz_bytes, write
-from nirbridge.emitters.lava import guard
 from nirbridge.emitters.lava.environment import find_python
+from nirbridge.emitters.lava.supervision import guarded, supervised, sweep_shared
 from nirbridge.errors import FileError, ModelError, UsageError, quoted
 from nirbridge.network.node_keys import decoded
 
 Progress = Callable[[str, float | None], None]
 _LOG_BYTES = 6000
-_KEPT_SECONDS = 0.1
 _PROCESSES_MAX = 10**7
 
 
@@ -91,15 +85,14 @@ def run_program(
     samples = max((a.shape[1] for a in arrays.values() if _batched(a, program)), default=1)
     chosen = limits or Limits()
     seconds = chosen.seconds(count * samples, program["processes"] * samples)
-    _sweep()
-    with tempfile.TemporaryDirectory(prefix="nirbridge-lava-", ignore_cleanup_errors=True) as name:
-        scratch = Path(name)
+    sweep_shared()
+    with guarded() as (guarding, scratch):
         (scratch / "in.npz").write_bytes(npz_bytes(arrays))
         folder = _written(folder, scratch)
-        command = [str(interpreter), str(folder / "run.py"), "--input", f"{name}/in.npz", "-o", f"{name}/out.npz"]
+        command = [str(interpreter), str(folder / "run.py"), "--input", f"{scratch}/in.npz", "-o", f"{scratch}/out.npz"]
         (scratch / "records.json").write_text(json.dumps(list(record)), encoding="utf-8")
-        command += ["--scratch", name, "--steps", str(count), "--records", f"{name}/records.json"]
-        end = _supervised(command, scratch, seconds, chosen.quiet_s, count, progress)
+        command += ["--scratch", str(scratch), "--steps", str(count), "--records", f"{scratch}/records.json"]
+        end = supervised(guarding, command, scratch, seconds, chosen.quiet_s, count, progress)
         _judge(folder, end, scratch, seconds, chosen.quiet_s)
         return _loaded(scratch / "out.npz")
 
@@ -115,55 +108,6 @@ def _loaded(path: Path) -> Ran:
         array.flags.writeable = False
         out[decoded(node), variable] = array
     return Ran(MappingProxyType(out), MappingProxyType(meta))
-
-
-def _supervised(
-    command: list[str], scratch: Path, seconds: float, quiet_s: float, steps: int, progress: Progress | None
-) -> dict[str, Any]:
-    """The outcome as the guard saw it; None as code: it was killed."""
-    prefix = _prefix()
-    orders = {
-        "command": command,
-        "prefix": prefix,
-        "scratch": str(scratch),
-        "log": str(scratch / "log"),
-        "end": str(scratch / "end.json"),
-        "seconds": seconds,
-        "quiet_seconds": quiet_s,
-        "parent": os.getpid(),
-    }
-    (scratch / "orders.json").write_text(json.dumps(orders), encoding="utf-8")
-    guarding = subprocess.Popen(
-        [sys.executable, "-I", guard.__file__, str(scratch / "orders.json")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        while guarding.poll() is None:
-            _say(scratch, steps, progress)
-            time.sleep(_KEPT_SECONDS)
-    finally:
-        assert guarding.stdin is not None
-        guarding.stdin.close()  # tells the guard to end all, where it has not
-        guarding.wait()
-        guard.remove_shared(prefix)
-    try:
-        return json.loads((scratch / "end.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {"why": "guard", "code": None}
-
-
-def _say(scratch: Path, steps: int, progress: Progress | None) -> None:
-    if progress is None:
-        return
-    try:
-        done = int((scratch / "progress").read_text(encoding="ascii"))
-    except (OSError, ValueError):
-        progress("start Lava", None)
-        return
-    progress("run in Lava", min(1.0, done / steps))
 
 
 def _judge(folder: Path, end: Mapping[str, Any], scratch: Path, seconds: float, quiet_s: float) -> None:
@@ -191,26 +135,6 @@ def _log(path: Path) -> str:
     except OSError:
         return ""
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text).strip()
-
-
-def _prefix() -> str:
-    """Begins the names of this run's shared memory; says which process it belongs to."""
-    return f"nirb.{os.stat('/proc/self/ns/pid').st_ino if _has_proc() else 0}.{os.getpid()}.{secrets.token_hex(4)}."
-
-
-def _has_proc() -> bool:
-    return Path("/proc/self/ns/pid").exists()
-
-
-def _sweep() -> None:
-    """Removes what runs left whose guard and caller were killed together: their process is gone."""
-    if not _has_proc():
-        return
-    own = f"nirb.{os.stat('/proc/self/ns/pid').st_ino}."
-    for file in (*guard.SHARED.glob(f"{own}*"), *guard.SHARED.glob(f"sem.{own}*")):
-        pid = file.name.partition(own)[2].partition(".")[0]
-        if pid.isdigit() and not Path("/proc", pid).exists():
-            guard.remove_shared(file.name.removeprefix("sem."))
 
 
 def _written(program: str | Path | Artifact, scratch: Path) -> Path:

@@ -1,0 +1,54 @@
+"""CP-SAT as this room uses it: the same answer every time, and ended by Ctrl-C."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ortools.sat.python.cp_model import CpModel, CpSolver
+
+_LOOK_SECONDS = 0.05
+
+
+def solver_for(time: float, seed: int) -> CpSolver:
+    """A solver whose answer depends on the model and the seed alone; ``time`` is deterministic time."""
+    from ortools.sat.python import cp_model
+
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.random_seed = seed
+    solver.parameters.max_deterministic_time = time
+    solver.parameters.catch_sigint_signal = False  # else Ctrl-C would pass for a search that ran out of time
+    return solver
+
+
+def solve(solver: CpSolver, model: CpModel) -> Any:
+    """The status of ``solver.solve(model)``; an exception in this thread, as of Ctrl-C, ends the search.
+
+    Python acts on a signal only between its own instructions, and a search is one long call; so it runs in a thread
+    of its own and this one waits.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return solver.solve(model)
+    outcome: list[Any] = []
+    ended = threading.Event()  # a join that is interrupted takes the thread for ended
+    threading.Thread(target=_search, args=(solver, model, outcome, ended), daemon=True).start()
+    try:
+        ended.wait()
+    except BaseException:
+        while not ended.wait(_LOOK_SECONDS):
+            solver.stop_search()  # does nothing where the search has not begun
+        raise
+    if isinstance(outcome[0], BaseException):
+        raise outcome[0]
+    return outcome[0]
+
+
+def _search(solver: CpSolver, model: CpModel, outcome: list[Any], ended: threading.Event) -> None:
+    try:
+        outcome.append(solver.solve(model))
+    except BaseException as error:
+        outcome.append(error)
+    finally:
+        ended.set()
