@@ -42,16 +42,20 @@ def test_a_program_that_keeps_no_promise_is_found(monkeypatch: pytest.MonkeyPatc
     place = kills.Place
     monkeypatch.setattr(kills, "measured", lambda base, names: place(*_prepared(base)))
     monkeypatch.setattr(kills, "ENTRY", bad)
-    monkeypatch.setattr(kills, "_sweeps", lambda trial, folder, temporary, pid, outcome: outcome.faults.extend(
-        kills._left(trial, folder, temporary, pid)
-    ))
+    monkeypatch.setattr(
+        kills,
+        "_sweeps",
+        lambda trial, folder, temporary, pid, outcome: outcome.faults.extend(
+            kills._left(trial, folder, temporary, pid)
+        ),
+    )
     (outcome,) = kills.campaign(1, names=("quantize",), signals=kills.SIGNALS)
     said = "\n".join(outcome.faults)
     for fault in ("hung over 1 s", "Traceback", "exit code -9", "inputs changed: cnn.nir", "out.q.npz is half", "left"):
         assert fault in said, fault
 
 
-def _prepared(base):  # noqa: ANN001, ANN202
+def _prepared(base):
     inputs = base / "inputs"
     inputs.mkdir()
     (inputs / "cnn.nir").write_bytes(b"model")
