@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nirbridge.chips.fields import CORES_MAX
 from nirbridge.chips.model import Chip, Mesh, NumberFormats, SynapseFormat
 from nirbridge.chips.record import record_of, record_problems
 from nirbridge.errors import ChipError, Problem, quoted
 
 STATE_BITS_MAX = 48
 """Widest state: times 4096 and a few bits of sums it still fits 64 bits."""
-BOARD_CORES_MAX = 1_000_000
+BOARD_CORES_MAX = CORES_MAX
 """Boards with more cores are refused: lists of cores would no longer fit in memory."""
 
 

@@ -8,15 +8,30 @@ from typing import Literal
 Kind = Literal["count", "count list", "flag", "figure"]
 
 COUNT_MAX = 10**12
-"""No count in a chip file may be larger (so that products stay far below 2**63)."""
+"""Bound of counts that are only compared with those of a model (so that products stay far below 2**63)."""
+CORES_MAX = 1_000_000
+"""Bound of a mesh's numbers: a board lists its cores."""
+RUN_TARGETS_MAX = 4096
+"""Bound of a run: tables of words are built with one entry per length of a run, and one per number of targets."""
+BITS_MAX = 2**16
+"""Bound of words and headers of synaptic memory: times 10^12 words it fits 64 bits."""
+SYNAPSE_BITS_MAX = 64
+"""Bound of what is stored with a synapse: a weight, an index and a delay are integers of 64 bits."""
+DELAY_STEPS_MAX = 2**16
+"""Bound of a synapse's delay: simulators hold that many past steps of every source."""
+REFRACTORY_STEPS_MAX = 2**31 - 1
+"""Bound of a refractory time: it is counted in 32 bits."""
+FIGURE_MAX = 1e6
+"""Bound of joules and seconds per event: times the events of a run, sums stay finite."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
     """One key of a chip file: ``table.key``.
 
-    ``least`` is the smallest value of a count. ``absent`` is the word that stands for None in the file ("unlimited"
-    or "none"; "" where None is not allowed). Figures (energy, time) may be left out; everything else is required.
+    ``least`` and ``most`` are the smallest and the largest value. ``absent`` is the word that stands for None in the
+    file ("unlimited" or "none"; "" where None is not allowed). Figures (energy, time) may be left out; everything else
+    is required.
     """
 
     table: str
@@ -26,6 +41,7 @@ class Field:
     meaning: str
     least: int = 1
     absent: str = ""
+    most: int = COUNT_MAX
 
     @property
     def name(self) -> str:
@@ -38,8 +54,12 @@ class Field:
         return self.kind != "figure"
 
 
-def _limit(key: str, unit: str, meaning: str, least: int = 1) -> Field:
-    return Field("core", key, "count", unit, meaning, least, absent="unlimited")
+def _limit(key: str, unit: str, meaning: str, least: int = 1, most: int = COUNT_MAX) -> Field:
+    return Field("core", key, "count", unit, meaning, least, "unlimited", most)
+
+
+def _synapse_bits(key: str, meaning: str, most: int, *, least: int = 0, absent: str = "") -> Field:
+    return Field("synapses", key, "count", "bits", meaning, least, absent, most)
 
 
 def _number(key: str, meaning: str, least: int = 1) -> Field:
@@ -55,25 +75,27 @@ def _time(key: str, meaning: str) -> Field:
 
 
 FIELDS: tuple[Field, ...] = (
-    Field("mesh", "width_tiles", "count", "tiles", "tiles of a chip along x"),
-    Field("mesh", "height_tiles", "count", "tiles", "tiles of a chip along y"),
-    Field("mesh", "cores_per_tile", "count", "cores", "cores that share one router"),
-    Field("mesh", "chips_max", "count", "chips", "most chips of one board, a chain along x"),
+    Field("mesh", "width_tiles", "count", "tiles", "tiles of a chip along x", most=CORES_MAX),
+    Field("mesh", "height_tiles", "count", "tiles", "tiles of a chip along y", most=CORES_MAX),
+    Field("mesh", "cores_per_tile", "count", "cores", "cores that share one router", most=CORES_MAX),
+    Field("mesh", "chips_max", "count", "chips", "most chips of one board, a chain along x", most=CORES_MAX),
     _limit("neurons", "neurons", "neurons of a core"),
     _limit("input_axons", "axons", "distinct source neurons, host inputs too, with a target in the core"),
     _limit("output_axons", "axons", "pairs of a source neuron in the core and a destination core, its own too"),
     _limit("decay_profiles", "profiles", "distinct (synaptic decay, membrane decay, refractory period) in a core"),
     _limit("threshold_profiles", "profiles", "distinct thresholds in a core"),
-    _limit("delay_steps", "steps", "longest delay of a synapse", least=0),
-    Field("synapses", "word_bits", "count", "bits", "bits of a word of synaptic memory"),
+    _limit("delay_steps", "steps", "longest delay of a synapse", 0, DELAY_STEPS_MAX),
+    _synapse_bits("word_bits", "bits of a word of synaptic memory", BITS_MAX, least=1),
     Field("synapses", "words", "count", "words", "words of synaptic memory of a core", absent="unlimited"),
-    Field("synapses", "weight_bits", "count list", "bits", "widths of a stored weight, sign included"),
-    Field("synapses", "weight_bits_default", "count", "bits", "width that is used unless asked otherwise"),
-    Field("synapses", "run_targets_max", "count", "targets", "most targets of one run", absent="unlimited"),
+    Field("synapses", "weight_bits", "count list", "bits", "widths of a stored weight, sign included", 1, "", 64),
+    _synapse_bits("weight_bits_default", "width that is used unless asked otherwise", SYNAPSE_BITS_MAX, least=1),
+    Field(
+        "synapses", "run_targets_max", "count", "targets", "most targets of one run", 1, "unlimited", RUN_TARGETS_MAX
+    ),
     Field("synapses", "run_free", "flag", "", "a run may be shorter than the longest; else only the last is"),
-    Field("synapses", "run_header_bits", "count", "bits", "bits of a run besides its synapses", least=0),
-    Field("synapses", "index_bits", "count", "bits", "address of a target in a sparse run", absent="none"),
-    Field("synapses", "delay_bits", "count", "bits", "stored with each synapse that has a delay", least=0),
+    _synapse_bits("run_header_bits", "bits of a run besides its synapses", BITS_MAX),
+    _synapse_bits("index_bits", "address of a target in a sparse run", SYNAPSE_BITS_MAX, least=1, absent="none"),
+    _synapse_bits("delay_bits", "stored with each synapse that has a delay", SYNAPSE_BITS_MAX),
     Field("synapses", "shared_kernels", "flag", "", "axons of one channel with shifted target lists store one copy"),
     Field("neuron", "soft_reset", "flag", "", "a spike may subtract from the membrane instead of setting it"),
     Field("neuron", "graded_spikes", "flag", "", "a spike may carry an integer"),
@@ -87,7 +109,16 @@ FIELDS: tuple[Field, ...] = (
     _number("v_bits", "membrane, signed"),
     _number("a_in_bits", "summed input of a step, signed, before it is multiplied by 64"),
     _number("weight_exp_max", "largest exponent of the weights of a projection", 0),
-    Field("numbers", "refractory_steps_max", "count", "steps", "longest refractory time", 0, absent="unlimited"),
+    Field(
+        "numbers",
+        "refractory_steps_max",
+        "count",
+        "steps",
+        "longest refractory time",
+        0,
+        "unlimited",
+        REFRACTORY_STEPS_MAX,
+    ),
     Field("numbers", "programmable", "flag", "", "a neuron may compute more than Lava's LIF does"),
     _energy("synaptic_op_j", "per synapse that a spike reaches"),
     _energy("neuron_access_j", "per neuron and step"),

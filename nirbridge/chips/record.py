@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from nirbridge.chips.fields import COUNT_MAX, FIELDS, TABLES, Field, table_fields
+from nirbridge.chips.fields import COUNT_MAX, FIELDS, FIGURE_MAX, TABLES, Field, table_fields
 from nirbridge.chips.model import (
     Chip,
     CoreId,
@@ -195,16 +194,17 @@ def _value(f: Field, value: Any) -> Iterator[Problem]:
     if f.kind == "flag" and not isinstance(value, bool):
         yield Problem(f.name, f"found {_show(value)}", "expected true or false")
     if f.kind == "figure" and not _is_figure(value):
-        yield Problem(f.name, f"found {_show(value)}", f"expected a finite number of {f.unit}, not negative")
-    if f.kind == "count" and not _is_count(value, f.least):
+        yield Problem(f.name, f"found {_show(value)}", f"expected a finite number of {f.unit}, not negative, to 10^6")
+    if f.kind == "count" and not _is_count(value, f.least, f.most):
         other = f' or "{f.absent}"' if f.absent else ""
-        yield Problem(f.name, f"found {_show(value)}", f"expected a whole number from {f.least} to 10^12{other}")
+        most = "10^12" if f.most == COUNT_MAX else f"{f.most:,}"
+        yield Problem(f.name, f"found {_show(value)}", f"expected a whole number from {f.least} to {most}{other}")
     if f.kind == "count list" and not _is_width_list(value):
         yield Problem(f.name, f"found {_show(value)}", "expected a list of whole numbers from 1 to 64")
 
 
-def _is_count(value: Any, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= COUNT_MAX
+def _is_count(value: Any, least: int, most: int = COUNT_MAX) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
 def _is_line(value: Any) -> bool:
@@ -215,7 +215,7 @@ def _is_line(value: Any) -> bool:
 def _is_figure(value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return math.isfinite(value) and value >= 0 if isinstance(value, float) else 0 <= value <= COUNT_MAX
+    return 0 <= value <= FIGURE_MAX  # NaN is not
 
 
 def _is_width_list(value: Any) -> bool:

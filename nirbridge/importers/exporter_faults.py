@@ -249,10 +249,14 @@ def rockpool_dt(node: Any) -> float | None:
 
 def _rockpool(neurons: Mapping[str, Any]) -> Iterator[Finding]:
     timed = {name: node for name, node in neurons.items() if taus(node)}
-    found = {rockpool_dt(node) for node in timed.values()}
-    if len(found) != 1 or None in found:
+    dt: float | None = None
+    for node in timed.values():
+        own = rockpool_dt(node)
+        if own is None or own != (dt or own):
+            return
+        dt = own
+    if dt is None:
         return
-    dt = found.pop()
     for name, node in timed.items():
         what = f"{label(name, node)}: r = tau exp(-dt/tau) / dt with dt = {dt:g} s: Rockpool's gain"
         lost = "; its bias, its recurrent weights, soft reset and several spikes a step are not in the file"

@@ -167,14 +167,14 @@ def _names(group: Any, branch: Branch, result: Scan) -> Iterator[tuple[str, byte
 def _add_item(group: Any, raw: bytes, name: str, branch: Branch, level: int, todo: list[Any], result: Scan) -> None:
     h5 = hdf5()
     path = f"{branch.path}/{name}".lstrip("/")
-    kind = group.links.get_info(raw).type
-    if kind != h5.h5l.TYPE_HARD:
+    link = group.links.get_info(raw)
+    if link.type != h5.h5l.TYPE_HARD:
         what = {h5.h5l.TYPE_SOFT: "a soft link", h5.h5l.TYPE_EXTERNAL: "a link to another file"}.get(
-            kind, "an unknown link"
+            link.type, "an unknown link"
         )
         result.report(path, f"it is {what}", "links are never followed", "store the data itself in the file")
         return
-    address = _address(group, raw)
+    address = int(link.u)
     if address in result.seen:
         limit = "each may be there once"
         result.report(path, "it is a group or dataset that has another name too", limit, "store a copy of it")

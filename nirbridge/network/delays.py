@@ -14,12 +14,15 @@ from nirbridge.network.operators import Conv, Dense, Operator, Sparse, SumPool
 
 if TYPE_CHECKING:
     from nirbridge.network.lower_linear import Step
+    from nirbridge.network.model import Projection
 
 Shape = tuple[int, ...]
 TOLERANCE = 1e-6
 """Relative remainder that counts as rounding of a float32 delay."""
 _WORST_REMAINDER_STEPS = 0.1
 _LONGEST_STEPS = 2**31 - 1
+SECONDS = "a Delay of NIR is in seconds: correct it, or dt"
+"""Hint for delays that are too long: most are a number of time steps that was taken for seconds."""
 
 
 def delay_steps(name: str, node: Any, shape: Shape, dt: float) -> Array:
@@ -46,6 +49,14 @@ def delay_steps(name: str, node: Any, shape: Shape, dt: float) -> Array:
         next_step = "give a --dt that divides it, or change the delay"
         raise ModelError.of(label(name, node), found, "delays are whole steps", next_step, node=name)
     return compact(whole.astype(np.int64))
+
+
+def delayed_thing(projection: Projection) -> str:
+    """How messages speak of a projection's delay: by its Delay nodes where it has some."""
+    names = getattr(projection, "delay_nodes", ())
+    if names:
+        return f"node{'s' * (len(names) > 1)} {', '.join(map(quoted, names))} (Delay)"
+    return f"projection {quoted(projection.source)} -> {quoted(projection.target)}"
 
 
 def _worst(values: Array, by: Array) -> float:

@@ -37,7 +37,7 @@ _BIAS_AGREES = 1e-6
 
 
 def from_nir(
-    graph: Any, timing: Timing | None = None, *, max_elements: int = MAX_ELEMENTS, max_projections: int = MAX_PATHS
+    graph: Any, timing: Timing | None = None, *, max_elements: int = MAX_ELEMENTS, max_projections: int | None = None
 ) -> Network:
     """Lowers a NIR graph to discrete time, as the project's semantics text says.
 
@@ -45,7 +45,7 @@ def from_nir(
         graph: a ``nir.NIRGraph``; not changed, and nothing of it is kept.
         timing: what the caller insists on; the rest comes from metadata or defaults (see ``Network.assumed``).
         max_elements: most array elements, counted as stored (a broadcast view counts once), that are copied.
-        max_projections: most paths of linear nodes between neurons.
+        max_projections: most paths of linear nodes between neurons; None: 10,000, and as many as the graph has edges.
 
     Raises:
         ModelError: the graph has no exact meaning here; every problem that was found is listed.
@@ -59,7 +59,8 @@ def from_nir(
     resolved = resolve_timing(flat.nodes, metadata, graph_metadata, timing or Timing())
     wiring = _wiring(flat)
     targets = [n for n, node in flat.nodes.items() if kind_of(node) == "Output" or kind_of(node) in NEURONS]
-    check_count(wiring, targets, max_projections)
+    most = max(MAX_PATHS, len(flat.edges)) if max_projections is None else max_projections
+    check_count(wiring, targets, most)
     populations, notes = _populations(flat, shapes, metadata, resolved)
     steps = _steps(flat, shapes, metadata, resolved.dt)
     _check_constants(steps, wiring, shapes, max_elements)
@@ -215,7 +216,8 @@ def _projection(path: Path, steps: Mapping[str, Step], shapes: Mapping[str, Node
     delay, behind = path_delays(along, source_shape, target_shape)
     operator, names = compose([s.operator for s in along], path.nodes, source_shape)
     marked = any(step.is_back for step in along) and int(delay.min()) + int(behind.min()) > 0
-    return Projection(path.source, path.target, operator, _constant(path, along), delay, behind, marked, names)
+    late = tuple(step.name for step in along if step.delay is not None)
+    return Projection(path.source, path.target, operator, _constant(path, along), delay, behind, marked, names, late)
 
 
 def _constant(path: Path, along: Sequence[Step]) -> Array | None:

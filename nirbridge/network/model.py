@@ -67,7 +67,7 @@ class Projection:
     ``bias`` has the target's shape (or is None). ``delay_steps`` (int64) has shape ``()`` or the source's shape;
     ``target_delay_steps`` shape ``()`` or the target's shape and is added to it (it differs from 0 only where a
     file puts different delays behind a mixing node). ``is_back`` marks the edge that closes a cycle.
-    ``nodes`` are the NIR nodes composed into the operator, in order.
+    ``nodes`` are the NIR nodes composed into the operator, in order; ``delay_nodes`` those that its delays are from.
     """
 
     source: str
@@ -78,6 +78,7 @@ class Projection:
     target_delay_steps: Array = field(default_factory=_no_delay)
     is_back: bool = False
     nodes: tuple[str, ...] = ()
+    delay_nodes: tuple[str, ...] = ()
 
     @property
     def max_delay_steps(self) -> int:

@@ -40,10 +40,12 @@ def to_nir(network: Network) -> Any:
     implicit = _back_edges_are_implicit(network)
     reserved = {name for p in network.projections for name in p.nodes} | set(nodes)
     edges: list[tuple[str, str]] = []
+    plain: set[tuple[str, str]] = set()
     for p in network.projections:
         chain = raise_projection(p, shapes[p.source], network.dt, implicit_back=implicit)
-        if not chain and (p.source, p.target) in edges:
+        if not chain and (p.source, p.target) in plain:
             chain = [spacer(shapes[p.source])]
+        plain |= set() if chain else {(p.source, p.target)}
         _connect(p, chain, nodes, edges, reserved)
     return nir.NIRGraph(nodes, edges, metadata=_graph_metadata(network), type_check=False)
 

@@ -136,10 +136,10 @@ class _RunTable:
         return np.asarray(-((-(m * self._bits + self._header_bits)) // self._word_bits))
 
     def _longest_of_each_cost(self, longest: int) -> tuple[Array, Array]:
-        first, last = int(self._run(np.int64(1))), int(self._run(np.int64(longest)))
-        costs = np.arange(first, last + 1, dtype=np.int64)
-        lengths = np.minimum((costs * self._word_bits - self._header_bits) // self._bits, longest)
-        return lengths, costs
+        lengths = np.arange(1, longest + 1, dtype=np.int64)
+        costs = self._run(lengths)
+        last = np.append(costs[1:] != costs[:-1], True)
+        return lengths[last], costs[last]
 
     def _grow(self, n_max: int) -> None:
         known = len(self._table)

@@ -73,7 +73,8 @@ def balance_delays(
     reference, network = network, even_delays(network)
     names = [thing.name for thing in (*network.inputs, *network.populations, *network.outputs)]
     inside = {p.name for p in network.populations}
-    arcs = [_arc(p, inside, network) for p in network.projections]
+    sizes = {thing.name: thing.size for thing in (*network.inputs, *network.populations)}
+    arcs = [_arc(p, inside, sizes) for p in network.projections]
     least, loop = least_latencies(names, arcs)
     if loop:
         raise ModelError.all(_loop_problem(found, arcs) for found in all_loops(names, arcs))
@@ -121,10 +122,9 @@ def _moved(p: Projection, steps: int, inside: set[str]) -> Projection:
     return replace(p, delay_steps=freeze(p.delay_steps + steps, np.int64))
 
 
-def _arc(p: Projection, inside: set[str], network: Network) -> Arc:
+def _arc(p: Projection, inside: set[str], sizes: Mapping[str, int]) -> Arc:
     hop = 1 if p.target in inside else 0
-    size = next(thing.size for thing in (*network.populations, *network.inputs) if thing.name == p.source)
-    return Arc(p.source, p.target, hop - int(p.delay_steps.min()), size * hop)
+    return Arc(p.source, p.target, hop - int(p.delay_steps.min()), sizes[p.source] * hop)
 
 
 def _movable(network: Network) -> frozenset[str]:

@@ -9,11 +9,16 @@ import numpy as np
 
 from nirbridge.arrays import compact, freeze
 from nirbridge.errors import ModelError, Problem, quoted
+from nirbridge.network.delays import SECONDS, delayed_thing
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.naming import fresh_name
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Identity
 from nirbridge.passes.masking import only_sources
+
+RELAYS_MAX = 500
+"""Relay populations of a network; each takes cores, and a step of a chip passes through all of them."""
+_LISTED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +48,13 @@ def with_delay_lines(
     """
     reach = delay_steps_max + 1
     inside = {p.name for p in network.populations}
-    stages = {
-        p.source: max(_stage(q, reach) for q in network.projections if q.source == p.source and q.target in inside)
-        for p in network.projections
-        if p.target in inside
-    }
-    stages = {name: count for name, count in stages.items() if count}
+    stages: dict[str, int] = {}
+    for p in network.projections:
+        if p.target in inside and (count := _stage(p, reach)) > 0:
+            stages[p.source] = max(count, stages.get(p.source, 0))
     if not stages:
         return network, dict(latency), ()
+    _check_count(network, stages, reach)
     _check(network, stages, graded_spikes=graded_spikes)
     lines = _lines(network, stages)
     relays = {line.source: _relays(network, line, reach) for line in lines}
@@ -61,6 +65,26 @@ def with_delay_lines(
     at = {name: latency[line.source] + (k + 1) * reach for line in lines for k, name in enumerate(line.relays)}
     made = replace(network, populations=_placed(network, relays), projections=tuple(projections))
     return made, {**latency, **at}, lines
+
+
+def _check_count(network: Network, stages: Mapping[str, int], reach: int) -> None:
+    """Nothing, where the relays are few enough; counted before any is made.
+
+    Raises:
+        ModelError: more relay populations than ``RELAYS_MAX``; every source with more than its share.
+    """
+    total = sum(stages.values())
+    if total <= RELAYS_MAX:
+        return
+    problems = []
+    for name, count in stages.items():
+        if count * len(stages) < total:
+            continue
+        p = max((q for q in network.projections if q.source == name), key=lambda q: q.max_delay_steps)
+        found = f"a delay of {p.max_delay_steps:,} time steps takes {count:,} relay populations of {reach:,} steps each"
+        limit = f"at most {RELAYS_MAX:,} are made for a network, which needs {total:,}"
+        problems.append(Problem(delayed_thing(p), found, limit, SECONDS))
+    raise ModelError(*problems[:_LISTED])
 
 
 def _stage(p: Projection, reach: int) -> int:

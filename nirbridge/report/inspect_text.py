@@ -11,7 +11,8 @@ from rich.text import Text
 
 from nirbridge.errors import quoted
 
-NODES_SHOWN = 200
+ROWS_SHOWN = 200
+"""Rows of each table; laying out thousands takes longer than reading the file."""
 
 
 def inspect_text(document: Mapping[str, Any]) -> RenderableType:
@@ -62,18 +63,23 @@ def shape_text(shape: Sequence[int]) -> str:
 
 def _nodes(nodes: Sequence[Mapping[str, Any]]) -> RenderableType:
     table = _table(("node", False), ("type", False), ("takes", True), ("puts out", True))
-    for node in nodes[:NODES_SHOWN]:
+    for node in nodes[:ROWS_SHOWN]:
         shapes = shape_text(node["input_shape"]), shape_text(node["output_shape"])
         table.add_row(Text(name_text(node["name"])), node["type"], *shapes)
-    if len(nodes) <= NODES_SHOWN:
+    return _cut(table, len(nodes), "nodes")
+
+
+def _cut(table: Table, count: int, rows: str) -> RenderableType:
+    """The table, and how many rows it leaves out."""
+    if count <= ROWS_SHOWN:
         return table
-    return Group(table, Text(f"… and {len(nodes) - NODES_SHOWN:,} more nodes (all in --json)"))
+    return Group(table, Text(f"… and {count - ROWS_SHOWN:,} more {rows} (all in --json)"))
 
 
 def _populations(populations: Sequence[Mapping[str, Any]]) -> RenderableType:
     columns = (("population", False), ("kind", False), ("shape", True), ("neurons", True), ("threshold", True))
     table = _table(*columns, ("decay", True), ("spike", False), ("reset", False))
-    for p in populations:
+    for p in populations[:ROWS_SHOWN]:
         decays = [_spread(p["membrane_decay"])] + ([_spread(p["synaptic_decay"])] if p["synaptic_decay"] else [])
         table.add_row(
             Text(name_text(p["name"])),
@@ -85,7 +91,7 @@ def _populations(populations: Sequence[Mapping[str, Any]]) -> RenderableType:
             f"v {p['compare']} threshold" if p["compare"] else "none (read-out)",
             p["reset"] or "",
         )
-    return table
+    return _cut(table, len(populations), "populations")
 
 
 def _spread(values: Sequence[float] | None) -> str:
@@ -99,13 +105,13 @@ def _projections(projections: Sequence[Mapping[str, Any]]) -> RenderableType:
     table = _table(
         ("from", False), ("to", False), ("operator", False), ("synapses", True), ("delay", True), ("", False)
     )
-    for p in projections:
+    for p in projections[:ROWS_SHOWN]:
         count = "too many to count" if p["synapses"] is None else f"{p['synapses']:,}"
         marks = ["bias"] * p["bias"] + ["closes a cycle"] * p["closes_cycle"]
         operator = ", ".join(_operator(part) for part in p["operator"])
         names = Text(name_text(p["source"])), Text(name_text(p["target"]))
         table.add_row(*names, operator, count, _spread(p["delay_steps"]), ", ".join(marks))
-    return table
+    return _cut(table, len(projections), "projections")
 
 
 def _operator(part: Mapping[str, Any]) -> str:

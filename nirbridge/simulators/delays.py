@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from nirbridge.arrays import Array
+from nirbridge.errors import ModelError
+from nirbridge.network.delays import SECONDS, delayed_thing
 from nirbridge.simulators.arrays_api import Space
+
+HELD_MAX = 2**25
+"""Values of past time steps that a run holds: steps x batch x neurons, of all sources together."""
+
+
+def check_held(sources: Iterable[Any], projections: Sequence[Any], batch: int) -> None:
+    """Nothing, where the past steps that the delays reach back to fit in memory; counted before any is held.
+
+    Raises:
+        ModelError: they are too many; the longest delay is named.
+    """
+    sizes = {thing.name: math.prod(thing.shape) for thing in sources}
+    depths = dict.fromkeys(sizes, 0)
+    late = 0
+    for p in projections:
+        depths[p.source] = max(depths[p.source], int(p.delay_steps.max()))
+        late += int(p.target_delay_steps.max()) * math.prod(p.operator.output_shape)
+    total = batch * (late + sum(depth * sizes[name] for name, depth in depths.items()))
+    if total <= HELD_MAX:
+        return
+    longest = max(projections, key=lambda p: int(p.delay_steps.max()) + int(p.target_delay_steps.max()))
+    steps = int(longest.delay_steps.max()) + int(longest.target_delay_steps.max())
+    found = f"with a delay of {steps:,} time steps, {total:,} values of past steps are held (batch {batch:,})"
+    raise ModelError.of(delayed_thing(longest), found, f"at most {HELD_MAX:,} are held", SECONDS)
 
 
 class Trail:

@@ -15,6 +15,7 @@ from nirbridge.network.model import Network
 from nirbridge.quantization.model import FixedProjection, Quantized
 from nirbridge.quantization.operators import weights_of
 from nirbridge.quantization.overflow import prove
+from nirbridge.simulators.delays import check_held
 from nirbridge.simulators.fixed_record import Reads, fixed_channels, fixed_meta, outline, whole_values
 from nirbridge.simulators.fixed_step import Adds, FixedParts, FixedState, Steps, reference_fixed
 from nirbridge.simulators.inputs import Input, open_inputs
@@ -120,6 +121,8 @@ class FixedSimulator:
 
     def blank(self, batch: int) -> State:
         """The state before the first step."""
+        q = self.quantized
+        check_held((*q.inputs, *q.populations), (*q.projections, *q.reads), batch)
         arrays: dict[tuple[str, str], Array] = {}
         for p in self.quantized.populations:
             for name, value in (("u", p.neuron.u_init), ("v", p.neuron.v_init), ("refractory", np.zeros((), np.int64))):

@@ -20,6 +20,7 @@ from nirbridge.mapping.file import to_bytes
 from nirbridge.mapping.model import Mapped
 from nirbridge.mapping.record import MapRecord, record_of
 from nirbridge.quantization.model import Quantized
+from nirbridge.simulators.delays import check_held
 from nirbridge.simulators.fixed_record import Reads, fixed_channels, fixed_meta, outline
 from nirbridge.simulators.inputs import Input
 from nirbridge.simulators.mapped_step import Machine
@@ -57,6 +58,7 @@ def simulate_mapped(
     """
     board = board_of(quantized, as_record(mapping))
     reads = Reads(quantized)
+    check_held((*quantized.inputs, *quantized.populations), (*quantized.projections, *quantized.reads), 1)
     channels = fixed_channels(quantized, outline(quantized), record)
     given, batched = whole_inputs(quantized, inputs, steps)
     length, samples = next(iter(given.values())).shape[:2]

@@ -16,7 +16,7 @@ from nirbridge.errors import Problem, UsageError, quoted
 from nirbridge.network.model import Network, Population, Port, Projection
 from nirbridge.simulators.arrays_api import Space
 from nirbridge.simulators.beginning import Start, frozen, start_of
-from nirbridge.simulators.delays import Delay, Trail
+from nirbridge.simulators.delays import Delay, Trail, check_held
 from nirbridge.simulators.model import State
 from nirbridge.simulators.order import Group, groups
 from nirbridge.simulators.recording import copied_source
@@ -128,6 +128,7 @@ class Engine:
             for name, value in (("v", p.neuron.v_init), ("i", p.neuron.i_init)):
                 arrays[p.name, name] = _batched(np.asarray(value, space.float_name), batch, p.shape)
             arrays[p.name, "refractory"] = _batched(np.zeros((), np.int64), batch, p.shape)
+        check_held((*self.network.inputs, *self.network.populations), self.network.projections, batch)
         shapes = {p.name: p.shape for p in (*self.network.inputs, *self.network.populations)}
         silent = np.zeros((), space.float_name)
         for name, depth in self.depths.items():

@@ -140,7 +140,11 @@ def test_fields_are_the_model() -> None:
             "chip 'loihi1': 1,000,000 chips of 128 cores, at most 1,000,000 cores on a board",
         ),
         ("core", {"neurons": 0}, 'core.neurons: found 0, expected a whole number from 1 to 10^12 or "unlimited"'),
-        ("energy", {"spike_j": -1.0}, "energy.spike_j: found -1.0, expected a finite number of J, not negative"),
+        (
+            "energy",
+            {"spike_j": -1.0},
+            "energy.spike_j: found -1.0, expected a finite number of J, not negative, to 10^6",
+        ),
     ],
 )
 def test_broken_chip(table: str, values: dict[str, Any], message: str) -> None:

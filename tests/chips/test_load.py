@@ -169,7 +169,7 @@ def test_bad_figure(record: dict[str, Any], value: Any) -> None:
     record["energy"]["spike_j"] = value
     (line,) = lines(record)
     assert line.startswith("energy.spike_j: found ")
-    assert line.endswith(", expected a finite number of J, not negative")
+    assert line.endswith(", expected a finite number of J, not negative, to 10^6")
 
 
 @pytest.mark.parametrize("value", [[], [0], [65], [1.5], ["8"], 8, [True], list(range(1, 66))])

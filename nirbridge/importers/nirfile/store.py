@@ -17,8 +17,8 @@ from nirbridge.arrays import Array, stored_part
 from nirbridge.network.nir_fields import kind_of
 from nirbridge.network.shapes import NodeShapes
 
-_PLAIN_BYTES = 2**16
-"""Arrays up to this size are written as nir does, packed."""
+_TINY_BYTES, _SMALL_BYTES = 2**12, 2**16
+"""Up to the first size arrays are not packed (the table of a packed one takes more), up to the second they are."""
 _SAMPLE_BYTES = 2**18
 _SLAB_BYTES = 2**22
 """What is written at a time."""
@@ -101,8 +101,8 @@ def _put(group: Any, name: str, value: Any) -> None:
 
 
 def _put_array(group: Any, name: str, array: Array) -> None:
-    if array.nbytes <= _PLAIN_BYTES:
-        group.create_dataset(name, data=array, compression="gzip")
+    if array.nbytes <= _SMALL_BYTES:
+        group.create_dataset(name, data=array, compression="gzip" if array.nbytes > _TINY_BYTES else None)
         return
     flat = stored_part(array).ravel(order="K")  # no copy where the array is contiguous in some order
     if _is_one_number(flat):
