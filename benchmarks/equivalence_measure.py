@@ -97,7 +97,8 @@ def _imported(model: Model, module: Any) -> Any:
     import torch
 
     samples = tuple(torch.zeros(1, *shape) for shape in model.shapes)
-    options = {} if model.dt is None else {"dt": model.dt}
+    options: dict[str, Any] = {} if model.dt is None else {"dt": model.dt}
+    options |= {"accept": model.accept} if model.accept else {}
     return importer(model.framework.lower())(module, samples if len(samples) > 1 else samples[0], **options)
 
 

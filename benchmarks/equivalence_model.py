@@ -27,7 +27,8 @@ class Model:
 
     ``kind``: ``spikes`` or ``potential`` (a read-out: values are compared, not events). ``is_exact``: its form is one
     that the project's semantics call exact; where it is not, ``reason`` says why. ``is_refused``: it has no form, and
-    the importer is to say so. ``scale`` and ``density`` set how much the model fires; they decide nothing.
+    the importer is to say so. ``accept``: known deviations that its import takes, without which it is refused.
+    ``scale`` and ``density`` set how much the model fires; they decide nothing.
     """
 
     framework: str
@@ -42,6 +43,7 @@ class Model:
     is_refused: bool = False
     reason: str = ""
     dt: float | None = 1e-4
+    accept: tuple[str, ...] = ()
 
 
 @contextmanager

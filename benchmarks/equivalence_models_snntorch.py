@@ -13,7 +13,8 @@ from benchmarks.equivalence_model import Model, quiet, step_by_step
 with quiet():
     import snntorch as snn
 
-EARLY = "snnTorch tests what is left a second time: no one-rule neuron does; exact while it stays under the threshold"
+EARLY_SUBTRACTION = "early-subtraction"
+EARLY = f"refused, unless accepted as `{EARLY_SUBTRACTION}`, as here: snnTorch tests the rest a second time"
 
 
 def _spread(low: float, high: float) -> Callable[[int], Any]:
@@ -37,7 +38,8 @@ def _row(
     def make() -> Any:
         return nn.Sequential(nn.Linear(12, 16), neurons(16), nn.Linear(16, 8), neurons(8))
 
-    return Model("snnTorch", name, make, step_by_step, scale=scale, is_exact=not early, reason=EARLY if early else "")
+    more: dict[str, Any] = {"is_exact": False, "reason": EARLY, "accept": (EARLY_SUBTRACTION,)} if early else {}
+    return Model("snnTorch", name, make, step_by_step, scale=scale, **more)
 
 
 def leaky_models() -> Iterator[Model]:

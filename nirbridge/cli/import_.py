@@ -9,6 +9,7 @@ import click
 
 from nirbridge.cli.conversion_options import conversion_options, importer_arguments, report_lines, report_of
 from nirbridge.cli.paths import Command, ModuleTarget, OutputFile
+from nirbridge.cli.sample_options import fitting, sample_options
 from nirbridge.errors import ExportWarning, UsageError, quoted
 
 if TYPE_CHECKING:
@@ -33,8 +34,9 @@ Example:
     required=True,
     multiple=True,
     metavar="1,34,34",
-    help="Shape of one step's input, without batch; once for each argument of the module.",
+    help="Shape of one time step or of a whole sequence, as the module takes it; once for each of its arguments.",
 )
+@sample_options
 @click.option("-o", "--output", required=True, metavar="MODEL.nir", type=OutputFile(), help="Where the graph goes.")
 @click.option("--dt", type=float, metavar="SECONDS", help="What one step lasts; default: as the importer says.")
 @click.option("--check", type=click.IntRange(min=1), metavar="N", help="Self-check on N random inputs; 2 if cheap.")
@@ -49,6 +51,7 @@ def command(
     dt: float | None,
     check: int | None,
     no_check: bool,
+    reading: dict[str, Any],
     conversion: dict[str, Any],
     as_json: bool,
 ) -> None:
@@ -69,7 +72,7 @@ def command(
         raise UsageError.of("--check and --no-check", "both were given", "one of the two", "leave one out")
     samples = tuple(_sample(text) for text in shapes)
     registry.get("importers", framework)  # an unknown name is said before the user's code runs
-    options = _step(dt) | importer_arguments(framework, conversion)
+    options = _step(dt) | fitting(framework, reading) | importer_arguments(framework, conversion)
     module = module_of(target, of_torch=framework in FRAMEWORKS.split("|"))
     with warnings.catch_warnings(), progress_on_stderr() as progress:
         warnings.simplefilter("ignore", ExportWarning)  # what it says is printed in full

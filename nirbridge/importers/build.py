@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,22 +11,31 @@ import numpy as np
 from nirbridge.arrays import freeze
 from nirbridge.errors import ModelError, Problem, quoted
 from nirbridge.importers.build_inputs import input_notes, input_shapes, input_term, straightened, unsayable
-from nirbridge.importers.build_parts import given_start, leftover, marked, placed, position, scaled, shared_timing
+from nirbridge.importers.build_parts import (
+    given_start,
+    leftover,
+    marked,
+    named_ports,
+    not_known,
+    placed,
+    position,
+    scaled,
+    shared_timing,
+    without_spikes,
+)
 from nirbridge.importers.build_signs import never_negative
 from nirbridge.importers.build_splits import without_splits
-from nirbridge.importers.export_warning import warn_of_tools
+from nirbridge.importers.deviations import Deviation, check_accepted, judged
 from nirbridge.importers.flow import Call, Flow, Ref
 from nirbridge.importers.folding import folding_text
 from nirbridge.importers.linear_layers import LAYERS, Expression, Term, joined, limited, merged, plus, then, times
+from nirbridge.importers.lowering.described_graph import to_graph
 from nirbridge.importers.readings import Form, Forms, Reading, form_of
 from nirbridge.importers.trace import trace
-from nirbridge.importers.trace_advice import advice_on
-from nirbridge.network import Network, Population, Port, Projection, to_nir, verify
+from nirbridge.importers.tracing.sample_axes import TimeAxis
+from nirbridge.network import Network, Population, Port, Projection, verify
 from nirbridge.network.compose import compose
-from nirbridge.network.export_warnings import export_warnings
 from nirbridge.network.from_nir import in_causal_order
-from nirbridge.network.naming import fresh_name
-from nirbridge.network.timing import PREFIX
 
 Elements = Mapping[str, Callable[[Call, float], Reading]]
 """Kinds of calls that become populations although no module of a form made them (a ReLU of a converted network)."""
@@ -38,7 +47,15 @@ _ADVICE: Mapping[str, tuple[str, str]] = {
 
 
 def import_module(
-    module: Any, sample: Any, forms: Forms, *, dt: float, source: str, batched: bool | None = None
+    module: Any,
+    sample: Any,
+    forms: Forms,
+    *,
+    dt: float,
+    source: str,
+    batched: bool | None = None,
+    time_axis: TimeAxis = None,
+    accept: Sequence[str] = (),
 ) -> Any:
     """``module`` as a ``nir.NIRGraph`` (see ``to_graph``).
 
@@ -46,23 +63,12 @@ def import_module(
         ModelError: what can not be followed or represented, every place.
         UsageError: an argument that makes no sense.
     """
-    return to_graph(build(trace(module, sample, forms, batched=batched), forms, dt), source)
+    names = check_accepted(accept)
+    flow = trace(module, sample, forms, batched=batched, time_axis=time_axis)
+    return to_graph(build(flow, forms, dt, accept=names), source)
 
 
-def to_graph(network: Network, source: str) -> Any:
-    """The network as a NIR graph that says where it came from (``nirbridge:source``).
-
-    ``nirbridge:notes`` is what the reader should know, ``nirbridge:warnings`` which tools would run the plain file
-    differently: texts, one a line; an ``ExportWarning`` names the tools.
-    """
-    graph, differences = to_nir(network), export_warnings(network)
-    texts = {"source": source, "notes": "\n".join(network.notes), "warnings": "\n".join(differences)}
-    graph.metadata |= {PREFIX + key: text for key, text in texts.items() if text}
-    warn_of_tools(differences)
-    return graph
-
-
-def build(flow: Flow, forms: Forms, dt: float, elements: Elements | None = None) -> Network:
+def build(flow: Flow, forms: Forms, dt: float, elements: Elements | None = None, accept: Sequence[str] = ()) -> Network:
     """The network that a flow means.
 
     Args:
@@ -70,18 +76,19 @@ def build(flow: Flow, forms: Forms, dt: float, elements: Elements | None = None)
         forms: how neuron modules are read.
         dt: seconds per step.
         elements: further kinds of calls that are populations, with their readers.
+        accept: names of known deviations that are taken (``deviations.DEVIATIONS``).
 
     Raises:
         ModelError: every place that can not be represented.
     """
-    return _Builder(flow, forms, dt, elements or {}).network()
+    return _Builder(flow, forms, dt, elements or {}, accept).network()
 
 
 class _Builder:
     """Collects populations, projections, notes and problems of one flow."""
 
-    def __init__(self, flow: Flow, forms: Forms, dt: float, elements: Elements) -> None:
-        self.flow, self.forms, self.dt, self.elements = flow, forms, dt, elements
+    def __init__(self, flow: Flow, forms: Forms, dt: float, elements: Elements, accept: Sequence[str]) -> None:
+        self.flow, self.forms, self.dt, self.elements, self.accept = flow, forms, dt, elements, accept
         self.calls = {c.name: c for c in flow.calls}
         self.problems: list[Problem] = list(flow.problems)
         self.notes: list[str] = [*flow.notes, *input_notes(flow)]
@@ -89,6 +96,7 @@ class _Builder:
         self.expressions: dict[str, Expression] = {}
         self.spiking: set[str] = set()
         self.given = input_shapes(flow)
+        self._judge(flow.deviations)
 
     def network(self) -> Network:
         for call in self.flow.calls:
@@ -139,12 +147,18 @@ class _Builder:
             self.problems += [replace(p, thing=placed(call, p.thing)) for p in error.problems]
             return
         reading, kept = self.readings[call.name], leftover(call.target)
+        self._judge(Deviation(name, call.thing, found) for name, found in reading.deviations)
         self.notes += [f"{call.thing}: {note}" for note in reading.notes]
         if kept:
             names = ", ".join(quoted(name) for name in kept)
             self.notes.append(f"{call.thing}: its state {names} is left over from a run: imported as after a reset")
         problem = given_start(call, reading)
         self.problems += [problem] if problem else []
+
+    def _judge(self, deviations: Iterable[Deviation]) -> None:
+        problems, notes = judged(deviations, self.accept)
+        self.problems += problems
+        self.notes += notes
 
     def _form(self, call: Call) -> Form:
         form = form_of(call.target, self.forms)
@@ -155,9 +169,7 @@ class _Builder:
     def _check(self, call: Call) -> None:
         """Kinds that nothing here represents, and states that go elsewhere than back."""
         if call.kind == "unknown":
-            known = advice_on(call.arguments["function"])
-            reason, advice = call.arguments.get("reason") or known[0], call.arguments.get("next_step") or known[1]
-            self.problems.append(Problem(call.thing, f"{call.arguments['function']}: {reason}", "", advice))
+            self.problems.append(not_known(call))
         elif call.kind in _ADVICE and call.kind not in self.elements and not self._is_idle(call):
             self.problems.append(Problem(call.thing, _ADVICE[call.kind][0], "", _ADVICE[call.kind][1]))
         for ref in call.inputs:
@@ -252,14 +264,7 @@ class _Builder:
                 wanted.setdefault(output.ref, output.name)
         for name, ref in states:
             self._state_output(name, ref, wanted)
-        taken = set(self.calls)
-        out: list[tuple[Port, Ref]] = []
-        for ref, name in wanted.items():
-            base = "output" if len(wanted) == 1 else f"output_{name}"
-            port = base if base not in taken else fresh_name(base, taken)
-            taken.add(port)
-            out.append((Port(port, self.calls[ref.call].shape), ref))
-        return out
+        return named_ports(wanted, self.calls)
 
     def _is_state(self, ref: Ref) -> bool:
         call = self.calls[ref.call]
@@ -284,12 +289,8 @@ class _Builder:
         heard = {ref.call for call in self.flow.calls for ref in call.inputs}
         for name in sorted(self.spiking):
             reading = self.readings[name]
-            record = reading.neuron
-            if record.reset == "none" and name not in heard and not reading.recurrences:
-                kind = "CubaLI" if record.has_synapse else "LI"
-                zero = freeze(np.float64(0))
-                quiet = replace(record, kind=kind, theta=None, reset_amount=zero, compare=">", max_spikes=1)
-                self.readings[name] = replace(reading, neuron=quiet, scale_out=None)
+            if reading.neuron.reset == "none" and name not in heard and not reading.recurrences:
+                self.readings[name] = without_spikes(reading)
                 self.notes.append(f"population {quoted(name)}: a read-out, its output is the membrane potential")
             else:
                 text = "the module returns its membrane potential; the output gives its spikes, record v of it"

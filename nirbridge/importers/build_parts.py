@@ -10,11 +10,13 @@ import numpy as np
 
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import Problem, quoted
-from nirbridge.importers.flow import Call
+from nirbridge.importers.flow import Call, Ref
 from nirbridge.importers.linear_layers import Expression, then
 from nirbridge.importers.module_values import numbers
 from nirbridge.importers.readings import Reading
-from nirbridge.network import Population, Projection, Timing
+from nirbridge.importers.trace_advice import advice_on
+from nirbridge.network import Population, Port, Projection, Timing
+from nirbridge.network.naming import fresh_name
 from nirbridge.network.operators import Scale
 
 
@@ -62,6 +64,34 @@ def given_start(call: Call, reading: Reading) -> Problem | None:
         return None
     text = "forward gives it a state of zeros to start from, its own start is another (its leak or reset potential)"
     return Problem(call.thing, text, "", "give it no state in the first step")
+
+
+def not_known(call: Call) -> Problem:
+    """The problem of a function that has no place in a network, with what to do instead."""
+    reason, advice = advice_on(call.arguments["function"])
+    found = f"{call.arguments['function']}: {call.arguments.get('reason') or reason}"
+    return Problem(call.thing, found, "", call.arguments.get("next_step") or advice)
+
+
+def without_spikes(reading: Reading) -> Reading:
+    """A neuron that never resets as an integrator whose output is its potential."""
+    record = reading.neuron
+    kind = "CubaLI" if record.has_synapse else "LI"
+    zero = freeze(np.float64(0))
+    quiet = replace(record, kind=kind, theta=None, reset_amount=zero, compare=">", max_spikes=1)
+    return replace(reading, neuron=quiet, scale_out=None)
+
+
+def named_ports(wanted: Mapping[Ref, str], calls: Mapping[str, Call]) -> list[tuple[Port, Ref]]:
+    """A port with a name of its own for each value that is returned."""
+    taken = set(calls)
+    out: list[tuple[Port, Ref]] = []
+    for ref, name in wanted.items():
+        base = "output" if len(wanted) == 1 else f"output_{name}"
+        port = base if base not in taken else fresh_name(base, taken)
+        taken.add(port)
+        out.append((Port(port, calls[ref.call].shape), ref))
+    return out
 
 
 def marked(projections: list[Projection]) -> list[Projection]:

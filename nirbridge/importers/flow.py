@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from nirbridge.errors import Problem, quoted
+from nirbridge.importers.deviations import Deviation
 
 Shape = tuple[int, ...]
 
@@ -86,18 +87,33 @@ class Output:
     ref: Ref
 
 
+@dataclass(frozen=True, slots=True)
+class TimeLoop:
+    """What forward does with time: ``turns`` of a loop; ``follows``: it takes one time step after the other.
+
+    ``has_only_part``: it takes the only slice of an axis of its input, as a loop over time does of one time step.
+    """
+
+    turns: int = 1
+    follows: bool = False
+    has_only_part: bool = False
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Flow:
     """A module's data flow in one step: ``calls`` in order of execution (inputs among them).
 
     ``notes``: what the reader should know, in words (a loop that was folded, layers that were never reached …).
-    ``problems``: what could not be followed; whoever builds on a flow raises them with its own.
+    ``problems``: what could not be followed; whoever builds on a flow raises them with its own. ``deviations``: what
+    would be computed otherwise than by the module, which the user may accept. ``loop``: what it does with time.
     """
 
     calls: tuple[Call, ...]
     outputs: tuple[Output, ...]
     notes: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
+    deviations: tuple[Deviation, ...] = ()
+    loop: TimeLoop = TimeLoop()
 
     @property
     def inputs(self) -> tuple[Call, ...]:

@@ -8,7 +8,7 @@ Source: ``norse/torch/functional``, measured in ``tests/importers/test_norse.py`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from nirbridge.arrays import compact, freeze
 from nirbridge.errors import Problem
 from nirbridge.importers.module_values import fitted, problem, quietly, refusals, refuse, square, version_of
 from nirbridge.importers.readings import Form, Reading, Recurrence, Shape
+from nirbridge.importers.tracing.sample_axes import TimeAxis
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense
 
@@ -53,16 +54,21 @@ def from_norse(
     *,
     dt: float | None = None,
     batched: bool | None = None,
+    time_axis: TimeAxis = None,
+    accept: Sequence[str] = (),
     check: int | None = None,
 ) -> Any:
     """A module of Norse cells as a ``nir.NIRGraph`` with the module's meaning.
 
     Args:
         module: cells, their sequence forms, ``SequentialState``, ``Lift``, or a module of one's own around them.
-        sample: one step's input, with or without the batch axis, or a tuple of them.
+        sample: one time step or a whole sequence as the module takes it, with or without the batch axis, or a tuple of
+            them.
         dt: seconds a step; None: what the cells were made with. A cell made with another dt is an error: its decays
             were computed with its own. IAF cells do not use theirs.
         batched: whether the sample has a batch axis (None: found out).
+        time_axis: which axis of the sample is time, "none" where it is one time step (None: found out).
+        accept: known deviations that are taken, by name (``deviations.DEVIATIONS``); others are refused.
         check: random inputs to run the module and the import on, side by side (0: none; None: 2, if it is cheap).
 
     Raises:
@@ -72,6 +78,7 @@ def from_norse(
     """
     from nirbridge.importers.build import build, to_graph
     from nirbridge.importers.checked import checked
+    from nirbridge.importers.deviations import check_accepted
     from nirbridge.importers.norse_lift import without_lifts, without_states
     from nirbridge.importers.trace import trace
     from nirbridge.importers.trace_module import check_module
@@ -79,9 +86,10 @@ def from_norse(
     check_module(module, dt)
     step = next(value for value in (dt, own_dt(module), DEFAULT_DT) if value is not None)
     plain, known = without_lifts(module, forms())
-    flow = without_states(trace(plain, sample, known, batched=batched))
-    graph = to_graph(build(flow, known, step), version_of("norse"))
-    return checked(graph, module, sample, forms(), check)
+    names = check_accepted(accept)
+    flow = without_states(trace(plain, sample, known, batched=batched, time_axis=time_axis))
+    graph = to_graph(build(flow, known, step, accept=names), version_of("norse"))
+    return checked(graph, module, sample, forms(), check, accept=names)
 
 
 def forms() -> Mapping[type, Form]:

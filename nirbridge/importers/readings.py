@@ -38,7 +38,8 @@ class Reading:
     (a cell with input weights of its own; None: nothing).
     ``scale_in``: a factor on the input that the neuron's own gain can not carry (None: 1). ``scale_out``: what one
     spike is worth behind the neuron (None: 1). ``bias``: a constant that is added to the input (None: 0).
-    ``notes``: what is not exact and why, in words.
+    ``notes``: what the reader should know, in words. ``deviations``: names of ``deviations.DEVIATIONS`` with what was
+    found.
     """
 
     neuron: Neuron
@@ -48,6 +49,7 @@ class Reading:
     bias: Array | None = None
     notes: tuple[str, ...] = ()
     operator: Operator | None = None
+    deviations: tuple[tuple[str, str], ...] = ()
 
 
 Reader = Callable[[Any, Shape, float], Reading]

@@ -8,7 +8,7 @@ to the last bit) with ``A = exp(-dt / tau_mem)``, ``B = exp(-dt / tau_syn)``; a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from nirbridge.arrays import compact, freeze
 from nirbridge.errors import Problem
 from nirbridge.importers.module_values import fitted, numbers, problem, quietly, refusals, refuse, square, version_of
 from nirbridge.importers.readings import Form, Reading, Recurrence, Shape
+from nirbridge.importers.tracing.sample_axes import TimeAxis
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense
 
@@ -38,15 +39,20 @@ def from_rockpool(
     *,
     dt: float | None = None,
     batched: bool | None = None,
+    time_axis: TimeAxis = None,
+    accept: Sequence[str] = (),
     check: int | None = None,
 ) -> Any:
     """A rockpool module (torch backend) as a ``nir.NIRGraph`` with the module's meaning.
 
     Args:
         module: ``Sequential`` of ``LinearTorch`` and neurons, or a module of one's own around them.
-        sample: one step's input, with or without the batch axis, or a tuple of them.
+        sample: one time step or a whole sequence as the module takes it, with or without the batch axis, or a tuple of
+            them.
         dt: seconds a step; None: what the neurons were made with. A neuron made with another dt is an error.
         batched: whether the sample has a batch axis (None: found out).
+        time_axis: which axis of the sample is time, "none" where it is one time step (None: found out).
+        accept: known deviations that are taken, by name (``deviations.DEVIATIONS``); others are refused.
         check: random inputs to run the module and the import on, side by side (0: none; None: 2, if it is cheap).
 
     Raises:
@@ -66,8 +72,17 @@ def from_rockpool(
     if hasattr(as_torch, "to_torch"):
         as_torch = as_torch.to_torch()
     known = forms()
-    graph = import_module(as_torch, sample, known, dt=step, source=version_of("rockpool"), batched=batched)
-    return checked(graph, as_torch, sample, known, check)
+    graph = import_module(
+        as_torch,
+        sample,
+        known,
+        dt=step,
+        source=version_of("rockpool"),
+        batched=batched,
+        time_axis=time_axis,
+        accept=accept,
+    )
+    return checked(graph, as_torch, sample, known, check, accept=accept)
 
 
 def forms() -> Mapping[type, Form]:

@@ -8,7 +8,7 @@ optional hardware packages is imported.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from nirbridge.arrays import Array, compact, freeze
 from nirbridge.errors import Problem
 from nirbridge.importers.module_values import fitted, numbers, problem, quietly, refusals, refuse, square, version_of
 from nirbridge.importers.readings import Form, Reading, Recurrence, Shape
+from nirbridge.importers.tracing.sample_axes import TimeAxis
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense
 
@@ -41,15 +42,20 @@ def from_sinabs(
     *,
     dt: float = 1e-3,
     batched: bool | None = None,
+    time_axis: TimeAxis = None,
+    accept: Sequence[str] = (),
     check: int | None = None,
 ) -> Any:
     """A module of sinabs layers as a ``nir.NIRGraph`` with the module's meaning.
 
     Args:
         module: layers, ``sinabs.network.Network``, or a module of one's own around them.
-        sample: one step's input, with or without the batch axis, or a tuple of them.
+        sample: one time step or a whole sequence as the module takes it, with or without the batch axis, or a tuple of
+            them.
         dt: seconds a step; sinabs counts steps, so any dt gives the same spikes.
         batched: whether the sample has a batch axis (None: found out).
+        time_axis: which axis of the sample is time, "none" where it is one time step (None: found out).
+        accept: known deviations that are taken, by name (``deviations.DEVIATIONS``); others are refused.
         check: random inputs to run the module and the import on, side by side (0: none; None: 2, if it is cheap).
 
     Raises:
@@ -69,8 +75,17 @@ def from_sinabs(
 
     check_module(module, dt)
     known = forms()
-    graph = import_module(private(module), sample, known, dt=dt, source=version_of("sinabs"), batched=batched)
-    return checked(graph, module, sample, known, check, private)
+    graph = import_module(
+        private(module),
+        sample,
+        known,
+        dt=dt,
+        source=version_of("sinabs"),
+        batched=batched,
+        time_axis=time_axis,
+        accept=accept,
+    )
+    return checked(graph, module, sample, known, check, private, accept=accept)
 
 
 def _one_step(module: Any, memo: dict[int, Any], *, is_one: bool) -> Any:

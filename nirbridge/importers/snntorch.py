@@ -9,18 +9,24 @@ measured in ``tests/importers/test_snntorch.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import ModelError, Problem
+from nirbridge.importers.deviations import EARLY_SUBTRACTION
 from nirbridge.importers.module_values import version_of
 from nirbridge.importers.readings import Form, Reading, Recurrence, Shape
+from nirbridge.importers.tracing.sample_axes import TimeAxis
 from nirbridge.network.neurons import Reset, neuron
 from nirbridge.network.operators import Conv, Dense, Operator, Scale
 
+_EARLY = (
+    "reset_delay=False with a subtraction: snnTorch tests the potential that is left a second time, and where it is "
+    "still above the threshold, the next spike needs twice the threshold"
+)
 _RESETS: tuple[Reset, ...] = ("subtract", "to-value", "none")
 _REFUSED: Mapping[str, tuple[str, str]] = {
     "Alpha": ("its membrane is a difference of two currents that spikes reset as well: NIR has no such neuron",
@@ -42,15 +48,20 @@ def from_snntorch(
     *,
     dt: float = 1e-4,
     batched: bool | None = None,
+    time_axis: TimeAxis = None,
+    accept: Sequence[str] = (),
     check: int | None = None,
 ) -> Any:
     """A trained snnTorch module as a ``nir.NIRGraph`` that means the same, step by step.
 
     Args:
         module: a ``torch.nn.Module``; it is left as it is.
-        sample: one step's input, with or without the batch axis, or a tuple of them (tensors or arrays).
+        sample: one time step or a whole sequence as the module takes it, with or without the batch axis, or a tuple of
+            them (tensors or arrays).
         dt: what one step lasts, in seconds; snnTorch itself counts steps.
         batched: whether the sample has a batch axis (None: found out).
+        time_axis: which axis of the sample is time, "none" where it is one time step (None: found out).
+        accept: known deviations that are taken, by name (``deviations.DEVIATIONS``); others are refused.
         check: random inputs to run the module and the import on, side by side (0: none; None: 2, if it is cheap).
 
     Returns:
@@ -67,8 +78,17 @@ def from_snntorch(
 
     check_module(module, dt)
     known = forms()
-    graph = import_module(module, sample, known, dt=dt, source=version_of("snntorch"), batched=batched)
-    return checked(graph, module, sample, known, check)
+    graph = import_module(
+        module,
+        sample,
+        known,
+        dt=dt,
+        source=version_of("snntorch"),
+        batched=batched,
+        time_axis=time_axis,
+        accept=accept,
+    )
+    return checked(graph, module, sample, known, check, accept=accept)
 
 
 def forms() -> Mapping[type, Form]:
@@ -180,7 +200,7 @@ def _reading(values: _Values, kind: str, decay: Array, *, a_syn: Any, g_mem: Any
     module = values.module
     theta = values.fitted("threshold", module.threshold)
     reset, late = _RESETS[int(module.reset_mechanism_val)], _is_late(module)
-    notes: list[str] = []
+    early: tuple[tuple[str, str], ...] = ()
     amount, extra = theta.astype(np.float64), ()
     if reset == "subtract" and late:
         amount, extra = _late_subtraction(decay, theta, values.shape, g_mem)
@@ -188,9 +208,7 @@ def _reading(values: _Values, kind: str, decay: Array, *, a_syn: Any, g_mem: Any
             values.fault("beta = 0 behind a current, and a late subtraction", "nothing is left to subtract from",
                          "use reset_mechanism='zero', or a beta above 0")  # fmt: skip
     elif reset == "subtract":
-        notes.append(
-            "an early subtraction is exact while what is left stays under the threshold: snnTorch tests it twice"
-        )
+        early = ((EARLY_SUBTRACTION, _EARLY),)
     if reset != "none" and bool(np.any(theta < 0)):
         values.fault("a threshold below zero with a reset", "it resets before its first step", "use one above zero")
     waits = reset == "to-value" and late and type(module).__name__ not in ("Leaky",)
@@ -206,7 +224,7 @@ def _reading(values: _Values, kind: str, decay: Array, *, a_syn: Any, g_mem: Any
     )
     graded = values.fitted("graded_spikes_factor", module.graded_spikes_factor)
     recurrences = (*_recurrences(values), *extra)
-    return Reading(record, recurrences, scale_out=None if np.all(graded == 1) else graded, notes=tuple(notes))
+    return Reading(record, recurrences, scale_out=None if np.all(graded == 1) else graded, deviations=early)
 
 
 def _is_late(module: Any) -> bool:

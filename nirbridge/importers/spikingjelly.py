@@ -8,7 +8,7 @@ fire at ``v >= threshold`` and start at v_reset. Time constants count steps. Sou
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from nirbridge.arrays import Array, compact, freeze
 from nirbridge.errors import Problem
 from nirbridge.importers.module_values import fitted, numbers, problem, quietly, refusals, refuse, version_of
 from nirbridge.importers.readings import Form, Reading, Recurrence, Shape
+from nirbridge.importers.tracing.sample_axes import TimeAxis
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense, Identity
 
@@ -60,15 +61,20 @@ def from_spikingjelly(
     *,
     dt: float = 1e-3,
     batched: bool | None = None,
+    time_axis: TimeAxis = None,
+    accept: Sequence[str] = (),
     check: int | None = None,
 ) -> Any:
     """A module of spikingjelly neurons as a ``nir.NIRGraph`` with the module's meaning.
 
     Args:
         module: a network of either step mode.
-        sample: one step's input, with or without the batch axis, or a tuple of them.
+        sample: one time step or a whole sequence as the module takes it, with or without the batch axis, or a tuple of
+            them.
         dt: seconds a step; spikingjelly counts steps, so any dt gives the same spikes.
         batched: whether the sample has a batch axis (None: found out).
+        time_axis: which axis of the sample is time, "none" where it is one time step (None: found out).
+        accept: known deviations that are taken, by name (``deviations.DEVIATIONS``); others are refused.
         check: random inputs to run the module and the import on, side by side (0: none; None: 2, if it is cheap).
 
     Raises:
@@ -82,8 +88,17 @@ def from_spikingjelly(
 
     check_module(module, dt)
     known = forms()
-    graph = import_module(module, sample, known, dt=dt, source=version_of("spikingjelly"), batched=batched)
-    return checked(graph, module, sample, known, check)
+    graph = import_module(
+        module,
+        sample,
+        known,
+        dt=dt,
+        source=version_of("spikingjelly"),
+        batched=batched,
+        time_axis=time_axis,
+        accept=accept,
+    )
+    return checked(graph, module, sample, known, check, accept=accept)
 
 
 def forms() -> Mapping[type, Form]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import importlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,6 +19,7 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError, Problem, UsageError, quoted
 from nirbridge.importers.checked import APPROXIMATE, KEY
+from nirbridge.importers.deviations import check_accepted
 from nirbridge.importers.flow import Flow
 from nirbridge.importers.readings import Form
 from nirbridge.importers.torch_ann_convert import Converted, Options, convert
@@ -56,6 +57,8 @@ def from_torch(
     per_channel: bool = True,
     fair_start: bool = True,
     readout: Readout = "potential",
+    batched: bool | None = None,
+    accept: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Any:
     """The ``nir.NIRGraph`` of a trained ``torch.nn.Module`` converted to spikes; see ``convert_torch`` for all else."""
@@ -69,6 +72,8 @@ def from_torch(
         per_channel=per_channel,
         fair_start=fair_start,
         readout=readout,
+        batched=batched,
+        accept=accept,
         progress=progress,
     ).graph
 
@@ -84,6 +89,8 @@ def convert_torch(
     per_channel: bool = True,
     fair_start: bool = True,
     readout: Readout = "potential",
+    batched: bool | None = None,
+    accept: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Conversion:
     """Converts a trained ANN and says how well it went.
@@ -104,6 +111,8 @@ def convert_torch(
             threshold (which the populations that see the input alone always do).
         readout: ``"potential"``: outputs are potentials of integrators in the ANN's units, v / steps is the ANN's
             output, its sign kept; ``"spikes"``: outputs are spike counts on one scale, negative values are 0.
+        batched: whether the sample has a batch axis (None: found out).
+        accept: known deviations that are taken, by name (``deviations.DEVIATIONS``); others are refused.
         progress: called with a stage and the share that is done.
 
     Raises:
@@ -116,8 +125,8 @@ def convert_torch(
     check_module(module, dt)
     options = _options(dt, percentile, steps, per_channel, fair_start, readout)
     fixed = _in_eval_mode(module)
-    flow = _rectified_flow(fixed, sample)
-    ann = _network(flow, dt)
+    flow = _rectified_flow(fixed, sample, batched)
+    ann = _network(flow, dt, check_accepted(accept))
     own = calibration_arrays(calibration, [Port(c.name, c.shape) for c in flow.inputs])
     given = len(next(iter(own.values())))
     own = some(own, seen_samples(ann, given, searches=percentile == LEAST_ERROR))
@@ -144,20 +153,20 @@ def read_ann(module: Any, sample: Any, dt: float) -> Network:
     return _network(_rectified_flow(module, sample), dt)
 
 
-def _rectified_flow(module: Any, sample: Any) -> Flow:
+def _rectified_flow(module: Any, sample: Any, batched: bool | None = None) -> Flow:
     from nirbridge.importers.trace import trace
 
-    flow = trace(module, sample, _spiking_forms(module))
+    flow = trace(module, sample, _spiking_forms(module), batched=batched, time_axis="none")
     rectified, problems = with_rectifiers(flow)
     if problems:
         raise ModelError(*{str(p): p for p in (*problems, *flow.problems)}.values())
     return rectified
 
 
-def _network(flow: Flow, dt: float) -> Network:
+def _network(flow: Flow, dt: float, accept: Sequence[str] = ()) -> Network:
     from nirbridge.importers.build import build
 
-    network = build(flow, FORMS, dt)
+    network = build(flow, FORMS, dt, accept=accept)
     check_replayable(network)
     return network
 

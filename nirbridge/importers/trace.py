@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from nirbridge.errors import ModelError, NirbridgeError, Problem, UsageError, quoted
+from nirbridge.errors import ModelError, NirbridgeError, Problem, quoted
+from nirbridge.importers.deviations import KEPT_STATES
 from nirbridge.importers.flow import Call, Flow, multiplications
 from nirbridge.importers.readings import Forms, form_of
-from nirbridge.importers.trace_calls import STARTS_ANEW, Writer, layout_of
-from nirbridge.importers.trace_module import ROUNDED, check_module, copied, in_float32, untouched
-from nirbridge.importers.trace_record import Recording
+from nirbridge.importers.trace_calls import Writer, layout_of
+from nirbridge.importers.trace_module import ROUNDED, check_module, copied, in_float32, registered, untouched
+from nirbridge.importers.trace_record import Node, Recording
 from nirbridge.importers.trace_repeat import (
     CALLS,
     arguments_left,
@@ -25,16 +25,14 @@ from nirbridge.importers.trace_repeat import (
     reset_in,
     state_arguments,
 )
-from nirbridge.importers.trace_run import record
-from nirbridge.importers.trace_shapes import Lead
+from nirbridge.importers.trace_run import loops, record
 from nirbridge.importers.trace_uses import never_handed_on
-from nirbridge.importers.trace_values import thing_of
+from nirbridge.importers.tracing.copies import copied_axes
+from nirbridge.importers.tracing.departures import loops_once, started_anew
 from nirbridge.importers.tracing.memory import Failures, TooLarge, raise_too_large
+from nirbridge.importers.tracing.sample_axes import STEPS, WAY_OUT, SampleReading, TimeAxis, check_axes, readings
+from nirbridge.importers.tracing.samples import fed_tensors, named_samples, roles_of
 from nirbridge.importers.tracing.stand_ins import spikes
-
-_LONG = (12, 300)
-"""Steps of a sequence that a forward with a loop is given; the second where it asks for more than the first. Twelve, so
-that what is done in every tenth step, or in the first ones only, is seen to differ from step to step."""
 
 _MANY_STEPS, _MANY_CALLS = 128, 32
 """What cheap modules are looked at again for: what is done in every 20th step only shows then."""
@@ -42,140 +40,109 @@ _CHEAP = 3_000_000
 """Multiplications of one step up to which a module is cheap."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Guess:
-    """One way to read the sample: which axes are put in front of it, and what the leading axes then are."""
-
-    added: tuple[int, ...]
-    lead: Lead
-    insert_at: int = 0
-    batch: int | None = None
-    """Samples that a batch is made to be: two, so that it is not taken for a channel and takes little memory."""
-
-
-def trace(module: Any, sample: Any, forms: Forms, *, batched: bool | None = None) -> Flow:
-    """What ``module`` computes in one step.
+def trace(module: Any, sample: Any, forms: Forms, *, batched: bool | None = None, time_axis: TimeAxis = None) -> Flow:
+    """What ``module`` computes in one time step.
 
     Args:
         module: a ``torch.nn.Module``; it is left as it is (a copy in eval mode is run).
-        sample: one step's input, with or without the batch axis, or a tuple of them.
+        sample: one time step or a whole sequence, with or without the batch axis, or a tuple of them.
         forms: the neuron classes that are read.
         batched: whether the sample has a batch axis (None: found out).
+        time_axis: which axis of the sample is time, "none" where it is one time step (None: found out).
 
     Returns:
-        The flow; what can not be followed is in ``Flow.problems``.
+        The flow; what cannot be followed is in ``Flow.problems``.
 
     Raises:
         UsageError: no torch module, no tensor.
         ModelError: its forward fails on the sample.
     """
     check_module(module)
-    samples = _samples(module, sample)
+    samples = named_samples(module, sample)
+    shapes = {name: tuple(s.shape) for name, s in samples.items()}
+    check_axes(batched, time_axis, list(shapes.values()))
     whole = in_float32(module)
     if whole is not module:
-        flow = trace(whole, sample, forms, batched=batched)
+        flow = trace(whole, sample, forms, batched=batched, time_axis=time_axis)
         return replace(flow, notes=(*flow.notes, ROUNDED))
-    best: tuple[tuple[int, int, int], Flow, _Guess] | None = None
-    failures: Failures = []
-    guesses = _likeliest_first(_guesses([tuple(s.shape) for s in samples.values()], batched), module, forms)
-    for k, guess in enumerate(g for pair in guesses for g in (replace(pair, batch=2), pair)):
-        try:
-            flow = _attempt(module, samples, guess, forms, failures)
-        except RecursionError:  # hundreds of steps that hang on each other
-            failures.append("its steps hang on each other in more ways than can be followed")
-            continue
-        if flow is None:
-            continue
-        score = (*_badness(flow), k)
-        best = min(best or (score, flow, guess), (score, flow, guess), key=lambda found: found[0])
-        if score[:2] == (0, 0):
-            break
-    if best is None:
-        raise_too_large(failures)
-        found = f"its forward fails on the sample: {failures[0] if failures else 'no reading of it fits'}"
-        shapes = ", ".join(str(tuple(s.shape)) for s in samples.values())
-        raise ModelError.of("module", found, f"the sample has shape {shapes}", "give one step's input as sample")
-    flow = _called_again(best[1], module, samples, best[2], forms)
-    return _looked_at_longer(flow, module, samples, best[2], forms)
+    search = _Search(module, samples, forms, are_axes_given=batched is not None and time_axis is not None)
+    for reading in _likeliest_first(readings(list(shapes.values()), batched, time_axis), shapes, module, forms):
+        if not search.is_settled(reading):
+            search.attempt(reading)
+    if search.best is None:
+        raise_too_large(search.failures)
+        found = f"its forward fails on the sample: {(search.failures or ['no reading of it fits'])[0]}"
+        given = ", ".join(str(shape) for shape in shapes.values())
+        raise ModelError.of(
+            "module", found, f"the sample has shape {given}", f"give one as forward takes it, or {WAY_OUT}"
+        )
+    _, flow, reading = search.best
+    flow = _called_again(flow, module, samples, reading, forms)
+    flow = _looked_at_longer(flow, module, samples, reading, forms)
+    return replace(flow, notes=(*flow.notes, *(reading.note(name, shape) for name, shape in shapes.items())))
 
 
-def _samples(module: Any, sample: Any) -> dict[str, Any]:
-    """Argument name -> tensor."""
-    import torch
+class _Search:
+    """Tries readings of the sample; ``best``: the (score, flow, reading) with the least that is not followed."""
 
-    given = tuple(sample) if isinstance(sample, tuple | list) else (sample,)
-    try:
-        tensors = [torch.as_tensor(s).detach().clone() for s in given]
-    except (TypeError, ValueError, RuntimeError) as error:
-        found = f"not a tensor or an array ({type(error).__name__})"
-        raise UsageError.of("sample", found, "one step's input, or a tuple of them", "") from None
-    if not tensors:
-        raise UsageError.of("sample", "an empty tuple", "one step's input, or a tuple of them", "give one")
-    tensors = [t if t.is_floating_point() and t.dtype == torch.float32 else t.float() for t in tensors]
-    return dict(zip(_argument_names(module, len(tensors)), tensors, strict=True))
+    def __init__(self, module: Any, samples: Mapping[str, Any], forms: Forms, *, are_axes_given: bool) -> None:
+        self.module, self.samples, self.forms, self.are_axes_given = module, samples, forms, are_axes_given
+        self.best: tuple[tuple[int, int], Flow, SampleReading] | None = None
+        self.failures: Failures = []
+        self.is_one_step = False
+        self.time_place: tuple[str, int] | None = None
 
+    def is_settled(self, reading: SampleReading) -> bool:
+        """True if the reading need not be tried: a flow without problems is there, or time is known to be elsewhere."""
+        is_clean = self.best is not None and self.best[0] == (0, 0)
+        is_elsewhere = self.time_place is not None and reading.time_place != self.time_place
+        return is_clean or is_elsewhere or (self.is_one_step and reading.has_time)
 
-def _argument_names(module: Any, count: int) -> list[str]:
-    if count == 1:
-        return ["input"]
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    try:
-        names = [p.name for p in inspect.signature(module.forward).parameters.values() if p.kind in kinds]
-    except (TypeError, ValueError):
-        names = []
-    return names[:count] if len(names) >= count else [f"input_{k}" for k in range(count)]
-
-
-def _guesses(shapes: list[tuple[int, ...]], batched: bool | None) -> Iterator[_Guess]:
-    """Ways to read the sample, the likeliest first."""
-    rank, is_one = len(shapes[0]), shapes[0][:1] == (1,)
-    as_given = [_Guess((), ("batch",))] if rank >= 2 and batched is not False else []
-    added = [_Guess((1,), ("batch",))] if batched is not True else []
-    late = added if rank in (2, 4) and is_one else []  # a leading axis of one is a batch rather than a value
-    yield from (*added, *as_given) if rank in (1, 3) else (*as_given, *(added if not late else ()))
-    for steps in _LONG:
-        if rank >= 2 and batched is not False:
-            yield _Guess((steps,), ("time", "batch"))
-        if batched is not True:
-            yield _Guess((steps, 1), ("time", "batch"))
-        if rank >= 2 and batched is not False:
-            yield _Guess((steps,), ("batch", "time"), 1)
-        if batched is not True:
-            yield _Guess((1, steps), ("batch", "time"))
-    yield from late
-    if rank >= 2 and batched is not False:
-        yield _Guess((), ("time", "batch"))
+    def attempt(self, reading: SampleReading) -> None:
+        """Runs forward on the sizes of a reading until it does not fail."""
+        shapes = {name: tuple(s.shape) for name, s in self.samples.items()}
+        for variant in reading.variants(list(shapes.values())):
+            try:
+                flow = _attempt(self.module, self.samples, variant, self.forms, self.failures)
+            except RecursionError:  # hundreds of steps that hang on each other
+                self.failures.append("its steps hang on each other in more ways than can be followed")
+                continue
+            if flow is None:
+                continue
+            copies = [] if self.are_axes_given else copied_axes(flow, shapes)
+            flow = replace(flow, problems=(*flow.problems, *copies, *loops_once(flow)))
+            score = _badness(flow, reading)
+            if self.best is None or score < self.best[0]:
+                self.best = score, flow, variant
+            has_layout = any(layout is not None for layout in _layouts(self.module, self.forms))
+            is_loop = has_layout or flow.loop.turns > 1
+            self.is_one_step = not (is_loop or copies or flow.deviations or reading.has_time)
+            if flow.loop.follows and not copies:
+                self.time_place = reading.time_place
+            return
 
 
-def _likeliest_first(guesses: Iterator[_Guess], module: Any, forms: Forms) -> list[_Guess]:
-    """Guesses with the leading axes that a neuron of the module asks for come first."""
+def _likeliest_first(
+    found: Sequence[SampleReading], shapes: Mapping[str, tuple[int, ...]], module: Any, forms: Forms
+) -> list[SampleReading]:
+    """Readings with the leading axes that a neuron of the module needs come first."""
+    layouts, first = _layouts(module, forms), next(iter(shapes.values()))
+    return sorted(found, key=lambda reading: reading.lead(first) not in layouts)
+
+
+def _layouts(module: Any, forms: Forms) -> set[Any]:
     known = ((form_of(inner, forms), inner) for inner in module.modules())
-    asked = {layout_of(form, inner) for form, inner in known if form is not None}
-    return sorted(guesses, key=lambda guess: guess.lead not in asked)
+    return {layout_of(form, inner) for form, inner in known if form is not None}
 
 
-def _fed(samples: Mapping[str, Any], guess: _Guess, seed: int) -> dict[str, Any]:
-    """The tensors of one run: shapes as guessed; random spikes on the second run, to see what depends on them."""
-    import torch
-
-    source = torch.Generator().manual_seed(seed)
-    out = {}
-    for name, tensor in samples.items():
-        shape = tuple(tensor.shape)
-        k = guess.insert_at
-        whole = [*shape[:k], *guess.added, *shape[k:]]
-        axis = guess.lead.index("batch")
-        whole[axis] = guess.batch if guess.batch is not None else whole[axis]
-        out[name] = torch.randint(0, 2, whole, generator=source, dtype=tensor.dtype)
-    return out
-
-
-def _attempt(module: Any, samples: Mapping[str, Any], guess: _Guess, forms: Forms, failures: Failures) -> Flow | None:
+def _attempt(
+    module: Any, samples: Mapping[str, Any], reading: SampleReading, forms: Forms, failures: Failures
+) -> Flow | None:
     """The flow under one guess, or None where forward fails; two runs on different numbers must agree."""
     runs: list[Recording] = []
     for seed in (1, 2):
         try:
-            runs.append(_run(module, samples, guess, forms, seed))
+            runs.append(_run(module, samples, reading, forms, seed))
         except TooLarge as error:
             failures.append(error.with_traceback(None))  # its frames hold the tensors
             return None
@@ -184,68 +151,81 @@ def _attempt(module: Any, samples: Mapping[str, Any], guess: _Guess, forms: Form
         except Exception as error:  # whatever the user's code raises
             failures.append(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
             return None
-    flow = Writer(runs[0], forms, guess.lead).flow()
+    flow = Writer(runs[0], forms, roles_of(samples, reading)).flow()
     problems = data_dependence(*runs)
     flow = replace(flow, problems=(*flow.problems, *problems)) if problems else flow
     return _with_unreached(flow, runs[0], module)
 
 
-def _called_again(flow: Flow, module: Any, samples: Mapping[str, Any], guess: _Guess, forms: Forms) -> Flow:
+def _called_again(flow: Flow, module: Any, samples: Mapping[str, Any], reading: SampleReading, forms: Forms) -> Flow:
     """The flow, or that of several calls in a row where the module keeps something from one to the next."""
     handed = state_arguments(module, len(samples))
-    whole = _run(module, samples, guess, forms, 1, CALLS, handed)
+    whole = _run(module, samples, reading, forms, 1, CALLS, handed)
     if whole.failure and whole.handed:
-        whole = _run(module, samples, guess, forms, 1, CALLS)
+        whole = _run(module, samples, reading, forms, 1, CALLS)
     if whole.failure:
         return replace(flow, problems=(*flow.problems, failed_again(whole)))
     flow = replace(flow, problems=(*flow.problems, *never_handed_on(whole)))
-    kept = [note for note in flow.notes if not (whole.handed and note.endswith(STARTS_ANEW))]
-    anew, problems = reset_in(whole) if "time" not in guess.lead else ([], [])
-    kept += [f"{thing_of(path)}: {STARTS_ANEW}" for path in anew]
-    flow = replace(flow, problems=(*flow.problems, *problems))
-    notes = (*kept, *arguments_left(module, len(samples), whole.handed))
+    if not reading.has_time and not loops(whole):
+        anew = started_anew(whole, lambda node: _is_sequence(node, forms))
+        known = [d for d in flow.deviations if d.name != KEPT_STATES]
+        problems = (*flow.problems, *reset_in(whole)[1])
+        flow = replace(flow, problems=problems, deviations=(*known, *anew))
+        once = [p for p in loops_once(flow) if str(p) not in map(str, flow.problems)]
+        flow = replace(flow, problems=(*flow.problems, *once))
+    notes = (*flow.notes, *arguments_left(module, len(samples), whole.handed))
     if is_steady(whole):
         problems = [p for p in whole.problems if str(p) not in map(str, flow.problems)]
         return replace(flow, notes=notes, problems=(*flow.problems, *problems))
-    if len(whole.returned) < CALLS or "time" in guess.lead:
+    if len(whole.returned) < CALLS or reading.has_time:
         return replace(flow, notes=notes, problems=(*flow.problems, *kept_between(whole)))
-    flow = _with_unreached(Writer(whole, forms, guess.lead, calls=CALLS).flow(), whole, module)
+    deviations = flow.deviations
+    flow = _with_unreached(Writer(whole, forms, roles_of(samples, reading), calls=CALLS).flow(), whole, module)
+    flow = replace(flow, deviations=deviations)
     hint = (handed_over(whole.handed),) if whole.handed and flow.problems else ()
     return replace(flow, problems=(*flow.problems, *hint))
 
 
-def _looked_at_longer(flow: Flow, module: Any, samples: Mapping[str, Any], guess: _Guess, forms: Forms) -> Flow:
+def _looked_at_longer(
+    flow: Flow, module: Any, samples: Mapping[str, Any], reading: SampleReading, forms: Forms
+) -> Flow:
     """The flow, with what shows only in later steps or calls among its problems; of cheap modules."""
-    if flow.problems or multiplications(flow) > _CHEAP:
+    if flow.problems or any(c.kind == "unknown" for c in flow.calls) or multiplications(flow) > _CHEAP:
         return flow
     try:
-        return replace(flow, problems=tuple(_later_problems(module, samples, guess, forms)))
+        return replace(flow, problems=tuple(_later_problems(module, samples, reading, forms)))
     except (RecursionError, TooLarge):  # that many steps hang on each other in too many ways, or take too much memory
         return flow
 
 
-def _later_problems(module: Any, samples: Mapping[str, Any], guess: _Guess, forms: Forms) -> Sequence[Problem]:
-    if "time" in guess.lead:
-        longer = replace(guess, added=tuple(_MANY_STEPS if n == _LONG[0] else n for n in guess.added))
-        flow = _attempt(module, samples, longer, forms, []) if longer != guess else None
+def _later_problems(module: Any, samples: Mapping[str, Any], reading: SampleReading, forms: Forms) -> Sequence[Problem]:
+    if reading.has_time:
+        if reading.steps != STEPS:
+            return ()
+        flow = _attempt(module, samples, replace(reading, steps=_MANY_STEPS), forms, [])
         return flow.problems if flow else ()
     handed = state_arguments(module, len(samples))
-    whole = _run(module, samples, guess, forms, 1, _MANY_CALLS, handed)
+    whole = _run(module, samples, reading, forms, 1, _MANY_CALLS, handed)
     if whole.failure and handed:
-        whole = _run(module, samples, guess, forms, 1, _MANY_CALLS)
+        whole = _run(module, samples, reading, forms, 1, _MANY_CALLS)
     if whole.failure:
         return (failed_again(whole),)
     if len(whole.returned) < _MANY_CALLS:
         return ()
     if is_steady(whole) or reset_in(whole)[1]:
         return reset_in(whole)[1]
-    return Writer(whole, forms, guess.lead, calls=_MANY_CALLS).flow().problems
+    return Writer(whole, forms, roles_of(samples, reading), calls=_MANY_CALLS).flow().problems
+
+
+def _is_sequence(node: Node, forms: Forms) -> bool:
+    form = form_of(node.module, forms)
+    return form is not None and layout_of(form, node.module) is not None
 
 
 def _run(
     module: Any,
     samples: Mapping[str, Any],
-    guess: _Guess,
+    reading: SampleReading,
     forms: Forms,
     seed: int,
     calls: int = 1,
@@ -256,11 +236,12 @@ def _run(
 
     source = torch.Generator().manual_seed(seed)
     originals = dict(module.named_modules())
-    fed = [_fed(samples, guess, seed + 2 * call) for call in range(calls)]
-    with untouched(module), warnings.catch_warnings():
+    fed = [fed_tensors(samples, reading, seed + 2 * call) for call in range(calls)]
+    clone = copied(module)
+    with untouched(module), registered(clone), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the user has seen what the own code warns of
         torch.manual_seed(seed)  # what depends on chance differs between runs
-        return record(copied(module), originals, forms, fed, lambda tensor: spikes(tensor, source), handed)
+        return record(clone, originals, forms, fed, lambda tensor: spikes(tensor, source), handed)
 
 
 def _with_unreached(flow: Flow, recording: Recording, module: Any) -> Flow:
@@ -285,13 +266,15 @@ _ABSURD = 1000
 """A layer without an axis to work on weighs more than any number of problems that can be named."""
 
 
-def _badness(flow: Flow) -> tuple[int, int]:
-    """(what is not followed, layers that work on more axes than they are made for): the lower, the likelier a guess."""
+def _badness(flow: Flow, reading: SampleReading) -> tuple[int, int]:
+    """(What is not followed, layers on more axes than they are made for and the like): low for a likely reading."""
     shapes = {c.name: c.shape for c in flow.calls}
     unknown = sum(c.kind == "unknown" for c in flow.calls)
     odd = sum(_is_odd(c, shapes) for c in flow.calls)
     absurd = sum(c.kind == "linear" and shapes.get(c.inputs[0].call) == () for c in flow.calls)
-    return len(flow.problems) + unknown + _ABSURD * absurd, odd
+    first = len(flow.problems) + unknown + _ABSURD * absurd + sum(d.name == KEPT_STATES for d in flow.deviations)
+    is_unlikely = bool(flow.problems) and reading.has_time and flow.loop.turns == 1
+    return first, odd + len(flow.deviations) + 2 * is_unlikely
 
 
 def _is_odd(call: Call, shapes: Mapping[str, tuple[int, ...]]) -> bool:

@@ -16,17 +16,30 @@ from nirbridge.importers.trace_shapes import CannotFollow, Lead, Shape
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A value of the flow: where it is, its leading axes, its shape with and without them."""
+    """A value of the flow: where it is, its leading axes, its shape with and without them.
+
+    ``order``: empty where batch and time are in front; else, for each axis of ``whole``, its place among the leading
+    axes and then the values. ``is_summed``, ``is_last``: over time, of the last time step only.
+    """
 
     ref: Ref
     lead: Lead
     whole: Shape
     is_summed: bool = False
+    order: tuple[int, ...] = ()
+    is_last: bool = False
+
+    @property
+    def arranged(self) -> Shape:
+        """The shape with batch and time in front."""
+        if not self.order:
+            return self.whole
+        return tuple(self.whole[self.order.index(k)] for k in range(len(self.whole)))
 
     @property
     def shape(self) -> Shape:
         """Without batch and time."""
-        return self.whole[len(self.lead) :]
+        return self.arranged[len(self.lead) :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +50,8 @@ class Word:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     inputs: tuple[Traced, ...] = ()
     lead: Lead | None = None
+    order: tuple[int, ...] = ()
+    is_last: bool = False
 
 
 Find = Callable[[Value], Traced]

@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from nirbridge.errors import Problem, quoted
-from nirbridge.importers.flow import Call, Flow, Output, Ref
+from nirbridge.importers.deviations import KEPT_STATES, Deviation
+from nirbridge.importers.flow import Call, Flow, Output, Ref, TimeLoop
 from nirbridge.importers.readings import Form, Forms, form_of
 from nirbridge.importers.trace_arguments import Traced, Word
-from nirbridge.importers.trace_moves import MOVES, REDUCES, first_of, move, reduce
+from nirbridge.importers.trace_moves import IN_FRONT, MOVES, REDUCES, first_of, move, reduce
 from nirbridge.importers.trace_record import Node, Recording, Value, values_of
 from nirbridge.importers.trace_shapes import CannotFollow, Lead
 from nirbridge.importers.trace_time import SERIES, STATIC, Turns
 from nirbridge.importers.trace_uses import place_of
 from nirbridge.importers.trace_values import first_input, states, thing_of
 from nirbridge.importers.trace_words import WORDS
+from nirbridge.importers.tracing.departures import STARTS_ANEW, rounded
+from nirbridge.importers.tracing.sample_axes import Roles, lead_of, order_of
+from nirbridge.importers.tracing.series import put_together
 from nirbridge.network.naming import fresh_name
 
-STARTS_ANEW = "forward starts its state anew; imported as kept between steps"
+_ON_DEMAND = ("unbind", "chunk", "split", "tensor_split", "split_with_sizes", "max_pool2d")
+"""Functions of which not every output is needed."""
 
 
 class Writer:
     """Writes the calls of one step."""
 
-    def __init__(self, recording: Recording, forms: Forms, lead: Lead, calls: int = 1) -> None:
-        self.recording, self.forms, self.lead = recording, forms, lead
+    def __init__(self, recording: Recording, forms: Forms, roles: Mapping[str, Roles], calls: int = 1) -> None:
+        """``roles``: those of the axes of each input, by its name."""
+        self.recording, self.forms, self.roles = recording, forms, roles
+        self.lead = next((lead_of(given) for given in roles.values()), ())
         self.turns = Turns(recording, calls)
         self.calls: list[Call] = []
         self.problems: list[Problem] = []
         self.notes: list[str] = []
+        self.deviations: list[Deviation] = []
         self.done: dict[tuple[int, int], Traced] = {}
         self.names: dict[int, str] = {}
         self.taken: set[str] = {"output"}
@@ -52,7 +61,11 @@ class Writer:
             self.notes += [f"forward's arguments {handed}: what it returned in the step before"] if handed else []
         elif self.turns.turns > 1:
             self.notes.append(f"forward runs {self.turns.turns} steps of a loop: imported as one step")
-        return Flow(tuple(self.calls), outputs, tuple(dict.fromkeys(self.notes)), tuple(_distinct(self.problems)))
+        self.deviations += rounded(self.recording)
+        notes, problems = tuple(dict.fromkeys(self.notes)), tuple(_distinct(self.problems))
+        deviations = tuple(dict.fromkeys(self.deviations))
+        loop = TimeLoop(self.turns.turns, self.turns.follows_time, bool(self.turns.only_parts))
+        return Flow(tuple(self.calls), outputs, notes, problems, deviations, loop)
 
     # -- which nodes ---------------------------------------------------------------------------------------------
 
@@ -75,7 +88,8 @@ class Writer:
     def _needs(self, node: Node) -> list[Value]:
         if node.kind == "neuron":
             return [v for v in (first_input(node),) if isinstance(v, Value)]
-        items = self.turns.series.get(node.index) or self.turns.sums.get(node.index)
+        series = self.turns.series.get(node.index)
+        items = series.items if series else self.turns.sums.get(node.index)
         return [items[-1]] if items else list(values_of((node.args, dict(node.kwargs))))
 
     # -- names ---------------------------------------------------------------------------------------------------
@@ -129,14 +143,14 @@ class Writer:
         if node.kind == "input":
             if self.turns.is_called and self.turns.turn_of[node.index] < self.turns.last:
                 self._add_problem("", f"it uses {quoted(node.name)} of the step before", "put a neuron in between")
-            whole = node.shapes[0]
-            shape = whole[len(self.lead) :]
-            self.calls.append(Call(self.names[node.index], "", "input", None, (), shape=shape))
-            self.done[node.index, 0] = Traced(Ref(self.names[node.index]), self.lead, whole)
+            roles = self.roles[node.name]
+            x = Traced(Ref(self.names[node.index]), lead_of(roles), node.shapes[0], order=order_of(roles))
+            self.calls.append(Call(self.names[node.index], "", "input", None, (), shape=x.shape))
+            self.done[node.index, 0] = x
         elif node.kind == "neuron":
             self._write_neuron(node)
         else:
-            for k in range(len(node.shapes) if node.name not in ("unbind", "chunk", "split", "max_pool2d") else 0):
+            for k in range(len(node.shapes) if node.name not in _ON_DEMAND else 0):
                 self.find(Value(node, k))
 
     def _write_neuron(self, node: Node) -> None:
@@ -146,10 +160,15 @@ class Writer:
             return self._add_problem(node.path, "its input does not depend on the module's input", "connect it")
         x = self.find(value)
         wanted = layout_of(form, node.module)
-        fits = x.lead == wanted if wanted is not None else form.is_refusal or set(x.lead) <= {"batch"}
-        if x.is_summed or not fits:
+        now = self._of_one_step(x)
+        fits = x.lead == wanted if wanted is not None else form.is_refusal or set(now) <= {"batch"}
+        if x.is_summed or x.is_last or x.order or not fits:
             text = "values summed over time" if x.is_summed else f"values with leading axes {x.lead or 'none'}"
+            text = "values of the last time step only" if x.is_last else text
+            text = f"values of shape {x.whole}, where batch or time is not in front" if x.order else text
             self._add_problem(node.path, f"it is given {text}", f"give it {wanted or 'one step of a batch'}")
+        elif "time" in x.lead:
+            self.turns.follows_time = True
         name = self.names[node.index]
         shape = node.shapes[0][len(x.lead) :]
         started = any(not isinstance(s, Value) for s in states(self.turns.calls[node.path][0]))
@@ -158,8 +177,13 @@ class Writer:
         self.done[node.index, 0] = Traced(Ref(name), x.lead, node.shapes[0])
         has_state = any(isinstance(s, Value) for s in states(node))
         if (self.turns.turns == 1 or self.turns.is_called) and states(node) and not has_state and wanted is None:
-            self.notes.append(f"{thing_of(node.path)}: {STARTS_ANEW}")
+            self.deviations.append(Deviation(KEPT_STATES, thing_of(node.path), STARTS_ANEW))
         return None
+
+    def _of_one_step(self, x: Traced) -> Lead:
+        """Leading axes without a time axis of the turn's own step, as ``x[:, k:k + 1]`` leaves it."""
+        sizes = zip(x.lead, x.arranged, strict=False)
+        return tuple(word for word, n in sizes if word != "time" or n > 1 or self.turns.turns == 1)
 
     def _write_output(self, value: Value) -> None:
         node = value.node
@@ -170,10 +194,12 @@ class Writer:
         except (TypeError, IndexError, RuntimeError, ValueError, AttributeError) as error:
             word = self._unknown(node, f"it is called in a way that is not read ({type(error).__name__})", "")
         x = word.inputs[0]
-        lead = x.lead if word.lead is None else word.lead
-        whole = value.shape
+        lead, order = (x.lead, x.order) if word.lead is None else (word.lead, word.order)
+        if word.kind == "unknown":
+            lead, order = x.lead[: len(value.shape)], ()
         ref = x.ref
-        shape = whole[len(lead) :]
+        traced = Traced(ref, lead, value.shape, order=order)
+        shape = traced.shape
         if word.kind == "scale" and x.is_summed:
             word = Word("same", {}, (x,), lead)  # a mean over steps: its factor counts steps
         if word.kind not in ("same", "summed") and not (word.kind == "reshape" and shape == x.shape):
@@ -183,7 +209,8 @@ class Writer:
         summed = word.kind == "summed" or any(t.is_summed for t in word.inputs)
         if summed and word.kind not in ("summed", "same", "scale", "reshape"):
             self._add_problem(node.path, f"{node.name} works on values summed over time", "return the sum as it is")
-        self.done[node.index, value.output] = Traced(ref, lead, whole, summed)
+        is_last = word.is_last or any(t.is_last for t in word.inputs)
+        self.done[node.index, value.output] = replace(traced, ref=ref, is_summed=summed, is_last=is_last)
 
     def _squeezes(self, node: Node) -> bool:
         return node.name in REDUCES and not node.kwargs.get("keepdim", False)
@@ -204,30 +231,24 @@ class Writer:
         return name
 
     def _word(self, node: Node, value: Value) -> Word:
-        items = self.turns.series.get(node.index)
-        if items:
-            return self._stacked(node, items)
+        series = self.turns.series.get(node.index)
+        if series:
+            return put_together(self.find(series.items[-1]), series)
         sums = self.turns.sums.get(node.index)
         if sums:
             return Word("summed", {"mean": False}, (self.find(sums[-1]),))
         if node.name in MOVES:
             return move(node, value, self.find(first_of(node)), self.turns)
+        known = WORDS[node.name](node, self.find) if node.name in WORDS else None
         if node.name in REDUCES:
-            return reduce(node, self.find(first_of(node)))
-        if node.name in WORDS:
-            return WORDS[node.name](node, self.find)
-        return self._unknown(node, "", "")
-
-    def _stacked(self, node: Node, items: tuple[Any, ...]) -> Word:
-        x = self.find(items[-1])
-        given = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
-        axis = 0 if node.name == "__setitem__" else int(given) % (len(x.whole) + 1)
-        if axis > len(x.lead):
-            raise CannotFollow("the steps are stacked behind values", "stack them in front")
-        return Word("same", {}, (x,), (*x.lead[:axis], "time", *x.lead[axis:]))
+            known = reduce(node, self.find(first_of(node)))
+        if known and known.kind != "same" and any(t.order for t in known.inputs):
+            found = f"values of shape {known.inputs[0].whole}, where batch or time is not in front"
+            raise CannotFollow(found, IN_FRONT)
+        return known or self._unknown(node, "", "")
 
     def _unknown(self, node: Node, why: str, advice: str) -> Word:
-        inputs = tuple(self.find(v) for v in values_of((node.args, dict(node.kwargs))))
+        inputs = tuple(self.find(v) for v in self._needs(node))
         return Word("unknown", {"function": node.name, "reason": why, "next_step": advice}, inputs)
 
     def _add_problem(self, path: str, found: str, advice: str) -> None:
@@ -246,7 +267,7 @@ class Writer:
             if x.is_summed:
                 text = "is summed over steps by the module: here it is given step by step; add up its spikes"
                 self.notes.append(f"output {quoted(name)} {text}")
-            elif self.turns.turns > 1 and not self.turns.is_called and age not in (SERIES, STATIC):
+            elif x.is_last or (self.turns.turns > 1 and not self.turns.is_called and age not in (SERIES, STATIC)):
                 self.notes.append(f"output {quoted(name)}: the module returns its last step, here every step is given")
             yield Output(name or "output", x.ref)
 

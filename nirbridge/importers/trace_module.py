@@ -113,6 +113,23 @@ def copied(module: Any) -> Any:
 
 
 @contextmanager
+def registered(clone: Any) -> Iterator[None]:
+    """Has the neurons of a copy in their class's list of all neurons, as snnTorch's resets of a whole class need it."""
+    lists: dict[int, list[Any]] = {}
+    for inner in clone.modules():
+        known: Any = getattr(type(inner), "instances", None)
+        if isinstance(known, list):
+            lists[id(known)] = known
+            known.append(inner)
+    own = {id(inner) for inner in clone.modules()}
+    try:
+        yield
+    finally:
+        for known in lists.values():
+            known[:] = [inner for inner in known if id(inner) not in own]
+
+
+@contextmanager
 def untouched(module: Any) -> Iterator[None]:
     """Puts back what the user's own code did to the module or the random numbers (resets of all neurons of a class)."""
     import torch

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from nirbridge.importers.trace_arguments import Traced, Word
 from nirbridge.importers.trace_record import Node, Value, torch_tensor
-from nirbridge.importers.trace_shapes import CannotFollow, permutation, permuted, picked, reshaped
-from nirbridge.importers.trace_time import Turns
-from nirbridge.importers.trace_values import part_taken
+from nirbridge.importers.trace_shapes import (
+    CannotFollow,
+    Lead,
+    Shape,
+    is_in_front,
+    permutation,
+    permuted,
+    picked,
+    reshaped,
+    reshaped_in_place,
+)
+from nirbridge.importers.trace_time import STATIC, Turns
+from nirbridge.importers.trace_values import Part, part_taken
+from nirbridge.importers.tracing.sample_axes import WAY_OUT
 
 _RESHAPES = frozenset(
     {"flatten", "view", "reshape", "unsqueeze", "squeeze", "unflatten", "view_as", "reshape_as", "ravel"}
@@ -41,7 +53,8 @@ _PICKS = frozenset(
 )
 _LIKE = frozenset({"view_as", "reshape_as", "expand_as"})
 """Functions that look at the shape of their second argument only."""
-_REPEATS = frozenset({"expand", "repeat", "repeat_interleave", "tile"})
+_REPEATS = frozenset({"expand", "expand_as", "repeat", "repeat_interleave", "tile"})
+IN_FRONT = "move them in front of the values, for example with permute or movedim"
 MOVES = _RESHAPES | _PERMUTES | _PICKS
 REDUCES = frozenset({"sum", "mean"})
 
@@ -54,16 +67,18 @@ def move(node: Node, value: Value, x: Traced, turns: Turns) -> Word:
     """
     whole = node.shapes[value.output]
     args, kwargs = node.args[1:], dict(node.kwargs)
+    if node.name in _RESHAPES and x.order:
+        return Word("reshape", {}, (x,), x.lead, reshaped_in_place(x.arranged, x.lead, x.order, whole))
     if node.name in _RESHAPES:
-        lead = reshaped(x.whole, x.lead, whole)
-        return Word("reshape", {}, (x,), lead)
+        return Word("reshape", {}, (x,), reshaped(x.whole, x.lead, whole))
     if node.name in _PERMUTES:
         order = permutation(node.func, args, kwargs, len(x.whole))
-        lead, indices = permuted(x.whole, x.lead, order)
-        return Word("same" if indices is None else "gather", {"indices": indices}, (x,), lead)
+        return _arranged(x, x.lead, [x.order[k] for k in order] if x.order else order, x.arranged)
     step = _step(value, x, turns) or _every_step(node.name, whole, x)
     if step is not None:
         return step
+    if x.order:
+        raise CannotFollow("it takes some of the values, and batch or time stands among them", IN_FRONT)
     if node.name == "expand_as":
         indices = picked(torch_tensor().expand, (whole,), {}, value.output, x.whole, x.lead)
         return Word("gather", {"indices": indices}, (x,))
@@ -74,29 +89,66 @@ def move(node: Node, value: Value, x: Traced, turns: Turns) -> Word:
 def _step(value: Value, x: Traced, turns: Turns) -> Word | None:
     """A slice of the time axis: the step of this turn."""
     taken = part_taken(value)
-    if taken is None or taken[1] >= len(x.lead):
+    if taken is None:
         return None
-    _, axis, index = taken
+    axis = x.order[taken.axis] if x.order else taken.axis
+    moves = turns.turns > 1 and taken.index == turns.last and value.node.index in turns.stepped
+    if axis >= len(x.lead):
+        if x.arranged[axis] == 1 and turns.age(taken.parent) == STATIC:
+            turns.only_parts.add(value.node.index)
+        if moves and not _is_repeated(taken):
+            raise CannotFollow("it takes a part that moves with the turns of a loop, along an axis of values", WAY_OUT)
+        return None
     if x.lead[axis] != "time":
-        raise CannotFollow("it takes one sample out of the batch", "treat every sample alike")
+        raise CannotFollow("it takes one sample out of the batch", f"treat every sample alike, or {WAY_OUT}")
+    size = x.arranged[axis]
+    is_last = taken.index == size - 1 and turns.age(taken.parent) != STATIC
+    if not (moves or size == 1 or is_last or (turns.turns > 1 and turns.ages[value.node.index] >= 0)):
+        found = f"it takes step {taken.index} of a sequence, not one after the other"
+        raise CannotFollow(found, f"loop over all steps, or {WAY_OUT}")
+    turns.follows_time |= moves
+    return _without_step(x, taken, axis, is_last=is_last and not moves and size > 1)
+
+
+def _without_step(x: Traced, taken: Part, axis: int, *, is_last: bool) -> Word:
+    """The value of one time step: its time axis is gone, or has size one."""
+    if taken.is_kept:
+        return Word("same", {}, (x,), x.lead, x.order, is_last)
     lead = (*x.lead[:axis], *x.lead[axis + 1 :])
-    only = x.whole[axis] == 1
-    if turns.turns > 1 and index == turns.last and _follows_turns(value, turns):
-        return Word("same", {}, (x,), lead)
-    if only or (index == x.whole[axis] - 1 and turns.turns > 1):
-        return Word("same", {"last": not only}, (x,), lead)
-    raise CannotFollow(f"it takes step {index} of a sequence, not one after the other", "loop over all steps")
+    if not x.order:
+        return Word("same", {}, (x,), lead, (), is_last)
+    order = [k - (k > axis) for k in x.order if k != axis]
+    shape = (*x.arranged[:axis], *x.arranged[axis + 1 :])
+    return replace(_arranged(x, lead, order, shape), is_last=is_last)
 
 
-def _every_step(name: str, whole: tuple[int, ...], x: Traced) -> Word | None:
-    """One value for all steps: a time axis of one, repeated."""
-    if name not in _REPEATS or x.lead[:1] != ("time",) or x.whole[0] != 1 or whole[1:] != x.whole[1:]:
+def _arranged(x: Traced, lead: Lead, order: Sequence[int], shape: Shape) -> Word:
+    """The value with its axes in another order; ``shape``: with batch and time in front."""
+    if not is_in_front(lead, order):
+        return Word("same", {}, (x,), lead, tuple(order))
+    words, indices = permuted(shape, lead, order)
+    return Word("same" if indices is None else "gather", {"indices": indices}, (x,), words)
+
+
+def _is_repeated(taken: Part) -> bool:
+    """True if all slices along the axis are equal, because it was made by repeating one."""
+    node = taken.parent.node
+    source = node.args[0] if node.args else None
+    if node.name not in _REPEATS or not isinstance(source, Value):
+        return False
+    axis = taken.axis - len(taken.parent.shape) + len(source.shape)
+    return axis < 0 or source.shape[axis] == 1
+
+
+def _every_step(name: str, whole: Shape, x: Traced) -> Word | None:
+    """One value for all steps: a time axis of one that is repeated, or a new axis in front."""
+    if name not in _REPEATS or x.order:
         return None
-    return Word("same", {}, (x,), x.lead)
-
-
-def _follows_turns(value: Value, turns: Turns) -> bool:
-    return value.node.index in turns.stepped or turns.ages[value.node.index] >= 0
+    if "time" not in x.lead and whole[1:] == x.whole:
+        return Word("same", {}, (x,), ("time", *x.lead))
+    ones = [k for k, word in enumerate(x.lead) if word == "time" and x.whole[k] == 1]
+    is_longer = any(whole == (*x.whole[:k], whole[k], *x.whole[k + 1 :]) for k in ones if len(whole) == len(x.whole))
+    return Word("same", {}, (x,), x.lead) if is_longer else None
 
 
 def reduce(node: Node, x: Traced) -> Word:

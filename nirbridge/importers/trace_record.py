@@ -52,6 +52,7 @@ _SHAPE_ONLY = frozenset(
         "new_tensor",
     }
 )
+_HALVES = frozenset({"torch.float16", "torch.bfloat16"})
 _UNSET = frozenset({"empty", "empty_like", "empty_strided", "new_empty"})
 
 
@@ -89,7 +90,9 @@ class Recording:
 
     ``outputs``: those of the last call. ``starts``: where the nodes of each call begin; ``returned``: the outputs of
     each. ``handed``: arguments that a later call was given what the one before returned. ``failure``: why a later call
-    failed, if one did. ``resets``: neurons' calls in front of which something else than the neuron set its state.
+    failed, if one did. ``resets``: neurons' calls in front of which something else than the neuron set its state;
+    ``stateless``: those of neurons that keep no state and were given none. ``halves``: (path, function, number format)
+    of what gave values of 16 bits.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -101,6 +104,8 @@ class Recording:
     handed: tuple[str, ...] = ()
     failure: str = ""
     resets: list[int] = field(default_factory=list)
+    stateless: list[int] = field(default_factory=list)
+    halves: list[tuple[str, str, str]] = field(default_factory=list)
 
 
 class Recorder:
@@ -145,6 +150,8 @@ class Recorder:
         """Writes down a call and binds what it returned; ``use``: the path in its record, where that is another."""
         path = self.stack[-1] if self.stack else ""
         shapes = tuple(tuple(t.shape) for t in tensors)
+        halves = {str(t.dtype) for t in tensors if str(t.dtype) in _HALVES}
+        self.recording.halves += [(path, name, number_format) for number_format in sorted(halves)]
         place, module = path if use is None else use, self.originals.get(path)
         node = Node(len(self.recording.nodes), kind, name, place, module, args, kwargs, shapes, func)
         self.recording.nodes.append(node)
@@ -209,7 +216,10 @@ class Recorder:
                 self.noise(tensor)
         left = dict(tensors_of(vars(module)))
         self.left[path] = noted(left.items())
-        is_whole = is_all_state(forward, args, kwargs, keeps=not same_tensors(held, left))
+        keeps = not same_tensors(held, left)
+        if not keeps and not any(True for _ in tensors_of((args[1:], kwargs))):
+            self.recording.stateless.append(len(self.recording.nodes))
+        is_whole = is_all_state(forward, args, kwargs, keeps=keeps)
         use = self.use_of(path, (shown, named), len(self.recording.starts), is_whole)
         self.add("neuron", use, shown, named, tensors, use=use)
         return result

@@ -74,7 +74,7 @@ def _call_all(module: Any, recorder: Recorder, samples: Sequence[Mapping[str, An
     recording: Recording = recorder.recording
     result: Any = ()
     for call, fed in enumerate(samples):
-        if call > 1 and _loops(recording):
+        if call > 1 and loops(recording):
             break
         more = handed_on(result, handed) if call else {}
         recording.starts.append(len(recording.nodes))
@@ -103,7 +103,7 @@ def handed_on(result: Any, names: Sequence[str]) -> dict[str, Any]:
     return dict(zip(names, rest[max(0, len(rest) - len(names)) :], strict=False))
 
 
-def _loops(recording: Recording) -> bool:
+def loops(recording: Recording) -> bool:
     """True if the first call called a neuron several times."""
     end = recording.starts[1] if len(recording.starts) > 1 else len(recording.nodes)
     paths = [n.path for n in recording.nodes[:end] if n.kind == "neuron"]

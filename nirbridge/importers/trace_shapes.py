@@ -34,8 +34,10 @@ def reshaped(shape: Shape, lead: Lead, new: Shape) -> Lead:
     if new[: len(lead)] == axes:
         return lead
     options: list[tuple[Shape, Lead]] = [((), ())]
+    ones = [k for k, word in enumerate(lead) if word == "time" and axes[k] == 1]
+    options = [((*axes[:k], *axes[k + 1 :]), (*lead[:k], *lead[k + 1 :])) for k in ones] or options
     if len(lead) == 2:
-        options = [((axes[0] * axes[1],), (merged,))]
+        options.append(((axes[0] * axes[1],), (merged,)))
     if lead in (("merged",), ("merged-batch-first",)):
         words = ("time", "batch") if lead == ("merged",) else ("batch", "time")
         options = [((a, axes[0] // a), words) for a in range(1, axes[0] + 1) if axes[0] % a == 0]
@@ -63,15 +65,34 @@ def permutation(func: Any, args: Sequence[Any], kwargs: dict[str, Any], rank: in
     return tuple(primes.index(n) for n in out.shape)
 
 
-def permuted(shape: Shape, lead: Lead, order: Sequence[int]) -> tuple[Lead, Array | None]:
-    """(leading axes, gather of the values, None where they stay) behind a permutation of axes.
+def is_in_front(lead: Lead, order: Sequence[int]) -> bool:
+    """True if an order of axes has batch and time before the values."""
+    return set(order[: len(lead)]) == set(range(len(lead)))
+
+
+def reshaped_in_place(arranged: Shape, lead: Lead, order: Sequence[int], new: Shape) -> tuple[int, ...]:
+    """The order of axes after a reshape of a value whose batch or time stands among its values.
+
+    An axis is still there if one of the new axes has its size and its stride.
 
     Raises:
-        CannotFollow: batch or time would stand behind values.
+        CannotFollow: it mixes batch or time with the values.
     """
+    old = tuple(arranged[k] for k in order)
+    found: dict[int, int] = {}
+    for place, axis in enumerate(order):
+        wanted = (old[place], math.prod(old[place + 1 :]))
+        fitting = [k for k, n in enumerate(new) if (n, math.prod(new[k + 1 :])) == wanted and k not in found]
+        if axis < len(lead) and not fitting:
+            raise CannotFollow(f"a reshape from {old} to {new} mixes batch or time with values", "move them in front")
+        found |= {fitting[0]: axis} if axis < len(lead) else {}
+    values = iter(range(len(lead), len(new)))
+    return tuple(found[k] if k in found else next(values) for k in range(len(new)))
+
+
+def permuted(shape: Shape, lead: Lead, order: Sequence[int]) -> tuple[Lead, Array | None]:
+    """(Leading axes, gather of the values or None where they stay) after a permutation with the former in front."""
     front = tuple(order[: len(lead)])
-    if set(front) != set(range(len(lead))):
-        raise CannotFollow("it moves the batch or time axis behind the values", "keep batch and time in front")
     rest = [k - len(lead) for k in order[len(lead) :]]
     words = tuple(lead[k] for k in front)
     if rest == sorted(rest):

@@ -14,6 +14,7 @@ from typing import Any
 from nirbridge.errors import Problem, quoted
 from nirbridge.importers.trace_record import Node, Recording, Value, torch_tensor, values_of
 from nirbridge.importers.trace_values import first_input, is_zero, part_taken, same_constant, states, thing_of, uncopied
+from nirbridge.importers.tracing.series import Series, series_of
 
 STATIC, SERIES = -1, -2
 """Ages of what depends on no neuron, and of what depends on all turns at once."""
@@ -41,9 +42,11 @@ class Turns:
         self.turns = calls if self.is_called else max(counts, default=1)
         self.last = self.turns - 1
         self.stepped: set[int] = set()
+        self.follows_time = False  # a slice of the time axis moves with the turns
+        self.only_parts: set[int] = set()  # slices of an axis of the input that has size one
         self.memo: dict[tuple[Any, ...], bool] = {}
         self.ages: dict[int, int] = {}
-        self.series: dict[int, tuple[Any, ...]] = {}
+        self.series: dict[int, Series] = {}
         self.sums: dict[int, tuple[Any, ...]] = {}
         self.terms: dict[int, tuple[Any, ...]] = {}
         self.resets = frozenset() if self.is_called else frozenset(recording.resets)
@@ -59,8 +62,8 @@ class Turns:
         """The turn that a value belongs to, STATIC or SERIES."""
         value = self.plain(value)
         taken = part_taken(value)
-        if taken and self.ages[taken[0].node.index] == SERIES:
-            return taken[2]
+        if taken and self.ages[taken.parent.node.index] == SERIES:
+            return taken.index
         return self.ages[value.node.index]
 
     def plain(self, value: Value) -> Value:
@@ -68,21 +71,19 @@ class Turns:
         while True:
             value = uncopied(value)
             taken = part_taken(value)
-            if taken is None or taken[0].node.index not in self.series:
+            series = self.series.get(taken.parent.node.index) if taken else None
+            if taken is None or series is None or taken.axis != series.axis or taken.is_kept != series.is_joined:
                 return value
-            items = self.series[taken[0].node.index]
-            if taken[2] >= len(items) or not isinstance(items[taken[2]], Value):
-                return value
-            value = items[taken[2]]
+            value = series.items[taken.index]
 
     def _age(self, node: Node) -> int:
         if node.kind == "neuron" or (node.kind == "input" and self.is_called):
             return self.turn_of[node.index]
         if node.kind == "input":
             return STATIC
-        items = self._items(node)
-        if items and self._is_series(items):
-            self.series[node.index] = items
+        series = series_of(node)
+        if series and self._is_series(series.items):
+            self.series[node.index] = series
             return SERIES
         if node.name in ADDS and self.turns > 1 and self._is_series(self._terms(node)):
             self.sums[node.index] = self.terms[node.index]
@@ -93,11 +94,6 @@ class Turns:
             return max(numbered)
         return SERIES if SERIES in ages else STATIC
 
-    def _items(self, node: Node) -> tuple[Any, ...]:
-        if node.name == "stack" and isinstance(node.args[0], tuple):
-            return node.args[0]
-        return self._written(node) if node.name == "__setitem__" else ()
-
     def _terms(self, node: Node) -> tuple[Any, ...]:
         """What a running sum over turns is made of, in order."""
         found: list[Any] = []
@@ -107,17 +103,6 @@ class Turns:
         if len(node.kwargs) == 0:
             self.terms[node.index] = tuple(found)
         return self.terms.get(node.index, ())
-
-    def _written(self, node: Node) -> tuple[Any, ...]:
-        """What a buffer holds that was filled slice by slice along its first axis."""
-        found: dict[int, Any] = {}
-        now: Any = node
-        while isinstance(now, Node) and now.name == "__setitem__":
-            buffer, index, item = now.args[:3]
-            if isinstance(index, int):
-                found.setdefault(index % now.shapes[0][0], item)
-            now = buffer.node if isinstance(buffer, Value) else None
-        return tuple(found[k] for k in sorted(found)) if len(found) == self.turns else ()
 
     def _is_series(self, items: tuple[Any, ...]) -> bool:
         if self.is_called or len(items) != self.turns or not all(isinstance(i, Value) for i in items):
@@ -182,9 +167,9 @@ class Turns:
         if a.node.kind != b.node.kind or a.node.name != b.node.name or a.node.path != b.node.path:
             return False
         p, q = part_taken(a), part_taken(b)
-        if p and q and p[1] == q[1] and (p[2], q[2]) == (turn, self.last) and turn != self.last:
+        if p and q and (p.axis, p.is_kept) == (q.axis, q.is_kept) and (p.index, q.index) == (turn, self.last):
             self.stepped.add(b.node.index)
-            return p[0].node is q[0].node or self.alike(p[0], turn, q[0])
+            return p.parent.node is q.parent.node or self.alike(p.parent, turn, q.parent)
         return a.output == b.output and self._same_arguments(a.node, turn, b.node)
 
     def _is_nothing(self, value: Value) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from nirbridge.errors import quoted
@@ -17,31 +18,85 @@ def thing_of(path: str) -> str:
     return f"module {quoted(path)}" if path else "the module's forward"
 
 
-def part_taken(value: Value) -> tuple[Value, int, int] | None:
-    """(of what, axis, index) where a value is one slice of another: ``x[k]``, ``x[:, k]``, ``select``, ``unbind``."""
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A value that is one slice of another: ``x[k]``, ``x[:, k]``, ``x[..., k:k + 1]``, ``select``, ``unbind``.
+
+    ``is_kept``: the axis is still there, with size one.
+    """
+
+    parent: Value
+    axis: int
+    index: int
+    is_kept: bool = False
+
+
+def part_taken(value: Value) -> Part | None:
+    """Of what, along which axis and at which index a value is one slice; None where it is none."""
     node = value.node
     if node.kind != "function" or not node.args or not isinstance(node.args[0], Value):
         return None
     parent = node.args[0]
-    rest = (*node.args[1:], *node.kwargs.values())
     if node.name == "unbind":
-        return _at(parent, int(rest[0]) if rest else 0, value.output)
+        return _at(parent, _argument(node, 1, "dim", 0), value.output)
     if node.name == "select":
-        return _at(parent, int(rest[0]), int(rest[1]))
-    if node.name != "__getitem__":
+        return _at(parent, _argument(node, 1, "dim", None), _argument(node, 2, "index", None))
+    if node.name in ("split", "chunk", "tensor_split", "split_with_sizes"):
+        return _chunk(value, parent, _argument(node, 2, "dim", 0))
+    if node.name == "narrow":
+        start, length = _argument(node, 2, "start", None), _argument(node, 3, "length", None)
+        return _at(parent, _argument(node, 1, "dim", None), start, is_kept=True) if length == 1 else None
+    if node.name != "__getitem__" or len(node.args) < 2:
         return None
-    parts = rest[0] if isinstance(rest[0], tuple) else (rest[0],)
-    ints = [k for k, p in enumerate(parts) if isinstance(p, int) and not isinstance(p, bool)]
-    plain = all(k in ints or p is Ellipsis or p == slice(None) for k, p in enumerate(parts))
-    if len(ints) != 1 or not plain or any(p is Ellipsis for p in parts[: ints[0]]):
-        return None
-    return _at(parent, ints[0], parts[ints[0]])
+    place = place_of_index(parent.shape, node.args[1])
+    return Part(parent, place.axis, place.index, place.is_kept) if place else None
 
 
-def _at(parent: Value, axis: int, index: int) -> tuple[Value, int, int]:
+def _argument(node: Node, position: int, name: str, default: Any) -> Any:
+    return node.args[position] if len(node.args) > position else node.kwargs.get(name, default)
+
+
+def _chunk(value: Value, parent: Value, dim: Any) -> Part | None:
+    part = _at(parent, dim, value.output, is_kept=True)
+    sizes = {shape[part.axis] for shape in value.node.shapes} if part else set()
+    return part if sizes == {1} else None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One index along one axis; ``is_kept``: as a slice, so that the axis is still there."""
+
+    axis: int
+    index: int
+    is_kept: bool = False
+
+
+def place_of_index(shape: tuple[int, ...], given: Any) -> Place | None:
+    """The place of ``x[given]`` where all but one of the axes of ``x`` are taken whole."""
+    parts = list(given) if isinstance(given, tuple) else [given]
+    if any(p is None or isinstance(p, Value | torch_tensor() | tuple) for p in parts):
+        return None
+    dots = [k for k, p in enumerate(parts) if p is Ellipsis]
+    if dots:
+        parts[dots[0] : dots[0] + 1] = [slice(None)] * (len(shape) - len(parts) + 1)
+    found = [(k, p) for k, p in enumerate(parts) if p != slice(None)]
+    if len(found) != 1:
+        return None
+    axis, index = found[0]
+    if axis >= len(shape):
+        return None
+    if not isinstance(index, slice):
+        is_int = isinstance(index, int) and not isinstance(index, bool)
+        return Place(axis, index % shape[axis]) if is_int and shape[axis] else None
+    start, stop, step = index.indices(shape[axis])
+    return Place(axis, start, is_kept=True) if (stop - start, step) == (1, 1) else None
+
+
+def _at(parent: Value, axis: Any, index: Any, *, is_kept: bool = False) -> Part | None:
     rank = len(parent.shape)
-    axis = axis % rank if rank else 0
-    return parent, axis, index % parent.shape[axis] if rank and parent.shape[axis] else index
+    if any(isinstance(k, bool) or not isinstance(k, int) for k in (axis, index)) or not rank:
+        return None
+    return Part(parent, axis % rank, index % parent.shape[axis % rank], is_kept)
 
 
 def first_input(node: Node) -> Any:

@@ -28,8 +28,6 @@ def import_module(framework: str, module: Any, sample: Any, *, check: int | None
 
     function = registry.get("importers", framework)
     known = inspect.signature(function).parameters
-    if "batched" in known:  # the sample has no batch axis
-        options = {"batched": False, **options}
     if "check" in known:
         options |= {"check": check}
     try:

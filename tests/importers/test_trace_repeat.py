@@ -354,14 +354,14 @@ def test_an_argument_that_stays_none_is_said() -> None:
 
 def test_states_left_over_from_a_run_are_said() -> None:
     module = nn.Sequential(nn.Linear(PRE, POST), snn.Leaky(beta=0.9, init_hidden=True))
-    assert "nirbridge:notes" not in from_snntorch(module, torch.zeros(PRE)).metadata
+    assert "left over" not in from_snntorch(module, torch.zeros(PRE)).metadata["nirbridge:notes"]
     module(torch.ones(2, PRE) * 3)
     assert "left over" in from_snntorch(module, torch.zeros(PRE)).metadata["nirbridge:notes"]
     neuron = pytest.importorskip("spikingjelly.activation_based.neuron", reason="spikingjelly is not installed")
     from nirbridge.importers.spikingjelly import from_spikingjelly
 
     module = nn.Sequential(nn.Linear(PRE, POST), neuron.LIFNode(v_reset=-0.5))
-    assert "nirbridge:notes" not in from_spikingjelly(module, torch.zeros(1, PRE)).metadata
+    assert "left over" not in from_spikingjelly(module, torch.zeros(1, PRE)).metadata["nirbridge:notes"]
     module(torch.ones(2, PRE) * 3)  # with its graph: such a module can not be deep-copied as it is
     assert "left over" in from_spikingjelly(module, torch.zeros(1, PRE)).metadata["nirbridge:notes"]
 
@@ -371,7 +371,7 @@ def test_states_left_over_in_sinabs_are_said() -> None:
     from nirbridge.importers.sinabs import from_sinabs
 
     module = nn.Sequential(nn.Linear(PRE, POST), layers.IAFSqueeze(batch_size=1))
-    assert "nirbridge:notes" not in from_sinabs(module, torch.zeros(1, PRE)).metadata
+    assert "left over" not in from_sinabs(module, torch.zeros(1, PRE)).metadata["nirbridge:notes"]
     module(torch.ones(3, PRE))
     notes = from_sinabs(module, torch.zeros(1, PRE)).metadata["nirbridge:notes"]
     assert "'v_mem' is left over" in notes
@@ -452,8 +452,11 @@ def test_what_happens_in_later_steps_only_is_refused(base: Any, how: str, words:
         from_snntorch(type("It", (base,), {"how": how})(), torch.zeros(PRE))
 
 
-def test_a_state_that_every_call_sets_anew_is_noted() -> None:
-    graph = from_snntorch(type("It", (Late,), {"how": "every call"})(), torch.zeros(PRE), check=0)
+def test_a_state_that_every_call_sets_anew_is_refused_or_noted() -> None:
+    module = type("It", (Late,), {"how": "every call"})()
+    with pytest.raises(ModelError, match=r"'lif': forward starts its state anew.*--accept kept-states"):
+        from_snntorch(module, torch.zeros(PRE))
+    graph = from_snntorch(module, torch.zeros(PRE), accept=("kept-states",))
     assert "'lif': forward starts its state anew" in graph.metadata["nirbridge:notes"]
     for kind in (Late, type("It", (LateStep,), {"how": "all alike"})):
         assert "anew" not in from_snntorch(kind(), torch.zeros(PRE)).metadata.get("nirbridge:notes", "")

@@ -1,0 +1,70 @@
+"""How ``nirbridge import`` is told to read the axes of a sample, and which known deviations it may take."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from nirbridge.errors import Problem, UsageError, quoted
+
+_NAMES = {"batched": "--batched/--no-batched", "time_axis": "--time-axis", "accept": "--accept"}
+
+
+def sample_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options; the command gets those that were given as one ``reading``."""
+
+    @click.option(
+        "--batched/--no-batched",
+        default=None,
+        help="Whether the sample has a batch axis; default: found out.",
+    )
+    @click.option(
+        "--time-axis",
+        metavar="K|none",
+        help="Which axis of the sample is time, from 0; none: it is one time step; default: found out.",
+    )
+    @click.option(
+        "--accept",
+        multiple=True,
+        metavar="NAME",
+        help="A known deviation from the module that is taken, as an error names it; repeatable.",
+    )
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        given = {name: kwargs.pop(name) for name in _NAMES}
+        return function(*args, reading={k: v for k, v in given.items() if v not in (None, ())}, **kwargs)
+
+    return wrapped
+
+
+def fitting(framework: str, reading: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of the framework's importer.
+
+    Raises:
+        UsageError: no axis, or an option that the importer does not have; every one.
+    """
+    import inspect
+
+    from nirbridge import registry
+
+    known = inspect.signature(registry.get("importers", framework)).parameters
+    where = f"--from {framework} has no such option"
+    problems = [
+        Problem(_NAMES[name], "is of no use here", where, "leave it out") for name in reading if name not in known
+    ]
+    if problems:
+        raise UsageError(*problems)
+    return {k: _axis(v) if k == "time_axis" else v for k, v in reading.items()}
+
+
+def _axis(text: str) -> int | str:
+    if text == "none":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        limit = "the axis of the sample that is time, a whole number, or none"
+        raise UsageError.of("--time-axis", quoted(text), limit, "for example --time-axis 1") from None

@@ -1,0 +1,69 @@
+"""Known deviations: what an import would compute otherwise than the module. Refused, unless accepted by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from nirbridge.errors import Problem, UsageError, quoted
+
+EARLY_SUBTRACTION, KEPT_STATES, FULL_PRECISION = "early-subtraction", "kept-states", "full-precision"
+DEVIATIONS: Mapping[str, str] = MappingProxyType(
+    {
+        EARLY_SUBTRACTION: "the threshold is subtracted once per spike, also where the rest stays above the threshold "
+        "(the module spikes less there)",
+        KEPT_STATES: "states of neurons are kept from time step to time step, although forward starts them anew",
+        FULL_PRECISION: "layers compute in float32, although the module rounds their values to 16 bits",
+    }
+)
+"""Name -> what the import computes instead."""
+
+
+_ACCEPTED = "; accepted as "
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """One place where the module does something that a network cannot: ``name`` is a key of ``DEVIATIONS``."""
+
+    name: str
+    thing: str
+    found: str
+
+
+def check_accepted(accept: Any) -> tuple[str, ...]:
+    """The accepted deviations as a tuple.
+
+    Raises:
+        UsageError: not a sequence of known names.
+    """
+    limit = ", ".join(DEVIATIONS)
+    if isinstance(accept, str) or not isinstance(accept, Iterable):
+        raise UsageError.of(
+            "accept", quoted(accept), f"a sequence of names: {limit}", f"for example ({EARLY_SUBTRACTION!r},)"
+        )
+    names = tuple(accept)
+    unknown = [quoted(name) for name in names if name not in DEVIATIONS]
+    if unknown:
+        raise UsageError.of("accept", ", ".join(unknown), f"known deviations: {limit}", "")
+    return names
+
+
+def accepted_in(notes: str) -> bool:
+    """True if the notes of a graph name a deviation that was accepted."""
+    return _ACCEPTED in notes
+
+
+def judged(deviations: Iterable[Deviation], accept: Sequence[str]) -> tuple[list[Problem], list[str]]:
+    """(Problems of deviations that are not accepted, notes on the others)."""
+    problems: list[Problem] = []
+    notes: list[str] = []
+    for d in dict.fromkeys(deviations):
+        if d.name in accept:
+            notes.append(f"{d.thing}: {d.found}{_ACCEPTED}{quoted(d.name)}: {DEVIATIONS[d.name]}")
+        else:
+            step = f"accept=({d.name!r},) or --accept {d.name} imports it all the same: {DEVIATIONS[d.name]}"
+            problems.append(Problem(d.thing, d.found, "a network cannot do that", step))
+    return problems, notes

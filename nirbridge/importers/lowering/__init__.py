@@ -1,0 +1,1 @@
+"""A data-flow graph as a network."""

@@ -1,0 +1,129 @@
+"""Axes of an input that no layer mixes: read as values, they would become that many copies of the network.
+
+A batch or a time axis that is taken for values shows in this way: every layer with weights works along other axes, and
+the outputs still have it. A ``torch.nn.Linear`` shared by values that are flattened later is no such case.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from nirbridge.errors import Problem, quoted
+from nirbridge.importers.flow import Call, Flow, Ref
+from nirbridge.importers.tracing.sample_axes import WAY_OUT
+
+Shape = tuple[int, ...]
+_MIXED = -1
+"""The axis is no longer there: its values were joined."""
+
+
+def copied_axes(flow: Flow, sample_shapes: Mapping[str, Shape]) -> list[Problem]:
+    """A problem for each input with an axis that only copies the network."""
+    return [
+        Problem(
+            f"input {quoted(call.name)}",
+            f"no layer mixes its axis of size {call.shape[axis]}, so all neurons would be copied so many times",
+            f"the sample of shape {sample_shapes.get(call.name, call.shape)} was read as time steps of {call.shape}",
+            WAY_OUT,
+        )
+        for call in flow.inputs
+        for axis in list(_copying(flow, call))[:1]
+    ]
+
+
+def _copying(flow: Flow, source: Call) -> Iterator[int]:
+    for axis, size in enumerate(source.shape):
+        if size > 1 and _copies(flow, source, axis):
+            yield axis
+
+
+def _copies(flow: Flow, source: Call, axis: int) -> bool:
+    places = {source.name: axis}
+    passes_weights = False
+    shapes = {call.name: call.shape for call in flow.calls}
+    for call in flow.calls:
+        before = {places[ref.call] for ref in call.inputs if ref.call in places and not ref.previous}
+        if not before:
+            continue
+        place = _MIXED if len(before) > 1 else _after(call, before.pop(), shapes)
+        places[call.name] = place
+        passes_weights |= call.kind == "linear" and place != _MIXED
+    ends = [places[o.ref.call] for o in flow.outputs if o.ref.call in places]
+    return passes_weights and bool(ends) and _MIXED not in ends
+
+
+def _after(call: Call, place: int, shapes: Mapping[str, Shape]) -> int:
+    """Where the axis is after the call."""
+    first: Ref = call.inputs[0]
+    shape = shapes[first.call]
+    if place == _MIXED or call.kind not in _AFTER:
+        return _MIXED
+    return _AFTER[call.kind](call, place, shape)
+
+
+def _same(call: Call, place: int, shape: Shape) -> int:
+    return place if place < len(call.shape) and call.shape[place] == shape[place] else _MIXED
+
+
+def _linear(call: Call, place: int, shape: Shape) -> int:
+    return place if place < len(shape) - 1 else _MIXED
+
+
+def _neuron(call: Call, place: int, shape: Shape) -> int:
+    if call.shape == shape:
+        return place
+    return _linear(call, place, shape) if len(call.shape) == len(shape) else _MIXED
+
+
+def _pool(call: Call, place: int, shape: Shape) -> int:
+    return 0 if place == 0 and len(call.shape) == len(shape) else _MIXED
+
+
+def _factor(name: str) -> Callable[[Call, int, Shape], int]:
+    """Arithmetic with a constant: one that differs along the axis tells its values apart."""
+
+    def after(call: Call, place: int, shape: Shape) -> int:
+        values = np.broadcast_to(np.asarray(call.arguments[name]), call.shape)
+        return place if bool(np.all(values == values.take([0], axis=place))) else _MIXED
+
+    return after
+
+
+def _reshape(call: Call, place: int, shape: Shape) -> int:
+    stride = math.prod(shape[place + 1 :])
+    fitting = (k for k, n in enumerate(call.shape) if (n, math.prod(call.shape[k + 1 :])) == (shape[place], stride))
+    return next(fitting, _MIXED)
+
+
+def _gather(call: Call, place: int, shape: Shape) -> int:
+    indices: Any = np.asarray(call.arguments["indices"]).reshape(call.shape)
+    positions = indices // math.prod(shape[place + 1 :]) % shape[place]
+    for k, n in enumerate(call.shape):
+        wanted = np.arange(n).reshape(-1, *(1,) * (len(call.shape) - k - 1))
+        if n == shape[place] and bool(np.all(positions == wanted)):
+            return k
+    return _MIXED
+
+
+def _concat(call: Call, place: int, shape: Shape) -> int:
+    return place if place != call.arguments["axis"] else _MIXED
+
+
+_AFTER: Mapping[str, Callable[[Call, int, Shape], int]] = {
+    "linear": _linear,
+    "neuron": _neuron,
+    "avg_pool": _pool,
+    "max_pool": _pool,
+    "reshape": _reshape,
+    "gather": _gather,
+    "concat": _concat,
+    "scale": _factor("factor"),
+    "shift": _factor("constant"),
+    "add": _same,
+    "relu": _same,
+    "batch_norm": lambda call, place, shape: place or _MIXED,
+}

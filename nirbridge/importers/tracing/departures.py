@@ -1,0 +1,46 @@
+"""Where a recording shows a known deviation: values rounded to 16 bits, states that start anew in every call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nirbridge.errors import Problem, quoted
+from nirbridge.importers.deviations import FULL_PRECISION, KEPT_STATES, Deviation
+from nirbridge.importers.flow import Flow
+from nirbridge.importers.trace_record import Node, Recording, Value
+from nirbridge.importers.trace_values import states, thing_of
+from nirbridge.importers.tracing.sample_axes import WAY_OUT
+
+STARTS_ANEW = "forward starts its state anew in every time step"
+
+
+def rounded(recording: Recording) -> list[Deviation]:
+    """Functions whose results have 16 bits, as under ``torch.autocast``."""
+    return [
+        Deviation(FULL_PRECISION, thing_of(path), f"{quoted(name.strip('_'))} gives {number_format}")
+        for path, name, number_format in dict.fromkeys(recording.halves)
+    ]
+
+
+def started_anew(whole: Recording, is_sequence: Callable[[Node], bool]) -> list[Deviation]:
+    """Neurons that get no state of the call before: it was set anew, or the neuron keeps none and is handed none."""
+    later: dict[str, list[Node]] = {}
+    for node in whole.nodes[whole.starts[1] :] if len(whole.starts) > 1 else ():
+        if node.kind == "neuron" and not is_sequence(node):
+            later.setdefault(node.path, []).append(node)
+    fresh = frozenset(whole.resets) | frozenset(whole.stateless)
+    paths = [path for path, nodes in later.items() if all(_is_fresh(node, fresh) for node in nodes)]
+    return [Deviation(KEPT_STATES, thing_of(path), STARTS_ANEW) for path in paths]
+
+
+def loops_once(flow: Flow) -> list[Problem]:
+    """The problem of a flow that may be one turn of a loop: states start anew, and an axis of size one is sliced."""
+    if not flow.loop.has_only_part or all(d.name != KEPT_STATES for d in flow.deviations):
+        return []
+    found = "its states start anew, and it takes the only part of an axis of size one: perhaps that axis is time"
+    return [Problem(thing_of(""), found, "", WAY_OUT)]
+
+
+def _is_fresh(node: Node, fresh: frozenset[int]) -> bool:
+    given = states(node)
+    return not any(isinstance(state, Value) for state in given) if given else node.index in fresh

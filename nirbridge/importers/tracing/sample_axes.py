@@ -1,0 +1,195 @@
+"""Which axes of a sample are batch, time and values: every reading that forward could mean, the likeliest first.
+
+A reading is only a proposal. The tracer runs forward on it and accepts it if every slice that moves with a loop is one
+of the time axis, every layer leaves batch and time alone, and no axis merely copies the network (see ``copies``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from nirbridge.errors import UsageError, quoted
+
+Shape = tuple[int, ...]
+Roles = tuple[str, ...]
+"""A role for each axis of a tensor: ``batch``, ``time``, ``value``, or a word for both of the first (``merged``)."""
+TimeAxis = int | Literal["none"] | None
+
+STEPS, MORE_STEPS = 12, 300
+"""Time steps of a sequence that forward is given; the second where it requires more than the first. Twelve, so that an
+operation in every tenth time step, or in the first ones only, shows."""
+BATCH = 2
+"""Samples that forward is given: two, so that a batch is not mistaken for a channel."""
+WAY_OUT = "say which axes of the sample are batch and time: batched=…, time_axis=… (--batched, --time-axis)"
+_BATCH, _TIME = "batch", "time"
+
+
+def lead_of(roles: Roles) -> Roles:
+    """Batch and time, in order."""
+    return tuple(role for role in roles if role != "value")
+
+
+def order_of(roles: Roles) -> tuple[int, ...]:
+    """For each axis its place among batch, time and then the values; empty where they stand in that order."""
+    leading, values = iter(range(len(roles))), iter(range(len(lead_of(roles)), len(roles)))
+    order = tuple(next(values) if role == "value" else next(leading) for role in roles)
+    return () if order == tuple(range(len(roles))) else order
+
+
+@dataclass(frozen=True, slots=True)
+class SampleReading:
+    """One way to read a sample.
+
+    ``own``: (axis of the sample, role); the others hold values. ``added``: (position, role) of axes that forward is
+    given besides. ``steps``, ``batch``: the sizes of these axes (None: those of the sample).
+    ``takes_steps``: the time axis of the sample is not given to forward, which computes one time step.
+    """
+
+    own: tuple[tuple[int, str], ...] = ()
+    added: tuple[tuple[int, str], ...] = ()
+    steps: int | None = STEPS
+    batch: int | None = BATCH
+    takes_steps: bool = False
+
+    def roles(self, rank: int) -> Roles:
+        """The role of each axis of a sample."""
+        roles = ["value"] * rank
+        for axis, role in self.own:
+            roles[axis] = role
+        return tuple(roles)
+
+    def fed(self, shape: Shape) -> tuple[Shape, Roles]:
+        """What forward is given for a sample of that shape, and the role of each of its axes."""
+        axes = [pair for pair in zip(shape, self.roles(len(shape)), strict=True) if not self._is_dropped(pair[1])]
+        for position, role in self.added:
+            axes.insert(position if position >= 0 else len(axes) + position + 1, (1, role))
+        return tuple(self._size(n, role) for n, role in axes), tuple(role for _, role in axes)
+
+    def fits(self, shape: Shape) -> bool:
+        """True if the sample has all the axes that are given a role."""
+        axes = [axis % len(shape) for axis, _ in self.own if -len(shape) <= axis < len(shape)]
+        return len(axes) == len(set(axes)) == len(self.own)
+
+    def lead(self, shape: Shape) -> Roles:
+        """Batch and time of what forward is given, in order."""
+        return lead_of(self.fed(shape)[1])
+
+    @property
+    def has_time(self) -> bool:
+        """True if forward is given whole sequences."""
+        return not self.takes_steps and any(role != _BATCH for _, role in (*self.own, *self.added))
+
+    @property
+    def time_place(self) -> tuple[str, int] | None:
+        """Where time is: an axis of the sample, or a position that is added."""
+        own = [("sample", axis) for axis, role in self.own if role == _TIME]
+        added = [("added", position) for position, role in self.added if role == _TIME]
+        return (own + added)[0] if self.has_time and own + added else None
+
+    def note(self, name: str, shape: Shape) -> str:
+        """How the sample was read, in words."""
+        roles = self.roles(len(shape))
+        words = ", ".join(str(n) if role == "value" else role for n, role in zip(shape, roles, strict=True))
+        step = tuple(n for n, role in zip(shape, roles, strict=True) if role == "value")
+        return f"input {quoted(name)}: the sample of shape {shape} was read as [{words}], one time step as {step}"
+
+    def variants(self, shapes: Sequence[Shape]) -> list[SampleReading]:
+        """The reading with the sizes to try, one after the other for as long as forward fails on them."""
+        steps: tuple[int | None, ...] = (STEPS,)
+        if self.has_time:
+            steps = (STEPS, None if any(role == _TIME for _, role in self.own) else MORE_STEPS)
+        found: dict[tuple[Any, ...], SampleReading] = {}
+        for variant in (replace(self, steps=n, batch=b) for n in steps for b in (BATCH, None)):
+            found.setdefault(tuple(variant.fed(shape) for shape in shapes), variant)
+        return list(found.values())
+
+    def _is_dropped(self, role: str) -> bool:
+        return self.takes_steps and role == _TIME
+
+    def _size(self, n: int, role: str) -> int:
+        both = self.steps * self.batch if self.steps and self.batch else None
+        return {_TIME: self.steps, _BATCH: self.batch, "value": None}.get(role, both) or n
+
+
+def check_axes(batched: Any, time_axis: Any, shapes: Sequence[Shape]) -> None:
+    """Nothing, where the two arguments make sense for samples of these shapes.
+
+    Raises:
+        UsageError: they do not.
+    """
+    if batched not in (None, True, False):
+        raise UsageError.of("batched", f"a {type(batched).__name__}", "True, False or None", "")
+    if time_axis is None or time_axis == "none":
+        return
+    limit = "the axis of the sample that is time, from 0, or 'none' where the sample is one time step"
+    if isinstance(time_axis, bool) or not isinstance(time_axis, int):
+        raise UsageError.of("time_axis", quoted(time_axis), limit, "for example time_axis=1 for [batch, time, ...]")
+    for shape in shapes:
+        if not -len(shape) <= time_axis < len(shape):
+            raise UsageError.of("time_axis", str(time_axis), f"the sample has shape {shape}", "count its axes from 0")
+
+
+def readings(shapes: Sequence[Shape], batched: bool | None, time_axis: TimeAxis) -> list[SampleReading]:
+    """The ways to read samples of these shapes, the likeliest first."""
+    rank = len(shapes[0])
+    steps = [r for r in _single_steps() if time_axis in (None, "none")]
+    sequences = list(_whole_sequences(rank, time_axis)) if time_axis != "none" else []
+    longer = list(_with_time_added()) if time_axis in (None, "none") else []
+    first, rest = steps[:1] if rank in (2, 4) else [], steps[1:] if rank in (2, 4) else steps[::-1]
+    if rank == 1:
+        found = [*rest, *longer, *sequences]
+    elif rank == 2:
+        found = [*first, *longer, *rest, *sequences]
+    else:
+        found = [*first, *sequences, *rest, *longer]
+    found += [SampleReading()] if time_axis in (None, "none") else list(_steps_of(rank, time_axis))
+    return [r for r in dict.fromkeys(found) if _agrees(r, batched) and all(r.fits(shape) for shape in shapes)]
+
+
+def _agrees(reading: SampleReading, batched: bool | None) -> bool:
+    has_batch = any(role != _TIME for _, role in reading.own)
+    return batched is None or has_batch == batched
+
+
+def _single_steps() -> Iterator[SampleReading]:
+    yield SampleReading(own=((0, _BATCH),))
+    yield SampleReading(added=((0, _BATCH),))
+
+
+def _with_time_added() -> Iterator[SampleReading]:
+    """The sample is one time step, and forward takes sequences: time first, after the batch, last."""
+    for position in (0, 1, -1):
+        yield SampleReading(own=((0, _BATCH),), added=((position, _TIME),))
+        yield SampleReading(added=((0, _BATCH), (position, _TIME)))
+    for position in (0, -1):
+        yield SampleReading(added=((position, _TIME),))
+
+
+def _whole_sequences(rank: int, time_axis: TimeAxis) -> Iterator[SampleReading]:
+    """The sample is a sequence: with a batch axis, without one where forward needs it, without one at all."""
+    places = (time_axis % rank,) if isinstance(time_axis, int) else range(rank if rank > 1 else 0)
+    several = [place for place in (1, 0, *range(2, rank)) if place in places] if rank > 1 else []
+    for place in several:
+        yield SampleReading(own=((place, _TIME), (1 if place == 0 else 0, _BATCH)))
+    for place in places:
+        yield SampleReading(own=((place, _TIME),), added=((1 if place == 0 else 0, _BATCH),))
+    if 0 in places:
+        yield SampleReading(own=((0, _TIME),), added=((0, _BATCH),))
+    for place in places:
+        yield SampleReading(own=((place, _TIME),))
+    if isinstance(time_axis, int):
+        return
+    if rank > 1:
+        yield SampleReading(own=((0, "merged"),))
+        yield SampleReading(own=((0, "merged-batch-first"),))
+
+
+def _steps_of(rank: int, time_axis: int) -> Iterator[SampleReading]:
+    """The sample is a sequence, and forward takes one time step of it."""
+    time = (time_axis % rank, _TIME)
+    if rank > 1:
+        yield SampleReading(own=(time, (1 if time[0] == 0 else 0, _BATCH)), takes_steps=True)
+    yield SampleReading(own=(time,), added=((0, _BATCH),), takes_steps=True)
+    yield SampleReading(own=(time,), takes_steps=True)

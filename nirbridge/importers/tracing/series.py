@@ -1,0 +1,75 @@
+"""Values that a loop over time puts together again: stacked, joined, or written into a buffer slice by slice."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from nirbridge.importers.trace_arguments import Traced, Word
+from nirbridge.importers.trace_record import Node, Value
+from nirbridge.importers.trace_shapes import CannotFollow
+from nirbridge.importers.trace_values import place_of_index
+
+_JOINS = frozenset({"cat", "concat", "concatenate"})
+_ADVICE = "stack the time steps in front of the values, or right after the batch"
+
+
+class Series(NamedTuple):
+    """One value for each index along an axis of the whole; ``is_joined``: the values have that axis already."""
+
+    items: tuple[Any, ...]
+    axis: int
+    is_joined: bool = False
+
+
+def series_of(node: Node) -> Series | None:
+    """What the output of a node is put together from, in order of the axis; None where it is not put together."""
+    if node.name == "__setitem__":
+        return _written(node)
+    items: Any = node.args[0] if node.args else None
+    if node.name not in _JOINS | {"stack"} or not isinstance(items, tuple):
+        return None
+    given = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", node.kwargs.get("axis", 0))
+    axis = int(given) % len(node.shapes[0])
+    if node.name == "stack":
+        return Series(items, axis)
+    is_sliced = all(isinstance(i, Value) and i.shape[axis] == 1 for i in items)
+    return Series(items, axis, is_joined=True) if is_sliced else None
+
+
+def _written(node: Node) -> Series | None:
+    """What a buffer holds that was filled slice by slice along one axis."""
+    found: dict[int, Any] = {}
+    axes: set[int] = set()
+    now: Any = node
+    while isinstance(now, Node) and now.name == "__setitem__":
+        buffer, index, item = now.args[:3]
+        place = place_of_index(now.shapes[0], index)
+        if place is None or place.is_kept:
+            return None
+        axes.add(place.axis)
+        found.setdefault(place.index, item)
+        now = buffer.node if isinstance(buffer, Value) else None
+    return Series(tuple(found[k] for k in sorted(found)), min(axes)) if len(axes) == 1 else None
+
+
+def put_together(x: Traced, series: Series) -> Word:
+    """The whole as one value, of which ``x`` is the last item.
+
+    Raises:
+        CannotFollow: the time axis would stand among values in a way that is not read.
+    """
+    count, axis = len(x.lead), series.axis
+    if x.order:
+        raise CannotFollow("values whose time or batch axis stands behind values are put together", _ADVICE)
+    if series.is_joined:
+        if axis < count and x.lead[axis] == "time":
+            return Word("same", {}, (x,), x.lead)
+        if axis == count:
+            return Word("reshape", {}, (x,), (*x.lead, "time"))
+        raise CannotFollow("the time steps are joined along values", _ADVICE)
+    if axis <= count:
+        return Word("same", {}, (x,), (*x.lead[:axis], "time", *x.lead[axis:]))
+    values = range(count + 1, len(x.whole) + 1)
+    order = [*range(count), *values]
+    order.insert(axis, count)
+    return Word("same", {}, (x,), (*x.lead, "time"), tuple(order))
