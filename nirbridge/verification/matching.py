@@ -91,6 +91,9 @@ def _options(name: str, tensor: Array, values: Array, bound: Array, batch: int) 
         if steps > 1 and batch > 1:
             swapped = np.swapaxes(tensor.reshape(batch, steps, size), 0, 1)
             yield Matched(name, STEPWISE, swapped, flat, spread)
+        if steps > 1 and size > 1:
+            time_last = np.moveaxis(tensor.reshape(batch, size, steps), 2, 0)
+            yield Matched(name, STEPWISE, time_last, flat, spread)
     if steps > 1 and tensor.size == batch * size:
         alone, total = tensor.reshape(1, batch, size), spread.sum(axis=0, keepdims=True)
         rounding = 2.0**-50 * np.abs(flat).sum(axis=0, keepdims=True)

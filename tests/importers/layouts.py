@@ -75,19 +75,23 @@ ENDS: dict[str, tuple[Callable[[list[Any]], Any], int | str]] = {
 class Layers(nn.Module):
     """Two layers with neurons between them; ``front``: what is done to one step's values."""
 
-    def __init__(self, front: nn.Module, width: int, cell: str) -> None:
+    def __init__(self, front: Any, width: int, cell: str) -> None:
         super().__init__()
+        self.first: Any
+        self.second: Any
         self.front, self.head, self.cell = front, nn.Linear(width, 5), cell
         if cell == "snntorch":
             self.first, self.second = snn.Leaky(beta=0.75), snn.Leaky(beta=0.5, reset_mechanism="zero")
         else:
             self.first, self.second = norse.LIFCell(), norse.LIFBoxCell()
-        for layer in self.modules():
+        layers: list[Any] = list(self.modules())
+        for layer in layers:
             if isinstance(layer, nn.Linear | nn.Conv2d | nn.Conv1d):
                 size = layer.weight[0].numel()
                 spread = (3 if cell == "snntorch" else 24) / size**0.5
                 layer.weight.data = torch.round(torch.randn_like(layer.weight) * spread * 1024) / 1024
-                layer.bias.data = torch.round(torch.randn_like(layer.bias) * 100) / 1024
+                bias: Any = layer.bias
+                bias.data = torch.round(torch.rand_like(bias) * 400) / 1024
 
     def start(self) -> tuple[Any, Any]:
         return (self.first.init_leaky(), self.second.init_leaky()) if self.cell == "snntorch" else (None, None)

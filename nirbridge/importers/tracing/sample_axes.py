@@ -99,7 +99,8 @@ class SampleReading:
         """The reading with the sizes to try, one after the other for as long as forward fails on them."""
         steps: tuple[int | None, ...] = (STEPS,)
         if self.has_time:
-            steps = (STEPS, None if any(role == _TIME for _, role in self.own) else MORE_STEPS)
+            own = [shapes[0][axis] for axis, role in self.own if role == _TIME]
+            steps = (STEPS, *((None,) if max(own) > 1 else ())) if own else (STEPS, MORE_STEPS)
         found: dict[tuple[Any, ...], SampleReading] = {}
         for variant in (replace(self, steps=n, batch=b) for n in steps for b in (BATCH, None)):
             found.setdefault(tuple(variant.fed(shape) for shape in shapes), variant)
