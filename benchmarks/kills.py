@@ -1,13 +1,14 @@
 """Kills commands at random moments, and looks at what is left.
 
-python -m benchmarks.kills [--kills 500] [--seed 0] [--jobs 1] [--commands map,run] [--signals SIGINT] [-o FILE.json]
+python -m benchmarks.kills [--kills 500] [--seed 0] [--jobs 1] [--commands map,run] [--signals SIGINT] [-o FILE.jsonl]
 
 A trial starts a command, sends SIGKILL, SIGTERM or SIGINT to it after a random part of the time that it takes, and
 then demands: it ends within 5 s; its inputs are as they were; each result is the one that was there before, or whole
 (the same bytes as without a kill), or absent; no traceback, no "bug of nirbridge"; no process, no shared memory, no
 unfinished file and no temporary folder is left. What a killed process had no chance to remove and the next run of the
 same command sweeps is counted on its own. In half of the trials an old result is in the place of the new one. Trial
-``i`` of a seed always is the same command, signal, share of the time and old result.
+``i`` of a seed always is the same command, signal, share of the time and old result. ``-o`` gets a line for each trial
+as it ends, and trials that are in it already are not run again.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -294,15 +295,28 @@ def campaign(
     jobs: int = 1,
     names: Sequence[str] = tuple(COMMANDS),
     signals: Sequence[signal.Signals] = SIGNALS,
+    done: Sequence[Outcome] = (),
+    tell: Callable[[Outcome], None] = lambda outcome: None,
 ) -> list[Outcome]:
-    """All trials, in order."""
+    """All trials, in order, those that are ``done`` taken as they are; ``tell`` gets each other one as it ends."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a script; children would inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
     base = Path(tempfile.mkdtemp(prefix="nk"))  # short: the names of Lava's sockets have to fit
     try:
         place = measured(base, names)
+        crowd = max(1.0, jobs / len(os.sched_getaffinity(0)))  # trials share the cores: each takes longer than alone
+        place = replace(place, seconds={name: crowd * seconds for name, seconds in place.seconds.items()})
+        known = {outcome.trial: outcome for outcome in done}
+
+        def run(trial: Trial) -> Outcome:
+            if trial in known:
+                return known[trial]
+            outcome = run_trial(trial, base, place)
+            tell(outcome)
+            return outcome
+
         with ThreadPoolExecutor(jobs) as pool:
-            return list(pool.map(lambda trial: run_trial(trial, base, place), trials(count, seed, names, signals)))
+            return list(pool.map(run, trials(count, seed, names, signals)))
     finally:
         shutil.rmtree(base, ignore_errors=True)
 
@@ -336,14 +350,21 @@ def main() -> int:
     parser.add_argument("-o", "--output")
     chosen = parser.parse_args()
     signals = [signal.Signals[name] for name in chosen.signals.split(",")]
-    outcomes = campaign(chosen.kills, chosen.seed, chosen.jobs, chosen.commands.split(","), signals)
+    file = Path(chosen.output or os.devnull)
+    lines = file.read_text().splitlines() if file.is_file() else []
+    done = [Outcome(**(fields | {"trial": Trial(**fields["trial"])})) for fields in map(json.loads, lines)]
+
+    def tell(outcome: Outcome) -> None:
+        with file.open("a") as out:
+            out.write(json.dumps(asdict(outcome)) + "\n")
+
+    names = chosen.commands.split(",")
+    outcomes = campaign(chosen.kills, chosen.seed, chosen.jobs, names, signals, done, tell)
     print(table(outcomes))
     print(dict(Counter(o.code for o in outcomes)))
     for outcome in outcomes:
         if outcome.faults or outcome.swept:
             print(outcome.trial, f"{outcome.after_seconds:.2f} s", outcome.code, outcome.faults, outcome.swept)
-    if chosen.output:
-        Path(chosen.output).write_text(json.dumps([asdict(o) for o in outcomes], indent=1) + "\n")
     return int(any(o.faults for o in outcomes))
 
 

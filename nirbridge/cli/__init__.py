@@ -1,9 +1,10 @@
 """The command line.
 
 Where this import begins the program ``nirbridge`` (and not a program that uses it as a library), Ctrl-C is quiet from
-here on, also while the rest is imported.
+here on, also while the rest is imported. What comes before is Python's own start.
 """
 
+import _signal  # pyright: ignore[reportMissingImports] - signal itself imports much, which an interrupt could hit
 import os
 import sys
 
@@ -14,7 +15,11 @@ def _begins_the_program() -> bool:
     return name == "nirbridge" or (name == "__main__.py" and os.path.basename(folder) == "nirbridge")
 
 
-if _begins_the_program():
-    from nirbridge.cli.interrupts import leave_on_interrupt
+def _leave(number: int, frame: object) -> None:
+    del number, frame
+    os.write(2, b"nirbridge: interrupted\n")
+    os._exit(130)
 
-    leave_on_interrupt()
+
+if _begins_the_program() and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    _signal.signal(_signal.SIGINT, _leave)

@@ -1,5 +1,8 @@
 """Ctrl-C: exit code 130 and one line, at whatever moment it comes, and never a traceback.
 
+``nirbridge.cli`` sees to it from its first line on; before that, Python's own start (and the script that pip made)
+answers in its own way.
+
 While modules are imported, and after the command has ended, the process leaves at once: an exception raised within an
 import is swallowed or turned into another one by some extension modules. While a command works, KeyboardInterrupt
 lets it clean up; a second Ctrl-C does not wait for that, since the next run sweeps what is left.
