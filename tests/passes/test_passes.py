@@ -228,3 +228,8 @@ def test_each_copy_feeds_its_part_and_only_that() -> None:
 def test_splits_that_make_no_sense(name: str, ways: int, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         split_source(network_of("4 dense3 lif dense10 lif"), name, ways)
+
+
+def test_a_split_of_what_feeds_one_neuron_is_told_so() -> None:
+    with pytest.raises(UsageError, match="^split of '2_lif': 2 ways, it feeds no population that can be cut"):
+        split_source(network_of("4 dense3 lif dense1 lif"), "2_lif", 2)

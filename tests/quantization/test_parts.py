@@ -288,3 +288,28 @@ def test_fake_weights_are_what_the_integers_stand_for(bits: int) -> None:
     rounded = linear.weight.detach().clone()
     assert len(torch.unique(rounded)) <= 2**bits
     assert torch.equal(detach(linear).weight, rounded)
+
+
+@pytest.mark.parametrize("place", ["before", "behind", "both", "several"])
+def test_reshapes_at_the_ends_leave_a_convolution_a_convolution(place: str) -> None:
+    from nirbridge.network.apply import matrix
+    from nirbridge.network.operators import Chain, Conv, Reshape
+    from nirbridge.quantization.operators import one_operator
+
+    conv = Conv(freeze(np.arange(1.0, 13.0).reshape(2, 1, 2, 3)), (1, 1), ((0, 0), (0, 0)), (1, 1), 1, (1, 3, 4))
+    before = [Reshape((12,), (1, 3, 4))] if place != "several" else [Reshape((12,), (3, 4)), Reshape((3, 4), (1, 3, 4))]
+    behind = [Reshape((2, 2, 2), (8,))] if place != "several" else [Reshape((2, 2, 2), (2, 4)), Reshape((2, 4), (8,))]
+    parts = [*(before if place != "behind" else []), conv, *(behind if place != "before" else [])]
+    made = one_operator(Chain(tuple(parts)), freeze(np.float64(2.0)))
+    assert isinstance(made, Conv)
+    assert made.weight.tolist() == (2 * conv.weight).tolist()
+    between = Chain(
+        (
+            conv,
+            Reshape((2, 2, 2), (1, 4, 2)),
+            Conv(freeze(np.ones((1, 1, 1, 2))), (1, 1), ((0, 0), (0, 0)), (1, 1), 1, (1, 4, 2)),
+        )
+    )
+    mixed = one_operator(between, freeze(np.float64(1.0)))
+    assert not isinstance(mixed, Conv)
+    assert matrix(mixed).toarray().tolist() == matrix(between).toarray().tolist()
