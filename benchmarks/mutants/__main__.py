@@ -96,12 +96,9 @@ def judged(copy: Copy, mutant: Mutant) -> Outcome:
     without = frozenset[str]()
     while True:
         outcome = copy.judge(mutant, without)
-        wrong = (
-            copy.failing([outcome.by]) if "::" in outcome.by and not outcome.by.startswith("import") else frozenset()
-        )
-        if not wrong:
+        if "::" not in outcome.by or copy.is_right(outcome.by):
             return outcome
-        without |= wrong
+        without |= {outcome.by}
 
 
 def diff(root: Path, mutant: Mutant) -> str:

@@ -57,6 +57,7 @@ class Copy:
             if source.exists() and not link.exists():
                 link.symlink_to(source.resolve())
         self.choice = Choice(self.tree, folder)
+        self.right: set[str] = set()
 
     def judge(self, mutant: Mutant, without: frozenset[str] = frozenset()) -> Outcome:
         """Plants one mutant, runs its tests until one fails, and takes the mutant out again."""
@@ -92,9 +93,11 @@ class Copy:
                     break
         return [sorted(part, key=_files_in_order(part)) for part in parts.values() if part]
 
-    def failing(self, tests: Sequence[str]) -> frozenset[str]:
-        """Which of these tests fail in the copy without any mutant: they tell nothing."""
-        return frozenset(name for name in tests if self.run([name], False)[0] != "survived")
+    def is_right(self, test: str) -> bool:
+        """False for a test that fails in the copy without any mutant: it tells nothing."""
+        if test not in self.right and self.run([test], False)[0] == "survived":
+            self.right.add(test)
+        return test in self.right
 
     def run(self, tests: Sequence[str], fresh: bool) -> tuple[str, str]:
         """(status, first test that failed); ``fresh``: kernels are compiled anew."""
