@@ -4,7 +4,8 @@ python -m benchmarks.kills [--kills 500] [--seed 0] [--jobs 1] [--commands map,r
 
 A trial starts a command, sends SIGKILL, SIGTERM or SIGINT to it after a random part of the time that it takes, and
 then demands: it ends within 5 s; its inputs are as they were; each result is the one that was there before, or whole
-(the same bytes as without a kill), or absent; no traceback, no "bug of nirbridge"; no process, no shared memory, no
+(the same bytes as without a kill), or absent; no traceback (but of Python's
+own start, before the first line of nirbridge), no "bug of nirbridge"; no process, no shared memory, no
 unfinished file and no temporary folder is left. What a killed process had no chance to remove and the next run of the
 same command sweeps is counted on its own. In half of the trials an old result is in the place of the new one. Trial
 ``i`` of a seed always is the same command, signal, share of the time and old result. ``-o`` gets a line for each trial
@@ -47,6 +48,8 @@ COMMANDS = {
     "import": ("import net.py:net --from torch --calibrate flat.npy --sample-shape 20 -o out.nir", ("out.nir",)),
 }
 """Command line, and what it writes."""
+ALLOWED = {signal.SIGKILL: (-9, 0), signal.SIGTERM: (-15, 0), signal.SIGINT: (130, -2, 0)}
+"""Exit codes. 0: the command was done; -2: the signal came before Python itself handles it."""
 NET = """
 import torch
 torch.manual_seed(0)
@@ -244,15 +247,12 @@ def _judged(
     trial: Trial, folder: Path, temporary: Path, code: int, place: Place, old: dict[str, dict[str, str]]
 ) -> Iterator[str]:
     said = temporary.with_suffix(".said").read_text(errors="replace")
-    for word in ("Traceback", "bug of nirbridge"):
-        if word in said:
-            yield f"{word}: {said[-600:]}"
-    # -2: before Python itself handles the signal; 0: the command was done
-    allowed = {signal.SIGKILL: (-9, 0), signal.SIGTERM: (-15, 0), signal.SIGINT: (130, -2, 0)}[
-        signal.Signals(trial.signal)
-    ]
-    if code not in allowed:
-        yield f"exit code {code}: {said[-600:]}"
+    if not _is_pythons_own(code, said):
+        for word in ("Traceback", "bug of nirbridge"):
+            if word in said:
+                yield f"{word}: {said[-600:]}"
+        if code not in ALLOWED[signal.Signals(trial.signal)]:
+            yield f"exit code {code}: {said[-600:]}"
     now = content(folder)
     changed = [name for name, digest in place.digests.items() if now.get(name) != digest]
     if changed:
@@ -266,6 +266,11 @@ def _judged(
             ok = found in (whole, old.get(name, {}))
         if not ok or (code == 0 and found != whole):
             yield f"{name} is half-written"
+
+
+def _is_pythons_own(code: int, said: str) -> bool:
+    """Whether Ctrl-C came before Python was at the first line of nirbridge's command line."""
+    return code in (1, -2) and "KeyboardInterrupt" in said and "nirbridge/cli" not in said
 
 
 def _left(trial: Trial, folder: Path, temporary: Path, pid: int) -> list[str]:

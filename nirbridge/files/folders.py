@@ -50,25 +50,43 @@ def atomic_folder(path: Path, files: Mapping[str, bytes], *, thing: str) -> None
 
 
 def _write_folder(place: Place, files: Mapping[str, bytes]) -> None:
-    scratch, descriptor = _unfinished(place)
+    made: list[str] = []
     try:
-        for name, content in files.items():
-            target = os.path.join(scratch, *name.split("/"))
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            with open(target, "xb") as file:
-                file.write(content)
-        if place.status is not None:
-            os.chmod(scratch, place.status.st_mode & 0o777)
-        _take_place(scratch, place.path)
+        scratch, descriptor = _unfinished(place, made)
+        try:
+            _fill(scratch, files)
+            if place.status is not None:
+                os.chmod(scratch, place.status.st_mode & 0o777)
+            _take_place(scratch, place.path)
+        finally:
+            os.close(descriptor)
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-        os.close(descriptor)
+        for path in made:
+            _remove(path)
 
 
-def _unfinished(place: Place) -> tuple[str, int]:
-    """A new folder beside the place, locked."""
+def _fill(folder: str, files: Mapping[str, bytes]) -> None:
+    for name, content in files.items():
+        target = os.path.join(folder, *name.split("/"))
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(target, "xb") as file:
+            file.write(content)
+
+
+def _remove(folder: str) -> None:
+    """Also where Ctrl-C comes while it is removed (a second one ends the process at once)."""
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _unfinished(place: Place, made: list[str]) -> tuple[str, int]:
+    """A new folder beside the place, locked; ``made`` gets its name before it is there."""
     for _ in range(_TRIES):
         scratch = os.path.join(place.folder, part_name(os.path.basename(place.path)))
+        made.append(scratch)
         os.mkdir(scratch)
         with suppress(FileNotFoundError):  # another writer of this name swept it before it was locked
             descriptor = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -97,3 +97,24 @@ def test_arrays_give_the_same_bytes_and_are_read_back(tmp_path: Path) -> None:
     (tmp_path / "x.npz").write_bytes(npz_bytes(arrays))
     with np.load(tmp_path / "x.npz", allow_pickle=False) as file:
         assert all(np.array_equal(file[name], values) for name, values in arrays.items())
+
+
+def test_an_interrupt_while_the_old_folder_is_removed_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from nirbridge.files import folders
+
+    write(artifact({"old": b""}, {}), tmp_path / "out")
+    remove, calls = folders.shutil.rmtree, []
+
+    def interrupted(path: str, **options: bool) -> None:
+        calls.append(path)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        remove(path, **options)
+
+    monkeypatch.setattr(folders.shutil, "rmtree", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write(artifact({"new": b""}, {}), tmp_path / "out")
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["manifest.json", "new"]
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
