@@ -10,6 +10,7 @@ lets it clean up; a second Ctrl-C does not wait for that, since the next run swe
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -30,6 +31,16 @@ def raise_on_interrupt() -> None:
     """From now on the first Ctrl-C raises KeyboardInterrupt, except during an import, which it ends at once."""
     _set(_raise)
     sys.unraisablehook = _unraisable
+
+
+def leave_after_cleaning() -> NoReturn:
+    """Ends a process whose work was cut off, and has been cleaned up.
+
+    Python's own end would call destructors of objects that are half made, and stop threads within C++, which aborts.
+    """
+    sys.unraisablehook = lambda found: None
+    atexit._run_exitfuncs()  # pyright: ignore[reportAttributeAccessIssue]
+    os._exit(EXIT_CODE)
 
 
 def _set(handler: Any) -> None:

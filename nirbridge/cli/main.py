@@ -117,6 +117,8 @@ def main(args: Sequence[str] | None = None) -> None:
         streams.complain(interrupts.MESSAGE)
         code = interrupts.EXIT_CODE
     streams.abandon_what_fails()
+    if code == interrupts.EXIT_CODE:
+        interrupts.leave_after_cleaning()
     sys.exit(code)
 
 

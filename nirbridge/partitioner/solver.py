@@ -33,11 +33,12 @@ def solve(solver: CpSolver, model: CpModel) -> Any:
         return solver.solve(model)
     outcome: list[Any] = []
     ended = threading.Event()  # a join that is interrupted takes the thread for ended
-    threading.Thread(target=_search, args=(solver, model, outcome, ended), daemon=True).start()
+    searching = threading.Thread(target=_search, args=(solver, model, outcome, ended), daemon=True)
     try:
+        searching.start()
         ended.wait()
     except BaseException:
-        while not ended.wait(_LOOK_SECONDS):
+        while searching.is_alive() and not ended.wait(_LOOK_SECONDS):
             solver.stop_search()  # does nothing where the search has not begun
         raise
     if isinstance(outcome[0], BaseException):

@@ -104,6 +104,19 @@ def test_where_python_cannot_raise_it_still_ends() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "nirbridge: interrupted\n")
 
 
+def test_what_is_half_made_says_nothing_at_the_end(tmp_path: Path) -> None:
+    """Destructors that fail after an interrupt, as those of a compiler that was cut off; exit functions still run."""
+    code = START + (
+        "from nirbridge.cli import main as cli\nimport atexit, time\n"
+        "class Half:\n    def __del__(self):\n        raise RuntimeError('half made')\n"
+        "atexit.register(lambda: print('exit functions', flush=True))\n"
+        "def work(*args, **options):\n    cli.half = Half(); print('ready', flush=True); time.sleep(60)\n"
+        "cli.nirbridge.main = work\ncli.main()\n"
+    )
+    done = run_until("ready", code)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "exit functions\n", "nirbridge: interrupted\n")
+
+
 def test_an_exact_search_ends() -> None:
     """A search of CP-SAT is one call that takes no notice of Python's signals."""
     pytest.importorskip("ortools")
