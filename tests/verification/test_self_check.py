@@ -184,7 +184,7 @@ def test_a_state_that_forward_sets_anew_in_every_call_is_caught() -> None:
 
 def test_an_early_subtraction_is_caught() -> None:
     module = net(beta=0.8, reset_delay=False)
-    graph = from_snntorch(module, torch.zeros(12), check=0)
+    graph = from_snntorch(module, torch.zeros(12), check=0, accept=("early-subtraction",))
     with pytest.raises(UnequalImport):
         checked(module, graph)
 
