@@ -28,6 +28,9 @@ _LARGE = 2**16
 _RETURNED = 2**24
 """Bytes held at one time from which a recording gives memory back to the system."""
 
+_ALIVE: weakref.WeakValueDictionary[bytes, Any] = weakref.WeakValueDictionary()
+"""Constants of all recordings that are alive, by content: the runs of one import share them. Nothing writes to them."""
+
 
 class TooLarge(ModelError):
     """A recording that would take more memory than it may."""
@@ -145,9 +148,11 @@ class Constants:
         core = _core(tensor)
         key = f"{tensor.dtype} {tuple(tensor.shape)} {tuple(core.shape)}".encode() + _digest(core)
         if key not in self.stored:
-            copy = core.clone().expand(tensor.shape) if core.shape != tensor.shape else tensor.detach().clone()
             self.budget.add(core, lives_on=True)
-            self.stored[key] = copy
+            copy = _ALIVE.get(key)
+            if copy is None:
+                copy = core.clone().expand(tensor.shape) if core.shape != tensor.shape else tensor.detach().clone()
+            self.stored[key] = _ALIVE[key] = copy
         return self.stored[key]
 
 
