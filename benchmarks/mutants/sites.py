@@ -256,7 +256,8 @@ def _of_statement(node: ast.stmt) -> Iterator[tuple[str, str]]:
     if isinstance(node, ast.AugAssign):
         for other in ARITHMETIC.get(type(node.op), ()):
             yield "arithmetic", ast.unparse(ast.AugAssign(node.target, other(), node.value))
-    elif isinstance(node, ast.Return) and node.value is not None:
+    elif isinstance(node, ast.Return) and ast.unparse(node) not in ("return", "return None"):
+        assert node.value is not None, "it returns something"
         is_bool = isinstance(node.value, ast.Compare | ast.BoolOp) or _is_not(node.value)
         yield "returned value", f"return not ({ast.unparse(node.value)})" if is_bool else "return None"
     elif isinstance(node, ast.Continue):

@@ -97,3 +97,34 @@ def test_few_spikes_in_a_wide_image_give_the_references_bits(own: dict[str, Any]
     assert np.array_equal(*kept)
     wide = replace(network, outputs=())
     assert wide.neurons == 6 * size
+
+
+PAIRS = (6, 16, 3, 8, 2, 2, 2, 2, 0, 0)
+"""Height and width before and behind a pool, its kernel, stride and padding."""
+
+
+@pytest.mark.parametrize(
+    ("pool", "per", "wanted"),
+    [
+        (PAIRS, 1, True),
+        ((6, 16, 2, 8, *PAIRS[4:]), 1, True),
+        ((7, 16, 3, 8, *PAIRS[4:]), 1, True),
+        ((6, 8, 3, 4, *PAIRS[4:]), 2, True),
+        ((6, 4, 3, 2, *PAIRS[4:]), 2, True),
+        ((6, 4, 3, 2, *PAIRS[4:]), 4, True),
+        ((6, 16, 4, 8, *PAIRS[4:]), 1, False),
+        ((6, 18, 3, 8, *PAIRS[4:]), 1, False),
+        ((6, 17, 3, 8, *PAIRS[4:]), 1, False),
+        ((8, 12, 4, 6, *PAIRS[4:]), 1, False),
+        ((16, 12, 8, 6, *PAIRS[4:]), 1, False),
+        ((6, 16, 3, 8, *PAIRS[4:]), 3, False),
+        ((6, 16, 3, 8, *PAIRS[4:]), 8, False),
+        ((6, 16, 3, 8, 3, 2, 2, 2, 0, 0), 1, False),
+        ((6, 16, 3, 8, 2, 2, 2, 1, 0, 0), 1, False),
+        ((6, 16, 3, 8, 2, 2, 2, 2, 0, 1), 1, False),
+    ],
+)
+def test_pools_that_read_bits(pool: tuple[int, ...], per: int, wanted: bool) -> None:
+    from nirbridge.simulators.conv_source import _is_pairs
+
+    assert _is_pairs(pool, per) is wanted

@@ -131,3 +131,14 @@ def test_a_cache_that_can_not_be_written(cache: Path, capsys: pytest.CaptureFixt
     cache.write_text("a file")
     assert cli.run(["lava", "install", "--python", os.path.realpath(sys.executable)]) == 2
     assert "set NIRBRIDGE_CACHE" in capsys.readouterr().err
+
+
+def test_a_command_that_fails_is_quoted_with_its_last_four_lines() -> None:
+    code = "import sys; print('out'); print(*range(1, 7), sep='\\n', file=sys.stderr); sys.exit(3)"
+    with pytest.raises(UsageError, match=r"^a try: failed: '3 \| 4 \| 5 \| 6'"):
+        environment._call([sys.executable, "-c", code], "a try")
+    with pytest.raises(UsageError, match="^a try: failed: 'only this'"):
+        environment._call([sys.executable, "-c", "import sys; print('only this'); sys.exit(1)"], "a try")
+    environment._call([sys.executable, "-c", "import sys; print('fine', file=sys.stderr)"], "a try")
+    with pytest.raises(UsageError, match="^a try: can not be started"):
+        environment._call(["no such program of that name"], "a try")
