@@ -16,7 +16,7 @@ import numpy as np
 from nirbridge.errors import ModelError, Problem
 from nirbridge.network.flatten_graph import FlatGraph, edge_label, expand_graph
 from nirbridge.network.nir_fields import ELEMENTWISE, kind_of, label
-from nirbridge.network.windows import is_windowed, whole_numbers, window_of
+from nirbridge.network.windows import is_windowed, shown, whole_numbers, window_of
 
 Shape = tuple[int, ...]
 
@@ -199,7 +199,7 @@ def _conv(name: str, node: Any, arrives: Shape | None) -> NodeShapes | None:
 def _spatial(name: str, node: Any, axes: int) -> Shape:
     """The stored input_shape; unlike a stride, one number can not stand for two axes."""
     if np.size(node.input_shape) != axes:
-        found = f"input_shape is {node.input_shape}"
+        found = f"input_shape is {shown(node.input_shape)}"
         raise _wrong(name, node, found, f"it needs {axes} numbers", "store the spatial shape without channels")
     problems: list[Problem] = []
     spatial = whole_numbers(label(name, node), "input_shape", node.input_shape, axes, 1, problems)

@@ -60,17 +60,18 @@ def whole_numbers(thing: str, field: str, value: Any, count: int, least: int, pr
     array = np.asarray(value) if not isinstance(value, str | bytes) else np.asarray(None)
     if array.dtype.kind not in "iu" or array.ndim > 1 or array.size not in (1, count):
         wanted = "one whole number" if count == 1 else f"1 or {count} whole numbers"
-        problems.append(Problem(thing, f"{field} is {_short(value)}", f"it must be {wanted}", f"correct {field}"))
+        problems.append(Problem(thing, f"{field} is {shown(value)}", f"it must be {wanted}", f"correct {field}"))
         return None
     numbers = tuple(int(v) for v in np.broadcast_to(array.reshape(-1), (count,)))
     if min(numbers) < least or max(numbers) > _LARGEST:
         limit = f"it must be from {least} to {_LARGEST:,}"
-        problems.append(Problem(thing, f"{field} is {_short(value)}", limit, f"correct {field}"))
+        problems.append(Problem(thing, f"{field} is {shown(value)}", limit, f"correct {field}"))
         return None
     return numbers
 
 
-def _short(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value of a field in one line of a message."""
     if isinstance(value, np.ndarray) and value.size > 8:
         return f"an array of shape {value.shape}"
     text = ascii(value.tolist() if isinstance(value, np.ndarray | np.generic) else value)
@@ -107,7 +108,7 @@ def _padding(
         return ((0, 0),) * len(kernel)
     if value != "same":
         limit = "it must be 'same', 'valid' or whole numbers"
-        problems.append(Problem(thing, f"padding is {_short(value)}", limit, "correct padding"))
+        problems.append(Problem(thing, f"padding is {shown(value)}", limit, "correct padding"))
         return None
     if stride is None or dilation is None:
         return None

@@ -104,24 +104,27 @@ class Session:
 # -- the child -------------------------------------------------------------------------------------------------------
 
 
-def child(name: str, seed: int, start: int, stop: int, status: Path, *, measure: bool) -> Tally:
-    """Runs the inputs from ``start`` to ``stop`` of a target."""
+def child(asked: argparse.Namespace) -> Tally:
+    """Runs the inputs of a target that are requested."""
+    name, seed, start, measure = asked.child, asked.seed, asked.start, asked.coverage
     target = TARGETS[name] if name in TARGETS else trap(name)
     tracer = _tracer(target) if measure else None
     warnings.simplefilter("ignore")
     tally = Tally(name)
-    with tempfile.TemporaryDirectory(prefix="nirbridge-fuzz-") as folder, _mapped(status) as at:
+    with tempfile.TemporaryDirectory(prefix="nirbridge-fuzz-") as folder, _mapped(asked.status) as at:
         session = Session(target, Path(folder))
         for index in range(WARM if name in TARGETS else 0):  # imports and caches are no cost of an input
             session.run(recipe(f"{name} warm", seed, index))
         session.watch.limit_memory()
         session.watch.counting(target.first)
-        for index in range(start, stop):
+        for index in range(start, start + asked.inputs):
             at[:] = COUNTERS.pack(index, tally.inputs, tally.first, tally.accepted)
             outcome = session.run(recipe(name, seed, index))
             count(tally, index, outcome)
             if outcome.failure:  # known even if a later input ends the process
                 print(json.dumps([index, outcome.failure]), flush=True)
+                if asked.until_failure:
+                    break
         os.chdir("/")
     tally.coverage = _covered(tracer, target) if tracer else {}
     return tally
@@ -163,7 +166,9 @@ def _covered(tracer: Any, target: Target) -> dict[str, tuple[int, int]]:
 # -- the parent ------------------------------------------------------------------------------------------------------
 
 
-def campaign(name: str, seed: int, start: int, count: int, *, measure: bool = False) -> Tally:
+def campaign(
+    name: str, seed: int, start: int, count: int, *, measure: bool = False, until_failure: bool = False
+) -> Tally:
     """All inputs of a target; a child that dies or stands still is a failure of its input, and the next one goes on."""
     total, at, stop = Tally(name), start, start + count
     while at < stop:
@@ -172,7 +177,8 @@ def campaign(name: str, seed: int, start: int, count: int, *, measure: bool = Fa
             status.write_bytes(COUNTERS.pack(-1, 0, 0, 0))
             command = [sys.executable, "-m", "tests.fuzz.campaign", "--child", name, "--seed", str(seed)]
             command += ["--start", str(at), "--inputs", str(stop - at), "--status", str(status)]
-            ended = _watched([*command, *(["--coverage"] if measure else [])], status, result)
+            command += ["--coverage"] if measure else []
+            ended = _watched([*command, *(["--until-failure"] if until_failure else [])], status, result)
             reached, *counts = COUNTERS.unpack(status.read_bytes())
             lines = [json.loads(line) for line in result.read_text().splitlines()]
             if not ended and lines:
@@ -183,7 +189,7 @@ def campaign(name: str, seed: int, start: int, count: int, *, measure: bool = Fa
         total.add(Tally(name, counts[0] + 1, *counts[1:]))
         for index, text in [*lines, (reached, ended or "the process ended without a word")]:
             total.fail(index, text)
-        at = reached + 1
+        at = stop if until_failure else reached + 1
     return total
 
 
@@ -214,6 +220,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--coverage", action="store_true", help="measure the lines of the readers that were run")
+    parser.add_argument("--until-failure", action="store_true", help="stop at the first failure of a target")
     parser.add_argument("--json", type=Path, help="write the tallies there")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--status", type=Path, help=argparse.SUPPRESS)
@@ -224,15 +231,14 @@ def main() -> int:
     """Runs what is asked for and prints a row for each target; 1 where anything failed."""
     asked = _arguments()
     if asked.child:
-        stop = asked.start + asked.inputs
-        found = child(asked.child, asked.seed, asked.start, stop, asked.status, measure=asked.coverage)
-        print(json.dumps(asdict(found)), flush=True)
+        print(json.dumps(asdict(child(asked))), flush=True)
         return 0
     shares = sum(t.share for t in TARGETS.values())
     tallies = []
     for name in asked.only or TARGETS:
         number = asked.each or (asked.inputs if asked.only else max(1, asked.inputs * TARGETS[name].share // shares))
-        tallies.append(campaign(name, asked.seed, asked.start, number, measure=asked.coverage))
+        options = {"measure": asked.coverage, "until_failure": asked.until_failure}
+        tallies.append(campaign(name, asked.seed, asked.start, number, **options))
         print(row(tallies[-1]), flush=True)
     if asked.json:
         asked.json.write_text(json.dumps([asdict(t) for t in tallies], indent=1) + "\n", encoding="utf-8")

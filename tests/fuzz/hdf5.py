@@ -39,7 +39,7 @@ def mutate_hdf5(image: bytes, c: Choices) -> bytes:
             item = file[c.pick(items)]
             try:
                 c.pick(MUTATIONS)(file, item, c)
-            except (ValueError, TypeError, KeyError, RuntimeError, OSError, OverflowError):
+            except (ValueError, TypeError, KeyError, RuntimeError, OSError, OverflowError, MemoryError):
                 continue  # the library makes no such thing: the next mutation takes its place
         file.flush()
         return file.id.get_file_image()
@@ -202,7 +202,7 @@ def edges(file: h5py.File, item: Any, c: Choices) -> None:
     graph: Any = file["node"]
     names = [*graph["nodes"], "nothing", ""]
     pairs = [[c.pick(names), c.pick(names)] for _ in range(c.below(12))]
-    if c.chance(2):
+    if c.chance(2) and isinstance(graph["edges"], h5py.Dataset):
         pairs += [list(pair) for pair in graph["edges"].asstr()[()]]
     del graph["edges"]
     graph["edges"] = pairs if pairs else np.zeros((0, 2))

@@ -34,6 +34,14 @@ def _memory(path: Path) -> object:
         raise FileError.of("file", "is damaged") from None
 
 
+def _memory_taken_for_damage(path: Path) -> object:
+    try:
+        np.ones(2**28)
+    except MemoryError:
+        found = "cannot be read"
+    raise FileError.of("file", found)
+
+
 def _foreign(path: Path) -> object:
     return Path("/etc/hostname").exists() and Path("/etc/passwd").read_bytes()
 
@@ -60,6 +68,7 @@ TRAPS: dict[str, tuple[Callable[[Path], object], str]] = {
     "exception": (_other_exception, "KeyError"),
     "loop": (_loop, "TooLong"),
     "memory": (_memory, "over 1,073,741,824 bytes"),
+    "swallowed": (_memory_taken_for_damage, "over 1,073,741,824 bytes"),
     "foreign": (_foreign, "the foreign file"),
     "link": (_link, "decoy.h5"),
     "write": (_write, "left.txt"),

@@ -25,7 +25,7 @@ TOKENS: tuple[bytes, ...] = (
 
 def odd(c: Choices) -> Any:
     """A value that is often not expected."""
-    return c.pick(c.pick((NUMBERS, TEXTS, OTHERS)))
+    return copy.deepcopy(c.pick(c.pick((NUMBERS, TEXTS, OTHERS))))
 
 
 def near(value: Any, c: Choices) -> Any:

@@ -61,6 +61,7 @@ class Watch:
         system = ("/proc/self", "/sys", "/usr/lib", "/lib", "/usr/share/zoneinfo")
         self._libraries = (*{os.path.realpath(p) for p in paths}, *system)
         self._notify = _notified(self.folder)
+        self._notice_arrays()
         sys.addaudithook(self._audit)
         signal.signal(signal.SIGPROF, _too_long)
 
@@ -68,6 +69,19 @@ class Watch:
         """From here on the process gets no more than ``BYTES`` beyond what it has; call after a first good input."""
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + BYTES, resource.RLIM_INFINITY))
+
+    def _notice_arrays(self) -> None:
+        """Notes every array that numpy has no memory for, also where a reader takes the exception for damage."""
+        from numpy._core import _exceptions
+
+        kind: Any = _exceptions._ArrayMemoryError
+        usual = kind.__init__
+
+        def noticed(error: Any, shape: Any, dtype: Any) -> None:
+            self._breaches.append(f"over {BYTES:,} bytes: an array of shape {shape} and type {dtype}")
+            usual(error, shape, dtype)
+
+        kind.__init__ = noticed
 
     def counting(self, places: tuple[str, ...]) -> None:
         """Notes when one of these functions (``module:name``) is called: the input is past its first check."""

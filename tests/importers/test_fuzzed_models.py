@@ -10,7 +10,7 @@ import nir
 import numpy as np
 import pytest
 
-from nirbridge.errors import FileError
+from nirbridge.errors import FileError, ModelError
 from nirbridge.importers.nir_file import load
 from nirbridge.network import from_nir
 from tests.importers.hostile import conv_graph
@@ -36,4 +36,13 @@ def test_a_wrong_array_of_numbers_is_told_in_one_line(tmp_path: Path) -> None:
         nodes["pool/stride"] = np.ones((3, 3), np.int64)
     with pytest.raises(FileError, match=r"stride is an array of shape \(3, 3\), it must be 1 or 2 whole") as caught:
         load(tmp_path / "a.nir")
+    assert str(caught.value).isprintable()
+
+
+def test_a_wrong_input_shape_is_told_in_one_line() -> None:
+    node = nir.Conv1d(None, np.ones((3, 2, 3)), 1, 0, 1, 1, np.zeros(3))
+    node.input_shape = np.ones((3, 3))
+    nodes = {"in": port(2, 8), "conv": node, "lif": lif(3, 6), "out": out(3, 6)}
+    with pytest.raises(ModelError, match=r"input_shape is an array of shape \(3, 3\), it needs 1 numbers") as caught:
+        from_nir(graph_of(nodes, [("in", "conv"), ("conv", "lif"), ("lif", "out")]))
     assert str(caught.value).isprintable()
