@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from nirbridge.errors import UnequalImport, UsageError
+from nirbridge.errors import UsageError
 from nirbridge.importers.deviations import accepted_in
 from nirbridge.importers.readings import Forms
 from nirbridge.network.timing import PREFIX
@@ -39,7 +39,9 @@ def checked(
     sample: Any,
     forms: Forms,
     inputs: int | None,
+    *,
     private: Callable[[Any], Any] | None = None,
+    are_axes_given: bool = False,
     accept: Sequence[str] = (),
 ) -> Any:
     """``graph``, after the module and the graph were run on the same random inputs.
@@ -51,6 +53,7 @@ def checked(
         forms: the neuron classes of the framework.
         inputs: how many random inputs; 0: no check; None: as many as a cheap module is checked with by default.
         private: makes a copy of the module that may be run (default: a deep copy).
+        are_axes_given: the user has said which axes of the sample are batch and time.
         accept: names of known deviations; where one is in the graph, a difference is stated, not raised.
 
     Raises:
@@ -63,11 +66,8 @@ def checked(
         return graph
     place, _, name = CHECKER.partition(":")
     check = getattr(importlib.import_module(place), name)
-    try:
-        outcome = check(module, sample, graph, forms, inputs, private)
-    except UnequalImport as error:
-        if not accept or not accepted_in(str(graph.metadata.get(PREFIX + "notes", ""))):
-            raise
-        outcome = APPROXIMATE | {"outcome": "accepted", "text": f"differs, as accepted: {error.problems[0]}"}
+    deviates = bool(accept) and accepted_in(str(graph.metadata.get(PREFIX + "notes", "")))
+    more = {"private": private, "accepted": tuple(accept) if deviates else (), "are_axes_given": are_axes_given}
+    outcome = check(module, sample, graph, forms, inputs, **more)
     graph.metadata[KEY] = json.dumps(outcome, sort_keys=True)
     return graph

@@ -89,7 +89,8 @@ def from_norse(
     names = check_accepted(accept)
     flow = without_states(trace(plain, sample, known, batched=batched, time_axis=time_axis))
     graph = to_graph(build(flow, known, step, accept=names), version_of("norse"))
-    return checked(graph, module, sample, forms(), check, accept=names)
+    given = batched is not None or time_axis is not None
+    return checked(graph, module, sample, forms(), check, accept=names, are_axes_given=given)
 
 
 def forms() -> Mapping[type, Form]:

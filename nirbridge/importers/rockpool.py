@@ -82,7 +82,8 @@ def from_rockpool(
         time_axis=time_axis,
         accept=accept,
     )
-    return checked(graph, as_torch, sample, known, check, accept=accept)
+    given = batched is not None or time_axis is not None
+    return checked(graph, as_torch, sample, known, check, accept=accept, are_axes_given=given)
 
 
 def forms() -> Mapping[type, Form]:

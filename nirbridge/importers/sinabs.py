@@ -85,7 +85,8 @@ def from_sinabs(
         time_axis=time_axis,
         accept=accept,
     )
-    return checked(graph, module, sample, known, check, private, accept=accept)
+    given = batched is not None or time_axis is not None
+    return checked(graph, module, sample, known, check, private=private, accept=accept, are_axes_given=given)
 
 
 def _one_step(module: Any, memo: dict[int, Any], *, is_one: bool) -> Any:

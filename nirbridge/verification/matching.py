@@ -13,7 +13,7 @@ from nirbridge.arrays import Array
 from nirbridge.network.model import Network
 from nirbridge.verification.original_runs import OriginalRun, Probe
 from nirbridge.verification.rounding import Bounds
-from nirbridge.verification.sample_axes import BATCH, TIME, SampleReading
+from nirbridge.verification.sample_axes import BATCH, TIME
 
 STEPWISE, LAST, SUM, MEAN = "each time step", "the last time step", "the sum over time", "the mean over time"
 _HALF = 0.5
@@ -46,12 +46,7 @@ class Matched:
 
 
 def matched_outputs(
-    run: OriginalRun,
-    reading: SampleReading,
-    steps: int,
-    network: Network,
-    imported: Mapping[str, Array],
-    bounds: Bounds,
+    run: OriginalRun, samples: int, network: Network, imported: Mapping[str, Array], bounds: Bounds
 ) -> list[Matched]:
     """What the module returned beside the outputs of the network, one entry for each output of the network.
 
@@ -63,17 +58,17 @@ def matched_outputs(
         values, bound = imported[port.name], bounds.outputs[port.name]
         fitting = [
             option
-            for name, tensor in _returned(run, reading)
+            for name, tensor in _returned(run)
             if len(network.outputs) == 1 or port.name.startswith(f"output_{name}")
-            for option in _options(port.name, tensor, values, bound, reading.batch)
+            for option in _options(port.name, tensor, values, bound, samples)
         ]
         found += [max(fitting, key=lambda m: m.share_equal)] if fitting else []
     return found
 
 
-def _returned(run: OriginalRun, reading: SampleReading) -> Iterator[tuple[str, Array]]:
+def _returned(run: OriginalRun) -> Iterator[tuple[str, Array]]:
     """Returned tensors by name; those of calls per time step are stacked."""
-    if not reading.is_stepwise or len(run.returned) == 1:
+    if len(run.returned) == 1:
         yield from run.returned[0]
         return
     for k, (name, _) in enumerate(run.returned[0]):
@@ -111,7 +106,7 @@ def population_names(paths: Sequence[str]) -> dict[str, str]:
 
 
 def matched_spikes(
-    run: OriginalRun, reading: SampleReading, network: Network, imported: Mapping[tuple[str, str], Array]
+    run: OriginalRun, network: Network, imported: Mapping[tuple[str, str], Array], *, is_batch_first: bool
 ) -> list[Matched]:
     """Spikes of every population whose module is known, in causal order."""
     probes = {name: run.probes[path] for path, name in population_names(list(run.probes)).items()}
@@ -120,7 +115,7 @@ def matched_spikes(
         probe, values = probes.get(p.name), imported.get((p.name, "s"))
         if probe is None or values is None:
             continue
-        spikes, worth = _in_time(probe.spikes, probe, reading, values), _worth(probe)
+        spikes, worth = _in_time(probe.spikes, probe, values, is_batch_first), _worth(probe)
         if spikes is not None and worth:
             flat = values.reshape(spikes.shape).astype(np.float64)
             found.append(Matched(p.name, STEPWISE, spikes / worth, flat, np.full(spikes.shape, _HALF)))
@@ -134,7 +129,7 @@ def _worth(probe: Probe) -> float:
     return float(numbers[0]) if numbers.size == 1 else 0.0
 
 
-def _in_time(calls: Sequence[Array], probe: Probe, reading: SampleReading, values: Array) -> Array | None:
+def _in_time(calls: Sequence[Array], probe: Probe, values: Array, is_batch_first: bool) -> Array | None:
     """Outputs of a neuron as ``[steps, batch, values]``; None where they are not one of each time step."""
     steps, batch = values.shape[:2]
     if probe.steps != steps:  # a module with several uses per time step is several populations
@@ -143,17 +138,18 @@ def _in_time(calls: Sequence[Array], probe: Probe, reading: SampleReading, value
         return np.stack([c.reshape(batch, -1) for c in calls])
     if len(calls) != 1 or calls[0].size != values.size:
         return None
-    if probe.layout == (BATCH, TIME) or (probe.layout is None and reading.lead == (BATCH, TIME)):
+    if probe.layout == (BATCH, TIME) or (probe.layout is None and is_batch_first):
         return np.swapaxes(calls[0].reshape(batch, steps, -1), 0, 1)
     return calls[0].reshape(steps, batch, -1)
 
 
 def matched_membranes(
     run: OriginalRun,
-    reading: SampleReading,
     network: Network,
     imported: Mapping[tuple[str, str], Array],
     bounds: Bounds,
+    *,
+    is_batch_first: bool,
 ) -> list[Matched]:
     """Membranes of every population whose module shows them, before or after the reset: whichever agrees better."""
     probes = {name: run.probes[path] for path, name in population_names(list(run.probes)).items()}
@@ -166,7 +162,7 @@ def matched_membranes(
         options = [
             option
             for variable, known in (("u", bounds.before_reset), ("v", bounds.after_reset))
-            for option in _membranes(p.name, calls, probe, reading, imported[p.name, variable], known[p.name])
+            for option in _membranes(probe, imported[p.name, variable], known[p.name], p.name, is_batch_first)
         ]
         options += [_without_offset(m) for m in options if m.differs.any()]
         found += [max(options, key=lambda m: m.share_equal)] if options else []
@@ -183,10 +179,9 @@ def _without_offset(m: Matched) -> Matched:
     return replace(m, imported=m.imported + offset, bound=bound)
 
 
-def _membranes(
-    name: str, calls: Sequence[Array], probe: Probe, reading: SampleReading, values: Array, bound: Array
-) -> Iterator[Matched]:
-    stepwise = _in_time(calls, probe, reading, values)
+def _membranes(probe: Probe, values: Array, bound: Array, name: str, is_batch_first: bool) -> Iterator[Matched]:
+    calls = [m for m in probe.membranes if m is not None]
+    stepwise = _in_time(calls, probe, values, is_batch_first)
     last = calls[-1]
     if stepwise is not None:
         yield Matched(name, STEPWISE, stepwise, values.reshape(stepwise.shape), bound.reshape(stepwise.shape))

@@ -44,3 +44,15 @@ def multiplications(network: Network) -> int:
             elif isinstance(part, Sparse):
                 total += part.data.size
     return total + network.neurons
+
+
+def parameters(module: Any) -> int:
+    """Number of parameters."""
+    import torch
+
+    return sum(value.numel() for _, value in torch.nn.Module.named_parameters(module))
+
+
+def leaves(module: Any) -> int:
+    """Modules without modules inside."""
+    return sum(not any(True for _ in inner.children()) for inner in module.modules())

@@ -49,10 +49,14 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class OriginalRun:
-    """What the module returned in each call (name, values), and the probes of its neurons by module path."""
+    """The values that the module returned in each call, by name, and the probes of its neurons by module path.
+
+    ``is_stopped``: it ended after the first call, in which a neuron went through several time steps.
+    """
 
     returned: Sequence[Sequence[tuple[str, Array]]]
     probes: Mapping[str, Probe]
+    is_stopped: bool = False
 
     @property
     def turns(self) -> int:
@@ -61,7 +65,13 @@ class OriginalRun:
 
 
 def run_original(
-    private_copy: Callable[[], Any], forms: Forms, calls: Iterable[Sequence[Array]], *, wide: bool, seed: int
+    private_copy: Callable[[], Any],
+    forms: Forms,
+    calls: Iterable[Sequence[Array]],
+    *,
+    wide: bool,
+    seed: int,
+    stops_at_loops: bool = False,
 ) -> OriginalRun:
     """Run a copy of the module in eval mode from its initial state, once for each of ``calls``.
 
@@ -71,6 +81,7 @@ def run_original(
         calls: the arguments of each call.
         wide: compute in float64 (parameters, buffers and every tensor that the forward creates), else as it is.
         seed: seed of torch's random numbers during the run.
+        stops_at_loops: stop after the first call if a neuron went through several time steps in it.
 
     Raises:
         Exception: whatever the module raises.
@@ -83,12 +94,12 @@ def run_original(
         private = _prepared(private_copy(), wide=wide)
         names = state_arguments(private, len(given[0]))
         try:
-            return _called(private, forms, given, names, wide=wide)
+            return _called(private, forms, given, names, wide=wide, stops=stops_at_loops)
         except Exception:
             if not names or len(given) < 2:
                 raise
         private = _prepared(private_copy(), wide=wide)  # what it returns is not what its arguments take
-        return _called(private, forms, given, (), wide=wide)
+        return _called(private, forms, given, (), wide=wide, stops=stops_at_loops)
 
 
 @contextmanager
@@ -121,7 +132,9 @@ def _reset(module: Any) -> None:
             return
 
 
-def _called(private: Any, forms: Forms, calls: Sequence[Any], names: Sequence[str], *, wide: bool) -> OriginalRun:
+def _called(
+    private: Any, forms: Forms, calls: Sequence[Any], names: Sequence[str], *, wide: bool, stops: bool
+) -> OriginalRun:
     import torch
 
     probes = _probed(private, forms)
@@ -133,7 +146,13 @@ def _called(private: Any, forms: Forms, calls: Sequence[Any], names: Sequence[st
             kind = torch.float64 if wide else torch.float32
             result = private(*(torch.tensor(a, dtype=kind) for a in arrays), **more)
             returned.append([(name, _numpy(tensor)) for name, tensor in tensors_of(result)])
-    return OriginalRun(returned, {path: probe for path, probe in probes.items() if probe.spikes})
+            if stops and any(probe.steps > 1 for probe in probes.values()):
+                return OriginalRun(returned, _reached(probes), is_stopped=True)
+    return OriginalRun(returned, _reached(probes))
+
+
+def _reached(probes: Mapping[str, Probe]) -> dict[str, Probe]:
+    return {path: probe for path, probe in probes.items() if probe.spikes}
 
 
 def _numpy(tensor: Any) -> Array:

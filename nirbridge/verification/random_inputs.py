@@ -12,16 +12,17 @@ from nirbridge.arrays import Array
 DENSITY = 0.3
 """Share of ones where the sample has none (zeros that only state a shape)."""
 GAINS = (1.0, 4.0, 16.0, 64.0, 256.0)
-"""Factors on the values, of which that is taken with which most neurons fire: untrained weights are small."""
+"""Factors on the values; a louder one is taken where more neurons fire with it: untrained weights are small."""
 LOUDER = 3.0
-"""A further factor on derived inputs, so that membranes pass their thresholds by far too."""
+"""A further factor on derived inputs, so that some membranes pass their thresholds by far."""
 
 
 def drawn(sample: Array, shape: tuple[int, ...], seed: int, *, derived: bool, gain: float) -> Array:
     """Values as the sample has them: spikes of its density where it holds 0 and 1 alone, else draws of its values.
 
-    ``derived``: uniform between its smallest and its largest value (0 and 1 for spikes) instead, louder, and in every
-    step and sample a few of the values or all of them, so that neurons fire that only some of the inputs excite.
+    ``derived``: uniform between its smallest and its largest value (0 and 1 for spikes) instead; in every time step and
+    sample another share of the values, from a few to all, and another loudness, from 1 to above ``gain``: neurons fire
+    that only some of the inputs excite, and membranes lie close to their thresholds as well as far above.
     Values are float32 numbers, so that every precision computes with the same ones.
     """
     source = np.random.default_rng(seed)
@@ -29,8 +30,9 @@ def drawn(sample: Array, shape: tuple[int, ...], seed: int, *, derived: bool, ga
     is_binary = bool(np.all((flat == 0) | (flat == 1)))
     if derived:
         low, high = (0.0, 1.0) if is_binary else (float(flat.min()), float(flat.max()))
-        share = source.uniform(0, 1, (*shape[:2], *(1 for _ in shape[2:]))) ** 2
-        values = source.uniform(low, high, shape) * (source.random(shape) < share) * LOUDER
+        each = (*shape[:2], *(1 for _ in shape[2:]))
+        share, loudness = source.uniform(0, 1, each) ** 2, np.exp(source.uniform(0, np.log(LOUDER * gain), each))
+        values = source.uniform(low, high, shape) * (source.random(shape) < share) * loudness / gain
     elif is_binary:
         share = float(flat.mean())
         values = (source.random(shape) < (share if 0 < share < 1 else DENSITY)).astype(np.float64)

@@ -1,116 +1,142 @@
 """The ways in which a module can take sequences of the sample's shape, found from sizes alone.
 
-The importer's own understanding of the axes is not used: it is part of what is checked. A reading says which leading
-axes of the module's argument are time and batch, and whether forward is called once or once per time step; the module
-itself then shows which readings it accepts, and values show which one it means.
+The importer's own understanding of the axes is not used, since the check includes it. A reading says which axes of the
+module's argument are time and batch, and whether forward is called once or once per time step; the module then shows
+which readings it accepts, and its values show which one it means.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nirbridge.arrays import Array
 
 Shape = tuple[int, ...]
+Places = tuple[int | None, int | None]
 TIME, BATCH = "time", "batch"
-ADDED_BATCH = 4
-"""Batch size where the sample has no batch axis."""
-STEPS = (32, 300)
-"""Time steps of sequences whose length the sample does not say; the second for a forward that requires more."""
+LAST = -1
+"""The place of a time axis after all values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """Sizes of the runs: time steps and batch where the sample has none, the largest batch where it has one.
+
+    ``longer``: time steps for a forward that requires more than ``steps``.
+    """
+
+    steps: int
+    batch: int
+    most_batch: int
+    longer: int = 300
+
+
+EFFORTS = (Effort(32, 4, 2**31), Effort(16, 2, 4), Effort(8, 1, 1))
+"""From the most thorough to the least; the first that is affordable is taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class SampleReading:
-    """``lead``: the axes before the values of one time step; ``own``: shape of those values, per argument.
+    """``time``, ``batch``: the places of the two among the argument's axes, None where it has no such axis.
 
-    ``is_stepwise``: forward is called once per time step (``lead`` then has no time). Sizes are those of the runs.
+    ``own``: the shape of one time step's values, for each argument. ``is_stepwise``: forward is called once per time
+    step (then there is no time axis).
     """
 
-    lead: tuple[str, ...]
+    time: int | None
+    batch: int | None
     own: tuple[Shape, ...]
     steps: int
-    batch: int
-    is_stepwise: bool
+    samples: int
+    is_stepwise: bool = False
 
     def calls(self, values: Sequence[Array]) -> Iterator[tuple[Array, ...]]:
-        """The arguments of each call, made of ``[steps, batch, *values]`` for each argument."""
-        if self.is_stepwise:
-            for t in range(self.steps):
-                yield tuple(self._placed(v[t : t + 1], o) for v, o in zip(values, self.own, strict=True))
-        else:
+        """The arguments of each call, made of ``[steps, samples, values]`` for each argument."""
+        if not self.is_stepwise:
             yield tuple(self._placed(v, o) for v, o in zip(values, self.own, strict=True))
+            return
+        for t in range(self.steps):
+            yield tuple(self._placed(v[t : t + 1], o) for v, o in zip(values, self.own, strict=True))
 
     def _placed(self, values: Array, own: Shape) -> Array:
-        sizes = {TIME: len(values), BATCH: self.batch}
-        ordered = np.swapaxes(values, 0, 1) if self.lead == (BATCH, TIME) else values
-        return np.ascontiguousarray(ordered).reshape(*(sizes[word] for word in self.lead), *own)
+        """The values with time and batch where the argument has them."""
+        spread = values.reshape(len(values), self.samples, *own)
+        words = [word for word, place in ((TIME, self.time), (BATCH, self.batch)) if place is not None]
+        spread = spread if BATCH in words else spread[:, 0]
+        spread = spread if TIME in words else spread[0]
+        rank = spread.ndim
+        places = [place % rank for place in (self.time, self.batch) if place is not None]
+        return np.ascontiguousarray(np.moveaxis(spread, range(len(places)), places))
+
+    @property
+    def is_batch_first(self) -> bool:
+        """True if the batch axis comes before the time axis."""
+        return self.batch is not None and self.time is not None and (self.time < 0 or self.batch < self.time)
 
     @property
     def words(self) -> str:
         """The axes in words, for messages."""
-        lead = ", ".join([*self.lead, *(str(n) for n in self.own[0])])
-        return f"[{lead}], {'one call per time step' if self.is_stepwise else 'one call'}"
+        axes = [str(n) for n in self.own[0]]
+        rank = len(axes) + (self.time is not None) + (self.batch is not None)
+        named = {place % rank: word for place, word in ((self.time, TIME), (self.batch, BATCH)) if place is not None}
+        for place in sorted(named):
+            axes.insert(place, named[place])
+        return f"[{', '.join(axes)}], {'one call per time step' if self.is_stepwise else 'one call'}"
 
 
-def readings(samples: Sequence[Shape], ports: Sequence[Shape]) -> Iterator[SampleReading]:
+def readings(samples: Sequence[Shape], ports: Sequence[Shape], effort: Effort) -> list[SampleReading]:
     """Every reading of the sample's shapes for a network with these input shapes, the most natural ones first."""
-    for count in _leading_counts(samples, ports):
-        lead, own = samples[0][:count], tuple(s[count:] for s in samples)
-        yield from _READINGS[count](lead, own)
+    exact: list[SampleReading] = []
+    as_many: list[SampleReading] = []
+    for time, batch in _axes(min(map(len, samples))):
+        removed = [axis for axis in (time, batch) if axis is not None]
+        own = tuple(tuple(n for k, n in enumerate(s) if k not in removed) for s in samples)
+        sizes = {tuple(s[axis] for axis in removed) for s in samples}
+        if len(sizes) == 1 and [math.prod(o) for o in own] == [math.prod(p) for p in ports]:
+            found = exact if list(own) == list(ports) else as_many
+            found += _of_axes(time, batch, own, samples[0], effort)
+    return list(dict.fromkeys([*exact, *as_many]))
 
 
-def _leading_counts(samples: Sequence[Shape], ports: Sequence[Shape]) -> list[int]:
-    """How many leading axes the sample may have: the rest is the port's shape, or as many values."""
-    exact, as_many = [], []
-    for count in range(min(3, 1 + min(map(len, samples)))):
-        alike = len({s[:count] for s in samples}) == 1
-        rests = [s[count:] for s in samples]
-        if alike and rests == list(ports):
-            exact.append(count)
-        elif alike and [math.prod(r) for r in rests] == [math.prod(p) for p in ports]:
-            as_many.append(count)
-    return [*exact, *as_many]
+def _axes(rank: int) -> Iterator[Places]:
+    """(time, batch) among the axes of the sample: none, one of the two, both; the batch is one of the first two."""
+    yield None, None
+    if rank:
+        yield None, 0
+    yield from ((time, None) for time in range(rank))
+    yield from ((time, 1 if time == 0 else 0) for time in range(rank) if rank > 1)
+    yield from ((time, 1) for time in range(2, rank))
 
 
-def _without_lead(lead: Shape, own: tuple[Shape, ...]) -> Iterator[SampleReading]:
-    first, longer = STEPS
-    yield SampleReading((BATCH,), own, first, ADDED_BATCH, True)
-    yield from _whole(own, first, ADDED_BATCH)
-    yield SampleReading((), own, first, 1, True)
-    yield from _whole(own, first, 1)
-    yield SampleReading((TIME,), own, first, 1, False)
-    yield from _whole(own, longer, ADDED_BATCH)
+def _of_axes(
+    time: int | None, batch: int | None, own: tuple[Shape, ...], sample: Shape, effort: Effort
+) -> Iterator[SampleReading]:
+    steps = effort.steps if time is None else sample[time]
+    samples = effort.batch if batch is None else min(sample[batch], effort.most_batch)
+    if time is not None and batch is not None:
+        yield SampleReading(time, batch, own, steps, samples)
+        yield SampleReading(None, 0, own, steps, samples, is_stepwise=True)
+    elif time is not None:
+        yield SampleReading(time, None, own, steps, 1)
+        yield SampleReading(0 if time == 0 else time + 1, 1 if time == 0 else 0, own, steps, samples)
+        yield SampleReading(time + 1, 0, own, steps, samples)
+        yield SampleReading(None, 0, own, steps, samples, is_stepwise=True)
+        yield SampleReading(None, None, own, steps, 1, is_stepwise=True)
+    else:
+        yield SampleReading(None, 0, own, steps, samples, is_stepwise=True)
+        yield from _with_time(own, steps, samples)
+        if batch is None:
+            yield SampleReading(None, None, own, steps, 1, is_stepwise=True)
+            yield SampleReading(0, None, own, steps, 1)
+        yield from (replace(r, steps=effort.longer) for r in _with_time(own, steps, samples))
 
 
-def _whole(own: tuple[Shape, ...], steps: int, batch: int) -> Iterator[SampleReading]:
-    yield SampleReading((TIME, BATCH), own, steps, batch, False)
-    yield SampleReading((BATCH, TIME), own, steps, batch, False)
-
-
-def _one_lead(lead: Shape, own: tuple[Shape, ...]) -> Iterator[SampleReading]:
-    """A batch of one time step, or a sequence without batch."""
-    (n,) = lead
-    yield SampleReading((BATCH,), own, STEPS[0], n, True)
-    if n > 1:
-        yield SampleReading((TIME,), own, n, 1, False)
-    for steps in STEPS:
-        yield from _whole(own, steps, n)
-    if n > 1:
-        yield SampleReading((BATCH,), own, n, ADDED_BATCH, True)
-        yield SampleReading((), own, n, 1, True)
-
-
-def _two_leads(lead: Shape, own: tuple[Shape, ...]) -> Iterator[SampleReading]:
-    """A whole sequence: time and batch in either order, in one call or step by step."""
-    a, b = lead
-    yield SampleReading((TIME, BATCH), own, a, b, False)
-    yield SampleReading((BATCH, TIME), own, b, a, False)
-    yield SampleReading((BATCH,), own, a, b, True)
-    yield SampleReading((BATCH,), own, b, a, True)
-
-
-_READINGS = (_without_lead, _one_lead, _two_leads)
+def _with_time(own: tuple[Shape, ...], steps: int, samples: int) -> Iterator[SampleReading]:
+    """The sample is one time step, and forward takes sequences: time first, after the batch, last."""
+    yield SampleReading(0, 1, own, steps, samples)
+    yield SampleReading(1, 0, own, steps, samples)
+    yield SampleReading(LAST, 0, own, steps, samples)

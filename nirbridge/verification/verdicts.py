@@ -13,6 +13,8 @@ from nirbridge.network.model import Network, Population
 from nirbridge.verification.matching import STEPWISE, Matched
 from nirbridge.verification.rounding import COMPUTED, Bounds, Known
 
+_TELLING = 10
+"""Values other than 0 from which on equal outputs prove something."""
 Values = Mapping[tuple[str, str], Array]
 
 
@@ -35,24 +37,26 @@ class Difference:
 class Verdict:
     """The outcome of one run: ``outputs`` is how many values were compared, ``share_equal`` of how many are equal.
 
-    ``populations``: how many could be compared; ``overlap``: equal values that are not 0, of those that are not 0 on
-    either side.
+    ``populations``: how many could be compared; ``busy``: values that are not 0 on one of the sides, ``overlap``: the
+    share of them that is equal. ``fired``: neurons that fired, of all that can.
     """
 
     outputs: int
     share_equal: float
     populations: int
     overlap: float
-    is_lively: bool
+    busy: int
+    fired: int
+    neurons: int
     ties: Sequence[Difference] = ()
     difference: Difference | None = None
     first_population: Difference | None = None
-    shows_membranes: bool = False
 
     @property
-    def agreement(self) -> tuple[int, bool, float]:
+    def agreement(self) -> tuple[bool, int, float, int]:
         """How well the reading of the sample's axes suits: by it readings are compared."""
-        return self.populations, self.difference is None, self.overlap
+        is_proof = self.difference is None and (self.populations > 0 or self.busy >= _TELLING)
+        return is_proof, self.populations, self.overlap, min(self.busy, 5 * _TELLING)
 
 
 @dataclass(slots=True)
@@ -87,21 +91,23 @@ class Evidence:
         first = min(found, key=lambda pair: (pair[0].step, pair[0].sample), default=(None, None))
         total = sum(m.original.size for m in self.outputs)
         wrong = sum(int(np.count_nonzero(m.differs)) for m in self.outputs)
+        firing = [p for p in self.network.populations if p.neuron.fires]
         return Verdict(
             self._compared(ends),
             1 - wrong / max(1, total),
             len(self.spikes),
-            self._overlap(),
-            all(bool(np.any(m.imported)) for m in self.outputs),
+            *self._overlap(),
+            sum(int(np.count_nonzero(self.values[p.name, "s"].any(axis=(0, 1)))) for p in firing),
+            sum(p.size for p in firing),
             ties,
             *first,
-            shows_membranes=bool(self.membranes),
         )
 
-    def _overlap(self) -> float:
+    def _overlap(self) -> tuple[float, int]:
         busy = [(m.original != 0) | (m.imported != 0) for m in self.outputs]
         wrong = sum(int(np.count_nonzero(m.differs & b)) for m, b in zip(self.outputs, busy, strict=True))
-        return 1 - wrong / max(1, sum(map(np.count_nonzero, busy)))
+        cells = sum(int(np.count_nonzero(b)) for b in busy)
+        return 1 - wrong / max(1, cells), cells
 
     def _first_step(self, sample: int) -> int | None:
         """The first time step in which an output or a population of a sample differs."""

@@ -31,7 +31,10 @@ KEY = "nirbridge:self_check"
 def net(**options: Any) -> Any:
     torch.manual_seed(0)
     neuron = {"beta": 0.9, "init_hidden": True, **options}
-    return nn.Sequential(nn.Linear(12, 16), snn.Leaky(**neuron), nn.Linear(16, 4), snn.Leaky(**neuron))
+    module = nn.Sequential(nn.Linear(12, 16), snn.Leaky(**neuron), nn.Linear(16, 4), snn.Leaky(**neuron))
+    for weight in (p for p in module.parameters() if p.ndim == 2):
+        weight.data *= 3  # so that most neurons fire
+    return module
 
 
 def outcome(graph: Any) -> dict[str, Any]:
@@ -176,6 +179,35 @@ def test_whole_sequences_are_compared_in_the_axes_that_the_module_means(shape: t
     assert "[batch, time, 6], one call" in found["text"]
 
 
+def _copied_twice(graph: Any) -> Any:
+    """The graph for samples of shape (2, 6): two copies of every neuron, as of a batch that was read as values."""
+    import nir
+
+    weight = np.kron(np.eye(2, dtype=np.float32), graph.nodes["layer"].weight)
+    lif = copy.deepcopy(graph.nodes["lif"])
+    for name in ("tau", "r", "v_leak", "v_threshold", "v_reset"):
+        value = getattr(lif, name, None)
+        if value is not None:
+            setattr(lif, name, np.tile(np.broadcast_to(value, (5,)), (2, 1)).reshape(10))
+    nodes = {
+        "input": nir.Input({"input": np.array([2, 6])}),
+        "flat": nir.Flatten({"input": np.array([2, 6])}, 0, -1),
+        "layer": nir.Affine(weight, np.tile(graph.nodes["layer"].bias, 2)),
+        "lif": lif,
+        "output": nir.Output({"output": np.array([10])}),
+    }
+    edges = [("input", "flat"), ("flat", "layer"), ("layer", "lif"), ("lif", "output")]
+    return nir.NIRGraph(nodes, edges, metadata=graph.metadata, type_check=False)
+
+
+def test_copies_of_the_network_are_caught_unless_the_user_gave_the_axes() -> None:
+    graph = _copied_twice(from_snntorch(OneStepKept(), torch.zeros(6), check=0))
+    with pytest.raises(UnequalImport, match="the import holds 2 copies of its neurons, one for each part of axis 0"):
+        checked(OneStepKept(), graph, torch.zeros(2, 6))
+    given = self_check(OneStepKept(), torch.zeros(2, 6), graph, forms(), None, are_axes_given=True)
+    assert given["outcome"] == "identical"
+
+
 def test_a_state_that_forward_sets_anew_in_every_call_is_caught() -> None:
     graph = from_snntorch(OneStepKept(), torch.zeros(6))
     with pytest.raises(UnequalImport):
@@ -211,18 +243,14 @@ def test_bfloat16_inside_forward_is_caught() -> None:
 # -- what is told apart ----------------------------------------------------------------------------------------------
 
 
-class Noisy(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.net = net()
-
-    def forward(self, x: Any) -> Any:
-        return self.net(x + torch.rand_like(x))
+class Noisy(nn.Sequential):
+    def forward(self, input: Any) -> Any:
+        return super().forward(input + torch.rand_like(input))
 
 
 def test_a_module_with_noise_is_not_called_unequal() -> None:
     graph = from_snntorch(net(), torch.zeros(12), check=0)
-    found = checked(Noisy(), graph)
+    found = checked(Noisy(*net()), graph)
     assert found["outcome"] == "noise"
     assert "the module itself gives different outputs" in found["text"]
 

@@ -1,0 +1,223 @@
+"""Runs of the module and of the network on the same random inputs, under one reading of the sample's axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.importers.readings import Forms
+from nirbridge.network.model import Network
+from nirbridge.simulators import Record, simulate
+from nirbridge.verification.matching import matched_membranes, matched_outputs, matched_spikes
+from nirbridge.verification.module_facts import tensors
+from nirbridge.verification.original_runs import OriginalRun, run_original
+from nirbridge.verification.random_inputs import GAINS, drawn
+from nirbridge.verification.rounding import DOUBLE, SINGLE, Known, bounds
+from nirbridge.verification.sample_axes import SampleReading
+from nirbridge.verification.verdicts import Evidence, Verdict
+
+Values = Mapping[tuple[str, str], Array]
+_LIVELY = 0.9
+"""Share of the neurons (and of those that fire at most) that has to fire."""
+_LISTENED = 16
+"""Time steps by which the loudness of inputs is chosen."""
+STEPS, STATIC, MERGED, MERGED_BATCH_FIRST = "steps", "static", "merged", "merged-batch-first"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One reading of the sample, tried on one input.
+
+    ``form``: ``steps``; ``static``: a loop inside forward hears the same input in each of its turns; ``merged``: the
+    batch axis of the reading holds time and batch, which forward takes apart. ``size``: time steps times samples.
+    """
+
+    reading: SampleReading
+    form: str
+    verdict: Verdict
+    size: int
+
+    @property
+    def is_equal(self) -> bool:
+        """True if nothing differs, and something was there to differ."""
+        return self.verdict.agreement[0]
+
+
+class Trials:
+    """The module, the network, and how the two are run; ``wide``: in float64."""
+
+    def __init__(
+        self,
+        network: Network,
+        forms: Forms,
+        samples: Sequence[Array],
+        private: Callable[[], Any],
+        module: Any,
+    ) -> None:
+        self.network, self.forms, self.samples, self.private = network, forms, samples, private
+        self.known = Known(tensors(module))
+        self.shapes = {n.name: n.shape for n in (*network.populations, *network.outputs)}
+        self.failures: list[str] = []
+        self.wide = True
+        self.gains: tuple[float, float] | None = None
+
+    @property
+    def why(self) -> str:
+        """Why no reading could be run."""
+        return self.failures[0] if self.failures else "no reading of the sample's shape fits the network's inputs"
+
+    def chosen(self, options: Sequence[SampleReading]) -> Trial | None:
+        """The first reading with which all that fires is compared and equal, else that with the best agreement."""
+        firing = sum(p.neuron.fires for p in self.network.populations)
+        for wide in (True, False):
+            self.wide = wide
+            tried: list[Trial] = []
+            for trial in (trial for reading in options for trial in self._tried(reading, 0)):
+                tried.append(trial)
+                is_full = trial.verdict.difference is None and 0 < firing == trial.verdict.populations
+                if is_full and not _is_equal_on_little(trial, tried):
+                    return trial
+            if tried:
+                return _best(tried)
+        return None
+
+    def again(self, chosen: Trial, number: int) -> Trial | None:
+        """The reading that was chosen, on another input."""
+        return next((t for t in self._tried(chosen.reading, number) if t.form == chosen.form), None)
+
+    def in_own_precision(self, chosen: Trial) -> Trial | None:
+        """The module in its own precision, on the first input."""
+        self.wide = False
+        try:
+            return self.again(chosen, 0)
+        finally:
+            self.wide = True
+
+    def is_noisy(self, trial: Trial) -> bool:
+        """True if the module gives other outputs with another seed of torch's random numbers."""
+        arrays = self._drawn(trial.reading, 0)
+        runs = [self._ran(trial.reading, arrays, seed, stops=trial.form != STEPS) for seed in (1, 2)]
+        if runs[0] is None or runs[1] is None:
+            return False
+        one, other = (_everything(run) for run in runs if run is not None)
+        return any(not np.array_equal(a, b, equal_nan=True) for a, b in zip(one, other, strict=False))
+
+    # -- inputs ----------------------------------------------------------------------------------------------------
+
+    def _drawn(self, reading: SampleReading, number: int) -> list[Array]:
+        """Inputs ``[steps, samples, values]``: of the sample's own kind first, then derived, then without the gain."""
+        if self.gains is None:
+            self.gains = self._loudness(reading)
+        derived, gain = number % 3 == 1, (*self.gains, 1.0)[number % 3]
+        return self._random(reading, number, derived=derived, gain=gain)
+
+    def _random(self, reading: SampleReading, number: int, *, derived: bool, gain: float) -> list[Array]:
+        return [
+            drawn(s, (reading.steps, reading.samples, math.prod(own)), 97 * number + k, derived=derived, gain=gain)
+            for k, (s, own) in enumerate(zip(self.samples, reading.own, strict=True))
+        ]
+
+    def _loudness(self, reading: SampleReading) -> tuple[float, float]:
+        """The least factor on the inputs with which nearly as many neurons fire as with any, then the loudest."""
+        firing = [p for p in self.network.populations if p.neuron.fires]
+        short = replace(reading, steps=min(reading.steps, _LISTENED))
+        fired: dict[float, int] = {}
+        for gain in GAINS if firing else ():
+            values = self._simulated(self._random(short, 0, derived=False, gain=gain), ("s",))
+            fired[gain] = sum(int(np.count_nonzero(values[p.name, "s"].any(axis=(0, 1)))) for p in firing)
+        most = max(fired.values(), default=0)
+        least = next((gain for gain in GAINS if fired.get(gain, 0) >= _LIVELY * most), 1.0)
+        return least, max(fired, key=lambda g: (fired[g], -g), default=1.0)
+
+    # -- runs ------------------------------------------------------------------------------------------------------
+
+    def _simulated(self, arrays: Sequence[Array], variables: Sequence[str] = ("s", "u", "v", "i")) -> Values:
+        fed = {
+            port.name: values.reshape(*values.shape[:2], *port.shape)
+            for port, values in zip(self.network.inputs, arrays, strict=True)
+        }
+        wanted = [
+            Record(p.name, tuple(v for v in variables if v != "s" or p.neuron.fires))
+            for p in self.network.populations
+            if p.neuron.fires or len(variables) > 1
+        ]
+        ports = [Record(p.name, ("s",)) for p in self.network.outputs]
+        run = simulate(self.network, fed, record=[*wanted, *ports], dtype="float64", backend="numpy")
+        return {**run.recording.arrays, **{(name, "s"): values for name, values in fed.items()}}
+
+    def _ran(self, reading: SampleReading, arrays: Sequence[Array], seed: int, *, stops: bool) -> OriginalRun | None:
+        calls = reading.calls(arrays)
+        try:
+            return run_original(self.private, self.forms, calls, wide=self.wide, seed=seed, stops_at_loops=stops)
+        except Exception as error:  # whatever the user's code raises
+            self.failures.append(f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+            return None
+
+    def _tried(self, reading: SampleReading, number: int) -> Iterator[Trial]:
+        """The reading on one input, in every form that the run allows."""
+        arrays = self._drawn(reading, number)
+        run = self._ran(reading, arrays, number, stops=reading.is_stepwise)
+        if run is not None and run.is_stopped:
+            yield from self._loops(reading, arrays, run)
+            run = self._ran(reading, arrays, number, stops=False)
+        if run is not None:
+            yield from self._judged(reading, STEPS, arrays, run)
+
+    def _loops(self, reading: SampleReading, arrays: Sequence[Array], run: OriginalRun) -> Iterator[Trial]:
+        """One call that ran several turns: a static input, or an axis of time and batch together."""
+        turns, samples = run.turns, reading.samples
+        repeated = [np.repeat(a[:1], turns, axis=0) for a in arrays]
+        yield from self._judged(reading, STATIC, repeated, run)
+        if samples % turns == 0:
+            first = [a[0].reshape(turns, samples // turns, -1) for a in arrays]
+            yield from self._judged(reading, MERGED, first, run)
+            last = [np.swapaxes(a[0].reshape(samples // turns, turns, -1), 0, 1) for a in arrays]
+            yield from self._judged(reading, MERGED_BATCH_FIRST, last, run)
+
+    def _judged(self, reading: SampleReading, form: str, arrays: Sequence[Array], run: OriginalRun) -> Iterator[Trial]:
+        values, samples = self._simulated(arrays), arrays[0].shape[1]
+        limits = bounds(self.network, values, self.known, DOUBLE if self.wide else SINGLE)
+        sent = {p.name: values[p.name, "s"].astype(np.float64) for p in self.network.outputs}
+        outputs = matched_outputs(run, samples, self.network, sent, limits)
+        if len(outputs) == len(self.network.outputs):
+            is_batch_first = reading.is_batch_first or form == MERGED_BATCH_FIRST
+            spikes = matched_spikes(run, self.network, values, is_batch_first=is_batch_first)
+            membranes = matched_membranes(run, self.network, values, limits, is_batch_first=is_batch_first)
+            shown = (outputs, spikes, membranes)
+            evidence = Evidence(self.network, values, limits, self.known, *shown, samples, self.shapes)
+            yield Trial(reading, form, evidence.verdict(), len(arrays[0]) * samples)
+
+
+def _best(tried: Sequence[Trial]) -> Trial:
+    """The best agreement: equal ones come first, those that a larger one contradicts last."""
+
+    def rank(trial: Trial) -> tuple[int, tuple[int, float, int], int]:
+        order = 0 if _is_equal_on_little(trial, tried) else 2 if trial.is_equal else 1
+        return order, trial.verdict.agreement[1:], trial.size
+
+    return max(tried, key=rank)
+
+
+def _is_equal_on_little(trial: Trial, tried: Sequence[Trial]) -> bool:
+    """True if a trial is equal, while one on far more steps and samples compared as many populations, and differs.
+
+    A network that is wrong can be equal for a time step or two, under a reading that the module does not refuse.
+    """
+    return trial.verdict.difference is None and any(
+        t.verdict.difference is not None
+        and t.verdict.populations >= max(1, trial.verdict.populations)
+        and t.size > 2 * trial.size
+        for t in tried
+    )
+
+
+def _everything(run: OriginalRun) -> list[Array]:
+    """All that a run returned, and the spikes and membranes of its neurons."""
+    returned = [values for call in run.returned for _, values in call]
+    shown = [values for probe in run.probes.values() for values in (*probe.spikes, *probe.membranes)]
+    return [*returned, *(values for values in shown if values is not None)]
