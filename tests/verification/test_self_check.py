@@ -216,7 +216,9 @@ def test_a_state_that_forward_sets_anew_in_every_call_is_caught() -> None:
 
 def test_an_early_subtraction_is_caught() -> None:
     module = net(beta=0.8, reset_delay=False)
-    graph = from_snntorch(module, torch.zeros(12), check=0, accept=("early-subtraction",))
+    graph = from_snntorch(module, torch.zeros(12), accept=("early-subtraction",))
+    assert outcome(graph)["outcome"] == "accepted"
+    assert "with the deviations accepted: early-subtraction" in outcome(graph)["text"]
     with pytest.raises(UnequalImport):
         checked(module, graph)
 
