@@ -85,11 +85,13 @@ def _users(root: Path, paths: list[str]) -> dict[str, set[tuple[str, int, str]]]
     """By name: (path, line, name of the function or assignment) of everything that uses it."""
     found: dict[str, set[tuple[str, int, str]]] = defaultdict(set)
     for path in paths:
+        imports = (n for n in ast.walk(_tree(root / path)) if isinstance(n, ast.ImportFrom))
+        meant = {alias.asname: alias.name for n in imports for alias in n.names if alias.asname}
         for owner, name in _owners(_tree(root / path)):
             for node in ast.walk(owner):
                 used = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
                 if used and used != name:
-                    found[used].add((path, node.lineno, name))  # type: ignore[attr-defined]
+                    found[meant.get(used, used)].add((path, node.lineno, name))  # type: ignore[attr-defined]
     return found
 
 

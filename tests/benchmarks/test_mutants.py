@@ -47,12 +47,20 @@ def kernel(a):
 def caller(a):
     return kernel(a)
 '''
+OTHER = """
+from nirbridge.network.thing import kernel as run
+
+
+def elsewhere(a):
+    return run(a)
+"""
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     (tmp_path / "nirbridge" / "network").mkdir(parents=True)
     (tmp_path / "nirbridge" / "network" / "thing.py").write_text(SOURCE)
+    (tmp_path / "nirbridge" / "network" / "other.py").write_text(OTHER)
     return tmp_path
 
 
@@ -114,9 +122,13 @@ def test_tests_of_a_line_its_function_or_its_callers(root: Path) -> None:
     for test, seen in ran.items():
         data.set_context(test)
         data.add_lines({str(path): [lines[line] for line in seen]})
+    data.set_context("tests/other/c.py::calls")
+    data.add_lines({str(path.with_name("other.py")): [6]})
     data.write()
     (folder / "durations0.json").write_text(
-        json.dumps({test: 0.01 for test in ran if test} | {"tests/network/a.py::slow": 1.0})
+        json.dumps(
+            {test: 0.01 for test in [*ran, "tests/other/c.py::calls"] if test} | {"tests/network/a.py::slow": 1.0}
+        )
     )
     choice = Choice(root, folder)
 
@@ -128,5 +140,5 @@ def test_tests_of_a_line_its_function_or_its_callers(root: Path) -> None:
     assert chosen("LIMIT = 5") == both, "what runs at import: tests of what uses the name"
     assert chosen("def first(values: list[int], low: int = 3) -> bool:") == both
     assert chosen('        raise ValueError(f"{low + 7} too small")') == both[:1]
-    assert chosen("    a[0] += 9") == ["tests/other/b.py::calls"]
+    assert chosen("    a[0] += 9") == ["tests/other/b.py::calls", "tests/other/c.py::calls"]
     assert chosen('        return str(self.size) + "2"') == []

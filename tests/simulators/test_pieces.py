@@ -18,7 +18,7 @@ from nirbridge.quantization.quantize import Options
 from nirbridge.simulators import Record, Recording, from_chunks, simulate
 from nirbridge.simulators import distances as d
 from nirbridge.simulators.fixed import simulate_fixed
-from nirbridge.simulators.quantize_data import Plan, data_of, observe, quantize_with_data
+from nirbridge.simulators.quantize_data import Judge, Plan, data_of, observe, quantize_with_data
 from nirbridge.simulators.verify_drive import stretches
 from nirbridge.testing import networks
 from tests.pieces import small_pieces
@@ -175,3 +175,13 @@ def test_stretches_of_time_cover_every_step_once(steps: int) -> None:
         found = list(stretches(steps, 1, bytes_max))
         assert [t for start, stop in found for t in range(start, stop)] == list(range(steps))
         assert max(stop - start for start, stop in found) == max(1, min(steps, bytes_max // 8))
+
+
+def test_data_goes_on_with_silence_until_the_last_latency() -> None:
+    net = layer(np.eye(3), lif(a_mem=0.5, theta=0.5))
+    values = np.ones((4, 2, 3), np.uint8)
+    judge = Judge(net, {"p": 1, "out": 3}, data_of(net, {"in": values}))
+    assert judge.inputs["in"].shape == (7, 2, 3)
+    assert judge.inputs["in"][:4].all()
+    assert not judge.inputs["in"][4:].any()
+    assert not judge.truth["p", "s"][6:].any()
