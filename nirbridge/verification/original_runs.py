@@ -146,7 +146,7 @@ def _called(
             kind = torch.float64 if wide else torch.float32
             result = private(*(torch.tensor(a, dtype=kind) for a in arrays), **more)
             returned.append([(name, _numpy(tensor)) for name, tensor in tensors_of(result)])
-            if stops and any(probe.steps > 1 for probe in probes.values()):
+            if stops and not number and any(probe.steps > 1 for probe in probes.values()):
                 return OriginalRun(returned, _reached(probes), is_stopped=True)
     return OriginalRun(returned, _reached(probes))
 

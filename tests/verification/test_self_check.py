@@ -118,7 +118,7 @@ def test_a_wrong_import_is_caught_with_the_place(change: Callable[[Any], None]) 
 def test_the_first_population_that_differs_is_named() -> None:
     module = net()
     graph = changed(from_snntorch(module, torch.zeros(12), check=0), _swapped)
-    with pytest.raises(UnequalImport, match=r"self-check: population '1', time step"):
+    with pytest.raises(UnequalImport, match=r"the first population that differs: population '1', time step"):
         checked(module, graph)
 
 
@@ -289,3 +289,22 @@ def test_the_module_its_mode_and_the_random_numbers_stay_untouched() -> None:
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
     assert all(torch.equal(layer.mem, kept) for layer, kept in zip((module[1], module[3]), membranes, strict=True))
     assert module[0].weight.dtype == torch.float32
+
+
+# -- ties ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("error", "is_tie"), [(2**-23, True), (2**-16, False)])
+def test_a_first_difference_that_rounding_may_decide_is_a_tie(error: float, is_tie: bool) -> None:
+    module = nn.Sequential(nn.Linear(1, 1, bias=False), snn.Leaky(beta=0.5, threshold=1.0, init_hidden=True))
+    next(module.parameters()).data[:] = 1.0  # each input spike lifts the membrane to the threshold, not above it
+    graph = from_snntorch(module, torch.zeros(1), check=0)
+    graph.nodes["0"].weight[:] = np.float32(1 + error)
+    if not is_tie:
+        with pytest.raises(UnequalImport, match="the module gives"):
+            checked(module, graph, torch.zeros(1))
+        return
+    found = checked(module, graph, torch.zeros(1))
+    assert found["outcome"] == "identical"
+    assert found["ties"]
+    assert "rounding decides the first difference of" in found["text"]
