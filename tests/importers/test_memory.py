@@ -95,6 +95,18 @@ def test_bytes_of_freed_tensors_are_given_back() -> None:
     assert budget.held == 600
 
 
+def test_memory_that_large_tensors_leave_is_handed_back_while_a_module_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    trims: list[int] = []
+    monkeypatch.setattr(memory, "_trimmed", lambda: trims.append(1))
+    budget = memory.Budget(10**9)
+    for _ in range(40):
+        budget.add(torch.zeros(2**18))  # 1 MiB
+    assert len(trims) == 2
+    for _ in range(40):
+        budget.add(torch.zeros(2**17))  # used again at once
+    assert len(trims) == 2
+
+
 def test_equal_constants_are_stored_once_as_they_were() -> None:
     constants = memory.Constants(memory.Budget(10**9))
     tensor = torch.arange(6.0)
@@ -321,6 +333,13 @@ def check_peaks(size: float, *peaks: float) -> None:
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks are read from /proc")
 def test_peaks_of_a_small_network() -> None:
     *sizes, _ = measured(blocks="32, 0, 64, 0,", widths="(4096, 2000), (2000, 10),", sample="3, 32, 32")
+    check_peaks(*sizes)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks are read from /proc")
+def test_peaks_of_large_layers_with_few_parameters() -> None:
+    *sizes, _ = measured(blocks="32, 32, 0, 32,", widths="", sample="1, 3, 256, 256")
     check_peaks(*sizes)
 
 

@@ -26,7 +26,9 @@ _LARGE = 2**16
 """Bytes from which a constant is looked at for being one number throughout."""
 
 _RETURNED = 2**24
-"""Bytes held at one time from which a recording gives memory back to the system."""
+"""Bytes held at one time, or freed since the last time, from which a recording gives memory back to the system."""
+_BLOCK = 2**20
+"""Bytes from which a tensor that is gone counts as freed: smaller ones are used again soon."""
 
 _ALIVE: weakref.WeakValueDictionary[bytes, Any] = weakref.WeakValueDictionary()
 """Constants of all recordings that are alive, by content: the runs of one import share them. Nothing writes to them."""
@@ -54,6 +56,7 @@ class Budget:
     most: int
     held: int = 0
     peak: int = 0
+    freed: int = 0
 
     def add(self, tensor: Any, *, lives_on: bool = False) -> None:
         """Counts a tensor until it is gone (``lives_on``: for good); views cost nothing of their own.
@@ -64,6 +67,9 @@ class Budget:
         size = 0 if tensor._base is not None else _stored_bytes(tensor)
         if not size:
             return
+        if self.freed >= _RETURNED:
+            self.freed = 0
+            _trimmed()  # else pieces between blocks that live add up to as much again
         self.held += size
         self.peak = max(self.peak, self.held)
         self._check(self.held)
@@ -94,6 +100,7 @@ class Budget:
 
     def _gone(self, size: int) -> None:
         self.held -= size
+        self.freed += size if size >= _BLOCK else 0
 
 
 def budget_of(module: Any) -> Budget:
@@ -158,8 +165,11 @@ class Constants:
 
 def give_back(budget: Budget) -> None:
     """Hands memory that a large recording has freed back to the system: glibc keeps blocks of some megabytes."""
-    if budget.peak < _RETURNED:
-        return
+    if budget.peak >= _RETURNED:
+        _trimmed()
+
+
+def _trimmed() -> None:
     with suppress(OSError, AttributeError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)
 
