@@ -40,7 +40,7 @@ class Found:
     cpu_s: float = 0.0
     distinct: int = 0
     cases: int = 0
-    refused: Counter[str] = field(default_factory=Counter)
+    refused: dict[str, int] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
 
     def fail(self, where: str, said: object) -> None:
@@ -78,7 +78,8 @@ def _one(case: Case, found: Found, known: set[bytes], folder: Path | None) -> No
         back = comes_back(case.network, folder)
         result = compare(case)
     except (ModelError, DoesNotFit) as error:
-        found.refused[f"{type(error).__name__}: {error.problems[0].limit or error.problems[0].found}"[:90]] += 1
+        why = f"{type(error).__name__}: {error.problems[0].limit or error.problems[0].found}"[:90]
+        found.refused[why] = found.refused.get(why, 0) + 1
         return
     except Exception as error:
         found.fail(where, f"{type(error).__name__}: {error}")
@@ -148,7 +149,7 @@ def main() -> int:
         f"{found.spikes:,} spikes; up to {found.cores_most} cores), {found.in_lava:,} in Lava, "
         f"{sum(found.refused.values()):,} refused, {found.failed:,} failed, {found.cpu_s:.0f} CPU s"
     )
-    print("\n".join([f"  refused {n}: {why}" for why, n in found.refused.most_common(6)] + found.failures))
+    print("\n".join([f"  refused {n}: {why}" for why, n in Counter(found.refused).most_common(6)] + found.failures))
     if asked.json:
         asked.json.write_text(json.dumps(asdict(found), indent=1) + "\n", encoding="utf-8")
     return 1 if found.failed else 0

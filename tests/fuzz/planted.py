@@ -41,11 +41,13 @@ FAULTS = (
         "RUN_TARGETS_MAX = 10**12\n",
     ),
     Fault(
-        "links to other files are followed",
+        "links to other files are followed before they are refused",
         "nir",
         "importers/hdf5_scan.py",
-        "    if kind != h5.h5l.TYPE_HARD:\n",
-        "    if kind == h5.h5l.TYPE_SOFT:\n",
+        "        return\n    address = int(link.u)\n",
+        "        if link.type == h5.h5l.TYPE_EXTERNAL:\n"
+        "            h5.h5o.open(group, raw)\n"
+        "        return\n    address = int(link.u)\n",
     ),
     Fault(
         "a text of no size is read for ever",

@@ -34,7 +34,8 @@ def near(value: Any, c: Choices) -> Any:
         return not value
     if isinstance(value, int):
         value = max(-(2**1000), min(value, 2**1000))
-        return c.pick((value + 1, value - 1, -value, value * 2, value * 1000, value << 40, float(value), value // 2))
+        size = 10 ** c.below(13)
+        return c.pick((value + 1, value - 1, -value, value * 2, value // 2, float(value), value * size, size))
     if isinstance(value, float):
         return c.pick((value * 2, -value, value * 1e9, value * 1e-9, value + 1, float("inf"), float("nan"), str(value)))
     if isinstance(value, str):
