@@ -16,7 +16,7 @@ from tests.fuzz import models
 from tests.fuzz.archives import mutate_npz, npy, npz
 from tests.fuzz.choices import Choices
 from tests.fuzz.hdf5 import mutate_hdf5
-from tests.fuzz.values import json_bytes, mutate_bytes, mutate_json
+from tests.fuzz.values import json_bytes, mutate_bytes, mutate_json, resize
 
 # -- models ----------------------------------------------------------------------------------------------------------
 
@@ -162,6 +162,9 @@ def make_chip(c: Choices) -> bytes:
     if c.chance(10):
         return mutate_bytes(models.toml(json.loads(models.chip_text())), c)
     record = json.loads(models.chip_text())
+    if c.chance(3):
+        resize(record, c)
+        return models.toml(record)
     for _ in range(c.several(3)):
         record = mutate_json(record, c)
     return models.toml(record)

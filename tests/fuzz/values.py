@@ -68,6 +68,14 @@ def mutate_json(document: Any, c: Choices) -> Any:
     return holder[""] if holder_is_top else document
 
 
+def resize(document: dict[str, Any], c: Choices) -> None:
+    """One whole number of a table of tables becomes a power of ten: limits are found by size more than by form."""
+    places = [(t, k) for t in document.values() if isinstance(t, dict) for k in t if isinstance(t[k], int)]
+    if places:
+        table, key = c.pick(places)
+        table[key] = 10 ** c.below(16)
+
+
 def _move(holder: Any, key: Any, c: Choices) -> None:
     """Two entries change places, or one gets another name."""
     other = c.pick(list(holder) if isinstance(holder, dict) else range(len(holder)))
