@@ -25,7 +25,7 @@ from tests.fuzz.targets import TARGETS, Target
 from tests.fuzz.traps import trap
 from tests.fuzz.watch import Outcome, Watch
 
-PATIENCE = 60.0
+PATIENCE = 300.0
 """Seconds without a new input after which a child is ended; CPU time ends a slow input long before."""
 WARM, FAILURES_KEPT = 20, 20
 COUNTERS = struct.Struct("<4q")
@@ -183,6 +183,9 @@ def campaign(
             lines = [json.loads(line) for line in result.read_text().splitlines()]
             if not ended and lines:
                 total.add(Tally(**lines[-1]))
+                return total
+            if reached < 0 and ended.startswith("hang"):
+                total.fail(at, f"{ended}, before the first input was counted")
                 return total
             if reached < 0:
                 raise RuntimeError(f"{name} does not start: {ended}")
