@@ -1,0 +1,218 @@
+"""Decays, grids, units and folded neurons: every small case against its definition."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nirbridge.arrays import freeze
+from nirbridge.chips import load_chip
+from nirbridge.quantization import FixedNeuron
+from nirbridge.quantization.decays import dec, decay_of, started, undo
+from nirbridge.quantization.folding import fold
+from nirbridge.quantization.formats import bias_most, grid_of, most, threshold_most
+from nirbridge.quantization.weights import Range, exponent_for, on_grid, quantum, range_of
+from tests.quantization.nets import layer, lif
+
+LOIHI2 = load_chip("loihi2")
+
+
+def ints(values: Any) -> Any:
+    return freeze(np.asarray(values, np.int64))
+
+
+# -- formats and weights ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bits", range(1, 9))
+def test_a_width_has_all_its_weights_on_its_grid(bits: int) -> None:
+    whole = {mode: grid_of(bits, mode) for mode in ("mixed", "excitatory", "inhibitory")}  # type: ignore[arg-type]
+    levels = {mode: range(g.low, g.high + 1, g.step) for mode, g in whole.items()}
+    assert [len(found) for found in levels.values()] == [2**bits] * 3
+    assert (levels["mixed"][0], levels["excitatory"][0], levels["inhibitory"][-1]) == (-256, 0, 0)
+    assert list(levels["excitatory"]) == [-x for x in reversed(levels["inhibitory"])]
+    assert levels["excitatory"][-1] + whole["excitatory"].step == levels["mixed"][-1] + whole["mixed"].step == 256
+
+
+def test_the_largest_numbers() -> None:
+    assert [most(bits) for bits in (1, 2, 8, 24)] == [0, 1, 127, 8_388_607]
+    numbers = LOIHI2.numbers
+    assert numbers is not None
+    assert threshold_most(numbers) == 131_071 * 64
+    assert bias_most(numbers) == 4_095 * 128
+
+
+@pytest.mark.parametrize(
+    ("weights", "mode", "low", "high"),
+    [
+        ([0.5, 2.0], "excitatory", 0.0, 2.0),
+        ([-0.5, -2.0], "inhibitory", -2.0, 0.0),
+        ([-0.5, 2.0], "mixed", -0.5, 2.0),
+        ([0.0], "excitatory", 0.0, 0.0),
+        ([], "excitatory", 0.0, 0.0),
+    ],
+)
+def test_ranges_of_weights_have_0_in_them(weights: list[float], mode: str, low: float, high: float) -> None:
+    assert range_of(np.array(weights), 4) == Range(4, mode, low, high)  # type: ignore[arg-type]
+    assert range_of(np.array(weights), 4, 0.5) == Range(4, mode, low / 2, high / 2)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("own", "unit"),
+    [
+        (Range(8, "mixed", -256.0, 254.0), 1.0),
+        (Range(8, "mixed", -512.0, 254.0), 2.0),
+        (Range(8, "mixed", -256.0, 508.0), 2.0),
+        (Range(8, "excitatory", 0.0, 255.0), 1.0),
+        (Range(8, "inhibitory", -510.0, 0.0), 2.0),
+        (Range(1, "mixed", -256.0, 1000.0), 1.0),
+        (Range(8, "mixed", 0.0, 0.0), 0.0),
+    ],
+)
+def test_the_unit_is_the_least_with_which_the_range_fits(own: Range, unit: float) -> None:
+    assert own.unit == unit
+
+
+def test_weights_go_to_the_nearest_of_their_grid() -> None:
+    grid = grid_of(6, "mixed")
+    for quarter in range(-1200, 1200):
+        x = quarter / 4
+        (found,) = on_grid(np.array([x * 2]), 0.5, grid).tolist()
+        nearest = min(range(grid.low, grid.high + 1, grid.step), key=lambda g: (abs(g - x), (g // grid.step) % 2))
+        assert found == nearest
+
+
+def test_the_exponent_is_the_least_with_which_weights_fit() -> None:
+    for k in range(-300, 300):
+        ratio = 2.0 ** (k / 50)
+        found = exponent_for(ratio * 4, 0.25)
+        assert found == next(e for e in range(20) if ratio / 2.0**e <= 1.0 + 1e-6)
+    assert [exponent_for(4.0, 0.0), exponent_for(1.0, 1.0), exponent_for(1 + 1e-7, 1.0), exponent_for(1.01, 1.0)] == [
+        0, 0, 0, 1,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("top", "found"), [(127, 1.0), (128, None)])
+def test_a_common_unit_has_at_most_so_many_levels(top: int, found: float | None) -> None:
+    assert quantum(np.array([1.0, -top, 0.0]), 127) == found
+    assert quantum(np.array([float(top)]), 1) == top
+    assert quantum(np.array([0.0, -0.0]), 127) is None
+
+
+# -- decays ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 1000, 2048, 3000, 4000, 4094, 4095, 4096])
+def test_a_decay_cuts_towards_0_and_is_undone_by_the_least(k: int) -> None:
+    reach = 9000
+    x = np.arange(-reach, reach + 1)
+    y = dec(x, np.asarray(k))
+    assert y.tolist() == [int(np.sign(a)) * (abs(int(a)) * (4096 - k) // 4096) for a in x]
+    for value in (-2, -1, 0, 1, 2):
+        wanted = [int(a) for a in x[y == value]]
+        if wanted and k < 4096:
+            assert undo(np.asarray(value), np.asarray(k)) == min(wanted, key=abs)
+    assert undo(np.asarray(5), np.asarray(4096)) == 0
+
+
+@pytest.mark.parametrize(
+    ("factor", "parts"), [(1.0, 0), (0.5, 2048), (0.0, 4000), (1 - 0.6 / 4096, 1), (1 - 0.4 / 4096, 0)]
+)
+def test_decays_are_the_nearest_parts_that_there_are(factor: float, parts: int) -> None:
+    assert decay_of(np.array(factor), 4000) == parts
+
+
+def cell(**own: Any) -> FixedNeuron:
+    made = FixedNeuron(
+        du=ints(4095), dv=ints(0), bias_mant=ints(0), bias_exp=0, fires_above=ints(640), reset="zero",
+        reset_amount=ints(0), spike_size=ints(640), max_spikes=1, refractory_steps=ints(0), v_init=ints(0),
+        u_init=ints(0), scale=freeze(np.float64(1)), v_offset=freeze(np.float64(0)),
+    )  # fmt: skip
+    return replace(made, **own)
+
+
+@pytest.mark.parametrize("latency", [0, 1, 4])
+@pytest.mark.parametrize("du", [0, 100, 2047, 4095])
+@pytest.mark.parametrize("dv", [0, 7, 1024, 4095])
+def test_a_start_leads_to_the_state_that_is_wanted(latency: int, du: int, dv: int) -> None:
+    n = cell(du=ints([du, du]), dv=ints(dv), bias_mant=ints([3, -5]), v_init=ints([7, -9]), u_init=ints([2, -1]),
+             fires_above=None)  # fmt: skip
+    n = replace(n, u_init=ints([0, 0])) if du == 4095 else n
+    v, u, problem = started(n, "p", latency)
+    if problem is not None:  # 4095 parts: far beyond 24 bits
+        assert dv == 4095
+        return
+    for _ in range(latency):
+        u = dec(u, n.du + 1)
+        v = dec(v, n.dv) + u + n.bias
+    assert (v.tolist(), u.tolist()) == (n.v_init.tolist(), n.u_init.tolist())
+
+
+EARLY = (
+    "in the 3 steps before its first input, a chip runs all neurons from the first step on; make its bias smaller, or "
+    "its first v lower, or give --keep-early-spikes"
+)
+
+
+@pytest.mark.parametrize(
+    ("own", "what"),
+    [
+        ({"bias_mant": ints([0, -320])}, None),  # 960, 640, 320, 0: 640 does not fire
+        ({"bias_mant": ints([0, -321])}, "fire"),
+        ({"bias_mant": ints(-321), "fires_above": None}, None),
+        ({"bias_mant": ints([0, -170]), "v_init": ints(1), "v_bits": 10}, None),  # 511
+        ({"bias_mant": ints([0, -170]), "v_init": ints(2), "v_bits": 10}, "need a start wider than the chip's numbers"),
+        ({"bias_mant": ints([0, 171]), "v_bits": 10}, "need a start wider than the chip's numbers"),
+        ({"du": ints(2047), "u_init": ints([0, -63]), "u_bits": 10}, None),  # 504
+        ({"du": ints(2047), "u_init": ints([0, -64]), "u_bits": 10}, "need a start wider than the chip's numbers"),
+        ({"du": ints(4095), "u_init": ints([0, 512]), "u_bits": 10}, None),  # no memory: it starts at 0
+    ],
+)
+def test_a_start_that_fires_or_is_too_wide_is_told(own: dict[str, Any], what: str | None) -> None:
+    problem = started(cell(**own), "p", 3)[2]
+    if what is None:
+        assert problem is None
+        return
+    assert problem is not None
+    assert str(problem) == f"population 'p': its constant drive would make it {what} {EARLY}"
+    assert dict(problem.ids) == {"population": "p", "rule": "early", "steps": 3}
+
+
+@pytest.mark.parametrize("latency", [0, 3])
+@pytest.mark.parametrize("own", [
+    {}, {"reset": "subtract"}, {"reset": "subtract", "refractory_steps": np.array([0, 1])},
+    {"reset": "none"}, {"kind": "LI", "theta": None}, {"a_syn": 0.0, "kind": "LIF"},
+])  # fmt: skip
+def test_a_folded_neuron_is_the_neuron_in_other_coordinates(own: dict[str, Any], latency: int) -> None:
+    given: dict[str, Any] = {
+        "kind": "CubaLIF", "a_mem": np.array([0.9, 0.5]), "g_mem": 0.3, "a_syn": 0.7, "g_syn": 2.0, "bias": 0.1,
+        "theta": np.array([1.0, 2.0]), "v_reset": np.array([0.25, -0.5]), "v_init": 0.4, "i_init": -0.2,
+    }  # fmt: skip
+    net = layer(np.ones((2, 1)), lif(**(given | own)), bias=[0.5, -1.0], loop=np.eye(2))
+    n, f = net.populations[0].neuron, fold(net, net.populations[0], latency)
+    drive = np.array([0.5, -1.0])
+    moved = n.fires and (n.reset == "to-value" or "refractory_steps" in own)
+    off = np.array([0.25, -0.5]) if moved else np.zeros(2)
+    assert np.broadcast_to(f.offset, 2).tolist() == off.tolist()
+    assert f.neuron is n
+    rng = np.random.default_rng(0)
+    i, v = n.i_init, n.v_init
+    for _ in range(latency):
+        i = n.a_syn * i + n.g_syn * drive  # the biases of projections flow before the first input too
+        v = n.a_mem * v + n.g_mem * i + n.bias
+    c, w = f.i_start, f.v_start
+    assert np.allclose(w, v - off)
+    for _ in range(4):
+        x = rng.normal(size=2)
+        i, v = n.a_syn * i + n.g_syn * (x + drive), v
+        v = n.a_mem * v + n.g_mem * i + n.bias
+        c = f.a_syn * c + f.gain * x
+        w = f.a_mem * w + c + f.bias
+        assert np.allclose(c, n.g_mem * (i - f.steady))
+        assert np.allclose(w, v - off)
+    assert (f.theta is None) == (n.theta is None)
+    if f.theta is not None:
+        assert np.allclose(f.theta, n.theta - off)
