@@ -1,0 +1,37 @@
+"""A seed and an effort always end in the same place, step for step: searches as they were written down."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.mapping.known_searches import KNOWN, SEARCHES
+
+WRITTEN: dict[str, Any] = json.loads(KNOWN.read_text(encoding="utf-8")) if KNOWN.exists() else {}
+
+
+def close(value: Any) -> Any:
+    """The value, its floats to nine digits: sums may be taken in another order."""
+    if isinstance(value, dict):
+        return {key: close(own) for key, own in value.items()}
+    if isinstance(value, list):
+        return [close(own) for own in value]
+    return pytest.approx(value, rel=1e-9, abs=1e-12) if isinstance(value, float) else value
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_search_ends_where_it_was_written_down(name: str) -> None:
+    make, case = SEARCHES[name]
+    assert make(case) == close(WRITTEN[name])
+
+
+def test_what_searches_end_with_is_ordered_as_they_promise() -> None:
+    for name, (_, case) in SEARCHES.items():
+        if name.startswith("steps"):
+            own = WRITTEN[f"steps {case}"]
+            assert own["annealed"]["pairs"] <= own["row-major"]["pairs"]
+            assert own["descended"]["pairs"] <= own["row-major"]["pairs"]
+            for refined in ("refined", "refined-cold", "refined-narrow"):
+                assert own[refined]["value"] <= own["row-major"]["value"]
