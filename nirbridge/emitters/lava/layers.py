@@ -95,7 +95,7 @@ def _bias_limits(n: FixedNeuron) -> list[tuple[str, Array, int, int]]:
 def _is_plain(population: FixedPopulation) -> bool:
     n = population.neuron
     one = all(a is None or a.ndim == 0 for a in (n.du, n.dv, n.fires_above))
-    grid = n.fires_above is None or int(n.fires_above) % 64 == 0
+    grid = n.fires_above is None or not np.any(n.fires_above % 64)
     reset = n.reset == "zero" or not n.fires
     return one and grid and reset and n.max_spikes == 1 and not np.any(n.refractory_steps)
 
