@@ -134,6 +134,11 @@ def test_a_loop_of_linear_nodes_is_shown_up_to_six(length: int) -> None:
     assert str(caught.value) == f"{found}, a loop needs a neuron in it; put a neuron between"
 
 
+def test_a_node_that_feeds_itself_alone_is_a_loop() -> None:
+    with pytest.raises(ModelError, match="^graph: linear nodes feed each other in a loop: 'a' -> 'a', a loop needs"):
+        wire([("a", "a")], frozenset({"a"}), frozenset())
+
+
 def test_reach_is_the_transitive_closure() -> None:
     for edges in EVERY_GRAPH:
         for start in NAMES:
