@@ -108,7 +108,9 @@ def check_file(
         name = record.chip.get("name")
         problems.append(_problem("chip", f"the map's {quoted(name)} is not {quoted(chip.name)} as asked", "", _AGAIN))
     if not placement_only:
-        problems += marked(record, "give --placement-only to check the placement alone")
+        problems += marked(
+            record, "map the model for a chip that can run it; check --placement-only judges the placement alone"
+        )
     problems += other_timing(record, network)
     return (*problems, *diagnose(record, network, placement_only=placement_only))
 

@@ -86,15 +86,20 @@ def _options(name: str, tensor: Array, values: Array, bound: Array, batch: int) 
         if steps > 1 and batch > 1:
             swapped = np.swapaxes(tensor.reshape(batch, steps, size), 0, 1)
             yield Matched(name, STEPWISE, swapped, flat, spread)
-        if steps > 1 and size > 1:
-            time_last = np.moveaxis(tensor.reshape(batch, size, steps), 2, 0)
-            yield Matched(name, STEPWISE, time_last, flat, spread)
+        for before in _sizes_before_time(values.shape[2:]) if steps > 1 else ():
+            time_later = np.moveaxis(tensor.reshape(batch, before, steps, size // before), 2, 0)
+            yield Matched(name, STEPWISE, time_later.reshape(flat.shape), flat, spread)
     if steps > 1 and tensor.size == batch * size:
         alone, total = tensor.reshape(1, batch, size), spread.sum(axis=0, keepdims=True)
         rounding = 2.0**-50 * np.abs(flat).sum(axis=0, keepdims=True)
         yield Matched(name, LAST, alone, flat[-1:], spread[-1:])
         yield Matched(name, SUM, alone, flat.sum(axis=0, keepdims=True), total + rounding)
         yield Matched(name, MEAN, alone, flat.mean(axis=0, keepdims=True), (total + rounding) / steps)
+
+
+def _sizes_before_time(shape: tuple[int, ...]) -> list[int]:
+    """How many values precede a time axis that comes after some of the axes ``shape``, for each place of it."""
+    return sorted({math.prod(shape[:axis]) for axis in range(1, len(shape) + 1)} - {1})
 
 
 # -- populations ---------------------------------------------------------------------------------------------------

@@ -179,6 +179,29 @@ def test_whole_sequences_are_compared_in_the_axes_that_the_module_means(shape: t
     assert "[batch, time, 6], one call" in found["text"]
 
 
+class TimeInTheMiddle(torch.nn.Module):
+    """Video: time after the channels, of the input and of the output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.lif = torch.nn.Conv2d(2, 3, 3), snn.Leaky(beta=0.9)
+
+    def forward(self, x: Any) -> Any:
+        mem, out = self.lif.init_leaky(), []
+        for t in range(x.shape[2]):
+            spikes, mem = self.lif(3 * self.conv(x[:, :, t]), mem)
+            out.append(spikes)
+        return torch.stack(out, dim=2)
+
+
+def test_a_right_import_with_time_after_the_channels_is_identical() -> None:
+    torch.manual_seed(0)
+    graph = from_snntorch(TimeInTheMiddle(), torch.zeros(3, 2, 9, 6, 6))
+    found = json.loads(graph.metadata["nirbridge:self_check"])
+    assert found["outcome"] == "identical"
+    assert "[batch, 2, time, 6, 6], one call" in found["text"]
+
+
 def _copied_twice(graph: Any) -> Any:
     """The graph for samples of shape (2, 6): two copies of every neuron, as of a batch that was read as values."""
     import nir
