@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping
 from importlib import resources
@@ -51,8 +52,8 @@ def from_record(record: Mapping[str, Any]) -> Chip:
 
 
 def _from_file(path: Path, label: str) -> Chip:
-    if not path.is_file():
-        found = "is not a regular file" if path.exists() else "no such file"
+    if not os.path.isfile(path):  # unlike Path.is_file, no exception for a name that is too long
+        found = "is not a regular file" if os.path.exists(path) else "no such file"
         step = f"built-in chips: {', '.join(builtin_chips())}"
         raise ChipError(Problem(f"chip file {label}", found, next_step=step))
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 import re
 import zipfile
 import zlib
@@ -86,8 +87,8 @@ def _thing(path: Path, name: str | None = None) -> str:
 
 def _read(path: Path, known: Mapping[str, Port | Population]) -> tuple[dict[str, Array], list[Problem]]:
     """Every array that can be used, and what is wrong with the others."""
-    if not path.is_file():
-        found = "not a regular file" if path.exists() else "no such file"
+    if not os.path.isfile(path):  # unlike Path.is_file, no exception for a name that is too long
+        found = "not a regular file" if os.path.exists(path) else "no such file"
         raise FileError(Problem(_thing(path), found, "rates are a .npz file of numpy", "give the path of one"))
     given: dict[str, Array] = {}
     problems: list[Problem] = []

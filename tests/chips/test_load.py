@@ -294,3 +294,9 @@ def test_junk_is_a_chip_or_one_of_our_errors(places: list[tuple[str, str]], junk
 def test_a_record_that_is_no_table(value: Any) -> None:
     with pytest.raises(ChipError, match="^chip record: not a table, a chip is a table of keys$"):
         from_record(value)
+
+
+@pytest.mark.parametrize("name", ["x" * 300 + ".toml", "a/" * 3000 + "a.toml"])
+def test_a_name_longer_than_files_have(name: str) -> None:
+    with pytest.raises(ChipError, match="no such file"):
+        load_chip(name)

@@ -200,3 +200,8 @@ def test_hostile_names_are_shown_escaped(path: Path) -> None:
         load_rates(path, network())
     assert "array 'a\\x1b[31m\\nerror: x'" in str(caught.value)
     assert "\x1b" not in str(caught.value)
+
+
+def test_a_name_longer_than_files_have() -> None:
+    with pytest.raises(FileError, match="no such file"):
+        load_rates("x" * 300 + ".npz", network())
