@@ -204,6 +204,7 @@ def test_a_folded_neuron_is_the_neuron_in_other_coordinates(own: dict[str, Any],
         i = n.a_syn * i + n.g_syn * drive  # the biases of projections flow before the first input too
         v = n.a_mem * v + n.g_mem * i + n.bias
     c, w = f.i_start, f.v_start
+    assert n.a_syn.any() or not c.any()
     assert np.allclose(w, v - off)
     for _ in range(4):
         x = rng.normal(size=2)
