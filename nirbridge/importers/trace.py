@@ -117,7 +117,7 @@ class _Search:
             has_layout = any(layout is not None for layout in _layouts(self.module, self.forms))
             is_loop = has_layout or flow.loop.turns > 1
             self.is_one_step = not (is_loop or copies or flow.deviations or reading.has_time)
-            if flow.loop.follows and not copies:
+            if flow.loop.follows and not copies and not any(c.kind == "unknown" for c in flow.calls):
                 self.time_place = reading.time_place
             return
 
