@@ -216,7 +216,7 @@ def read_line(line: list[str]) -> object:
     files = {"MODEL": "a.nir", "MAP": "a.map.json", "INPUT": "in.npz", "RECORDING": "r.npz", "OUT": "out"}
     code = _run([files.get(text, text) for text in line])
     for path in here.iterdir():
-        if path.name not in files.values() and not path.name.startswith("decoy"):
+        if path.name not in files.values() and not path.name.startswith("decoy") and path.suffix != ".part":
             path.unlink() if not path.is_dir() else shutil.rmtree(path)
     if code:
         raise UsageError.of("command", "exit code", str(code))
