@@ -73,11 +73,16 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
-        """As click does, but a reader that went away is told from other errors (click would exit with 1)."""
+        """As click does, but a reader that went away is told from other errors (click would exit with 1).
+
+        Nor does an interrupt print an empty line first.
+        """
         try:
             return super().invoke(ctx)
         except BrokenPipeError as error:
             raise streams.ReaderGone from error
+        except KeyboardInterrupt as error:
+            raise click.exceptions.Abort from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the list of commands without importing them."""

@@ -110,8 +110,22 @@ def _quiet() -> Iterator[None]:
 
 
 def deep_copy(module: Any) -> Any:
-    """A copy that shares nothing with the module, tensors with a history included."""
-    return copy.deepcopy(module, computed(module))
+    """A copy that shares nothing with the module, tensors with a history included.
+
+    Raises:
+        RuntimeError: the module copies itself in a way of its own, and the copy shares parts with it.
+    """
+    found = copy.deepcopy(module, computed(module))
+    own = {id(part) for part in _parts(module)}
+    if any(id(part) in own for part in _parts(found)):
+        raise RuntimeError("its copy shares parts with it, and a check would change them")
+    return found
+
+
+def _parts(module: Any) -> Iterator[Any]:
+    for inner in module.modules():
+        yield inner
+        yield from (part for part in (*inner._parameters.values(), *inner._buffers.values()) if part is not None)
 
 
 def _prepared(private: Any, *, wide: bool) -> Any:

@@ -80,6 +80,16 @@ def test_while_a_command_works_it_cleans_up() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "cleaned\n", "nirbridge: interrupted\n")
 
 
+def test_within_click_it_is_one_line_too() -> None:
+    code = START + (
+        "from nirbridge.cli import main as cli\nimport click, time\n"
+        "def work(self, ctx):\n    print('ready', flush=True)\n    time.sleep(60)\n"
+        "click.Group.invoke = work\nsys.argv = ['nirbridge', 'chips']\ncli.main()\n"
+    )
+    done = run_until("ready", code)
+    assert (done.returncode, done.stderr) == (130, "nirbridge: interrupted\n")
+
+
 def test_a_second_time_it_does_not_wait() -> None:
     code = START + (
         "from nirbridge.cli import main as cli\nimport time\n"

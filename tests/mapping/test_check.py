@@ -417,7 +417,7 @@ def test_counts_equal_brute_force(data: st.DataObject) -> None:
 @given(networks())
 @settings(max_examples=25, deadline=None)
 def test_any_network_on_one_core(network: Network) -> None:
-    limits = {"neurons": 10**6, "decay_profiles": 10**6, "threshold_profiles": 10**6, "delay_steps": 10**6}
+    limits = {"neurons": 10**6, "decay_profiles": 10**6, "threshold_profiles": 10**6, "delay_steps": 2**16}
     chip = chip_with(core=limits | {"input_axons": 10**6, "output_axons": 10**6}, synapses={"words": 10**9})
     block = [Slice(p.name, tuple((0, n) for n in p.shape)) for p in network.populations]
     assert list(diagnose(made(network, chip, [block]), placement_only=True)) == []
