@@ -354,6 +354,8 @@ def main() -> int:
     parser.add_argument("--signals", default=",".join(number.name for number in SIGNALS))
     parser.add_argument("-o", "--output")
     chosen = parser.parse_args()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts background jobs: trials would inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     signals = [signal.Signals[name] for name in chosen.signals.split(",")]
     file = Path(chosen.output or os.devnull)
     lines = file.read_text().splitlines() if file.is_file() else []

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
+
+# A shell starts background jobs with Ctrl-C ignored, and the processes of tests would inherit it: none of them would
+# then see an interrupt.
+if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Networks of tests are small: more threads of torch and BLAS only wait for each other. Before anything loads them, and
 # for the processes that tests start.
