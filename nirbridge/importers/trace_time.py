@@ -71,8 +71,10 @@ class Turns:
         while True:
             value = uncopied(value)
             taken = part_taken(value)
-            series = self.series.get(taken.parent.node.index) if taken else None
-            if taken is None or series is None or taken.axis != series.axis or taken.is_kept != series.is_joined:
+            if taken is None:
+                return value
+            series = self.series.get(taken.parent.node.index)
+            if series is None or (taken.axis, taken.is_kept) != (series.axis, series.is_joined):
                 return value
             value = series.items[taken.index]
 
@@ -146,7 +148,7 @@ class Turns:
         if b.node.kind == "neuron":
             return torch.zeros(b.shape) if self.age(b) == self.last - 1 else None
         parts = [self._silent(v) for v in values_of((b.node.args, b.node.kwargs))]
-        if b.node.kind == "input" or not parts or any(p is None for p in parts):
+        if not parts or any(p is None for p in parts):  # an input has none
             return None
         with torch.no_grad():
             return b.node.func(*(self._silent(a) for a in b.node.args), **b.node.kwargs)
@@ -187,7 +189,7 @@ class Turns:
         return self._same((a.args, dict(a.kwargs)), turn, (b.args, dict(b.kwargs)))
 
     def _same(self, a: Any, turn: int, b: Any) -> bool:
-        if isinstance(a, Value) or isinstance(b, Value):
+        if isinstance(b, Value):
             return self.alike(a, turn, b)
         if isinstance(a, tuple) and isinstance(b, tuple):
             return len(a) == len(b) and all(self._same(x, turn, y) for x, y in zip(a, b, strict=True))
