@@ -39,17 +39,11 @@ def started(neuron: FixedNeuron, name: str, latency: int) -> tuple[Array, Array,
     Solved backwards: the one-step map is onto, so there always is a start; the problem says where a neuron would fire
     on the way or the start is wider than the chip's numbers.
     """
-    memory = neuron.du < DECAY_ONE - 1
-    currents = [np.where(memory, neuron.u_init, 0)]
-    for _ in range(latency):
-        currents.append(np.where(memory, undo(currents[-1], neuron.du + 1), 0))
-    v, bias, seen = np.asarray(neuron.v_init), neuron.bias, [np.asarray(neuron.v_init)]
-    for step in range(latency):
-        v = undo(v - currents[step] - bias, neuron.dv)
-        seen.append(v)
-    wide = max(int(np.max(np.abs(x))) for x in seen) > most(neuron.v_bits)
+    voltages, currents = _backwards(neuron, latency)
+    v = voltages[-1]
+    wide = max(int(np.max(np.abs(x))) for x in voltages) > most(neuron.v_bits)
     wide = wide or max(int(np.max(np.abs(x))) for x in currents) > most(neuron.u_bits)
-    reached = list(_forwards(neuron, v, currents[-1], latency))
+    reached = _forwards(neuron, v, currents[-1], latency)
     fires = neuron.fires_above is not None and any(bool(np.any(x > neuron.fires_above)) for x in reached)
     thing = f"population {quoted(name)}"
     if not (wide or fires):
@@ -62,10 +56,35 @@ def started(neuron: FixedNeuron, name: str, latency: int) -> tuple[Array, Array,
     return freeze(v), freeze(currents[-1]), Problem(thing, found, limit, step, ids)
 
 
-def _forwards(neuron: FixedNeuron, v: Array, u: Array, steps: int) -> list[Array]:
-    found = []
+def _backwards(neuron: FixedNeuron, steps: int) -> tuple[list[Array], list[Array]]:
+    """The values of v and of the current that end at the neuron's own, latest first.
+
+    They end early where a time step changes nothing: all before it are the same. In a network of n layers the latencies
+    add up to n squared time steps, and most neurons rest.
+    """
+    memory, bias = neuron.du < DECAY_ONE - 1, neuron.bias
+    currents, voltages = [np.where(memory, neuron.u_init, 0)], [np.asarray(neuron.v_init)]
     for _ in range(steps):
+        voltages.append(undo(voltages[-1] - currents[-1] - bias, neuron.dv))
+        currents.append(np.where(memory, undo(currents[-1], neuron.du + 1), 0))
+        if _same(voltages[-1], voltages[-2]) and _same(currents[-1], currents[-2]):
+            break
+    return voltages, currents
+
+
+def _forwards(neuron: FixedNeuron, v: Array, u: Array, steps: int) -> list[Array]:
+    """The values of v in time steps without input; they end early where a time step changes nothing."""
+    found, bias = [], neuron.bias
+    for _ in range(steps):
+        before = v, u
         u = dec(u, neuron.du + 1)
-        v = dec(v, neuron.dv) + u + neuron.bias
+        v = dec(v, neuron.dv) + u + bias
         found.append(v)
+        if _same(v, before[0]) and _same(u, before[1]):
+            break
     return found
+
+
+def _same(a: Array, b: Array) -> bool:
+    """Equal values, of shapes that may still grow from one for all to one for each."""
+    return a.shape == b.shape and bool((a == b).all())

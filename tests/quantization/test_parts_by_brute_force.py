@@ -10,7 +10,7 @@ import pytest
 
 from nirbridge.arrays import freeze
 from nirbridge.chips import load_chip
-from nirbridge.quantization import FixedNeuron
+from nirbridge.quantization import FixedNeuron, decays
 from nirbridge.quantization.decays import dec, decay_of, started, undo
 from nirbridge.quantization.folding import fold
 from nirbridge.quantization.formats import bias_most, grid_of, most, threshold_most
@@ -149,6 +149,33 @@ def test_a_start_leads_to_the_state_that_is_wanted(latency: int, du: int, dv: in
         u = dec(u, n.du + 1)
         v = dec(v, n.dv) + u + n.bias
     assert (v.tolist(), u.tolist()) == (n.v_init.tolist(), n.u_init.tolist())
+
+
+@pytest.mark.parametrize("v_init", [0, 1, -3])
+@pytest.mark.parametrize("u_init", [0, 2])
+@pytest.mark.parametrize("bias", [0, 1, -20])
+@pytest.mark.parametrize(("du", "dv"), [(4095, 0), (0, 0), (2047, 7), (0, 4000), (4095, 4096)])
+def test_a_start_is_that_of_all_steps_one_by_one(v_init: int, u_init: int, bias: int, du: int, dv: int) -> None:
+    n = cell(du=ints([du, 4095]), dv=ints(dv), bias_mant=ints(bias), v_init=ints(v_init), u_init=ints(u_init))
+    n = replace(n, v_bits=60, u_bits=60)
+    v, u = np.asarray(n.v_init), np.where(n.du < 4095, n.u_init, 0)
+    for _ in range(6):
+        v, u = undo(v - u - n.bias, n.dv), np.where(n.du < 4095, undo(u, n.du + 1), 0)
+    found = started(n, "p", 6)
+    assert (found[0].tolist(), found[1].tolist()) == (v.tolist(), u.tolist())
+    reached = []
+    for _ in range(6):
+        u = dec(u, n.du + 1)
+        v = dec(v, n.dv) + u + n.bias
+        reached.append(v)
+    assert (found[2] is None) == (max(int(np.max(x)) for x in reached) <= 640)
+
+
+def test_a_neuron_at_rest_is_followed_for_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    monkeypatch.setattr(decays, "undo", lambda y, k: (calls.append(1), undo(y, k))[1])
+    assert started(cell(), "p", 1000)[2] is None
+    assert len(calls) == 2
 
 
 EARLY = (
