@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,16 @@ def stored_part(array: Array) -> Array:
     if not array.ndim:
         return array
     return array[tuple(slice(0, 1) if s == 0 else slice(None) for s in array.strides)]
+
+
+def all_finite(array: Array) -> bool:
+    """True if every element is finite; quick for single numbers, which most parameters of neurons are."""
+    core = stored_part(array)
+    if core.dtype.kind in "iub":
+        return True
+    if core.size == 1 and core.dtype.kind == "f":
+        return math.isfinite(core.item())
+    return bool(np.isfinite(core).all())
 
 
 def compact(values: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Array:

@@ -19,8 +19,9 @@ def quoted(name: object, limit: int = 80) -> str:
     text = str(name)
     if len(text) > limit:
         text = text[: limit - 1] + "…"
-    printable = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-    return "'" + printable.replace("\\'", "'").replace("'", "\\'") + "'"
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    return "'" + text.replace("\\'", "'").replace("'", "\\'") + "'"
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Leaf:
-    """One dataset, not read: numbers, truth values or text."""
+    """One dataset, not read: numbers, truth values or text; ``dataset`` is low-level (``h5py.h5d.DatasetID``)."""
 
     path: str
     content: Literal["number", "truth", "text"]
@@ -59,7 +59,7 @@ class Leaf:
         """
         if self.dtype.kind != "O":
             return None
-        found = self.heaps.texts(_references(self.dataset.id, self.heaps.descriptor)) or [b""] * self.size
+        found = self.heaps.texts(_references(self.dataset, self.heaps.descriptor)) or [b""] * self.size
         if len(found) != self.size:
             raise ValueError(f"{len(found)} texts are stored where {self.size} are declared")
         return found
@@ -223,7 +223,7 @@ def _leaf(found: Any, path: str, result: Scan) -> Leaf | None:
         return None
     if kind.get_class() == _text_class() and kind.is_variable_str() and not _has_short_text(found, plist, path, result):
         return None
-    return Leaf(path, content, shape, dtype, h5.Dataset(found), result.heaps)
+    return Leaf(path, content, shape, dtype, found, result.heaps)
 
 
 def _text_class() -> int:

@@ -34,6 +34,8 @@ MAX_ELEMENTS = 2**32
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _LISTED = 100
 _QUICK_BYTES = 2**25
+_NO_CHUNK_CACHE = MappingProxyType({"rdcc_nslots": 1, "rdcc_nbytes": 0})
+"""Each dataset is read once and whole; by default HDF5 2.0 gives every open one a table of 64 KiB."""
 
 Path = str | os.PathLike[str]
 
@@ -121,7 +123,7 @@ def _load_open(handle: IO[bytes], limits: Limits, *, drop_batch: bool) -> Any:
     """Reads an open file; its content reaches HDF5 through this handle only, so it can not name other files."""
     import h5py
 
-    with h5py.File(handle, "r") as file:
+    with h5py.File(handle, "r", **_NO_CHUNK_CACHE) as file:
         found = scan(file, handle.fileno(), limits)
         if found.problems:
             raise FileError(*found.problems)

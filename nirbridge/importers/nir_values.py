@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from nirbridge.importers.hdf5_filters import hdf5
 from nirbridge.importers.hdf5_scan import Branch, Leaf
 
 _WRITTEN_OUT_MAX = 2**16
@@ -17,14 +19,19 @@ def array_of(leaf: Leaf) -> Any:
 
     A large dataset that stores nothing but its fill value is a read-only view of that one number.
     """
-    if leaf.size > _WRITTEN_OUT_MAX and not leaf.dataset.id.get_storage_size():
-        native = leaf.dtype.newbyteorder("=")
-        return np.broadcast_to(np.asarray(leaf.dataset.fillvalue, native), leaf.shape)
-    value = np.asarray(leaf.dataset[()])
-    if value.shape != leaf.shape:
-        raise ValueError(f"shape {value.shape} was read where {leaf.shape} is declared")
-    native = value.astype(value.dtype.newbyteorder("="), copy=False)
-    return native if native.ndim else native[()]
+    native = leaf.dtype.newbyteorder("=")
+    if leaf.size > _WRITTEN_OUT_MAX and not leaf.dataset.get_storage_size():
+        return np.broadcast_to(np.asarray(hdf5().Dataset(leaf.dataset).fillvalue, native), leaf.shape)
+    value = np.empty(leaf.shape, native)
+    if value.size:
+        every = hdf5().h5s.ALL
+        leaf.dataset.read(every, every, value, _stored_type(native))
+    return value if value.ndim else value[()]
+
+
+@lru_cache(maxsize=32)
+def _stored_type(dtype: np.dtype[Any]) -> Any:
+    return hdf5().h5t.py_create(dtype)
 
 
 def text_of(leaf: Leaf) -> str:
@@ -42,7 +49,7 @@ def texts_of(leaf: Leaf) -> list[Any]:
 def _elements(leaf: Leaf) -> list[str]:
     found = leaf.varying_texts()
     if found is None:
-        found = np.asarray(leaf.dataset[()]).reshape(-1).tolist()
+        found = np.asarray(hdf5().Dataset(leaf.dataset)[()]).reshape(-1).tolist()
     return [item.decode("utf-8") for item in found]
 
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from nirbridge.arrays import Array, stored_part
+from nirbridge.arrays import Array, all_finite
 from nirbridge.errors import ModelError, Problem, quoted
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network, Population, Projection, Timing
@@ -83,7 +83,7 @@ def _population(population: Population) -> Iterator[Problem]:
         if value.shape not in ((), population.shape):
             limit = f"() or {population.shape}"
             yield _problem(thing, f"neuron {f.name} has shape {value.shape}", limit, "reshape it", name=population.name)
-        if not _all_finite(value):
+        if not all_finite(value):
             yield _problem(thing, f"neuron {f.name} is not finite", "", "repair it", name=population.name)
     if neuron.max_spikes < 1:
         yield _problem(thing, f"max_spikes is {neuron.max_spikes}", "at least 1", "correct it", name=population.name)
@@ -109,7 +109,7 @@ def _projection(
         yield _problem(thing, f"its operator takes {into}", f"the source has {sources[p.source]}", "reshape")
     if p.target in targets and targets[p.target] != out:
         yield _problem(thing, f"its operator gives {out}", f"the target has {targets[p.target]}", "reshape")
-    if p.bias is not None and (p.bias.shape != out or not _all_finite(p.bias)):
+    if p.bias is not None and (p.bias.shape != out or not all_finite(p.bias)):
         found = f"its bias of shape {p.bias.shape} is wrong"
         yield _problem(thing, found, f"finite numbers of shape {out}", "correct it")
     yield from _delays(thing, p, into, out)
@@ -151,7 +151,7 @@ def _operator(thing: str, operator: Operator) -> Iterator[Problem]:
 
 def _part(thing: str, part: Operator) -> Iterator[Problem]:
     values = _values(part)
-    if values is not None and not _all_finite(values):
+    if values is not None and not all_finite(values):
         yield _problem(thing, f"a weight of its {type(part).__name__} is not finite", "", "repair it")
     if isinstance(part, Dense) and part.weight.ndim != 2:
         yield _problem(thing, f"a dense weight of shape {part.weight.shape}", "[post, pre]", "correct it")
@@ -204,11 +204,6 @@ def _windows(thing: str, part: Conv | SumPool) -> Iterator[Problem]:
         if part.groups < 1 or cout % part.groups or own * part.groups != part.input_shape[0]:
             found = f"{cout} kernels of {own} channels in {part.groups} groups on {part.input_shape[0]} channels"
             yield _problem(thing, found, "groups divide both", "correct the weight or groups")
-
-
-def _all_finite(array: Array) -> bool:
-    core = stored_part(array)
-    return array.dtype.kind in "iub" or bool(np.all(np.isfinite(core)))
 
 
 def _zero_delay_cycles(network: Network) -> Iterator[Problem]:

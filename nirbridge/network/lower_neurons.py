@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from nirbridge.arrays import Array, stored_part
+from nirbridge.arrays import Array, all_finite, stored_part
 from nirbridge.errors import ModelError, quoted
 from nirbridge.network.neurons import Compare, Neuron, Reset, neuron
 from nirbridge.network.nir_fields import NEURONS, kind_of, label
@@ -43,7 +43,7 @@ def uniform(value: Any) -> Array:
     """A parameter as float64, one value of shape ``()`` where all are equal (a broadcast view costs nothing)."""
     array = np.asarray(value)
     core = stored_part(array)
-    if core.size and bool(np.all(core == core.flat[0])):
+    if core.size == 1 or (core.size and bool(np.all(core == core.flat[0]))):
         return np.asarray(core.flat[0], dtype=np.float64)
     return np.asarray(array, dtype=np.float64)
 
@@ -86,7 +86,7 @@ def lower_neuron(name: str, node: Any, shape: Shape, metadata: Metadata, timing:
 
 def _check_finite(plain: Mapping[str, Array], thing: str) -> None:
     for key, value in plain.items():
-        if not bool(np.all(np.isfinite(value))):
+        if not all_finite(value):
             found = f"its parameters make {key} infinite at this dt"
             raise ModelError.of(thing, found, "coefficients are finite", "correct tau, r or w_in, or give another --dt")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nirbridge.arrays import stored_part
+from nirbridge.arrays import all_finite, stored_part
 from nirbridge.errors import Problem, quoted
 
 #: Classes whose parameters have one element per neuron (or one for all), and those parameters.
@@ -96,7 +96,9 @@ def array_problems(thing: str, field: str, array: np.ndarray[Any, Any], name: st
 
 def _all_finite(array: np.ndarray[Any, Any]) -> bool:
     """Finite in every element; a sum first, since it needs no array of flags."""
-    if array.dtype.kind != "f" or not array.size:
+    if array.size <= 1:
+        return not array.size or all_finite(array)
+    if array.dtype.kind != "f":
         return True
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(array.sum(dtype=np.float64)):
