@@ -44,7 +44,7 @@ def artifact(files: Mapping[str, bytes], facts: Mapping[str, object]) -> Artifac
         parts = PurePosixPath(path).parts
         if not parts or path.startswith("/") or ".." in parts or "\\" in path or not path.isprintable():
             raise Bug.of("emitter", f"path {quoted(path)}", "paths stay in their folder", "please report it")
-    digests = {path: hashlib.sha256(content).hexdigest() for path, content in sorted(files.items())}
+    digests = {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}
     manifest = {"made_by": MADE_BY, **facts, "files": digests}
     text = json.dumps(manifest, sort_keys=True, indent=1, allow_nan=False) + "\n"
     whole = {**files, MANIFEST: text.encode("ascii")}

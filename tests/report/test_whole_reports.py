@@ -114,6 +114,8 @@ TEXTS: dict[str, Callable[[], str]] = {
     "quantized.txt": lambda: printed(quantize_text(quantized(proved=True))),
     "quantized-measured.txt": lambda: printed(quantize_text(quantized(proved=False))),
     "map.txt": lambda: map_text(uneven(), title="m\n.nir", width=110),
+    "map-coloured.txt": lambda: map_text(uneven(), width=110, color=True).replace("\x1b", "ESC"),
+    "map-many.txt": lambda: map_text(made(30), width=110),
     "map-placement-only.txt": lambda: map_text(uneven(placement_only=True), width=110),
     "map.html": lambda: map_html(uneven()),
     "inspected.txt": lambda: printed(inspect_text(inspected())),

@@ -206,11 +206,11 @@ def _batched(array: Array, program: Mapping[str, Any]) -> bool:
 def _steps(inputs: Mapping[str, Array] | Array, steps: int | None) -> int:
     if steps is None:
         arrays = list(inputs.values()) if isinstance(inputs, Mapping) else [inputs]
-        lengths = sorted({len(a) for a in arrays if np.ndim(a)})
+        lengths = {len(a) for a in arrays if np.ndim(a)}
         if len(lengths) != 1:
             found = f"{len(lengths)} different lengths" if lengths else "no input that has a length"
             raise UsageError.of("steps", "are not given", found, "give steps")
-        steps = lengths[0]
+        (steps,) = lengths
     if steps < 1:
         raise UsageError.of("steps", f"{steps}", "at least 1", "give more")
     return steps
