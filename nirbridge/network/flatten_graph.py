@@ -128,13 +128,12 @@ def _add_edge(edge: Any, graph: Any, prefix: str, seen: set[Edge], build: _Build
     seen.add(pair)
     source = _resolve(pair[0], graph, prefix, shown, "Output", build)
     target = _resolve(pair[1], graph, prefix, shown, "Input", build)
-    if source is None or target is None:
-        return
-    if _is_sound(source, target, graph, pair, prefix, shown, build):
+    if source is not None and target is not None:
+        _check_ends(source, target, graph, pair, prefix, shown, build)
         build.edges.append((source, target))
 
 
-def _is_sound(source: str, target: str, graph: Any, pair: Edge, prefix: str, shown: str, build: _Build) -> bool:
+def _check_ends(source: str, target: str, graph: Any, pair: Edge, prefix: str, shown: str, build: _Build) -> None:
     start, end = graph.nodes.get(pair[0]), graph.nodes.get(pair[1])
     if source == target and kind_of(start) in LINEAR:
         found = f"the {kind_of(start)} node feeds itself within one step"
@@ -144,9 +143,6 @@ def _is_sound(source: str, target: str, graph: Any, pair: Edge, prefix: str, sho
     elif not prefix and kind_of(start) == "Output":
         found = "it starts at an Output"
         build.report(shown, found, "outputs lead outside", f"start it at the node before {quoted(source)}", edge=pair)
-    else:
-        return True
-    return False
 
 
 def edge_label(source: str, target: str) -> str:
@@ -159,7 +155,7 @@ def _resolve(end: str, graph: Any, prefix: str, shown: str, port: str, build: _B
     found = _candidates(end, graph, port)
     if len(found) == 1:
         return prefix + found[0]
-    if len(found) > 1:
+    if found:
         options = ", ".join(quoted(name) for name in sorted(found))
         side = "inputs" if port == "Input" else "outputs"
         text = f"{quoted(prefix + end)} can mean several nodes ({options})"

@@ -68,7 +68,7 @@ def from_nir(
         resolved.dt,
         resolved.timing,
         populations,
-        _projections(sorted(targets, key=natural_key), wiring, steps, shapes),
+        _projections(targets, wiring, steps, shapes),
         _ports(flat, shapes, "Input"),
         _ports(flat, shapes, "Output"),
         resolved.assumed,

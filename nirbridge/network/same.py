@@ -127,9 +127,7 @@ def _same_fields(a: Operator, b: Operator) -> bool:
 
 def _same_value(x: Any, y: Any) -> bool:
     if not (isinstance(x, np.ndarray) and isinstance(y, np.ndarray)):
-        return (x is None) == (y is None) and not isinstance(x, np.ndarray) and x == y
-    if x is y:
-        return True
+        return type(x) is type(y) and x == y
     if x.shape != y.shape or x.dtype != y.dtype:
         return False
     return same_array(stored_part(x), stored_part(y)) if x.strides == y.strides else same_array(x, y)

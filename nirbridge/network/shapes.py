@@ -244,13 +244,12 @@ def _flatten(name: str, node: Any, arrives: Shape | None) -> NodeShapes | None:
         found = f"start_dim {node.start_dim}, end_dim {node.end_dim} on an input of shape {shape}"
         limit = f"dims go from {-axes} to {axes - 1} without the batch, start before end"
         raise _wrong(name, node, found, limit, "correct start_dim or end_dim")
-    whole = shape or (1,)
-    return NodeShapes(shape, (*whole[:start], math.prod(whole[start : end + 1]), *whole[end + 1 :]))
+    return NodeShapes(shape, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
 
 
 def _has_one_value(node: Any) -> bool:
     fields = ELEMENTWISE.get(kind_of(node), ())
-    return bool(fields) and all(np.size(getattr(node, f)) == 1 for f in fields if getattr(node, f) is not None)
+    return bool(fields) and all(np.size(getattr(node, f)) == 1 for f in fields)  # None counts as one
 
 
 def _parameter_shape(name: str, node: Any) -> Shape:
@@ -258,10 +257,7 @@ def _parameter_shape(name: str, node: Any) -> Shape:
     found: dict[Shape, str] = {}
     small: Shape = ()
     for field in ELEMENTWISE[kind_of(node)]:
-        value = getattr(node, field)
-        if value is None:
-            continue
-        shape = np.shape(value)
+        shape = np.shape(getattr(node, field))  # () for None
         if 0 in shape:
             raise _wrong(name, node, f"{field} has shape {shape}", "it must not be empty", f"give {field} a value")
         if math.prod(shape) == 1:

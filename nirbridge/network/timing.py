@@ -175,7 +175,7 @@ def _unit_dt(neurons: Mapping[str, Any]) -> float | None:
     if len(gains) != 1:
         return None
     r = gains.pop()
-    return 1.0 / r if r > 0 and math.isfinite(1.0 / r) and 1.0 / r > 0 else None
+    return 1.0 / r if r > 0 and math.isfinite(1.0 / r) else None
 
 
 def _assumed_dt(known: float | None, unit: float | None) -> tuple[str, ...]:
