@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -147,13 +148,13 @@ def estimate_latency(
 
 
 def _sampled(array: Array) -> Array:
-    flat = array.reshape(array.shape[0], -1) if array.size else array.reshape(array.shape[0], 0)
+    flat = array.reshape(len(array), math.prod(array.shape[1:]))
     return flat[:, :: max(1, flat.size // _SAMPLED)]
 
 
 def _common_events(a: Array, b: Array, tried: list[int]) -> list[float]:
     """Events of the same neuron that fall on each other, for each latency."""
-    neurons = max(1, a.shape[1])
+    neurons = a.shape[1]
     at_a, at_b = np.flatnonzero(a != 0), np.flatnonzero(b != 0)
     return [float(np.intersect1d(at_a + n * neurons, at_b, assume_unique=True).size) for n in tried]
 
@@ -161,9 +162,10 @@ def _common_events(a: Array, b: Array, tried: list[int]) -> list[float]:
 def _closeness(a: Array, b: Array, tried: list[int]) -> list[float]:
     scores = []
     for n in tried:
-        pairing = pair(len(a), len(b), n, Clock(), Clock())
-        x, y = (a[:0], b[:0]) if pairing is None else (a[pairing.in_a], b[pairing.in_b])
+        x, y = a[max(0, -n) :], b[max(0, n) :]
+        steps = min(len(x), len(y))
         with np.errstate(invalid="ignore", over="ignore"):
-            error = float(np.mean((x.astype(np.float64) - y.astype(np.float64)) ** 2)) if x.size else np.nan
+            far = np.square(x[:steps].astype(np.float64) - y[:steps].astype(np.float64))
+            error = float(far.sum()) / max(1, far.size)
         scores.append(-np.inf if np.isnan(error) else -error)
     return scores

@@ -176,7 +176,7 @@ def _names(arrays: Mapping[Key, Array]) -> str:
 def _latency_problems(latency: Latency, nodes: set[str]) -> Iterator[Problem]:
     given = latency if isinstance(latency, Mapping) else {}
     for node in sorted(set(given) - nodes):
-        near = difflib.get_close_matches(node, sorted(nodes), n=1)
+        near = difflib.get_close_matches(node, nodes, n=1)
         step = f"did you mean {quoted(near[0])}?" if near else f"recorded: {', '.join(map(quoted, sorted(nodes)[:8]))}"
         yield Problem("latency", f"node {quoted(node)}", "not recorded in both", step)
     for value in given.values() if isinstance(latency, Mapping) else [latency]:
@@ -240,11 +240,10 @@ def _values(row: Row, x: Array, y: Array, pairing: Pairing) -> Row:
 def _spikes(x: Array, y: Array, pairing: Pairing, tau_steps: float, *, same: bool) -> SpikeDistances:
     a, b = x[pairing.in_a], y[pairing.in_b]
     common, either = distances.event_overlap(a, b)
-    total_a, total_b = distances.events(a), distances.events(b)
     return SpikeDistances(
         is_graded=not (distances.is_counts(a) and distances.is_counts(b)),
-        spikes_a=total_a,
-        spikes_b=total_b,
+        spikes_a=distances.events(a),
+        spikes_b=distances.events(b),
         common=common,
         either=either,
         count_error=distances.count_error(a, b),
@@ -276,10 +275,11 @@ def _counts(row: Row, x: Array, y: Array) -> Row:
 
 def _with_decisions(row: Row, a: Recording, b: Recording, labels: Array | None) -> Row:
     x, y = a.arrays[row.node, row.variable], b.arrays[row.node, row.variable]
-    if row.variable != COUNT and row.steps:
-        key = row.node, row.variable
-        pairing = pair(len(x), len(y), row.latency_steps, clock_of(a, key), clock_of(b, key))
-        x, y = (x[pairing.in_a], y[pairing.in_b]) if pairing is not None else (x, y)
+    if row.steps:
+        clocks = (clock_of(r, (row.node, row.variable)) for r in (a, b))
+        pairing = pair(len(x), len(y), row.latency_steps, *clocks)
+        assert pairing is not None, "steps were compared"
+        x, y = x[pairing.in_a], y[pairing.in_b]
     if x.shape != y.shape:
         return row
     return replace(row, decisions=decide((row.node, row.variable), (x, y), (a, b), labels))
@@ -296,9 +296,9 @@ def _notes(a: Recording, b: Recording, rows: Sequence[Row], latency: Latency) ->
             f"within {ESTIMATE_MAX_STEPS} kept steps"
         )
     if latency != "auto":
-        stored = {row.node: both_stored(a, b, row.node) for row in rows if row.variable != COUNT}
-        used = {row.node: row.latency_steps for row in rows if row.variable != COUNT}
-        other = [n for n, steps in stored.items() if steps is not None and steps != used[n]]
+        timed = [row for row in rows if row.variable != COUNT]
+        stored = {row.node: both_stored(a, b, row.node) for row in timed}
+        other = [*dict.fromkeys(row.node for row in timed if stored[row.node] not in (None, row.latency_steps))]
         if other:
             yield f"the recordings state another latency for {_listed(other)}: {stored[other[0]]}; 'auto' uses it"
     if any(r.meta.get("dt") is None for r in (a, b)):

@@ -39,7 +39,7 @@ def from_chunks(chunks: Iterable[npt.ArrayLike]) -> Stream:
                 break
             held.append(np.asarray(chunk))
         if not held:
-            return np.zeros((0,))
+            return np.empty(0)
         return np.concatenate(held)[start - first : stop - first]
 
     return stream
@@ -66,23 +66,22 @@ class Inputs:
         found = self.read(start, stop)
         for name in (port.name for port in self.ports if port.name in self.binary):
             values = found[name]
-            is_byte = values.dtype.itemsize == 1 and values.dtype.kind in "ui"
-            found[name] = values.view(np.bool_) if is_byte else values.astype(np.bool_, copy=False)
+            found[name] = values.view(np.bool_) if values.dtype.itemsize == 1 else values.astype(np.bool_)
         return found
 
     def _one(self, port: Port, start: int, stop: int) -> Array:
         given, batch = self.values[port.name], 1 if self.batch is None else self.batch
         if callable(given):
             found = _array(port, given(self.first_step + start, self.first_step + stop))
-            _check(port, found, self.batch, steps=stop - start, thing=_stretch(port, start, stop))
+            _check(port, found, self.batch, stop - start, _stretch(port, start, stop))
+            wrong = _not_finite(port, found, start, self.dtype)
+            if wrong is not None:
+                raise UsageError(wrong)
         else:
             found = np.asarray(given[start:stop])  # its values were checked when it was opened
         out = found.reshape(len(found), batch, *port.shape)
-        if found.dtype.kind == "f" and callable(given):
-            _check_finite(f"input {quoted(port.name)}", out, start, self.dtype)
-        if len(out) < stop - start:
-            out = np.concatenate([out, np.zeros((stop - start - len(out), *out.shape[1:]), out.dtype)])
-        return out
+        silent = stop - start - len(out)
+        return np.concatenate([out, np.zeros((silent, *out.shape[1:]), out.dtype)]) if silent else out
 
 
 def open_inputs(
@@ -117,8 +116,6 @@ def open_inputs(
 
 
 def _by_name(network: Network, inputs: Mapping[str, Input] | Input) -> Mapping[str, Input]:
-    if isinstance(inputs, np.ndarray) and len(network.inputs) == 1:
-        return {network.inputs[0].name: inputs}
     names = [port.name for port in network.inputs]
     if not isinstance(inputs, Mapping):
         if len(names) == 1:
@@ -168,14 +165,8 @@ def _shape_problem(port: Port, values: Array, steps: int | None = None) -> Probl
 
 
 def _value_problem(port: Port, values: Array, dtype: str) -> Problem | None:
-    if values.dtype.kind != "f":
-        return None
-    for start, part in _scan(values):
-        try:
-            _check_finite(f"input {quoted(port.name)}", part, start, dtype)
-        except UsageError as error:
-            return error.problems[0]
-    return None
+    found = (_not_finite(port, part, start, dtype) for start, part in _scan(values))
+    return next((problem for problem in found if problem is not None), None)
 
 
 def _scan(values: Array) -> Iterable[tuple[int, Array]]:
@@ -191,19 +182,22 @@ def _is_binary(values: Array) -> bool:
     return all(bool(np.all((part == 0) | (part == 1))) for _, part in _scan(values))
 
 
-def _check_finite(thing: str, values: Array, first: int, dtype: str) -> None:
+def _not_finite(port: Port, values: Array, first: int, dtype: str) -> Problem | None:
+    if values.dtype.kind != "f":
+        return None
     with np.errstate(over="ignore", invalid="ignore"):
-        bad = ~np.isfinite(values.astype(dtype, copy=False))
-    if bad.any():
-        at = np.unravel_index(int(np.argmax(bad)), bad.shape)
-        what = "NaN" if np.isnan(values[at]) else f"{values[at]:g}"
-        found = f"{what} at step {first + int(at[0])} ({int(bad.sum()):,} such values)"
-        raise UsageError.of(thing, found, f"inputs are finite numbers of {dtype}", "remove them")
+        bad = ~np.isfinite(np.asarray(values, dtype))
+    if not bad.any():
+        return None
+    at = np.unravel_index(int(np.argmax(bad)), bad.shape)
+    what = "NaN" if np.isnan(values[at]) else f"{values[at]:g}"
+    found = f"{what} at step {first + int(at[0])} ({int(bad.sum()):,} such values)"
+    return Problem(f"input {quoted(port.name)}", found, f"inputs are finite numbers of {dtype}", "remove them")
 
 
 def _check(port: Port, values: Array, batch: int | None, steps: int, thing: str) -> None:
     problem = _shape_problem(port, values, steps)
-    if problem is None and (values.shape[1] if values.ndim > len(port.shape) + 1 else None) != batch:
+    if problem is None and _batch_of(port, values) != batch:
         problem = Problem(thing, f"an array of shape {values.shape}", f"its batch is {batch or 'without an axis'}")
     if problem is not None:
         raise UsageError(problem)
@@ -229,9 +223,6 @@ def _steps(values: Mapping[str, Any], steps: int | None) -> int:
 
 def _batch(ports: tuple[Port, ...], values: Mapping[str, Any], first_step: int) -> int | None:
     """The batch that all inputs have; a stream is asked for its first step."""
-    if len(ports) == 1 and not callable(values[ports[0].name]):
-        value = values[ports[0].name]
-        return value.shape[1] if value.ndim == len(ports[0].shape) + 2 else None
     found: dict[str, int | None] = {}
     for port in ports:
         value = values[port.name]
@@ -240,8 +231,12 @@ def _batch(ports: tuple[Port, ...], values: Mapping[str, Any], first_step: int) 
             problem = _shape_problem(port, value, 1)
             if problem is not None:
                 raise UsageError(problem)
-        found[port.name] = value.shape[1] if value.ndim == len(port.shape) + 2 else None
+        found[port.name] = _batch_of(port, value)
     if len(set(found.values())) > 1:
         said = ", ".join(f"{quoted(n)} has {'no batch axis' if b is None else b}" for n, b in found.items())
         raise UsageError.of("inputs", said, "all have the same batch", "give each the same")
     return next(iter(found.values()), None)
+
+
+def _batch_of(port: Port, values: Array) -> int | None:
+    return values.shape[1] if values.ndim == len(port.shape) + 2 else None

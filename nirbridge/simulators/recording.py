@@ -86,10 +86,10 @@ def _each(
             )
         if record.node != ALL and record.node not in nodes:
             problems.append(_no_node(thing, record.node, list(nodes)))
-        elif record.every >= 1:
+        else:
             chosen = star if record.node == ALL and ALL not in nodes else [nodes[record.node]]
             for node in chosen:
-                for variable in (v for v in record.variables if v not in unknown):
+                for variable in record.variables:
                     yield node, variable, record.every, record.node in nodes
 
 

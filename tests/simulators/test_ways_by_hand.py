@@ -1,0 +1,201 @@
+"""What ``verify`` draws, compares and says, on hand-made recordings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nirbridge.arrays import freeze
+from nirbridge.chips import load_chip
+from nirbridge.errors import UsageError
+from nirbridge.network.model import Port
+from nirbridge.passes import balance_delays
+from nirbridge.quantization.quantize import Options
+from nirbridge.simulators import Record, Recording
+from nirbridge.simulators import verify as ways
+from nirbridge.simulators.quantize_data import Plan, quantize_with_data
+from nirbridge.simulators.verify import Pair, Verification, broken_promises, drawn_inputs, everything, verdict
+from tests.quantization.nets import layer, lif, one
+
+
+def ports(*own: tuple[str, tuple[int, ...]]) -> Any:
+    return SimpleNamespace(inputs=tuple(Port(name, shape) for name, shape in own))
+
+
+TWO = ports(("a", (2,)), ("b", (3, 1)))
+
+
+def test_inputs_are_drawn_port_by_port_and_said() -> None:
+    drawn, said = drawn_inputs(TWO, 50, 7)
+    rng = np.random.default_rng(7)
+    for name, shape in (("a", (50, 2)), ("b", (50, 3, 1))):
+        assert drawn[name].dtype == np.uint8
+        assert drawn[name].tolist() == (rng.random(shape) < 0.1).astype(int).tolist()
+    assert said == "random spikes, 0.1 per step and element, seed 7"
+    drawn, said = drawn_inputs(TWO, 50, 7, 0.25, {"a": (2.5, 4)})
+    rng = np.random.default_rng(7)
+    a = (rng.random((50, 2)) < 0.25) * rng.uniform(-1, 1, (50, 2)) * 2.5
+    assert drawn["a"].tolist() == a.tolist()
+    assert drawn["b"].tolist() == (rng.random((50, 3, 1)) < 0.25).astype(int).tolist()
+    assert said == "random spikes and graded values, 0.25 per step and element, seed 7"
+
+
+def test_inputs_by_name_are_cut_to_the_steps() -> None:
+    given = {"a": np.ones((5, 2)), "b": np.ones((5, 3, 1))}
+    found, steps = ways.input_arrays(TWO, given, 3)
+    assert ({k: len(x) for k, x in found.items()}, steps) == ({"a": 3, "b": 3}, 3)
+    found, steps = ways.input_arrays(TWO, given, None)
+    assert ({k: len(x) for k, x in found.items()}, steps) == ({"a": 5, "b": 5}, 5)
+    with pytest.raises(UsageError, match="inputs are finite numbers of float32"):
+        ways.input_arrays(TWO, {**given, "a": np.full((5, 2), 1e39)}, 3)
+    longer = ways._longer({"a": given["a"], "b": np.arange(3)}, 4)
+    assert {k: x.tolist() for k, x in longer.items()} == {"a": np.ones((4, 2)).tolist(), "b": [0, 1, 2, 0]}
+
+
+def population(name: str, fires: bool) -> Any:
+    return SimpleNamespace(name=name, neuron=SimpleNamespace(fires=fires))
+
+
+def quantized(**own: Any) -> Any:
+    fields = {
+        "populations": [population("p", True), population("q", True), population("r", False)], "early": (),
+        "outputs": [Port("out", (2,))], "latency": {"p": 1, "q": 3, "r": 2, "out": 2},
+    }  # fmt: skip
+    return SimpleNamespace(**{**fields, **own})
+
+
+def recording(arrays: Any, **meta: Any) -> Recording:
+    return Recording({tuple(k.split("/")): np.asarray(x) for k, x in arrays.items()}, {"dt": 1e-3, **meta})  # type: ignore[misc]
+
+
+def test_everything_is_what_integers_compute() -> None:
+    assert everything(quantized()) == [
+        Record("p", ("s", "u", "v")), Record("q", ("s", "u", "v")), Record("r", ("u", "v")), Record("out", ("s",)),
+    ]  # fmt: skip
+
+
+def test_early_spikes_are_those_before_the_first_step() -> None:
+    spikes = np.array([[2, 1], [1, 0], [0, 4], [8, 8]])
+    fixed = recording({"p/s": spikes, "q/s": spikes})
+    assert dict(ways.early_spikes(quantized(), fixed)) == {}
+    assert dict(ways.early_spikes(quantized(early=("q",)), fixed)) == {"p": 3, "q": 8}
+    silent = recording({"p/s": spikes * 0, "q/s": spikes * 0})
+    assert dict(ways.early_spikes(quantized(early=("q",)), silent)) == {"q": 0}
+
+
+@pytest.mark.parametrize(("off", "taken"), [(0.9e-12, True), (-0.9e-12, True), (1.1e-12, False), (0.5, False)])
+def test_sums_of_the_host_are_equal_but_for_their_last_digits(off: float, taken: bool) -> None:
+    """Relative to the largest value; integers, and what one of the two lacks, stay as they are."""
+    expected = np.array([[-8.0, 0.0], [1.0, 2.0]])
+    own = expected.copy()
+    own[0, 1] += 8 * off
+    fixed = recording({"out/s": expected, "p/v": [3], "far/s": expected, "odd/s": expected})
+    found = recording({"out/s": own, "p/v": [4], "odd/s": own[:1], "more/s": own})
+    settled = ways._settled(fixed, found)
+    assert list(settled.arrays) == list(found.arrays)
+    assert (settled.arrays["out", "s"] is fixed.arrays["out", "s"]) is taken
+    assert all(settled.arrays[k] is found.arrays[k] for k in found.arrays if k != ("out", "s"))
+    assert settled.meta is found.meta
+
+
+def test_pairs_are_compared_at_the_latency_of_each_node() -> None:
+    rng = np.random.default_rng(0)
+    p, out = (rng.integers(0, 2, (6, 2)) for _ in range(2))
+
+    def late(values: Any, steps: int) -> Any:
+        return np.concatenate([np.zeros((steps, 2), int), values, np.ones((3 - steps, 2), int)])
+
+    reference = recording({"p/s": p, "out/s": out, "z/s": p}, batch=None, latency={"p": 0, "out": 0})
+    fixed = recording({"p/s": late(p, 1), "out/s": late(out, 2), "p/v": late(p, 1)}, batch=None)
+    found = {"reference": reference, "fixed": fixed, "mapped": fixed, "lava": recording({"p/s": late(p, 2)})}
+    pairs = list(ways._pairs(found, quantized(), 6, 1))
+    assert [(x.a, x.b, x.promised, x.comparison.equal) for x in pairs] == [
+        ("reference", "fixed", False, True), ("fixed", "mapped", True, True), ("fixed", "lava", True, False),
+    ]  # fmt: skip
+    rows = {row.node: row for row in pairs[0].comparison.rows}
+    assert {n: (row.latency_steps, row.steps) for n, row in rows.items()} == {"out": (2, 6), "p": (1, 6)}
+    assert rows["out"].decisions is not None
+    assert rows["out"].decisions.samples == 1
+    assert rows["out"].decisions.right_a == int(out[:, 1].sum() > out[:, 0].sum())
+    retimed = list(ways._pairs({**found, "retimed": fixed}, quantized(), 6, None))
+    assert [(x.a, x.b, x.promised) for x in retimed[:2]] == [
+        ("reference", "fixed", False), ("reference", "retimed", False),
+    ]  # fmt: skip
+
+
+def test_what_ran_in_lava_has_the_names_of_the_integers(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def ran(program: Any, inputs: Any, **own: Any) -> Any:
+        asked.append((program, inputs, own))
+        return recording({"p/s": [1], "p/v": [2], "out/v": [3], "r/u": [4]}, steps=9)
+
+    monkeypatch.setattr("nirbridge.emitters.lava.run.run_program", ran)
+    program, given, told = object(), {"in": np.zeros(3)}, lambda stage, done: None
+    found = ways._in_lava(program, quantized(), given, recording({}, steps=5), told)  # type: ignore[arg-type]
+    assert {key: x.tolist() for key, x in found.arrays.items()} == {
+        ("p", "s"): [1], ("p", "v"): [2], ("out", "s"): [3], ("r", "u"): [4],
+    }  # fmt: skip
+    assert found.meta["steps"] == 9
+    wanted = {"steps": 5, "record": ["p:s,u,v", "q:s,u,v", "r:s,u,v", "out:s"], "progress": told}
+    assert asked == [(program, given, wanted)]
+
+
+# -- what is said ----------------------------------------------------------------------------------------------------
+
+
+def made(*pairs: tuple[str, bool, bool], far: tuple[str, ...] = (), **own: Any) -> Verification:
+    """Pairs (b, promised, equal) with fixed."""
+    found = tuple(Pair("fixed", b, promised, SimpleNamespace(equal=equal)) for b, promised, equal in pairs)  # type: ignore[arg-type]
+    layers = tuple(SimpleNamespace(population=name, holds=name not in far) for name in ("p", "q", "r"))
+    fields = {"chip": "c", "steps": 3, "input_said": "", "latency": {}, "pairs": found, "layers": layers}
+    return Verification(**{**fields, "recordings": {}, "left_out": {}, "notes": (), **own})
+
+
+NEAR = "reference ~ fixed: within the bound in every population"
+EARLY = "retimed ~ fixed: within the bound in every population; not the reference: early spikes are kept"
+
+
+@pytest.mark.parametrize(("verification", "said"), [
+    (made(), f"nothing was promised: only the fixed simulator ran; {NEAR}"),
+    (made(("reference", False, False)), f"nothing was promised: only the fixed simulator ran; {NEAR}"),
+    (made(("reference", False, False), ("mapped", True, True), ("lava", True, True)),
+     f"fixed == mapped == lava: every spike, u and v; {NEAR}"),
+    (made(("mapped", True, True), left_out={"lava": "why", "x\n": "because"}),
+     f"fixed == mapped: every spike, u and v; {NEAR}; 'lava' left out: why; 'x\\n' left out: because"),
+    (made(("mapped", True, True), early_spikes={"p": 1}), f"fixed == mapped: every spike, u and v; {EARLY}"),
+    (made(("mapped", True, False), ("lava", True, True)), "not as promised: fixed and mapped differ"),
+    (made(("mapped", True, True), far=("q",)), "not as promised: 'q' is beyond its bound"),
+    (made(("mapped", True, False), ("lava", True, False), far=("p", "r")),
+     "not as promised: fixed and mapped differ; fixed and lava differ; 'p' is beyond its bound; 'r' is beyond its "
+     "bound"),
+])  # fmt: skip
+def test_the_verdict_word_by_word(verification: Verification, said: str) -> None:
+    assert verdict(verification) == said
+    assert verification.holds is not said.startswith("not as promised")
+    assert bool(broken_promises(verification)) is not verification.holds
+
+
+def test_a_verification_holds_what_ran() -> None:
+    late = layer(np.diag([1.0, 0.5]), lif(a_mem=0.5, theta=0.75))
+    net = replace(late, projections=(replace(late.projections[0], delay_steps=one(0)), late.projections[1]))
+    q = quantize_with_data(balance_delays(net), load_chip("loihi2"), Options(), None, Plan())
+    spikes = np.array([[1, 1], [1, 0], [0, 1], [1, 1]], np.uint8)
+    told: list[Any] = []
+    found = ways.verify(net, q, {"in": spikes}, steps=4, progress=lambda *own: told.append(own))
+    longest = max(q.latency.values())
+    assert longest == 1
+    assert (found.chip, found.steps, found.input_said, dict(found.left_out)) == ("loihi2", 4, "", {})
+    assert (dict(found.latency), found.notes, dict(found.early_spikes)) == ({"out": 1}, q.notes, {})
+    assert {k: len(r.arrays["p", "s"]) for k, r in found.recordings.items()} == {"reference": 4, "fixed": 5}
+    assert set(found.recordings["reference"].arrays) == {("p", "s"), ("out", "s")}
+    assert [(p.a, p.b, p.comparison.equal) for p in found.pairs] == [("reference", "fixed", True)]
+    assert [x.population for x in found.layers] == ["p"]
+    assert [stage for stage, _ in told] == ["simulate", "simulate"]
+    named = ways.verify(net, q, {"in": spikes}, steps=2, input_said="said", left_out={"lava": "no"})
+    assert (named.input_said, dict(named.left_out), named.steps) == ("said", {"lava": "no"}, 2)
+    assert freeze(named.recordings["fixed"].arrays["p", "s"]).shape == (3, 2)
