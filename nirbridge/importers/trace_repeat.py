@@ -57,9 +57,10 @@ def data_dependence(first: Recording, second: Recording) -> list[Problem]:
         if not _same_call(a, b) or not _same((a.args, dict(a.kwargs)), (b.args, dict(b.kwargs)), 0):
             found = f"what {quoted(a.name)} is given depends on data in a way that can not be followed, or on chance"
             return [Problem(thing_of(a.path), found, "", _DATA)]
-    if len(first.nodes) != len(second.nodes):
+    names = [[name for name, _ in run.outputs] for run in (first, second)]
+    if len(first.nodes) != len(second.nodes) or names[0] != names[1]:
         return [Problem("the module's forward", "it does different things on different data", "", _DATA)]
-    for (name, a), (_, b) in zip(first.outputs, second.outputs, strict=False):
+    for (name, a), (_, b) in zip(first.outputs, second.outputs, strict=True):
         if not _same(a, b, 0):
             found = f"its output {quoted(name)} depends on data in a way that can not be followed"
             return [Problem("the module's forward", found, "", _DATA)]
@@ -116,7 +117,7 @@ def kept_between(whole: Recording) -> list[Problem]:
     for node in whole.nodes[second:]:
         for value in values_of((node.args, dict(node.kwargs))):
             own = node.kind == "neuron" and _is_own(value, node)
-            if value.node.index < second <= node.index and not own:
+            if value.node.index < second and not own:
                 text = f"what {quoted(node.name.strip('_'))} is given was kept from the call of forward before"
                 limit = "with a loop over time or a time axis in forward, a sequence starts anew in every call"
                 problem = Problem(thing_of(node.path), text, limit, "make such values in forward, from zeros")
