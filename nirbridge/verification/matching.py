@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -99,7 +101,7 @@ def _options(name: str, tensor: Array, values: Array, bound: Array, batch: int) 
 
 def _sizes_before_time(shape: tuple[int, ...]) -> list[int]:
     """How many values precede a time axis that comes after some of the axes ``shape``, for each place of it."""
-    return sorted({math.prod(shape[:axis]) for axis in range(1, len(shape) + 1)} - {1})
+    return sorted({*accumulate(shape, operator.mul)} - {1})
 
 
 # -- populations ---------------------------------------------------------------------------------------------------
@@ -110,9 +112,7 @@ def population_names(paths: Sequence[str]) -> dict[str, str]:
     return {path: path.replace(".", "_") or "neuron" for path in paths}
 
 
-def matched_spikes(
-    run: OriginalRun, network: Network, imported: Mapping[tuple[str, str], Array], *, is_batch_first: bool
-) -> list[Matched]:
+def matched_spikes(run: OriginalRun, network: Network, imported: Mapping[tuple[str, str], Array]) -> list[Matched]:
     """Spikes of every population whose module is known, in causal order."""
     probes = {name: run.probes[path] for path, name in population_names(list(run.probes)).items()}
     found: list[Matched] = []
@@ -120,7 +120,7 @@ def matched_spikes(
         probe, values = probes.get(p.name), imported.get((p.name, "s"))
         if probe is None or values is None:
             continue
-        spikes, worth = _in_time(probe.spikes, probe, values, is_batch_first), _worth(probe)
+        spikes, worth = _in_time(probe.spikes, probe, values), _worth(probe)
         if spikes is not None and worth:
             flat = values.reshape(spikes.shape).astype(np.float64)
             found.append(Matched(p.name, STEPWISE, spikes / worth, flat, np.full(spikes.shape, _HALF)))
@@ -134,7 +134,7 @@ def _worth(probe: Probe) -> float:
     return float(numbers[0]) if numbers.size == 1 else 0.0
 
 
-def _in_time(calls: Sequence[Array], probe: Probe, values: Array, is_batch_first: bool) -> Array | None:
+def _in_time(calls: Sequence[Array], probe: Probe, values: Array) -> Array | None:
     """Outputs of a neuron as ``[steps, batch, values]``; None where they are not one of each time step."""
     steps, batch = values.shape[:2]
     if probe.steps != steps:  # a module with several uses per time step is several populations
@@ -143,18 +143,13 @@ def _in_time(calls: Sequence[Array], probe: Probe, values: Array, is_batch_first
         return np.stack([c.reshape(batch, -1) for c in calls])
     if len(calls) != 1 or calls[0].size != values.size:
         return None
-    if probe.layout == (BATCH, TIME) or (probe.layout is None and is_batch_first):
+    if probe.layout == (BATCH, TIME):
         return np.swapaxes(calls[0].reshape(batch, steps, -1), 0, 1)
     return calls[0].reshape(steps, batch, -1)
 
 
 def matched_membranes(
-    run: OriginalRun,
-    network: Network,
-    imported: Mapping[tuple[str, str], Array],
-    bounds: Bounds,
-    *,
-    is_batch_first: bool,
+    run: OriginalRun, network: Network, imported: Mapping[tuple[str, str], Array], bounds: Bounds
 ) -> list[Matched]:
     """Membranes of every population whose module shows them, before or after the reset: whichever agrees better."""
     probes = {name: run.probes[path] for path, name in population_names(list(run.probes)).items()}
@@ -167,9 +162,9 @@ def matched_membranes(
         options = [
             option
             for variable, known in (("u", bounds.before_reset), ("v", bounds.after_reset))
-            for option in _membranes(probe, imported[p.name, variable], known[p.name], p.name, is_batch_first)
+            for option in _membranes(probe, imported[p.name, variable], known[p.name], p.name)
         ]
-        options += [_without_offset(m) for m in options if m.differs.any()]
+        options += [_without_offset(m) for m in options]
         found += [max(options, key=lambda m: m.share_equal)] if options else []
     return found
 
@@ -184,9 +179,9 @@ def _without_offset(m: Matched) -> Matched:
     return replace(m, imported=m.imported + offset, bound=bound)
 
 
-def _membranes(probe: Probe, values: Array, bound: Array, name: str, is_batch_first: bool) -> Iterator[Matched]:
+def _membranes(probe: Probe, values: Array, bound: Array, name: str) -> Iterator[Matched]:
     calls = [m for m in probe.membranes if m is not None]
-    stepwise = _in_time(calls, probe, values, is_batch_first)
+    stepwise = _in_time(calls, probe, values)
     last = calls[-1]
     if stepwise is not None:
         yield Matched(name, STEPWISE, stepwise, values.reshape(stepwise.shape), bound.reshape(stepwise.shape))

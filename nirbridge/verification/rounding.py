@@ -32,6 +32,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.network.apply import apply
+from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.operators import Chain, Conv, Dense, Operator, Scale, Sparse, SumPool
 
@@ -60,13 +61,13 @@ class Known:
     def __init__(self, tensors: list[Array]) -> None:
         self.tensors = {}
         for t in tensors:
-            self.tensors.setdefault(t.size, []).append(np.asarray(t, np.float64).reshape(-1))
-        small = [t.reshape(-1) for t in tensors if t.size <= _MOST_SEARCHED]
+            self.tensors.setdefault(t.size, []).append(np.asarray(t, np.float64).ravel())
+        small = [t.ravel() for t in tensors if t.size <= _MOST_SEARCHED]
         self.numbers = np.unique(np.abs(np.concatenate([*small, np.array([0.0, 1.0])]).astype(np.float64)))
 
     def holds(self, values: Array) -> bool:
         """True if every value is, up to its sign, 0, 1 or a number of the module."""
-        flat = np.asarray(values, np.float64).reshape(-1)
+        flat = np.asarray(values, np.float64).ravel()
         if any(np.array_equal(flat, own) for own in self.tensors.get(flat.size, ())):
             return True
         return flat.size <= _MOST_SEARCHED and bool(np.isin(np.abs(flat), self.numbers).all())
@@ -86,7 +87,7 @@ def bounds(network: Network, values: Values, known: Known, unit: float) -> Bound
     return Bounds(before, after, ports)
 
 
-def sent_values(network: Network, values: Values, name: str) -> Array:
+def sent_values(values: Values, name: str) -> Array:
     """What a source sends: spikes, the membrane of a readout, or the input."""
     return values[name, "s"] if (name, "s") in values else values[name, "v"]
 
@@ -100,7 +101,7 @@ def _drive(
     error, size = np.zeros((*lead, *shape)), np.zeros((*lead, *shape))
     for p in (p for p in network.projections if p.target == target):
         operator = _sizes(p.operator)
-        terms = _late(apply(operator, np.abs(sent_values(network, values, p.source)).astype(np.float64)), p)
+        terms = _late(apply(operator, np.abs(sent_values(values, p.source)).astype(np.float64)), p)
         if p.source in sent:
             error += _late(apply(operator, sent[p.source]), p)
         terms = terms if p.bias is None else terms + np.abs(p.bias)
@@ -112,12 +113,10 @@ def _drive(
 
 def _late(values: Array, p: Projection) -> Array:
     """Shifted by the delay; where delays differ, the largest value up to now stands for all of them."""
-    delays = np.unique(np.concatenate([p.delay_steps.reshape(-1), p.target_delay_steps.reshape(-1)]))
-    uniform = p.delay_steps.min() == p.delay_steps.max() and p.target_delay_steps.min() == p.target_delay_steps.max()
-    if not uniform or not delays.size:
+    if any(np.ptp(delays) for delays in (p.delay_steps, p.target_delay_steps)):
         return np.maximum.accumulate(values, axis=0)
-    steps = int(p.delay_steps.max()) + int(p.target_delay_steps.max())
-    return np.concatenate([np.zeros_like(values[:steps]), values[: len(values) - steps]]) if steps else values
+    nothing = np.zeros((p.max_delay_steps, *values.shape[1:]))
+    return np.concatenate([nothing, values])[: len(values)]
 
 
 def _sizes(operator: Operator) -> Operator:
@@ -128,19 +127,15 @@ def _sizes(operator: Operator) -> Operator:
         return replace(operator, weight=np.abs(operator.weight).astype(np.float64))
     if isinstance(operator, Scale):
         return Scale(np.abs(operator.scale).astype(np.float64))
-    return (
-        replace(operator, data=np.abs(operator.data).astype(np.float64)) if isinstance(operator, Sparse) else operator
-    )
-
-
-def _parts(operator: Operator) -> tuple[Operator, ...]:
-    return operator.parts if isinstance(operator, Chain) else (operator,)
+    if isinstance(operator, Sparse):
+        return replace(operator, data=np.abs(operator.data).astype(np.float64))
+    return operator
 
 
 def _terms(operator: Operator) -> int:
     """Products that are added up for one target, over all parts."""
     total = 0
-    for part in _parts(operator):
+    for part in parts_of(operator):
         if isinstance(part, Dense):
             total += part.weight.shape[1]
         elif isinstance(part, Conv):
@@ -155,7 +150,7 @@ def _terms(operator: Operator) -> int:
 
 
 def _weights_known(operator: Operator, known: Known) -> bool:
-    for part in _parts(operator):
+    for part in parts_of(operator):
         weights: Any = part.weight if isinstance(part, Dense | Conv) else getattr(part, "data", None)
         weights = part.scale if isinstance(part, Scale) else weights
         if weights is not None and not known.holds(weights):

@@ -73,11 +73,6 @@ class SampleReading:
         return np.ascontiguousarray(np.moveaxis(spread, range(len(places)), places))
 
     @property
-    def is_batch_first(self) -> bool:
-        """True if the batch axis comes before the time axis."""
-        return self.batch is not None and self.time is not None and (self.time < 0 or self.batch < self.time)
-
-    @property
     def words(self) -> str:
         """The axes in words, for messages."""
         axes = [str(n) for n in self.own[0]]

@@ -185,9 +185,8 @@ class Trials:
         sent = {p.name: values[p.name, "s"].astype(np.float64) for p in self.network.outputs}
         outputs = matched_outputs(run, samples, self.network, sent, limits)
         if len(outputs) == len(self.network.outputs):
-            is_batch_first = reading.is_batch_first or form == MERGED_BATCH_FIRST
-            spikes = matched_spikes(run, self.network, values, is_batch_first=is_batch_first)
-            membranes = matched_membranes(run, self.network, values, limits, is_batch_first=is_batch_first)
+            spikes = matched_spikes(run, self.network, values)
+            membranes = matched_membranes(run, self.network, values, limits)
             shown = (outputs, spikes, membranes)
             evidence = Evidence(self.network, values, limits, self.known, *shown, samples, self.shapes)
             yield Trial(reading, form, evidence.verdict(), len(arrays[0]) * samples)

@@ -159,7 +159,7 @@ class Evidence:
             if m is not None:
                 cells = m.differs[step, sample]
                 if cells.any():
-                    return bool(near[step, sample].reshape(-1)[cells].all())
+                    return bool(near[step, sample].ravel()[cells].all())
             elif near[: step + 1, sample].any():
                 return True
         return False
@@ -184,15 +184,13 @@ class Evidence:
             for sample, end in enumerate(ends):
                 if m.over_time != STEPWISE and end is not None:
                     continue
-                rows = differs[:end, sample].any(axis=-1) if m.over_time == STEPWISE else differs[:, sample].any(-1)
-                if not rows.any():
+                cells = np.argwhere(differs[:end, sample])
+                if not len(cells):
                     continue
-                row = int(np.argmax(rows))
+                row, cell = (int(k) for k in cells[0])
                 step = row if m.over_time == STEPWISE else self._steps() - 1
-                cell = int(np.argmax(differs[row, sample]))
                 thing = f"membrane of population {quoted(m.name)}"
                 found.append(self._difference(m, thing, step, row, sample, cell))
-                break
         return min(found, key=lambda d: d.step, default=None)
 
     def _compared(self, ends: Sequence[int | None]) -> int:

@@ -114,12 +114,14 @@ def test_bounds_arrive_late_as_the_values_do() -> None:
     values = np.array([1.0, 3.0, 2.0, 0.0])
 
     def late(source: list[int], target: list[int]) -> list[float]:
-        p: Any = SimpleNamespace(delay_steps=np.array(source), target_delay_steps=np.array(target))
+        p = Projection("a", "b", Scale(values), None, np.array(source), np.array(target))
         return _late(values, p).tolist()
 
     assert late([0], [0]) == [1.0, 3.0, 2.0, 0.0]
     assert late([1], [0]) == [0.0, 1.0, 3.0, 2.0]
     assert late([1], [1]) == [0.0, 0.0, 1.0, 3.0]
+    assert late([1, 1], [2]) == [0.0, 0.0, 0.0, 1.0]
+    assert late([9], [0]) == [0.0] * 4
     assert late([0, 1], [0]) == late([0], [1, 0]) == [1.0, 3.0, 3.0, 3.0]
     assert COMPUTED == 2.0**-22
 
@@ -128,22 +130,22 @@ def test_bounds_arrive_late_as_the_values_do() -> None:
 
 
 @pytest.mark.parametrize(
-    ("time", "batch", "order", "words", "first"),
+    ("time", "batch", "order", "words"),
     [
-        (0, 1, (0, 1, 2, 3), "[time, batch, 4, 5], one call", False),
-        (1, 0, (1, 0, 2, 3), "[batch, time, 4, 5], one call", True),
-        (-1, 0, (1, 2, 3, 0), "[batch, 4, 5, time], one call", True),
-        (2, 0, (1, 2, 0, 3), "[batch, 4, time, 5], one call", True),
+        (0, 1, (0, 1, 2, 3), "[time, batch, 4, 5], one call"),
+        (1, 0, (1, 0, 2, 3), "[batch, time, 4, 5], one call"),
+        (-1, 0, (1, 2, 3, 0), "[batch, 4, 5, time], one call"),
+        (2, 0, (1, 2, 0, 3), "[batch, 4, time, 5], one call"),
     ],
 )
 def test_time_and_batch_go_where_the_argument_has_them(
-    time: int, batch: int, order: tuple[int, ...], words: str, first: bool
+    time: int, batch: int, order: tuple[int, ...], words: str
 ) -> None:
     values = np.arange(2.0 * 3 * 20).reshape(2, 3, 20)
     reading = SampleReading(time, batch, ((4, 5),), 2, 3)
     ((argument,),) = reading.calls([values])
     np.testing.assert_array_equal(argument, values.reshape(2, 3, 4, 5).transpose(order))
-    assert (reading.words, reading.is_batch_first) == (words, first)
+    assert reading.words == words
 
 
 def test_arguments_without_time_or_batch() -> None:
@@ -153,7 +155,6 @@ def test_arguments_without_time_or_batch() -> None:
     assert SampleReading(None, 0, ((1,),), 2, 3, is_stepwise=True).words == "[batch, 1], one call per time step"
     ((alone,),) = SampleReading(0, None, ((1,),), 2, 1).calls([values[:, :1]])
     assert alone.tolist() == [[0.0], [3.0]]
-    assert not SampleReading(0, None, ((1,),), 2, 1).is_batch_first
     single = SampleReading(None, None, ((1,),), 2, 1, is_stepwise=True)
     assert [a.tolist() for (a,) in single.calls([values[:, :1]])] == [[0.0], [3.0]]
 
