@@ -17,7 +17,7 @@ EFFORT = Effort(6, 5, 3, longer=40)
 
 
 def test_efforts_from_the_most_thorough_to_the_least() -> None:
-    assert EFFORTS == (Effort(32, 4, 2147483648, 300), Effort(16, 2, 4, 300), Effort(8, 1, 1, 300))
+    assert (Effort(32, 4, 2147483648, 300), Effort(16, 2, 4, 300), Effort(8, 1, 1, 300)) == EFFORTS
     assert Effort(1, 1, 1).longer == 300
 
 

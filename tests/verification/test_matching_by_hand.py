@@ -42,7 +42,7 @@ def network(populations: str = "", outputs: tuple[str, ...] = ("output",)) -> Ne
 
 def limits(value: float = 2.0**-40, names: str = "abcm") -> Bounds:
     before, after = ({n: np.full(SHAPE, k * value) for n in names} for k in (1, 2))
-    outputs = dict.fromkeys(("output", "output_0", "output_1", "output_spk"), np.full(SHAPE, value))
+    outputs: dict[str, Any] = {name: np.full(SHAPE, value) for name in ("output", "output_0", "output_spk")}
     return Bounds(before, after, outputs)
 
 
@@ -89,8 +89,8 @@ def shapes(steps: int, batch: int, size: int) -> list[tuple[str, tuple[int, ...]
     values = np.ones((steps, batch, 2, size // 2))
     found = []
     for tensor in (np.ones(steps * batch * size), np.ones(batch * size)):
-        found += [(m.over_time, m.original.shape) for m in _options("o", tensor, values, np.float64(0), batch)]
-    assert all(m.imported.shape == m.original.shape for m in _options("o", tensor, values, np.float64(0), batch))
+        found += [(m.over_time, m.original.shape) for m in _options("o", tensor, values, np.zeros(()), batch)]
+    assert all(m.imported.shape == m.original.shape for m in _options("o", tensor, values, np.zeros(()), batch))
     return found
 
 
@@ -107,7 +107,7 @@ def test_time_after_every_axis_of_values_is_recognized() -> None:
     values = np.random.default_rng(1).normal(size=(2, 2, 3, 5))
     for axis in (1, 2, 3):
         tensor = np.ascontiguousarray(np.moveaxis(values, 0, axis))
-        equal = [m for m in _options("o", tensor, values, np.float64(1e-9), 2) if m.share_equal == 1]
+        equal = [m for m in _options("o", tensor, values, np.array(1e-9), 2) if m.share_equal == 1]
         assert len(equal) == 1
 
 

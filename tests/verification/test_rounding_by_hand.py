@@ -31,8 +31,8 @@ TIMING = Timing(1e-4, "euler", "subtract", ">", "per-second")
 
 def test_units_of_both_precisions() -> None:
     assert (DOUBLE, SINGLE, COMPUTED, OPERATIONS) == (1.1102230246251565e-16, 5.960464477539063e-08, 2.0**-22, 8)
-    assert 1 + 2 * DOUBLE == np.nextafter(1, 2)
-    assert 1 + 2 * SINGLE == np.nextafter(np.float32(1), np.float32(2))
+    assert np.nextafter(1, 2) == 1 + 2 * DOUBLE
+    assert np.nextafter(np.float32(1), np.float32(2)) == 1 + 2 * SINGLE
 
 
 # -- one population ------------------------------------------------------------------------------------------------

@@ -1,0 +1,66 @@
+"""Copies of a module, and the numbers of it that the self-check builds on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+from torch import nn  # noqa: E402
+
+from nirbridge.verification.module_facts import drops, leaves, parameters, tensors  # noqa: E402
+from nirbridge.verification.original_runs import deep_copy  # noqa: E402
+
+
+def test_a_copy_that_shares_a_part_is_refused() -> None:
+    module = nn.Sequential(nn.Linear(1, 1), nn.BatchNorm1d(1))
+    copied = deep_copy(module)
+    assert not {id(p) for p in module.parameters()} & {id(p) for p in copied.parameters()}
+
+    class Sharing(nn.Module):
+        def __init__(self, part: str) -> None:
+            super().__init__()
+            self.part, self.lin, self.norm = part, nn.Linear(1, 1), nn.BatchNorm1d(1)
+            self.none = nn.Linear(1, 1, bias=False)
+
+        def __deepcopy__(self, memo: Any) -> Any:
+            other = Sharing(self.part)
+            if self.part == "module":
+                other.lin = self.lin
+            elif self.part == "parameter":
+                other.lin.weight = self.lin.weight
+            elif self.part == "buffer":
+                other.norm.running_mean = self.norm.running_mean
+            return other
+
+    deep_copy(Sharing("nothing"))
+    for part in ("module", "parameter", "buffer"):
+        with pytest.raises(RuntimeError, match=r"^its copy shares parts with it, and a check would change them$"):
+            deep_copy(Sharing(part))
+
+
+def test_all_numbers_of_a_module() -> None:
+    inner = nn.Linear(2, 1)
+    inner.weight.data = torch.tensor([[1.0, 2.0]])
+    inner.bias.data = torch.tensor([3.0])
+    module: Any = nn.ModuleDict({"inner": inner})
+    module.register_buffer("buffer", torch.tensor([4.0], dtype=torch.float16))
+    module.register_buffer("whole", torch.tensor([5]))
+    module.register_buffer("empty", torch.zeros(0))
+    module.beta, module.steps, module.flag, module.name, module.plain = 0.5, 7, True, "n", torch.tensor([6.0])
+    inner.in_features, inner.out_features = 8, 9
+    found = [a.ravel().tolist() for a in tensors(module)]
+    assert sorted(found) == [[0.5], [1.0, 2.0], [3.0], [4.0], [6.0], [7.0], [8.0], [9.0]]
+    assert all(a.dtype == np.float64 for a in tensors(module))
+    assert (parameters(module), leaves(module)) == (3, 1)
+    assert leaves(nn.Sequential(nn.ReLU(), nn.Sequential(nn.ReLU(), nn.Linear(1, 1)))) == 3
+    assert parameters(nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))) == 13
+
+
+def test_dropout_acts_in_training_mode_with_a_share_above_0() -> None:
+    for p, is_training, acts in ((0.5, True, True), (0.5, False, False), (0.0, True, False)):
+        assert drops(nn.Sequential(nn.Linear(1, 1), nn.Dropout(p)).train(is_training)) is acts
+    assert drops(nn.Sequential(nn.Dropout(0.0), nn.Dropout2d(0.1)))
+    assert not drops(nn.Sequential(nn.Linear(1, 1)))
