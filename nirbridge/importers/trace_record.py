@@ -246,7 +246,7 @@ def is_all_state(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: Map
     except (TypeError, ValueError):
         return False
     given.apply_defaults()
-    rest = list(given.arguments.values())[1:]
+    rest = [*given.args, *given.kwargs.values()][1:]  # arguments that *args and **kwargs take count one by one
     return bool(rest) and all(value is not None for value in rest)
 
 

@@ -57,3 +57,15 @@ def test_a_call_that_is_given_all_state() -> None:
     assert is_all_state(forward, (ONE, TWO), {"other": THREE}, keeps=True)
     assert not is_all_state(forward, (ONE,), {"more": TWO}, keeps=True)
     assert not is_all_state(lambda x: x, (ONE,), {}, keeps=True)
+
+
+def test_arguments_that_stand_for_any_number_count_one_by_one() -> None:
+    """As spikingjelly's neurons declare them, which keep their state."""
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        return args, kwargs
+
+    assert not is_all_state(forward, (ONE,), {}, keeps=True)
+    assert is_all_state(forward, (ONE, TWO), {}, keeps=True)
+    assert is_all_state(forward, (ONE,), {"state": TWO}, keeps=True)
+    assert not is_all_state(forward, (ONE, TWO), {"state": None}, keeps=True)
