@@ -284,21 +284,21 @@ def chips(draw: st.DrawFn, *, words: bool = True) -> Chip:
         return draw(st.one_of(st.integers(low, high), st.just("unlimited")))
 
     base: Any = load_chip("loihi1").record
-    record = {key: dict(v) if hasattr(v, "items") else v for key, v in base.items()}
-    record["mesh"] |= {
+    record = dict(base)
+    record["mesh"] = base["mesh"] | {
         "width_tiles": draw(st.integers(1, 4)),
         "height_tiles": draw(st.integers(1, 4)),
         "cores_per_tile": draw(st.integers(1, 2)),
         "chips_max": draw(st.integers(1, 3)),
     }
-    record["core"] |= {
+    record["core"] = base["core"] | {
         "neurons": limit(1, 40),
         "input_axons": limit(2, 80),
         "output_axons": limit(1, 80),
         "decay_profiles": limit(1, 4),
         "threshold_profiles": limit(1, 4),
     }
-    record["synapses"] |= {
+    record["synapses"] = base["synapses"] | {
         "words": limit(4, 400) if words else "unlimited",
         "run_targets_max": draw(st.integers(1, 64)),
         "run_free": draw(st.booleans()),
