@@ -87,8 +87,7 @@ def named_ports(wanted: Mapping[Ref, str], calls: Mapping[str, Call]) -> list[tu
     taken = set(calls)
     out: list[tuple[Port, Ref]] = []
     for ref, name in wanted.items():
-        base = "output" if len(wanted) == 1 else f"output_{name}"
-        port = base if base not in taken else fresh_name(base, taken)
+        port = fresh_name("output" if len(wanted) == 1 else f"output_{name}", taken)
         taken.add(port)
         out.append((Port(port, calls[ref.call].shape), ref))
     return out

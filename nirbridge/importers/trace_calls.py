@@ -95,9 +95,7 @@ class Writer:
     # -- names ---------------------------------------------------------------------------------------------------
 
     def _name(self, node: Node) -> None:
-        wanted = self._wanted_name(node)
-        free = wanted not in self.taken
-        name = wanted if free else fresh_name(wanted, self.taken)
+        name = fresh_name(self._wanted_name(node), self.taken)
         self.taken.add(name)
         self.names[node.index] = name
 
