@@ -86,7 +86,7 @@ def decide(
     if batched is None:
         batched = labels is not None and labels.ndim == 1
     steps_axis = key[1] != "count"
-    if pair[0].ndim < 1 + steps_axis + batched:
+    if pair[0].ndim < steps_axis + batched:
         return None
     totals_a, totals_b = (_totals(x, steps_axis, batched) for x in pair)
     samples, classes = totals_a.shape

@@ -119,9 +119,9 @@ def _nth_of_each(neuron: Array) -> Iterator[Array]:
     grouped = neuron[order]
     place = np.arange(len(grouped))
     is_first = np.diff(grouped, prepend=-1) != 0
-    rank = place - np.maximum.accumulate(np.where(is_first, place, 0)) if len(place) else place
+    rank = place - np.maximum.accumulate(np.where(is_first, place, 0))
     by_rank = np.argsort(rank, kind="stable")
-    stops = np.cumsum(np.bincount(rank)) if len(rank) else np.zeros(0, np.int64)
+    stops = np.cumsum(np.bincount(rank))
     return (order[part] for part in np.split(by_rank, stops[:-1]) if len(part))
 
 

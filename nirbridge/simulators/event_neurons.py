@@ -51,7 +51,7 @@ class Cells:
         self.places = np.stack([starts, [v.ndim > 0 for v in values]], axis=1).astype(np.int64).reshape(-1)
         self.steps = _row(n.refractory_steps, channels_last).astype(np.int64)
         self.sent_type = np.dtype(np.uint8) if n.max_spikes == 1 else dtype
-        self._begun: tuple[Any, int, Array] = None, 0, np.zeros(0, dtype)
+        self._begun: tuple[Any, int, Array] = None, 0, np.empty(0, dtype)
         self._does: dict[frozenset[str], tuple[int, ...]] = {}
         self.nothing, self.no_rest = np.zeros(1, dtype), np.zeros(1, np.int64)
         self.rests = bool(np.any(n.refractory_steps > 0)) and n.fires

@@ -154,7 +154,7 @@ def _sent_types(quantized: Quantized) -> dict[str, type]:
 def _kind(quantized: Quantized, parts: FixedParts, reach: int) -> type:
     """int32 for sums that are proved to fit it, of weights that fit 16 bits; else int64."""
     sizes = [np.abs(weights_of(p.operator)).max(initial=0) << max(0, p.weight_exp) for p in quantized.projections]
-    narrow = reach < 2**31 and max(sizes, default=0) < 2**15
+    narrow = reach < 2**31 and all(size < 2**15 for size in sizes)
     return np.int32 if narrow and parts.name == "fast" else np.int64
 
 

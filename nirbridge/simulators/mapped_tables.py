@@ -136,7 +136,7 @@ def _is_box(s: SliceRecord, shapes: Mapping[str, tuple[int, ...]]) -> bool:
 def _uncovered(quantized: Quantized, pieces: tuple[tuple[Piece, ...], ...]) -> Iterator[Problem]:
     for p in quantized.populations:
         held = [piece.neurons for own in pieces for piece in own if piece.population == p.name]
-        times = np.bincount(np.concatenate(held) if held else np.zeros(0, np.int64), minlength=p.size)
+        times = np.bincount(np.concatenate([np.empty(0, np.int64), *held]), minlength=p.size)
         for bad, found in ((times == 0, "are on no core"), (times > 1, "are on more than one core, or twice on one")):
             if bad.any():
                 text = f"{int(bad.sum()):,} of {p.size:,} neurons {found} (the first: neuron {int(np.argmax(bad))})"
@@ -192,7 +192,7 @@ def _core(block: BlockRecord, pieces: tuple[Piece, ...], quantized: Quantized) -
         slots = piece.start + found.target[order]
         weight = found.weight[order].astype(np.int64)
         memories.append(Memory(first, slots, weight, delay[order], projection.weight_exp))
-    return Core(block.id, pieces, pieces[-1].stop if pieces else 0, axons, tuple(memories))
+    return Core(block.id, pieces, sum(len(piece.neurons) for piece in pieces), axons, tuple(memories))
 
 
 def _with_weight(found: Synapses) -> Synapses:
@@ -204,14 +204,14 @@ def _with_weight(found: Synapses) -> Synapses:
 def _delays(projection: FixedProjection, source: Array, target: Array) -> Array:
     # an operator may see its source flat, so delays are flattened first
     sizes = math.prod(projection.operator.input_shape), math.prod(projection.operator.output_shape)
-    own = np.broadcast_to(projection.delay_steps.reshape(-1), sizes[:1])
-    late = np.broadcast_to(projection.target_delay_steps.reshape(-1), sizes[1:])
+    own = np.broadcast_to(projection.delay_steps.ravel(), sizes[:1])
+    late = np.broadcast_to(projection.target_delay_steps.ravel(), sizes[1:])
     return own[source] + late[target]
 
 
 def _routes(cores: tuple[Core, ...], quantized: Quantized) -> Iterator[Route]:
     """One for each sender of each core: which of the sender's slots is which input axon."""
-    owner = {p.name: np.zeros((2, p.size), np.int64) for p in quantized.populations}
+    owner = {p.name: np.empty((2, p.size), np.int64) for p in quantized.populations}
     for number, core in enumerate(cores):
         for piece in core.pieces:
             owner[piece.population][0, piece.neurons] = number
@@ -228,6 +228,6 @@ def _routes(cores: tuple[Core, ...], quantized: Quantized) -> Iterator[Route]:
             block, slot = owner[name][:, neurons]
             for number in np.unique(block).tolist():
                 senders.setdefault(number, []).append((slot[block == number], axons[block == number]))
-        for number, parts in sorted(senders.items()):
+        for number, parts in senders.items():
             slots, axons = (np.concatenate(column) for column in zip(*parts, strict=True))
             yield Route(number, None, target, slots, axons)

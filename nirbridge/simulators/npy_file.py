@@ -121,5 +121,5 @@ def _limit(thing: str, found: int, most: int, what: str = "bytes") -> None:
 def _unreadable(thing: str, error: Exception) -> NirbridgeError:
     if isinstance(error, FileNotFoundError):
         return FileError.of(thing, "does not exist", "", "check the path")
-    said = quoted(str(getattr(error, "strerror", None) or error or type(error).__name__))
+    said = quoted(getattr(error, "strerror", None) or str(error) or type(error).__name__)
     return FileError.of(thing, f"can not be read ({said})", "", "write it with numpy.save or numpy.savez")

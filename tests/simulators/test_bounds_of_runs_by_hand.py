@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,9 +25,13 @@ WEIGHT = np.array([[0.7, -0.31, 0.4], [0.9, 0.22, -0.6]])
 SPIKES = (np.random.default_rng(3).random((60, 3)) < 0.4).astype(np.uint8)
 
 
-def by_hand(q: Any, neuron: Any, k: int, fixed: Recording) -> dict[str, Any]:
-    """What the module's text says, for neuron k of one layer behind a dense matrix."""
+def by_hand(q: Any, neuron: Any, k: int, fixed: Recording, weight: np.ndarray = WEIGHT) -> dict[str, Any]:
+    """What the module's text says, for neuron k of one layer behind a dense matrix; ``legal``: spikes of each step."""
     n, link = q.populations[0].neuron, q.projections[0]
+
+    def count(w: float) -> int:
+        fires = w > theta if neuron.compare == ">" else w >= theta
+        return int(np.clip(np.floor(w / theta), 0, n.max_spikes)) if fires and n.max_spikes > 1 else int(fires)
 
     def own(values: Any) -> float:
         return float(np.broadcast_to(values, (2,))[k])
@@ -39,20 +44,25 @@ def by_hand(q: Any, neuron: Any, k: int, fixed: Recording) -> dict[str, Any]:
     a, b, bias = own(neuron.a_mem), own(neuron.a_syn), own(neuron.bias)
     c = w = 0.0
     far_c = far_w = 0.5 / size
-    rest, out = 0, {"bound": 0.0, "seen": 0.0, "changed": 0, "margins": []}
+    rest, out = 0, {"bound": 0.0, "seen": 0.0, "changed": 0, "legal": []}
     for t in range(len(u)):
         arrives = SPIKES[t - 1].astype(float) if t else np.zeros(3)
         before_u, before_v = (u[t - 1], v[t - 1]) if t else (0.0, 0.0)
-        c = b * c + arrives @ WEIGHT[k]
-        lost = arrives @ np.abs(weights / size - WEIGHT[k]) + (64 / size if link.weight_exp < 0 else 0)
+        c = b * c + arrives @ weight[k]
+        lost = arrives @ np.abs(weights / size - weight[k]) + (64 / size if link.weight_exp < 0 else 0)
         far_c = b * far_c + abs(keep_u - b) * abs(before_u) / size + cut_u + lost
         new = a * w + c + bias
         far = a * far_w + abs(keep_v - a) * abs(before_v) / size + cut_v + far_c + abs(own(n.bias) / size - bias)
         far += 1e-9 * (abs(new) + abs(w) + 1e-3)
         w, far_w = (0.0, 0.0) if rest else (new, far)
-        own_spike = 0 if rest else int(w > theta)
-        out["changed"] += abs(own_spike - int(s[t]))
-        out["margins"].append(far_w + abs(own(n.fires_above) / size - theta) - abs(w - theta))
+        own_spikes, several = 0 if rest else count(w), n.max_spikes > 1
+        out["changed"] += abs(own_spikes - int(s[t]))
+        near = far_w + abs(own(n.fires_above) / size - theta) + several / size
+        out["legal"].append([
+            (x, bool(rest) or count(w - off) <= x <= count(w + off))
+            for x in range(n.max_spikes + 1)
+            for off in [near + several * abs(own(n.spike_size) / size - theta) * max(x, own_spikes)]
+        ])  # fmt: skip
         at_rest = rest > 0
         rest = rest - 1 if rest else int(own(n.refractory_steps)) if s[t] else 0
         if n.reset == "subtract":
@@ -68,15 +78,18 @@ def by_hand(q: Any, neuron: Any, k: int, fixed: Recording) -> dict[str, Any]:
 @pytest.mark.parametrize("own", [
     {"a_mem": 0.9}, {"a_mem": 0.5, "bias": [0.05, 0.11]}, {"a_mem": 1.0, "reset": "subtract", "reset_amount": 0.73},
     {"kind": "CubaLIF", "a_mem": 0.8, "a_syn": 0.6}, {"a_mem": 0.7, "refractory_steps": 2},
-    {"a_mem": 0.77, "reset": "none", "theta": [1.0, 0.6]},
+    {"a_mem": 0.77, "reset": "none", "theta": [1.0, 0.6]}, {"a_mem": 0.5, "theta": 0.5, "compare": ">="},
+    {"a_mem": 0.5, "theta": 0.5}, {"a_mem": 0.9, "theta": 0.3, "max_spikes": 3, "reset": "subtract"},
+    {"a_mem": 0.9, "theta": [0.3, 0.4], "max_spikes": 4, "reset": "none", "compare": ">="},
 ], ids=str)  # fmt: skip
 @pytest.mark.parametrize("bits", [8, 3])
 def test_the_bound_of_every_step(own: dict[str, Any], bits: int) -> None:
-    cell = lif(**dict(own))
-    q = quantize(layer(WEIGHT, cell), load_chip("loihi2"), Options(weight_bits=bits))
+    """Weights of quarters meet thresholds of a half exactly."""
+    cell, weight = lif(**dict(own)), np.round(4 * WEIGHT) / 4 if own.get("theta") == 0.5 else WEIGHT
+    q = quantize(layer(weight, cell), load_chip("loihi2"), Options(weight_bits=bits))
     fixed = simulate_fixed(q, SPIKES, record=everything(q)).recording
     [found] = layer_bounds(q, {"in": SPIKES}, fixed)
-    both = [by_hand(q, cell, k, fixed) for k in range(2)]
+    both = [by_hand(q, cell, k, fixed, weight) for k in range(2)]
     assert found.bound == pytest.approx(max(x["bound"] for x in both), rel=1e-9)
     assert found.seen == pytest.approx(max(x["seen"] for x in both), rel=1e-9, abs=1e-15)
     assert found.changed == sum(x["changed"] for x in both)
@@ -86,6 +99,25 @@ def test_the_bound_of_every_step(own: dict[str, Any], bits: int) -> None:
     twice = {("p", x): np.stack([fixed.arrays["p", x]] * 2, axis=1) for x in "uvs"}
     [batch] = layer_bounds(q, {"in": np.stack([SPIKES] * 2, axis=1)}, Recording(twice, {"batch": 2}))
     assert (batch.bound, batch.seen, batch.changed) == (found.bound, found.seen, 2 * found.changed)
+
+
+@pytest.mark.parametrize("most", [1, 3])
+@pytest.mark.parametrize("neuron", [0, 1])
+def test_spikes_that_are_not_near_the_threshold_are_told(most: int, neuron: int) -> None:
+    """Without a reset a spike changes nothing else: each of some steps with every number of spikes."""
+    own = {"a_mem": 0.9, "theta": 0.4, "reset": "none", "max_spikes": most}
+    cell = lif(**own)
+    q = quantize(layer(WEIGHT, cell), load_chip("loihi2"), Options(weight_bits=3))
+    fixed = simulate_fixed(q, SPIKES, record=everything(q)).recording
+    legal = by_hand(q, cell, neuron, fixed)["legal"]
+    doubtful = [t for t, ways in enumerate(legal) if sum(fine for _, fine in ways) > 1]
+    assert doubtful
+    for step in (*doubtful[:4], 1, 30, 59):
+        for spikes, fine in legal[step]:
+            s = fixed.arrays["p", "s"].copy()
+            s[step, neuron] = spikes
+            [found] = layer_bounds(q, {"in": SPIKES}, Recording({**fixed.arrays, ("p", "s"): s}, fixed.meta))
+            assert found.broken == (None if fine else (step, 0, neuron)), (step, spikes)
 
 
 @pytest.mark.parametrize(("step", "neuron", "by"), [(0, 0, 1), (31, 1, 1), (31, 1, -1), (59, 0, 1)])
@@ -113,6 +145,17 @@ def test_the_last_value_of_v_has_no_bound(value: int, unbounded: int) -> None:
     assert found.unbounded == 10 * unbounded
     assert (found.broken is None) is bool(unbounded)
     assert (found.theta, found.spikes, found.changed) == (None, 0, 0)
+
+
+def test_a_population_that_nothing_reaches_has_its_bias_alone() -> None:
+    made = layer(WEIGHT, lif(a_mem=0.5, bias=[0.3, 0.7], theta=1.0))
+    alone = replace(made, projections=made.projections[1:], inputs=())
+    q = quantize(alone, load_chip("loihi2"))
+    fixed = simulate_fixed(q, {}, steps=20, record=everything(q)).recording
+    [found] = layer_bounds(q, {}, fixed)
+    assert (found.spikes, found.changed, found.holds) == (int(fixed.arrays["p", "s"].sum(dtype=int)), 0, True)
+    assert found.spikes > 0
+    assert 0 < found.seen <= found.bound < 0.01
 
 
 # -- what reaches a population -----------------------------------------------------------------------------------------

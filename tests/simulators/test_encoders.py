@@ -22,6 +22,8 @@ def test_rate_is_seeded_and_as_frequent_as_asked() -> None:
 
 def test_rate_as_a_stream_does_not_depend_on_the_cut() -> None:
     stream = rate_stream(np.full((2, 3), 0.5), seed=1)
+    assert np.array_equal(rate_stream([0.5] * 9)(0, 50), rate([0.5] * 9, 50))
+    assert np.array_equal(rate([0.5] * 9, 50), rate([0.5] * 9, 50, seed=0))
     pieces = [stream(0, 5), stream(5, 6), stream(6, 20)]
     assert np.array_equal(np.concatenate(pieces), rate(np.full((2, 3), 0.5), 20, seed=1))
 
@@ -42,7 +44,10 @@ def test_delta_sends_moves_and_can_be_summed_back() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: rate([1.2], 3), "^encoder rate: values outside 0 to 1, 0 is never, 1 always or at once; scale them$"),
+        (
+            lambda: rate([0.5, 1.2, 0.1], 3),
+            "^encoder rate: values outside 0 to 1, 0 is never, 1 always or at once; scale them$",
+        ),
         (lambda: rate([np.nan], 3), "^encoder rate: values outside 0 to 1"),
         (lambda: rate([0.2], 0), "^encoder: 0 steps, at least 1; give more$"),
         (lambda: rate([0.2], 3, seed=-1), "^encoder rate: a seed of -1, "),

@@ -103,6 +103,15 @@ def test_integers_are_kept_in_32_bits_where_they_fit(u_bits: int, v_bits: int, k
     assert fixed_channels(spikes, outline(spikes), [Record("in", ("s",))])[0].dtype == "uint8"
 
 
+def test_outlines_fire_where_integers_do() -> None:
+    for own, fires, most in (({}, True, 1), ({"fires_above": None}, False, 1), ({"max_spikes": 7}, True, 7)):
+        shown = outline(net(GRADED, **own))
+        cells = [(p.name, p.shape, p.neuron.fires, p.neuron.max_spikes) for p in shown.populations]
+        assert cells == [("p", (2,), fires, most)]
+        assert [(port.name, port.shape) for port in (*shown.inputs, *shown.outputs)] == [("in", (3,)), ("out", (2,))]
+        assert (shown.dt, len(shown.projections)) == (1.0, 1)
+
+
 def test_currents_are_u_here_and_every_wrong_record_is_told() -> None:
     q = net()
     with pytest.raises(UsageError) as caught:
@@ -203,6 +212,9 @@ def test_a_step_by_hand(backend: str) -> None:
     }  # fmt: skip
     meta = found.recording.meta
     assert (meta["backend"], meta["kernel"], meta["every"], meta["batch"]) == ("fixed", backend, {}, None)
+    some = simulate_fixed(net(), values, record=[Record("p", ("u",), 3)], backend=backend).recording
+    assert some.arrays["p", "u"].tolist() == [[64, 64]]
+    assert (some.meta["every"], some.meta["first_step"], some.meta["steps"]) == ({"p/u": 3}, 0, 4)
 
 
 def test_wrong_states_are_told_part_by_part() -> None:

@@ -18,11 +18,9 @@ from nirbridge.simulators.conv_cells import MapCells
 from nirbridge.simulators.conv_layout import Layout, _strides
 from nirbridge.simulators.conv_packed import Packed
 from nirbridge.simulators.conv_source import Source, _geometry
-from nirbridge.simulators.event_neurons import Cells, aligned_empty
+from nirbridge.simulators.event_neurons import Cells
 from nirbridge.simulators.kernels_conv_lists import BITS, LAST, PAIRS, POOLED, USUAL
-from nirbridge.simulators.kernels_dense import aligned, packed
-from nirbridge.simulators.kernels_sparse import by_source, smallest_unsigned
-from nirbridge.simulators.kernels_vector import block_of, lanes_of
+from nirbridge.simulators.kernels_vector import lanes_of
 from nirbridge.simulators.step import Beginning
 
 FLOAT = np.dtype(np.float32)
@@ -242,42 +240,3 @@ def test_outputs_of_a_map(own: Any, shape: Any, wanted: tuple[str, ...], packs: 
     assert sent.size == (total // 8 if packs else total if fires else cells.layout.size)
     assert sent.dtype == (np.float32 if "max_spikes" in own else np.uint8)
     assert [x.size for x in kept] == [total if "v" in wanted or not fires else 1, 1, 1]
-
-
-# -- weights ---------------------------------------------------------------------------------------------------------
-
-
-def test_memory_begins_at_64_bytes() -> None:
-    for size in (1, 15, 16, 17, 1000):
-        for kind in (FLOAT, np.dtype(np.float64)):
-            assert aligned_empty(size, kind).ctypes.data % 64 == 0
-            assert aligned_empty(size, kind).shape == (size,)
-            made = aligned((size, 2), kind)
-            assert (made.ctypes.data % 64, made.shape, made.any()) == (0, (size, 2), False)
-
-
-@pytest.mark.parametrize(("post", "block"), [(5, 8), (8, 8), (9, 8), (17, 8), (3, 1)])
-def test_weights_are_packed_block_by_block(post: int, block: int) -> None:
-    weight = RNG.normal(size=(post, 4))
-    found = packed(weight, block, np.float64)
-    blocks = -(-post // block)
-    padded = np.zeros((blocks * block, 4))
-    padded[:post] = weight
-    assert found.tolist() == padded.reshape(blocks, block, 4).transpose(0, 2, 1).tolist()
-
-
-def test_a_matrix_by_source() -> None:
-    indptr, indices, data = np.array([0, 2, 2, 5]), np.array([1, 3, 0, 1, 3]), np.array([1.5, 2, 3, 4, 5])
-    starts, targets, weights = by_source(indptr, indices, data, 5, np.float32)
-    assert (starts.tolist(), starts.dtype) == ([0, 1, 3, 3, 5, 5], np.int64)
-    assert (targets.tolist(), targets.dtype) == ([2, 0, 2, 0, 2], np.uint16)
-    assert (weights.tolist(), weights.dtype) == ([3, 1.5, 4, 2, 5], FLOAT)
-    assert [smallest_unsigned(n) for n in (1, 2**16, 2**16 + 1)] == [np.uint16, np.uint16, np.uint32]
-
-
-def test_blocks_of_vectors_have_little_padding() -> None:
-    assert [lanes_of(x) for x in ("float32", np.float64, np.int8)] == [16, 8, 64]
-    for kind, lanes in (("float32", 16), ("float64", 8)):
-        for posts in range(1, 700):
-            costs = {n: math.ceil(posts / (n * lanes)) * (n + 2) for n in (1, 3, 8)}
-            assert block_of(posts, kind) == lanes * min(costs, key=lambda n: (costs[n], n))

@@ -153,7 +153,13 @@ def test_samples_are_decided_by_the_most_and_ties_by_the_lower_number(monkeypatc
     assert decide(("o", "s"), (a[:, :1], b[:, :1]), unsaid, None) is None
     assert decide(("o", "v"), (a[:, :2] * 0.25, a[:, :2] * -0.25), unsaid, None) == Decisions(1, 1)
     assert decide(("o", "v"), (a[:, 1:] * 0.25, a[:, 1:] * -0.25), unsaid, None) == Decisions(1, 0)
-    assert Decisions(0, 0, 0, 0) == Decisions(0, 0, 0, 0)
+    reals = np.array([[0.5, 0.25], [0.25, 0.75]])  # sums of 0.75 and 1
+    assert decide(("o", "v"), (reals, reals[::-1]), unsaid, np.array(1)) == Decisions(1, 1, 1, 1)
+    assert decide(("o", "count"), (a[:0], b[:0]), both, np.array([], int)) == Decisions(0, 0, 0, 0)
+    for few, key in ((a[:, 0], "s"), (a[0, 0], "s"), (a[0], "s"), (a[0], "count")):
+        assert decide(("o", key), (few, few), both, None) is None
+    assert decide(("o", "count"), (a[0, 0], a[0, 0]), unsaid, None) is None
+    assert decide(("o", "s"), (a[:, 0], a[:, 0]), unsaid, None) is None
     assert (Decisions(0, 0, 0, 0).agreement, Decisions(0, 0, 0, 0).accuracy_a) == (1.0, None)
     assert Decisions(3, 1).accuracy_b is None
 
@@ -188,6 +194,7 @@ def test_labels_are_whole_numbers_on_one_axis_or_none() -> None:
     ({"batched": True}, {}, [("a", "count"), ("b", "s"), ("c", "v")]),
     ({"batched": False, "outputs": ["b"]}, {"outputs": ["c", 3]}, [("b", "s"), ("c", "v")]),
     ({"batched": False, "latency": {"a": 1}}, {}, [("a", "count")]),
+    ({"batched": False, "outputs": [["a"], "b"]}, {}, [("b", "s")]),
     ({"batched": False, "outputs": ["b"], "latency": {"a": 1}}, {}, [("b", "s")]),
     ({}, {}, []),
 ])  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from importlib import metadata
 from types import SimpleNamespace
 from typing import Any
@@ -13,11 +14,11 @@ import pytest
 import nirbridge
 from nirbridge import simulators
 from nirbridge.arrays import freeze
-from nirbridge.errors import UsageError
+from nirbridge.errors import ModelError, UsageError
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Dense, Identity, Sparse
-from nirbridge.simulators import Record, checks, prepare, reference, retained, simulate
+from nirbridge.simulators import Record, checks, delays, prepare, reference, retained, simulate
 from nirbridge.simulators.arrays_api import Space, space
 from nirbridge.simulators.beginning import frozen
 from nirbridge.simulators.model import State
@@ -121,6 +122,16 @@ def test_wrong_states_are_told_part_by_part() -> None:
     with pytest.raises(UsageError) as caught:
         reference._check_state(State(0, {}), many)
     assert len(caught.value.problems) == 20
+
+
+def test_past_steps_are_counted_before_any_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = net()
+    late = replace(own.projections[0], delay_steps=freeze(np.int64(7)))
+    made = prepare(replace(own, projections=(late, *own.projections[1:])), backend="reference")
+    monkeypatch.setattr(delays, "HELD_MAX", 7 * 4)
+    made.run(SPIKES)
+    with pytest.raises(ModelError, match="^projection 'in' -> 'a': with a delay of 7 time steps, 56 values of past"):
+        made.run(np.repeat(SPIKES[:, None], 2, axis=1))
 
 
 def test_what_is_frozen_is_a_copy_that_nobody_writes_to() -> None:

@@ -1,0 +1,167 @@
+"""Arrays and recordings in files: every limit on both sides, every refusal in its words, odd but legal files."""
+
+from __future__ import annotations
+
+import json
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nirbridge.errors import FileError
+from nirbridge.simulators import npy_file
+from nirbridge.simulators.model import Recording
+from nirbridge.simulators.npy_file import load_npy, load_npz, read_header
+from nirbridge.simulators.recording_file import load, save
+
+AGAIN = "write it with numpy.save or numpy.savez"
+RAISE = "raise --max-bytes, or cut it"
+
+
+def said(call: Any, *args: Any, **options: Any) -> str:
+    with pytest.raises(FileError) as caught:
+        call(*args, **options)
+    return str(caught.value)
+
+
+def test_an_archive_is_read_up_to_the_last_byte_that_is_allowed(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    x, y = np.arange(5.0), np.asfortranarray(np.arange(6, dtype=np.int16).reshape(2, 3))
+    np.savez(path, x=x, y=y, z=np.zeros((0, 3), np.uint8))
+    found = load_npz(path, max_bytes=40 + 12)
+    assert {k: (v.tolist(), v.dtype, v.shape) for k, v in found.items()} == {
+        "x": (x.tolist(), np.float64, (5,)), "y": (y.tolist(), np.int16, (2, 3)), "z": ([], np.uint8, (0, 3)),
+    }  # fmt: skip
+    assert found["y"].flags.f_contiguous
+    assert said(load_npz, path, max_bytes=51) == f"file 'a.npz', array 'y': 12 bytes, at most 11 are read; {RAISE}"
+    assert said(load_npz, path, max_bytes=39) == f"file 'a.npz', array 'x': 40 bytes, at most 39 are read; {RAISE}"
+
+
+def test_archives_have_so_many_arrays_and_each_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(path, x=np.ones(1), y=np.ones(2), z=np.ones(3))
+    monkeypatch.setattr(npy_file, "MEMBERS_MAX", 3)
+    assert list(load_npz(path)) == ["x", "y", "z"]
+    monkeypatch.setattr(npy_file, "MEMBERS_MAX", 2)
+    assert said(load_npz, path) == f"file 'a.npz': 3 arrays, at most 2 are read; {RAISE}"
+    with zipfile.ZipFile(tmp_path / "b.npz", "w") as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in ("x.npy", "x"):
+            archive.writestr(name, zipfile.ZipFile(path).read("x.npy"))
+    assert said(load_npz, tmp_path / "b.npz") == "file 'b.npz', array 'x': is there twice; keep one of them"
+
+
+def test_one_array_alone_may_be_a_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(path, x=np.ones(2), meta=np.array("words"), other=np.array("more"))
+    plain = "not an array of plain numbers; save plain numbers with numpy.save or numpy.savez"
+    assert said(load_npz, path) == f"file 'a.npz', array 'meta': {plain}"
+    assert said(load_npz, path, text="meta") == f"file 'a.npz', array 'other': {plain}"
+    np.savez(path, x=np.ones(2), meta=np.array("words"))
+    assert str(load_npz(path, text="meta")["meta"]) == "words"
+    assert said(load_npz, path, text="x") == f"file 'a.npz', array 'meta': {plain}"
+    np.save(tmp_path / "t.npy", np.array("words"))
+    with (tmp_path / "t.npy").open("rb") as file:
+        header = read_header(file, "it", text=True)
+    start = (tmp_path / "t.npy").stat().st_size - 20
+    assert (header.shape, header.dtype, header.fortran, header.start) == ((), np.dtype("<U5"), False, start)
+    with (tmp_path / "t.npy").open("rb") as file:
+        assert said(read_header, file, "it") == f"it: {plain}"
+    np.savez(path, meta=np.array(["words"]))
+    assert said(load_npz, path, text="meta") == f"file 'a.npz', array 'meta': {plain}"
+
+
+def test_headers_that_are_cut_are_no_headers(tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    np.save(path, np.ones(3))
+    whole = path.read_bytes()
+    for cut in (0, 5, 9, 10, 60):
+        path.write_bytes(whole[:cut])
+        assert said(load_npy, path).startswith("file 'a.npy': not an array of plain numbers; save plain numbers with")
+    for other in (b"\x93NUMPY\x02\x00", b"\x93NUMPZ\x01\x00"):
+        path.write_bytes(other + whole[8:])
+        assert said(load_npy, path).startswith("file 'a.npy': not an array of plain numbers")
+    path.write_bytes(whole)
+    with path.open("rb") as file:
+        header = read_header(file, "it")
+    assert (header.shape, header.dtype, header.fortran, header.bytes) == ((3,), np.float64, False, 24)
+    assert header.start == len(whole) - 24
+
+
+def test_one_array_is_mapped_up_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    values = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    np.save(path, values)
+    found = load_npy(path, max_bytes=48)
+    assert isinstance(found, np.memmap)
+    assert (found.tolist(), found.flags.f_contiguous, found.flags.writeable) == (values.tolist(), True, False)
+    assert said(load_npy, path, max_bytes=47) == f"file 'a.npy': 48 bytes, at most 47 are read; {RAISE}"
+    path.write_bytes(path.read_bytes() + b"more")
+    assert load_npy(path).tolist() == values.tolist()
+    path.write_bytes(path.read_bytes()[:-5])
+    early = "ends early, its header promises 48 bytes; save it again"
+    assert said(load_npy, path) == f"file 'a.npy': {early}"
+    np.save(path, np.zeros((0, 3), np.int8))
+    assert (load_npy(path).shape, load_npy(path).dtype) == ((0, 3), np.int8)
+
+
+def test_what_can_not_be_read_says_why(tmp_path: Path) -> None:
+    for call in (load_npy, load_npz):
+        assert said(call, tmp_path / "no.npy") == "file 'no.npy': does not exist; check the path"
+        folder = tmp_path.name
+        assert said(call, tmp_path) == f"file '{folder}': can not be read ('Is a directory'); {AGAIN}"
+    (tmp_path / "a.npz").write_bytes(b"no archive")
+    assert said(load_npz, tmp_path / "a.npz") == f"file 'a.npz': can not be read ('File is not a zip file'); {AGAIN}"
+    assert str(npy_file._unreadable("it", OSError())) == f"it: can not be read ('OSError'); {AGAIN}"
+
+
+# -- recordings ------------------------------------------------------------------------------------------------------
+
+
+def test_names_have_so_many_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "r.npz"
+    save(Recording({("n" * 2**15, "s"): np.zeros(1)}, {}), path)
+    assert list(load(path).arrays) == [("n" * 2**15, "s")]
+    for name in ("n" * 2**15 + "m", "é" * 2**14 + "m"):
+        wrong = said(save, Recording({("a", "s"): np.zeros(1), (name, "s"): np.zeros(1)}, {}), path)
+        assert wrong.startswith("recording 'r.npz': the name 'n" if name[0] == "n" else "recording 'r.npz': the name '")
+        assert wrong.endswith("is too long for an archive; rename the node")
+
+
+@pytest.mark.parametrize(("meta", "wrong"), [
+    ("[]", "its meta is of another form, schema 1 is read; record it again"),
+    ('{"schema": 2}', "its meta is of another form, schema 1 is read; record it again"),
+    ("nothing", "its meta is not JSON; record it again"),
+])  # fmt: skip
+def test_meta_is_of_one_form(meta: str, wrong: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "r.npz", meta=np.array(meta))
+    assert said(load, tmp_path / "r.npz") == f"recording 'r.npz': {wrong}"
+
+
+@pytest.mark.parametrize("name", ["odd", "n/odd", "/q"])
+def test_arrays_are_named_by_node_and_variable(name: str, tmp_path: Path) -> None:
+    given = {"meta": np.array('{"schema": 1}'), "n/s": np.ones(2), name: np.ones(2)}
+    np.savez(tmp_path / "r.npz", **given)
+    step = "arrays are named NODE/VARIABLE; variables are s, v, u, i, count"
+    assert said(load, tmp_path / "r.npz") == f"recording 'r.npz': has an array '{name}', {step}"
+    np.savez(tmp_path / "r.npz", **{"meta": np.ones(1)})
+    text = "has no text 'meta', a recording holds NODE/VARIABLE and meta; record it again"
+    assert said(load, tmp_path / "r.npz") == f"recording 'r.npz': {text}"
+
+
+def test_a_recording_is_written_as_plain_json_and_read_only(tmp_path: Path) -> None:
+    path = tmp_path / "r.npz"
+    meta = {"b": np.int64(3), "a": {"x": np.array([1, 2])}, "c": {"y": None}}
+    save(Recording({("n", "s"): np.ones(2)}, meta), path)
+    with np.load(path) as raw:
+        text = str(raw["meta"])
+    assert text == json.dumps({"a": {"x": [1, 2]}, "b": 3, "c": {"y": None}, "schema": 1})
+    found = load(path, max_bytes=10**4)
+    assert dict(found.meta) == {"a": {"x": [1, 2]}, "b": 3, "c": {"y": None}}
+    assert not found.arrays["n", "s"].flags.writeable
+    assert said(load, path, max_bytes=15).endswith(RAISE)
+    assert {member.date_time for member in zipfile.ZipFile(path).infolist()} == {(1980, 1, 1, 0, 0, 0)}
+    assert {member.compress_type for member in zipfile.ZipFile(path).infolist()} == {zipfile.ZIP_DEFLATED}
