@@ -160,9 +160,7 @@ def _wrong_leaf(form: str, value: Any) -> str:
         return "" if (is_int or isinstance(value, float)) and value >= least else "a number" + " >= 0" * (least == 0)
     if form == _TEXT:
         return "" if isinstance(value, str) else "a text"
-    if form == _BOOL:
-        return "" if isinstance(value, bool) else "true or false"
-    return ""
+    return "true or false" if form == _BOOL and not isinstance(value, bool) else ""
 
 
 def _wrong_list(form: _List, value: Any, where: str) -> Iterator[Problem]:

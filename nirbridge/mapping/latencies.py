@@ -69,8 +69,6 @@ def _on_chip(record: MapRecord, model: Network) -> Steps:
         into.setdefault(p.target, []).append(p)
     taken: Steps = {}
     for p in record.projections:
-        if p.target in inside and p.target not in known:
-            continue
         source, steps = _origin(p, into, known, inside)
         taken[source, p.target] = max(taken.get((source, p.target), steps), steps)
     return taken

@@ -99,7 +99,7 @@ def search(board: Board, nets: Traffic, seed: int, budget: Budget, progress: Pro
     wanted, work = budget.steps_per_block * movable, step_work(board, pull)
     # where the work does not last for every run in full, one good run beats several short ones
     runs = budget.runs if wanted * work * budget.runs <= budget.anneal_work else 1
-    steps = max(min(wanted, budget.anneal_work // runs // work), 1)
+    steps = max(min(wanted, budget.anneal_work // work), 1)
     entries = min(budget.entries_per_block * movable, budget.entries) // runs
     progress("place", 0.0)
     for run in range(runs):
@@ -152,7 +152,7 @@ def _check(
 
 
 def _too_many(blocks: int, cores: int, chip: Chip, chips: int) -> Problem:
-    per_chip = max(cores // max(chips, 1), 1)
+    per_chip = max(cores // chips, 1)
     needed = -(-blocks // per_chip)
     step = (
         f"use --chips {needed}" if needed <= chip.mesh.chips_max else "use a larger chip or board, or a smaller model"

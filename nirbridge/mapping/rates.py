@@ -117,7 +117,7 @@ def _array(
 ) -> Array | Problem:
     """One array as float64, or what is wrong with it."""
     if owner is None:
-        near = difflib.get_close_matches(member.filename.removesuffix(".npy"), names, n=1, cutoff=0.5)
+        near = difflib.get_close_matches(member.filename.removesuffix(".npy"), names, cutoff=0.5)
         step = f"did you mean {quoted(near[0])}?" if near else f"known: {', '.join(quoted(n) for n in names[:8])}"
         return Problem(thing, "no population or input of that name", "", step)
     with open_member(archive, member) as file:
@@ -142,7 +142,7 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]] | No
     numpy's own reader evaluates the header as Python; this takes only what numpy writes.
     """
     start = file.read(10)
-    if len(start) != 10 or not start.startswith(b"\x93NUMPY\x01\x00"):
+    if not start.startswith(b"\x93NUMPY\x01\x00"):
         return None
     found = HEADER.fullmatch(file.read(int.from_bytes(start[8:], "little")).decode("latin-1"))
     if found is None:
