@@ -30,7 +30,7 @@ class Sites:
         """The sites of ``cores``."""
         x, y = tiles_of(cores, chip)
         tile = np.unique(x * chip.mesh.height_tiles + y, return_inverse=True)[1]
-        return cls(tuple(cores), x, y, tile.reshape(-1).astype(np.int64), hops_from_host(x, y))
+        return cls(tuple(cores), x, y, tile.astype(np.int64), hops_from_host(x, y))
 
 
 @dataclass(slots=True, eq=False)
@@ -58,7 +58,7 @@ class Board:
             np.full(len(sites.cores), -1, np.int64),
             np.array([b for b in range(blocks) if b not in pins], dtype=np.int64),
         )
-        pinned = sorted(pins)
+        pinned = list(pins)
         board.x[pinned], board.y[pinned] = tiles_of([pins[b] for b in pinned], chip)
         return board
 

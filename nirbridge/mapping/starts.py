@@ -43,7 +43,7 @@ def columns_snake(sites: Sites) -> Array:
 
 def hilbert(sites: Sites) -> Array:
     """Order of the sites along a Hilbert curve over each square of the chips' chain."""
-    side = 1 << max(int(sites.y.max(initial=0)).bit_length(), 1)
+    side = 1 << int(sites.y.max(initial=0)).bit_length()
     distance = _hilbert_distance(sites.x % side, sites.y, side)
     return np.lexsort((distance, sites.x // side))
 

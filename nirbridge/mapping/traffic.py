@@ -97,7 +97,7 @@ def pulls(nets: Traffic) -> Pulls:
     A path to one of k targets is shared with the others, the more the more there are: between a link of its own
     (weight 1) and a k-th of a link.
     """
-    weight = np.repeat(nets.rate / np.sqrt(np.maximum(nets.degrees, 1)), nets.degrees)
+    weight = np.repeat(nets.rate / np.sqrt(nets.degrees), nets.degrees)
     source = np.repeat(nets.source, nets.degrees)
     from_host = source == HOST
     host = np.bincount(nets.targets[from_host], weight[from_host], nets.blocks).astype(np.float64)

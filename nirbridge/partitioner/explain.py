@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -61,7 +61,7 @@ def neuron_problems(sizes: Sizing) -> Iterator[Problem]:
     limit = limits(sizes.chip)
     for population in sizes.network.populations:
         for resource, most, found, box in _single(sizes, population.name, limit):
-            place = "" if population.size == 1 else f", neuron {_place(box)}"
+            place = "" if population.size == 1 else f", neuron {_place([a for a, _ in box])}"
             yield problem(
                 f"population {quoted(population.name)}{place}",
                 f"{found:,} {WORDS[resource]} for one neuron",
@@ -92,8 +92,8 @@ def fan_out_problems(sizes: Sizing) -> Iterator[Problem]:
         widest = int(np.argmax(total))
         cores = -(-int(total[widest]) // per_core)
         if cores > most:
-            box = tuple((int(i), int(i) + 1) for i in np.unravel_index(widest, population.shape))
-            place = "" if population.size == 1 else f", neuron {_place(box)}"
+            at = np.unravel_index(widest, population.shape)
+            place = "" if population.size == 1 else f", neuron {_place(at)}"
             yield problem(
                 f"population {quoted(population.name)}{place}",
                 f"{int(total[widest]):,} targets, which fill {cores:,} cores and take as many output axons",
@@ -106,8 +106,8 @@ def fan_out_problems(sizes: Sizing) -> Iterator[Problem]:
             )
 
 
-def _place(box: Box) -> str:
-    return "[" + ", ".join(str(a) for a, _ in box) + "]"
+def _place(at: Iterable[object]) -> str:
+    return "[" + ", ".join(str(i) for i in at) + "]"
 
 
 def _single(sizes: Sizing, name: str, limit: Mapping[str, int | None]) -> Iterator[tuple[str, int, int, Box]]:
@@ -169,7 +169,7 @@ def too_many_cores(network: Network, chip: Chip, chips: int, available: int, pro
     if proof.cores > network.neurons:
         limit = "more cores than neurons: no number of them is enough"
         return problem(thing, found, limit, "use another chip, or let each neuron reach fewer others", **ids)
-    need = -(-proof.cores * chips // max(available, 1))
+    need = -(-proof.cores * chips // available)
     step = f"use at least --chips {need}" if need <= chip.mesh.chips_max else "use another chip, or a smaller network"
     return problem(thing, found, f"{chips} x {chip.name} {'has' if chips == 1 else 'have'} {available:,}", step, **ids)
 

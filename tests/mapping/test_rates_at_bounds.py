@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +25,10 @@ def refused(path: Path, net: Network | None = None) -> list[str]:
     return [re.sub("^rates file '[^']*'(, |: )", "", str(p)) for p in caught.value.problems]
 
 
+def write(path: Path, arrays: dict[str, Any]) -> None:
+    np.savez(path, **arrays)
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "rates.npz"
@@ -39,7 +44,7 @@ def ports(count: int) -> Network:
 
 @pytest.mark.parametrize("missing", [0, 1, 5, 6, 7])
 def test_five_of_the_assumed_are_named_and_the_others_counted(path: Path, missing: int) -> None:
-    np.savez(path, **{f"i{k}": 0.5 for k in range(missing, 8)})
+    write(path, {f"i{k}": 0.5 for k in range(missing, 8)})
     found, said = load_rates(path, ports(8), 0.125)
     names = ", ".join(f"'i{k}'" for k in range(min(missing, 5)))
     rest = {6: " and 1 more", 7: " and 2 more"}.get(missing, "")
@@ -50,7 +55,7 @@ def test_five_of_the_assumed_are_named_and_the_others_counted(path: Path, missin
 
 @pytest.mark.parametrize("wrong", [19, 20, 21, 22])
 def test_twenty_problems_are_listed_and_the_others_counted(path: Path, wrong: int) -> None:
-    np.savez(path, hidden=0.0, **{f"zzz{i:02}": 0.0 for i in range(wrong)})
+    write(path, {"hidden": 0.0} | {f"zzz{i:02}": 0.0 for i in range(wrong)})
     found = refused(path)
     listed = [f"array 'zzz{i:02}'" for i in range(min(wrong, 20))]
     assert [text.partition(":")[0] for text in found[:20]] == listed
@@ -126,7 +131,7 @@ def test_values_of_rates(path: Path, array: str, values: object, said: str | Non
     net = network()
     more = (Population("many", (2,), neuron("LIF", max_spikes=3)), Population("nobody", (0,), neuron("LIF")))
     net = replace(net, populations=(*net.populations, *more), inputs=(*net.inputs, Port("none", (2, 0))))
-    np.savez(path, **{array: values})
+    write(path, {array: values})
     if said is None:
         found = load_rates(path, net)[0][array]
         assert found.tolist() == np.asarray(values, dtype=np.float64).tolist()
