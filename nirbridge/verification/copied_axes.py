@@ -1,9 +1,9 @@
 """Axes of an input along which an imported network only copies itself.
 
 A batch or a time axis that was taken for values shows in this way, and in no comparison with the module: the module
-treats its batch alike. The network is run twice, with other values in one part of the axis. If nothing but one part of
-every output changes, and the two halves of a network with weights along other axes obey the same parameters, the parts
-are independent copies.
+treats its batch alike. The network is run again with other values in one part of the axis, and with the parts in turned
+order. If nothing but one part of every output changes, and outputs and membranes turn with the parts, the parts are
+independent copies. Membranes count since loud inputs make neurons with different weights fire alike.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nirbridge.arrays import Array
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network
 from nirbridge.network.operators import Conv, Dense, Sparse
-from nirbridge.simulators import simulate
+from nirbridge.simulators import Record, simulate
 
 _STEPS = 6
 
@@ -41,7 +41,9 @@ def _is_copied(network: Network, number: int, axis: int, size: int) -> bool:
     name = network.inputs[number].name
     rotated, single = np.roll(fed[name], 1, axis=axis + 1), fed[name].copy()
     np.moveaxis(single, axis + 1, 0)[0] = 0.0
-    usual, turned, other = (_outputs(network, {**fed, name: values}) for values in (fed[name], rotated, single))
+    usual, turned, other = (_values(network, {**fed, name: values}) for values in (fed[name], rotated, single))
+    if not all(_has_the_same(usual[p.name], turned[p.name]) for p in network.populations):
+        return False
     if not any(np.any(usual[p.name] != other[p.name]) for p in network.outputs):
         return False
     return all(_moves_with(usual[p.name], turned[p.name], other[p.name], size) for p in network.outputs)
@@ -57,6 +59,16 @@ def _moves_with(usual: Array, turned: Array, other: Array, size: int) -> bool:
     return False
 
 
-def _outputs(network: Network, fed: Mapping[str, Array]) -> dict[str, Array]:
-    run = simulate(network, dict(fed), dtype="float64", backend="numpy")
+def _has_the_same(usual: Array, turned: Array) -> bool:
+    """True if the neurons have the same membranes in each time step, in whatever order."""
+    return np.allclose(*(np.sort(values.reshape(len(values), -1), axis=1) for values in (usual, turned)))
+
+
+def _values(network: Network, fed: Mapping[str, Array]) -> dict[str, Array]:
+    """What every output gets, and the membranes of every population before their reset."""
+    wanted = [
+        *(Record(p.name, ("u",)) for p in network.populations),
+        *(Record(p.name, ("s",)) for p in network.outputs),
+    ]
+    run = simulate(network, dict(fed), record=wanted, dtype="float64", backend="numpy")
     return {name: values.astype(np.float64) for (name, _), values in run.recording.arrays.items()}
