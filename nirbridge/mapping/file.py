@@ -81,8 +81,9 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> MapReco
     try:
         with file.open("rb") as handle:
             data = handle.read(max_bytes + 1)
-    except OSError as error:
-        raise FileError.of(thing, error.strerror or "can not be read", next_step="check the path") from error
+    except (OSError, ValueError) as error:  # ValueError: a text that is no path
+        reason = getattr(error, "strerror", None) or f"cannot be read ({error})"
+        raise FileError.of(thing, reason, next_step="check the path") from error
     if len(data) > max_bytes:
         raise FileError.of(thing, f"more than {max_bytes:,} bytes", "too large to be read", "is it a map file?")
     return record_of(_parsed(data, thing), thing)

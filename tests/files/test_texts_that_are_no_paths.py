@@ -1,0 +1,105 @@
+"""Every reader and writer that takes a path: a text with NUL or half a surrogate pair is refused as files are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import nir
+import numpy as np
+import pytest
+
+from nirbridge import importers
+from nirbridge.chips import load_chip
+from nirbridge.emitters import artifact
+from nirbridge.emitters.lava import run as lava
+from nirbridge.errors import NirbridgeError
+from nirbridge.files import atomic, folders, gate, places
+from nirbridge.importers import nir_file
+from nirbridge.mapping import file as map_file
+from nirbridge.mapping import rates
+from nirbridge.network import from_nir
+from nirbridge.pipeline import recordings
+from nirbridge.pipeline.integers import quantize_network
+from nirbridge.quantization import file as quantized_file
+from nirbridge.report import pictures
+from nirbridge.simulators import npy_file, recording_file, simulate
+
+
+def graph() -> Any:
+    ones = np.ones(2)
+    nodes = {
+        "input": nir.Input({"input": np.array([2])}),
+        "layer": nir.Linear(np.eye(2)),
+        "lif": nir.LIF(ones * 5e-3, ones, ones * 0, ones * 0.5, v_reset=ones * 0),
+        "output": nir.Output({"output": np.array([2])}),
+    }
+    return nir.NIRGraph(nodes, list(pairwise(nodes)), metadata={"nirbridge:dt": 1e-3}, type_check=False)
+
+
+def recording() -> Any:
+    return simulate(from_nir(graph()), np.ones((3, 2)), backend="numpy").recording
+
+
+def quantized() -> Any:
+    return quantize_network(from_nir(graph()), load_chip("loihi2"))
+
+
+READERS: dict[str, Callable[[str], Any]] = {
+    "model": importers.load,
+    "model, its digest": nir_file.fingerprint,
+    "map": map_file.load,
+    "recording": recording_file.load,
+    "recording, of the pipeline": recordings.load_recording,
+    "quantized network": quantized_file.load,
+    "array": npy_file.load_npy,
+    "arrays": npy_file.load_npz,
+    "inputs, one": lambda path: recordings.load_inputs(f"{path}.npy"),
+    "inputs, several": lambda path: recordings.load_inputs(f"{path}.npz"),
+    "rates": lambda path: rates.load_rates(path, from_nir(graph())),
+    "chip": lambda path: load_chip(f"{path}.toml"),
+    "chip, as a path": lambda path: load_chip(Path(path)),
+    "program": lambda path: lava._program(path),
+}
+WRITERS: dict[str, Callable[[str], Any]] = {
+    "model": lambda path: importers.save(graph(), path),
+    "map": lambda path: map_file.write_document({}, path),
+    "recording": lambda path: recording_file.save(recording(), path),
+    "quantized network": lambda path: quantized_file.save(quantized(), path),
+    "picture": lambda path: pictures.save_picture(None, f"{path}.png"),
+    "file": lambda path: atomic.atomic_write_bytes(path, b"", thing="file"),
+    "folder": lambda path: folders.atomic_folder(path, {"a": b""}, thing="folder"),
+    "program": lambda path: artifact.write(artifact.artifact({}, {}), path),
+    "place": lambda path: places.output_place(path, "file"),
+    "place of a folder": lambda path: folders.folder_place(path, "folder"),
+    "gate, file": lambda path: gate.check_outputs([gate.Output("-o", path)]),
+    "gate, folder": lambda path: gate.check_outputs([gate.Output("-o", path, "folder")]),
+    "gate, report": lambda path: gate.check_outputs([gate.Output("--report", path, "report", ("a.txt",))]),
+}
+TEXTS = ("a\0b", "\ud800", "folder\0/a", "folder/\udfff/a")
+
+
+def cases() -> Iterator[Any]:
+    for kind, table in (("read", READERS), ("write", WRITERS)):
+        for name, function in table.items():
+            yield pytest.param(function, id=f"{kind} {name}")
+
+
+@pytest.mark.parametrize("function", list(cases()))
+def test_a_text_that_is_no_path_is_refused(
+    function: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for text in TEXTS:
+        with pytest.raises(NirbridgeError) as caught:
+            function(text)
+        assert caught.value.exit_code == 2
+        assert str(caught.value).isprintable()
+    assert not list(tmp_path.iterdir())
+
+
+def test_inputs_that_are_no_paths_are_left_to_their_readers(tmp_path: Path) -> None:
+    output = gate.Output("-o", str(tmp_path / "out"))
+    assert len(gate.check_outputs([output], [gate.Input("MODEL", text) for text in TEXTS])) == 1
