@@ -85,7 +85,7 @@ def balance_delays(
     lines: tuple[Line, ...] = ()
     if delay_steps_max is not None:
         limits = {"delay_steps_max": delay_steps_max, "graded_spikes": graded_spikes}
-        made, latency, lines = with_delay_lines(made, latency, **limits)
+        made, latency, lines = with_delay_lines(made, latency, **limits, model=reference)
     made = _with_hops(in_causal_order(without_hops(made)))
     notes = (*_notes(reference, latency, network, started.waiting, lines), *early_notes(started.early, latency))
     made = replace(made, notes=(*made.notes, *notes))

@@ -30,14 +30,19 @@ class Line:
 
 
 def with_delay_lines(
-    network: Network, latency: Mapping[str, int], *, delay_steps_max: int, graded_spikes: bool
+    network: Network,
+    latency: Mapping[str, int],
+    *,
+    delay_steps_max: int,
+    graded_spikes: bool,
+    model: Network | None = None,
 ) -> tuple[Network, dict[str, int], tuple[Line, ...]]:
     """Every delay into a population within ``delay_steps_max + 1`` steps (one of them is the hop itself).
 
     A projection with a longer delay reads from the relay of its source that leaves the shortest rest; relays of
     a source are shared, so there are as few as its longest delay needs. A projection whose delays differ so far that
     its sources read from several relays is split by source. A relay fires on every spike that reaches it and
-    never else.
+    never else. Messages speak of the delays of ``model``, which was retimed before (default: of ``network``).
 
     Returns:
         The network, the latencies with those of the relays, and the lines.
@@ -54,7 +59,7 @@ def with_delay_lines(
             stages[p.source] = max(count, stages.get(p.source, 0))
     if not stages:
         return network, dict(latency), ()
-    _check_count(network, stages, reach)
+    _check_count(network, stages, reach, model or network)
     _check(network, stages, graded_spikes=graded_spikes)
     lines = _lines(network, stages)
     relays = {line.source: _relays(network, line, reach) for line in lines}
@@ -67,7 +72,7 @@ def with_delay_lines(
     return made, {**latency, **at}, lines
 
 
-def _check_count(network: Network, stages: Mapping[str, int], reach: int) -> None:
+def _check_count(network: Network, stages: Mapping[str, int], reach: int, model: Network) -> None:
     """Nothing, where the relays are few enough; counted before any is made.
 
     Raises:
@@ -81,7 +86,11 @@ def _check_count(network: Network, stages: Mapping[str, int], reach: int) -> Non
         if count * len(stages) < total:
             continue
         p = max((q for q in network.projections if q.source == name), key=lambda q: q.max_delay_steps)
-        found = f"a delay of {p.max_delay_steps:,} time steps takes {count:,} relay populations of {reach:,} steps each"
+        own = max(
+            (q.max_delay_steps for q in model.projections if (q.source, q.target) == (p.source, p.target)), default=0
+        )
+        steps = own if own > reach else p.max_delay_steps  # hops are taken from the model's own delay, or added to it
+        found = f"a delay of {steps:,} time steps takes {count:,} relay populations of {reach:,} steps each"
         limit = f"at most {RELAYS_MAX:,} are made for a network, which needs {total:,}"
         problems.append(Problem(delayed_thing(p), found, limit, SECONDS))
     raise ModelError(*problems[:_LISTED])

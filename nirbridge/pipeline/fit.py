@@ -63,8 +63,7 @@ def _judged(ready: Ready, chip: Chip, options: MapOptions) -> Ready:
     found = _unsupported(ready.network, chip, options.weight_bits)
     marked = options.placement_only or ready.placement_only
     if not options.placement_only:
-        hinted = tuple(_or_placed(p) for p in (*ready.refused, *found))
-        return replace(ready, unsupported=hinted, placement_only=marked)
+        return replace(ready, unsupported=(*ready.refused, *found), placement_only=marked)
     notes = _shown(f"placement only, chip {quoted(chip.name)} cannot run it", found)
     network = replace(ready.network, notes=(*ready.network.notes, *notes))
     return replace(ready, network=network, placement_only=marked)
@@ -77,7 +76,8 @@ def _unsupported(network: Network, chip: Chip, weight_bits: int | None) -> list[
     return list(problems_of(network, chip, lambda _: bits))
 
 
-def _or_placed(problem: Problem) -> Problem:
+def or_placed(problem: Problem) -> Problem:
+    """The problem of a network that the chip cannot run but could hold, with the option for that."""
     way_out = "give --placement-only for a map that nothing runs"
     return replace(problem, next_step=f"{problem.next_step}, or {way_out}" if problem.next_step else way_out)
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
 
 from nirbridge.errors import DoesNotFit, ModelError, Problem, UsageError, quoted
-from nirbridge.pipeline.fit import Ready, prepare
+from nirbridge.pipeline.fit import Ready, or_placed, prepare
 from nirbridge.pipeline.options import MapOptions
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def check_fit(network: Network, chip: Chip, options: MapOptions | None = None) -
 def refuse(ready: Ready, chip: Chip, options: MapOptions, model: Network) -> NoReturn:
     """Raises ModelError with all that the chip cannot run, or DoesNotFit where it does not even fit (quick search)."""
     partitions(ready, chip, replace(options, objective="cores", effort="fast"), model)
-    raise ModelError(*ready.unsupported)
+    raise ModelError(*map(or_placed, ready.unsupported))
 
 
 def partitions(ready: Ready, chip: Chip, options: MapOptions, model: Network) -> list[Partition]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,24 @@ def test_loops_and_neurons_are_refused_together(tmp_path: Path, capsys: pytest.C
         assert run([command, model, *SOFT, *more]) == 1
         things = [line.split(": ")[1] for line in capsys.readouterr().err.splitlines()]
         assert things == ["loop 'b' -> 'a' -> 'b'", "population 'a'", "population 'b'"]
+
+
+def test_a_placement_is_only_offered_where_there_is_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A delay that no relays make up for is too long for the synapses of a placement, too."""
+    import nir
+
+    one = np.ones(2)
+    cells = {name: nir.LIF(one * 1e-3, one, one * 0, one) for name in "ab"}
+    nodes: dict[str, Any] = {"in": nir.Input({"input": np.array([2])}), "a": cells["a"], "late": nir.Delay(one * 10)}
+    nodes |= {"m": nir.Linear(np.eye(2)), "b": cells["b"], "out": nir.Output({"output": np.array([2])})}
+    model = str(tmp_path / "m.nir")
+    nir.write(model, nir.NIRGraph(nodes, list(pairwise(nodes)), metadata={"nirbridge:dt": 1e-4}, type_check=False))
+    for more in ([], ["--placement-only"]):
+        assert run(["map", model, "--chip", "loihi2", *more]) == 1
+        said = capsys.readouterr().err
+        assert "'a' -> 'b': a delay of 100,000 steps" in said
+        assert "--placement-only" not in said
+        assert "node 'late' (Delay): a delay of 100,000 time steps takes" in said
 
 
 def test_a_placement_is_marked_everywhere(tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
