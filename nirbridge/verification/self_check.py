@@ -19,6 +19,7 @@ from nirbridge.importers.readings import Forms
 from nirbridge.importers.trace_module import untouched
 from nirbridge.network.from_nir import from_nir
 from nirbridge.network.model import Network
+from nirbridge.network.timing import PREFIX
 from nirbridge.verification.copied_axes import copied_axis
 from nirbridge.verification.module_facts import drops, leaves, multiplications, parameters
 from nirbridge.verification.original_runs import deep_copy
@@ -93,7 +94,8 @@ def self_check(
         return _skipped(f"about {cost:.1e} multiplications").document()
     with untouched(module):
         trials = Trials(network, forms, samples, lambda: (private or deep_copy)(module), module)
-        found = _outcome(trials, readings(shapes, ports, effort), given, accepted)
+        notes = str(graph.metadata.get(f"{PREFIX}notes", ""))
+        found = _outcome(trials, readings(shapes, ports, effort), given, accepted, notes)
     axis = None if are_axes_given else copied_axis(network)
     if axis is not None and found.outcome == "identical":
         raise UnequalImport(_copies(network, axis))
@@ -119,10 +121,13 @@ def _effort(
     return EFFORTS[-1], cost
 
 
-def _outcome(trials: Trials, options: Sequence[SampleReading], inputs: int, accepted: Sequence[str]) -> SelfCheck:
+def _outcome(
+    trials: Trials, options: Sequence[SampleReading], inputs: int, accepted: Sequence[str], notes: str
+) -> SelfCheck:
     chosen = trials.chosen(options)
     if chosen is None:
-        return SelfCheck("not-run", f"not run: the module cannot be called on random inputs ({trials.why})")
+        found = "on no random input could the module and the import be compared"
+        return SelfCheck("not-run", f"not run: {found} ({trials.why(notes)})")
     done = [chosen, *(trials.again(chosen, number) for number in range(1, inputs))]
     done += [trials.in_own_precision(chosen)] if trials.wide else []
     tried = [trial for trial in done if trial is not None]

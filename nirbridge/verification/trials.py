@@ -24,6 +24,7 @@ from nirbridge.verification.verdicts import Evidence, Verdict
 Values = Mapping[tuple[str, str], Array]
 _LIVELY = 0.9
 """Share of the neurons (and of those that fire at most) that has to fire."""
+_SHOWN = 2
 _LISTENED = 16
 """Time steps by which the loudness of inputs is chosen."""
 STEPS, STATIC, MERGED, MERGED_BATCH_FIRST = "steps", "static", "merged", "merged-batch-first"
@@ -62,14 +63,21 @@ class Trials:
         self.network, self.forms, self.samples, self.private = network, forms, samples, private
         self.known = Known(tensors(module))
         self.shapes = {n.name: n.shape for n in (*network.populations, *network.outputs)}
-        self.failures: list[str] = []
+        self.failures: dict[str, str] = {}
+        self.unmatched: dict[str, str] = {}
         self.wide = True
         self.gains: tuple[float, float] | None = None
 
-    @property
-    def why(self) -> str:
-        """Why no reading could be run."""
-        return self.failures[0] if self.failures else "no reading of the sample's shape fits the network's inputs"
+    def why(self, notes: str = "") -> str:
+        """Why no reading could be judged, with the axes of each reason; those that the import's notes name first."""
+        reasons = {**self.failures, **self.unmatched}
+        if not reasons:
+            return "no reading of the sample's shape fits the network's inputs"
+        is_other = {words: f"was read as {words.partition('], ')[0]}]" not in notes for words in reasons}
+        ordered = sorted(reasons, key=lambda words: (is_other[words], words not in self.unmatched))
+        shown = "; ".join(f"as {words}: {reasons[words]}" for words in ordered[:_SHOWN])
+        more = len(ordered) - _SHOWN
+        return f"{shown}; and {more} more ways" if more > 0 else shown
 
     def chosen(self, options: Sequence[SampleReading]) -> Trial | None:
         """The first reading with which all that fires is compared and equal, else that with the best agreement."""
@@ -155,7 +163,7 @@ class Trials:
         try:
             return run_original(self.private, self.forms, calls, wide=self.wide, seed=seed, stops_at_loops=stops)
         except Exception as error:  # whatever the user's code raises
-            self.failures.append(f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+            self.failures.setdefault(reading.words, f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
             return None
 
     def _tried(self, reading: SampleReading, number: int) -> Iterator[Trial]:
@@ -190,6 +198,12 @@ class Trials:
             shown = (outputs, spikes, membranes)
             evidence = Evidence(self.network, values, limits, self.known, *shown, samples, self.shapes)
             yield Trial(reading, form, evidence.verdict(), len(arrays[0]) * samples)
+        else:
+            shapes = list(dict.fromkeys(str(tensor.shape) for _, tensor in run.returned[0]))
+            found = f"it returns values of shape {' and '.join(shapes[:_SHOWN])}" if shapes else "it returns nothing"
+            self.unmatched.setdefault(
+                reading.words, f"{found}, which hold no output of each of {len(arrays[0])} time steps"
+            )
 
 
 def _best(tried: Sequence[Trial]) -> Trial:

@@ -314,6 +314,46 @@ def test_the_module_its_mode_and_the_random_numbers_stay_untouched() -> None:
     assert module[0].weight.dtype == torch.float32
 
 
+class FixedLength(nn.Module):
+    """Takes 25 time steps of a longer sequence, time first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.lif = nn.Linear(6, 5), snn.Leaky(beta=0.9)
+
+    def forward(self, x: Any) -> Any:
+        mem, out = self.lif.init_leaky(), []
+        for t in range(25):
+            spk, mem = self.lif(self.layer(x[t]), mem)
+            out.append(spk)
+        return torch.stack(out)
+
+
+def test_what_was_not_run_is_said_with_the_axes_of_each_reason() -> None:
+    found = outcome(from_snntorch(FixedLength(), torch.zeros(4, 6)))
+    assert found["outcome"] == "not-run"
+    first = "as [time, batch, 6], one call: it returns values of shape (25, 4, 5), which hold no output of each of 32"
+    assert found["text"].startswith(
+        f"not run: on no random input could the module and the import be compared ({first} time steps; as ["
+    )
+
+
+def test_the_reading_that_the_import_used_is_the_first_of_those_that_failed() -> None:
+    from nirbridge.verification.trials import Trials
+
+    trials = object.__new__(Trials)
+    trials.failures = {f"[{axes}, 6], one call": f"Error: {axes}" for axes in ("a", "b", "c", "d")}
+    trials.unmatched = {"[c, 6], one call": "other values"}
+    others = "as [a, 6], one call: Error: a; and 2 more ways"
+    assert trials.why() == f"as [c, 6], one call: other values; {others}"
+    assert trials.why("sample of shape (4, 6) was read as [c, 6], one").startswith("as [c, 6], one call: other values")
+    assert trials.why("was read as [d, 6], one time step as (6,)") == (
+        "as [d, 6], one call: Error: d; as [c, 6], one call: other values; and 2 more ways"
+    )
+    trials.failures, trials.unmatched = {}, {}
+    assert trials.why() == "no reading of the sample's shape fits the network's inputs"
+
+
 # -- ties ------------------------------------------------------------------------------------------------------------
 
 
