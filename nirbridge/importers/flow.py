@@ -92,11 +92,18 @@ class TimeLoop:
     """What forward does with time: ``turns`` of a loop; ``follows``: it takes one time step after the other.
 
     ``has_only_part``: it takes the only slice of an axis of its input, as a loop over time does of one time step.
+    ``time_steps``: the size of the time axis that the loop goes along, 0 where it goes along none.
     """
 
     turns: int = 1
     follows: bool = False
     has_only_part: bool = False
+    time_steps: int = 0
+
+    @property
+    def leaves_steps_out(self) -> bool:
+        """True if the loop ends before the time axis does."""
+        return self.time_steps > self.turns
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -27,8 +27,8 @@ from nirbridge.importers.trace_repeat import (
 )
 from nirbridge.importers.trace_run import loops, record
 from nirbridge.importers.trace_uses import never_handed_on
-from nirbridge.importers.tracing.copies import copied_axes
-from nirbridge.importers.tracing.departures import loops_once, started_anew
+from nirbridge.importers.tracing.copies import copied_axes, has_idle_one
+from nirbridge.importers.tracing.departures import ends_early, loops_once, started_anew
 from nirbridge.importers.tracing.memory import Failures, TooLarge, raise_too_large
 from nirbridge.importers.tracing.sample_axes import STEPS, WAY_OUT, SampleReading, TimeAxis, check_axes, readings
 from nirbridge.importers.tracing.samples import fed_tensors, named_samples, roles_of
@@ -79,7 +79,9 @@ def trace(module: Any, sample: Any, forms: Forms, *, batched: bool | None = None
     _, flow, reading = search.best
     flow = _called_again(flow, module, samples, reading, forms)
     flow = _looked_at_longer(flow, module, samples, reading, forms)
-    return replace(flow, notes=(*flow.notes, *(reading.note(name, shape) for name, shape in shapes.items())))
+    is_given = batched is not None or time_axis is not None
+    notes = (reading.note(name, shape, are_axes_given=is_given) for name, shape in shapes.items())
+    return replace(flow, notes=(*flow.notes, *notes))
 
 
 class _Search:
@@ -101,7 +103,9 @@ class _Search:
     def attempt(self, reading: SampleReading) -> None:
         """Runs forward on the sizes of a reading until it does not fail."""
         shapes = {name: tuple(s.shape) for name, s in self.samples.items()}
-        for variant in reading.variants(list(shapes.values())):
+        variants, is_exact = reading.variants(list(shapes.values())), False
+        while variants:
+            variant = variants.pop(0)
             try:
                 flow = _attempt(self.module, self.samples, variant, self.forms, self.failures)
             except RecursionError:  # hundreds of steps that hang on each other
@@ -110,16 +114,20 @@ class _Search:
             if flow is None:
                 continue
             copies = [] if self.are_axes_given else copied_axes(flow, shapes)
-            flow = replace(flow, problems=(*flow.problems, *copies, *loops_once(flow)))
+            flow = replace(flow, problems=(*flow.problems, *copies, *loops_once(flow), *ends_early(flow)))
             score = _badness(flow, reading)
-            if self.best is None or score < self.best[0]:
+            is_whole = is_exact and variant.steps is None  # as long as the sample: its problems name the user's numbers
+            if self.best is None or score < self.best[0] or (is_whole and score == self.best[0]):
                 self.best = score, flow, variant
             has_layout = any(layout is not None for layout in _layouts(self.module, self.forms))
             is_loop = has_layout or flow.loop.turns > 1
             self.is_one_step = not (is_loop or copies or flow.deviations or reading.has_time)
             if flow.loop.follows and not copies and not any(c.kind == "unknown" for c in flow.calls):
                 self.time_place = reading.time_place
-            return
+            if is_exact or not flow.loop.leaves_steps_out:
+                return
+            exact = reading.of_length(flow.loop.turns)  # perhaps the number of time steps is fixed
+            variants, is_exact = [replace(exact, batch=variant.batch)], True
 
 
 def _likeliest_first(
@@ -203,7 +211,7 @@ def _later_problems(module: Any, samples: Mapping[str, Any], reading: SampleRead
         if reading.steps != STEPS:
             return ()
         flow = _attempt(module, samples, replace(reading, steps=_MANY_STEPS), forms, [])
-        return flow.problems if flow else ()
+        return (*flow.problems, *_left_out(flow, samples, reading)) if flow else ()
     handed = state_arguments(module, len(samples))
     whole = _run(module, samples, reading, forms, 1, _MANY_CALLS, handed)
     if whole.failure and handed:
@@ -215,6 +223,15 @@ def _later_problems(module: Any, samples: Mapping[str, Any], reading: SampleRead
     if is_steady(whole) or reset_in(whole)[1]:
         return reset_in(whole)[1]
     return Writer(whole, forms, roles_of(samples, reading), calls=_MANY_CALLS).flow().problems
+
+
+def _left_out(flow: Flow, samples: Mapping[str, Any], reading: SampleReading) -> list[Problem]:
+    """The problem of a loop that ends early, unless forward takes just as many time steps as it was tried with."""
+    sizes = [
+        n for s in samples.values() for n, role in zip(s.shape, reading.roles(s.ndim), strict=True) if role == "time"
+    ]
+    is_fixed = flow.loop.turns == STEPS and all(n == STEPS for n in sizes)
+    return [] if is_fixed else ends_early(flow)
 
 
 def _is_sequence(node: Node, forms: Forms) -> bool:
@@ -273,6 +290,8 @@ def _badness(flow: Flow, reading: SampleReading) -> tuple[int, int]:
     odd = sum(_is_odd(c, shapes) for c in flow.calls)
     absurd = sum(c.kind == "linear" and shapes.get(c.inputs[0].call) == () for c in flow.calls)
     first = len(flow.problems) + unknown + _ABSURD * absurd + sum(d.name == KEPT_STATES for d in flow.deviations)
+    if not any(c.kind == "neuron" for c in flow.calls):
+        first += has_idle_one(flow)
     is_unlikely = bool(flow.problems) and reading.has_time and flow.loop.turns == 1
     return first, odd + len(flow.deviations) + 2 * is_unlikely
 

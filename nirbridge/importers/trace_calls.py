@@ -20,7 +20,7 @@ from nirbridge.importers.trace_values import first_input, states, thing_of
 from nirbridge.importers.trace_words import WORDS
 from nirbridge.importers.tracing.departures import STARTS_ANEW, rounded
 from nirbridge.importers.tracing.sample_axes import Roles, lead_of, order_of
-from nirbridge.importers.tracing.series import put_together
+from nirbridge.importers.tracing.series import put_together, without_lists
 from nirbridge.network.naming import fresh_name
 
 _ON_DEMAND = ("unbind", "chunk", "split", "tensor_split", "split_with_sizes", "max_pool2d")
@@ -43,6 +43,8 @@ class Writer:
         self.names: dict[int, str] = {}
         self.taken: set[str] = {"output"}
         self.modules: dict[str, Any] = {n.path: n.module for n in recording.nodes}
+        self.returned, lists = without_lists(recording.outputs, self.turns.turns, self.turns.is_series)
+        self.problems += lists
 
     def flow(self) -> Flow:
         """The flow; what can not be followed is among its problems."""
@@ -64,14 +66,15 @@ class Writer:
         self.deviations += rounded(self.recording)
         notes, problems = tuple(dict.fromkeys(self.notes)), tuple(_distinct(self.problems))
         deviations = tuple(dict.fromkeys(self.deviations))
-        loop = TimeLoop(self.turns.turns, self.turns.follows_time, bool(self.turns.only_parts))
+        turns = self.turns
+        loop = TimeLoop(turns.turns, turns.follows_time, bool(turns.only_parts), turns.time_steps)
         return Flow(tuple(self.calls), outputs, notes, problems, deviations, loop)
 
     # -- which nodes ---------------------------------------------------------------------------------------------
 
     def _wanted(self) -> set[int]:
         """What the outputs and the neurons of the last turn need."""
-        waiting: list[Any] = [v for _, v in self.recording.outputs if isinstance(v, Value)]
+        waiting: list[Any] = [v for _, v in self.returned if isinstance(v, Value)]
         for calls in self.turns.calls.values():
             waiting.append(Value(calls[-1]))
         found: set[int] = set()
@@ -255,7 +258,7 @@ class Writer:
     # -- outputs -------------------------------------------------------------------------------------------------
 
     def _outputs(self) -> Iterator[Output]:
-        pairs = [(name, value) for name, value in self.recording.outputs if isinstance(value, Value)]
+        pairs = [(name, value) for name, value in self.returned if isinstance(value, Value)]
         kept = [(name, value) for name, value in pairs if self.turns.plain(value).node.kind != "input"]
         if not kept:
             self._add_problem("", "it returns nothing that depends on its input", "return spikes or a read-out")

@@ -107,6 +107,7 @@ def _step(value: Value, x: Traced, turns: Turns) -> Word | None:
         found = f"it takes step {taken.index} of a sequence, not one after the other"
         raise CannotFollow(found, f"loop over all steps, or {WAY_OUT}")
     turns.follows_time |= moves
+    turns.time_steps = max(turns.time_steps, size if moves else 0)
     return _without_step(x, taken, axis, is_last=is_last and not moves and size > 1)
 
 
@@ -199,7 +200,9 @@ def first_of(node: Node) -> Value:
 
 
 def _rest(node: Node) -> list[Any]:
-    structures: list[Any] = [*node.args[1:], *node.kwargs.values()]
+    """All arguments but the value that is moved, which may be given as ``input=``."""
+    named = [value for name, value in node.kwargs.items() if node.args or name != "input"]
+    structures: list[Any] = [*node.args[1:], *named]
     flat: list[Any] = []
     for s in structures:
         flat += list(s.values()) if isinstance(s, Mapping) else list(s) if isinstance(s, tuple) else [s]

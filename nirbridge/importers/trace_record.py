@@ -15,6 +15,7 @@ from typing import Any
 from nirbridge.errors import Problem, quoted
 from nirbridge.importers.readings import Forms
 from nirbridge.importers.tracing.memory import Budget, Constants, Identities, noted, same_tensors
+from nirbridge.importers.tracing.named_arguments import by_position
 from nirbridge.importers.tracing.stand_ins import StandIns
 
 Shape = tuple[int, ...]
@@ -183,7 +184,7 @@ class Recorder:
             return func(*args, **kwargs)
         if not self._is_traced((args, kwargs)):
             return func(*args, **kwargs)
-        shown, named = self.seen(args), self.seen(kwargs)
+        shown, named = by_position(self.seen(args), self.seen(kwargs))
         if name in _NUMBERS:
             self._number(name)
         result = self.stand_ins.result(func, name, args, kwargs)

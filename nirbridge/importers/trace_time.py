@@ -43,6 +43,7 @@ class Turns:
         self.last = self.turns - 1
         self.stepped: set[int] = set()
         self.follows_time = False  # a slice of the time axis moves with the turns
+        self.time_steps = 0  # the size of that axis
         self.only_parts: set[int] = set()  # slices of an axis of the input that has size one
         self.memo: dict[tuple[Any, ...], bool] = {}
         self.ages: dict[int, int] = {}
@@ -84,10 +85,10 @@ class Turns:
         if node.kind == "input":
             return STATIC
         series = series_of(node)
-        if series and self._is_series(series.items):
+        if series and self.is_series(series.items):
             self.series[node.index] = series
             return SERIES
-        if node.name in ADDS and self.turns > 1 and self._is_series(self._terms(node)):
+        if node.name in ADDS and self.turns > 1 and self.is_series(self._terms(node)):
             self.sums[node.index] = self.terms[node.index]
             return SERIES
         ages = [self.age(v) for v in values_of((node.args, node.kwargs))]
@@ -106,7 +107,8 @@ class Turns:
             self.terms[node.index] = tuple(found)
         return self.terms.get(node.index, ())
 
-    def _is_series(self, items: tuple[Any, ...]) -> bool:
+    def is_series(self, items: tuple[Any, ...]) -> bool:
+        """True if the items are one value in each of the turns, in order."""
         if self.is_called or len(items) != self.turns or not all(isinstance(i, Value) for i in items):
             return False
         if any(self.age(item) != k for k, item in enumerate(items)):

@@ -33,7 +33,7 @@ def apply(operator: Operator, x: Array) -> Array:
         raise ModelError.of("operator", found, f"it takes [..., {operator.input_shape}]", "reshape the array")
     batch = x.shape[: x.ndim - axes]
     flat = _apply(operator, x.reshape(-1, *operator.input_shape))
-    return flat.reshape(*batch, *operator.output_shape)
+    return flat.reshape((*batch, *operator.output_shape))
 
 
 def _apply(operator: Operator, x: Array) -> Array:

@@ -138,11 +138,14 @@ def test_sums_that_have_none(lead: Any, call: Node) -> None:
 def test_positions_are_fixed() -> None:
     x = value(2, 3)
     assert first_of(node("select", x, 1)) == first_of(node("view_as", x, x)) == x
+    assert first_of(node("select", input=x, dim=0, index=1)) == x
     for call in (
         node("select", 1, x),
         node("select", x, x),
         node("select", x, (0, x)),
         node("f", x, a={"b": x}),
+        node("f", x, input=x),
+        node("f", input=x, index=x),
         node("f"),
     ):
         with pytest.raises(CannotFollow) as caught:

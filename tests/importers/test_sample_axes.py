@@ -79,7 +79,7 @@ def batch_first() -> Any:
     [
         ((1, 60, 6), "read as [batch, time, 6]"),
         ((4, 60, 6), "read as [batch, time, 6]"),
-        ((60, 6), "read as [batch, 6]"),
+        ((60, 6), "read as [batch or time, 6]"),
         ((6,), "read as [6]"),
     ],
 )

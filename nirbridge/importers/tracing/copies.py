@@ -35,6 +35,17 @@ def copied_axes(flow: Flow, sample_shapes: Mapping[str, Shape]) -> list[Problem]
     ]
 
 
+def has_idle_one(flow: Flow) -> bool:
+    """True if an axis of size one may be a batch that was read as values.
+
+    Layers with weights leave it alone, or forward takes the only row of a matrix.
+    """
+    if flow.loop.has_only_part and any(len(call.shape) == 2 and call.shape[0] == 1 for call in flow.inputs):
+        return True
+    ones = ((call, axis) for call in flow.inputs for axis, size in enumerate(call.shape) if size == 1)
+    return any(_passed(flow, call, axis)[0] for call, axis in ones)
+
+
 def _copying(flow: Flow, source: Call) -> Iterator[int]:
     for axis, size in enumerate(source.shape):
         if size > 1 and _copies(flow, source, axis):
@@ -42,6 +53,12 @@ def _copying(flow: Flow, source: Call) -> Iterator[int]:
 
 
 def _copies(flow: Flow, source: Call, axis: int) -> bool:
+    passes_weights, ends = _passed(flow, source, axis)
+    return passes_weights and bool(ends) and _MIXED not in ends
+
+
+def _passed(flow: Flow, source: Call, axis: int) -> tuple[bool, list[int]]:
+    """(Whether a layer with weights works along other axes, where the axis is in each output that it reaches)."""
     places = {source.name: axis}
     passes_weights = False
     shapes = {call.name: call.shape for call in flow.calls}
@@ -52,8 +69,7 @@ def _copies(flow: Flow, source: Call, axis: int) -> bool:
         place = _MIXED if len(before) > 1 else _after(call, before.pop(), shapes)
         places[call.name] = place
         passes_weights |= call.kind == "linear" and place != _MIXED
-    ends = [places[o.ref.call] for o in flow.outputs if o.ref.call in places]
-    return passes_weights and bool(ends) and _MIXED not in ends
+    return passes_weights, [places[o.ref.call] for o in flow.outputs if o.ref.call in places]
 
 
 def _after(call: Call, place: int, shapes: Mapping[str, Shape]) -> int:

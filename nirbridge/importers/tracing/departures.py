@@ -33,6 +33,15 @@ def started_anew(whole: Recording, is_sequence: Callable[[Node], bool]) -> list[
     return [Deviation(KEPT_STATES, thing_of(path), STARTS_ANEW) for path in paths]
 
 
+def ends_early(flow: Flow) -> list[Problem]:
+    """The problem of a loop over the first time steps only: a network that runs step by step hears all of them."""
+    if not flow.loop.leaves_steps_out:
+        return []
+    found = f"it loops over the first {flow.loop.turns} of {flow.loop.time_steps} time steps, and leaves the others out"
+    step = "loop over all of them; where their number is fixed, give a sample of as many"
+    return [Problem(thing_of(""), found, "a network computes every time step that it is given", step)]
+
+
 def loops_once(flow: Flow) -> list[Problem]:
     """The problem of a flow that may be one turn of a loop: states start anew, and an axis of size one is sliced."""
     if not flow.loop.has_only_part or all(d.name != KEPT_STATES for d in flow.deviations):

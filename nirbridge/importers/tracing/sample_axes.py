@@ -88,10 +88,19 @@ class SampleReading:
         added = [("added", position) for position, role in self.added if role == _TIME]
         return (own + added)[0] if self.has_time and own + added else None
 
-    def note(self, name: str, shape: Shape) -> str:
-        """How the sample was read, in words."""
+    def note(self, name: str, shape: Shape, *, are_axes_given: bool = True) -> str:
+        """How the sample was read, in words.
+
+        Where forward is never given a time axis of the sample, an axis beside the values may be batch or time alike:
+        each of its parts is one time step of one sample.
+        """
         roles = self.roles(len(shape))
-        words = ", ".join(str(n) if role == "value" else role for n, role in zip(shape, roles, strict=True))
+        is_either = not are_axes_given and _TIME not in roles
+        either = [
+            f"{_BATCH} or {_TIME}" if role == _BATCH and is_either and n > 1 else role
+            for n, role in zip(shape, roles, strict=True)
+        ]
+        words = ", ".join(str(n) if role == "value" else role for n, role in zip(shape, either, strict=True))
         step = tuple(n for n, role in zip(shape, roles, strict=True) if role == "value")
         return f"input {quoted(name)}: the sample of shape {shape} was read as [{words}], one time step as {step}"
 
@@ -105,6 +114,10 @@ class SampleReading:
         for variant in (replace(self, steps=n, batch=b) for n in steps for b in (BATCH, None)):
             found.setdefault(tuple(variant.fed(shape) for shape in shapes), variant)
         return list(found.values())
+
+    def of_length(self, steps: int) -> SampleReading:
+        """The reading with the time steps of the sample, or with so many where the sample has no time axis."""
+        return replace(self, steps=None if any(role != _BATCH for _, role in self.own) else steps)
 
     def _is_dropped(self, role: str) -> bool:
         return self.takes_steps and role == _TIME

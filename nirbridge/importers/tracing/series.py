@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from nirbridge.errors import Problem
 from nirbridge.importers.trace_arguments import Traced, Word
 from nirbridge.importers.trace_record import Node, Value
 from nirbridge.importers.trace_shapes import CannotFollow
-from nirbridge.importers.trace_values import place_of_index
+from nirbridge.importers.trace_values import place_of_index, thing_of
 
 _JOINS = frozenset({"cat", "concat", "concatenate"})
 _ADVICE = "stack the time steps in front of the values, or right after the batch"
@@ -34,6 +36,26 @@ def series_of(node: Node) -> Series | None:
         return Series(items, axis)
     is_sliced = all(isinstance(i, Value) and i.shape[axis] == 1 for i in items)
     return Series(items, axis, is_joined=True) if is_sliced else None
+
+
+def without_lists(
+    outputs: Sequence[tuple[str, Any]], turns: int, is_series: Callable[[tuple[Any, ...]], bool]
+) -> tuple[list[tuple[str, Any]], list[Problem]]:
+    """What forward returns, of a list with one output per time step the last one alone; a problem for such lists."""
+    kept: list[tuple[str, Any]] = []
+    waiting = list(outputs)
+    lists = 0
+    while waiting:
+        items = tuple(value for _, value in waiting[:turns])
+        length = turns if turns > 1 and is_series(items) else 1
+        kept.append(waiting[length - 1])
+        waiting = waiting[length:]
+        lists += length > 1
+    if not lists:
+        return kept, []
+    found = f"it returns {'a list' if lists == 1 else f'{lists} lists'} with one output per time step"
+    step = "return one tensor: torch.stack(outputs) instead of outputs"
+    return kept, [Problem(thing_of(""), found, "an output is one tensor", step)]
 
 
 def _written(node: Node) -> Series | None:
