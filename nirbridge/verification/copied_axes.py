@@ -61,7 +61,8 @@ def _moves_with(usual: Array, turned: Array, other: Array, size: int) -> bool:
 
 def _has_the_same(usual: Array, turned: Array) -> bool:
     """True if the neurons have the same membranes in each time step, in whatever order."""
-    return np.allclose(*(np.sort(values.reshape(len(values), -1), axis=1) for values in (usual, turned)))
+    one, two = (np.sort(values.reshape(len(values), -1), axis=1) for values in (usual, turned))
+    return np.allclose(one, two)
 
 
 def _values(network: Network, fed: Mapping[str, Array]) -> dict[str, Array]:

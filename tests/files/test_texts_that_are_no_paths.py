@@ -47,6 +47,8 @@ def quantized() -> Any:
     return quantize_network(from_nir(graph()), load_chip("loihi2"))
 
 
+FIGURE: Any = None
+"""No picture is drawn before its place is known."""
 READERS: dict[str, Callable[[str], Any]] = {
     "model": importers.load,
     "model, its digest": nir_file.fingerprint,
@@ -68,7 +70,7 @@ WRITERS: dict[str, Callable[[str], Any]] = {
     "map": lambda path: map_file.write_document({}, path),
     "recording": lambda path: recording_file.save(recording(), path),
     "quantized network": lambda path: quantized_file.save(quantized(), path),
-    "picture": lambda path: pictures.save_picture(None, f"{path}.png"),
+    "picture": lambda path: pictures.save_picture(FIGURE, f"{path}.png"),
     "file": lambda path: atomic.atomic_write_bytes(path, b"", thing="file"),
     "folder": lambda path: folders.atomic_folder(path, {"a": b""}, thing="folder"),
     "program": lambda path: artifact.write(artifact.artifact({}, {}), path),

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from nirbridge.importers.trace_record import is_all_state, tensors_of
+from nirbridge.importers.tracing.named_arguments import by_position
 
 torch = pytest.importorskip("torch")
 
@@ -69,3 +70,10 @@ def test_arguments_that_stand_for_any_number_count_one_by_one() -> None:
     assert is_all_state(forward, (ONE, TWO), {}, keeps=True)
     assert is_all_state(forward, (ONE,), {"state": TWO}, keeps=True)
     assert not is_all_state(forward, (ONE, TWO), {"state": None}, keeps=True)
+
+
+def test_the_first_argument_of_a_torch_function_by_position() -> None:
+    assert by_position((), {"dim": 1, "input": ONE}) == ((ONE,), {"dim": 1})
+    assert by_position((), {"tensors": (ONE, TWO)}) == (((ONE, TWO),), {})
+    for args, kwargs in (((ONE,), {"input": TWO}), ((), {"dim": 1}), ((), {"condition": ONE, "input": TWO})):
+        assert by_position(args, kwargs) == (args, kwargs)
