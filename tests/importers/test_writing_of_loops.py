@@ -33,7 +33,7 @@ def test_a_loop_is_one_step() -> None:
     tape = looped()
     found = flow(tape, SEQUENCE)
     assert texts(found) == []
-    assert found.loop == TimeLoop(3, True, False)
+    assert found.loop == TimeLoop(3, True, False, 3)
     assert [(c.name, c.kind) for c in found.calls] == [
         ("x", "input"), ("add", "add"), ("b", "neuron"), ("a", "neuron"), ("neg", "scale")
     ]  # fmt: skip

@@ -36,8 +36,8 @@ def test_three_reasons_are_shown(count: int, more: list[str]) -> None:
 
 def test_a_placement_is_offered_after_the_next_step() -> None:
     way_out = "give --placement-only for a map that nothing runs"
-    assert str(fit._or_placed(Problem("a", "b"))) == f"a: b; {way_out}"
-    assert str(fit._or_placed(Problem("a", "b", "c", "d"))) == f"a: b, c; d, or {way_out}"
+    assert str(fit.or_placed(Problem("a", "b"))) == f"a: b; {way_out}"
+    assert str(fit.or_placed(Problem("a", "b", "c", "d"))) == f"a: b, c; d, or {way_out}"
 
 
 def test_copies_have_what_their_population_has() -> None:
