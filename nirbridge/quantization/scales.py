@@ -148,7 +148,7 @@ def _sample(one: Incoming) -> _Sample:
     some = weights[:: max(1, -(-weights.size // SAMPLED))]
     ones = with_weights(one.operator, np.ones(weights_of(one.operator).shape))
     synapses = float(apply(ones, np.ones(one.operator.input_shape)).sum())
-    sent = -float(one.sent.low) if one.sent.low < 0 else 1.0
+    sent = float(one.sent.low) if one.sent.low < 0 else 1.0  # its square counts
     return _Sample(some, one.range, synapses / some.size * sent**2)
 
 
