@@ -1,0 +1,138 @@
+"""Which process of Lava computes what: every condition of the choice broken alone, each limit on both sides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nirbridge.arrays import freeze
+from nirbridge.emitters.lava import layers, real_plan, synapses
+from nirbridge.errors import ModelError
+from nirbridge.network.model import Population, Projection
+from nirbridge.network.neurons import neuron
+from nirbridge.network.operators import Conv, Dense, Identity, Sparse
+from tests.emitters import hand_made as made
+
+UNEVEN = freeze(np.array([0.5, 0.25]))
+PLAIN: dict[str, Any] = {"a_mem": 0.5, "theta": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("own", "drive", "shape", "plain"),
+    [
+        ({}, [0, 0], (2,), True),
+        ({}, [0, 1], (2,), True),
+        ({"a_syn": 0.5}, [0, 0], (2,), True),
+        ({"a_syn": 0.5}, [0, 1], (2,), False),
+        ({"bias": UNEVEN}, [0, 0], (2,), True),
+        ({"g_mem": 0.5}, [0, 0], (2,), False),
+        ({"g_mem": freeze(np.array([1.0, 0.5]))}, [0, 0], (2,), False),
+        ({"g_syn": freeze(np.array([1.0, 0.5]))}, [0, 0], (2,), False),
+        ({"a_mem": UNEVEN}, [0, 0], (2,), False),
+        ({"a_syn": UNEVEN}, [0, 0], (2,), False),
+        ({"theta": UNEVEN}, [0, 0], (2,), False),
+        ({"theta": None, "reset": "none"}, [0, 0], (2,), False),
+        ({"reset": "subtract"}, [0, 0], (2,), False),
+        ({"reset": "none"}, [0, 0], (2,), False),
+        ({"v_reset": freeze(np.array([0.0, 0.5]))}, [0, 0], (2,), False),
+        ({"refractory_steps": freeze(np.array([0, 1]))}, [0, 0], (2,), False),
+        ({"compare": ">="}, [0, 0], (2,), False),
+        ({"max_spikes": 2}, [0, 0], (2,), False),
+        ({}, np.zeros((2, 0)), (2, 0), False),
+    ],
+)
+def test_lavas_float_lif_where_it_does_the_same(own: dict[str, Any], drive: Any, shape: Any, plain: bool) -> None:
+    p = Population("p", shape, neuron("LIF", **(PLAIN | own)))
+    assert real_plan._is_plain(p, np.asarray(drive, float)) is plain
+
+
+@pytest.mark.parametrize("compact", [real_plan._compact, layers._compact])
+def test_equal_values_are_one_number(compact: Any) -> None:
+    assert (compact(np.full((2, 2), 3)), compact(np.int64(3)), type(compact(np.full(1, 3)))) == (3, 3, int)
+    for values in (np.array([3, 4]), np.array([4, 4, 3]), np.zeros(0)):
+        assert compact(values) is values
+
+
+def test_operators_that_lava_does_not_have_are_matrices() -> None:
+    dense = Dense(freeze(np.ones((2, 3))))
+    assert real_plan._single(dense) is dense
+    single: Any = real_plan._single(Identity((2, 2)))
+    assert isinstance(single, Sparse)
+    assert (single.input_shape, single.output_shape, single.data.tolist()) == ((2, 2), (2, 2), [1.0] * 4)
+
+
+@pytest.mark.parametrize(
+    ("own", "late", "fits"), [(1, 0, True), (0, 1, True), ([0, 2], [1, 1], True), ([0, 2], 0, False)]
+)
+def test_a_real_projection_takes_a_step(own: Any, late: Any, fits: bool) -> None:
+    delays = {"delay_steps": freeze(np.array(own)), "target_delay_steps": freeze(np.array(late))}
+    p = Projection("a", "b", Dense(freeze(np.ones((2, 2)))), **delays)
+    if fits:
+        assert real_plan._synapse("s", p, ("x", "y"), ((2,), (2,)), 0).id == "s"
+        return
+    with pytest.raises(ModelError) as caught:
+        real_plan._synapse("s", p, ("x", "y"), ((2,), (2,)), 0)
+    assert str(caught.value) == (
+        "projection 'a' to 'b': a delay of 0 steps, a synaptic process takes one; balance the delays first"
+    )
+
+
+BASE = Conv(made.ints(np.ones((2, 1, 2, 2))), (1, 1), ((0, 0), (0, 0)), (1, 1), 1, (1, 300, 300))
+LONG = Conv(made.ints(np.ones((2, 1, 2, 2, 2))), (1,) * 3, ((0, 0),) * 3, (1,) * 3, 1, (1, 4, 4, 4))
+
+
+def wide(size: int, *, row: bool) -> Conv:
+    return replace(BASE, weight=made.ints(np.ones((1, 1, size, 1) if row else (1, 1, 1, size))))
+
+
+@pytest.mark.parametrize(
+    ("operator", "own", "plain"),
+    [
+        (BASE, {}, True),
+        (wide(127, row=True), {}, True),
+        (wide(128, row=True), {}, False),
+        (wide(128, row=False), {}, False),
+        (replace(BASE, stride=(1, 127)), {}, True),
+        (replace(BASE, stride=(1, 128)), {}, False),
+        (replace(BASE, dilation=(128, 1)), {}, False),
+        (replace(BASE, dilation=(127, 1)), {}, True),
+        (replace(BASE, padding=((0, 0), (3, 3))), {}, True),
+        (replace(BASE, padding=((0, 0), (3, 2))), {}, False),
+        (replace(BASE, padding=((128, 128), (0, 0))), {}, False),
+        (replace(BASE, groups=128, input_shape=(128, 4, 4), weight=made.ints(np.ones((128, 1, 2, 2)))), {}, False),
+        (replace(BASE, groups=127, input_shape=(127, 4, 4), weight=made.ints(np.ones((127, 1, 2, 2)))), {}, True),
+        (LONG, {}, False),
+        (BASE, {"weight_exp": 1}, False),
+        (BASE, {"weight_exp": -1}, False),
+        (BASE, {"delay_steps": 2}, False),
+        (BASE, {"delay_steps": 1, "target_delay_steps": 1}, False),
+        (BASE, {"delay_steps": 0, "target_delay_steps": 1}, True),
+    ],
+)
+def test_lavas_convolution_where_it_does_the_same(operator: Any, own: dict[str, Any], plain: bool) -> None:
+    assert synapses._is_plain_conv(made.projection("a", "b", operator, **own)) is plain
+
+
+@pytest.mark.parametrize(("most", "process"), [(23, "DelaySparse"), (24, "DelayDense")])
+def test_dense_delays_up_to_a_size(most: int, process: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six weights in the four slots of three further steps."""
+    monkeypatch.setattr(synapses, "_DELAY_DENSE_MAX", most)
+    p = made.projection("a", "b", Dense(made.ints(np.arange(6).reshape(2, 3) * 2)), delay_steps=4)
+    found = synapses.synapse("s", p, ("x", "y"), ((3,), (2,)), 0)
+    assert found.process == process
+    delays = found.arguments["delays"]
+    assert delays == 3 if process == "DelayDense" else np.asarray(delays).tolist() == [3] * np.asarray(delays).size
+
+
+def test_delays_of_both_ends_add_up_for_each_weight() -> None:
+    weights = Dense(made.ints([[2, 4, 6], [8, 10, 12]]))
+    p = made.projection("a", "b", weights, delay_steps=[1, 2, 3], target_delay_steps=[0, 5])
+    dense = synapses.synapse("s", p, ("x", "y"), ((3,), (2,)), 0)
+    assert np.asarray(dense.arguments["delays"]).tolist() == [[0, 1, 2], [5, 6, 7]]
+    some = Sparse(made.ints([0, 1, 3]), made.ints([2, 0, 1]), made.ints([2, 4, 6]), (3,), (2,))
+    found = synapses.synapse("s", replace(p, operator=some), ("x", "y"), ((1, 3), (2, 1)), 3).arguments
+    assert np.asarray(found["delays"]).tolist() == [2, 5, 6]
+    assert (found["matrix_shape"], found["num_message_bits"], found["weight_exp"]) == ((2, 3), 3, 0)
