@@ -68,7 +68,7 @@ def test_operators_that_lava_does_not_have_are_matrices() -> None:
     ("own", "late", "fits"), [(1, 0, True), (0, 1, True), ([0, 2], [1, 1], True), ([0, 2], 0, False)]
 )
 def test_a_real_projection_takes_a_step(own: Any, late: Any, fits: bool) -> None:
-    delays = {"delay_steps": freeze(np.array(own)), "target_delay_steps": freeze(np.array(late))}
+    delays: dict[str, Any] = {"delay_steps": freeze(np.array(own)), "target_delay_steps": freeze(np.array(late))}
     p = Projection("a", "b", Dense(freeze(np.ones((2, 2)))), **delays)
     if fits:
         assert real_plan._synapse("s", p, ("x", "y"), ((2,), (2,)), 0).id == "s"
@@ -110,6 +110,8 @@ def wide(size: int, *, row: bool) -> Conv:
         (BASE, {"delay_steps": 2}, False),
         (BASE, {"delay_steps": 1, "target_delay_steps": 1}, False),
         (BASE, {"delay_steps": 0, "target_delay_steps": 1}, True),
+        (BASE, {"delay_steps": [[[1, 2]]]}, False),
+        (BASE, {"target_delay_steps": [[[0, 1]]]}, False),
     ],
 )
 def test_lavas_convolution_where_it_does_the_same(operator: Any, own: dict[str, Any], plain: bool) -> None:
@@ -136,3 +138,21 @@ def test_delays_of_both_ends_add_up_for_each_weight() -> None:
     found = synapses.synapse("s", replace(p, operator=some), ("x", "y"), ((1, 3), (2, 1)), 3).arguments
     assert np.asarray(found["delays"]).tolist() == [2, 5, 6]
     assert (found["matrix_shape"], found["num_message_bits"], found["weight_exp"]) == ((2, 3), 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("own", "late", "shortest", "longest"), [([1, 3], [0, 2], 1, 5), ([0, 3], [1, 2], 1, 5), ([0, 3], [0, 2], 0, 5)]
+)
+def test_the_shortest_delay_of_both_ends_is_a_step(own: Any, late: Any, shortest: int, longest: int) -> None:
+    p = made.projection("a", "b", Dense(made.ints([[2, 4], [6, 8]])), delay_steps=own, target_delay_steps=late)
+    refused = ["a delay of 0 steps"] if shortest < 1 else []
+    assert [problem.found for problem in synapses.synapse_problems(p)] == refused
+    far = replace(p, delay_steps=made.ints(np.add(own, 60)))
+    assert [problem.found for problem in synapses.synapse_problems(far)] == [f"a delay of {60 + longest} steps"]
+
+
+def test_a_population_of_one_neuron_without_axes_is_a_line_of_one() -> None:
+    found = layers.layer("id", made.population("p", (), made.neuron()))
+    assert (found.shape, found.arguments["shape"]) == ((1,), (1,))
+    real = Population("p", (), neuron("LIF", **PLAIN))
+    assert real_plan._lif("id", real, np.zeros(())).shape == (1,)
