@@ -35,7 +35,7 @@ def make_conv_layer(
     None for anything else.
     """
     parts = parts_of(projection.operator)
-    pool = parts[0] if isinstance(parts[0], SumPool) and len(parts) > 1 else None
+    pool = parts[0] if isinstance(parts[0], SumPool) else None
     if pool is not None and not can_pool(pool):
         return None
     rest = parts if pool is None else parts[1:]

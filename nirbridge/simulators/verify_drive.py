@@ -120,7 +120,7 @@ def _delayed(sent: Array, delays: Array, start: int, stop: int) -> Array:
         first = max(start, delay)
         if first < stop:
             values = sent[first - delay : stop - delay]
-            out[first - start :] += values if delays.ndim == 0 else np.where(delays == delay, values, 0)
+            out[first - start :] += np.where(delays == delay, values, 0)
     return out
 
 
