@@ -97,7 +97,7 @@ def clips(
 
 def _percentile(weights: Array, percentile: float) -> float:
     sizes = np.abs(weights.reshape(-1))
-    return float(min(1.0, max(np.percentile(sizes, percentile) / sizes.max(), 1e-3)))
+    return float(max(np.percentile(sizes, percentile) / sizes.max(), 1e-3))
 
 
 def _error(operator: IntegerOperator, whole: Range, share: float, sample: Array | None) -> float:
