@@ -26,9 +26,10 @@ from nirbridge.importers.trace_repeat import (
     state_arguments,
 )
 from nirbridge.importers.trace_run import loops, record
+from nirbridge.importers.trace_time import FORWARD
 from nirbridge.importers.trace_uses import never_handed_on
 from nirbridge.importers.tracing.copies import copied_axes, has_idle_one
-from nirbridge.importers.tracing.departures import ends_early, loops_once, started_anew
+from nirbridge.importers.tracing.departures import ends_early, left_out, loops_once, started_anew
 from nirbridge.importers.tracing.memory import Failures, TooLarge, raise_too_large
 from nirbridge.importers.tracing.sample_axes import STEPS, WAY_OUT, SampleReading, TimeAxis, check_axes, readings
 from nirbridge.importers.tracing.samples import fed_tensors, named_samples, roles_of
@@ -211,7 +212,7 @@ def _later_problems(module: Any, samples: Mapping[str, Any], reading: SampleRead
         if reading.steps != STEPS:
             return ()
         flow = _attempt(module, samples, replace(reading, steps=_MANY_STEPS), forms, [])
-        return (*flow.problems, *_left_out(flow, samples, reading)) if flow else ()
+        return (*flow.problems, *left_out(flow, [tuple(s.shape) for s in samples.values()], reading)) if flow else ()
     handed = state_arguments(module, len(samples))
     whole = _run(module, samples, reading, forms, 1, _MANY_CALLS, handed)
     if whole.failure and handed:
@@ -223,15 +224,6 @@ def _later_problems(module: Any, samples: Mapping[str, Any], reading: SampleRead
     if is_steady(whole) or reset_in(whole)[1]:
         return reset_in(whole)[1]
     return Writer(whole, forms, roles_of(samples, reading), calls=_MANY_CALLS).flow().problems
-
-
-def _left_out(flow: Flow, samples: Mapping[str, Any], reading: SampleReading) -> list[Problem]:
-    """The problem of a loop that ends early, unless forward takes just as many time steps as it was tried with."""
-    sizes = [
-        n for s in samples.values() for n, role in zip(s.shape, reading.roles(s.ndim), strict=True) if role == "time"
-    ]
-    is_fixed = flow.loop.turns == STEPS and all(n == STEPS for n in sizes)
-    return [] if is_fixed else ends_early(flow)
 
 
 def _is_sequence(node: Node, forms: Forms) -> bool:
@@ -289,6 +281,8 @@ def _badness(flow: Flow, reading: SampleReading) -> tuple[int, int]:
     unknown = sum(c.kind == "unknown" for c in flow.calls)
     odd = sum(_is_odd(c, shapes) for c in flow.calls)
     absurd = sum(c.kind == "linear" and shapes.get(c.inputs[0].call) == () for c in flow.calls)
+    if any(p.limit == FORWARD for p in flow.problems):
+        return 1, odd
     first = len(flow.problems) + unknown + _ABSURD * absurd + sum(d.name == KEPT_STATES for d in flow.deviations)
     if not any(c.kind == "neuron" for c in flow.calls):
         first += has_idle_one(flow)

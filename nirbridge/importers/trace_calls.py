@@ -14,7 +14,7 @@ from nirbridge.importers.trace_arguments import Traced, Word
 from nirbridge.importers.trace_moves import IN_FRONT, MOVES, REDUCES, first_of, move, reduce
 from nirbridge.importers.trace_record import Node, Recording, Value, values_of
 from nirbridge.importers.trace_shapes import CannotFollow, Lead
-from nirbridge.importers.trace_time import SERIES, STATIC, Turns
+from nirbridge.importers.trace_time import FORWARD, SERIES, STATIC, Turns
 from nirbridge.importers.trace_uses import place_of
 from nirbridge.importers.trace_values import first_input, states, thing_of
 from nirbridge.importers.trace_words import WORDS
@@ -35,6 +35,9 @@ class Writer:
         self.recording, self.forms, self.roles = recording, forms, roles
         self.lead = next((lead_of(given) for given in roles.values()), ())
         self.turns = Turns(recording, calls)
+        given = [n for n in recording.nodes if n.kind == "input"]
+        axes = [(n, role) for node in given for n, role in zip(node.shapes[0], roles[node.name], strict=True)]
+        self.turns.time_size = next((n for n, role in axes if role == "time"), 0)
         self.calls: list[Call] = []
         self.problems: list[Problem] = []
         self.notes: list[str] = []
@@ -64,7 +67,8 @@ class Writer:
         elif self.turns.turns > 1:
             self.notes.append(f"forward runs {self.turns.turns} steps of a loop: imported as one step")
         self.deviations += rounded(self.recording)
-        notes, problems = tuple(dict.fromkeys(self.notes)), tuple(_distinct(self.problems))
+        out_of_order = [p for p in self.problems if p.limit == FORWARD]  # all others follow from it
+        notes, problems = tuple(dict.fromkeys(self.notes)), tuple(_distinct(out_of_order or self.problems))
         deviations = tuple(dict.fromkeys(self.deviations))
         turns = self.turns
         loop = TimeLoop(turns.turns, turns.follows_time, bool(turns.only_parts), turns.time_steps)

@@ -22,6 +22,7 @@ STATIC, SERIES = -1, -2
 _ONCE = "give each use in a step a module of its own, and let every step do the same"
 _OWN = "give each use a module of its own, or a state of its own: an argument that is zeros at first"
 FOLLOWED = "only what neurons sent in the step before is followed, from silence"
+FORWARD = "a network hears all time steps, from the first on"
 KEEP = "feed back spikes of the step before, start with zeros, keep nothing else"
 
 ADDS = frozenset({"add", "add_", "__add__", "__radd__", "__iadd__"})
@@ -44,6 +45,7 @@ class Turns:
         self.stepped: set[int] = set()
         self.follows_time = False  # a slice of the time axis moves with the turns
         self.time_steps = 0  # the size of that axis
+        self.time_size = 0  # the size of the time axis of the input
         self.only_parts: set[int] = set()  # slices of an axis of the input that has size one
         self.memo: dict[tuple[Any, ...], bool] = {}
         self.ages: dict[int, int] = {}
@@ -218,10 +220,42 @@ class Turns:
         if self.is_called:
             text = "its input depends on something that forward keeps from call to call"
             return Problem(thing_of(path), text, FOLLOWED, KEEP)
+        order = self._slices_taken(calls)
+        if order and order != [*range(len(calls))]:
+            shown = ", ".join(map(str, order[:4])) + (", …" if len(order) > 4 else "")
+            text = f"called {len(calls)} times, on the slices {shown} of its input"
+            return Problem(thing_of(path), text, FORWARD, "loop from 0 on, and leave none out; turn the input before")
         text = f"called {len(calls)} times, and not with the same input computed step by step"
         if not any(states(node) for node in calls):
             return Problem(thing_of(path), text, "its state is kept in the module, so all calls share one state", _OWN)
         return Problem(thing_of(path), text, "a neuron has one state, so it has one input in each step", _ONCE)
+
+    def _slices_taken(self, calls: list[Node]) -> list[int]:
+        """The index of the one slice that each call works on; empty where that is not one each, along one axis."""
+        found = [self._parts(first_input(node)) for node in calls]
+        axes = {axis for parts in found for axis, _ in parts}
+        if len(axes) != 1 or any(len(parts) != 1 for parts in found):
+            return []
+        indices = [index for parts in found for _, index in parts]
+        return indices if len(set(indices)) == len(indices) else []
+
+    def _parts(self, value: Any) -> set[tuple[int, int]]:
+        """(Axis, index) of every slice, as if of time, of something that depends on no neuron, behind a value."""
+        found: set[tuple[int, int]] = set()
+        seen: set[int] = set()
+        waiting = [*values_of(value)]
+        while waiting:
+            now = self.plain(waiting.pop())
+            if now.node.index in seen or now.node.kind == "neuron":
+                continue
+            seen.add(now.node.index)
+            taken = part_taken(now)
+            if taken is not None and self.age(taken.parent) == STATIC:
+                is_time = taken.parent.shape[taken.axis] == self.time_size
+                found |= {(taken.axis, taken.index)} if is_time else set()
+            else:
+                waiting += values_of((now.node.args, dict(now.node.kwargs)))
+        return found
 
     def _outputs(self) -> list[Problem]:
         """Outputs that are not the same value in every call."""

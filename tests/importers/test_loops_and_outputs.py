@@ -111,6 +111,29 @@ def _forms() -> Any:
     return forms()
 
 
+OTHER_ORDERS: dict[str, tuple[Callable[[Any], Any], tuple[int, ...], str]] = {
+    "backwards": (
+        lambda x: [x[t] for t in reversed(range(len(x)))],
+        (9, 4, 6),
+        "12 times, on the slices 11, 10, 9, 8, …",
+    ),
+    "backwards, batch first": (lambda x: x.unbind(1)[::-1], (4, 9, 6), "12 times, on the slices 11, 10, 9, 8, …"),
+    "every second": (lambda x: [x[t] for t in range(0, len(x), 2)], (9, 4, 6), "6 times, on the slices 0, 2, 4, 6, …"),
+    "not the first": (lambda x: list(x)[1:], (9, 4, 6), "11 times, on the slices 1, 2, 3, 4, …"),
+    "turned pairs": (lambda x: [x[t ^ 1] for t in range(len(x))], (10, 4, 6), "12 times, on the slices 1, 0, 3, 2, …"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_ORDERS)
+def test_loops_in_another_order_are_refused_and_say_which(name: str) -> None:
+    slices, shape, words = OTHER_ORDERS[name]
+    with pytest.raises(ModelError) as caught:
+        from_snntorch(Loop(slices), torch.zeros(shape), check=0)
+    problem = caught.value.problems[0]
+    assert problem.found == f"called {words} of its input"
+    assert problem.next_step == "loop from 0 on, and leave none out; turn the input before"
+
+
 # -- lists -----------------------------------------------------------------------------------------------------------
 
 

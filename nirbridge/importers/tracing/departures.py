@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from nirbridge.errors import Problem, quoted
 from nirbridge.importers.deviations import FULL_PRECISION, KEPT_STATES, Deviation
 from nirbridge.importers.flow import Flow
 from nirbridge.importers.trace_record import Node, Recording, Value
 from nirbridge.importers.trace_values import states, thing_of
-from nirbridge.importers.tracing.sample_axes import WAY_OUT
+from nirbridge.importers.tracing.sample_axes import STEPS, WAY_OUT, SampleReading, Shape
 
 STARTS_ANEW = "forward starts its state anew in every time step"
 
@@ -40,6 +40,13 @@ def ends_early(flow: Flow) -> list[Problem]:
     found = f"it loops over the first {flow.loop.turns} of {flow.loop.time_steps} time steps, and leaves the others out"
     step = "loop over all of them; where their number is fixed, give a sample of as many"
     return [Problem(thing_of(""), found, "a network computes every time step that it is given", step)]
+
+
+def left_out(flow: Flow, shapes: Sequence[Shape], reading: SampleReading) -> list[Problem]:
+    """As ``ends_early`` of a longer trace, unless forward takes just as many time steps as it was tried with."""
+    sizes = [n for shape in shapes for n, role in zip(shape, reading.roles(len(shape)), strict=True) if role == "time"]
+    is_fixed = flow.loop.turns == STEPS and all(n == STEPS for n in sizes)
+    return [] if is_fixed else ends_early(flow)
 
 
 def loops_once(flow: Flow) -> list[Problem]:
