@@ -65,6 +65,15 @@ def test_defaults_of_functions_that_take_apart() -> None:
         assert taken("narrow", *args) is None
 
 
+def test_indices_in_brackets() -> None:
+    assert taken("__getitem__", 1) == (0, 1, False)
+    assert taken("__getitem__", (WHOLE, slice(2, 3))) == (1, 2, True)
+    assert taken("__getitem__", (..., -1)) == (2, 4, False)
+    for odd in (None, WHOLE, (0, 1), (None, 1), (1, None), torch.tensor(1), (1, torch.tensor([0, 1])), [(0, 2)]):
+        assert taken("__getitem__", odd) is None
+    assert taken("chunk", 2, "dim", shapes=((1, 4, 5),)) is None
+
+
 def test_other_functions_and_neurons_take_no_slice() -> None:
     assert taken("flip", 0, 1) is None
     assert taken("__getitem__") is None
@@ -177,7 +186,7 @@ def test_states_are_all_tensors_behind_the_first_argument() -> None:
     [
         (None, True), (0, True), (0.0, True), (False, True), (1, False), (-0.5, False), ("", False), ((), False),
         (torch.zeros(2, 3), True), (torch.zeros(0), True), (torch.tensor([0.0, 0.0, 1e-30]), False),
-        (torch.tensor([1.0, 0.0]), False),
+        (torch.tensor([1.0, 0.0]), False), (np.zeros(()), False), (0j, False),
     ],
 )  # fmt: skip
 def test_what_is_zero(constant: Any, wanted: bool) -> None:
