@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from nirbridge.arrays import freeze
 from nirbridge.emitters.lava import layers, real_plan, synapses
 from nirbridge.errors import ModelError
-from nirbridge.network.model import Population, Projection
+from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Conv, Dense, Identity, Sparse
 from tests.emitters import hand_made as made
@@ -154,5 +155,32 @@ def test_the_shortest_delay_of_both_ends_is_a_step(own: Any, late: Any, shortest
 def test_a_population_of_one_neuron_without_axes_is_a_line_of_one() -> None:
     found = layers.layer("id", made.population("p", (), made.neuron()))
     assert (found.shape, found.arguments["shape"]) == ((1,), (1,))
-    real = Population("p", (), neuron("LIF", **PLAIN))
-    assert real_plan._lif("id", real, np.zeros(())).shape == (1,)
+    real = Population("p", (), neuron("LIF", a_mem=0.75, theta=1.0, a_syn=0.25))
+    plain = real_plan._lif("id", real, np.zeros(()))
+    assert (plain.shape, plain.arguments["shape"]) == ((1,), (1,))
+    assert {name: plain.arguments[name] for name in ("du", "dv", "vth")} == {"du": 0.75, "dv": 0.25, "vth": 1.0}
+
+
+def test_messages_of_the_real_network_are_spikes_or_wide_values() -> None:
+    """Of spikes 0 and 1 no bits are named; values of inputs and read-outs, and several spikes, take 24."""
+    cells = {"one": PLAIN, "two": PLAIN | {"max_spikes": 2}, "still": PLAIN | {"theta": None, "reset": "none"}}
+    populations = tuple(Population(name, (), neuron("LIF", **own)) for name, own in cells.items())
+    ways = [("in", "one"), ("one", "two"), ("two", "still"), ("still", "one"), ("one", "out")]
+    step = freeze(np.array(1))
+    edges = [replace(Projection(a, b, Identity(())), delay_steps=step) for a, b in ways]
+    timing = Timing(1e-3, "euler", "to-value", ">", "per-second")
+    network = Network(1e-3, timing, populations, tuple(edges), (Port("in", ()),), (Port("out", ()),))
+    given: Any = SimpleNamespace(network=network, chip="c", latency={"out": 1})
+    plan = real_plan.real_plan(given)
+    assert [(s.source, s.target) for s in plan.synapses] == [
+        ("input0", "layer0"),
+        ("layer0", "layer1"),
+        ("layer1", "layer2"),
+        ("layer2", "layer0"),
+    ]
+    assert [s.arguments.get("num_message_bits") for s in plan.synapses] == [24, None, 24, 24]
+    assert [layer.process for layer in plan.layers] == ["LIF", "RealNeuron", "RealNeuron"]
+    assert {layer.shape for layer in plan.layers} == {(1,)} == {source.shape for source in plan.sources}
+    assert [(node.fires, node.max_spikes) for node in plan.nodes] == [(True, 1), (True, 2), (False, 1)]
+    assert [s.id for s in plan.synapses] == [f"synapse{k}" for k in range(4)]
+    assert (plan.processes, len(plan.outputs[0].reads)) == (1 + 3 + 4 + 1, 1)

@@ -22,6 +22,8 @@ from nirbridge import pipeline
 from nirbridge.arrays import freeze
 from nirbridge.emitters.artifact import Artifact
 from nirbridge.emitters.lava.emit import emit
+from nirbridge.emitters.lava.per_core import synapses_between
+from nirbridge.emitters.lava.plan import Part
 from nirbridge.errors import ModelError
 from nirbridge.network import from_nir
 from nirbridge.network.model import Port, Projection
@@ -163,3 +165,24 @@ def test_an_output_reads_values_where_all_its_sources_are_silent() -> None:
         reads = (*q.reads[:-1], *more)
         record = json.loads(emit(replace(q, reads=reads)).files["program.json"])
         assert [port["reads_out"] for port in record["outputs"]] == [True, False, silent]
+
+
+def test_what_was_assumed_of_the_network_is_said() -> None:
+    """Integers from a file do not have the network that they were made of."""
+    q = real()
+    assert q.network is not None
+    assumed = [json.loads(emit(x).files["program.json"])["assumed"] for x in (q, replace(q, network=None))]
+    assert assumed == [list(q.network.assumed), []]
+    assert len(assumed[0]) == 3
+
+
+def test_a_whole_source_of_a_piece_keeps_its_delays() -> None:
+    p = made.projection("a", "b", Dense(made.ints([[2, 4], [6, 8]])), delay_steps=[1, 2], target_delay_steps=[3, 4])
+    pieces = (Part("top", freeze(np.array([0]))), Part("low", freeze(np.array([1]))))
+
+    def delays(sources: Any, targets: Any) -> list[Any]:
+        cut = [q for q, _, _ in synapses_between(p, sources, targets)]
+        return [(q.delay_steps.tolist(), q.target_delay_steps.tolist()) for q in cut]
+
+    assert delays((Part("x"),), pieces) == [([1, 2], [3]), ([1, 2], [4])]
+    assert delays(pieces, (Part("x"),)) == [([1], [3, 4]), ([2], [3, 4])]

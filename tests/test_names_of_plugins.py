@@ -1,0 +1,125 @@
+"""Names of nirbridge and of plugins: order, owners, places and troubles, each message as a whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from nirbridge import registry
+from nirbridge.errors import Bug, ModelError, NirbridgeError, UsageError
+from nirbridge.registry import Loaded, Plugin
+
+ONE = Loaded("one", Plugin(emitters={"z": "json:dumps", "b": "json:loads"}, passes={"p": "json:dumps"}))
+TWO = Loaded("two", Plugin(emitters={"a": "json:loads", "z": "json:dumps"}, chips={"c": "x:y"}))
+GONE = Loaded("gone", None, "ImportError: no")
+LOST = Loaded("lost", None, "ValueError: a\nb")
+
+
+def refused(call: Any, *args: Any) -> str:
+    with pytest.raises(NirbridgeError) as caught:
+        call(*args)
+    return str(caught.value)
+
+
+def test_own_names_come_first_then_those_of_plugins_in_order() -> None:
+    assert registry.names("emitters", (TWO, GONE, ONE)) == ("lava", "a", "b", "z")
+    assert registry.names("passes", (ONE,))[-1] == "p"
+    assert registry.names("partitioners", ()) == ("sequential", "packed", "cp-sat")
+    assert registry.names("simulators", ())[:1] == ("auto",)
+    assert registry.names("simulators", ())[-2:] == ("fixed", "mapped")
+    assert registry.names("chips", (TWO,)) == ("c",)
+    assert registry.chip_names((TWO,)) == ("c", "crossbar256", "loihi1", "loihi2")
+
+
+def test_a_kind_in_one_word() -> None:
+    assert [registry._singular(kind) for kind in registry.KINDS] == [
+        *("chip", "importer", "pass", "partitioner", "emitter", "simulator"),
+    ]
+
+
+def test_a_name_of_two_owners_names_them_and_one_of_nirbridge_too() -> None:
+    both = "defined by one and by two, a name has one owner; uninstall all but one of one, two"
+    assert refused(registry.get, "emitters", "z", (ONE, TWO)) == f"emitter 'z': {both}"
+    own = Loaded("own", Plugin(emitters={"lava": "json:dumps"}))
+    three = "defined by nirbridge and by own, a name has one owner; uninstall all but one of nirbridge, own"
+    assert refused(registry.get, "emitters", "lava", (own,)) == f"emitter 'lava': {three}"
+    assert registry.get("emitters", "b", (ONE, TWO))("[1]") == [1]
+
+
+def test_an_unknown_name_lists_the_known_ones_and_what_cannot_be_loaded() -> None:
+    troubles = "plugins that can not be loaded: gone (ImportError: no), lost (ValueError: a\\nb)"
+    said = refused(registry.get, "emitters", "q", (ONE, GONE, LOST))
+    assert said == f"emitter 'q': unknown, known: b, lava, z; {troubles}"
+    assert refused(registry.get, "emitters", "q", (ONE,)) == "emitter 'q': unknown, known: b, lava, z"
+    assert refused(registry.load_chip, "q", (ONE, GONE)) == (
+        "chip 'q': unknown; plugins that can not be loaded: gone (ImportError: no)"
+    )
+
+
+@pytest.mark.parametrize("path", ["a.toml", "a/b", "a\\b", Path("loihi1")])
+def test_a_path_is_no_name(path: Any) -> None:
+    assert refused(registry.load_chip, path, (GONE,)).startswith(f"chip file '{Path(path)}'".replace("\\", "\\\\")[:11])
+    assert "plugins" not in refused(registry.load_chip, path, (GONE,))
+
+
+def test_places_that_cannot_be_imported() -> None:
+    for where, found in (
+        ("none:x", "'none:x' cannot be imported ('No module named \\'none\\'')"),
+        ("json:none", "'json:none' cannot be imported ('module \\'json\\' has no attribute \\'none\\'')"),
+    ):
+        known = (Loaded("d", Plugin(passes={"p": where})),)
+        assert refused(registry.get, "passes", "p", known) == f"pass 'p': {found}"
+
+
+def test_what_plugins_raise() -> None:
+    def call(error: Any) -> Any:
+        if isinstance(error, Exception):
+            raise error
+        return error
+
+    guarded = registry._guarded(call, "pass 'p' of d")
+    assert guarded(3) == 3
+    assert guarded.__name__ == "call"
+    assert refused(guarded, ValueError("x")) == "pass 'p' of d: ValueError: x; please report it to its authors"
+    for own in (ModelError.of("a", "b"), ModuleNotFoundError("m")):
+        with pytest.raises(type(own)):
+            guarded(own)
+    assert registry._guarded("text", "t") == "text"
+    with pytest.raises(Bug):
+        guarded(KeyError("k"))
+
+
+def test_plugins_are_sorted_by_distribution_then_trouble() -> None:
+    def point(name: str, error: str) -> Any:
+        def fail() -> None:
+            raise ValueError(error)
+
+        return SimpleNamespace(name=name, value="v", dist=None, load=fail)
+
+    found = registry.installed([point("b", "2"), point("a", "3"), point("b", "1")])
+    assert [(p.distribution, p.trouble) for p in found] == [
+        ("a", "ValueError: 3"),
+        ("b", "ValueError: 1"),
+        ("b", "ValueError: 2"),
+    ]
+    named: Any = SimpleNamespace(name="p", value="v", dist=SimpleNamespace(name="d"), load=lambda: Plugin())
+    assert registry.installed([named]) == (Loaded("d", Plugin()),)
+
+
+def test_every_table_that_is_none_is_named() -> None:
+    tables: Any = Plugin(chips={"a": 3}, passes={"a": "b"}, simulators=[("a", "b")])  # type: ignore[dict-item, arg-type]
+    found: Any = SimpleNamespace(name="p", value="v", dist=None, load=lambda: tables)
+    assert registry.installed([found])[0].trouble == (
+        "its chips, simulators are not names with text such as 'module:attribute'"
+    )
+    assert registry._is_table({}) is True
+    assert registry._is_table({"a": "b", "c": 1}) is False
+    assert registry._is_table({"a": "b", 1: "c"}) is False
+
+
+def test_usage_errors_of_names() -> None:
+    with pytest.raises(UsageError):
+        registry.get("emitters", "q", ())
