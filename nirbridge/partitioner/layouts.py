@@ -123,7 +123,7 @@ def _is_one_to_one(form: object) -> bool:
     if not isinstance(form, Separable) or len(form.axes) != 1:
         return False
     axis = form.axes[0]
-    return not axis.full and axis.n_in == axis.n_out and bool(np.array_equal(axis.outs, np.arange(axis.n_out)))
+    return axis.n_in == axis.n_out and bool(np.array_equal(axis.outs, np.arange(axis.n_out)))
 
 
 def _is_separable(sizes: Sizing, name: str) -> bool:
