@@ -1,7 +1,8 @@
-"""Copies of a module, and the numbers of it that the self-check builds on."""
+"""Copies and resets of a module, and the numbers of it that the self-check builds on."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch import nn  # noqa: E402
 
 from nirbridge.verification.module_facts import drops, leaves, parameters, tensors  # noqa: E402
-from nirbridge.verification.original_runs import deep_copy  # noqa: E402
+from nirbridge.verification.original_runs import _reset, deep_copy  # noqa: E402
 
 
 def test_a_copy_that_shares_a_part_is_refused() -> None:
@@ -64,3 +65,32 @@ def test_dropout_acts_in_training_mode_with_a_share_above_0() -> None:
         assert drops(nn.Sequential(nn.Linear(1, 1), nn.Dropout(p)).train(is_training)) is acts
     assert drops(nn.Sequential(nn.Dropout(0.0), nn.Dropout2d(0.1)))
     assert not drops(nn.Sequential(nn.Linear(1, 1)))
+
+
+def framework(name: str, *methods: str, calls: list[str]) -> Any:
+    def method(word: str) -> Any:
+        def act(self: Any) -> None:
+            calls.append(word)
+
+        act.__module__ = name
+        return act
+
+    return type("Neuron", (), {word: method(word) for word in methods})()
+
+
+def test_the_first_reset_of_a_framework_is_called_and_none_of_a_user() -> None:
+    calls: list[str] = []
+    every = ("reset_mem", "reset_states", "reset_state", "reset")
+    for name in ("snntorch._neurons.leaky", "norse.torch", "sinabs", "spikingjelly.x", "rockpool.nn"):
+        for k in range(len(every)):
+            _reset(framework(name, *every[k:], calls=calls))
+    assert calls == list(every) * 5
+    for name in ("mine", "snntorch_mine", ""):
+        _reset(framework(name, *every, calls=calls))
+    assert len(calls) == 20
+    mixed = framework("mine", "reset_mem", calls=calls)
+    type(mixed).reset = framework("sinabs", "reset", calls=calls).__class__.reset
+    _reset(mixed)
+    assert calls[20:] == ["reset"]
+    _reset(SimpleNamespace(reset=lambda: calls.append("own")))
+    assert len(calls) == 21

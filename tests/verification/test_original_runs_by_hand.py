@@ -17,7 +17,6 @@ from nirbridge.verification.original_runs import (  # noqa: E402
     OriginalRun,
     Probe,
     _membrane,
-    _reset,
     run_original,
 )
 
@@ -289,32 +288,3 @@ def test_time_steps_of_a_probe() -> None:
     assert steps(("batch", "time"), (5, 3), (5,)) == 4
     assert steps(lambda module: ("batch", "time"), (5, 3)) == 3
     assert steps(None) == 0
-
-
-def framework(name: str, *methods: str, calls: list[str]) -> Any:
-    def method(word: str) -> Any:
-        def act(self: Any) -> None:
-            calls.append(word)
-
-        act.__module__ = name
-        return act
-
-    return type("Neuron", (), {word: method(word) for word in methods})()
-
-
-def test_the_first_reset_of_a_framework_is_called_and_none_of_a_user() -> None:
-    calls: list[str] = []
-    every = ("reset_mem", "reset_states", "reset_state", "reset")
-    for name in ("snntorch._neurons.leaky", "norse.torch", "sinabs", "spikingjelly.x", "rockpool.nn"):
-        for k in range(len(every)):
-            _reset(framework(name, *every[k:], calls=calls))
-    assert calls == list(every) * 5
-    for name in ("mine", "snntorch_mine", ""):
-        _reset(framework(name, *every, calls=calls))
-    assert len(calls) == 20
-    mixed = framework("mine", "reset_mem", calls=calls)
-    type(mixed).reset = framework("sinabs", "reset", calls=calls).__class__.reset
-    _reset(mixed)
-    assert calls[20:] == ["reset"]
-    _reset(SimpleNamespace(reset=lambda: calls.append("own")))
-    assert len(calls) == 21
