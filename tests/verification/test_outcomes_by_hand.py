@@ -47,11 +47,12 @@ def trial(outputs: int = 1000, **changes: Any) -> Trial:
 class Runs:
     """Trials whose results are given; ``asked`` are the numbers of the inputs."""
 
-    why = "because"
-
     def __init__(self, *results: Any, own: Any = None, noisy: bool = False, wide: bool = True) -> None:
         self.results, self.own, self.noisy, self.wide = results, own, noisy, wide
         self.asked: list[Any] = []
+
+    def why(self, notes: str) -> str:
+        return f"because of {notes}"
 
     def chosen(self, options: Any) -> Any:
         assert options == "readings"
@@ -73,7 +74,7 @@ class Runs:
 
 
 def outcome(runs: Runs, inputs: int = 2, accepted: tuple[str, ...] = ()) -> SelfCheck:
-    return _outcome(runs, "readings", inputs, accepted)  # type: ignore[arg-type]
+    return _outcome(runs, "readings", inputs, accepted, "notes")  # type: ignore[arg-type]
 
 
 def test_equal_runs_in_words() -> None:
@@ -105,7 +106,7 @@ def test_ties_are_counted_and_the_first_is_shown() -> None:
 
 
 def test_a_module_that_cannot_be_run_is_said() -> None:
-    text = "not run: the module cannot be called on random inputs (because)"
+    text = "not run: on no random input could the module and the import be compared (because of notes)"
     assert outcome(Runs(None)) == SelfCheck("not-run", text)
 
 

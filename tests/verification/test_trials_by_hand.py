@@ -260,15 +260,26 @@ def test_a_run_that_stopped_is_run_again_whole() -> None:
 
 
 def test_why_nothing_was_run() -> None:
-    assert trials().why == "no reading of the sample's shape fits the network's inputs"
-    assert trials(failures=["ValueError: one", "two"]).why == "ValueError: one"
-    made = trials()
+    assert trials().why() == "no reading of the sample's shape fits the network's inputs"
+    one, two, three = "[batch, 3], one call", "[time, batch, 3], one call", "[batch, time, 3], one call"
+    assert trials(failures={one: "E: a"}).why() == f"as {one}: E: a"
+    made = trials(failures={one: "E: a", two: "E: b"}, unmatched={three: "odd"})
+    assert made.why() == f"as {three}: odd; as {one}: E: a; and 1 more ways"
+    assert made.why("the sample was read as [time, batch, 3]") == f"as {two}: E: b; as {three}: odd; and 1 more ways"
+    made.failures.pop(one)
+    assert made.why() == f"as {three}: odd; as {two}: E: b"
+
+
+def test_the_first_failure_of_each_reading_is_kept_in_one_line() -> None:
     for error, words in ((ValueError("bad\nmore"), "ValueError: bad"), (KeyError(), "KeyError: ")):
-        made.failures = []
+        made = trials()
 
         def private(error: Exception = error) -> Any:
             raise error
 
         made.private = private
         assert made._ran(READING, [np.zeros((32, 4, 3))], 0, stops=False) is None
-        assert made.failures == [words]
+        assert made.failures == {READING.words: words}
+        made.failures = {READING.words: "the first"}
+        assert made._ran(READING, [np.zeros((32, 4, 3))], 0, stops=False) is None
+        assert made.failures == {READING.words: "the first"}
