@@ -61,7 +61,7 @@ def test_an_unknown_name_lists_the_known_ones_and_what_cannot_be_loaded() -> Non
 
 @pytest.mark.parametrize("path", ["a.toml", "a/b", "a\\b", Path("loihi1")])
 def test_a_path_is_no_name(path: Any) -> None:
-    assert refused(registry.load_chip, path, (GONE,)).startswith(f"chip file '{Path(path)}'".replace("\\", "\\\\")[:11])
+    assert refused(registry.load_chip, path, (GONE,)).startswith("chip file '")
     assert "plugins" not in refused(registry.load_chip, path, (GONE,))
 
 
