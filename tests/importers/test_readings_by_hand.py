@@ -147,7 +147,7 @@ WAY_OUT = "say which axes of the sample are batch and time: batched=…, time_ax
 def turns_of(value: Value, **more: Any) -> Any:
     """The last of three turns, in which the value is a slice that moves."""
     known: dict[str, Any] = {"turns": 3, "last": 2, "stepped": {value.node.index}, "only_parts": set()}
-    known |= {"follows_time": False, "ages": {value.node.index: -1}, "age": lambda value: -1}
+    known |= {"follows_time": False, "time_steps": 0, "ages": {value.node.index: -1}, "age": lambda value: -1}
     return SimpleNamespace(**(known | more))
 
 
@@ -214,6 +214,7 @@ def test_other_slices_of_time_that_have_a_meaning(of: Any, index: int, more: Any
     word, turns = moved("select", 0, index, of=of, lead=TB, out=(2, 4), **more)
     assert (word.kind, word.lead, word.is_last) == ("same", B, is_last)
     assert turns.follows_time is ("stepped" not in more)
+    assert turns.time_steps == (0 if "stepped" in more else 3)
 
 
 LOOP = f"loop over all steps, or {WAY_OUT}"
