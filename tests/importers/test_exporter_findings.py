@@ -84,7 +84,7 @@ def test_nodes_of_subgraphs_have_the_names_of_all_graphs_above() -> None:
 
 def test_values_of_nodes() -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    node = lif(tau=np.float32([1, 2]))
+    node = lif(tau=np.array([1, 2], np.float32))
     node.r = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
     assert value(node, "r").tolist() == [3.0, 4.0]
     assert value(node, "tau").dtype == value(node, "r").dtype == np.float64

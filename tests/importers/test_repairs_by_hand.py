@@ -144,10 +144,10 @@ def test_snntorch(name: str, reset: str, leaky: dict[str, Any], waits: tuple[str
     eye = nir.Linear(np.eye(2))
     threshold = {"v_threshold": [3.0, 3.0]}
     named = {
-        "leaky": lif(**LEAKY, **threshold), "cuba": cuba(**CURRENT, **threshold),
+        "count": counter(1e4), "leaky": lif(**LEAKY, **threshold), "cuba": cuba(**CURRENT, **threshold),
         "loop.lif": lif(**LEAKY, **threshold), "loop.w_rec": eye,
         "cuba-loop.lif": cuba(**CURRENT, **threshold), "cuba-loop.w_rec": eye,
-        "block.lif": lif(**LEAKY, **threshold), "count": counter(1e4), "w_rec": eye,
+        "block.lif": lif(**LEAKY, **threshold), "w_rec": eye,
     }  # fmt: skip
     said, _ = mended(name, **named)
     assert said == {"dt": 1e-4, "integrator": "euler", "reset": reset, "compare": ">"}
