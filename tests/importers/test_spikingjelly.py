@@ -13,8 +13,6 @@ from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
 from nirbridge.importers import spikingjelly as reader
 from nirbridge.importers.readings import form_of
-from nirbridge.network import from_nir
-from nirbridge.simulators import simulate
 from tests.importers.one_population import NEURONS, is_lively, measure
 from tests.simulators.frameworks import grid_weights
 
@@ -71,38 +69,6 @@ CASES: dict[str, Case] = {
     "LinearRecurrentContainer": (linear_container, 0.5, {"width": NEURONS}),
     "LinearRecurrentContainer, several steps": (lambda: linear_container("m"), 0.5, {"width": NEURONS}),
 }  # fmt: skip
-
-
-class InALoop(torch.nn.Module):
-    """A network that is stepped through a sequence inside forward, as spikingjelly's tutorials do."""
-
-    def __init__(self, *, is_batch_first: bool, is_summed: bool) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.is_batch_first, self.is_summed = is_batch_first, is_summed
-        self.net = torch.nn.Sequential(layer.Linear(6, 5), nodes.LIFNode(), layer.Linear(5, 3), nodes.IFNode())
-        for linear in self.net[::2]:
-            linear.weight.data *= 8
-
-    def forward(self, x: Any) -> Any:
-        steps = [self.net(now) for now in (x.unbind(1) if self.is_batch_first else x)]
-        return sum(steps) / len(steps) if self.is_summed else torch.stack(steps)
-
-
-@pytest.mark.parametrize("is_batch_first", [False, True])
-@pytest.mark.parametrize("is_summed", [False, True])
-def test_a_loop_over_time_inside_forward(is_batch_first: bool, is_summed: bool) -> None:
-    module = InALoop(is_batch_first=is_batch_first, is_summed=is_summed)
-    graph = reader.from_spikingjelly(module, torch.zeros((4, 9, 6) if is_batch_first else (9, 4, 6)))
-    network = from_nir(graph)
-    x = (np.random.default_rng(2).random((20, 4, 6)) < 0.5).astype(np.float32)
-    with torch.no_grad():
-        theirs = module(torch.from_numpy(np.swapaxes(x, 0, 1) if is_batch_first else x)).numpy()
-    run = simulate(network, {network.inputs[0].name: x}, backend="numpy")
-    ours = run.recording.arrays[network.outputs[0].name, "s"]
-    assert network.inputs[0].shape == (6,)
-    assert 0 < ours.mean() < 1
-    np.testing.assert_array_equal(np.rint(20 * theirs) if is_summed else theirs, ours.sum(0) if is_summed else ours)
 
 
 def both(case: Case) -> tuple[Array, Array]:
