@@ -13,6 +13,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.network.model import Network
+from nirbridge.network.operators import Identity
 from nirbridge.verification.original_runs import OriginalRun, Probe
 from nirbridge.verification.rounding import Bounds
 from nirbridge.verification.sample_axes import BATCH, TIME
@@ -48,24 +49,37 @@ class Matched:
 
 
 def matched_outputs(
-    run: OriginalRun, samples: int, network: Network, imported: Mapping[str, Array], bounds: Bounds
+    run: OriginalRun, samples: int, network: Network, imported: Mapping[tuple[str, str], Array], bounds: Bounds
 ) -> list[Matched]:
     """What the module returned beside the outputs of the network, one entry for each output of the network.
 
     An output that no returned value fits has no entry. Of several that fit (spikes and membranes) the one that
-    agrees best is taken: an importer leaves out the states that come with spikes.
+    agrees best is taken: an importer leaves out the states that come with spikes. Where a module returns nothing but
+    the membrane of neurons that fire, the output of the network has their spikes, and their membrane is compared.
     """
     found: list[Matched] = []
     for port in network.outputs:
-        values, bound = imported[port.name], bounds.outputs[port.name]
+        sent = imported[port.name, "s"].astype(np.float64)
         fitting = [
             option
             for name, tensor in _returned(run)
             if len(network.outputs) == 1 or port.name.startswith(f"output_{name}")
+            for values, bound in ((sent, bounds.outputs[port.name]), *_behind(port.name, network, imported, bounds))
             for option in _options(port.name, tensor, values, bound, samples)
         ]
         found += [max(fitting, key=lambda m: m.share_equal)] if fitting else []
     return found
+
+
+def _behind(
+    output: str, network: Network, imported: Mapping[tuple[str, str], Array], bounds: Bounds
+) -> Iterator[tuple[Array, Array]]:
+    """The membranes of the population whose spikes are an output as they are, before and after the reset."""
+    sources = [p for p in network.projections if p.target == output]
+    name = sources[0].source if len(sources) == 1 and isinstance(sources[0].operator, Identity) else ""
+    if (name, "v") in imported and not sources[0].max_delay_steps:
+        yield imported[name, "u"], bounds.before_reset[name]
+        yield imported[name, "v"], bounds.after_reset[name]
 
 
 def _returned(run: OriginalRun) -> Iterator[tuple[str, Array]]:

@@ -190,8 +190,7 @@ class Trials:
     def _judged(self, reading: SampleReading, form: str, arrays: Sequence[Array], run: OriginalRun) -> Iterator[Trial]:
         values, samples = self._simulated(arrays), arrays[0].shape[1]
         limits = bounds(self.network, values, self.known, DOUBLE if self.wide else SINGLE)
-        sent = {p.name: values[p.name, "s"].astype(np.float64) for p in self.network.outputs}
-        outputs = matched_outputs(run, samples, self.network, sent, limits)
+        outputs = matched_outputs(run, samples, self.network, values, limits)
         if len(outputs) == len(self.network.outputs):
             spikes = matched_spikes(run, self.network, values)
             membranes = matched_membranes(run, self.network, values, limits)

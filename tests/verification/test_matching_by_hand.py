@@ -52,7 +52,7 @@ def limits(value: float = 2.0**-40, names: str = "abcm") -> Bounds:
 def best(returned: list[list[tuple[str, Any]]], names: tuple[str, ...] = ("output",)) -> list[Any]:
     """(name, how, share) of what was matched with ``VALUES``, for each output."""
     found = matched_outputs(
-        OriginalRun(returned, {}), BATCH, network(outputs=names), dict.fromkeys(names, VALUES), limits()
+        OriginalRun(returned, {}), BATCH, network(outputs=names), {(name, "s"): VALUES for name in names}, limits()
     )
     return [(m.name, m.over_time, m.share_equal) for m in found]
 
