@@ -18,6 +18,7 @@ from nirbridge.arrays import stored_part
 from nirbridge.errors import FileError, ModelError, Problem, quoted
 from nirbridge.importers.exporter_faults import leading_ones
 from nirbridge.importers.exporter_repairs import drop_batch_axes
+from nirbridge.importers.hdf5_filters import hdf5
 from nirbridge.importers.hdf5_heaps import heap_fault
 from nirbridge.importers.hdf5_scan import Limits, scan
 from nirbridge.importers.nir_nodes import Draft, draft_graph, kind_in
@@ -121,9 +122,7 @@ def _regular_file(path: Path, shown: str) -> Iterator[IO[bytes]]:
 
 def _load_open(handle: IO[bytes], limits: Limits, *, drop_batch: bool) -> Any:
     """Reads an open file; its content reaches HDF5 through this handle only, so it can not name other files."""
-    import h5py
-
-    with h5py.File(handle, "r", **_NO_CHUNK_CACHE) as file:
+    with hdf5().File(handle, "r", **_NO_CHUNK_CACHE) as file:
         found = scan(file, handle.fileno(), limits)
         if found.problems:
             raise FileError(*found.problems)

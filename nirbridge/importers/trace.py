@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from nirbridge.errors import ModelError, NirbridgeError, Problem, quoted
+from nirbridge.errors import ModelError, NirbridgeError, Problem
 from nirbridge.importers.deviations import KEPT_STATES
 from nirbridge.importers.flow import Call, Flow, multiplications
 from nirbridge.importers.readings import Forms, form_of
@@ -34,6 +35,7 @@ from nirbridge.importers.tracing.memory import Failures, TooLarge, raise_too_lar
 from nirbridge.importers.tracing.sample_axes import STEPS, WAY_OUT, SampleReading, TimeAxis, check_axes, readings
 from nirbridge.importers.tracing.samples import fed_tensors, named_samples, roles_of
 from nirbridge.importers.tracing.stand_ins import spikes
+from nirbridge.importers.tracing.unreached import with_unreached
 
 _MANY_STEPS, _MANY_CALLS = 128, 32
 """What cheap modules are looked at again for: what is done in every 20th step only shows then."""
@@ -70,8 +72,9 @@ def trace(module: Any, sample: Any, forms: Forms, *, batched: bool | None = None
     for reading in _likeliest_first(readings(list(shapes.values()), batched, time_axis), shapes, module, forms):
         if not search.is_settled(reading):
             search.attempt(reading)
+    if search.best is None or search.best[0] != (0, 0):
+        raise_too_large(search.out_of_room)
     if search.best is None:
-        raise_too_large(search.failures)
         found = f"its forward fails on the sample: {(search.failures or ['no reading of it fits'])[0]}"
         given = ", ".join(str(shape) for shape in shapes.values())
         raise ModelError.of(
@@ -92,6 +95,8 @@ class _Search:
         self.module, self.samples, self.forms, self.are_axes_given = module, samples, forms, are_axes_given
         self.best: tuple[tuple[int, int], Flow, SampleReading] | None = None
         self.failures: Failures = []
+        self.out_of_room: Failures = []
+        self.too_many: float = math.inf
         self.is_one_step = False
         self.time_place: tuple[str, int] | None = None
 
@@ -102,18 +107,15 @@ class _Search:
         return is_clean or is_elsewhere or (self.is_one_step and reading.has_time)
 
     def attempt(self, reading: SampleReading) -> None:
-        """Runs forward on the sizes of a reading until it does not fail."""
+        """Runs forward on the sizes of a reading until it does not fail, except on as much as was too large already."""
         shapes = {name: tuple(s.shape) for name, s in self.samples.items()}
-        variants, is_exact = reading.variants(list(shapes.values())), False
+        variants, is_exact, likelier = reading.variants(list(shapes.values())), False, len(self.out_of_room)
         while variants:
             variant = variants.pop(0)
-            try:
-                flow = _attempt(self.module, self.samples, variant, self.forms, self.failures)
-            except RecursionError:  # hundreds of steps that hang on each other
-                self.failures.append("its steps hang on each other in more ways than can be followed")
-                continue
+            flow = self._flow(variant, shapes)
             if flow is None:
                 continue
+            del self.out_of_room[likelier:]  # a smaller batch was not too large
             copies = [] if self.are_axes_given else copied_axes(flow, shapes)
             flow = replace(flow, problems=(*flow.problems, *copies, *loops_once(flow), *ends_early(flow)))
             score = _badness(flow, reading)
@@ -129,6 +131,21 @@ class _Search:
                 return
             exact = reading.of_length(flow.loop.turns)  # perhaps the number of time steps is fixed
             variants, is_exact = [replace(exact, batch=variant.batch)], True
+
+    def _flow(self, variant: SampleReading, shapes: Mapping[str, tuple[int, ...]]) -> Flow | None:
+        """The flow, None where forward fails, or would be given as many numbers as were too large before."""
+        given = sum(math.prod(variant.fed(shape)[0]) for shape in shapes.values())
+        if given >= self.too_many:
+            return None
+        try:
+            flow = _attempt(self.module, self.samples, variant, self.forms, self.failures)
+        except RecursionError:  # hundreds of steps that hang on each other
+            self.failures.append("its steps hang on each other in more ways than can be followed")
+            return None
+        if flow is None and isinstance(self.failures[-1], TooLarge):
+            self.too_many = given
+            self.out_of_room += self.failures[-1:] if self.best is None else []
+        return flow
 
 
 def _likeliest_first(
@@ -163,7 +180,7 @@ def _attempt(
     flow = Writer(runs[0], forms, roles_of(samples, reading)).flow()
     problems = data_dependence(*runs)
     flow = replace(flow, problems=(*flow.problems, *problems)) if problems else flow
-    return _with_unreached(flow, runs[0], module)
+    return with_unreached(flow, runs[0], module)
 
 
 def _called_again(flow: Flow, module: Any, samples: Mapping[str, Any], reading: SampleReading, forms: Forms) -> Flow:
@@ -189,7 +206,7 @@ def _called_again(flow: Flow, module: Any, samples: Mapping[str, Any], reading: 
     if len(whole.returned) < CALLS or reading.has_time:
         return replace(flow, notes=notes, problems=(*flow.problems, *kept_between(whole)))
     deviations = flow.deviations
-    flow = _with_unreached(Writer(whole, forms, roles_of(samples, reading), calls=CALLS).flow(), whole, module)
+    flow = with_unreached(Writer(whole, forms, roles_of(samples, reading), calls=CALLS).flow(), whole, module)
     flow = replace(flow, deviations=deviations)
     hint = (handed_over(whole.handed),) if whole.handed and flow.problems else ()
     return replace(flow, problems=(*flow.problems, *hint))
@@ -251,24 +268,6 @@ def _run(
         warnings.simplefilter("ignore")  # the user has seen what the own code warns of
         torch.manual_seed(seed)  # what depends on chance differs between runs
         return record(clone, originals, forms, fed, lambda tensor: spikes(tensor, source), handed)
-
-
-def _with_unreached(flow: Flow, recording: Recording, module: Any) -> Flow:
-    reached = set(recording.reached)
-    paths = [p for p, m in module.named_modules() if p and p not in reached and _is_layer(m)]
-    leaves = [p for p in paths if not any(r and p.startswith(f"{r}.") and r in _neuron_paths(flow) for r in reached)]
-    if not leaves:
-        return flow
-    shown = ", ".join(quoted(p) for p in leaves[:5]) + (f" and {len(leaves) - 5} more" if len(leaves) > 5 else "")
-    return replace(flow, notes=(*flow.notes, f"never called by forward, so not imported: {shown}"))
-
-
-def _neuron_paths(flow: Flow) -> set[str]:
-    return {c.path for c in flow.calls if c.kind == "neuron"}
-
-
-def _is_layer(module: Any) -> bool:
-    return not any(True for _ in module.children())
 
 
 _ABSURD = 1000

@@ -178,12 +178,12 @@ class Recorder:
         name = function_name(func)
         if self.is_paused:
             return self.constants.budget.counted(func(*args, **kwargs))
-        if name in _UNSET:
-            return func(*args, **kwargs).zero_()  # what memory holds by chance would differ from run to run
-        if name in _SHAPE_ONLY:
-            return func(*args, **kwargs)
-        if not self._is_traced((args, kwargs)):
-            return func(*args, **kwargs)
+        if name in _UNSET:  # what memory holds by chance would differ from run to run
+            return self.constants.budget.counted(func(*args, **kwargs).zero_())
+        if name in _SHAPE_ONLY or not self._is_traced((args, kwargs)):
+            return self.constants.budget.counted(func(*args, **kwargs), args)
+        if name not in _NUMBERS and not name.startswith("__"):
+            self.constants.budget.check_result(func, args, kwargs)
         shown, named = by_position(self.seen(args), self.seen(kwargs))
         if name in _NUMBERS:
             self._number(name)

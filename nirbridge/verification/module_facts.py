@@ -46,6 +46,20 @@ def multiplications(network: Network) -> int:
     return total + network.neurons
 
 
+VALUE_BYTES = 200
+"""Bytes for each neuron or port, sample and time step: in the records of both runs, their limits and copies (measured
+for neurons of all kinds: 150 to 180)."""
+PARAMETER_BYTES = 24
+"""Bytes for each parameter beyond those that the import takes: copies in float64 of the module and of the network, and
+the numbers among which constants are looked up."""
+
+
+def held_bytes(network: Network, module: Any, steps: int, samples: int) -> int:
+    """Bytes that a trial of so many time steps and samples takes."""
+    values = network.neurons + sum(math.prod(p.shape) for p in (*network.inputs, *network.outputs))
+    return PARAMETER_BYTES * parameters(module) + VALUE_BYTES * values * steps * samples
+
+
 def parameters(module: Any) -> int:
     """Number of parameters."""
     import torch

@@ -17,11 +17,12 @@ from typing import Any
 from nirbridge.errors import Problem, UnequalImport
 from nirbridge.importers.readings import Forms
 from nirbridge.importers.trace_module import untouched
+from nirbridge.importers.tracing.memory import VARIABLE, limit_of_user
 from nirbridge.network.from_nir import from_nir
 from nirbridge.network.model import Network
 from nirbridge.network.timing import PREFIX
 from nirbridge.verification.copied_axes import copied_axis
-from nirbridge.verification.module_facts import drops, leaves, multiplications, parameters
+from nirbridge.verification.module_facts import drops, held_bytes, leaves, multiplications, parameters
 from nirbridge.verification.original_runs import deep_copy
 from nirbridge.verification.random_inputs import numbers_of
 from nirbridge.verification.sample_axes import EFFORTS, Effort, SampleReading, readings
@@ -31,6 +32,8 @@ INPUTS = 2
 """Random inputs of a default check: one of the sample's own kind and a derived one."""
 AFFORDABLE = 100_000_000
 """Multiplications of all runs up to which the check is a default: a quarter of a second of one core."""
+ROOM = 220_000_000
+"""Bytes that a check takes at most: with what an import takes besides, 300 MB and 2.5 times the parameters."""
 CALL = 10_000
 """Multiplications that take as long as one call of a layer without any (some 30 microseconds)."""
 _RISK = "report the module as a fault of the importer, or import with check=0 (--no-check) at your own risk"
@@ -72,7 +75,8 @@ def self_check(
         sample: the sample that was given to the importer.
         graph: the ``nir.NIRGraph``.
         forms: the neuron classes of the framework.
-        inputs: how many random inputs to compare; None: two, where the module is cheap.
+        inputs: how many random inputs to compare; None: two, where the module is cheap. None are compared where one
+            takes too much memory.
         private: makes a copy of the module that may be run (default: a deep copy).
         accepted: deviations that the user accepted; then a difference is stated and is no error.
         are_axes_given: the user has said which axes are batch and time.
@@ -89,13 +93,17 @@ def self_check(
     network = from_nir(graph)
     samples = numbers_of(tuple(sample) if isinstance(sample, tuple | list) else (sample,))
     shapes, ports = [s.shape for s in samples], [p.shape for p in network.inputs]
-    effort, cost = _effort(network, module, shapes, ports, given)
+    efforts = [e for e in EFFORTS if _fits(network, module, _natural(shapes, ports, e))]
+    if not efforts:
+        return _out_of_room(network, module, _natural(shapes, ports, EFFORTS[-1])).document()
+    effort, cost = _effort(network, module, shapes, ports, given, efforts)
     if inputs is None and cost > AFFORDABLE:
         return _skipped(f"about {cost:.1e} multiplications").document()
+    options = [r for r in readings(shapes, ports, effort) if _fits(network, module, [r])]
     with untouched(module):
         trials = Trials(network, forms, samples, lambda: (private or deep_copy)(module), module)
         notes = str(graph.metadata.get(f"{PREFIX}notes", ""))
-        found = _outcome(trials, readings(shapes, ports, effort), given, accepted, notes)
+        found = _outcome(trials, options, given, accepted, notes)
     axis = None if are_axes_given else copied_axis(network)
     if axis is not None and found.outcome == "identical":
         raise UnequalImport(_copies(network, axis))
@@ -107,18 +115,34 @@ def _skipped(why: str) -> SelfCheck:
     return SelfCheck("skipped", f"skipped: {why}, {limit}; force it with check=1 (--check 1)")
 
 
+def _natural(shapes: Sequence[Any], ports: Sequence[Any], effort: Effort) -> list[SampleReading]:
+    """The readings but those with more time steps, which are tried where forward accepts nothing else."""
+    return readings(shapes, ports, replace(effort, longer=effort.steps))
+
+
+def _fits(network: Network, module: Any, options: Sequence[SampleReading]) -> bool:
+    most = limit_of_user() or ROOM
+    return all(held_bytes(network, module, r.steps, r.samples) <= most for r in options)
+
+
+def _out_of_room(network: Network, module: Any, options: Sequence[SampleReading]) -> SelfCheck:
+    size = max(held_bytes(network, module, r.steps, r.samples) for r in options)
+    limit = f"it may take {limit_of_user() or ROOM:,}; set {VARIABLE}={size} for more"
+    return SelfCheck("skipped", f"skipped: the check would take about {size:,} bytes of memory, {limit}")
+
+
 def _effort(
-    network: Network, module: Any, shapes: Sequence[Any], ports: Sequence[Any], inputs: int
+    network: Network, module: Any, shapes: Sequence[Any], ports: Sequence[Any], inputs: int, efforts: Sequence[Effort]
 ) -> tuple[Effort, float]:
     """The most thorough effort that is affordable, else the least, and its cost."""
     per_step, per_call = multiplications(network), CALL * leaves(module)
     cost = 0.0
-    for effort in EFFORTS:
+    for effort in efforts:
         first: Sequence[SampleReading] = readings(shapes, ports, effort)[:1]
         cost = (inputs + 1) * sum(r.steps * (r.samples * per_step + per_call) for r in first)
         if cost <= AFFORDABLE:
             return effort, cost
-    return EFFORTS[-1], cost
+    return efforts[-1], cost
 
 
 def _outcome(

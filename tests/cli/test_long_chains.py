@@ -17,6 +17,7 @@ import pytest
 
 from nirbridge.cli.main import run
 from nirbridge.importers import nir_file
+from nirbridge.importers.hdf5_filters import hdf5
 from nirbridge.importers.hdf5_scan import Scan
 
 COMMANDS = {
@@ -75,7 +76,8 @@ def test_each_object_of_a_file_is_opened_once(tmp_path: Path, monkeypatch: pytes
         names: list[str] = []
         file.visit(names.append)
     opened: Counter[bytes] = Counter()
-    really, scan, scans = h5py.h5o.open, nir_file.scan, list[Scan]()
+    low, scan, scans = hdf5(), nir_file.scan, list[Scan]()
+    really = low.h5o.open
 
     def count(group: Any, name: bytes) -> Any:
         opened[name] += 1
@@ -84,13 +86,13 @@ def test_each_object_of_a_file_is_opened_once(tmp_path: Path, monkeypatch: pytes
     def spy(*arguments: Any) -> Scan:
         scans.append(scan(*arguments))
         datasets = [leaf.dataset for leaf in leaves(scans[0].root)]
-        chunked = [d for d in datasets if d.get_create_plist().get_layout() == h5py.h5d.CHUNKED]
+        chunked = [d for d in datasets if d.get_create_plist().get_layout() == low.h5d.CHUNKED]
         assert len(chunked) == 5 * 5 + 4 + 1 + 1
         slots = {d.get_access_plist().get_chunk_cache()[0] for d in chunked}
         assert max(slots) <= 1  # by default 8,191, which are 64 KiB for each open dataset
         return scans[0]
 
-    monkeypatch.setattr(h5py.h5o, "open", count)
+    monkeypatch.setattr(low.h5o, "open", count)
     monkeypatch.setattr(h5py, "Dataset", None)
     monkeypatch.setattr(nir_file, "scan", spy)
     nir_file.load(tmp_path / "a.nir")

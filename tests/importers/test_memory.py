@@ -71,7 +71,7 @@ def test_a_recording_over_its_limit_is_refused(monkeypatch: pytest.MonkeyPatch) 
     [problem] = caught.value.problems
     assert "bytes or more at one time" in problem.found
     assert "2,000 bytes" in problem.limit
-    assert "smaller sample" in problem.next_step
+    assert "one sample of one time step, or set NIRBRIDGE_RECORDING_BYTES=4000" in problem.next_step
     monkeypatch.setenv(memory.VARIABLE, "many")
     with pytest.raises(UsageError, match=memory.VARIABLE):
         from_snntorch(Net(), torch.zeros(7, 4, 20))

@@ -10,14 +10,14 @@ import ctypes
 import hashlib
 import os
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from nirbridge.errors import ModelError, UsageError, quoted
 
-LIVE_BYTES = 200 * 2**20
+LIVE_BYTES = 180 * 2**20
 """What a recording may hold at one time besides twice the bytes of the parameters: traced values and constants."""
 VARIABLE = "NIRBRIDGE_RECORDING_BYTES"
 """Environment variable that sets another limit."""
@@ -57,14 +57,15 @@ class Budget:
     held: int = 0
     peak: int = 0
     freed: int = 0
+    known: set[int] = field(default_factory=set)
 
     def add(self, tensor: Any, *, lives_on: bool = False) -> None:
-        """Counts a tensor until it is gone (``lives_on``: for good); views cost nothing of their own.
+        """Counts a tensor once, until it is gone (``lives_on``: for good); views cost nothing of their own.
 
         Raises:
             TooLarge: the tensors held at one time take more than allowed.
         """
-        size = 0 if tensor._base is not None else _stored_bytes(tensor)
+        size = 0 if tensor._base is not None or id(tensor) in self.known else _stored_bytes(tensor)
         if not size:
             return
         if self.freed >= _RETURNED:
@@ -74,7 +75,8 @@ class Budget:
         self.peak = max(self.peak, self.held)
         self._check(self.held)
         if not lives_on:
-            weakref.finalize(tensor, self._gone, size).atexit = False
+            self.known.add(id(tensor))
+            weakref.finalize(tensor, self._gone, size, id(tensor)).atexit = False
 
     def check_room(self, args: Iterable[Any]) -> None:
         """Whether a neuron has room: it computes several values of the size of its input at once.
@@ -89,16 +91,30 @@ class Budget:
             return
         found = f"its values take {size:,} bytes or more at one time"
         limit = f"at most {self.most:,} bytes are held while it is recorded"
-        hint = f"give a smaller sample (one time step, a batch of 1), or set {VARIABLE} to more bytes"
+        hint = f"give one sample of one time step, or set {VARIABLE}={2 * self.most}: the import then takes more memory"
         raise TooLarge.of("the module's forward", found, limit, hint)
 
-    def counted(self, result: Any) -> Any:
-        """``result``, counted where it is one large tensor: what a neuron computes inside."""
-        if getattr(result, "nbytes", 0) >= _LARGE:
+    def counted(self, result: Any, args: Any = ()) -> Any:
+        """``result``, counted where it is one large tensor: what a neuron computes inside, or what forward makes.
+
+        ``args``: what it was made of; a result that is one of them in another form costs nothing.
+        """
+        if getattr(result, "nbytes", 0) >= _LARGE and _place(result) not in map(_place, _flat(args)):
             self.add(result)
         return result
 
-    def _gone(self, size: int) -> None:
+    def check_result(self, func: Any, args: Any, kwargs: Any) -> None:
+        """Whether what ``func`` makes of large tensors has room, before it is made.
+
+        Raises:
+            TooLarge: it has not.
+        """
+        if any(getattr(a, "nbytes", 0) >= _BLOCK for a in _flat((args, kwargs))):
+            with suppress(RuntimeError, TypeError, NotImplementedError, ValueError):  # what needs values, and errors
+                self._check(self.held + sum(0 if t._base is not None else t.nbytes for t in _made(func, args, kwargs)))
+
+    def _gone(self, size: int, identity: int) -> None:
+        self.known.discard(identity)
         self.held -= size
         self.freed += size if size >= _BLOCK else 0
 
@@ -109,10 +125,19 @@ def budget_of(module: Any) -> Budget:
     Raises:
         UsageError: the environment variable is no number of bytes.
     """
+    return Budget(limit_of_user() or LIVE_BYTES + 2 * sum(_stored_bytes(p) for p in module.parameters()))
+
+
+def limit_of_user() -> int | None:
+    """The limit that the environment variable sets; None without one.
+
+    Raises:
+        UsageError: it is no number of bytes.
+    """
     text = os.environ.get(VARIABLE, "")
     if text and not (text.isascii() and text.isdigit() and len(text) < 19):
         raise UsageError.of(VARIABLE, quoted(text), "a whole number of bytes is needed", "for example 4000000000")
-    return Budget(int(text) if text else LIVE_BYTES + 2 * sum(_stored_bytes(p) for p in module.parameters()))
+    return int(text) if text else None
 
 
 class Identities:
@@ -187,6 +212,36 @@ def same_tensors(before: Mapping[str, weakref.ref[Any]], now: Mapping[str, Any])
 def noted(tensors: Iterable[tuple[str, Any]]) -> dict[str, weakref.ref[Any]]:
     """Which tensors there are, by name, without keeping them."""
     return {name: weakref.ref(tensor) for name, tensor in tensors}
+
+
+def _place(tensor: Any) -> Any:
+    """Where the first element of a tensor is."""
+    with suppress(AttributeError, RuntimeError, NotImplementedError):
+        return tensor.data_ptr()
+    return None
+
+
+def _made(func: Any, args: Any, kwargs: Any) -> list[Any]:
+    """What a function returns, without its values."""
+    return [t for t in _flat(func(*_without_values(args), **_without_values(kwargs))) if hasattr(t, "nbytes")]
+
+
+def _without_values(structure: Any) -> Any:
+    if isinstance(structure, Mapping):
+        return {key: _without_values(inner) for key, inner in structure.items()}
+    if isinstance(structure, tuple | list):
+        return type(structure)(_without_values(inner) for inner in structure)
+    return structure.to("meta") if hasattr(structure, "nbytes") and hasattr(structure, "to") else structure
+
+
+def _flat(structure: Any) -> Iterator[Any]:
+    if isinstance(structure, Mapping):
+        structure = tuple(structure.values())
+    if isinstance(structure, tuple | list):
+        for inner in structure:
+            yield from _flat(inner)
+    else:
+        yield structure
 
 
 def _stored_bytes(tensor: Any) -> int:
