@@ -132,7 +132,12 @@ def _out_of_room(network: Network, module: Any, options: Sequence[SampleReading]
 
 
 def _effort(
-    network: Network, module: Any, shapes: Sequence[Any], ports: Sequence[Any], inputs: int, efforts: Sequence[Effort]
+    network: Network,
+    module: Any,
+    shapes: Sequence[Any],
+    ports: Sequence[Any],
+    inputs: int,
+    efforts: Sequence[Effort] = EFFORTS,
 ) -> tuple[Effort, float]:
     """The most thorough effort that is affordable, else the least, and its cost."""
     per_step, per_call = multiplications(network), CALL * leaves(module)
