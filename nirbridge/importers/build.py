@@ -30,7 +30,7 @@ from nirbridge.importers.flow import Call, Flow, Ref
 from nirbridge.importers.folding import folding_text
 from nirbridge.importers.linear_layers import LAYERS, Expression, Term, joined, limited, merged, plus, then, times
 from nirbridge.importers.lowering.described_graph import to_graph
-from nirbridge.importers.readings import Form, Forms, Reading, form_of
+from nirbridge.importers.readings import Form, Forms, Reading, form_of, is_refused
 from nirbridge.importers.trace import trace
 from nirbridge.importers.tracing.sample_axes import TimeAxis
 from nirbridge.network import Network, Population, Port, Projection, verify
@@ -96,7 +96,8 @@ class _Builder:
         self.expressions: dict[str, Expression] = {}
         self.spiking: set[str] = set()
         self.given = input_shapes(flow)
-        self._judge(flow.deviations)
+        refused = {c.thing for c in flow.calls if c.kind == "neuron" and is_refused(c.target, forms)}
+        self._judge(d for d in flow.deviations if d.thing not in refused)  # to accept one would change nothing there
 
     def network(self) -> Network:
         for call in self.flow.calls:

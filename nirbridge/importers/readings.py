@@ -98,6 +98,12 @@ def form_of(module: Any, forms: Forms) -> Form | None:
     return _refused(base, changed) if changed else forms[base]
 
 
+def is_refused(module: Any, forms: Forms) -> bool:
+    """True for a module of a class that is refused by name."""
+    form = form_of(module, forms)
+    return form is not None and form.is_refusal
+
+
 def _changes(cls: type, base: type) -> Iterator[str]:
     """Methods and properties of ``base`` that ``cls`` defines anew."""
     for name, value in vars(cls).items():

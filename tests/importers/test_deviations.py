@@ -156,3 +156,10 @@ def test_several_deviations_are_all_in_one_error() -> None:
 def test_unknown_deviations(accept: Any) -> None:
     with pytest.raises(UsageError, match=r"accept: .*early-subtraction, kept-states, full-precision"):
         from_snntorch(early(reset_mechanism="zero"), torch.zeros(6), accept=accept)
+
+
+def test_a_neuron_that_has_no_form_is_refused_for_that_alone() -> None:
+    with pytest.raises(ModelError) as caught:
+        from_snntorch(nn.Sequential(nn.Linear(12, 8), snn.LeakyParallel(8, 5)), torch.zeros(2, 12))
+    assert "a ReLU keeps its membrane above zero" in str(caught.value)
+    assert "accept" not in str(caught.value)
