@@ -10,6 +10,7 @@ import pytest
 
 from nirbridge.errors import ModelError, Problem
 from nirbridge.importers.build import build
+from nirbridge.importers.build_parts import _reaches
 from nirbridge.importers.deviations import Deviation
 from nirbridge.importers.flow import Call, Flow, Output, Ref
 from nirbridge.importers.readings import Form, Reading, Recurrence
@@ -258,3 +259,9 @@ def test_a_membrane_that_is_returned_alone() -> None:
     both = made(cell("lif", "x", target=free), cell("b", "x"), returns={"v": Ref("lif", 1), "s": "b"})
     assert both.notes == ("population 'lif': a read-out, its output is the membrane potential",)
     assert [p.name for p in both.outputs] == ["output_s", "output_v"]
+
+
+def test_loops_that_do_not_hold_the_goal_are_left() -> None:
+    beside = {"start": ["a"], "a": ["b"], "b": ["a"], "c": ["goal"]}
+    assert not _reaches("start", "goal", beside)
+    assert _reaches("start", "goal", beside | {"b": ["a", "c"]})
