@@ -13,6 +13,7 @@ import pytest
 
 from nirbridge.chips import from_record, load_chip
 from nirbridge.chips.fields import COUNT_MAX, FIELDS, FIGURE_MAX, RUN_TARGETS_MAX, Field
+from nirbridge.chips.record import _is_width_list
 from nirbridge.errors import ChipError
 
 COUNTS = [f for f in FIELDS if f.kind == "count"]
@@ -95,3 +96,8 @@ def test_the_largest_run_is_built_in_little_memory() -> None:
         [sys.executable, "-c", WORST], input=json.dumps(record), capture_output=True, text=True, check=True, timeout=100
     )
     assert int(run.stdout) < 500
+
+
+def test_a_chip_has_at_most_64_widths_of_at_most_64_bits() -> None:
+    assert [_is_width_list([8] * count) for count in (0, 1, 64, 65)] == [False, True, True, False]
+    assert [_is_width_list([8, bits]) for bits in (0, 1, 64, 65, 8.0)] == [False, True, True, False, False]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from nirbridge.pipeline import MapOptions, map_retimed
 from nirbridge.quantization.quantize import quantize
 from nirbridge.simulators import Record
 from nirbridge.simulators.fixed import simulate_fixed
-from nirbridge.simulators.mapped import simulate_mapped
+from nirbridge.simulators.mapped import _found, simulate_mapped
 from tests.quantization.nets import layer, lif
 from tests.simulators.test_pieces import equal, spikes
 
@@ -104,3 +105,15 @@ def test_progress_is_told_sample_by_sample() -> None:
     quantized, mapped = quantize(retimed, chip), map_retimed(retimed, chip, QUICK)
     simulate_mapped(quantized, mapped, spikes(quantized, 20, 2, 0), progress=lambda *own: told.append(own))
     assert told == [("mapped", 0.0), ("mapped", 0.4), ("mapped", 0.5), ("mapped", 0.9)]
+
+
+def test_inputs_are_handed_out_in_their_own_unit() -> None:
+    sent = {"half": np.array([[[3, -2]]]), "one": np.array([[[5]]])}
+    ports = [SimpleNamespace(name="half", scale=0.5), SimpleNamespace(name="one", scale=1.0)]
+    quantized: Any = SimpleNamespace(inputs=ports, outputs=[])
+    found = _found(quantized, None, {}, {("a", "v"): sent["one"]}, sent)  # type: ignore[arg-type]
+    assert {key: values.tolist() for key, values in found.items()} == {
+        ("a", "v"): [[[5]]],
+        ("half", "s"): [[[1.5, -1.0]]],
+        ("one", "s"): [[[5.0]]],
+    }
