@@ -41,7 +41,16 @@ def map_text(mapped: Mapped, width: int = 100, *, title: str = "", color: bool =
     ``title`` is shown above (the model's name). Names from files are escaped and never read as markup.
     """
     system = "standard" if color else None
-    console = Console(file=io.StringIO(), width=width, force_terminal=color, color_system=system, no_color=not color)
+    console = Console(  # every cell is a Text; were one a str, a name in it would still not be read as markup
+        file=io.StringIO(),
+        width=width,
+        force_terminal=color,
+        color_system=system,
+        no_color=not color,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
     with console.capture() as captured:
         console.print(map_renderable(mapped, width, title=title))
     return "\n".join(line.rstrip() for line in captured.get().split("\n"))

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from nirbridge.cli import memory, output, streams
-from nirbridge.errors import ExporterFaultWarning, FileError, NirbridgeError, Problem, UsageError
+from nirbridge.errors import ExporterFaultWarning, FileError, NirbridgeError, Problem
 
 # -- streams -----------------------------------------------------------------------------------------------------------
 
@@ -119,21 +119,6 @@ def test_tables_are_120_columns_wide_where_there_is_no_terminal(capsys: pytest.C
 # -- memory ------------------------------------------------------------------------------------------------------------
 
 MIB = 2**20
-
-
-def test_address_space_that_is_enough_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory.os, "sched_getaffinity", lambda _: {0, 1, 2})
-    needed = (768 + 3 * 48) * MIB
-    for limit in (None, needed, needed + 1):
-        monkeypatch.setattr(memory, "_limit", lambda limit=limit: limit)
-        memory.check_address_space()
-    monkeypatch.setattr(memory, "_limit", lambda: needed - 1)
-    with pytest.raises(UsageError) as caught:
-        memory.check_address_space()
-    assert str(caught.value) == (
-        "memory: address space is limited to 911 MiB, nirbridge needs 912 MiB to start; raise the limit, or lift it: "
-        "ulimit -v unlimited"
-    )
 
 
 MORE = "use fewer steps or samples, or a larger machine"

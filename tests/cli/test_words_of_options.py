@@ -87,7 +87,7 @@ def test_what_begins_the_program(monkeypatch: pytest.MonkeyPatch, started: str |
     assert _begins_the_program() == begins
 
 
-@pytest.mark.parametrize("cores", [1, 4])
+@pytest.mark.parametrize("cores", [1, 3, 4])
 def test_the_least_address_space_to_start_with(monkeypatch: pytest.MonkeyPatch, cores: int) -> None:
     needed = (768 + 48 * cores) * MIB
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)))

@@ -90,7 +90,9 @@ def found(latency: dict[str, int] | None, mapped: list[Any], model: list[Any], *
     populations = named("a b " + more.get("relays", ""))
     stored = {"inputs": named("in"), "outputs": named("out"), "populations": populations, "projections": mapped}
     own = {"inputs": named("in"), "populations": named("a b " + more.get("own", "")), "projections": model}
-    problems = wrong_latencies(SimpleNamespace(**stored, latency=latency), SimpleNamespace(**own))  # type: ignore
+    record: Any = SimpleNamespace(**stored, latency=latency)
+    network: Any = SimpleNamespace(**own)
+    problems = wrong_latencies(record, network)
     return [(str(p).removesuffix("; map the model again"), dict(p.ids)) for p in problems]
 
 

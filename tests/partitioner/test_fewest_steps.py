@@ -63,8 +63,8 @@ class Scripted:
     def run(self, incumbent: int, lower: int = 1) -> Any:
         synapses = SimpleNamespace(shared_kernels=False)
         sizes: Any = SimpleNamespace(shapes={"p": (2,)}, chip=SimpleNamespace(synapses=synapses))
-        tell = lambda stage, done: self.told.append(stage)  # noqa: E731
-        found = fewest(sizes, np.zeros(6), (0,) * incumbent, {}, {"p": 3}, lower, "default", 7, tell)  # type: ignore
+        tell: Any = lambda stage, done: self.told.append(stage)  # noqa: E731
+        found = fewest(sizes, np.zeros(6), (0,) * incumbent, {}, {"p": 3}, lower, "default", 7, tell)
         assert (self.generated, self.dives) == ([], [])
         return len(found.blocks), found.sliced_bound, found.spent
 

@@ -8,20 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.arrays import freeze
 from nirbridge.chips import load_chip
-from nirbridge.quantization import FixedNeuron, decays
+from nirbridge.quantization import decays
 from nirbridge.quantization.decays import dec, decay_of, started, undo
 from nirbridge.quantization.folding import fold
 from nirbridge.quantization.formats import bias_most, grid_of, most, threshold_most
 from nirbridge.quantization.weights import Range, exponent_for, on_grid, quantum, range_of
+from tests.quantization.cells import cell, ints
 from tests.quantization.nets import layer, lif
 
 LOIHI2 = load_chip("loihi2")
-
-
-def ints(values: Any) -> Any:
-    return freeze(np.asarray(values, np.int64))
 
 
 # -- formats and weights ---------------------------------------------------------------------------------------------
@@ -123,15 +119,6 @@ def test_a_decay_cuts_towards_0_and_is_undone_by_the_least(k: int) -> None:
 )
 def test_decays_are_the_nearest_parts_that_there_are(factor: float, parts: int) -> None:
     assert decay_of(np.array(factor), 4000) == parts
-
-
-def cell(**own: Any) -> FixedNeuron:
-    made = FixedNeuron(
-        du=ints(4095), dv=ints(0), bias_mant=ints(0), bias_exp=0, fires_above=ints(640), reset="zero",
-        reset_amount=ints(0), spike_size=ints(640), max_spikes=1, refractory_steps=ints(0), v_init=ints(0),
-        u_init=ints(0), scale=freeze(np.float64(1)), v_offset=freeze(np.float64(0)),
-    )  # fmt: skip
-    return replace(made, **own)
 
 
 @pytest.mark.parametrize("latency", [0, 1, 4])

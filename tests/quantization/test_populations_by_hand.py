@@ -15,29 +15,17 @@ from nirbridge.chips import load_chip
 from nirbridge.errors import ModelError
 from nirbridge.network.model import Population
 from nirbridge.network.operators import Dense
-from nirbridge.quantization import Calibration, FixedNeuron, FixedProjection, Options, populations, quantize
+from nirbridge.quantization import Calibration, FixedProjection, Options, populations, quantize
 from nirbridge.quantization.calibration import Seen
 from nirbridge.quantization.model import Bounds
 from nirbridge.quantization.overflow import Sent, input_bounds, prove, sent_by, total
 from nirbridge.quantization.scales import Incoming, Reach, Scale
 from nirbridge.quantization.weights import range_of
+from tests.quantization.cells import cell, ints
 from tests.quantization.nets import layer, lif
 
 LOIHI1, LOIHI2 = load_chip("loihi1"), load_chip("loihi2")
 NUMBERS: Any = LOIHI2.numbers
-
-
-def ints(values: Any) -> Any:
-    return freeze(np.asarray(values, np.int64))
-
-
-def cell(**own: Any) -> FixedNeuron:
-    made = FixedNeuron(
-        du=ints(4095), dv=ints(0), bias_mant=ints(0), bias_exp=0, fires_above=ints(640), reset="zero",
-        reset_amount=ints(0), spike_size=ints(640), max_spikes=1, refractory_steps=ints(0), v_init=ints(0),
-        u_init=ints(0), scale=freeze(np.float64(1)), v_offset=freeze(np.float64(0)),
-    )  # fmt: skip
-    return replace(made, **{k: ints(v) if isinstance(v, list) else v for k, v in own.items()})
 
 
 @pytest.mark.parametrize(

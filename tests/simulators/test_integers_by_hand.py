@@ -20,19 +20,13 @@ from nirbridge.simulators.fixed import FixedSimulator, simulate_fixed
 from nirbridge.simulators.fixed_record import Reads, fixed_channels, fixed_meta, outline, whole_values
 from nirbridge.simulators.model import State
 from nirbridge.simulators.whole_inputs import whole_inputs
-
-
-def whole(values: Any) -> Any:
-    return freeze(np.asarray(values, np.int64))
+from tests.quantization.cells import cell as fixed_cell
+from tests.quantization.cells import ints as whole
 
 
 def cell(**own: Any) -> FixedNeuron:
-    made = FixedNeuron(
-        du=whole(4095), dv=whole(0), bias_mant=whole(0), bias_exp=0, fires_above=whole(64), reset="zero",
-        reset_amount=whole(0), spike_size=whole(64), max_spikes=1, refractory_steps=whole(0), v_init=whole(0),
-        u_init=whole(0), scale=freeze(np.float64(64)), v_offset=freeze(np.float64(0)),
-    )  # fmt: skip
-    return replace(made, **own)
+    small = {"fires_above": whole(64), "spike_size": whole(64), "scale": freeze(np.float64(64))}
+    return fixed_cell(**(small | own))
 
 
 def net(graded: FixedInput | None = None, outputs: Any = (("out", 2),), reads: Any = None, **own: Any) -> Quantized:

@@ -110,7 +110,7 @@ class Budget:
             TooLarge: it has not.
         """
         if any(getattr(a, "nbytes", 0) >= _BLOCK for a in _flat((args, kwargs))):
-            with suppress(RuntimeError, TypeError, NotImplementedError, ValueError):  # what needs values, and errors
+            with suppress(RuntimeError, TypeError, ValueError):  # what needs values, and errors
                 self._check(self.held + sum(0 if t._base is not None else t.nbytes for t in _made(func, args, kwargs)))
 
     def _gone(self, size: int, identity: int) -> None:
@@ -173,7 +173,7 @@ class Constants:
             return tensor
         try:
             return self._stored(tensor)
-        except (RuntimeError, TypeError, NotImplementedError):  # sparse, quantized and other layouts
+        except (RuntimeError, TypeError):  # sparse, quantized and other layouts
             return tensor
 
     def _stored(self, tensor: Any) -> Any:
@@ -216,7 +216,7 @@ def noted(tensors: Iterable[tuple[str, Any]]) -> dict[str, weakref.ref[Any]]:
 
 def _place(tensor: Any) -> Any:
     """Where the first element of a tensor is."""
-    with suppress(AttributeError, RuntimeError, NotImplementedError):
+    with suppress(AttributeError, RuntimeError):
         return tensor.data_ptr()
     return None
 
@@ -248,7 +248,7 @@ def _stored_bytes(tensor: Any) -> int:
     """Bytes in memory; axes that repeat one element (stride 0) cost one element."""
     try:
         strides = tensor.stride()
-    except (RuntimeError, NotImplementedError):
+    except RuntimeError:
         return 0
     count = 1
     for n, stride in zip(tensor.shape, strides, strict=True):
