@@ -38,7 +38,6 @@ BELOW_CLI = {"files", "pipeline", "registry", "errors", "report", "cli"}
 """Rooms that a command may use; ``__init__`` (the version) besides."""
 LINES_MAX, FUNCTION_LINES_MAX = 300, 30
 LONG_FILES = {
-    "importers/hdf5_scan.py": 311,
     "partitioner/connectivity.py": 381,
     "partitioner/layouts.py": 322,
     "partitioner/master.py": 359,

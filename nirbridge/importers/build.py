@@ -35,7 +35,7 @@ from nirbridge.importers.trace import trace
 from nirbridge.importers.tracing.sample_axes import TimeAxis
 from nirbridge.network import Network, Population, Port, Projection, verify
 from nirbridge.network.compose import compose
-from nirbridge.network.from_nir import in_causal_order
+from nirbridge.network.graph import in_causal_order
 
 Elements = Mapping[str, Callable[[Call, float], Reading]]
 """Kinds of calls that become populations although no module of a form made them (a ReLU of a converted network)."""

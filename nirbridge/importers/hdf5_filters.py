@@ -83,6 +83,28 @@ def chunk_fault(dataset: Any, plist: Any, chunk_bytes: int, descriptor: int) -> 
     return faults[0] if faults else ""
 
 
+def only_chunk(dataset: Any, plist: Any, size: int, descriptor: int) -> bytes | None:
+    """The bytes of a dataset that is one gzip chunk and unpacks to exactly ``size`` bytes, checksum and all; else None.
+
+    Args:
+        dataset: the low-level dataset (``h5py.h5d.DatasetID``), stored in chunks.
+        plist: its creation property list.
+        size: what the chunk has to unpack to.
+        descriptor: the open file, to read the raw chunk from.
+    """
+    if plist.get_nfilters() != 1 or plist.get_filter(0)[0] != _DEFLATE or dataset.get_num_chunks() != 1:
+        return None
+    info = dataset.get_chunk_info(0)
+    if info.filter_mask or info.size > size + size // 64 + _DEFLATE_OVERHEAD_BYTES:
+        return None
+    try:
+        inflate = zlib.decompressobj()
+        out = inflate.decompress(os.pread(descriptor, info.size, info.byte_offset), size + 1)
+    except zlib.error:
+        return None
+    return out if inflate.eof and len(out) == size else None
+
+
 def _stored_fault(info: Any, codes: list[int], chunk_bytes: int, descriptor: int, file_bytes: int) -> str:
     if info.byte_offset + info.size > file_bytes:
         return "a chunk lies beyond the end of the file"

@@ -1,6 +1,7 @@
-"""Walks an HDF5 file and says what it holds without reading a value: no link is followed, nothing is unpacked.
+"""Walks an HDF5 file and says what it holds: no link is followed, and nothing is unpacked that was not counted before.
 
-Every item is looked at through its link first, so a link to another file is refused before it is resolved.
+Every item is looked at through its link first, so a link to another file is refused before it is resolved. A small
+dataset is copied as the scan meets it and closed at once, since open ones take the library time and memory.
 """
 
 from __future__ import annotations
@@ -8,14 +9,15 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from nirbridge.errors import Problem, quoted
-from nirbridge.importers.hdf5_filters import chunk_fault, hdf5, pipeline_fault
+from nirbridge.importers.hdf5_filters import chunk_fault, hdf5, only_chunk, pipeline_fault
+from nirbridge.importers.hdf5_items import Branch, Content, Leaf, native_type
 from nirbridge.importers.hdf5_text import REFERENCE_BYTES, Heaps, longest_and_total
 from nirbridge.network.flatten_graph import MAX_DEPTH
 
@@ -24,6 +26,8 @@ MAX_TEXT_BYTES = 2**20
 MAX_CHUNKS = 100_000
 _MAX_LEVELS = 2 * MAX_DEPTH + 8
 _ITEMS_PER_NODE = 16
+_COPIED_BYTES = 1024
+"""Datasets up to this size are copied by the scan; larger ones stay open until they are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,54 +37,6 @@ class Limits:
     max_bytes: int
     max_nodes: int
     max_edges: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Leaf:
-    """One dataset, not read: numbers, truth values or text; ``dataset`` is low-level (``h5py.h5d.DatasetID``)."""
-
-    path: str
-    content: Literal["number", "truth", "text"]
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    dataset: Any
-    heaps: Heaps
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return math.prod(self.shape)
-
-    def varying_texts(self) -> list[bytes] | None:
-        """The elements if they are text of varying length (read without the HDF5 library), else None.
-
-        Raises:
-            ValueError: if they are damaged.
-        """
-        if self.dtype.kind != "O":
-            return None
-        found = self.heaps.texts(_references(self.dataset, self.heaps.descriptor)) or [b""] * self.size
-        if len(found) != self.size:
-            raise ValueError(f"{len(found)} texts are stored where {self.size} are declared")
-        return found
-
-
-@dataclass(slots=True, eq=False)
-class Branch:
-    """One group: its members by name, in name order."""
-
-    path: str
-    members: dict[str, Leaf | Branch] = field(default_factory=dict)
-
-    def branch(self, name: str) -> Branch | None:
-        """The member of that name if it is a group."""
-        found = self.members.get(name)
-        return found if isinstance(found, Branch) else None
-
-    def leaf(self, name: str) -> Leaf | None:
-        """The member of that name if it is a dataset."""
-        found = self.members.get(name)
-        return found if isinstance(found, Leaf) else None
 
 
 @dataclass(slots=True)
@@ -140,15 +96,16 @@ def _is_too_deep(branch: Branch, level: int, result: Scan) -> bool:
 def _excess(result: Scan) -> Problem | None:
     """The first count that is over its limit."""
     limits = result.limits
+    items_max = limits.max_nodes * _ITEMS_PER_NODE
+    if result.items <= items_max and result.bytes <= limits.max_bytes and result.chunks <= MAX_CHUNKS:
+        return None
     checks = (
-        (result.items, limits.max_nodes * _ITEMS_PER_NODE, "items", "raise max_nodes where load is called"),
+        (result.items, items_max, "items", "raise max_nodes where load is called"),
         (result.bytes, limits.max_bytes, "bytes", "raise the limit with --max-bytes if you trust the file"),
         (result.chunks, MAX_CHUNKS, "chunks", "store the arrays in larger chunks or contiguously"),
     )
-    for count, limit, unit, hint in checks:
-        if count > limit:
-            return Problem("content", f"it declares {count:,} {unit} or more", f"at most {limit:,} are read", hint)
-    return None
+    count, limit, unit, hint = next(c for c in checks if c[0] > c[1])
+    return Problem("content", f"it declares {count:,} {unit} or more", f"at most {limit:,} are read", hint)
 
 
 def _names(group: Any, branch: Branch, result: Scan) -> Iterator[tuple[str, bytes]]:
@@ -210,30 +167,36 @@ def _leaf(found: Any, path: str, result: Scan) -> Leaf | None:
         limit = "other files are never read"
         result.report(path, "it is a virtual dataset", limit, "store the data itself in the file")
         return None
-    space = found.get_space()  # only now: the extent of a virtual dataset is read from its sources
-    if space.get_simple_extent_type() not in (h5.h5s.SCALAR, h5.h5s.SIMPLE):
+    shape = found.shape  # only now: the extent of a virtual dataset is read from its sources
+    if not shape and found.get_space().get_simple_extent_type() not in (h5.h5s.SCALAR, h5.h5s.SIMPLE):
         result.report(path, "it is empty (null)", "numbers or text are expected", "store a value or remove it")
         return None
-    shape = tuple(int(n) for n in space.shape)
     kind = found.get_type()
     content, dtype = _content(kind, path, result)
     if content is None or dtype is None:
         return None
-    if not _fits(found, plist, shape, max(kind.get_size(), dtype.itemsize), path, result):
+    return _sound_leaf(Leaf(path, content, shape, dtype, found, None, result.heaps), kind, plist, result)
+
+
+def _sound_leaf(leaf: Leaf, kind: Any, plist: Any, result: Scan) -> Leaf | None:
+    """A dataset of a known type and shape, copied if it is small and plain; None and a problem if it is not sound."""
+    layout, width = plist.get_layout(), max(kind.get_size(), leaf.dtype.itemsize)
+    size = leaf.size * width
+    if not _fits(plist, layout, leaf.shape, width, result):
         return None
-    if kind.get_class() == _text_class() and kind.is_variable_str() and not _has_short_text(found, plist, path, result):
+    if leaf.content == "number" and size <= _COPIED_BYTES and kind.equal(native_type(leaf.dtype)):
+        stored = _copy(leaf, plist, layout, size, result.descriptor)
+        if stored is not None:
+            return replace(leaf, dataset=None, stored=stored)
+    if not _is_sound(leaf.dataset, plist, layout, width, leaf.path, result):
         return None
-    return Leaf(path, content, shape, dtype, found, result.heaps)
+    if leaf.dtype.kind != "O":
+        return leaf
+    references = _short_text(leaf.dataset, layout, leaf.path, result)
+    return None if references is None else replace(leaf, dataset=None, stored=references)
 
 
-def _text_class() -> int:
-    h5 = hdf5()
-    return h5.h5t.STRING
-
-
-def _content(
-    kind: Any, path: str, result: Scan
-) -> tuple[Literal["number", "truth", "text"] | None, np.dtype[Any] | None]:
+def _content(kind: Any, path: str, result: Scan) -> tuple[Content | None, np.dtype[Any] | None]:
     """What a stored type holds, and its numpy type; (None, None) and a problem for anything unusual."""
     h5 = hdf5()
     group = kind.get_class()
@@ -255,19 +218,33 @@ def _content(
     return None, None
 
 
-def _fits(found: Any, plist: Any, shape: tuple[int, ...], width: int, path: str, result: Scan) -> bool:
-    """Counts the declared size; False and a problem if its chunks can not be unpacked safely."""
-    h5 = hdf5()
+def _fits(plist: Any, layout: int, shape: tuple[int, ...], width: int, result: Scan) -> bool:
+    """Counts the declared size; False if it is over a limit."""
     size = math.prod(shape) * width
-    if plist.get_layout() != h5.h5d.CHUNKED:
-        result.bytes += size
-        return not _excess(result) and _is_inside(found, path, result)
-    chunk = plist.get_chunk()
-    chunk_bytes = math.prod(chunk) * width
-    result.bytes += max(size, chunk_bytes)
-    result.chunks += math.prod(-(-n // c) for n, c in zip(shape, chunk, strict=True))
-    if _excess(result):
-        return False
+    if layout == hdf5().h5d.CHUNKED:
+        chunk = plist.get_chunk()
+        size = max(size, math.prod(chunk) * width)
+        result.chunks += math.prod(-(-n // c) for n, c in zip(shape, chunk, strict=True))
+    result.bytes += size
+    return not _excess(result)
+
+
+def _copy(leaf: Leaf, plist: Any, layout: int, size: int, descriptor: int) -> bytes | None:
+    """The ``size`` bytes of a small dataset that lies in one plain piece; None where the library has to read it."""
+    h5 = hdf5()
+    if layout == h5.h5d.CHUNKED:
+        return only_chunk(leaf.dataset, plist, size, descriptor) if plist.get_chunk() == leaf.shape else None
+    is_plain = layout == h5.h5d.CONTIGUOUS and leaf.dataset.get_storage_size() == size
+    offset = leaf.dataset.get_offset() if is_plain else None
+    raw = b"" if offset is None else os.pread(descriptor, size, offset)
+    return raw if raw and len(raw) == size else None
+
+
+def _is_sound(found: Any, plist: Any, layout: int, width: int, path: str, result: Scan) -> bool:
+    """Whether the library can read and unpack the values safely; a problem if not."""
+    if layout != hdf5().h5d.CHUNKED:
+        return _is_inside(found, path, result)
+    chunk_bytes = math.prod(plist.get_chunk()) * width
     fault = pipeline_fault(plist, chunk_bytes) or chunk_fault(found, plist, chunk_bytes, result.descriptor)
     if fault:
         result.report(path, fault, "gzip, lzf, szip, shuffle and fletcher32 are read", "store it again with nir.write")
@@ -282,30 +259,28 @@ def _is_inside(found: Any, path: str, result: Scan) -> bool:
     return False
 
 
-def _has_short_text(found: Any, plist: Any, path: str, result: Scan) -> bool:
-    """Counts text of varying length by the lengths stored beside its references, before any of it is read."""
-    h5 = hdf5()
-    if plist.get_layout() != h5.h5d.CONTIGUOUS:
+def _short_text(found: Any, layout: int, path: str, result: Scan) -> bytes | None:
+    """The stored references of text of varying length, counted by their lengths before any text is read.
+
+    None and a problem where they are not stored plainly or the text is too long.
+    """
+    if layout != hdf5().h5d.CONTIGUOUS:
         limit = "text of varying length must be stored contiguously"
         result.report(path, "its text is stored in chunks or in the header", limit, "store it again with nir.write")
-        return False
-    count, most = found.get_storage_size() // REFERENCE_BYTES, 2 * result.limits.max_edges
+        return None
+    offset, stored = found.get_offset(), found.get_storage_size()
+    count, most = stored // REFERENCE_BYTES, 2 * result.limits.max_edges
     if count > most:
         result.report(
             path, f"it holds {count:,} texts", f"at most {most:,} are read", "raise max_edges where load is called"
         )
-        return False
-    longest, total = longest_and_total(_references(found, result.descriptor))
+        return None
+    raw = b"" if offset is None else os.pread(result.descriptor, stored, offset)  # nothing was written yet
+    references = raw[: len(raw) // REFERENCE_BYTES * REFERENCE_BYTES]
+    longest, total = longest_and_total(references)
     result.bytes += total
     if longest > MAX_TEXT_BYTES:
         limit = f"at most {MAX_TEXT_BYTES:,} are read"
         result.report(path, f"it holds a text of {longest:,} bytes", limit, "shorten it")
-        return False
-    return not _excess(result)
-
-
-def _references(found: Any, descriptor: int) -> bytes:
-    """The stored references of text of varying length; none where nothing was written yet."""
-    offset, stored = found.get_offset(), found.get_storage_size()
-    raw = b"" if offset is None else os.pread(descriptor, stored, offset)
-    return raw[: len(raw) // REFERENCE_BYTES * REFERENCE_BYTES]
+        return None
+    return None if _excess(result) else references

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from nirbridge.errors import Problem, quoted
-from nirbridge.importers.hdf5_scan import Branch, Leaf, Limits
+from nirbridge.importers.hdf5_items import Branch, Leaf
+from nirbridge.importers.hdf5_scan import Limits
 from nirbridge.importers.nir_values import array_of, metadata_of, text_of, texts_of
 from nirbridge.network.nir_fields import ELEMENTWISE, NODE_TYPES, WEIGHTED
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from nirbridge.importers.hdf5_filters import hdf5
-from nirbridge.importers.hdf5_scan import Branch, Leaf
+from nirbridge.importers.hdf5_items import Branch, Leaf
 
 _WRITTEN_OUT_MAX = 2**16
 """Elements up to which one number for all of them is written out."""
@@ -19,19 +18,11 @@ def array_of(leaf: Leaf) -> Any:
 
     A large dataset that stores nothing but its fill value is a read-only view of that one number.
     """
-    native = leaf.dtype.newbyteorder("=")
     if leaf.size > _WRITTEN_OUT_MAX and not leaf.dataset.get_storage_size():
+        native = leaf.dtype.newbyteorder("=")
         return np.broadcast_to(np.asarray(hdf5().Dataset(leaf.dataset).fillvalue, native), leaf.shape)
-    value = np.empty(leaf.shape, native)
-    if value.size:
-        every = hdf5().h5s.ALL
-        leaf.dataset.read(every, every, value, _stored_type(native))
-    return value if value.ndim else value[()]
-
-
-@lru_cache(maxsize=32)
-def _stored_type(dtype: np.dtype[Any]) -> Any:
-    return hdf5().h5t.py_create(dtype)
+    values = leaf.values()
+    return values if values.ndim else values[()]
 
 
 def text_of(leaf: Leaf) -> str:

@@ -19,9 +19,9 @@ from nirbridge.errors import ModelError, Problem, quoted
 from nirbridge.network.apply import apply
 from nirbridge.network.check import verify
 from nirbridge.network.compose import compose
-from nirbridge.network.cycles import Arc, back_arcs, causal_order
 from nirbridge.network.delays import path_delays
 from nirbridge.network.flatten_graph import FlatGraph, flatten_graph
+from nirbridge.network.graph import in_causal_order
 from nirbridge.network.lower_linear import Step, lower_linear
 from nirbridge.network.lower_neurons import lower_neuron
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
@@ -51,9 +51,27 @@ def from_nir(
         ModelError: the graph has no exact meaning here; every problem that was found is listed.
         UsageError: a timing option that makes no sense.
     """
+    flat, shapes = shaped(graph, max_elements)
+    return lowered(graph, flat, shapes, timing, max_elements=max_elements, max_projections=max_projections)
+
+
+def shaped(graph: Any, max_elements: int = MAX_ELEMENTS) -> tuple[FlatGraph, Mapping[str, NodeShapes]]:
+    """The nodes of ``graph`` without subgraphs, with sound values, and their shapes. Arguments and errors as above."""
     flat = flatten_graph(graph)
     _check_values(flat, max_elements)
-    shapes = infer_shapes(flat)
+    return flat, infer_shapes(flat)
+
+
+def lowered(
+    graph: Any,
+    flat: FlatGraph,
+    shapes: Mapping[str, NodeShapes],
+    timing: Timing | None = None,
+    *,
+    max_elements: int = MAX_ELEMENTS,
+    max_projections: int | None = None,
+) -> Network:
+    """``from_nir`` behind ``shaped``, for those who need the nodes as well as the network."""
     metadata = _metadata(graph, flat)
     graph_metadata = graph.metadata if isinstance(graph.metadata, Mapping) else {}
     resolved = resolve_timing(flat.nodes, metadata, graph_metadata, timing or Timing())
@@ -238,34 +256,6 @@ def _agrees(plain: Array | None, stored: Array) -> bool:
     if plain is None or not np.any(plain):
         return True  # plain NIR could not say it at all
     return bool(np.all(np.abs(plain - stored) <= _BIAS_AGREES * np.abs(plain) + 1e-12))
-
-
-def in_causal_order(network: Network) -> Network:
-    """Marks back edges (one step of delay each), orders populations causally and projections by target.
-
-    A projection that is already marked stays marked and keeps its delay. Within a target the order is kept.
-    """
-    names = [p.name for p in network.populations]
-    inputs, outputs = [p.name for p in network.inputs], [p.name for p in network.outputs]
-    arcs = [Arc(p.source, p.target, _shortest(p)) for p in network.projections]
-    found = back_arcs(inputs, names, arcs)
-    projections = [_one_later(p) if back else p for p, back in zip(network.projections, found, strict=True)]
-    order = causal_order(names, arcs, [p.is_back for p in projections])
-    rank = {name: k for k, name in enumerate((*order, *outputs))}
-    by_name = {p.name: p for p in network.populations}
-    return replace(
-        network,
-        populations=tuple(by_name[name] for name in order),
-        projections=tuple(sorted(projections, key=lambda p: rank[p.target])),
-    )
-
-
-def _shortest(p: Projection) -> int:
-    return int(p.delay_steps.min()) + int(p.target_delay_steps.min())
-
-
-def _one_later(p: Projection) -> Projection:
-    return replace(p, delay_steps=freeze(p.delay_steps + 1, np.int64), is_back=True)
 
 
 def _graded(network: Network) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from nirbridge.arrays import compact, freeze
 from nirbridge.errors import ModelError, Problem, quoted
-from nirbridge.network.from_nir import in_causal_order
+from nirbridge.network.graph import in_causal_order
 from nirbridge.network.model import Network, Projection
 from nirbridge.passes.delay_lines import Line, with_delay_lines
 from nirbridge.passes.early_steps import is_quiet

@@ -14,15 +14,15 @@ from nirbridge.importers.exporter_faults import sentences, unsettled
 from nirbridge.importers.load_repaired import load_repaired
 from nirbridge.importers.nir_file import DEFAULT_MAX_BYTES, fingerprint
 from nirbridge.network.compose import parts_of
-from nirbridge.network.flatten_graph import FlatGraph, flatten_graph
-from nirbridge.network.from_nir import from_nir
+from nirbridge.network.flatten_graph import FlatGraph
+from nirbridge.network.from_nir import lowered, shaped
 from nirbridge.network.model import Population, Projection, Timing
 from nirbridge.network.naming import natural_key
 from nirbridge.network.neurons import Neuron
 from nirbridge.network.nir_fields import NEURONS, WEIGHTED, kind_of
 from nirbridge.network.operators import Conv, Dense, Operator, Scale, Sparse, SumPool
 from nirbridge.network.reach import unreached, useless
-from nirbridge.network.shapes import infer_shapes
+from nirbridge.network.shapes import NodeShapes
 from nirbridge.partitioner.connectivity import connectivity, synapses
 
 
@@ -52,13 +52,13 @@ def inspect_graph(graph: Any, timing: Timing) -> dict[str, Any]:
     ``synapses`` are pairs of source and target (null where they can not be counted without listing too many; the
     total leaves out those onto outputs), ``weights`` numbers stored in the file, each node counted once.
     """
-    flat = flatten_graph(graph)
-    network = from_nir(graph, timing)
+    flat, shapes = shaped(graph)
+    network = lowered(graph, flat, shapes, timing)
     projections = [_projection(p) for p in network.projections]
     outputs = {p.name for p in network.outputs}
     counts = [p["synapses"] for p in projections if p["target"] not in outputs]
     return {
-        "nodes": _nodes(flat),
+        "nodes": _nodes(flat, shapes),
         "inputs": [{"name": p.name, "shape": list(p.shape)} for p in network.inputs],
         "outputs": [{"name": p.name, "shape": list(p.shape)} for p in network.outputs],
         "populations": [_population(p) for p in network.populations],
@@ -76,8 +76,7 @@ def inspect_graph(graph: Any, timing: Timing) -> dict[str, Any]:
     }
 
 
-def _nodes(flat: FlatGraph) -> list[dict[str, Any]]:
-    shapes = infer_shapes(flat)
+def _nodes(flat: FlatGraph, shapes: Mapping[str, NodeShapes]) -> list[dict[str, Any]]:
     return [
         {
             "name": name,

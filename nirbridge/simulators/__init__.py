@@ -88,7 +88,7 @@ def prepare(
 ) -> Simulator:
     """A network made ready to run many times. Arguments and errors as of ``simulate``."""
     from nirbridge.network.check import verify
-    from nirbridge.network.from_nir import in_causal_order
+    from nirbridge.network.graph import in_causal_order
     from nirbridge.simulators.arrays_api import space
     from nirbridge.simulators.checks import check_neurons
     from nirbridge.simulators.reference import Engine

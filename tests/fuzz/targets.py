@@ -34,7 +34,8 @@ class Target:
 
 def _table() -> tuple[Target, ...]:
     hdf5 = tuple(
-        f"importers/{name}.py" for name in ("nir_file", "hdf5_scan", "hdf5_filters", "hdf5_heaps", "hdf5_text")
+        f"importers/{name}.py"
+        for name in ("nir_file", "hdf5_scan", "hdf5_filters", "hdf5_heaps", "hdf5_items", "hdf5_text")
     )
     nodes = tuple(f"importers/{name}.py" for name in ("nir_nodes", "nir_values", "load_repaired", "exporter_faults"))
     npy = ("simulators/npy_file.py", "simulators/inputs.py")

@@ -122,9 +122,9 @@ def test_data_beyond_the_end_of_the_file(tmp_path: Path, monkeypatch: pytest.Mon
     sizes: dict[str, int] = {}
 
     def fill(file: Any) -> None:
-        made = file.create_dataset("a", data=np.arange(100, dtype=np.float64))
+        made = file.create_dataset("a", data=np.arange(200, dtype=np.float64))
         file.flush()
-        sizes["end"] = made.id.get_offset() + 800
+        sizes["end"] = made.id.get_offset() + 1600
 
     path = tmp_path / "file.h5"
     with h5py.File(path, "w") as file:
@@ -161,7 +161,7 @@ def test_texts_are_read_while_the_file_is_open_and_empty_ones_where_none_were_wr
         assert found == {"none": [b""] * 3, "some": [b"x", b"yz"], "number": None, "fixed": None}
         some = leaves["some"]
         assert some is not None
-        wrong = Leaf("some", "text", (3,), some.dtype, some.dataset, some.heaps)
+        wrong = Leaf("some", "text", (3,), some.dtype, None, some.stored, some.heaps)
         with pytest.raises(ValueError, match=r"^2 texts are stored where 3 are declared$"):
             wrong.varying_texts()
 

@@ -20,6 +20,7 @@ from tests.network.graphs import chain, graph_of, lif, out, port
 from tests.network.test_graphs_in_words import told, with_field
 
 lowering: Any = sys.modules["nirbridge.network.from_nir"]
+graph: Any = sys.modules["nirbridge.network.graph"]
 
 
 def plain_lif() -> Any:
@@ -257,18 +258,18 @@ def test_a_read_out_is_graded_where_neurons_hear_it() -> None:
 
 def test_the_shortest_delay_of_a_projection_is_that_of_its_fastest_pair() -> None:
     made = Projection("a", "b", Identity((2,)), delay_steps=freeze([3, 1]), target_delay_steps=freeze([5, 2]))
-    assert lowering._shortest(made) == 3
-    assert lowering._one_later(made).delay_steps.tolist() == [4, 2]
-    assert (lowering._one_later(made).is_back, made.max_delay_steps) == (True, 8)
+    assert graph._shortest(made) == 3
+    assert graph._one_later(made).delay_steps.tolist() == [4, 2]
+    assert (graph._one_later(made).is_back, made.max_delay_steps) == (True, 8)
 
 
 def test_a_projection_is_marked_and_late_by_one_in_a_loop() -> None:
     made = from_nir(graph_of({"in": port(1), "n": lif(1), "o": out(1)}, [("in", "n"), ("n", "n"), ("n", "o")]))
     assert [(p.is_back, p.delay_steps.tolist()) for p in made.projections] == [(False, 0), (True, 1), (False, 0)]
-    again = lowering.in_causal_order(made)
+    again = graph.in_causal_order(made)
     assert [(p.is_back, p.delay_steps.tolist()) for p in again.projections] == [(False, 0), (True, 1), (False, 0)]
     turned = replace(made, populations=made.populations[::-1], projections=made.projections[::-1])
-    assert [p.target for p in lowering.in_causal_order(turned).projections] == ["n", "n", "o"]
+    assert [p.target for p in graph.in_causal_order(turned).projections] == ["n", "n", "o"]
 
 
 def test_limits_are_those_of_the_documentation() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nirbridge.arrays import freeze
 from nirbridge.errors import ModelError
 from nirbridge.network import Network, from_nir, verify
-from nirbridge.network.from_nir import in_causal_order
+from nirbridge.network.graph import in_causal_order
 from nirbridge.network.model import Population
 from nirbridge.network.neurons import neuron
 from nirbridge.passes import Retimed, balance_delays

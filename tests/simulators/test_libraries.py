@@ -10,7 +10,7 @@ import pytest
 
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import UsageError
-from nirbridge.network.from_nir import in_causal_order
+from nirbridge.network.graph import in_causal_order
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Reshape, Sparse, SumPool
