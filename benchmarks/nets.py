@@ -15,7 +15,8 @@ from itertools import pairwise
 import nir
 import numpy as np
 
-Shape = tuple[int, ...]
+from nirbridge._types import Shape
+
 DT_S = 1e-4
 TIMING = {
     "nirbridge:dt": DT_S,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from hypothesis import strategies as st
 
+from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.neurons import neuron
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from nirbridge.chips.model import Chip
 
-Shape = tuple[int, ...]
 DT = 1e-3
 NAMES = ("fc", "a b", "it's", "é", "x/y", "line\nbreak", "..", '"q"', "层", "n.1", "2", "10")
 KINDS = ("LIF", "IF", "CubaLIF", "LI", "CubaLI", "I", "Threshold")

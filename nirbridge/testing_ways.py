@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-Shape = tuple[int, ...]
+from nirbridge._types import Shape
+
 DT = 1e-3
 LONGEST = 4
 """Most populations of a cycle."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-Progress = Callable[[str, float | None], None]
-"""Called with a stage and how much of it is done: 0 to 1, or None where that is not known."""
+from nirbridge._types import Progress, no_progress
 
 
 @contextmanager
 def progress_on_stderr(enabled: bool = True) -> Iterator[Progress]:
     """Gives a callback ``progress(stage, done)``; it shows one line that vanishes, or nothing without a terminal."""
     if not (enabled and sys.stderr.isatty()):
-        yield _silent
+        yield no_progress
         return
     from rich import progress as rich_progress
     from rich.console import Console
@@ -32,7 +31,3 @@ def progress_on_stderr(enabled: bool = True) -> Iterator[Progress]:
             bar.update(task, description=stage, total=None if done is None else 1.0, completed=done or 0.0)
 
         yield show
-
-
-def _silent(stage: str, done: float | None) -> None:
-    del stage, done

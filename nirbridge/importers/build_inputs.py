@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.arrays import freeze
 from nirbridge.errors import Problem, quoted
 from nirbridge.importers.flow import Call, Flow
@@ -16,7 +17,6 @@ from nirbridge.network.compose import is_trivial, one_value, parts_of
 from nirbridge.network.operators import Operator, Reshape, Scale
 from nirbridge.network.raise_linear import merged_axes
 
-Shape = tuple[int, ...]
 Named = tuple[tuple[Operator, ...], tuple[str, ...]]
 
 

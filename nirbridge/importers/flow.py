@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from nirbridge._types import Shape
 from nirbridge.errors import Problem, quoted
 from nirbridge.importers.deviations import Deviation
-
-Shape = tuple[int, ...]
 
 KINDS: Mapping[str, str] = MappingProxyType(
     {

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import ModelError
 from nirbridge.importers.flow import Call
 from nirbridge.network.apply import apply
 from nirbridge.network.operators import Conv, Dense, Operator, Reshape, Scale, Sparse, SumPool
 
-Shape = tuple[int, ...]
 _TERMS_MAX = 10_000
 
 

@@ -8,9 +8,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError, Problem
-from nirbridge.importers.readings import Form, Shape
+from nirbridge.importers.readings import Form
 
 
 def numbers(value: Any) -> Array:

@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
 from nirbridge.network.neurons import Neuron
 from nirbridge.network.operators import Operator
-
-Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.arrays import compact, freeze
 from nirbridge.errors import Problem
 from nirbridge.importers.module_values import fitted, numbers, problem, quietly, refusals, refuse, square, version_of
-from nirbridge.importers.readings import Form, Reading, Recurrence, Shape
+from nirbridge.importers.readings import Form, Reading, Recurrence
 from nirbridge.importers.tracing.sample_axes import TimeAxis
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense

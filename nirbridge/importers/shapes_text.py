@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.errors import Problem, UsageError
-from nirbridge.importers.shapes_words import Conv, Dense, Flatten, Form, Neurons, Pool, Shape, Word, parse
+from nirbridge.importers.shapes_words import Conv, Dense, Flatten, Form, Neurons, Pool, Word, parse
 from nirbridge.network.timing import PREFIX
 from nirbridge.network.windows import Window
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from nirbridge._types import Shape
 from nirbridge.errors import Problem, UsageError, quoted
 
 TEXT_MAX = 20_000
 LAYERS_MAX = 1_000
 NUMBER_MAX = 100_000_000
 
-Shape = tuple[int, ...]
 
 EXAMPLE = "2x34x34 conv16k5s2p1 if sumpool2 flatten dense10 lif"
 NEURONS = ("if", "lif", "cubalif", "li", "threshold")

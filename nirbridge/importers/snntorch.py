@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import ModelError, Problem
 from nirbridge.importers.deviations import EARLY_SUBTRACTION
 from nirbridge.importers.module_values import version_of
-from nirbridge.importers.readings import Form, Reading, Recurrence, Shape
+from nirbridge.importers.readings import Form, Reading, Recurrence
 from nirbridge.importers.tracing.sample_axes import TimeAxis
 from nirbridge.network.neurons import Reset, neuron
 from nirbridge.network.operators import Conv, Dense, Operator, Scale

@@ -9,13 +9,14 @@ from __future__ import annotations
 import copy
 import importlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from nirbridge._types import Progress
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError, Problem, UsageError, quoted
 from nirbridge.importers.checked import APPROXIMATE, KEY
@@ -33,7 +34,6 @@ from nirbridge.importers.torch_ann_scales import Choice, ScaleOptions
 from nirbridge.importers.trace_run import one_thread
 from nirbridge.network.model import Network, Port
 
-Progress = Callable[[str, float | None], None]
 LEAST_ERROR = "least-error"
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nirbridge._types import Progress
 from nirbridge.arrays import Array
 from nirbridge.importers.torch_ann_measure import Measured, measure
 from nirbridge.importers.torch_ann_replay import ceiling, check_replayable, rectified, walk
@@ -15,8 +16,6 @@ from nirbridge.importers.torch_ann_rescale import Readout, fires, sends_plainly,
 from nirbridge.importers.torch_ann_samples import measured_samples, some
 from nirbridge.importers.torch_ann_scales import SEARCHED, SEARCHED_IN_ALL, ScaleOptions, choose_scale, clipped_share
 from nirbridge.network.model import Network, Population
-
-Progress = Callable[[str, float | None], None]
 
 
 @dataclass(frozen=True, slots=True)

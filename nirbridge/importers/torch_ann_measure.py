@@ -5,11 +5,12 @@ Population by population, all steps of one before the next, as nothing here goes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from nirbridge._types import Progress
 from nirbridge.arrays import Array
 from nirbridge.importers.torch_ann_apply import applied
 from nirbridge.importers.torch_ann_fold import magnitude
@@ -17,7 +18,6 @@ from nirbridge.importers.torch_ann_replay import incoming
 from nirbridge.importers.torch_ann_start import HALF, count_spikes, fair_start
 from nirbridge.network.model import Network, Population
 
-Progress = Callable[[str, float | None], None]
 ENOUGH = 64
 """Counts that a start potential of its own needs; a channel with fewer shares that of its population."""
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.importers.flow import Ref
 from nirbridge.importers.trace_record import Node, Value, torch_tensor
-from nirbridge.importers.trace_shapes import CannotFollow, Lead, Shape
+from nirbridge.importers.trace_shapes import CannotFollow, Lead
 
 
 @dataclass(frozen=True, slots=True)

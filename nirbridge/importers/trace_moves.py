@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from nirbridge._types import Shape
 from nirbridge.importers.trace_arguments import Traced, Word
 from nirbridge.importers.trace_record import Node, Value, torch_tensor
 from nirbridge.importers.trace_shapes import (
     CannotFollow,
     Lead,
-    Shape,
     is_in_front,
     permutation,
     permuted,

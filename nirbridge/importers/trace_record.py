@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
+from nirbridge._types import Shape
 from nirbridge.errors import Problem, quoted
 from nirbridge.importers.readings import Forms
 from nirbridge.importers.tracing.memory import Budget, Constants, Identities, noted, same_tensors
 from nirbridge.importers.tracing.named_arguments import by_position
 from nirbridge.importers.tracing.stand_ins import StandIns
 
-Shape = tuple[int, ...]
 UseOf = Callable[[str, tuple[tuple[Any, ...], Mapping[str, Any]], int, bool], str]
 """(path of a module, its arguments, number of the call of forward, whether they are all of its state) -> path of the
 use: see ``trace_uses``."""

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
 
-Shape = tuple[int, ...]
 Lead = tuple[str, ...]
 """Words for leading axes: ``batch``, ``time``, ``merged`` (time and batch as one axis), ``merged-batch-first``."""
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.arrays import freeze
 from nirbridge.importers.trace_arguments import Find, Handler, Word, broadcast, constant, given, input_of, per_axis
 from nirbridge.importers.trace_record import Node, Value
-from nirbridge.importers.trace_shapes import CannotFollow, Shape
+from nirbridge.importers.trace_shapes import CannotFollow
 
 
 def _linear(node: Node, find: Find) -> Word:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.chips import from_record
 from nirbridge.chips.model import Chip, CoreId
 from nirbridge.errors import FileError, IllegalMapping, NirbridgeError, Problem, quoted
@@ -24,7 +25,7 @@ from nirbridge.mapping.file import core_text, load
 from nirbridge.mapping.model import Mapped
 from nirbridge.mapping.record import BlockRecord, MapRecord, ProjectionRecord, SliceRecord, record_of
 from nirbridge.mapping.timing import other_timing
-from nirbridge.network.model import Network, Projection, Shape
+from nirbridge.network.model import Network, Projection
 from nirbridge.partitioner.resources import exceeded, limits
 
 _AGAIN = "map the model again"

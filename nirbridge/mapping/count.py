@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.chips.model import SynapseFormat
 from nirbridge.mapping.expand import AllToAll, Listing, expansion, synapses_into
 from nirbridge.mapping.record import BlockRecord, SliceRecord
-from nirbridge.network.model import Network, Projection, Shape
+from nirbridge.network.model import Network, Projection
 from nirbridge.partitioner.resources import Profiles, axon_list_words, delay_on_chip_steps, profile_ids
 
 HOST = -1

@@ -7,12 +7,13 @@ counted in array elements, never in seconds, so a seed and an effort always give
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
+from nirbridge._types import Progress, no_progress
 from nirbridge.chips.model import Chip, CoreId
 from nirbridge.errors import DoesNotFit, Problem, UsageError
 from nirbridge.mapping import starts
@@ -23,7 +24,6 @@ from nirbridge.mapping.traffic import Pulls, Traffic, pulls, traffic
 from nirbridge.partitioner.axons import AxonTable
 
 Effort = Literal["fast", "default", "max"]
-Progress = Callable[[str, float | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def place(
     if blocks == 0:
         return ()
     board = Board.empty(Sites.of(_near(usable, blocks, pins), chip), blocks, pins, chip)
-    placed = search(board, traffic(axons, blocks), seed, EFFORTS[effort], progress or _silent)
+    placed = search(board, traffic(axons, blocks), seed, EFFORTS[effort], progress or no_progress)
     return tuple(pins[b] if b in pins else board.sites.cores[placed.site[b]] for b in range(blocks))
 
 
@@ -132,10 +132,6 @@ def _near(usable: Sequence[CoreId], blocks: int, pins: Mapping[int, CoreId]) -> 
     whole = {usable[0].chip, *(core.chip for core in taken)}
     free = [core for core in usable if core not in taken]
     return tuple(core for i, core in enumerate(free) if i < 4 * blocks or core.chip in whole)
-
-
-def _silent(stage: str, fraction: float | None) -> None:
-    """No progress shown."""
 
 
 def _check(

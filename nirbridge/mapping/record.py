@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from nirbridge._types import Box
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import FileError, Problem
 from nirbridge.mapping.form import FORM, wrong
-from nirbridge.partitioner.model import Box
 
 _MAX_PROBLEMS = 100
 

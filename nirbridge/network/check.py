@@ -11,13 +11,12 @@ from types import MappingProxyType
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.arrays import Array, all_finite
 from nirbridge.errors import ModelError, Problem, quoted
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network, Population, Projection, Timing
 from nirbridge.network.operators import Chain, Conv, Dense, Operator, Scale, Sparse, SumPool
-
-Shape = tuple[int, ...]
 
 
 def is_valid(network: Network) -> bool:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze, stored_part
 from nirbridge.network.operators import Chain, Identity, Operator, Reshape, Scale
 
-Shape = tuple[int, ...]
 Named = tuple[Operator, str]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.arrays import Array, compact
 from nirbridge.errors import ModelError, NirbridgeError, quoted
 from nirbridge.network.nir_fields import label
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from nirbridge.network.lower_linear import Step
     from nirbridge.network.model import Projection
 
-Shape = tuple[int, ...]
 TOLERANCE = 1e-6
 """Relative remainder that counts as rounding of a float32 delay."""
 _WORST_REMAINDER_STEPS = 0.1

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze, stored_part
 from nirbridge.errors import ModelError
 from nirbridge.network.delays import delay_steps
@@ -17,7 +18,6 @@ from nirbridge.network.shapes import NodeShapes
 from nirbridge.network.timing import PREFIX, Metadata
 from nirbridge.network.windows import window_of
 
-Shape = tuple[int, ...]
 BLOCK_WEIGHTS_MAX = 100_000_000
 """A weight with leading axes becomes index lists; above this many weights it is refused."""
 

@@ -13,13 +13,13 @@ from typing import Any, cast
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.arrays import Array, all_finite, stored_part
 from nirbridge.errors import ModelError, quoted
 from nirbridge.network.neurons import Compare, Neuron, Reset, neuron
 from nirbridge.network.nir_fields import NEURONS, kind_of, label
 from nirbridge.network.timing import PREFIX, Metadata, Resolved, read_choice
 
-Shape = tuple[int, ...]
 _LONGEST_KIND = 40
 CONSISTENT = 1e-6
 """Stored exact coefficients count as long as they agree with the plain parameters to this relative error."""

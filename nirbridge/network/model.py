@@ -8,11 +8,11 @@ from typing import Literal
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
 from nirbridge.network.neurons import Neuron
 from nirbridge.network.operators import Operator
 
-Shape = tuple[int, ...]
 Integrator = Literal["euler", "zoh", "exponential"]
 IfGain = Literal["per-second", "per-step"]
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from nirbridge._types import Shape
 from nirbridge.arrays import Array
-
-Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

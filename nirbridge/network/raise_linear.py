@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError, NirbridgeError, quoted
 from nirbridge.network.apply import apply
@@ -19,7 +20,6 @@ from nirbridge.network.model import Projection
 from nirbridge.network.operators import Conv, Dense, Operator, Reshape, Scale, Sparse, SumPool
 from nirbridge.network.timing import PREFIX
 
-Shape = tuple[int, ...]
 DENSE_WEIGHTS_MAX = 100_000_000
 _BIAS_AGREES = 1e-6
 

@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.errors import ModelError, Problem
 from nirbridge.network.flatten_graph import FlatGraph, edge_label, expand_graph
 from nirbridge.network.nir_fields import ELEMENTWISE, kind_of, label
 from nirbridge.network.windows import is_windowed, shown, whole_numbers, window_of
-
-Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

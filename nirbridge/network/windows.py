@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.errors import ModelError, Problem
 from nirbridge.network.nir_fields import kind_of, label
-
-Shape = tuple[int, ...]
 
 _AXES = MappingProxyType({"Conv1d": 1, "Conv2d": 2, "SumPool2d": 2, "AvgPool2d": 2})
 _LARGEST = 2**31 - 1

@@ -17,14 +17,13 @@ from typing import cast
 import numpy as np
 from scipy import sparse
 
+from nirbridge._types import Box, Shape
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
 
 EXPLICIT_SYNAPSES_MAX = 30_000_000
 """Above this an operator that has neither closed form is refused rather than listed."""
-
-Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -352,9 +351,6 @@ def out_degrees(form: Connectivity) -> Array:
     if isinstance(form, Explicit):
         return np.bincount(form.sources, minlength=form.n_sources).astype(np.int64)
     return reduce(np.multiply.outer, [a.counts(0, a.n_out) for a in form.axes]).ravel()
-
-
-Box = tuple[tuple[int, int], ...]
 
 
 def sources_of(form: Connectivity, box: Box, flat: Callable[[Box], Array]) -> tuple[Array, Array]:

@@ -8,12 +8,12 @@ from types import MappingProxyType
 
 import numpy as np
 
+from nirbridge._types import Box
 from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
 from nirbridge.errors import Problem, quoted
 from nirbridge.network.model import Network
 from nirbridge.partitioner.connectivity import Axis, Explicit, Separable, out_degrees
-from nirbridge.partitioner.model import Box
 from nirbridge.partitioner.resources import delay_on_chip_steps, limits
 from nirbridge.partitioner.sizing import Sizing
 

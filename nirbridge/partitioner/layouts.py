@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nirbridge._types import Box
 from nirbridge.arrays import Array
 from nirbridge.partitioner.connectivity import AllToAll, Separable
-from nirbridge.partitioner.model import Box
 from nirbridge.partitioner.sizing import Sizing
 from nirbridge.partitioner.slicing import cuts, vector
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NewType
 
+from nirbridge._types import Box
+
 BlockId = NewType("BlockId", int)
-Box = tuple[tuple[int, int], ...]
 Status = Literal["optimal", "optimal-sliced", "feasible"]
 RESOURCES = (
     "neurons",

@@ -7,8 +7,9 @@ from itertools import groupby
 
 import numpy as np
 
+from nirbridge._types import Box
 from nirbridge.arrays import Array
-from nirbridge.partitioner.model import Box, Slice
+from nirbridge.partitioner.model import Slice
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from nirbridge._types import Progress, no_progress
 from nirbridge.chips import cores_of
 from nirbridge.chips.model import Chip
 from nirbridge.errors import DoesNotFit, UsageError
@@ -16,7 +17,7 @@ from nirbridge.partitioner import exact, explain
 from nirbridge.partitioner.axons import Blocks
 from nirbridge.partitioner.bounds import any_map_bounds, least_cores, least_slots, reasons
 from nirbridge.partitioner.model import Block, BlockId, Partition, SolveReport, Status
-from nirbridge.partitioner.search import EFFORTS, Found, Progress, fewest, is_within, packed, sequential
+from nirbridge.partitioner.search import EFFORTS, Found, fewest, is_within, packed, sequential
 from nirbridge.partitioner.sizing import Sizing, sizing
 from nirbridge.partitioner.slicing import Tilings, Unfit, capacity, shrunk
 from nirbridge.partitioner.usage import usage
@@ -24,10 +25,6 @@ from nirbridge.partitioner.usage import usage
 METHODS = ("sequential", "packed", "cp-sat")
 EXACT_TIME = 4.0
 """Deterministic time of one question to the exact model of a tiny network."""
-
-
-def _quiet(stage: str, done: float | None) -> None:
-    """No progress wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +41,7 @@ class Options:
     seed: int = 0
     spread: int = 1
     groups: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    progress: Progress = _quiet
+    progress: Progress = no_progress
 
 
 def partition(network: Network, chip: Chip, options: Options | None = None) -> Partition:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
+from nirbridge._types import Progress
 from nirbridge.arrays import Array
 from nirbridge.partitioner import master
 from nirbridge.partitioner.axons import Blocks
@@ -28,7 +29,6 @@ from nirbridge.partitioner.slicing import (
 )
 from nirbridge.partitioner.usage import usage
 
-Progress = Callable[[str, float | None], None]
 FINER = (1, 2, 3)
 """Packed also tries pieces that fill a half and a third of a core."""
 CLASSES_MAX = 400

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from nirbridge._types import Box, Shape
 from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip, SynapseFormat
 from nirbridge.network.model import Network, Projection
@@ -31,11 +32,8 @@ from nirbridge.partitioner.connectivity import (
     out_degrees,
     sources_of,
 )
-from nirbridge.partitioner.model import Box
 from nirbridge.partitioner.patterns import Lists, Patterns, axis_lists, range_patterns
 from nirbridge.partitioner.resources import axon_list_words, is_delayed, profile_ids, run_words
-
-Shape = tuple[int, ...]
 
 
 class Cost(NamedTuple):

@@ -8,13 +8,12 @@ from itertools import pairwise, product
 
 import numpy as np
 
+from nirbridge._types import Box, Shape
 from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
-from nirbridge.partitioner.model import Box
 from nirbridge.partitioner.resources import limits
 from nirbridge.partitioner.sizing import Cost, Sizing, touched_pieces
 
-Shape = tuple[int, ...]
 Tilings = dict[str, tuple[Box, ...]]
 Cut = Callable[[Sizing, str, Array | None, Array], tuple[Box, ...]]
 """How one population is cut, as ``best_grid`` does."""

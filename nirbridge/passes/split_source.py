@@ -7,14 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import ModelError, UsageError, quoted
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.naming import fresh_name
 from nirbridge.network.operators import Operator
 from nirbridge.passes.masking import only_targets
-
-Shape = tuple[int, ...]
 
 
 def split_source(network: Network, name: str, ways: int) -> Network:

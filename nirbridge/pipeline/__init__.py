@@ -28,7 +28,7 @@ from nirbridge.pipeline.load import (
 )
 from nirbridge.pipeline.map_files import check_map, load_map, map_document, save_map, timing_of_map
 from nirbridge.pipeline.mapping import map_network, map_retimed
-from nirbridge.pipeline.options import OBJECTIVES, RETIME, MapOptions, Progress
+from nirbridge.pipeline.options import OBJECTIVES, RETIME, MapOptions
 from nirbridge.pipeline.partitioning import SPREADS, TRIED_NEURONS_MAX, check_fit
 from nirbridge.pipeline.placing import complete
 from nirbridge.pipeline.programs import (
@@ -59,7 +59,6 @@ __all__ = [
     "TRIED_NEURONS_MAX",
     "VERIFY_STEPS",
     "MapOptions",
-    "Progress",
     "check_fit",
     "check_map",
     "check_program_folder",

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nirbridge._types import Progress, no_progress
 from nirbridge.errors import UsageError
 from nirbridge.pipeline.fit import retime
 from nirbridge.pipeline.load import load_chip
 from nirbridge.pipeline.map_files import load_runnable
 from nirbridge.pipeline.mapping import map_retimed
-from nirbridge.pipeline.options import MapOptions, Progress, quiet
+from nirbridge.pipeline.options import MapOptions
 
 if TYPE_CHECKING:
     from nirbridge.chips.model import Chip
@@ -72,7 +73,7 @@ def simulate_on_chip(
     steps: int | None = None,
     record: Sequence[Any] | None = None,
     keep_early_spikes: bool = False,
-    progress: Progress = quiet,
+    progress: Progress = no_progress,
 ) -> Recording:
     """The integers of a chip ('fixed'), or those on the cores of a map ('mapped'; None: mapped here); hardware steps.
 

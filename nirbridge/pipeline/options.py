@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from nirbridge._types import Progress, no_progress
+
 if TYPE_CHECKING:
     from nirbridge.arrays import Array
 
-Progress = Callable[[str, float | None], None]
 OBJECTIVES = ("cores", "traffic", "latency")
 RETIME = ("auto", "always", "never")
-
-
-def quiet(stage: str, done: float | None) -> None:
-    """No progress wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,4 +45,4 @@ class MapOptions:
     splits: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     placement_only: bool = False
     keep_early_spikes: bool = False
-    progress: Progress = quiet
+    progress: Progress = no_progress

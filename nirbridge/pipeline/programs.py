@@ -7,9 +7,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from nirbridge._types import Progress, no_progress
 from nirbridge.pipeline.fit import retime
 from nirbridge.pipeline.mapping import map_retimed
-from nirbridge.pipeline.options import MapOptions, Progress, quiet
+from nirbridge.pipeline.options import MapOptions
 
 if TYPE_CHECKING:
     from nirbridge.chips.model import Chip
@@ -30,7 +31,7 @@ def emit_lava(
     per_core: bool = False,
     floating: bool = False,
     keep_early_spikes: bool = False,
-    progress: Progress = quiet,
+    progress: Progress = no_progress,
 ) -> Artifact:
     """Relays, delays that hold the hops, the chip's integers, and the Lava program of them; files in memory.
 
@@ -68,7 +69,7 @@ def emit_with(
     *,
     weight_bits: int | None = None,
     keep_early_spikes: bool = False,
-    progress: Progress = quiet,
+    progress: Progress = no_progress,
 ) -> Artifact:
     """The program that the emitter ``target`` of a plugin makes of the chip's integers and their map.
 
@@ -142,7 +143,9 @@ def lava_status() -> LavaStatus:
     return environment.status()
 
 
-def install_lava(python: str | Path | None = None, *, again: bool = False, progress: Progress = quiet) -> LavaStatus:
+def install_lava(
+    python: str | Path | None = None, *, again: bool = False, progress: Progress = no_progress
+) -> LavaStatus:
     """Makes the isolated Lava environment where it is not there. Raises UsageError (no fit Python, no network)."""
     from nirbridge.emitters.lava import environment
 

@@ -6,11 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nirbridge._types import Progress, no_progress
 from nirbridge.errors import DoesNotFit
 from nirbridge.pipeline.fit import retime
 from nirbridge.pipeline.map_files import load_runnable
 from nirbridge.pipeline.mapping import map_retimed
-from nirbridge.pipeline.options import MapOptions, Progress, quiet
+from nirbridge.pipeline.options import MapOptions
 
 if TYPE_CHECKING:
     from nirbridge.chips.model import Chip
@@ -40,7 +41,7 @@ def verify_network(
     per_core: bool = False,
     keep_early_spikes: bool = False,
     seed: int = 0,
-    progress: Progress = quiet,
+    progress: Progress = no_progress,
 ) -> Verification:
     """Reference, integers, map and (``target`` 'lava') the emitted program on the same input, compared.
 

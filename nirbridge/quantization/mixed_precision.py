@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from nirbridge._types import Progress
 from nirbridge.chips.model import Chip
 from nirbridge.errors import DoesNotFit, NirbridgeError
 from nirbridge.network.model import Network
@@ -12,7 +13,6 @@ from nirbridge.quantization.memory import projection_bits
 from nirbridge.quantization.model import Quantized
 
 Widths = Mapping[str, int]
-Progress = Callable[[str, float | None], None]
 
 
 @dataclass(frozen=True, slots=True)

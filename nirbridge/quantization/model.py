@@ -26,11 +26,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
 from nirbridge.network.model import Network, Port, Projection
 from nirbridge.network.operators import Conv, Dense, Sparse
 
-Shape = tuple[int, ...]
 FixedReset = Literal["zero", "subtract", "none"]
 SignMode = Literal["mixed", "excitatory", "inhibitory"]
 Process = Literal["lif", "custom"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from nirbridge._types import Progress, no_progress
 from nirbridge.chips.model import Chip
 from nirbridge.errors import ModelError, Problem, quoted
 from nirbridge.network.model import Network, Projection
@@ -24,12 +25,6 @@ from nirbridge.quantization.populations import Made, make_population
 from nirbridge.quantization.refusals import problems_of
 from nirbridge.quantization.scales import Incoming, reach_of
 from nirbridge.quantization.weights import range_of
-
-Progress = Callable[[str, float | None], None]
-
-
-def _quiet(stage: str, done: float | None) -> None:
-    """No progress wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +47,7 @@ class Options:
     margin: float = 1.25
     clip: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
     scales: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    progress: Progress = _quiet
+    progress: Progress = no_progress
 
 
 def quantize(retimed: Any, chip: Chip, options: Options | None = None) -> Quantized:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from nirbridge._types import Progress
 from nirbridge.errors import UsageError, quoted
 from nirbridge.network.model import Network
 from nirbridge.network.operators import Operator
@@ -23,7 +24,6 @@ from nirbridge.simulators.retained import retained as kept_ready
 __all__ = ["BACKENDS", "Record", "Recording", "Result", "Simulator", "State", "from_chunks", "prepare", "simulate"]
 
 Chosen = tuple[list[Channel], dict[str, frozenset[str]]]
-Progress = Callable[[str, float | None], None]
 BACKENDS: dict[str, str] = {
     "reference": "nirbridge.simulators.reference:reference_parts",
     "numpy": "nirbridge.simulators.plan:plain_parts",

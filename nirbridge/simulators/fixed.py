@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
 
+from nirbridge._types import Progress
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import Problem, UsageError, quoted
 from nirbridge.network.model import Network
@@ -23,7 +24,6 @@ from nirbridge.simulators.model import Record, Recording, Result, State
 from nirbridge.simulators.order import Group, groups
 from nirbridge.simulators.recording import Recorder
 
-Progress = Callable[[str, float | None], None]
 CHUNK_BYTES = 32 * 2**20
 CHUNK_STEPS = 1024
 WHOLE_STEPS = 32

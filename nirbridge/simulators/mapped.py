@@ -8,12 +8,13 @@ the fixed simulator computes, bit for bit; what it needs has to be in the map.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
 
+from nirbridge._types import Progress
 from nirbridge.arrays import Array
 from nirbridge.mapping.document import to_record
 from nirbridge.mapping.file import to_bytes
@@ -29,7 +30,6 @@ from nirbridge.simulators.model import Record, Recording
 from nirbridge.simulators.recording import Recorder
 from nirbridge.simulators.whole_inputs import whole_inputs
 
-Progress = Callable[[str, float | None], None]
 Key = tuple[str, str]
 
 

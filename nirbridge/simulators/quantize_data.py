@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
 from nirbridge.errors import UsageError, quoted
@@ -22,13 +23,8 @@ from nirbridge.simulators import Record, simulate
 from nirbridge.simulators.fixed import FixedSimulator
 from nirbridge.simulators.inputs import open_inputs
 
-Progress = Callable[[str, float | None], None]
 SAMPLES = 32
 """Samples whose currents and potentials are looked at together."""
-
-
-def _quiet(stage: str, done: float | None) -> None:
-    """No progress wanted."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +52,7 @@ class Plan:
     percentile: float = 99.9
     tight: bool = False
     memory_bits: int | None = None
-    progress: Progress = _quiet
+    progress: Progress = no_progress
 
 
 def data_of(network: Network, arrays: Mapping[str, Array] | Array) -> Data:

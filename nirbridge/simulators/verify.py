@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nirbridge._types import Progress
 from nirbridge.arrays import Array
 from nirbridge.errors import quoted
 from nirbridge.network.model import Network
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from nirbridge.mapping.model import Mapped
     from nirbridge.mapping.record import MapRecord
 
-Progress = Callable[[str, float | None], None]
 RATE = 0.1
 """Spikes per step of each element of the inputs that are drawn where none are given."""
 SUMS = 1e-12

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.arrays import Array
 
-Shape = tuple[int, ...]
 Places = tuple[int | None, int | None]
 TIME, BATCH = "time", "batch"
 LAST = -1

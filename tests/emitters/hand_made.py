@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.arrays import freeze
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Conv, Dense, Identity, Sparse
 from nirbridge.quantization.model import FixedInput, FixedNeuron, FixedPopulation, FixedProjection, Quantized
-
-Shape = tuple[int, ...]
 
 
 def ints(value: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
 from nirbridge.importers.readings import Form, Reading
 from nirbridge.network.compose import compose
@@ -22,7 +23,6 @@ from tests.simulators.frameworks import grid_weights
 STEPS, BATCH, SEEDS = 100, 4, (0, 1, 2)
 PRE, NEURONS = 24, 16
 TIMING = Timing(1e-3, "euler", "to-value", ">", "per-second")
-Shape = tuple[int, ...]
 Run = Callable[[Array], Array]
 """Currents ``[steps, batch, *shape]`` of a module -> what it puts out, of the same axes."""
 

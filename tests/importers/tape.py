@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nirbridge.importers.trace_record import Node, Recording, Shape, Value
+from nirbridge._types import Shape
+from nirbridge.importers.trace_record import Node, Recording, Value
 from nirbridge.importers.trace_time import Turns
 
 ROW = (2, 4)

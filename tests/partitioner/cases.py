@@ -13,6 +13,7 @@ from itertools import product
 
 import numpy as np
 
+from nirbridge._types import Box, Shape
 from nirbridge.arrays import Array
 from nirbridge.chips import load_chip
 from nirbridge.chips.model import Chip
@@ -20,10 +21,9 @@ from nirbridge.network.apply import matrix
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
-from nirbridge.partitioner.model import Box, Slice
+from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.resources import axon_words, delay_on_chip_steps
 
-Shape = tuple[int, ...]
 LOIHI = load_chip("loihi1")
 
 

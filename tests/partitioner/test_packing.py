@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nirbridge.partitioner.model import Box, Slice
+from nirbridge._types import Box
+from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.packing import Pieces, first_fit, in_core_order, orders, pack
 
 

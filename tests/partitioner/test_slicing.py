@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nirbridge._types import Box
 from nirbridge.network.model import Projection
 from nirbridge.network.operators import Conv, Dense
 from nirbridge.partitioner.connectivity import AllToAll
-from nirbridge.partitioner.model import Box, Slice
+from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.sizing import Sizing, sizing
 from nirbridge.partitioner.slicing import (
     UNLIMITED,

@@ -12,17 +12,17 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from nirbridge._types import Progress, no_progress
 from nirbridge.emitters.lava.pythons import base_python, version_of
 from nirbridge.errors import FileError, UsageError, quoted
 
-Progress = Callable[[str, float | None], None]
 LAVA = "0.10.0"
 OVERRIDE = "NIRBRIDGE_LAVA_PYTHON"
 CACHE = "NIRBRIDGE_CACHE"
@@ -128,7 +128,7 @@ def install(python: Path | None = None, *, again: bool = False, progress: Progre
     base = python or base_python()
     version = version_of(base)
     folder = cache_folder() / "lava" / _name(version)
-    say = progress or _quiet
+    say = progress or no_progress
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _locked(folder.parent / f"{folder.name}.lock"):
@@ -242,7 +242,3 @@ def _locked(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def _quiet(stage: str, done: float | None) -> None:
-    del stage, done

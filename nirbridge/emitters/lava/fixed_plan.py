@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.emitters.lava.layers import layer, neuron_problems, v_max
-from nirbridge.emitters.lava.plan import Given, Node, Part, Plan, Read, Shape, Source, Taken
+from nirbridge.emitters.lava.plan import Given, Node, Part, Plan, Read, Source, Taken
 from nirbridge.emitters.lava.synapses import synapse, synapse_problems
 from nirbridge.errors import ModelError, Problem, quoted
 from nirbridge.network.apply import matrix

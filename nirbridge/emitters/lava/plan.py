@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
+from nirbridge._types import Shape
 from nirbridge.arrays import Array
 
-Shape = tuple[int, ...]
 Argument = int | float | bool | str | Shape | Array
 LayerProcess = Literal["LIF", "IntegerNeuron", "RealNeuron"]
 SynapseProcess = Literal["Dense", "Sparse", "Conv", "DelayDense", "DelaySparse"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from nirbridge._types import Progress
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import MANIFEST, Artifact, npz_bytes, write
 from nirbridge.emitters.lava.environment import find_python
@@ -22,7 +23,6 @@ from nirbridge.emitters.lava.supervision import guarded, supervised, sweep_share
 from nirbridge.errors import FileError, ModelError, UsageError, quoted
 from nirbridge.network.node_keys import decoded
 
-Progress = Callable[[str, float | None], None]
 _LOG_BYTES = 6000
 _PROCESSES_MAX = 10**7
 

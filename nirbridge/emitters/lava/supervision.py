@@ -10,16 +10,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from nirbridge._types import Progress
 from nirbridge.emitters.lava import guard
 from nirbridge.errors import ModelError
 from nirbridge.files.scratch import sweep_temporary
 
-Progress = Callable[[str, float | None], None]
 _KEPT_SECONDS = 0.1
 _SCRATCH = "nirbridge-lava-"
 

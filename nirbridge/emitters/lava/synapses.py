@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.arrays import Array
-from nirbridge.emitters.lava.plan import Argument, Shape, Synapse, SynapseProcess
+from nirbridge.emitters.lava.plan import Argument, Synapse, SynapseProcess
 from nirbridge.errors import Problem, quoted
 from nirbridge.network.apply import matrix
 from nirbridge.network.operators import Conv, Dense

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from nirbridge._types import Shape
 from nirbridge.errors import Problem, quoted
 from nirbridge.importers.flow import Call, Flow, Ref
 from nirbridge.importers.tracing.sample_axes import WAY_OUT
 
-Shape = tuple[int, ...]
 _MIXED = -1
 """The axis is no longer there: its values were joined."""
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from nirbridge._types import Shape
 from nirbridge.errors import Problem, quoted
 from nirbridge.importers.deviations import FULL_PRECISION, KEPT_STATES, Deviation
 from nirbridge.importers.flow import Flow
 from nirbridge.importers.trace_record import Node, Recording, Value
 from nirbridge.importers.trace_values import states, thing_of
-from nirbridge.importers.tracing.sample_axes import STEPS, WAY_OUT, SampleReading, Shape
+from nirbridge.importers.tracing.sample_axes import STEPS, WAY_OUT, SampleReading
 
 STARTS_ANEW = "forward starts its state anew in every time step"
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from nirbridge._types import Shape
 from nirbridge.errors import UsageError, quoted
 
-Shape = tuple[int, ...]
 Roles = tuple[str, ...]
 """A role for each axis of a tensor: ``batch``, ``time``, ``value``, or a word for both of the first (``merged``)."""
 TimeAxis = int | Literal["none"] | None

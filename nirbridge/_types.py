@@ -1,0 +1,16 @@
+"""Type aliases that every room shares, and the default of every ``progress`` argument."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Shape = tuple[int, ...]
+"""Sizes of the axes of an array, a population or an input."""
+Box = tuple[tuple[int, int], ...]
+"""Rectangular set of neurons of a population: (start, stop) per axis, the stop excluded."""
+Progress = Callable[[str, float | None], None]
+"""Called with the name of a stage and the completed fraction of it, 0 to 1; None where the fraction is unknown."""
+
+
+def no_progress(stage: str, done: float | None) -> None:
+    """Report nothing."""
