@@ -1,3 +1,5 @@
 """nirbridge: the compiler from a trained spiking network (NIR) to a checked map onto a neuromorphic chip."""
 
-__version__ = "0.1.0"
+from nirbridge._version import __version__
+
+__all__ = ["__version__"]

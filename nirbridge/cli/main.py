@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import click
 
-from nirbridge import __version__
+from nirbridge._version import __version__
 from nirbridge.cli import interrupts, streams
 from nirbridge.cli.memory import memory_error
 from nirbridge.cli.output import print_error

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import PurePath
 from typing import Any
 
-from nirbridge import __version__
+from nirbridge._version import __version__
 from nirbridge.chips.model import CoreId
 from nirbridge.mapping.expand import synapse_count
 from nirbridge.mapping.form import SCHEMA, SCHEMA_MARKED

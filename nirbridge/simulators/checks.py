@@ -7,7 +7,7 @@ from importlib import metadata
 
 import numpy as np
 
-from nirbridge import __version__
+from nirbridge._version import __version__
 from nirbridge.errors import ModelError, Problem, quoted
 from nirbridge.network.model import Network
 
