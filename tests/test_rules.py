@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,11 @@ def relative(path: Path) -> str:
     return path.relative_to(ROOT / "nirbridge").as_posix()
 
 
+def module_name(path: Path) -> str:
+    """``nirbridge.network.model``; of a package without its ``__init__``."""
+    return ".".join(("nirbridge", *Path(relative(path)).with_suffix("").parts)).removesuffix(".__init__")
+
+
 def room_of(path: Path) -> str:
     first = Path(relative(path)).parts[0]
     return first.removesuffix(".py")
@@ -92,12 +98,39 @@ def imported_modules(module: ast.Module) -> Iterator[str]:
             yield from (f"{name}.{alias.name}" for alias in node.names) if name == "nirbridge" else (name,)
 
 
-def imported_at_run_time(module: ast.Module) -> Iterator[str]:
-    """As ``imported_modules``, without what only a type checker imports."""
+def at_run_time(module: ast.Module) -> Iterator[ast.AST]:
+    """Every node but those below ``if TYPE_CHECKING``."""
     checked = [n for n in ast.walk(module) if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING"]
     typed = {id(inner) for node in checked for child in node.body for inner in ast.walk(child)}
-    kept = [n for n in ast.walk(module) if isinstance(n, ast.Import | ast.ImportFrom) and id(n) not in typed]
+    yield from (node for node in ast.walk(module) if id(node) not in typed)
+
+
+def imported_at_run_time(module: ast.Module) -> Iterator[str]:
+    """As ``imported_modules``, without what only a type checker imports."""
+    kept: list[ast.stmt] = [n for n in at_run_time(module) if isinstance(n, ast.Import | ast.ImportFrom)]
     yield from imported_modules(ast.Module(kept, []))
+
+
+def circle(modules: Mapping[str, ast.Module]) -> list[str]:
+    """The names along one circle of imports at run time, inside functions too; empty where there is none."""
+    sorter: TopologicalSorter[str] = TopologicalSorter()
+    for name, module in modules.items():
+        sorter.add(name, *(set(submodules_imported(module, modules)) & modules.keys()))
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def submodules_imported(module: ast.Module, known: Mapping[str, ast.Module]) -> Iterator[str]:
+    """As ``imported_at_run_time``; ``from package import submodule`` is the submodule, if that is a known module."""
+    for node in at_run_time(module):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            inner = (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from (name if name in known else node.module or "" for name in inner)
 
 
 def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -152,6 +185,36 @@ def test_rooms_import_only_from_rooms_above(path: Path) -> None:
         parts = name.split(".")
         if parts[0] == "nirbridge" and len(parts) > 1 and parts[1] in ORDER:
             assert ORDER[parts[1]] <= allowed, f"{relative(path)} imports {name}, a room below its own"
+
+
+def test_no_circle_of_imports() -> None:
+    """Each module can be read after those that it imports, also where the import stands inside a function."""
+    assert circle({module_name(path): tree(path) for path in LIBRARY}) == []
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "found"),
+    [
+        ("import p.b", "import p.a", True),
+        ("from p import b", "from p.a import x", True),
+        ("def f():\n    from p.b import y", "from p.a import x", True),
+        ("from p import b", "from p import x", False),
+        ("if TYPE_CHECKING:\n    from p.b import y", "from p.a import x", False),
+    ],
+)
+def test_a_planted_circle_is_found(a: str, b: str, found: bool) -> None:
+    names = circle({"p": ast.parse(""), "p.a": ast.parse(a), "p.b": ast.parse(b)})
+    assert set(names) == ({"p.a", "p.b"} if found else set())
+
+
+def test_no_command_imports_another() -> None:
+    from nirbridge.cli.main import COMMANDS
+
+    commands = {where.partition(":")[0] for _, where, _ in COMMANDS}
+    assert commands <= {module_name(path) for path in LIBRARY}
+    for path in LIBRARY:
+        others = commands - {module_name(path)}
+        assert others.isdisjoint(submodules_imported(tree(path), dict.fromkeys(commands, ast.Module([], []))))
 
 
 @pytest.mark.parametrize("path", [p for p in LIBRARY if room_of(p) == "cli"], ids=relative)

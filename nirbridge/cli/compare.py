@@ -41,13 +41,14 @@ def command(
     as_json: bool,
 ) -> int:
     """Compare two recordings: equality, first step that differs, Jaccard of spikes, counts, van Rossum, decisions."""
+    from nirbridge.cli.common import check_plot
     from nirbridge.cli.output import print_error, print_json, print_rich, print_warning
     from nirbridge.errors import NirbridgeError, quoted
     from nirbridge.pipeline import compare_recordings, load_labels, load_recording
     from nirbridge.report.compare_text import compare_text, verdict
 
     steps = _latency(latency)
-    _check_plot(plot, node)
+    check_plot(plot, node)
     recordings = load_recording(a), load_recording(b)
     right = None if labels is None else load_labels(labels)
     found = compare_recordings(*recordings, latency=steps, labels=right, tau_steps=tau)
@@ -87,17 +88,6 @@ def _latency(text: str) -> int | Literal["auto"]:
     if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
         raise UsageError.of("--latency", quoted(text), "whole steps or 'auto'", "as in --latency 2")
     return int(text)
-
-
-def _check_plot(plot: str | None, node: str | None) -> None:
-    from nirbridge.errors import UsageError
-
-    if plot is not None:
-        from nirbridge.report.pictures import check_picture
-
-        check_picture(plot)
-    elif node is not None:
-        raise UsageError.of("--node", "given without --plot", "it names the node to draw", "add --plot FILE.png")
 
 
 def _draw(plot: str, recordings: tuple[Recording, Recording], found: Comparison, node: str | None) -> None:

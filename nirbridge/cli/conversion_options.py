@@ -86,7 +86,7 @@ def _percentile(text: str) -> str | float:
 
 def _calibration(path: str) -> Any:
     """The one array of a file, or a tuple of several in the order of their names."""
-    from nirbridge.cli.simulate import read_inputs
+    from nirbridge.cli.common import read_inputs
 
     data = read_inputs(path, 2**33)
     if not isinstance(data, dict):

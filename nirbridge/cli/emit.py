@@ -108,8 +108,8 @@ def _of_network(
     repairs: tuple[str, ...],
     **options: bool,
 ) -> Artifact:
+    from nirbridge.cli.common import graded_inputs
     from nirbridge.cli.progress import progress_on_stderr
-    from nirbridge.cli.quantize import graded_inputs
     from nirbridge.pipeline import emit_lava, emit_with, fingerprint, load_chip, load_map, load_network
 
     network, known = load_network(model, timing, max_bytes=max_bytes, repairs=repairs), load_chip(chip)

@@ -74,8 +74,8 @@ def run(
     keep_early_spikes: bool = False,
 ) -> Quantized:
     """The network that the command saves."""
+    from nirbridge.cli.common import graded_inputs, read_inputs, widths
     from nirbridge.cli.progress import progress_on_stderr
-    from nirbridge.cli.simulate import read_inputs
     from nirbridge.pipeline import load_chip, load_network, quantize_network, quantize_plan
 
     network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs)
@@ -87,38 +87,3 @@ def run(
         plan = {"method": method, "percentile": percentile, "tight": tight, "memory_bits": memory, "progress": progress}
         planned = quantize_plan(network, asked, arrays, plan)
         return quantize_network(network, chip, *planned, keep_early_spikes=keep_early_spikes)
-
-
-def widths(texts: tuple[str, ...]) -> dict[str, int] | int | None:
-    """``N`` for all, ``LAYER=N`` for one; a name may hold '=', the last one counts. Raises UsageError."""
-    from nirbridge.errors import UsageError, quoted
-
-    everywhere: int | None = None
-    found: dict[str, int] = {}
-    for text in texts:
-        name, _, number = text.rpartition("=")
-        if not number.isdecimal() or len(number) > 3:
-            raise UsageError.of(f"--bits {quoted(text)}", "is neither N nor LAYER=N", "", "for example --bits fc1=4")
-        if name:
-            found[name] = int(number)
-        else:
-            everywhere = int(number)
-    return {**({"*": everywhere} if everywhere is not None else {}), **found} if found else everywhere
-
-
-def graded_inputs(texts: tuple[str, ...]) -> dict[str, tuple[float, int]]:
-    """``INPUT=MAX:BITS``. Raises UsageError."""
-    from nirbridge.errors import UsageError, quoted
-
-    found: dict[str, tuple[float, int]] = {}
-    for text in texts:
-        name, _, numbers = text.rpartition("=")
-        size, _, bits = numbers.partition(":")
-        try:
-            found[name] = (float(size), int(bits))
-        except ValueError:
-            limit = "INPUT=MAX:BITS"
-            raise UsageError.of(
-                f"--graded {quoted(text)}", "not understood", limit, "for example --graded in=1.0:8"
-            ) from None
-    return found

@@ -56,6 +56,7 @@ def command(
     IN.npy is [steps, *shape] or [steps, batch, *shape] for the model's one input; IN.npz holds one such array per
     input, by name. 0 and 1 are spikes, other values graded currents.
     """
+    from nirbridge.cli.common import check_plot, said, summary
     from nirbridge.cli.output import faults_said, print_json, print_text
     from nirbridge.pipeline import save_recording
 
@@ -69,18 +70,6 @@ def command(
         print_json({**about, "meta": dict(recording.meta), "recorded": summary(recording)})
         return
     print_text("\n".join(said(recording)))
-
-
-def check_plot(plot: str | None, node: str | None) -> None:
-    """Raises UsageError, before any work is done, for a picture that could not be drawn."""
-    from nirbridge.errors import UsageError
-
-    if plot is None and node is not None:
-        raise UsageError.of("--node", "given without --plot", "it names the node to draw", "add --plot FILE.png")
-    if plot is not None:
-        from nirbridge.report.pictures import check_picture
-
-        check_picture(plot)
 
 
 def draw(recording: Recording, plot: str, node: str | None) -> None:
@@ -116,6 +105,7 @@ def run(
     keep_early_spikes: bool = False,
 ) -> Recording:
     """The recording that the command saves."""
+    from nirbridge.cli.common import read_inputs
     from nirbridge.cli.progress import progress_on_stderr
     from nirbridge.pipeline import load_network, simulate_network, simulate_on_chip
 
@@ -142,13 +132,6 @@ def run(
         )
 
 
-def read_inputs(path: str, max_bytes: int | None = None) -> Any:
-    """One array, or arrays by name."""
-    from nirbridge.pipeline import load_inputs
-
-    return load_inputs(path, max_bytes=max_bytes)
-
-
 def records(network: Network, wanted: tuple[str, ...], every: int) -> list[Record] | None:
     """``NODE:s,v`` each; a name may hold colons, the last one counts."""
     from nirbridge import pipeline
@@ -163,34 +146,3 @@ def records(network: Network, wanted: tuple[str, ...], every: int) -> list[Recor
             raise UsageError.of(f"--record {quoted(text)}", "names no node or no variable", limit, "for example '*:s'")
         found.append((node, names))
     return pipeline.records(network, found, every)
-
-
-def summary(recording: Recording) -> list[dict[str, Any]]:
-    """Each array in words and numbers."""
-    out = []
-    for (node, variable), array in recording.arrays.items():
-        entry: dict[str, Any] = {
-            "node": node,
-            "variable": variable,
-            "shape": list(array.shape),
-            "type": str(array.dtype),
-        }
-        if variable in ("s", "count") and array.dtype.kind in "ui":
-            entry["spikes"] = int(array.sum(dtype="int64"))
-        out.append(entry)
-    return out
-
-
-def said(recording: Recording) -> list[str]:
-    """The lines of the text output."""
-    from nirbridge.errors import quoted
-
-    meta = recording.meta
-    batch = "" if meta["batch"] is None else f", batch {meta['batch']}"
-    numbers = meta.get("dtype", "integers")
-    lines = [f"{meta['steps']:,} steps of {meta['dt']:g} s{batch}, {numbers}, backend {meta['backend']}"]
-    lines += [f"assumed: {text}" for text in meta.get("assumed", ())]
-    for entry in summary(recording):
-        spikes = f", {entry['spikes']:,} spikes" if "spikes" in entry else ""
-        lines.append(f"{quoted(entry['node'])} {entry['variable']}: {entry['shape']} {entry['type']}{spikes}")
-    return lines

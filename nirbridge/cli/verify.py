@@ -52,11 +52,12 @@ def command(model: str, plot: str | None, node: str | None, as_json: bool, **opt
     same input. All but the reference have to be equal in every spike, current and potential, and each population
     has to stay within the bound of its rounding: exit 1 where one of these does not hold.
     """
+    from nirbridge.cli.common import check_plot
     from nirbridge.cli.output import faults_said, print_error, print_json, print_rich
     from nirbridge.errors import NirbridgeError, quoted
     from nirbridge.report.verify_text import broken_promises, verify_document, verify_text
 
-    _check_plot(plot, node)
+    check_plot(plot, node)
     found = run(model, **options)
     if plot is not None:
         _draw(found, plot, node)
@@ -82,8 +83,8 @@ def run(
     **options: Any,
 ) -> Verification:
     """What the command shows."""
+    from nirbridge.cli.common import read_inputs
     from nirbridge.cli.progress import progress_on_stderr
-    from nirbridge.cli.simulate import read_inputs
     from nirbridge.pipeline import load_chip, load_labels, load_network, verify_network
 
     if options["per_core"] and options["target"] is None:
@@ -103,8 +104,7 @@ def run(
 
 def _quantization(network: Network, max_bytes: int, progress: Any, options: dict[str, Any]) -> Any:
     """Takes the options that choose the integers out of ``options``."""
-    from nirbridge.cli.quantize import graded_inputs, widths
-    from nirbridge.cli.simulate import read_inputs
+    from nirbridge.cli.common import graded_inputs, read_inputs, widths
     from nirbridge.pipeline import quantize_plan
 
     bits, every, data = options.pop("bits"), options.pop("weight_bits"), options.pop("calibrate")
@@ -113,12 +113,6 @@ def _quantization(network: Network, max_bytes: int, progress: Any, options: dict
     plan = {name: options.pop(name) for name in ("method", "percentile", "tight")}
     arrays = None if data is None else read_inputs(data, max_bytes)
     return quantize_plan(network, asked, arrays, {**plan, "progress": progress})
-
-
-def _check_plot(plot: str | None, node: str | None) -> None:
-    from nirbridge.cli.simulate import check_plot
-
-    check_plot(plot, node)
 
 
 def _draw(found: Verification, plot: str, node: str | None) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from nirbridge.importers.framework_importers import FRAMEWORKS
 from nirbridge.importers.load_repaired import load
 from nirbridge.importers.nir_file import fingerprint
 from nirbridge.importers.nir_save import save
@@ -17,18 +17,6 @@ if TYPE_CHECKING:
     from nirbridge.importers.snntorch import from_snntorch
     from nirbridge.importers.spikingjelly import from_spikingjelly
     from nirbridge.importers.torch_ann import from_torch
-
-FRAMEWORKS = MappingProxyType(
-    {
-        "snntorch": "nirbridge.importers.snntorch:from_snntorch",
-        "norse": "nirbridge.importers.norse:from_norse",
-        "torch": "nirbridge.importers.torch_ann:from_torch",
-        "sinabs": "nirbridge.importers.sinabs:from_sinabs",
-        "spikingjelly": "nirbridge.importers.spikingjelly:from_spikingjelly",
-        "rockpool": "nirbridge.importers.rockpool:from_rockpool",
-    }
-)
-"""Framework -> where its importer is ("module:function")."""
 
 __all__ = [
     "FRAMEWORKS",

@@ -178,13 +178,13 @@ def _as_given(data: Mapping[str, Array], network: Network) -> dict[str, Array]:
 
 def _spiking_forms(module: Any) -> dict[type, Form]:
     """The neuron classes of the frameworks that a module has parts of: refused whole, not operation by operation."""
-    from nirbridge.importers import FRAMEWORKS
+    from nirbridge.importers.framework_importers import FRAMEWORKS
 
     packages = dict.fromkeys(type(inner).__module__.partition(".")[0] for inner in module.modules())
     found: dict[type, Form] = {}
     for package in packages:
         if package in FRAMEWORKS and package != "torch":
-            found |= importlib.import_module(f"nirbridge.importers.{package}").forms()
+            found |= importlib.import_module(FRAMEWORKS[package].partition(":")[0]).forms()
     return found
 
 

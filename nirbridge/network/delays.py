@@ -14,7 +14,7 @@ from nirbridge.network.nir_fields import label
 from nirbridge.network.operators import Conv, Dense, Operator, Sparse, SumPool
 
 if TYPE_CHECKING:
-    from nirbridge.network.lower_linear import Step
+    from nirbridge.network.linear_step import Step
     from nirbridge.network.model import Projection
 
 TOLERANCE = 1e-6

@@ -22,7 +22,8 @@ from nirbridge.network.compose import compose
 from nirbridge.network.delays import path_delays
 from nirbridge.network.flatten_graph import FlatGraph, flatten_graph
 from nirbridge.network.graph import in_causal_order
-from nirbridge.network.lower_linear import Step, lower_linear
+from nirbridge.network.linear_step import Step
+from nirbridge.network.lower_linear import lower_linear
 from nirbridge.network.lower_neurons import lower_neuron
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.naming import natural_key

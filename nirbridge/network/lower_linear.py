@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze, stored_part
 from nirbridge.errors import ModelError
 from nirbridge.network.delays import delay_steps
+from nirbridge.network.linear_step import Step
 from nirbridge.network.nir_fields import kind_of, label
 from nirbridge.network.operators import Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
 from nirbridge.network.shapes import NodeShapes
@@ -20,24 +20,6 @@ from nirbridge.network.windows import window_of
 
 BLOCK_WEIGHTS_MAX = 100_000_000
 """A weight with leading axes becomes index lists; above this many weights it is refused."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Step:
-    """One linear node on a path. ``bias``: float64, output shape, or None where it is 0 everywhere.
-
-    ``stored_bias`` is the exact bias of the whole path so far, where ``to_nir`` stored one. ``delay``: int64 steps,
-    shape ``()`` or the node's. ``at_target`` and ``is_back`` are hints that ``to_nir`` leaves on a Delay.
-    """
-
-    name: str
-    kind: str
-    operator: Operator
-    bias: Array | None = None
-    stored_bias: Array | None = None
-    delay: Array | None = None
-    at_target: bool = False
-    is_back: bool = False
 
 
 def lower_linear(name: str, node: Any, shapes: NodeShapes, metadata: Metadata, dt: float) -> Step:

@@ -82,7 +82,8 @@ def simulate_on_chip(
         ModelError: what the chip can not do.
         DoesNotFit, IllegalMapping: as of ``map_network`` and ``simulate_mapped``.
     """
-    from nirbridge.quantization.quantize import Options, quantize
+    from nirbridge.quantization.options import Options
+    from nirbridge.quantization.quantize import quantize
     from nirbridge.simulators.fixed import simulate_fixed
     from nirbridge.simulators.mapped import simulate_mapped
 

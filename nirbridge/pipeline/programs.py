@@ -46,7 +46,8 @@ def emit_lava(
     """
     from nirbridge.emitters.lava.emit import emit
     from nirbridge.mapping.same_network import check_same
-    from nirbridge.quantization.quantize import Options, quantize
+    from nirbridge.quantization.options import Options
+    from nirbridge.quantization.quantize import quantize
 
     early = keep_early_spikes or bool(mapping and mapping.early_spikes)
     retimed = retime(network, chip, splits=dict(mapping.splits) if mapping else None, keep_early_spikes=early)
@@ -78,7 +79,8 @@ def emit_with(
         ModelError, DoesNotFit: as of ``quantize_network`` and ``map_network``.
     """
     from nirbridge import registry
-    from nirbridge.quantization.quantize import Options, quantize
+    from nirbridge.quantization.options import Options
+    from nirbridge.quantization.quantize import quantize
 
     emit = registry.get("emitters", target)
     retimed = retime(network, chip, keep_early_spikes=keep_early_spikes)

@@ -68,7 +68,7 @@ def verify_network(
         IllegalMapping: the saved map is not of this network.
         DoesNotFit: no widths within the memory asked for, or ``per_core`` without a map that fits.
     """
-    from nirbridge.quantization.quantize import Options
+    from nirbridge.quantization.options import Options
     from nirbridge.simulators.quantize_data import Plan as Planned
     from nirbridge.simulators.quantize_data import quantize_with_data
     from nirbridge.simulators.verify import drawn_inputs, input_arrays, verify

@@ -12,8 +12,9 @@ from nirbridge.quantization.model import (
     Quantized,
     VBound,
 )
+from nirbridge.quantization.options import Options
 from nirbridge.quantization.overflow import prove
-from nirbridge.quantization.quantize import Options, quantize
+from nirbridge.quantization.quantize import quantize
 
 __all__ = [
     "Bounds",

@@ -31,7 +31,7 @@ from nirbridge.quantization.scales import Incoming, Reach, Scale, exponents, rea
 from nirbridge.quantization.weights import on_grid
 
 if TYPE_CHECKING:
-    from nirbridge.quantization.quantize import Options
+    from nirbridge.quantization.options import Options
 
 RESETS: dict[str, FixedReset] = {"to-value": "zero", "subtract": "subtract", "none": "none"}
 

@@ -3,51 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from nirbridge._types import Progress, no_progress
 from nirbridge.chips.model import Chip
-from nirbridge.errors import ModelError, Problem, quoted
-from nirbridge.network.model import Network, Projection
+from nirbridge.errors import ModelError
+from nirbridge.network.model import Network
 from nirbridge.passes.balance_delays import early_notes
-from nirbridge.quantization.calibration import Calibration
 from nirbridge.quantization.folding import Folded, fold
 from nirbridge.quantization.formats import formats_of, plain_formats
 from nirbridge.quantization.memoryless import with_known_resets
 from nirbridge.quantization.model import FixedInput, Quantized
 from nirbridge.quantization.operators import one_operator, weights_of
+from nirbridge.quantization.options import Options, bits_of
 from nirbridge.quantization.overflow import Sent
 from nirbridge.quantization.populations import Made, make_population
 from nirbridge.quantization.refusals import problems_of
 from nirbridge.quantization.scales import Incoming, reach_of
 from nirbridge.quantization.weights import range_of
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How to quantize.
-
-    ``weight_bits``: for all projections, or by target population or by ``'source -> target'`` (the rest: ``'*'``, else
-    the chip's default). ``graded``: input -> (largest size, bits). ``run_steps``: choose scales with which v can not
-    reach its last value within so many steps of any input (None: not asked for, only said in the bounds).
-    ``calibration``: what data showed; then ``a_in`` and ``u`` need room for that times ``margin`` only, which is said
-    and not proved. ``clip``: share of the range of weights that is kept, by projection index (``calibrate.clips``).
-    ``scales``: integers of v per real v, by population (``fake_quantization.scales_of`` what a model was fine-tuned
-    for); refused where the chip does not hold them.
-    """
-
-    weight_bits: int | Mapping[str, int] | None = None
-    graded: Mapping[str, tuple[float, int]] = field(default_factory=lambda: MappingProxyType({}))
-    run_steps: int | None = None
-    calibration: Calibration | None = None
-    margin: float = 1.25
-    clip: Mapping[int, float] = field(default_factory=lambda: MappingProxyType({}))
-    scales: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    progress: Progress = no_progress
 
 
 def quantize(retimed: Any, chip: Chip, options: Options | None = None) -> Quantized:
@@ -119,18 +94,6 @@ def _accepted(network: Network, chip: Chip, options: Options) -> Network:
     return with_known_resets(network, chip)
 
 
-def bits_of(projection: Projection, chip: Chip, options: Options) -> int:
-    """The width of a projection's weights."""
-    asked = options.weight_bits
-    if asked is None:
-        return chip.synapses.weight_bits_default
-    if isinstance(asked, int):
-        return asked
-    pair = f"{projection.source} -> {projection.target}"
-    rest = asked.get("*", chip.synapses.weight_bits_default)
-    return asked.get(pair, asked.get(projection.target, rest))
-
-
 def _every_node(network: Network) -> dict[str, int]:
     return {node.name: 0 for node in (*network.inputs, *network.populations, *network.outputs)}
 
@@ -174,15 +137,3 @@ def _most_spikes(folded: Folded, incoming: list[Incoming], declared: int) -> int
     drive = reach_of(incoming, folded.population.size).high / gone + float(np.max(folded.bias))
     carried = max(float(np.max(theta)), float(np.max(folded.v_start)))
     return max(1, min(declared, int(1.05 * (carried + drive) / float(np.min(theta))) + 2))
-
-
-def unknown_names(network: Network, options: Options) -> list[Problem]:
-    """Widths asked for targets, sources and pairs that the network does not have."""
-    if not isinstance(options.weight_bits, Mapping):
-        return []
-    known = {"*"} | {p.target for p in network.projections} | {f"{p.source} -> {p.target}" for p in network.projections}
-    return [
-        Problem(f"weight_bits of {quoted(name)}", "the network has no such population or projection")
-        for name in options.weight_bits
-        if name not in known
-    ]

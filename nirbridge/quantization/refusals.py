@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,15 +10,11 @@ from nirbridge.chips.model import Chip
 from nirbridge.errors import Problem, quoted
 from nirbridge.network.model import Network
 from nirbridge.quantization import legality
-
-if TYPE_CHECKING:
-    from nirbridge.quantization.quantize import Options
+from nirbridge.quantization.options import Options, bits_of, unknown_names
 
 
 def problems_of(network: Network, chip: Chip, options: Options) -> Iterator[Problem]:
     """Every reason why the network can not be quantized for the chip."""
-    from nirbridge.quantization.quantize import bits_of, unknown_names
-
     yield from legality.problems_of(network, chip, lambda p: bits_of(p, chip, options))
     yield from _delay_problems(network, chip)
     yield from unknown_names(network, options)

@@ -19,6 +19,7 @@ from nirbridge.simulators.conv_cells import MapCells
 from nirbridge.simulators.conv_source import Source
 from nirbridge.simulators.event_dense import DenseLayer, DenseStage, make_dense_layer
 from nirbridge.simulators.event_neurons import EventNeurons, aligned_empty
+from nirbridge.simulators.event_sums import Method, Summed
 from nirbridge.simulators.kernels_conv import is_plain, plan_conv
 from nirbridge.simulators.kernels_conv_layer import conv_layer as run_conv
 from nirbridge.simulators.kernels_conv_layer import list_steps
@@ -28,7 +29,7 @@ from nirbridge.simulators.step import Layer, NeuronState, Ran
 
 
 def make_conv_layer(
-    population: Population, projection: Projection, space: Space, method: str, log: list[dict[str, Any]]
+    population: Population, projection: Projection, space: Space, method: Method, log: list[dict[str, Any]]
 ) -> Layer | None:
     """The layer of a population behind [a pool and] a plain convolution, or behind a map made flat and a dense matrix.
 
@@ -64,7 +65,7 @@ def can_pool(pool: SumPool) -> bool:
 class Slow:
     """The parts one after the other, for what the layer has no kernel for (graded sources, say)."""
 
-    def __init__(self, population: Population, projection: Projection, space: Space, method: str) -> None:
+    def __init__(self, population: Population, projection: Projection, space: Space, method: Method) -> None:
         self.of = population, projection, space, method
         self.made: tuple[Any, Any, Any] | None = None
 
@@ -72,10 +73,8 @@ class Slow:
         """See ``step.Layer``."""
         population, projection, space, method = self.of
         if self.made is None:
-            from nirbridge.simulators.event import Summed
-
             bias = None if projection.bias is None else space.array(projection.bias)
-            sums = Summed(projection.operator, space, method, [])  # pyright: ignore[reportArgumentType]
+            sums = Summed(projection.operator, space, method, [])
             self.made = sums, bias, EventNeurons(population, space)
         sums, bias, neurons = self.made
         lead = spikes.shape[:2]

@@ -18,7 +18,8 @@ from nirbridge.quantization.calibrate import calibration_of, clips
 from nirbridge.quantization.calibration import Calibration
 from nirbridge.quantization.mixed_precision import Choice, Widths, choose_widths
 from nirbridge.quantization.model import LayerReport, Quantized
-from nirbridge.quantization.quantize import Options, bits_of, quantize
+from nirbridge.quantization.options import Options, bits_of
+from nirbridge.quantization.quantize import quantize
 from nirbridge.simulators import Record, simulate
 from nirbridge.simulators.fixed import FixedSimulator
 from nirbridge.simulators.inputs import open_inputs

@@ -9,23 +9,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network
 
-if TYPE_CHECKING:
-    from nirbridge.simulators import Simulator
-
 BYTES = 2**26
 """Weights up to which a network is kept ready: what is kept is about as large, for as long as the network lives."""
 Options = tuple[str, ...]
+Simulator = TypeVar("Simulator")
 
 
 class _Cache(threading.local):
     def __init__(self) -> None:
-        self.ready: WeakKeyDictionary[Network, tuple[Options, Simulator]] = WeakKeyDictionary()
+        self.ready: WeakKeyDictionary[Network, tuple[Options, Any]] = WeakKeyDictionary()
 
 
 _of_thread = _Cache()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.cli import conversion_options, import_, lava, simulate
+from nirbridge.cli import common, conversion_options, import_, lava, simulate
 from nirbridge.emitters.lava.environment import LavaStatus
 from nirbridge.errors import UsageError
 from nirbridge.simulators.model import Recording
@@ -103,13 +103,13 @@ ARRAYS: dict[tuple[str, str], Any] = {
 def test_a_recording_in_numbers_and_words() -> None:
     meta: dict[str, Any] = {"batch": None, "steps": 1234, "dt": 1e-3, "backend": "dense"}
     recording = Recording(ARRAYS, meta)
-    spikes = [entry.get("spikes") for entry in simulate.summary(recording)]
+    spikes = [entry.get("spikes") for entry in common.summary(recording)]
     assert spikes == [1400, None, None, 11, None]
-    assert simulate.summary(recording)[0] == {
+    assert common.summary(recording)[0] == {
         **{"node": "a", "variable": "s", "shape": [700, 2], "type": "uint8"},
         "spikes": 1400,
     }
-    assert simulate.said(recording) == [
+    assert common.said(recording) == [
         "1,234 steps of 0.001 s, integers, backend dense",
         "'a' s: [700, 2] uint8, 1,400 spikes",
         "'a' v: [700, 2] float64",
@@ -118,7 +118,7 @@ def test_a_recording_in_numbers_and_words() -> None:
         "'c' u: [2] int32",
     ]
     more = Recording({}, meta | {"batch": 3, "dtype": "float32", "assumed": ["dt"]})
-    assert simulate.said(more) == ["1,234 steps of 0.001 s, batch 3, float32, backend dense", "assumed: dt"]
+    assert common.said(more) == ["1,234 steps of 0.001 s, batch 3, float32, backend dense", "assumed: dt"]
 
 
 @pytest.mark.parametrize(

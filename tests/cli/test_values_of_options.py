@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from nirbridge import pipeline, registry
-from nirbridge.cli import compare, conversion_options, import_, main, sample_options, simulate
+from nirbridge.cli import common, compare, conversion_options, import_, main, sample_options, simulate
 from nirbridge.cli import emit as emit_command
 from nirbridge.cli import map as map_command
 from nirbridge.errors import NirbridgeError, UsageError
@@ -195,8 +195,8 @@ def test_a_latency_that_is_none(text: str) -> None:
     assert refused(compare._latency, text) == f"--latency: '{text}', whole steps or 'auto'; as in --latency 2"
 
 
-@pytest.mark.parametrize("check", [compare._check_plot, simulate.check_plot])
-def test_a_node_is_drawn_into_a_picture(check: Callable[..., None]) -> None:
+def test_a_node_is_drawn_into_a_picture() -> None:
+    check = common.check_plot
     check(None, None)
     alone = "--node: given without --plot, it names the node to draw; add --plot FILE.png"
     assert refused(check, None, "a") == alone

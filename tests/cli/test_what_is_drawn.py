@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nirbridge import pipeline
-from nirbridge.cli import compare, simulate, verify
+from nirbridge.cli import common, compare, simulate, verify
 from nirbridge.errors import UsageError
 from nirbridge.report import pictures
 from nirbridge.simulators.model import Recording
@@ -109,7 +109,7 @@ ASKED |= {"percentile": 99.9, "tight": False, "per_core": False, "target": None,
 
 def test_options_that_choose_the_integers_go_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "quantize_plan", lambda *args: args)
-    monkeypatch.setattr(simulate, "read_inputs", lambda *args: ("read", *args))
+    monkeypatch.setattr(common, "read_inputs", lambda *args: ("read", *args))
     network = network_of("4 dense3 lif")
     options = dict(ASKED)
     plain = verify._quantization(network, 7, print, options)
@@ -128,7 +128,7 @@ def test_a_verification_is_run_with_what_was_read(monkeypatch: pytest.MonkeyPatc
     for name in ("load_network", "load_chip", "load_labels"):
         monkeypatch.setattr(pipeline, name, lambda *args, _name=name, **options: (_name, *args, options))
     monkeypatch.setattr(pipeline, "verify_network", lambda *args, **options: (args, options))
-    monkeypatch.setattr(simulate, "read_inputs", lambda *args: ("read", *args))
+    monkeypatch.setattr(common, "read_inputs", lambda *args: ("read", *args))
     monkeypatch.setattr(verify, "_quantization", lambda network, most, progress, options: ("q", most))
     reading = {"timing": "t", "max_bytes": 7, "repairs": ("r",)}
     network = ("load_network", "m", "t", {"max_bytes": 7, "repairs": ("r",)})
@@ -160,7 +160,7 @@ def test_integers_are_run_where_one_of_their_options_is_given(
 ) -> None:
     network = network_of("4 dense3 lif")
     monkeypatch.setattr(pipeline, "load_network", lambda *args, **options: network)
-    monkeypatch.setattr(simulate, "read_inputs", lambda *args: np.zeros(1))
+    monkeypatch.setattr(common, "read_inputs", lambda *args: np.zeros(1))
     for name in ("simulate_network", "simulate_on_chip"):
         monkeypatch.setattr(pipeline, name, lambda *args, _name=name, **options: (_name, options))
     own: dict[str, Any] = {"timing": None, "max_bytes": 7, "repairs": (), "steps": 4, "wanted": (), "every": 1}

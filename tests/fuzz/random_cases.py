@@ -23,7 +23,8 @@ from nirbridge.pipeline import MapOptions, complete, map_retimed
 from nirbridge.pipeline.fit import prepare_retimed
 from nirbridge.pipeline.partitioning import partitions
 from nirbridge.quantization.model import FixedNeuron, Quantized
-from nirbridge.quantization.quantize import Options, quantize
+from nirbridge.quantization.options import Options
+from nirbridge.quantization.quantize import quantize
 from nirbridge.simulators.fixed import simulate_fixed
 from nirbridge.simulators.mapped import simulate_mapped
 from nirbridge.simulators.verify import Verification, everything, verify

@@ -86,7 +86,7 @@ def _samples(texts: tuple[str, ...]) -> object:
 
 
 def _bits(texts: tuple[str, ...]) -> object:
-    from nirbridge.cli.quantize import widths
+    from nirbridge.cli.common import widths
     from nirbridge.quantization import Options
 
     options, data, plan = pipeline.quantize_plan(models.network(), {"weight_bits": widths(texts)}, None, {})
@@ -95,7 +95,7 @@ def _bits(texts: tuple[str, ...]) -> object:
 
 
 def _graded(texts: tuple[str, ...]) -> object:
-    from nirbridge.cli.quantize import graded_inputs
+    from nirbridge.cli.common import graded_inputs
 
     options, data, plan = pipeline.quantize_plan(models.network(), {"graded": graded_inputs(texts)}, None, {})
     return pipeline.quantize_network(models.network(), models.chip(), options, data, plan)

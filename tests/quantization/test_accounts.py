@@ -12,7 +12,7 @@ from nirbridge.errors import ModelError
 from nirbridge.quantization import Quantized, quantize
 from nirbridge.quantization.formats import grid_of
 from nirbridge.quantization.operators import weights_of
-from nirbridge.quantization.quantize import Options
+from nirbridge.quantization.options import Options
 from tests.quantization.nets import layer, lif
 
 

@@ -13,7 +13,7 @@ from nirbridge.chips import load_chip
 from nirbridge.network.model import Network
 from nirbridge.network.operators import Dense
 from nirbridge.quantization import FixedProjection, Quantized, quantize, v_bounds
-from nirbridge.quantization.quantize import Options
+from nirbridge.quantization.options import Options
 from nirbridge.simulators import Record
 from nirbridge.simulators.fixed import simulate_fixed
 from tests.quantization.nets import layer, lif

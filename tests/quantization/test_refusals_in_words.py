@@ -15,8 +15,8 @@ from nirbridge.chips import load_chip
 from nirbridge.network.model import Network
 from nirbridge.quantization import FixedNeuron, FixedPopulation, legality, refusals
 from nirbridge.quantization.memoryless import with_known_resets
+from nirbridge.quantization.options import Options
 from nirbridge.quantization.overflow import bounds_of
-from nirbridge.quantization.quantize import Options
 from nirbridge.quantization.typed import fits, hints_of
 from tests.quantization.nets import layer, lif
 

@@ -12,7 +12,8 @@ import pytest
 from nirbridge.arrays import freeze
 from nirbridge.chips import load_chip
 from nirbridge.quantization.model import FixedInput
-from nirbridge.quantization.quantize import Options, quantize
+from nirbridge.quantization.options import Options
+from nirbridge.quantization.quantize import quantize
 from nirbridge.simulators import Recording
 from nirbridge.simulators.fixed import simulate_fixed
 from nirbridge.simulators.verify import everything

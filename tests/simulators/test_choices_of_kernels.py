@@ -13,13 +13,14 @@ from nirbridge.arrays import freeze
 from nirbridge.network.model import Population, Projection
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
-from nirbridge.simulators import cost_model, event, numpy_parts
+from nirbridge.simulators import cost_model, event_sums, numpy_parts
 from nirbridge.simulators.arrays_api import space
-from nirbridge.simulators.event import Summed, compiled_parts, is_partition
+from nirbridge.simulators.event import compiled_parts
 from nirbridge.simulators.event_conv import ConvLayer, DenseBehindMap, can_pool, make_conv_layer
 from nirbridge.simulators.event_dense import DenseLayer, DenseStage, make_dense_layer
 from nirbridge.simulators.event_loop import can_loop
 from nirbridge.simulators.event_neurons import what_it_does
+from nirbridge.simulators.event_sums import Method, Summed, is_partition
 from nirbridge.simulators.events import Signal, events_of, take_input
 from nirbridge.simulators.kernels_conv import is_plain
 from nirbridge.simulators.sums import _NumpySparse, _Windows
@@ -64,9 +65,9 @@ def test_every_operator_has_its_kernel(op: Operator, kernel: str) -> None:
 
 def test_convolutions_become_matrices_up_to_so_many_synapses(monkeypatch: pytest.MonkeyPatch) -> None:
     synapses = 4 * 9 * 4  # output elements times taps of a group
-    monkeypatch.setattr(event, "SYNAPSES_MAX", synapses)
+    monkeypatch.setattr(event_sums, "SYNAPSES_MAX", synapses)
     assert log_of(conv(groups=2))[0]["kernel"] == "event, as a sparse matrix"
-    monkeypatch.setattr(event, "SYNAPSES_MAX", synapses - 1)
+    monkeypatch.setattr(event_sums, "SYNAPSES_MAX", synapses - 1)
     assert log_of(conv(groups=2))[0]["kernel"] == "reference"
     chain = Chain((pool((2, 2), (1, 1), (2, 5, 5)), conv(groups=2)))
     assert [part["kernel"] for part in log_of(chain)] == ["reference", "reference"]
@@ -123,7 +124,7 @@ LONG = Chain((pool((1, 1), (1, 1)), Reshape((2, 4, 4), (32,)), WIDE, Dense(freez
     (BEHIND, "event", DenseBehindMap, ["event", "none", "event"]), (BEHIND, "dense", None, []),
     (LONG, "event", None, []),
 ])  # fmt: skip
-def test_layers_behind_maps(op: Operator, method: str, kind: type | None, kernels: list[str]) -> None:
+def test_layers_behind_maps(op: Operator, method: Method, kind: type | None, kernels: list[str]) -> None:
     population, log, projection = one_of(op.output_shape, op)
     made = make_conv_layer(population, projection, SPACE, method, log)
     assert (made is None) if kind is None else isinstance(made, kind)

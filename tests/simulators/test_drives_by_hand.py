@@ -12,7 +12,8 @@ import pytest
 from nirbridge.arrays import freeze
 from nirbridge.chips import load_chip
 from nirbridge.quantization.folding import fold
-from nirbridge.quantization.quantize import Options, quantize
+from nirbridge.quantization.options import Options
+from nirbridge.quantization.quantize import quantize
 from nirbridge.simulators.verify_drive import Drive, Sent, inputs_sent
 from tests.quantization.nets import layer, lif
 

@@ -12,7 +12,7 @@ from nirbridge.chips import load_chip
 from nirbridge.errors import UsageError
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Identity
-from nirbridge.quantization.quantize import Options
+from nirbridge.quantization.options import Options
 from nirbridge.simulators import quantize_data
 from nirbridge.simulators.quantize_data import Data, Judge, Plan, data_of, observe, quantize_with_data, widths_of
 from tests.quantization.nets import layer, lif

@@ -14,7 +14,7 @@ from nirbridge.arrays import Array
 from nirbridge.chips import load_chip
 from nirbridge.errors import UsageError
 from nirbridge.network import Network
-from nirbridge.quantization.quantize import Options
+from nirbridge.quantization.options import Options
 from nirbridge.simulators import Record, Recording, from_chunks, simulate
 from nirbridge.simulators import distances as d
 from nirbridge.simulators.fixed import simulate_fixed

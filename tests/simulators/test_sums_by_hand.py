@@ -12,7 +12,7 @@ pytest.importorskip("numba", reason="the compiled backend needs the extra 'fast'
 from nirbridge.arrays import freeze
 from nirbridge.network.compose import parts_of
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
-from nirbridge.simulators import event, numpy_parts
+from nirbridge.simulators import event_sums, numpy_parts
 from nirbridge.simulators.arrays_api import space
 from nirbridge.simulators.sums import accumulate
 from tests.simulators.oracle import Rows
@@ -82,9 +82,9 @@ def test_sums_have_the_bits_of_the_plain_loop(op: Operator, kind: str, dtype: st
     wanted = bits(by_hand(op, values, real))
     assert bits(accumulate(op, own)(values)) == wanted
     assert bits(numpy_parts.Summed(op, own)(values)) == wanted
-    quick = event.Summed(op, own, "event", [])
+    quick = event_sums.Summed(op, own, "event", [])
     assert (quick.shape, quick.dtype) == (op.output_shape, np.dtype(dtype))
     assert bits(quick(values)) == wanted
     if kind != "graded":
         assert bits(quick(x)) == wanted
-        assert bits(event.Summed(op, own, "auto", [])(x)) == wanted
+        assert bits(event_sums.Summed(op, own, "auto", [])(x)) == wanted

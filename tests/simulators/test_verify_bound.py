@@ -14,7 +14,8 @@ from nirbridge.errors import ModelError
 from nirbridge.network import Network
 from nirbridge.passes import balance_delays
 from nirbridge.quantization.model import Quantized
-from nirbridge.quantization.quantize import Options, quantize
+from nirbridge.quantization.options import Options
+from nirbridge.quantization.quantize import quantize
 from nirbridge.simulators import Record, Recording, simulate
 from nirbridge.simulators.fixed import simulate_fixed
 from nirbridge.simulators.verify import everything

@@ -14,7 +14,7 @@ from nirbridge.chips import load_chip
 from nirbridge.errors import UsageError
 from nirbridge.network.model import Port
 from nirbridge.passes import balance_delays
-from nirbridge.quantization.quantize import Options
+from nirbridge.quantization.options import Options
 from nirbridge.simulators import Record, Recording
 from nirbridge.simulators import verify as ways
 from nirbridge.simulators.quantize_data import Plan, quantize_with_data

@@ -29,7 +29,8 @@ from nirbridge.network import from_nir
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Conv, Dense, Identity
 from nirbridge.quantization.model import FixedInput, Quantized
-from nirbridge.quantization.quantize import Options, quantize
+from nirbridge.quantization.options import Options
+from nirbridge.quantization.quantize import quantize
 from tests.emitters import hand_made as made
 from tests.network.graphs import graph_of, lif, out, port
 

@@ -1,0 +1,93 @@
+"""Options and outputs that several commands share: inputs, widths, plots, recordings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nirbridge.simulators import Recording
+
+
+def read_inputs(path: str, max_bytes: int | None = None) -> Any:
+    """One array, or arrays by name."""
+    from nirbridge.pipeline import load_inputs
+
+    return load_inputs(path, max_bytes=max_bytes)
+
+
+def graded_inputs(texts: tuple[str, ...]) -> dict[str, tuple[float, int]]:
+    """``INPUT=MAX:BITS``. Raises UsageError."""
+    from nirbridge.errors import UsageError, quoted
+
+    found: dict[str, tuple[float, int]] = {}
+    for text in texts:
+        name, _, numbers = text.rpartition("=")
+        size, _, bits = numbers.partition(":")
+        try:
+            found[name] = (float(size), int(bits))
+        except ValueError:
+            limit = "INPUT=MAX:BITS"
+            raise UsageError.of(
+                f"--graded {quoted(text)}", "not understood", limit, "for example --graded in=1.0:8"
+            ) from None
+    return found
+
+
+def widths(texts: tuple[str, ...]) -> dict[str, int] | int | None:
+    """``N`` for all, ``LAYER=N`` for one; a name may hold '=', the last one counts. Raises UsageError."""
+    from nirbridge.errors import UsageError, quoted
+
+    everywhere: int | None = None
+    found: dict[str, int] = {}
+    for text in texts:
+        name, _, number = text.rpartition("=")
+        if not number.isdecimal() or len(number) > 3:
+            raise UsageError.of(f"--bits {quoted(text)}", "is neither N nor LAYER=N", "", "for example --bits fc1=4")
+        if name:
+            found[name] = int(number)
+        else:
+            everywhere = int(number)
+    return {**({"*": everywhere} if everywhere is not None else {}), **found} if found else everywhere
+
+
+def check_plot(plot: str | None, node: str | None) -> None:
+    """Raises UsageError, before any work is done, for a picture that could not be drawn."""
+    from nirbridge.errors import UsageError
+
+    if plot is None and node is not None:
+        raise UsageError.of("--node", "given without --plot", "it names the node to draw", "add --plot FILE.png")
+    if plot is not None:
+        from nirbridge.report.pictures import check_picture
+
+        check_picture(plot)
+
+
+def summary(recording: Recording) -> list[dict[str, Any]]:
+    """Each array in words and numbers."""
+    out = []
+    for (node, variable), array in recording.arrays.items():
+        entry: dict[str, Any] = {
+            "node": node,
+            "variable": variable,
+            "shape": list(array.shape),
+            "type": str(array.dtype),
+        }
+        if variable in ("s", "count") and array.dtype.kind in "ui":
+            entry["spikes"] = int(array.sum(dtype="int64"))
+        out.append(entry)
+    return out
+
+
+def said(recording: Recording) -> list[str]:
+    """The lines of the text output."""
+    from nirbridge.errors import quoted
+
+    meta = recording.meta
+    batch = "" if meta["batch"] is None else f", batch {meta['batch']}"
+    numbers = meta.get("dtype", "integers")
+    lines = [f"{meta['steps']:,} steps of {meta['dt']:g} s{batch}, {numbers}, backend {meta['backend']}"]
+    lines += [f"assumed: {text}" for text in meta.get("assumed", ())]
+    for entry in summary(recording):
+        spikes = f", {entry['spikes']:,} spikes" if "spikes" in entry else ""
+        lines.append(f"{quoted(entry['node'])} {entry['variable']}: {entry['shape']} {entry['type']}{spikes}")
+    return lines
