@@ -13,7 +13,6 @@ name is asked for that nobody else has.
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from importlib import metadata, resources
@@ -25,6 +24,7 @@ from nirbridge.chips.load import builtin_chips
 from nirbridge.chips.load import load_chip as load_known_chip
 from nirbridge.chips.model import Chip
 from nirbridge.errors import Bug, NirbridgeError, Problem, UsageError, quoted
+from nirbridge.files.attributes import load_attribute
 
 GROUP = "nirbridge.plugins"
 _NONE: Mapping[str, str] = MappingProxyType({})
@@ -212,9 +212,8 @@ def _resource(name: str, where: str) -> Path:
 
 
 def _import(kind: str, name: str, where: str) -> Any:
-    module, _, attribute = where.partition(":")
     try:
-        return getattr(importlib.import_module(module), attribute)
+        return load_attribute(where)
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         thing = f"{_singular(kind)} {quoted(name)}"
         said = quoted(error, 200)

@@ -7,7 +7,6 @@ at once: subcommands are modules that are imported when they run.
 
 from __future__ import annotations
 
-import importlib
 import sys
 import traceback
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from nirbridge.cli import interrupts, streams
 from nirbridge.cli.memory import memory_error
 from nirbridge.cli.output import print_error
 from nirbridge.errors import Bug, FileError, NirbridgeError, Problem, UsageError
+from nirbridge.files.attributes import load_attribute
 
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("map", "nirbridge.cli.map:command", "Map a model onto a chip and prove how good the map is."),
@@ -56,8 +56,7 @@ class LazyGroup(click.Group):
         """The command, imported now; None where there is none of that name."""
         for name, where, _ in COMMANDS:
             if name == cmd_name:
-                module, _, attribute = where.partition(":")
-                return getattr(importlib.import_module(module), attribute)
+                return load_attribute(where)
         return None
 
     def resolve_command(

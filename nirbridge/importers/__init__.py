@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
+from nirbridge.files.attributes import load_attribute
 from nirbridge.importers.framework_importers import FRAMEWORKS
 from nirbridge.importers.load_repaired import load
 from nirbridge.importers.nir_file import fingerprint
@@ -34,8 +34,7 @@ __all__ = [
 
 def importer(framework: str) -> Any:
     """The importer of a framework by name (KeyError if there is none)."""
-    module, _, function = FRAMEWORKS[framework].partition(":")
-    return getattr(importlib.import_module(module), function)
+    return load_attribute(FRAMEWORKS[framework])
 
 
 def __getattr__(name: str) -> Any:

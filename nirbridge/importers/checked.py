@@ -6,13 +6,13 @@ themselves are, and loaded when the first import is checked.
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Callable, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from nirbridge.errors import UsageError
+from nirbridge.files.attributes import load_attribute
 from nirbridge.importers.deviations import accepted_in
 from nirbridge.importers.readings import Forms
 from nirbridge.network.timing import PREFIX
@@ -64,10 +64,8 @@ def checked(
         raise UsageError.of("check", f"{inputs!r}", "a whole number from 0 (no check)", "for example check=2")
     if inputs == 0:
         return graph
-    place, _, name = CHECKER.partition(":")
-    check = getattr(importlib.import_module(place), name)
     deviates = bool(accept) and accepted_in(str(graph.metadata.get(PREFIX + "notes", "")))
     more = {"private": private, "accepted": tuple(accept) if deviates else (), "are_axes_given": are_axes_given}
-    outcome = check(module, sample, graph, forms, inputs, **more)
+    outcome = load_attribute(CHECKER)(module, sample, graph, forms, inputs, **more)
     graph.metadata[KEY] = json.dumps(outcome, sort_keys=True)
     return graph

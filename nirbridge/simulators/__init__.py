@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -12,6 +11,7 @@ import numpy as np
 
 from nirbridge._types import Progress
 from nirbridge.errors import UsageError, quoted
+from nirbridge.files.attributes import load_attribute
 from nirbridge.network.model import Network
 from nirbridge.network.operators import Operator
 from nirbridge.simulators.checks import versions
@@ -99,8 +99,7 @@ def prepare(
         raise UsageError.of(f"backend {quoted(backend)}", "unknown", f"there are {known}", "choose one of them")
     verify(network)
     check_neurons(network)
-    module, _, function = BACKENDS[name].partition(":")
-    parts = getattr(importlib.import_module(module), function)(space(library, dtype, device))
+    parts = load_attribute(BACKENDS[name])(space(library, dtype, device))
     return Simulator(Engine(in_causal_order(network), parts), name, device)
 
 
