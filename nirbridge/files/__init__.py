@@ -1,1 +1,1 @@
-"""The disk: where an output goes, and how it gets there whole or not at all."""
+"""The disk: how arrays are read safely, where an output goes, and how it gets there whole or not at all."""

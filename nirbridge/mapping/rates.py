@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 import difflib
-import math
 import os
-import re
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Any
 
 import numpy as np
 
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import FileError, Problem, UsageError, quoted
-from nirbridge.files.archives import open_member
+from nirbridge.files.npy import MEMBERS_MAX, UNREADABLE, header_of, open_member
 from nirbridge.network.model import Network, Population, Port
 
 ASSUMED_RATE = 0.02
 """Spikes per neuron and step where nothing is known: 20 spikes per second at steps of a millisecond."""
-MEMBERS_MAX = 100_000
-HEADER = re.compile(
-    r"\{'descr': '(?P<type>\|b1|\|[iu]1|[<>][iu][248]|[<>]f[248])', 'fortran_order': (?P<fortran>True|False), "
-    r"'shape': \((?P<shape>(\d{1,15}(, \d{1,15})*,?)?)\),? *\}\s*"
-)
 PROBLEMS_MAX = 20
 
 SAVE_AGAIN = "save plain numbers with numpy.savez"
-UNREADABLE = (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error)
-"""What zipfile and numpy raise for damaged, encrypted or unknown content (an unknown compression: a RuntimeError)."""
 
 Rates = Mapping[str, Array]
 
@@ -121,33 +110,18 @@ def _array(
         step = f"did you mean {quoted(near[0])}?" if near else f"known: {', '.join(quoted(n) for n in names[:8])}"
         return Problem(thing, "no population or input of that name", "", step)
     with open_member(archive, member) as file:
-        header = _header(file)
+        header = header_of(file)
         if header is None:
             return Problem(thing, "not an array of plain numbers", "rates are real numbers", SAVE_AGAIN)
-        shape, fortran, dtype = header
-        if shape not in ((), owner.shape):
+        if header.shape not in ((), owner.shape):
             limit = f"{quoted(owner.name)} has shape {owner.shape}"
-            return Problem(thing, f"shape {shape}", limit, "give one number, or one per neuron")
-        count = math.prod(shape)
-        data = file.read(count * dtype.itemsize)
-    if len(data) != count * dtype.itemsize:
+            return Problem(thing, f"shape {header.shape}", limit, "give one number, or one per neuron")
+        data = file.read(header.bytes)
+    if len(data) != header.bytes:
         raise ValueError("an array ends early")
-    values = np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C").astype(np.float64)
+    order = "F" if header.fortran else "C"
+    values = np.frombuffer(data, header.dtype).reshape(header.shape, order=order).astype(np.float64)
     return _value_problem(thing, owner, values) or freeze(values)
-
-
-def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]] | None:
-    """Shape, whether in Fortran order, and type, of an array file of version 1.0 with real numbers; None for others.
-
-    numpy's own reader evaluates the header as Python; this takes only what numpy writes.
-    """
-    start = file.read(10)
-    if not start.startswith(b"\x93NUMPY\x01\x00"):
-        return None
-    found = HEADER.fullmatch(file.read(int.from_bytes(start[8:], "little")).decode("latin-1"))
-    if found is None:
-        return None
-    return tuple(map(int, re.findall(r"\d+", found["shape"]))), found["fortran"] == "True", np.dtype(found["type"])
 
 
 def _value_problem(thing: str, owner: Port | Population, values: Array) -> Problem | None:

@@ -104,7 +104,7 @@ def load_rates(path: str | Path, network: Network) -> tuple[Mapping[str, Array],
 
 def load_labels(path: str | Path) -> Array:
     """The right class of each sample, from a ``.npy`` file. Raises FileError."""
-    from nirbridge.simulators.npy_file import load_npy
+    from nirbridge.files.npy import load_npy
 
     return load_npy(path)
 

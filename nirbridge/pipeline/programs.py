@@ -93,7 +93,8 @@ def emit_with(
 def emit_quantized(path: str | Path, *, max_bytes: int | None = None) -> Artifact:
     """The Lava program of a ``.q.npz`` file of ``save_quantized``. Raises FileError; ModelError as of ``emit_lava``."""
     from nirbridge.emitters.lava.emit import emit
-    from nirbridge.quantization.file import MAX_BYTES, load
+    from nirbridge.files.npy import MAX_BYTES
+    from nirbridge.quantization.file import load
 
     return emit(load(path, max_bytes=max_bytes or MAX_BYTES))
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def load_inputs(path: str | Path, *, max_bytes: int | None = None) -> Any:
     """One array of a ``.npy`` file, or arrays by name of a ``.npz`` file. Raises FileError or UsageError."""
-    from nirbridge.simulators.npy_file import MAX_BYTES, load_npy, load_npz
+    from nirbridge.files.npy import MAX_BYTES, load_npy, load_npz
 
     readers = {".npz": load_npz, ".npy": load_npy}
     reader = readers.get(Path(path).suffix)

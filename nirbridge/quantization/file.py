@@ -5,11 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import math
 import struct
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,8 +15,8 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import FileError, ModelError, quoted
-from nirbridge.files.archives import open_member
 from nirbridge.files.atomic import atomic_write
+from nirbridge.files.npy import MAX_BYTES, MEMBERS_MAX, UNREADABLE, header_of, open_member
 from nirbridge.quantization.check import verify
 from nirbridge.quantization.model import Quantized
 from nirbridge.quantization.record import from_record, to_record
@@ -27,16 +24,10 @@ from nirbridge.quantization.record import from_record, to_record
 SCHEMA = 1
 KIND = "nirbridge-quantized"
 META = "meta"
-MAX_BYTES = 2 * 2**30
-MEMBERS_MAX = 100_000
 META_BYTES_MAX = 64 * 2**20
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
-# What zipfile, numpy's header reader, json and shapes that do not go together raise; RuntimeError: an encrypted
-# archive, an unknown compression, something nested too deep.
-_WRONG = (
-    *(OSError, EOFError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RuntimeError),
-    *(MemoryError, SyntaxError, zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError),
-)
+# Besides those of archives: errors of json (RuntimeError: nested too deeply) and of shapes that disagree.
+_WRONG = (*UNREADABLE, TypeError, AttributeError, LookupError, ArithmeticError, MemoryError, struct.error)
 _KINDS = "<i8", "<f8", "<f4", "|u1", "<i4", "|b1"
 
 
@@ -120,12 +111,12 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, thing: str) -> Arr
     if member.filename == f"{META}.npy" and member.file_size > META_BYTES_MAX:
         raise FileError.of(thing, f"a description of {member.file_size:,} bytes", f"at most {META_BYTES_MAX:,}")
     with open_member(archive, member) as file:
-        if np.lib.format.read_magic(file) != (1, 0):
-            raise ValueError("an array of another format")
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
-        if dtype.str not in _KINDS or fortran:
-            raise ValueError(f"an array of type {dtype}")
+        header = header_of(file)
+        if header is None:
+            raise ValueError("not an array of plain numbers")
+        if header.dtype.str not in _KINDS or header.fortran:
+            raise ValueError(f"an array of type {header.dtype}")
         data = file.read(member.file_size)
-    if len(data) != math.prod(shape) * dtype.itemsize:
+    if len(data) != header.bytes:
         raise ValueError("an array whose header and data disagree")
-    return np.frombuffer(data, dtype).reshape(shape)
+    return np.frombuffer(data, header.dtype).reshape(header.shape)

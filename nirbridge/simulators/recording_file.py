@@ -18,10 +18,10 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import FileError, quoted
+from nirbridge.files.archive_names import decoded, encoded
 from nirbridge.files.atomic import atomic_write
-from nirbridge.network.node_keys import decoded, encoded
+from nirbridge.files.npy import MAX_BYTES, load_npz
 from nirbridge.simulators.model import Recording
-from nirbridge.simulators.npy_file import MAX_BYTES, load_npz
 from nirbridge.simulators.recording import VARIABLES
 
 META = "meta"

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from nirbridge.errors import FileError
+from nirbridge.files.npy import load_npz
 from nirbridge.mapping.rates import load_rates
 from nirbridge.quantization.file import load as load_quantized
-from nirbridge.simulators.npy_file import load_npz
 from tests.fuzz import models
 from tests.fuzz.archives import npy, npz
 

@@ -16,7 +16,7 @@ from nirbridge.chips import load_chip
 from nirbridge.emitters import artifact
 from nirbridge.emitters.lava import run as lava
 from nirbridge.errors import NirbridgeError
-from nirbridge.files import atomic, folders, gate, places
+from nirbridge.files import atomic, folders, gate, npy, places
 from nirbridge.importers import nir_file
 from nirbridge.mapping import file as map_file
 from nirbridge.mapping import rates
@@ -25,7 +25,7 @@ from nirbridge.pipeline import recordings
 from nirbridge.pipeline.integers import quantize_network
 from nirbridge.quantization import file as quantized_file
 from nirbridge.report import pictures
-from nirbridge.simulators import npy_file, recording_file, simulate
+from nirbridge.simulators import recording_file, simulate
 
 
 def graph() -> Any:
@@ -56,8 +56,8 @@ READERS: dict[str, Callable[[str], Any]] = {
     "recording": recording_file.load,
     "recording, of the pipeline": recordings.load_recording,
     "quantized network": quantized_file.load,
-    "array": npy_file.load_npy,
-    "arrays": npy_file.load_npz,
+    "array": npy.load_npy,
+    "arrays": npy.load_npz,
     "inputs, one": lambda path: recordings.load_inputs(f"{path}.npy"),
     "inputs, several": lambda path: recordings.load_inputs(f"{path}.npz"),
     "rates": lambda path: rates.load_rates(path, from_nir(graph())),

@@ -38,7 +38,7 @@ def _table() -> tuple[Target, ...]:
         for name in ("nir_file", "hdf5_scan", "hdf5_filters", "hdf5_heaps", "hdf5_items", "hdf5_text")
     )
     nodes = tuple(f"importers/{name}.py" for name in ("nir_nodes", "nir_values", "load_repaired", "exporter_faults"))
-    npy = ("simulators/npy_file.py", "simulators/inputs.py")
+    npy = ("files/npy.py", "simulators/inputs.py")
     return (
         Target(
             "nir",
@@ -87,16 +87,16 @@ def _table() -> tuple[Target, ...]:
         Target(
             "npy", arrays.make_npy, arrays.read_npy, ("nirbridge.simulators.inputs:_shape_problem",), npy, 10, "a.npy"
         ),
-        Target("npz", arrays.make_npz, arrays.read_npz, ("nirbridge.simulators.npy_file:_data",), npy, 12, "a.npz"),
+        Target("npz", arrays.make_npz, arrays.read_npz, ("nirbridge.files.npy:_data",), npy, 12, "a.npz"),
         Target(
             "recording",
             arrays.make_recording,
             arrays.read_recording,
-            ("nirbridge.simulators.npy_file:_data",),
+            ("nirbridge.files.npy:_data",),
             (
                 "simulators/recording_file.py",
-                "simulators/npy_file.py",
-                "network/node_keys.py",
+                "files/npy.py",
+                "files/archive_names.py",
                 "simulators/alignment.py",
             ),
             14,
@@ -106,7 +106,7 @@ def _table() -> tuple[Target, ...]:
             "rates",
             arrays.make_rates,
             arrays.read_rates,
-            ("nirbridge.mapping.rates:_header",),
+            ("nirbridge.mapping.rates:header_of",),
             ("mapping/rates.py",),
             10,
             "a.npz",
@@ -117,7 +117,7 @@ def _table() -> tuple[Target, ...]:
             arrays.read_calibration,
             ("nirbridge.simulators.quantize_data:open_inputs",),
             (
-                "simulators/npy_file.py",
+                "files/npy.py",
                 "simulators/inputs.py",
                 "cli/conversion_options.py",
                 "importers/torch_ann_data.py",
@@ -130,7 +130,7 @@ def _table() -> tuple[Target, ...]:
             arrays.make_labels,
             arrays.read_labels,
             ("nirbridge.simulators.compare:checked_labels",),
-            ("simulators/npy_file.py", "simulators/decide.py"),
+            ("files/npy.py", "simulators/decide.py"),
             6,
             "a.npy",
         ),

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from nirbridge.errors import FileError, UsageError
+from nirbridge.files.npy import MEMBERS_MAX
 from nirbridge.mapping import rates
-from nirbridge.mapping.rates import ASSUMED_RATE, MEMBERS_MAX, PROBLEMS_MAX, assumed_rates, load_rates
+from nirbridge.mapping.rates import ASSUMED_RATE, PROBLEMS_MAX, assumed_rates, load_rates
 from nirbridge.network.model import Network, Population, Port
 from nirbridge.network.neurons import neuron
 from tests.mapping.test_rates import HEADER, member, network, npy, saved

@@ -7,9 +7,9 @@ from itertools import chain, combinations, permutations, product
 import pytest
 
 from nirbridge.errors import ModelError
+from nirbridge.files.archive_names import decoded, encoded
 from nirbridge.network.cycles import Arc, back_arcs, causal_order
 from nirbridge.network.naming import fresh_name, natural_key
-from nirbridge.network.node_keys import decoded, encoded
 from nirbridge.network.paths import check_count, paths_into, wire
 from nirbridge.network.reach import _closure
 

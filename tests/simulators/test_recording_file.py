@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nirbridge.errors import FileError
+from nirbridge.files.npy import load_npy, load_npz
 from nirbridge.simulators.model import Recording
-from nirbridge.simulators.npy_file import load_npy, load_npz
 from nirbridge.simulators.recording_file import decoded, encoded, load, save
 
 NAMES = (

@@ -14,7 +14,7 @@ from nirbridge.emitters.lava.fixed_plan import fixed_plan
 from nirbridge.emitters.lava.plan import Plan, Read
 from nirbridge.emitters.lava.real_plan import real_plan
 from nirbridge.errors import ModelError, UsageError, quoted
-from nirbridge.network.node_keys import encoded
+from nirbridge.files.archive_names import encoded
 
 if TYPE_CHECKING:
     from nirbridge.mapping.model import Mapped

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,8 @@ from nirbridge.emitters.artifact import MANIFEST, Artifact, npz_bytes, write
 from nirbridge.emitters.lava.environment import find_python
 from nirbridge.emitters.lava.supervision import guarded, supervised, sweep_shared
 from nirbridge.errors import FileError, ModelError, UsageError, quoted
-from nirbridge.network.node_keys import decoded
+from nirbridge.files.archive_names import decoded
+from nirbridge.files.npy import load_npz
 
 _LOG_BYTES = 6000
 _PROCESSES_MAX = 10**7
@@ -98,8 +100,7 @@ def run_program(
 
 
 def _loaded(path: Path) -> Ran:
-    with np.load(path, allow_pickle=False) as file:
-        arrays = dict(file)
+    arrays = load_npz(path, max_bytes=sys.maxsize, text="meta")  # written by the program for this run alone: no limit
     meta = json.loads(str(arrays.pop("meta")))
     meta.pop("schema")
     out: dict[tuple[str, str], Array] = {}

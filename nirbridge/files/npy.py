@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -13,12 +14,18 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import FileError, NirbridgeError, quoted
-from nirbridge.files.archives import open_member
-from nirbridge.mapping.rates import HEADER, MEMBERS_MAX, UNREADABLE
 
 MAX_BYTES = 2 * 2**30
+MEMBERS_MAX = 100_000
+UNREADABLE = (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error)
+"""What zipfile and numpy raise for damaged, encrypted or unknown content (an unknown compression: a RuntimeError)."""
 MAGIC = b"\x93NUMPY\x01\x00"
+HEADER = re.compile(
+    r"\{'descr': '(?P<type>\|b1|\|[iu]1|[<>][iu][248]|[<>]f[248])', 'fortran_order': (?P<fortran>True|False), "
+    r"'shape': \((?P<shape>(\d{1,15}(, \d{1,15})*,?)?)\),? *\}\s*"
+)
 TEXT = re.compile(r"\{'descr': '<U(?P<length>\d{1,8})', 'fortran_order': False, 'shape': \(\),? *\} *\s*")
+_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,25 +43,49 @@ class Header:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-def read_header(file: IO[bytes], thing: str, *, text: bool = False) -> Header:
-    """The header of an array of plain numbers (or of one text), read without evaluating anything.
+def open_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> IO[bytes]:
+    """A member, opened to be read.
+
+    numpy stores members as they are or deflated. Other packings are not unpacked: an LZMA header alone may request
+    4 GiB of memory, before any limit on the content applies.
 
     Raises:
-        FileError: anything else.
+        ValueError: another packing.
+    """
+    if member.compress_type not in _PACKINGS:
+        raise ValueError("a member is neither stored nor deflated")
+    return archive.open(member)
+
+
+def header_of(file: IO[bytes], *, text: bool = False) -> Header | None:
+    """The header of an array of real numbers (or of one text) in format 1.0; None for anything else.
+
+    numpy's own reader evaluates the header as Python; this takes only the form in which numpy writes it.
     """
     start = file.read(10)
+    if not start.startswith(MAGIC):
+        return None
     length = int.from_bytes(start[8:], "little")
-    words = file.read(length).decode("latin-1") if start.startswith(MAGIC) and len(start) == 10 else ""
-    found = HEADER.fullmatch(words)
-    if found is not None:
-        shape = tuple(map(int, re.findall(r"\d+", found["shape"])))
-        return Header(shape, np.dtype(found["type"]), found["fortran"] == "True", 10 + length)
-    words_of = TEXT.fullmatch(words) if text else None
-    if words_of is None:
-        raise FileError.of(
-            thing, "not an array of plain numbers", "", "save plain numbers with numpy.save or numpy.savez"
-        )
-    return Header((), np.dtype(f"<U{words_of['length']}"), False, 10 + length)
+    words = file.read(length).decode("latin-1")
+    numbers = HEADER.fullmatch(words)
+    if numbers is not None:
+        shape = tuple(map(int, re.findall(r"\d+", numbers["shape"])))
+        return Header(shape, np.dtype(numbers["type"]), numbers["fortran"] == "True", 10 + length)
+    letters = TEXT.fullmatch(words) if text else None
+    return None if letters is None else Header((), np.dtype(f"<U{letters['length']}"), False, 10 + length)
+
+
+def read_header(file: IO[bytes], thing: str, *, text: bool = False) -> Header:
+    """As ``header_of``.
+
+    Raises:
+        FileError: anything but plain numbers (or one text).
+    """
+    header = header_of(file, text=text)
+    if header is None:
+        step = "save plain numbers with numpy.save or numpy.savez"
+        raise FileError.of(thing, "not an array of plain numbers", "", step)
+    return header
 
 
 def load_npy(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Array:

@@ -1,8 +1,7 @@
-"""Arrays and recordings in files: every limit on both sides, every refusal in its words, odd but legal files."""
+"""Arrays in files: every limit on both sides, every refusal in its words, odd but legal files."""
 
 from __future__ import annotations
 
-import json
 import warnings
 import zipfile
 from pathlib import Path
@@ -12,10 +11,8 @@ import numpy as np
 import pytest
 
 from nirbridge.errors import FileError
-from nirbridge.simulators import npy_file
-from nirbridge.simulators.model import Recording
-from nirbridge.simulators.npy_file import load_npy, load_npz, read_header
-from nirbridge.simulators.recording_file import load, save
+from nirbridge.files import npy
+from nirbridge.files.npy import load_npy, load_npz, read_header
 
 AGAIN = "write it with numpy.save or numpy.savez"
 RAISE = "raise --max-bytes, or cut it"
@@ -43,9 +40,9 @@ def test_an_archive_is_read_up_to_the_last_byte_that_is_allowed(tmp_path: Path) 
 def test_archives_have_so_many_arrays_and_each_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.npz"
     np.savez(path, x=np.ones(1), y=np.ones(2), z=np.ones(3))
-    monkeypatch.setattr(npy_file, "MEMBERS_MAX", 3)
+    monkeypatch.setattr(npy, "MEMBERS_MAX", 3)
     assert list(load_npz(path)) == ["x", "y", "z"]
-    monkeypatch.setattr(npy_file, "MEMBERS_MAX", 2)
+    monkeypatch.setattr(npy, "MEMBERS_MAX", 2)
     assert said(load_npz, path) == f"file 'a.npz': 3 arrays, at most 2 are read; {RAISE}"
     with zipfile.ZipFile(tmp_path / "b.npz", "w") as archive, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -115,53 +112,4 @@ def test_what_can_not_be_read_says_why(tmp_path: Path) -> None:
         assert said(call, tmp_path) == f"file '{folder}': can not be read ('Is a directory'); {AGAIN}"
     (tmp_path / "a.npz").write_bytes(b"no archive")
     assert said(load_npz, tmp_path / "a.npz") == f"file 'a.npz': can not be read ('File is not a zip file'); {AGAIN}"
-    assert str(npy_file._unreadable("it", OSError())) == f"it: can not be read ('OSError'); {AGAIN}"
-
-
-# -- recordings ------------------------------------------------------------------------------------------------------
-
-
-def test_names_have_so_many_bytes(tmp_path: Path) -> None:
-    path = tmp_path / "r.npz"
-    save(Recording({("n" * 2**15, "s"): np.zeros(1)}, {}), path)
-    assert list(load(path).arrays) == [("n" * 2**15, "s")]
-    for name in ("n" * 2**15 + "m", "é" * 2**14 + "m"):
-        wrong = said(save, Recording({("a", "s"): np.zeros(1), (name, "s"): np.zeros(1)}, {}), path)
-        assert wrong.startswith("recording 'r.npz': the name 'n" if name[0] == "n" else "recording 'r.npz': the name '")
-        assert wrong.endswith("is too long for an archive; rename the node")
-
-
-@pytest.mark.parametrize(("meta", "wrong"), [
-    ("[]", "its meta is of another form, schema 1 is read; record it again"),
-    ('{"schema": 2}', "its meta is of another form, schema 1 is read; record it again"),
-    ("nothing", "its meta is not JSON; record it again"),
-])  # fmt: skip
-def test_meta_is_of_one_form(meta: str, wrong: str, tmp_path: Path) -> None:
-    np.savez(tmp_path / "r.npz", meta=np.array(meta))
-    assert said(load, tmp_path / "r.npz") == f"recording 'r.npz': {wrong}"
-
-
-@pytest.mark.parametrize("name", ["odd", "n/odd", "/q"])
-def test_arrays_are_named_by_node_and_variable(name: str, tmp_path: Path) -> None:
-    given = {"meta": np.array('{"schema": 1}'), "n/s": np.ones(2), name: np.ones(2)}
-    np.savez(tmp_path / "r.npz", **given)
-    step = "arrays are named NODE/VARIABLE; variables are s, v, u, i, count"
-    assert said(load, tmp_path / "r.npz") == f"recording 'r.npz': has an array '{name}', {step}"
-    np.savez(tmp_path / "r.npz", **{"meta": np.ones(1)})
-    text = "has no text 'meta', a recording holds NODE/VARIABLE and meta; record it again"
-    assert said(load, tmp_path / "r.npz") == f"recording 'r.npz': {text}"
-
-
-def test_a_recording_is_written_as_plain_json_and_read_only(tmp_path: Path) -> None:
-    path = tmp_path / "r.npz"
-    meta = {"b": np.int64(3), "a": {"x": np.array([1, 2])}, "c": {"y": None}}
-    save(Recording({("n", "s"): np.ones(2)}, meta), path)
-    with np.load(path) as raw:
-        text = str(raw["meta"])
-    assert text == json.dumps({"a": {"x": [1, 2]}, "b": 3, "c": {"y": None}, "schema": 1})
-    found = load(path, max_bytes=10**4)
-    assert dict(found.meta) == {"a": {"x": [1, 2]}, "b": 3, "c": {"y": None}}
-    assert not found.arrays["n", "s"].flags.writeable
-    assert said(load, path, max_bytes=15).endswith(RAISE)
-    assert {member.date_time for member in zipfile.ZipFile(path).infolist()} == {(1980, 1, 1, 0, 0, 0)}
-    assert {member.compress_type for member in zipfile.ZipFile(path).infolist()} == {zipfile.ZIP_DEFLATED}
+    assert str(npy._unreadable("it", OSError())) == f"it: can not be read ('OSError'); {AGAIN}"
