@@ -13,10 +13,10 @@ import numpy as np
 
 from nirbridge.chips import Chip
 from nirbridge.network.model import Network
+from nirbridge.partitioner.cost.sizing import Sizing, sizing
 from nirbridge.partitioner.model import Slice
-from nirbridge.partitioner.packing import Pieces, first_fit
-from nirbridge.partitioner.sizing import Sizing, sizing
-from nirbridge.partitioner.slicing import (
+from nirbridge.partitioner.search.packing import Pieces, first_fit
+from nirbridge.partitioner.search.slicing import (
     Tilings,
     Unfit,
     best_grid,

@@ -17,7 +17,7 @@ from benchmarks.equivalence_rivals import IMPORTERS, Failed, rerun
 from nirbridge.arrays import Array
 from nirbridge.importers import from_torch, load, save
 from nirbridge.network import from_nir
-from nirbridge.simulators import Record, simulate
+from nirbridge.simulators.simulate import Record, simulate
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 STEPS = 64

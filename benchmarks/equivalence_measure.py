@@ -17,7 +17,7 @@ from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
 from nirbridge.importers import importer, load, save
 from nirbridge.network import from_nir
-from nirbridge.simulators import simulate
+from nirbridge.simulators.simulate import simulate
 
 QUIETEST, LIVELIEST, HIGHEST = 0.005, 0.97, 100
 """Share of output cells that fire: outside of these, a row would compare silence with silence. And most spikes of a

@@ -30,12 +30,12 @@ import numpy as np
 from nirbridge.arrays import Array, freeze
 from nirbridge.emitters.artifact import write
 from nirbridge.emitters.lava.emit import emit
-from nirbridge.emitters.lava.run import run_program
+from nirbridge.emitters.lava.runtime.run import run_program
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Dense, Identity, Sparse
 from nirbridge.quantization.model import FixedInput, FixedNeuron, FixedPopulation, FixedProjection, Quantized
-from nirbridge.simulators import Record
-from nirbridge.simulators.fixed import FixedSimulator
+from nirbridge.simulators.fixed.simulate import FixedSimulator
+from nirbridge.simulators.simulate import Record
 
 FIRING = {"rare": (0.05, 1.0), "some": (0.15, 0.5), "much": (0.5, 0.01)}
 """Input spikes per step and element, and the threshold as a share of the highest."""

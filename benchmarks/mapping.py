@@ -21,10 +21,10 @@ from benchmarks import nets
 from benchmarks.baselines import BASELINES
 from nirbridge.chips import Chip, load_chip
 from nirbridge.errors import NirbridgeError
-from nirbridge.network.from_nir import from_nir
 from nirbridge.network.model import Network
+from nirbridge.network.nir.from_nir import from_nir
+from nirbridge.partitioner.cost.resources import limits
 from nirbridge.partitioner.model import RESOURCES, Partition
-from nirbridge.partitioner.resources import limits
 from nirbridge.pipeline import MapOptions, map_network
 
 METHODS = ("sequential", "packed", "cp-sat")

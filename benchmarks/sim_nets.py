@@ -110,7 +110,7 @@ def net_b(path: Path = CNN_FILE) -> Net:
     """
     import nir
 
-    from nirbridge.network.from_nir import from_nir
+    from nirbridge.network.nir.from_nir import from_nir
 
     if not path.is_file():
         raise FileNotFoundError(path)

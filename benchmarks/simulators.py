@@ -122,7 +122,7 @@ def once(run: Callable[[], object]) -> float:
 
 def ours(net: sim_nets.Net, spikes: Array | None, backend: str, anew: bool = False) -> Callable[[], Array]:
     """A run of a prepared network (``anew``: with the preparation): output spikes ``[steps, batch, outputs]``."""
-    from nirbridge.simulators import prepare
+    from nirbridge.simulators.simulate import prepare
 
     inputs, steps = ({}, net.steps) if spikes is None else (spikes, None)
     ready = prepare(net.network, backend=backend)
@@ -137,7 +137,7 @@ def ours(net: sim_nets.Net, spikes: Array | None, backend: str, anew: bool = Fal
 
 def again(net: sim_nets.Net, spikes: Array | None) -> Callable[[], Array]:
     """The whole of ``simulate``, with what it kept of the network since the last call."""
-    from nirbridge.simulators import simulate
+    from nirbridge.simulators.simulate import simulate
 
     inputs, steps = ({}, net.steps) if spikes is None else (spikes, None)
 
@@ -164,7 +164,7 @@ def rival(build: Callable[[], sim_rivals.Run], spikes: Array, steps: int) -> Cal
 
 def rates_of(net: sim_nets.Net, spikes: Array | None) -> dict[str, float]:
     """Spikes per neuron, step and sample of every population."""
-    from nirbridge.simulators import Record, simulate
+    from nirbridge.simulators.simulate import Record, simulate
 
     inputs, steps = ({}, net.steps) if spikes is None else (spikes, None)
     record = [Record(p.name, ("count",)) for p in net.network.populations]
@@ -244,7 +244,7 @@ def run_all(nets: Sequence[str], densities: Sequence[float], rounds: int, brian2
 
 def _choices(net: sim_nets.Net) -> object:
     """What the simulator says it chose, for a short run."""
-    from nirbridge.simulators import simulate
+    from nirbridge.simulators.simulate import simulate
 
     shape = net.network.inputs[0].shape if net.network.inputs else None
     inputs = {} if shape is None else np.zeros((2, *shape), np.uint8)

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import train_digits_ann as digits_ann
 
-from nirbridge.importers.torch_ann import convert_torch
+from nirbridge.importers.ann.from_torch import convert_torch
 from nirbridge.network import from_nir
-from nirbridge.simulators import Record, simulate
+from nirbridge.simulators.simulate import Record, simulate
 
 STEPS = 64
 

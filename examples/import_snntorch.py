@@ -11,7 +11,7 @@ import torch
 
 from nirbridge.importers import from_snntorch, save
 from nirbridge.network import from_nir
-from nirbridge.simulators import simulate
+from nirbridge.simulators.simulate import simulate
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # deprecations of what snnTorch imports

@@ -14,7 +14,7 @@ import numpy as np
 
 from nirbridge.chips import load_chip
 from nirbridge.errors import DoesNotFit
-from nirbridge.network.from_nir import from_nir
+from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.pipeline import map_network
 
 

@@ -142,7 +142,7 @@ def _linear(maker: _Maker, shape: Shape) -> tuple[Any, Shape, bool, bool]:
 def _window(maker: _Maker, shape: Shape) -> tuple[Any, Shape]:
     import nir
 
-    from nirbridge.network.windows import window_of
+    from nirbridge.network.nir.windows import window_of
 
     if len(shape) == 3 and maker.chance(0.4):
         kind = nir.SumPool2d if maker.chance(0.5) else nir.AvgPool2d
@@ -199,7 +199,7 @@ def random_neuron(maker: _Maker, shape: Shape) -> Any:
         "v_reset": full(-2, 0, 0.25),
         "threshold": full(1, 4, 0.5),
     }
-    from nirbridge.network.nir_fields import NEURONS
+    from nirbridge.network.nir.fields import NEURONS
 
     node = getattr(nir, kind)(**{name: own[name] for name in NEURONS[kind]})
     if kind in ("LIF", "IF", "CubaLIF") and maker.chance(0.3):
@@ -216,7 +216,7 @@ def random_neuron(maker: _Maker, shape: Shape) -> Any:
 @st.composite
 def networks(draw: st.DrawFn, *, max_populations: int = 4) -> Network:
     """A valid ``Network``: one lowered from ``nir_graphs``, some of its neurons and operators replaced by odd ones."""
-    from nirbridge.network.from_nir import from_nir
+    from nirbridge.network.nir.from_nir import from_nir
 
     network = from_nir(draw(nir_graphs(max_populations=max_populations)))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))

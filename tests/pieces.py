@@ -9,14 +9,14 @@ from contextlib import contextmanager
 import pytest
 
 SMALL = {
-    "nirbridge.simulators:CHUNK_STEPS": 2,
-    "nirbridge.simulators.fixed:CHUNK_STEPS": 2,
+    "nirbridge.simulators.simulate:CHUNK_STEPS": 2,
+    "nirbridge.simulators.fixed.simulate:CHUNK_STEPS": 2,
     "nirbridge.simulators.inputs:SCAN_ELEMENTS": 2,
-    "nirbridge.simulators.quantize_data:SAMPLES": 2,
-    "nirbridge.simulators.distances:_PIECE": 2,
-    "nirbridge.mapping.expand:_TARGETS_AT_ONCE": 2,
-    "nirbridge.importers.torch_ann_data:BATCH": 2,
-    "nirbridge.importers.torch_ann_apply:AT_ONCE": 40,
+    "nirbridge.pipeline.calibrated:SAMPLES": 2,
+    "nirbridge.comparison.distances:_PIECE": 2,
+    "nirbridge.mapping.synapses:_TARGETS_AT_ONCE": 2,
+    "nirbridge.importers.ann.data:BATCH": 2,
+    "nirbridge.importers.torch_apply:AT_ONCE": 40,
 }
 """Sizes of pieces by ``module:constant``; what is done in one piece by default is done in many with these."""
 

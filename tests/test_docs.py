@@ -14,7 +14,7 @@ from typing import NamedTuple
 import click
 import pytest
 
-from nirbridge.chips.fields import FIELDS
+from nirbridge.chips.schema import FIELDS
 from nirbridge.cli import main as cli
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from nirbridge import registry
+from nirbridge import plugins as registry
 from nirbridge.errors import Bug, ModelError, NirbridgeError, UsageError
-from nirbridge.registry import Loaded, Plugin
+from nirbridge.plugins import Loaded, Plugin
 
 ONE = Loaded("one", Plugin(emitters={"z": "json:dumps", "b": "json:loads"}, passes={"p": "json:dumps"}))
 TWO = Loaded("two", Plugin(emitters={"a": "json:loads", "z": "json:dumps"}, chips={"c": "x:y"}))

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nirbridge import pipeline, registry
+from nirbridge import pipeline
+from nirbridge import plugins as registry
 from nirbridge.chips import load_chip
 from nirbridge.cli.main import run
 from nirbridge.errors import UsageError

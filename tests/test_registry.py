@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from nirbridge import registry
+from nirbridge import plugins as registry
 from nirbridge.chips import load_chip
 from nirbridge.errors import Bug, ChipError, UsageError
-from nirbridge.registry import Loaded, Plugin
+from nirbridge.plugins import Loaded, Plugin
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "chips" / "my_chip.toml"
 CHIPS, PARTITIONERS = {"my_chip": "fake_plugin:data/my_chip.toml"}, {"other": "fake_plugin:partition"}
@@ -58,7 +58,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 
 
 GOOD = f"""
-from nirbridge.registry import Plugin
+from nirbridge.plugins import Plugin
 PLUGIN = Plugin(chips={CHIPS!r}, partitioners={PARTITIONERS!r})
 NOT_A_PLUGIN = 3
 def partition(): return "partitioned"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nirbridge.chips.fields import CORES_MAX
+from nirbridge.chips.codec import record_of, record_problems
 from nirbridge.chips.model import Chip, Mesh, NumberFormats, SynapseFormat
-from nirbridge.chips.record import record_of, record_problems
+from nirbridge.chips.schema import CORES_MAX
 from nirbridge.errors import ChipError, Problem, quoted
 
 STATE_BITS_MAX = 48

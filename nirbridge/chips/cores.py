@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Iterable
 
 from nirbridge.chips.check import dead_core_problems
+from nirbridge.chips.codec import record_of
 from nirbridge.chips.model import Chip, CoreId
-from nirbridge.chips.record import record_of
 from nirbridge.errors import ChipError, Problem
 
 

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Any
 
 from nirbridge.chips.check import verify
+from nirbridge.chips.codec import chip_of, nearest, record_problems
 from nirbridge.chips.model import Chip
-from nirbridge.chips.record import chip_of, nearest, record_problems
 from nirbridge.errors import ChipError, Problem, quoted
 
 FILE_BYTES_MAX = 1_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nirbridge.simulators import Recording
+    from nirbridge.simulators.simulate import Recording
 
 
 def read_inputs(path: str, max_bytes: int | None = None) -> Any:
@@ -57,7 +57,7 @@ def check_plot(plot: str | None, node: str | None) -> None:
     if plot is None and node is not None:
         raise UsageError.of("--node", "given without --plot", "it names the node to draw", "add --plot FILE.png")
     if plot is not None:
-        from nirbridge.report.pictures import check_picture
+        from nirbridge.report.plots import check_picture
 
         check_picture(plot)
 

@@ -21,18 +21,18 @@ from nirbridge.errors import Bug, FileError, NirbridgeError, Problem, UsageError
 from nirbridge.files.attributes import load_attribute
 
 COMMANDS: tuple[tuple[str, str, str], ...] = (
-    ("map", "nirbridge.cli.map:command", "Map a model onto a chip and prove how good the map is."),
-    ("check", "nirbridge.cli.check:command", "Does a model fit a chip? Is a saved map legal?"),
-    ("simulate", "nirbridge.cli.simulate:command", "Run a model on inputs, exactly, and save what it did."),
-    ("quantize", "nirbridge.cli.quantize:command", "Put a model into a chip's integers, with a proof."),
-    ("verify", "nirbridge.cli.verify:command", "Reference, integers, map and Lava program side by side."),
-    ("inspect", "nirbridge.cli.inspect:command", "Show what a NIR file holds and how it is read."),
-    ("compare", "nirbridge.cli.compare:command", "Compare two recordings, spike by spike."),
-    ("emit", "nirbridge.cli.emit:command", "Write a model as a program for another tool (Lava)."),
-    ("run", "nirbridge.cli.run:command", "Run an emitted program, supervised, and save what it did."),
-    ("lava", "nirbridge.cli.lava:command", "The isolated Lava environment: what is there, or install it."),
-    ("import", "nirbridge.cli.import_:command", "Import a trained module of a framework, exactly."),
-    ("chips", "nirbridge.cli.chips:command", "Show the chips, their limits and where the numbers are from."),
+    ("map", "nirbridge.cli.commands.map:command", "Map a model onto a chip and prove how good the map is."),
+    ("check", "nirbridge.cli.commands.check:command", "Does a model fit a chip? Is a saved map legal?"),
+    ("simulate", "nirbridge.cli.commands.simulate:command", "Run a model on inputs, exactly, and save what it did."),
+    ("quantize", "nirbridge.cli.commands.quantize:command", "Put a model into a chip's integers, with a proof."),
+    ("verify", "nirbridge.cli.commands.verify:command", "Reference, integers, map and Lava program side by side."),
+    ("inspect", "nirbridge.cli.commands.inspect:command", "Show what a NIR file holds and how it is read."),
+    ("compare", "nirbridge.cli.commands.compare:command", "Compare two recordings, spike by spike."),
+    ("emit", "nirbridge.cli.commands.emit:command", "Write a model as a program for another tool (Lava)."),
+    ("run", "nirbridge.cli.commands.run:command", "Run an emitted program, supervised, and save what it did."),
+    ("lava", "nirbridge.cli.commands.lava:command", "The isolated Lava environment: what is there, or install it."),
+    ("import", "nirbridge.cli.commands.import_:command", "Import a trained module of a framework, exactly."),
+    ("chips", "nirbridge.cli.commands.chips:command", "Show the chips, their limits and where the numbers are from."),
 )
 """Subcommand, where it is ("module:attribute"), one line of help."""
 

@@ -48,7 +48,7 @@ def fitting(framework: str, reading: Mapping[str, Any]) -> dict[str, Any]:
     """
     import inspect
 
-    from nirbridge import registry
+    from nirbridge import plugins as registry
 
     known = inspect.signature(registry.get("importers", framework)).parameters
     where = f"--from {framework} has no such option"

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nirbridge.files.attributes import load_attribute
-from nirbridge.importers.framework_importers import FRAMEWORKS
-from nirbridge.importers.load_repaired import load
-from nirbridge.importers.nir_file import fingerprint
-from nirbridge.importers.nir_save import save
+from nirbridge.importers.frameworks import FRAMEWORKS
+from nirbridge.importers.nirfile.load_repaired import load
+from nirbridge.importers.nirfile.reader import fingerprint
+from nirbridge.importers.nirfile.writer import save
 
 if TYPE_CHECKING:
-    from nirbridge.importers.norse import from_norse
-    from nirbridge.importers.rockpool import from_rockpool
-    from nirbridge.importers.sinabs import from_sinabs
-    from nirbridge.importers.snntorch import from_snntorch
-    from nirbridge.importers.spikingjelly import from_spikingjelly
-    from nirbridge.importers.torch_ann import from_torch
+    from nirbridge.importers.ann.from_torch import from_torch
+    from nirbridge.importers.frameworks.norse import from_norse
+    from nirbridge.importers.frameworks.rockpool import from_rockpool
+    from nirbridge.importers.frameworks.sinabs import from_sinabs
+    from nirbridge.importers.frameworks.snntorch import from_snntorch
+    from nirbridge.importers.frameworks.spikingjelly import from_spikingjelly
 
 __all__ = [
     "FRAMEWORKS",

@@ -14,8 +14,8 @@ from typing import Any
 from nirbridge.errors import UsageError
 from nirbridge.files.attributes import load_attribute
 from nirbridge.importers.deviations import accepted_in
-from nirbridge.importers.readings import Forms
-from nirbridge.network.timing import PREFIX
+from nirbridge.importers.neuron_specs import Forms
+from nirbridge.network.nir.timing import PREFIX
 
 CHECKER = "nirbridge.verification.self_check:self_check"
 KEY = PREFIX + "self_check"

@@ -7,9 +7,9 @@ from types import MappingProxyType
 
 from nirbridge.chips.model import Chip
 from nirbridge.errors import Problem, quoted
-from nirbridge.mapping.record import MapRecord
+from nirbridge.mapping.storage.record import MapRecord
 from nirbridge.network.model import Network, Projection
-from nirbridge.partitioner.resources import delay_on_chip_steps
+from nirbridge.partitioner.cost.resources import delay_on_chip_steps
 from nirbridge.quantization.legality import problems_of
 
 

@@ -21,11 +21,11 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip, CoreId
-from nirbridge.mapping.bound import traffic_lower_bound
 from nirbridge.mapping.mesh import columns
 from nirbridge.mapping.model import Costs
 from nirbridge.mapping.route import Routes, hops, link_loads, routes
-from nirbridge.partitioner.axons import HOST, AxonTable
+from nirbridge.mapping.traffic_bound import traffic_lower_bound
+from nirbridge.partitioner.cost.axons import HOST, AxonTable
 
 ENERGY_FIGURES = MappingProxyType(
     {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nirbridge.chips.model import Chip, CoreId
 from nirbridge.network.model import Network
-from nirbridge.partitioner.axons import AxonTable
+from nirbridge.partitioner.cost.axons import AxonTable
 from nirbridge.partitioner.model import Partition
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip, CoreId
 from nirbridge.mapping.mesh import HOST_TILE, tiles_of
-from nirbridge.partitioner.axons import HOST, AxonTable
+from nirbridge.partitioner.cost.axons import HOST, AxonTable
 
 DIRECTIONS = ("+x", "-x", "+y", "-y")
 """The last axis of a link load array: the direction in which a link leaves its tile."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.partitioner.axons import HOST, AxonTable
+from nirbridge.partitioner.cost.axons import HOST, AxonTable
 
 
 @dataclass(frozen=True, slots=True, eq=False)

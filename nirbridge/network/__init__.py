@@ -2,12 +2,12 @@
 
 from nirbridge.network.apply import apply, matrix
 from nirbridge.network.check import diagnose, is_valid, verify
-from nirbridge.network.export_warnings import export_warnings
-from nirbridge.network.from_nir import from_nir
+from nirbridge.network.equality import differences, same
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import Neuron, neuron
-from nirbridge.network.same import differences, same
-from nirbridge.network.to_nir import to_nir
+from nirbridge.network.nir.from_nir import from_nir
+from nirbridge.network.nir.portability import export_warnings
+from nirbridge.network.nir.to_nir import to_nir
 
 __all__ = [
     "Network",

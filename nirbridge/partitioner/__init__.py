@@ -1,6 +1,6 @@
 """Cutting populations into boxes and packing them into as few cores as can be, with a proved bound."""
 
-from nirbridge.partitioner.axons import AxonTable, axon_table
+from nirbridge.partitioner.cost.axons import AxonTable, axon_table
 from nirbridge.partitioner.model import Block, Partition, Slice, SolveReport
 from nirbridge.partitioner.partition import METHODS, Options, partition
 

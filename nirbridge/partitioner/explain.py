@@ -13,9 +13,9 @@ from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
 from nirbridge.errors import Problem, quoted
 from nirbridge.network.model import Network
-from nirbridge.partitioner.connectivity import Axis, Explicit, Separable, out_degrees
-from nirbridge.partitioner.resources import delay_on_chip_steps, limits
-from nirbridge.partitioner.sizing import Sizing
+from nirbridge.partitioner.cost.connectivity import Axis, Explicit, Separable, out_degrees
+from nirbridge.partitioner.cost.resources import delay_on_chip_steps, limits
+from nirbridge.partitioner.cost.sizing import Sizing
 
 WORDS = {
     "neurons": "neurons",

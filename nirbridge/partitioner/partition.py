@@ -13,14 +13,15 @@ from nirbridge.chips import cores_of
 from nirbridge.chips.model import Chip
 from nirbridge.errors import DoesNotFit, UsageError
 from nirbridge.network.model import Network
-from nirbridge.partitioner import exact, explain
-from nirbridge.partitioner.axons import Blocks
-from nirbridge.partitioner.bounds import any_map_bounds, least_cores, least_slots, reasons
+from nirbridge.partitioner import explain
+from nirbridge.partitioner.cost.axons import Blocks
+from nirbridge.partitioner.cost.sizing import Sizing, sizing
+from nirbridge.partitioner.cost.usage import usage
 from nirbridge.partitioner.model import Block, BlockId, Partition, SolveReport, Status
-from nirbridge.partitioner.search import EFFORTS, Found, fewest, is_within, packed, sequential
-from nirbridge.partitioner.sizing import Sizing, sizing
-from nirbridge.partitioner.slicing import Tilings, Unfit, capacity, shrunk
-from nirbridge.partitioner.usage import usage
+from nirbridge.partitioner.search import exact
+from nirbridge.partitioner.search.bounds import any_map_bounds, least_cores, least_slots, reasons
+from nirbridge.partitioner.search.methods import EFFORTS, Found, fewest, is_within, packed, sequential
+from nirbridge.partitioner.search.slicing import Tilings, Unfit, capacity, shrunk
 
 METHODS = ("sequential", "packed", "cp-sat")
 EXACT_TIME = 4.0

@@ -12,9 +12,19 @@
 Nothing but this room knows all stages; what is heavy is imported where it is used.
 """
 
+from nirbridge.pipeline.emit import (
+    check_program_folder,
+    emit_lava,
+    emit_quantized,
+    emit_with,
+    install_lava,
+    lava_status,
+    program_files,
+    run_emitted,
+    write_program,
+)
 from nirbridge.pipeline.fit import fit_to_chip, retime, split_sources
 from nirbridge.pipeline.importing import import_module, network_of_graph, save_graph
-from nirbridge.pipeline.integers import quantize_network, quantize_plan, save_quantized, simulate_on_chip
 from nirbridge.pipeline.load import (
     faults_of,
     fingerprint,
@@ -26,22 +36,12 @@ from nirbridge.pipeline.load import (
     network_of_shapes,
     timing,
 )
+from nirbridge.pipeline.map import map_network, map_retimed
 from nirbridge.pipeline.map_files import check_map, load_map, map_document, save_map, timing_of_map
-from nirbridge.pipeline.mapping import map_network, map_retimed
 from nirbridge.pipeline.options import OBJECTIVES, RETIME, MapOptions
 from nirbridge.pipeline.partitioning import SPREADS, TRIED_NEURONS_MAX, check_fit
 from nirbridge.pipeline.placing import complete
-from nirbridge.pipeline.programs import (
-    check_program_folder,
-    emit_lava,
-    emit_quantized,
-    emit_with,
-    install_lava,
-    lava_status,
-    program_files,
-    run_emitted,
-    write_program,
-)
+from nirbridge.pipeline.quantize import quantize_network, quantize_plan, save_quantized, simulate_on_chip
 from nirbridge.pipeline.recordings import (
     compare_recordings,
     load_inputs,
@@ -50,7 +50,7 @@ from nirbridge.pipeline.recordings import (
     save_recording,
     simulate_network,
 )
-from nirbridge.pipeline.verifying import VERIFY_STEPS, verify_network
+from nirbridge.pipeline.verify import VERIFY_STEPS, verify_network
 
 __all__ = [
     "OBJECTIVES",

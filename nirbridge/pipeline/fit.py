@@ -84,7 +84,7 @@ def or_placed(problem: Problem) -> Problem:
 
 def fit_to_chip(network: Network, chip: Chip, *, relays: bool = True) -> Network:
     """The network with what the chip's fan-in makes necessary (relays), each change said in its notes."""
-    from nirbridge.partitioner.relays import with_relays
+    from nirbridge.pipeline.relays import with_relays
 
     return with_relays(network, chip) if relays else network
 
@@ -116,7 +116,7 @@ def retime(
 
 def as_mapped(retimed: Retimed) -> tuple[Network, Mapping[str, int] | None]:
     """The network that a map is made of, and its latencies; the reference and None where a map would be the same."""
-    from nirbridge.passes.balance_delays import without_hops
+    from nirbridge.passes.retiming.retime import without_hops
 
     delayed = without_hops(retimed.network)
     if _wiring(delayed) == _wiring(retimed.reference):

@@ -24,7 +24,7 @@ def import_module(framework: str, module: Any, sample: Any, *, check: int | None
     """
     import inspect
 
-    from nirbridge import registry
+    from nirbridge import plugins as registry
 
     function = registry.get("importers", framework)
     known = inspect.signature(function).parameters
@@ -46,9 +46,9 @@ def save_graph(graph: Any, path: str | Path) -> None:
 
 def network_of_graph(graph: Any, timing: Timing | None = None) -> Network:
     """What a graph means; known faults of exporters that it shows are warned of and noted. Raises ModelError."""
-    from nirbridge.importers.export_warning import warn_of_faults
-    from nirbridge.importers.exporter_faults import diagnose, sentences
-    from nirbridge.network.from_nir import from_nir
+    from nirbridge.importers.nirfile.faults import diagnose, sentences
+    from nirbridge.network.nir.export_warning import warn_of_faults
+    from nirbridge.network.nir.from_nir import from_nir
     from nirbridge.pipeline.load import noted
 
     faults = sentences(diagnose(graph))

@@ -41,10 +41,10 @@ def _graph_and_faults(
     path: str | Path, max_bytes: int | None, repairs: Sequence[str], dt: float | None
 ) -> tuple[Any, tuple[str, ...]]:
     """The graph, and a sentence for each known fault of its exporter that no repair settles; warns of these."""
-    from nirbridge.importers.export_warning import warn_of_faults
-    from nirbridge.importers.exporter_faults import sentences, unsettled
-    from nirbridge.importers.load_repaired import load_repaired
-    from nirbridge.importers.nir_file import DEFAULT_MAX_BYTES
+    from nirbridge.importers.nirfile.faults import sentences, unsettled
+    from nirbridge.importers.nirfile.load_repaired import load_repaired
+    from nirbridge.importers.nirfile.reader import DEFAULT_MAX_BYTES
+    from nirbridge.network.nir.export_warning import warn_of_faults
 
     graph, findings = load_repaired(path, repairs, dt=dt, max_bytes=max_bytes or DEFAULT_MAX_BYTES)
     faults = sentences(unsettled(findings, repairs))
@@ -59,7 +59,7 @@ def load_network(
 
     Raises FileError (unreadable), ModelError (no exact meaning) or UsageError (repairs).
     """
-    from nirbridge.network.from_nir import from_nir
+    from nirbridge.network.nir.from_nir import from_nir
 
     dt = None if timing is None else timing.dt
     graph, faults = _graph_and_faults(path, max_bytes, repairs, dt)
@@ -80,15 +80,15 @@ def faults_of(notes: Sequence[Any]) -> tuple[str, ...]:
 
 def network_of_shapes(text: str, timing: Timing | None = None) -> Network:
     """A network of shapes alone from a line of text (``importers.shapes_text``). Raises UsageError."""
-    from nirbridge.importers.shapes_text import graph_of
-    from nirbridge.network.from_nir import from_nir
+    from nirbridge.importers.shapes.parser import graph_of
+    from nirbridge.network.nir.from_nir import from_nir
 
     return from_nir(graph_of(text), timing)
 
 
 def load_chip(name_or_path: str | Path, without: tuple[int, ...] = ()) -> Chip:
     """A chip by name or from a TOML file, with cores masked out (flat indices on chip 0). Raises ChipError."""
-    from nirbridge import registry
+    from nirbridge import plugins as registry
     from nirbridge.chips import without_cores
 
     chip = registry.load_chip(name_or_path)
@@ -111,6 +111,6 @@ def load_labels(path: str | Path) -> Array:
 
 def fingerprint(path: str | Path) -> str:
     """SHA-256 of a model file, which a map file names. Raises FileError."""
-    from nirbridge.importers import nir_file
+    from nirbridge.importers.nirfile import reader as nir_file
 
     return nir_file.fingerprint(Path(path))

@@ -12,13 +12,13 @@ from nirbridge.pipeline.load import fingerprint
 if TYPE_CHECKING:
     from nirbridge.chips.model import Chip
     from nirbridge.mapping.model import Mapped
-    from nirbridge.mapping.record import MapRecord
+    from nirbridge.mapping.storage.record import MapRecord
     from nirbridge.network.model import Network, Timing
 
 
 def map_document(mapped: Mapped, model: str | Path) -> dict[str, Any]:
     """The content of the map file of a model file. Raises FileError."""
-    from nirbridge.mapping.document import to_record
+    from nirbridge.mapping.storage.document import to_record
 
     return to_record(mapped, Path(model).name, fingerprint(model))
 
@@ -26,7 +26,7 @@ def map_document(mapped: Mapped, model: str | Path) -> dict[str, Any]:
 def save_map(mapped: Mapped, path: str | Path, model: str | Path) -> None:
     """Writes the map file, whole or not at all. Raises FileError, also where the path is that of the model."""
     from nirbridge.files.gate import Input, Output, check_outputs
-    from nirbridge.mapping import file
+    from nirbridge.mapping.storage import file
 
     check_outputs([Output("map file", str(path))], [Input("model", str(model))])
     file.write_document(map_document(mapped, model), path)
@@ -40,8 +40,9 @@ def check_map(
     ``placement_only``: the placement alone is judged; else a map so marked is refused, as is one that the chip cannot
     run.
     """
-    from nirbridge.mapping import check, file
-    from nirbridge.mapping.latencies import wrong_latencies
+    from nirbridge.mapping.checker import check
+    from nirbridge.mapping.storage import file
+    from nirbridge.mapping.storage.latencies import wrong_latencies
 
     record = file.load(path)
     if sum(ways for _, ways in record.splits) > len(record.populations):
@@ -79,8 +80,8 @@ def _other_delays(record: MapRecord, network: Network) -> tuple[Problem, ...]:
 
 def timing_of_map(path: str | Path, network: Network, asked: Timing) -> Timing:
     """``asked``, and what was asked for when the map was made, where it differs from how ``network`` was read."""
-    from nirbridge.mapping import file
-    from nirbridge.mapping.timing import asked_by
+    from nirbridge.mapping.storage import file
+    from nirbridge.mapping.storage.timing import asked_by
 
     return asked_by(file.load(path), network, asked)
 
@@ -106,8 +107,8 @@ def _as_mapped(record: MapRecord, network: Network) -> tuple[Network, Network]:
 
 def load_runnable(path: str | Path) -> MapRecord:
     """A saved map that is more than a placement, not checked. Raises FileError, IllegalMapping."""
-    from nirbridge.mapping import file
     from nirbridge.mapping.abilities import marked
+    from nirbridge.mapping.storage import file
 
     record = file.load(path)
     problems = marked(record, "map the model for a chip that can run it, without --placement-only")
@@ -118,7 +119,7 @@ def load_runnable(path: str | Path) -> MapRecord:
 
 def load_map(path: str | Path, network: Network, model_sha256: str, chip: Chip) -> MapRecord:
     """A saved map of this model on this chip, checked. Raises FileError, and IllegalMapping with every violation."""
-    from nirbridge.mapping import file
+    from nirbridge.mapping.storage import file
 
     problems = check_map(path, network, model_sha256, chip)
     if problems:

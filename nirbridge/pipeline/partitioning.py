@@ -47,7 +47,7 @@ def partitions(ready: Ready, chip: Chip, options: MapOptions, model: Network) ->
     ``model``: what ``ready`` was prepared from, which other chips are tried with. Raises DoesNotFit, with the reasons
     why the delays are not other ones.
     """
-    from nirbridge import registry
+    from nirbridge import plugins as registry
 
     network = ready.network
     partition = registry.get("partitioners", options.method)
@@ -95,7 +95,7 @@ def _alternatives(base: Options, objective: str) -> list[Options]:
 
 
 def _what_would_fit(network: Network, chip: Chip, options: MapOptions, model: Network) -> tuple[Problem, ...]:
-    from nirbridge.partitioner.remedies import remedies
+    from nirbridge.pipeline.remedies import remedies
 
     if network.neurons > TRIED_NEURONS_MAX:
         found = "not tried on so large a network"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nirbridge.mapping.model import Mapped
     from nirbridge.network.model import Network
     from nirbridge.partitioner import Partition
-    from nirbridge.partitioner.sizing import Sizing
+    from nirbridge.partitioner.cost.sizing import Sizing
 
 
 def complete(
@@ -32,10 +32,10 @@ def complete(
     """
     from nirbridge.mapping.cost import costs
     from nirbridge.mapping.model import Mapped
-    from nirbridge.mapping.place import place
+    from nirbridge.mapping.placement.place import place
     from nirbridge.mapping.rates import assumed_rates
     from nirbridge.partitioner import axon_table
-    from nirbridge.partitioner.sizing import sizing
+    from nirbridge.partitioner.cost.sizing import sizing
 
     options = options or MapOptions()
     rates, said = options.rates if options.rates is not None else assumed_rates(network)
@@ -61,7 +61,7 @@ def complete(
 
 def _full_runs(sizes: Sizing, partition: Partition) -> tuple[str, ...]:
     """What the map would take with full runs, said beside every map that cuts runs freely."""
-    from nirbridge.partitioner.usage import full_run_words
+    from nirbridge.partitioner.cost.usage import full_run_words
 
     words = full_run_words(sizes, tuple(b.slices for b in partition.blocks))
     fmt = sizes.chip.synapses

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from nirbridge.errors import UsageError, quoted
 
 if TYPE_CHECKING:
+    from nirbridge.comparison.compare import Comparison
     from nirbridge.network.model import Network
-    from nirbridge.simulators import Record, Recording
-    from nirbridge.simulators.compare import Comparison
+    from nirbridge.simulators.simulate import Record, Recording
 
 
 def load_inputs(path: str | Path, *, max_bytes: int | None = None) -> Any:
@@ -30,8 +30,8 @@ def simulate_network(network: Network, inputs: Any, *, backend: str = "auto", **
 
     A backend of a plugin gets ``steps``, ``record`` and ``progress`` of the options.
     """
-    from nirbridge import registry
-    from nirbridge.simulators import BACKENDS, simulate
+    from nirbridge import plugins as registry
+    from nirbridge.simulators.simulate import BACKENDS, simulate
 
     if backend in ("auto", *BACKENDS):
         return simulate(network, inputs, backend=backend, **options).recording
@@ -49,8 +49,8 @@ def simulate_network(network: Network, inputs: Any, *, backend: str = "auto", **
 
 def records(network: Network, wanted: Sequence[tuple[str, tuple[str, ...]]], every: int) -> list[Record] | None:
     """Which variables of which nodes are kept, one step in ``every``; None: the default of the simulators."""
-    from nirbridge.simulators import Record
     from nirbridge.simulators.recording import default_records
+    from nirbridge.simulators.simulate import Record
 
     if wanted:
         return [Record(node, variables, every) for node, variables in wanted]
@@ -80,6 +80,6 @@ def compare_recordings(
     tau_steps: float = 10.0,
 ) -> Comparison:
     """Two recordings, spike by spike (``simulators.compare``). Raises UsageError."""
-    from nirbridge.simulators.compare import compare
+    from nirbridge.comparison.compare import compare
 
     return compare(a, b, latency=latency, labels=labels, tau_steps=tau_steps)

@@ -1,7 +1,7 @@
 """A network in a chip's integers: what every number became, what that costs, and the proof that nothing overflows."""
 
 from nirbridge.quantization.calibration import Calibration, Seen
-from nirbridge.quantization.distance import v_bounds
+from nirbridge.quantization.error_bounds import v_bounds
 from nirbridge.quantization.model import (
     Bounds,
     FixedInput,

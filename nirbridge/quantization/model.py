@@ -180,7 +180,7 @@ class VBound:
     """What rounding can add to the distance of v from the reference in one step, in real units of v, at most.
 
     For the worst neuron, input and state of a population, while it and its sources fire as the reference does
-    (quantization/distance.py has the equation).
+    (quantization/error_bounds.py has the equation).
 
     Attributes:
         weight: of the worst weight, per spike that arrives.

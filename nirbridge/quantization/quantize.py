@@ -11,7 +11,7 @@ import numpy as np
 from nirbridge.chips.model import Chip
 from nirbridge.errors import ModelError
 from nirbridge.network.model import Network
-from nirbridge.passes.balance_delays import early_notes
+from nirbridge.passes.retiming.retime import early_notes
 from nirbridge.quantization.folding import Folded, fold
 from nirbridge.quantization.formats import formats_of, plain_formats
 from nirbridge.quantization.memoryless import with_known_resets
@@ -19,9 +19,9 @@ from nirbridge.quantization.model import FixedInput, Quantized
 from nirbridge.quantization.operators import one_operator, weights_of
 from nirbridge.quantization.options import Options, bits_of
 from nirbridge.quantization.overflow import Sent
-from nirbridge.quantization.populations import Made, make_population
-from nirbridge.quantization.refusals import problems_of
+from nirbridge.quantization.population import Made, make_population
 from nirbridge.quantization.scales import Incoming, reach_of
+from nirbridge.quantization.unsupported import problems_of
 from nirbridge.quantization.weights import range_of
 
 

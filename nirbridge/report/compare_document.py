@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nirbridge.simulators.compare import Comparison, Row, SpikeDistances
-from nirbridge.simulators.decide import Decisions
-from nirbridge.simulators.distances import KERNEL
+from nirbridge.comparison.compare import Comparison, Row, SpikeDistances
+from nirbridge.comparison.decisions import Decisions
+from nirbridge.comparison.distances import KERNEL
 
 
 def compare_document(comparison: Comparison, name_a: str = "A", name_b: str = "B") -> dict[str, Any]:

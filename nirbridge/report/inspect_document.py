@@ -9,21 +9,21 @@ from typing import Any
 
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
-from nirbridge.importers.export_warning import warn_of_faults
-from nirbridge.importers.exporter_faults import sentences, unsettled
-from nirbridge.importers.load_repaired import load_repaired
-from nirbridge.importers.nir_file import DEFAULT_MAX_BYTES, fingerprint
+from nirbridge.importers.nirfile.faults import sentences, unsettled
+from nirbridge.importers.nirfile.load_repaired import load_repaired
+from nirbridge.importers.nirfile.reader import DEFAULT_MAX_BYTES, fingerprint
 from nirbridge.network.compose import parts_of
-from nirbridge.network.flatten_graph import FlatGraph
-from nirbridge.network.from_nir import lowered, shaped
 from nirbridge.network.model import Population, Projection, Timing
 from nirbridge.network.naming import natural_key
 from nirbridge.network.neurons import Neuron
-from nirbridge.network.nir_fields import NEURONS, WEIGHTED, kind_of
+from nirbridge.network.nir.export_warning import warn_of_faults
+from nirbridge.network.nir.fields import NEURONS, WEIGHTED, kind_of
+from nirbridge.network.nir.flatten import FlatGraph
+from nirbridge.network.nir.from_nir import lowered, shaped
+from nirbridge.network.nir.shapes import NodeShapes
 from nirbridge.network.operators import Conv, Dense, Operator, Scale, Sparse, SumPool
 from nirbridge.network.reach import unreached, useless
-from nirbridge.network.shapes import NodeShapes
-from nirbridge.partitioner.connectivity import connectivity, synapses
+from nirbridge.partitioner.cost.connectivity import connectivity, synapses
 
 
 def inspect_file(

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import quoted
 from nirbridge.mapping.model import Mapped
+from nirbridge.partitioner.cost.resources import limits
 from nirbridge.partitioner.model import RESOURCES, Block, Slice
-from nirbridge.partitioner.resources import limits
 
 _CHIP_KEYS = {name: f"core.{name}" for name in RESOURCES} | {"synapse_words": "synapses.words"}
 _PREFIXES = (

@@ -14,7 +14,7 @@ from nirbridge.errors import Problem, UsageError, quoted
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network, Population, Port
 from nirbridge.network.operators import Identity, Reshape
-from nirbridge.simulators.model import Record
+from nirbridge.simulators.types import Record
 
 VARIABLES = ("s", "v", "u", "i", "count")
 ALL = "*"

@@ -21,8 +21,8 @@ from nirbridge.errors import FileError, quoted
 from nirbridge.files.archive_names import decoded, encoded
 from nirbridge.files.atomic import atomic_write
 from nirbridge.files.npy import MAX_BYTES, load_npz
-from nirbridge.simulators.model import Recording
 from nirbridge.simulators.recording import VARIABLES
+from nirbridge.simulators.types import Recording
 
 META = "meta"
 SCHEMA = 1

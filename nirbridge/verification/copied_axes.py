@@ -16,7 +16,7 @@ from nirbridge.arrays import Array
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network
 from nirbridge.network.operators import Conv, Dense, Sparse
-from nirbridge.simulators import Record, simulate
+from nirbridge.simulators.simulate import Record, simulate
 
 _STEPS = 6
 

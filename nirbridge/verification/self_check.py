@@ -15,12 +15,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from nirbridge.errors import Problem, UnequalImport
-from nirbridge.importers.readings import Forms
-from nirbridge.importers.trace_module import untouched
+from nirbridge.importers.neuron_specs import Forms
 from nirbridge.importers.tracing.memory import VARIABLE, limit_of_user
-from nirbridge.network.from_nir import from_nir
+from nirbridge.importers.tracing.run import untouched
 from nirbridge.network.model import Network
-from nirbridge.network.timing import PREFIX
+from nirbridge.network.nir.from_nir import from_nir
+from nirbridge.network.nir.timing import PREFIX
 from nirbridge.verification.copied_axes import copied_axis
 from nirbridge.verification.module_facts import drops, held_bytes, leaves, multiplications, parameters
 from nirbridge.verification.original_runs import deep_copy

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.importers.readings import Forms
+from nirbridge.importers.neuron_specs import Forms
 from nirbridge.network.model import Network
-from nirbridge.simulators import Record, simulate
+from nirbridge.simulators.simulate import Record, simulate
 from nirbridge.verification.matching import matched_membranes, matched_outputs, matched_spikes
 from nirbridge.verification.module_facts import tensors
 from nirbridge.verification.original_runs import OriginalRun, run_original

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from nirbridge.chips import from_record, load_chip
-from nirbridge.chips.fields import COUNT_MAX, FIELDS, FIGURE_MAX, RUN_TARGETS_MAX, Field
-from nirbridge.chips.record import _is_width_list
+from nirbridge.chips.codec import _is_width_list
+from nirbridge.chips.schema import COUNT_MAX, FIELDS, FIGURE_MAX, RUN_TARGETS_MAX, Field
 from nirbridge.errors import ChipError
 
 COUNTS = [f for f in FIELDS if f.kind == "count"]

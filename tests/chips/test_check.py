@@ -22,7 +22,7 @@ from nirbridge.chips import (
     verify,
     without_cores,
 )
-from nirbridge.chips.fields import FIELDS, TABLES, table_fields
+from nirbridge.chips.schema import FIELDS, TABLES, table_fields
 from nirbridge.errors import ChipError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nirbridge.chips import builtin_chips, from_record, load_chip
-from nirbridge.chips.fields import FIELDS
+from nirbridge.chips.schema import FIELDS
 from nirbridge.errors import ChipError
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "chips" / "my_chip.toml"

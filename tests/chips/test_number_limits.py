@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from nirbridge.chips import Chip, CoreId, core_at, cores_of, diagnose, load_chip
-from nirbridge.chips.fields import table_fields
+from nirbridge.chips.codec import nearest, record_problems
 from nirbridge.chips.model import Mesh
-from nirbridge.chips.record import nearest, record_problems
+from nirbridge.chips.schema import table_fields
 from nirbridge.errors import ChipError
 
 LIMITS = (

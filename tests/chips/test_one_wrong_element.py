@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nirbridge.chips import from_record, load_chip
-from nirbridge.chips.fields import FIELDS
+from nirbridge.chips.schema import FIELDS
 from nirbridge.errors import ChipError
 
 LISTS = [f for f in FIELDS if f.kind == "count list"]

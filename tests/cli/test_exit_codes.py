@@ -12,12 +12,13 @@ import nir
 import numpy as np
 import pytest
 
-from nirbridge import pipeline, registry
+from nirbridge import pipeline
+from nirbridge import plugins as registry
 from nirbridge.cli import main as cli
 from nirbridge.cli.main import run
 from nirbridge.importers import save
 from nirbridge.report import inspect_document
-from nirbridge.simulators import Record
+from nirbridge.simulators.simulate import Record
 from tests.network.graphs import graph_of, lif, out, port
 
 NAMES = [name for name, _, _ in cli.COMMANDS]
@@ -80,7 +81,7 @@ def left() -> set[str]:
 
 
 def lava(ready: bool) -> Callable[[], Any]:
-    from nirbridge.emitters.lava.environment import LavaStatus
+    from nirbridge.emitters.lava.runtime.environment import LavaStatus
 
     return lambda: LavaStatus(Path("python"), "a test") if ready else LavaStatus(None, "", {}, "none", "install it")
 

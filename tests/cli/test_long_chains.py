@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from nirbridge.cli.main import run
-from nirbridge.importers import nir_file
-from nirbridge.importers.hdf5_filters import hdf5
-from nirbridge.importers.hdf5_scan import Scan
+from nirbridge.importers.nirfile import reader as nir_file
+from nirbridge.importers.nirfile.hdf5.integrity import hdf5
+from nirbridge.importers.nirfile.hdf5.scan import Scan
 
 COMMANDS = {
     "inspect": ["inspect", "{model}"],

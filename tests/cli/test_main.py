@@ -58,7 +58,7 @@ def test_help_imports_nothing_heavy() -> None:
     modules = set(out.splitlines()[-1].split())
     assert "click" in modules
     assert modules.isdisjoint(HEAVY)
-    assert "nirbridge.cli.map" not in modules
+    assert "nirbridge.cli.commands.map" not in modules
 
 
 def test_help_is_quick() -> None:

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.cli import common, conversion_options, import_, lava, simulate
-from nirbridge.emitters.lava.environment import LavaStatus
+from nirbridge.cli import common
+from nirbridge.cli import options as conversion_options
+from nirbridge.cli.commands import import_, lava, simulate
+from nirbridge.emitters.lava.runtime.environment import LavaStatus
 from nirbridge.errors import UsageError
-from nirbridge.simulators.model import Recording
+from nirbridge.simulators.types import Recording
 from tests.partitioner.nets import network_of
 
 # -- import ------------------------------------------------------------------------------------------------------------
@@ -135,7 +137,7 @@ def test_a_recording_in_numbers_and_words() -> None:
 def test_a_raster_where_there_are_spikes(
     arrays: tuple[str, ...], node: str | None, drawn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from nirbridge.report import pictures
+    from nirbridge.report import plots as pictures
 
     saved: list[Any] = []
     for name in ("raster", "trace"):

@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge import pipeline, registry
-from nirbridge.cli import common, compare, conversion_options, import_, main, sample_options, simulate
-from nirbridge.cli import emit as emit_command
-from nirbridge.cli import map as map_command
+from nirbridge import pipeline
+from nirbridge import plugins as registry
+from nirbridge.cli import common, main, sample_options
+from nirbridge.cli import options as conversion_options
+from nirbridge.cli.commands import compare, import_, simulate
+from nirbridge.cli.commands import emit as emit_command
+from nirbridge.cli.commands import map as map_command
 from nirbridge.errors import NirbridgeError, UsageError
-from nirbridge.simulators import Record
+from nirbridge.simulators.simulate import Record
 from tests.partitioner.nets import network_of
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nirbridge.emitters.lava.environment import find_python
+from nirbridge.emitters.lava.runtime.environment import find_python
 from nirbridge.errors import UsageError
 
 

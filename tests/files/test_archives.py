@@ -13,7 +13,7 @@ import pytest
 from nirbridge.errors import FileError
 from nirbridge.files.npy import load_npz
 from nirbridge.mapping.rates import load_rates
-from nirbridge.quantization.file import load as load_quantized
+from nirbridge.quantization.storage.file import load as load_quantized
 from tests.fuzz import models
 from tests.fuzz.archives import npy, npz
 

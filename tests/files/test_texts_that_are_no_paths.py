@@ -14,18 +14,19 @@ import pytest
 from nirbridge import importers
 from nirbridge.chips import load_chip
 from nirbridge.emitters import artifact
-from nirbridge.emitters.lava import run as lava
+from nirbridge.emitters.lava.runtime import run as lava
 from nirbridge.errors import NirbridgeError
 from nirbridge.files import atomic, folders, gate, npy, places
-from nirbridge.importers import nir_file
-from nirbridge.mapping import file as map_file
+from nirbridge.importers.nirfile import reader as nir_file
 from nirbridge.mapping import rates
+from nirbridge.mapping.storage import file as map_file
 from nirbridge.network import from_nir
 from nirbridge.pipeline import recordings
-from nirbridge.pipeline.integers import quantize_network
-from nirbridge.quantization import file as quantized_file
-from nirbridge.report import pictures
-from nirbridge.simulators import recording_file, simulate
+from nirbridge.pipeline.quantize import quantize_network
+from nirbridge.quantization.storage import file as quantized_file
+from nirbridge.report import plots as pictures
+from nirbridge.simulators import recording_file
+from nirbridge.simulators.simulate import simulate
 
 
 def graph() -> Any:

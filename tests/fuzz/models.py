@@ -15,8 +15,8 @@ import h5py
 import nir
 import numpy as np
 
-from nirbridge.mapping.document import to_record
-from nirbridge.mapping.file import to_bytes
+from nirbridge.mapping.storage.document import to_record
+from nirbridge.mapping.storage.file import to_bytes
 from nirbridge.network import Network, from_nir
 from nirbridge.pipeline import MapOptions, load_chip, map_retimed, retime
 from nirbridge.quantization.quantize import quantize
@@ -126,8 +126,8 @@ def chip_text() -> str:
 @functools.cache
 def recording_arrays() -> dict[str, Any]:
     """Of a recording of every variable."""
-    from nirbridge.simulators import Record, simulate
     from nirbridge.simulators.recording_file import save
+    from nirbridge.simulators.simulate import Record, simulate
 
     ran = simulate(network(), inputs(), record=[Record("*", ("s", "v", "count"))]).recording
     with tempfile.TemporaryDirectory() as folder:

@@ -104,7 +104,7 @@ def _suits(case: Case) -> bool:
 
 
 def _shared_chip() -> Chip:
-    from tests.simulators.test_mapped import small_chip
+    from tests.simulators.mapped.test_mapped import small_chip
 
     return small_chip(12)
 

@@ -15,7 +15,7 @@ from nirbridge.arrays import freeze
 from nirbridge.chips import core_at, from_record, load_chip
 from nirbridge.chips.model import Chip
 from nirbridge.importers import load, save
-from nirbridge.mapping import check
+from nirbridge.mapping.checker import check
 from nirbridge.mapping.model import Mapped
 from nirbridge.network import Network, Population, Projection, differences, from_nir, to_nir
 from nirbridge.passes import Retimed, balance_delays
@@ -25,10 +25,10 @@ from nirbridge.pipeline.partitioning import partitions
 from nirbridge.quantization.model import FixedNeuron, Quantized
 from nirbridge.quantization.options import Options
 from nirbridge.quantization.quantize import quantize
-from nirbridge.simulators.fixed import simulate_fixed
-from nirbridge.simulators.mapped import simulate_mapped
-from nirbridge.simulators.verify import Verification, everything, verify
+from nirbridge.simulators.fixed.simulate import simulate_fixed
+from nirbridge.simulators.mapped.simulate import simulate_mapped
 from nirbridge.testing import networks
+from nirbridge.verification.verify import Verification, everything, verify
 
 STRETCH = 100
 """Networks that hypothesis draws with one seed."""
@@ -70,7 +70,7 @@ def _drawn(seed: int) -> list[Network]:
 
 
 def _case(network: Network, number: int) -> Case:
-    from tests.simulators.test_mapped import at_rest
+    from tests.simulators.mapped.test_mapped import at_rest
 
     rng = np.random.default_rng(number)
     name = ("loihi2", "loihi2", "loihi1")[rng.integers(3)]

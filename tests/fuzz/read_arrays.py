@@ -10,7 +10,7 @@ import numpy as np
 
 from nirbridge import pipeline
 from nirbridge.errors import UsageError
-from nirbridge.simulators import Recording
+from nirbridge.simulators.simulate import Recording
 from tests.fuzz import models
 from tests.fuzz.archives import mutate_array, mutate_npz, npy, npz
 from tests.fuzz.choices import Choices
@@ -55,8 +55,8 @@ def make_recording(c: Choices) -> bytes:
 
 def read_recording(path: Path) -> object:
     """As ``compare`` does."""
+    from nirbridge.report.compare import compare_text
     from nirbridge.report.compare_document import compare_document
-    from nirbridge.report.compare_text import compare_text
 
     found = pipeline.load_recording(path)
     good = models.recording_arrays()
@@ -84,9 +84,9 @@ def make_calibration(c: Choices) -> bytes:
 
 def read_calibration(path: Path) -> object:
     """As ``import --calibrate`` does, and, where that refuses it, as ``quantize --calibrate`` does."""
-    from nirbridge.cli.conversion_options import importer_arguments
-    from nirbridge.importers.torch_ann_data import calibration_arrays
-    from nirbridge.simulators.quantize_data import data_of, observe
+    from nirbridge.cli.options import importer_arguments
+    from nirbridge.importers.ann.data import calibration_arrays
+    from nirbridge.pipeline.calibrated import data_of, observe
 
     network = models.network()
     given = importer_arguments("torch", {"calibration": str(path)})["calibration"]

@@ -28,8 +28,8 @@ def make_nir(c: Choices) -> bytes:
 
 def read_nir(path: Path) -> object:
     """As every command reads a model, with what ``inspect`` says of it."""
-    from nirbridge.importers.exporter_repairs import REPAIRS, repair
-    from nirbridge.importers.load_repaired import load_repaired
+    from nirbridge.importers.nirfile.load_repaired import load_repaired
+    from nirbridge.importers.nirfile.repairs import REPAIRS, repair
     from nirbridge.network import from_nir, to_nir
 
     graph, _ = load_repaired(path)
@@ -94,7 +94,7 @@ def make_map(c: Choices) -> bytes:
 
 def read_map(path: Path) -> object:
     """As ``check --map`` and ``compare`` of maps do; a map that is not refused has to run."""
-    from nirbridge.mapping import file
+    from nirbridge.mapping.storage import file
 
     record = file.load(path)
     problems = pipeline.check_map(path, models.network(), models.sha256(), models.chip())
@@ -106,8 +106,8 @@ def read_map(path: Path) -> object:
 
 def make_quantized(c: Choices) -> bytes:
     """A ``.q.npz`` file, mostly with the digest that belongs to its content."""
-    from nirbridge.quantization.file import KIND, SCHEMA, digest_of
-    from nirbridge.quantization.record import to_record
+    from nirbridge.quantization.storage.codec import to_record
+    from nirbridge.quantization.storage.file import KIND, SCHEMA, digest_of
 
     record, arrays = to_record(models.quantized())
     record = json.loads(json.dumps(record))
@@ -148,8 +148,8 @@ def _changed(array: Any, c: Choices) -> Any:
 def read_quantized(path: Path) -> object:
     """A file that is not refused has to run and to be emitted."""
     from nirbridge.emitters.lava.emit import emit
-    from nirbridge.quantization.file import load
-    from nirbridge.simulators.fixed import simulate_fixed
+    from nirbridge.quantization.storage.file import load
+    from nirbridge.simulators.fixed.simulate import simulate_fixed
 
     quantized = load(path)
     given = {p.name: np.zeros((2, *p.shape), np.uint8) for p in quantized.inputs}

@@ -11,7 +11,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from nirbridge import pipeline, registry
+from nirbridge import pipeline
+from nirbridge import plugins as registry
 from nirbridge.errors import Bug, UsageError
 from tests.fuzz import models
 from tests.fuzz.choices import Choices
@@ -60,7 +61,7 @@ def read_option(given: tuple[str, tuple[str, ...]]) -> object:
 
 
 def _pins(texts: tuple[str, ...]) -> object:
-    from nirbridge.cli.map import _pin
+    from nirbridge.cli.commands.map import _pin
 
     pins = dict(_pin(text) for text in texts)
     quick = pipeline.MapOptions(method="sequential", effort="fast", pins=pins)
@@ -68,19 +69,19 @@ def _pins(texts: tuple[str, ...]) -> object:
 
 
 def _splits(texts: tuple[str, ...]) -> object:
-    from nirbridge.cli.map import _split
+    from nirbridge.cli.commands.map import _split
 
     return pipeline.split_sources(models.network(), dict(_split(text) for text in texts))
 
 
 def _without(texts: tuple[str, ...]) -> object:
-    from nirbridge.cli.map import _numbers
+    from nirbridge.cli.commands.map import _numbers
 
     return [pipeline.load_chip("loihi1", _numbers("--without-cores", text)) for text in texts]
 
 
 def _samples(texts: tuple[str, ...]) -> object:
-    from nirbridge.cli.import_ import _sample
+    from nirbridge.cli.commands.import_ import _sample
 
     return [_sample(text).shape for text in texts]
 
@@ -102,20 +103,20 @@ def _graded(texts: tuple[str, ...]) -> object:
 
 
 def _records(texts: tuple[str, ...]) -> object:
-    from nirbridge.cli.simulate import records
+    from nirbridge.cli.commands.simulate import records
 
     wanted = records(models.network(), texts, 1)
     return pipeline.simulate_network(models.network(), models.inputs(), record=wanted)
 
 
 def _percentile(texts: tuple[str, ...]) -> object:
-    from nirbridge.cli.conversion_options import _percentile
+    from nirbridge.cli.options import _percentile
 
     return [_percentile(text) for text in texts]
 
 
 def _latency(texts: tuple[str, ...]) -> object:
-    from nirbridge.cli.compare import _latency
+    from nirbridge.cli.commands.compare import _latency
 
     return [_latency(text) for text in texts]
 
@@ -285,7 +286,7 @@ def make_program(c: Choices) -> bytes:
 def read_program(data: bytes) -> object:
     """As ``run`` does before it starts anything, and as ``emit`` does before it replaces a folder."""
     from nirbridge.emitters import artifact
-    from nirbridge.emitters.lava import run
+    from nirbridge.emitters.lava.runtime import run
 
     length = int.from_bytes(data[:4], "big")
     folder = Path.cwd()

@@ -10,7 +10,7 @@ import pytest
 
 from nirbridge.errors import ModelError, UsageError
 from nirbridge.network import from_nir
-from nirbridge.simulators import simulate
+from nirbridge.simulators.simulate import simulate
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 with warnings.catch_warnings():

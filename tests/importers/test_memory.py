@@ -16,16 +16,16 @@ import pytest
 from nirbridge.errors import ModelError, UsageError
 from nirbridge.importers import load, save
 from nirbridge.network import from_nir
-from nirbridge.network.same import same
+from nirbridge.network.equality import same
 
 nir = pytest.importorskip("nir")
 torch = pytest.importorskip("torch")
 snn = pytest.importorskip("snntorch")
 
-from nirbridge.importers import snntorch  # noqa: E402
-from nirbridge.importers.snntorch import from_snntorch  # noqa: E402
-from nirbridge.importers.trace_run import record  # noqa: E402
+from nirbridge.importers.frameworks import snntorch  # noqa: E402
+from nirbridge.importers.frameworks.snntorch import from_snntorch  # noqa: E402
 from nirbridge.importers.tracing import memory  # noqa: E402
+from nirbridge.importers.tracing.run_traced import record  # noqa: E402
 from nirbridge.importers.tracing.stand_ins import LARGE, StandIns  # noqa: E402
 
 
@@ -278,7 +278,7 @@ MEASURED = """
 import os, resource, sys, tempfile, time, warnings
 warnings.simplefilter("ignore")
 import torch, snntorch as snn
-import nirbridge.importers.build
+import nirbridge.importers.lowering.build
 from nirbridge.importers import from_snntorch, load, save
 
 def status(word):

@@ -11,7 +11,7 @@ import pytest
 
 from nirbridge.errors import ModelError, UsageError
 from nirbridge.network import from_nir
-from nirbridge.simulators import simulate
+from nirbridge.simulators.simulate import simulate
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 with warnings.catch_warnings():
@@ -19,8 +19,8 @@ with warnings.catch_warnings():
     snn = pytest.importorskip("snntorch", reason="snntorch is not installed")
     norse = pytest.importorskip("norse.torch", reason="norse is not installed")
 from nirbridge.importers import from_norse, from_snntorch  # noqa: E402
-from nirbridge.importers.tracing.sample_axes import SampleReading, order_of, readings  # noqa: E402
-from tests.importers.layouts import PLACES, Case, cases, laid_out, outcome, samples  # noqa: E402
+from nirbridge.importers.sample.axes import SampleReading, order_of, readings  # noqa: E402
+from tests.importers.frameworks.layouts import PLACES, Case, cases, laid_out, outcome, samples  # noqa: E402
 
 nn = torch.nn
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the frameworks warn of is not this project's

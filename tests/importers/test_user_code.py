@@ -11,8 +11,8 @@ import pytest
 
 from nirbridge.errors import ModelError
 from nirbridge.importers import from_norse, from_snntorch, from_spikingjelly
-from nirbridge.network.from_nir import from_nir
-from nirbridge.simulators import simulate
+from nirbridge.network.nir.from_nir import from_nir
+from nirbridge.simulators.simulate import simulate
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 with warnings.catch_warnings():

@@ -16,9 +16,9 @@ from nirbridge.mapping.model import Costs, Mapped
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Operator, Scale, Sparse, SumPool
-from nirbridge.partitioner.axons import HOST, AxonTable
+from nirbridge.partitioner.cost.axons import HOST, AxonTable
+from nirbridge.partitioner.cost.resources import run_words
 from nirbridge.partitioner.model import Block, BlockId, Partition, Slice, SolveReport
-from nirbridge.partitioner.resources import run_words
 
 TIMING = Timing(1e-4, "euler", "to-value", ">", "per-second")
 

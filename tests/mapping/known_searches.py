@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from nirbridge.chips.model import Chip, CoreId, EnergyFigures, TimeFigures
-from nirbridge.mapping.anneal import anneal, block_costs, step_work, total
-from nirbridge.mapping.board import Board, Sites
-from nirbridge.mapping.bound import traffic_lower_bound
 from nirbridge.mapping.cost import costs
-from nirbridge.mapping.place import place
-from nirbridge.mapping.refine import exact, refine
-from nirbridge.mapping.starts import columns_snake, greedy, hilbert, in_order, place_random, row_major, snake
+from nirbridge.mapping.placement.anneal import anneal, block_costs, step_work, total
+from nirbridge.mapping.placement.board import Board, Sites
+from nirbridge.mapping.placement.place import place
+from nirbridge.mapping.placement.refine import exact, refine
+from nirbridge.mapping.placement.starts import columns_snake, greedy, hilbert, in_order, place_random, row_major, snake
 from nirbridge.mapping.traffic import pulls, traffic
-from nirbridge.partitioner.axons import HOST
+from nirbridge.mapping.traffic_bound import traffic_lower_bound
+from nirbridge.partitioner.cost.axons import HOST
 from tests.mapping.tables import Group, chip, cores_in_rows, table
 
 KNOWN = Path(__file__).parent / "known" / "searches.json"

@@ -17,7 +17,7 @@ from nirbridge.chips.model import (
     SynapseFormat,
     TimeFigures,
 )
-from nirbridge.partitioner.axons import HOST, AxonTable
+from nirbridge.partitioner.cost.axons import HOST, AxonTable
 
 Group = tuple[int, float, Sequence[int]]
 """Source block (or HOST), spikes per step, target blocks."""

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nirbridge.mapping.bound import traffic_lower_bound
-from nirbridge.partitioner.axons import HOST
+from nirbridge.mapping.traffic_bound import traffic_lower_bound
+from nirbridge.partitioner.cost.axons import HOST
 from tests.mapping.tables import Group, chip, cores_in_rows, group_lists, hops_by_hand, table
 
 

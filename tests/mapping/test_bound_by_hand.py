@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nirbridge.chips.model import Chip
-from nirbridge.mapping.bound import ROUNDED_DOWN, SHARES, traffic_lower_bound
 from nirbridge.mapping.traffic import gather, pulls, traffic
-from nirbridge.partitioner.axons import HOST
+from nirbridge.mapping.traffic_bound import ROUNDED_DOWN, SHARES, traffic_lower_bound
+from nirbridge.partitioner.cost.axons import HOST
 from tests.mapping.tables import Group, chip, group_lists, table
 
 Net = tuple[int, tuple[int, ...], float]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from nirbridge.chips import load_chip
 from nirbridge.chips.model import CoreId, EnergyFigures, TimeFigures
 from nirbridge.mapping.cost import costs, missing_figures
-from nirbridge.partitioner.axons import HOST
+from nirbridge.partitioner.cost.axons import HOST
 from tests.mapping.tables import (
     at,
     chip,

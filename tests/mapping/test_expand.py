@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nirbridge.mapping.expand import AllToAll, expansion, synapse_count, synapses_into
+from nirbridge.mapping.synapses import AllToAll, expansion, synapse_count, synapses_into
 from nirbridge.network.apply import matrix
 from nirbridge.network.model import Network
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from nirbridge.chips.model import CoreId
 from nirbridge.mapping.mesh import columns, route_hops
 from nirbridge.mapping.route import DIRECTIONS, hops, link_loads, routes
-from nirbridge.partitioner.axons import HOST
+from nirbridge.partitioner.cost.axons import HOST
 from tests.mapping.tables import (
     at,
     chip,

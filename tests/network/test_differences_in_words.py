@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import freeze
+from nirbridge.network.equality import _same_value, differences, same, same_operator
 from nirbridge.network.model import Network, Port, Projection
 from nirbridge.network.operators import Chain, Identity, Reshape, Scale, Sparse
-from nirbridge.network.same import _same_value, differences, same, same_operator
 from tests.network.test_one_wrong_element import DENSE, FLAT, SCALE, SHAPE, SPARSE, network, whole_neuron
 from tests.network.test_same_one_by_one import with_neuron, with_way
 

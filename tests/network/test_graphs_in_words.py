@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from nirbridge.errors import ModelError, quoted
-from nirbridge.network import flatten_graph as flattening
-from nirbridge.network.flatten_graph import FlatGraph, expand_graph, flatten_graph
-from nirbridge.network.shapes import infer_shapes
-from tests.network.test_flatten_graph import graph, out, two_ports
-from tests.network.test_flatten_graph import lif as three
-from tests.network.test_flatten_graph import port as three_in
-from tests.network.test_shapes import A, after, chain, conv2d, lif, port
+from nirbridge.network.nir import flatten as flattening
+from nirbridge.network.nir.flatten import FlatGraph, expand_graph, flatten_graph
+from nirbridge.network.nir.shapes import infer_shapes
+from tests.network.nir.test_flatten_graph import graph, out, two_ports
+from tests.network.nir.test_flatten_graph import lif as three
+from tests.network.nir.test_flatten_graph import port as three_in
+from tests.network.nir.test_shapes import A, after, chain, conv2d, lif, port
 
 
 def told(work: Any) -> list[str]:

@@ -10,10 +10,10 @@ import pytest
 
 from nirbridge.arrays import compact, freeze, same_array
 from nirbridge.network import same
+from nirbridge.network.equality import same_operator
 from nirbridge.network.model import Network, Port, Projection
 from nirbridge.network.neurons import Neuron
 from nirbridge.network.operators import Chain, Dense, Operator, Reshape, Sparse, SumPool
-from nirbridge.network.same import same_operator
 from tests.network.test_one_wrong_element import (
     CONV,
     DENSE,

@@ -13,15 +13,15 @@ import pytest
 
 from nirbridge.errors import ModelError, NirbridgeError
 from nirbridge.network import from_nir
+from nirbridge.network.equality import same
 from nirbridge.network.model import Network, Timing
-from nirbridge.network.same import same
-from nirbridge.network.to_nir import to_nir
-from nirbridge.passes.balance_delays import balance_delays
-from nirbridge.passes.delay_lines import RELAYS_MAX
+from nirbridge.network.nir.to_nir import to_nir
+from nirbridge.passes.retiming.delay_lines import RELAYS_MAX
+from nirbridge.passes.retiming.retime import balance_delays
+from nirbridge.report.inspect import ROWS_SHOWN, inspect_text
 from nirbridge.report.inspect_document import inspect_graph
-from nirbridge.report.inspect_text import ROWS_SHOWN, inspect_text
-from nirbridge.simulators import simulate
-from nirbridge.simulators.delays import HELD_MAX
+from nirbridge.simulators.reference.delays import HELD_MAX
+from nirbridge.simulators.simulate import simulate
 
 from .graphs import graph_of, lif, out, port
 

@@ -21,8 +21,8 @@ from nirbridge.network.apply import matrix
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
+from nirbridge.partitioner.cost.resources import axon_words, delay_on_chip_steps
 from nirbridge.partitioner.model import Slice
-from nirbridge.partitioner.resources import axon_words, delay_on_chip_steps
 
 LOIHI = load_chip("loihi1")
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nirbridge.importers.shapes_text import graph_of
-from nirbridge.network.from_nir import from_nir
+from nirbridge.importers.shapes.parser import graph_of
 from nirbridge.network.model import Network
+from nirbridge.network.nir.from_nir import from_nir
 
 DVS_GESTURE = "1x32x32 conv16k3s2 lif conv32k3 lif conv64k3 lif conv11k3 lif flatten dense11 lif"
 NMNIST = "2x34x34 conv16k5s2p1 if conv16k3p1 if sumpool2 conv8k3p1 if sumpool2 flatten dense256 if dense10 if"

@@ -12,8 +12,8 @@ from nirbridge.errors import Problem
 from nirbridge.network.model import Network, Projection
 from nirbridge.network.operators import Conv, Dense, Operator, Sparse
 from nirbridge.partitioner import explain
+from nirbridge.partitioner.cost.sizing import sizing
 from nirbridge.partitioner.explain import Proof
-from nirbridge.partitioner.sizing import sizing
 from tests.partitioner.cases import chip, network, population
 
 SPLIT = "split the source (--split), or let its targets lie in fewer cores"

@@ -10,12 +10,12 @@ import pytest
 from nirbridge.chips import load_chip, without_cores
 from nirbridge.chips.model import Chip
 from nirbridge.errors import DoesNotFit, UsageError
-from nirbridge.mapping import check
+from nirbridge.mapping.checker import check
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Dense
 from nirbridge.partitioner import Options, partition
-from nirbridge.partitioner.resources import exceeded, limits
+from nirbridge.partitioner.cost.resources import exceeded, limits
 from nirbridge.pipeline import MapOptions, map_network
 from tests.partitioner.nets import DENSE_KILLERS, DVS_GESTURE, NMNIST, network_of
 

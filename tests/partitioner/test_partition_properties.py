@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from nirbridge.chips import cores_of
 from nirbridge.chips.model import Chip
 from nirbridge.errors import DoesNotFit
-from nirbridge.mapping import check
+from nirbridge.mapping.checker import check
 from nirbridge.network.model import Network
 from nirbridge.partitioner import Options, Partition, partition
 from nirbridge.pipeline import complete

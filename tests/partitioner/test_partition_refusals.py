@@ -14,10 +14,10 @@ from nirbridge.errors import DoesNotFit, UsageError
 from nirbridge.network.model import Projection
 from nirbridge.network.operators import Dense
 from nirbridge.partitioner import Options, partition
-from nirbridge.partitioner.exact import Answer
-from nirbridge.partitioner.search import Found
+from nirbridge.partitioner.search.exact import Answer
+from nirbridge.partitioner.search.methods import Found
 from tests.partitioner.cases import chip, network, population
-from tests.partitioner.test_partition_steps import blocks, sizes_of
+from tests.partitioner.search.test_partition_steps import blocks, sizes_of
 
 MODULE: Any = importlib.import_module("nirbridge.partitioner.partition")
 NET = sizes_of().network

@@ -15,8 +15,8 @@ from nirbridge.errors import UsageError
 from nirbridge.network.model import Network, Projection
 from nirbridge.network.operators import Chain, Conv, Dense, Reshape, SumPool
 from nirbridge.partitioner import Options
-from nirbridge.partitioner.relays import with_relays
-from nirbridge.partitioner.remedies import SOURCES_MAX, SPLITS, remedies
+from nirbridge.pipeline.relays import with_relays
+from nirbridge.pipeline.remedies import SOURCES_MAX, SPLITS, remedies
 from tests.partitioner.cases import chip, network, population
 
 

@@ -18,7 +18,7 @@ from nirbridge.network.model import Network, Population, Port, Projection
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Dense
 from nirbridge.passes import relay_pools
-from nirbridge.passes.balance_delays import balance_delays
+from nirbridge.passes.retiming.retime import balance_delays
 from tests.partitioner.cases import random_network
 
 KNOWN = Path(__file__).parent / "known" / "retimings.json"

@@ -8,8 +8,8 @@ import numpy as np
 
 from nirbridge.arrays import Array, compact, freeze
 from nirbridge.network.model import Network, Population, Projection
-from nirbridge.passes.balance_delays import Retimed
-from nirbridge.simulators import Record, Recording, simulate
+from nirbridge.passes.retiming.retime import Retimed
+from nirbridge.simulators.simulate import Record, Recording, simulate
 
 GRID = 16
 

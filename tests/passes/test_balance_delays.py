@@ -18,8 +18,8 @@ from nirbridge.network.graph import in_causal_order
 from nirbridge.network.model import Population
 from nirbridge.network.neurons import neuron
 from nirbridge.passes import Retimed, balance_delays
-from nirbridge.passes.balance_delays import without_hops
-from nirbridge.passes.latencies import Arc, all_loops, cheapest_latencies, least_latencies
+from nirbridge.passes.retiming.latencies import Arc, all_loops, cheapest_latencies, least_latencies
+from nirbridge.passes.retiming.retime import without_hops
 from nirbridge.testing import networks
 from tests.network.graphs import graph_of, lif, out, port
 from tests.passes.retimed import both_runs, differing, fired_early, on_grid, shortest_hops

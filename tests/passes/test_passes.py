@@ -13,7 +13,7 @@ from nirbridge.errors import ModelError, UsageError
 from nirbridge.network import Network, differences, from_nir, same, to_nir, verify
 from nirbridge.network.operators import Chain, Conv, Dense, Sparse, SumPool
 from nirbridge.passes import drop_dead, relay_pools, relay_projection, split_source
-from nirbridge.simulators import Record, simulate
+from nirbridge.simulators.simulate import Record, simulate
 from nirbridge.testing import networks
 from tests.network.graphs import chain, graph_of, lif, out, port, run
 from tests.partitioner.nets import network_of

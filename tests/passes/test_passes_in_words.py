@@ -14,15 +14,15 @@ from nirbridge.arrays import freeze
 from nirbridge.errors import ModelError, NirbridgeError
 from nirbridge.network import neuron
 from nirbridge.network.apply import matrix
+from nirbridge.network.masking import only_sources, only_targets
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.operators import Chain, Dense, Identity, Reshape, Scale, Sparse, SumPool
 from nirbridge.passes import split_source
-from nirbridge.passes.even_delays import even_delays
-from nirbridge.passes.latencies import Arc, all_loops, least_latencies
-from nirbridge.passes.masking import only_sources, only_targets
+from nirbridge.passes.retiming.latencies import Arc, all_loops, least_latencies
+from nirbridge.passes.retiming.uniform_delays import even_delays
 
-balancing: Any = sys.modules["nirbridge.passes.balance_delays"]
-splitting: Any = sys.modules["nirbridge.passes.split_source"]
+balancing: Any = sys.modules["nirbridge.passes.retiming.retime"]
+splitting: Any = sys.modules["nirbridge.passes.replicate_source"]
 TIMING = Timing(1.0, "euler", "to-value", ">", "per-second")
 
 

@@ -10,8 +10,8 @@ from nirbridge.network import neuron
 from nirbridge.network.apply import matrix
 from nirbridge.network.model import Network, Projection
 from nirbridge.network.operators import Chain, Dense, Identity, Reshape, Scale, SumPool
-from nirbridge.passes import delay_lines
 from nirbridge.passes.relay_pools import relay_pools, relay_projection
+from nirbridge.passes.retiming import delay_lines
 from tests.passes.test_passes_in_words import net, some, told, way
 
 POOL = SumPool((1, 2), (1, 2), ((0, 0), (0, 0)), (1, 1, 4))

@@ -17,7 +17,7 @@ from nirbridge.network.model import Network, Population, Port, Projection, Timin
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense, Identity, Reshape
 from nirbridge.passes import balance_delays
-from nirbridge.passes.early_steps import LARGEST_START, is_quiet, start_before
+from nirbridge.passes.retiming.initial_states import LARGEST_START, is_quiet, start_before
 from tests.passes.retimed import both_runs, differing, fired_early
 
 TIMING = Timing(1.0, "euler", "to-value", ">", "per-second")

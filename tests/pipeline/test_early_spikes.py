@@ -16,16 +16,16 @@ from nirbridge import pipeline
 from nirbridge.arrays import freeze
 from nirbridge.chips import load_chip
 from nirbridge.errors import IllegalMapping, ModelError, UsageError
-from nirbridge.mapping import file
+from nirbridge.mapping.storage import file
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense, Identity
 from nirbridge.passes import balance_delays
 from nirbridge.pipeline import MapOptions, map_network, verify_network
 from nirbridge.quantization import quantize, v_bounds
-from nirbridge.report.verify_text import verify_document
-from nirbridge.simulators import Record, simulate
-from nirbridge.simulators.fixed import simulate_fixed
+from nirbridge.report.verify import verify_document
+from nirbridge.simulators.fixed.simulate import simulate_fixed
+from nirbridge.simulators.simulate import Record, simulate
 
 SHA = "0" * 64
 QUICK = MapOptions(method="sequential", effort="fast")
@@ -150,7 +150,7 @@ def test_a_map_says_it_and_runs_by_itself(tmp_path: Path, root: Path) -> None:
     assert document["schema"] == 2
     assert document["early_spikes"] == list(balance_delays(network, keep_early_spikes=True).early)
     assert any(note.startswith("early spikes of 'p") for note in document["notes"])
-    schema = json.loads((root / "nirbridge" / "mapping" / "map.schema.json").read_text("utf-8"))
+    schema = json.loads((root / "nirbridge" / "mapping" / "storage" / "map.schema.json").read_text("utf-8"))
     jsonschema.validate(document, schema)
     assert pipeline.check_map(path, network, SHA) == ()
     assert verify_network(network, chip, map_file=path, steps=20).holds

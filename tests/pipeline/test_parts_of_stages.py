@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge import pipeline, registry
+from nirbridge import pipeline
+from nirbridge import plugins as registry
 from nirbridge.chips import core_at, load_chip
 from nirbridge.errors import DoesNotFit, FileError, ModelError, NirbridgeError, Problem
-from nirbridge.pipeline import MapOptions, fit, importing, integers, load, mapping, partitioning, placing, recordings
+from nirbridge.pipeline import MapOptions, fit, importing, load, partitioning, placing, recordings
+from nirbridge.pipeline import map as mapping
+from nirbridge.pipeline import quantize as integers
 from tests.partitioner.nets import network_of
 from tests.pipeline.test_retimed_maps import skip
 
@@ -95,7 +98,7 @@ def test_reasons_of_the_delays_are_said_beside_those_of_the_size(monkeypatch: py
         raise DoesNotFit(Problem("size", "too large"))
 
     monkeypatch.setattr(registry, "get", lambda kind, name: partition)
-    monkeypatch.setattr("nirbridge.partitioner.remedies.remedies", lambda *args: ["x", "y"])
+    monkeypatch.setattr("nirbridge.pipeline.remedies.remedies", lambda *args: ["x", "y"])
     network, chip = network_of("4 dense3 lif"), load_chip("loihi1")
     would = "what would fit: x; or y"
     refusal, never = (Problem("delays", "none"),), (Problem("kinds", "not there"),)
@@ -106,7 +109,7 @@ def test_reasons_of_the_delays_are_said_beside_those_of_the_size(monkeypatch: py
     ):
         said = refused(partitioning.partitions, ready, chip, MapOptions(), network)
         assert said.split("\n") == ["size: too large", *middle, would]
-    monkeypatch.setattr("nirbridge.partitioner.remedies.remedies", lambda *args: [])
+    monkeypatch.setattr("nirbridge.pipeline.remedies.remedies", lambda *args: [])
     said = refused(partitioning.partitions, fit.Ready(network), chip, MapOptions(), network)
     assert said.endswith("what would fit: none of more chips, fewer weight bits, a split source or another built-in "
                          "chip, each alone")  # fmt: skip
@@ -114,7 +117,7 @@ def test_reasons_of_the_delays_are_said_beside_those_of_the_size(monkeypatch: py
 
 @pytest.mark.parametrize(("neurons", "tried"), [(200_000, True), (200_001, False)])
 def test_changes_of_large_networks_are_not_tried(neurons: int, tried: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nirbridge.partitioner.remedies.remedies", lambda *args: ["x"])
+    monkeypatch.setattr("nirbridge.pipeline.remedies.remedies", lambda *args: ["x"])
     network: Any = SimpleNamespace(neurons=neurons, populations=[])
     (found,) = partitioning._what_would_fit(network, load_chip("loihi1"), MapOptions(), network)
     step = "; ask nirbridge check with --chips, --weight-bits or another --chip"
@@ -150,7 +153,7 @@ def test_pins_give_blocks_their_cores_in_order() -> None:
 def test_maps_that_cut_runs_freely_say_what_full_runs_take(
     words: Any, limit: int | None, over: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nirbridge.partitioner.usage.full_run_words", lambda sizes, slices: words)
+    monkeypatch.setattr("nirbridge.partitioner.cost.usage.full_run_words", lambda sizes, slices: words)
     formats = SimpleNamespace(words=limit, run_targets_max=32)
     sizes: Any = SimpleNamespace(chip=SimpleNamespace(synapses=formats))
     used = [SimpleNamespace(slices=(), used={"synapse_words": n}) for n in (60, 40)]
@@ -240,7 +243,7 @@ def test_faults_and_repairs_are_noted() -> None:
 
 
 def test_a_map_that_does_not_fit_is_left_out_of_a_verification(monkeypatch: pytest.MonkeyPatch) -> None:
-    from nirbridge.pipeline import verifying
+    from nirbridge.pipeline import verify as verifying
 
     def fails(retimed: Any, chip: Any, options: MapOptions) -> Any:
         assert (options.effort, options.weight_bits) == ("fast", 7)

@@ -11,8 +11,9 @@ from nirbridge import pipeline
 from nirbridge.chips import core_at, from_record, load_chip
 from nirbridge.chips.model import Chip
 from nirbridge.errors import DoesNotFit, UsageError
-from nirbridge.importers.nir_file import fingerprint
-from nirbridge.mapping import check, file
+from nirbridge.importers.nirfile.reader import fingerprint
+from nirbridge.mapping.checker import check
+from nirbridge.mapping.storage import file
 from nirbridge.pipeline import MapOptions, map_network
 from tests.partitioner.nets import NMNIST, network_of
 

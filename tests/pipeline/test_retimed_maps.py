@@ -18,9 +18,9 @@ from nirbridge.arrays import freeze
 from nirbridge.chips import from_record, load_chip
 from nirbridge.chips.model import Chip
 from nirbridge.errors import DoesNotFit, IllegalMapping, ModelError, UsageError
-from nirbridge.mapping import file
-from nirbridge.mapping.document import to_record
 from nirbridge.mapping.model import Mapped
+from nirbridge.mapping.storage import file
+from nirbridge.mapping.storage.document import to_record
 from nirbridge.network import Network, from_nir
 from nirbridge.network.model import Population, Port, Projection
 from nirbridge.network.neurons import neuron
@@ -28,9 +28,9 @@ from nirbridge.network.operators import Identity
 from nirbridge.passes import balance_delays
 from nirbridge.pipeline import MapOptions, map_network, map_retimed
 from nirbridge.quantization.quantize import quantize
-from nirbridge.simulators import Record
-from nirbridge.simulators.fixed import simulate_fixed
-from nirbridge.simulators.mapped import simulate_mapped
+from nirbridge.simulators.fixed.simulate import simulate_fixed
+from nirbridge.simulators.mapped.simulate import simulate_mapped
+from nirbridge.simulators.simulate import Record
 from nirbridge.testing import networks
 from tests.network.graphs import graph_of, lif, out, port
 from tests.passes.retimed import on_grid

@@ -12,7 +12,7 @@ from nirbridge.errors import UsageError
 from nirbridge.network.operators import Identity, Sparse
 from nirbridge.quantization import Calibration, quantize
 from nirbridge.quantization.calibrate import ITEMS, _ends, _spread, calibration_of, clips
-from nirbridge.quantization.fake_quantization import factor_of, scales_of
+from nirbridge.quantization.qat import factor_of, scales_of
 from tests.quantization.nets import layer, lif
 
 LOIHI2 = load_chip("loihi2")

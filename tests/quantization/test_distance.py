@@ -18,8 +18,8 @@ from nirbridge.network.operators import Chain, Conv, Dense, Identity, Reshape
 from nirbridge.passes import balance_delays
 from nirbridge.quantization import Options, Quantized, quantize, v_bounds
 from nirbridge.quantization.operators import weights_of
-from nirbridge.simulators import Record, simulate
-from nirbridge.simulators.fixed import simulate_fixed
+from nirbridge.simulators.fixed.simulate import simulate_fixed
+from nirbridge.simulators.simulate import Record, simulate
 from tests.quantization.nets import TIMING, layer, lif, one
 
 SEEDS = st.integers(0, 2**32 - 1)

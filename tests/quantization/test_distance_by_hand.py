@@ -14,8 +14,8 @@ from nirbridge.network.model import Network
 from nirbridge.network.operators import Dense
 from nirbridge.quantization import FixedProjection, Quantized, quantize, v_bounds
 from nirbridge.quantization.options import Options
-from nirbridge.simulators import Record
-from nirbridge.simulators.fixed import simulate_fixed
+from nirbridge.simulators.fixed.simulate import simulate_fixed
+from nirbridge.simulators.simulate import Record
 from tests.quantization.nets import layer, lif
 
 SOURCES, TARGETS, STEPS = 5, 3, 9

@@ -17,9 +17,9 @@ from nirbridge.network.operators import Dense
 from nirbridge.passes import balance_delays
 from nirbridge.pipeline import load_network
 from nirbridge.quantization import Options, quantize
-from nirbridge.quantization.fake_quantization import attach, detach, factor_of, real_weights, scales_of
 from nirbridge.quantization.operators import weights_of
-from nirbridge.simulators.fixed import simulate_fixed
+from nirbridge.quantization.qat import attach, detach, factor_of, real_weights, scales_of
+from nirbridge.simulators.fixed.simulate import simulate_fixed
 from tests.quantization.nets import layer, lif
 
 torch = pytest.importorskip("torch", reason="fine-tuning is of torch models")

@@ -12,7 +12,7 @@ from nirbridge.arrays import freeze
 from nirbridge.chips import load_chip
 from nirbridge.chips.model import Chip
 from nirbridge.errors import IllegalMapping, ModelError
-from nirbridge.mapping import check
+from nirbridge.mapping.checker import check
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.operators import Identity
 from nirbridge.pipeline import MapOptions, check_fit, map_network, quantize_network, verify_network

@@ -14,7 +14,7 @@ from nirbridge.arrays import freeze
 from nirbridge.network import neuron
 from nirbridge.network.operators import Dense
 from nirbridge.quantization import FixedPopulation, FixedProjection
-from nirbridge.quantization.distance import lost_of, lost_weights, starts_off
+from nirbridge.quantization.error_bounds import lost_of, lost_weights, starts_off
 from tests.quantization.test_one_wrong_element import cell, whole
 
 DU, DV = (4095, 2047, 0, 100), (0, 4096, 2048, 1)

@@ -11,7 +11,8 @@ import pytest
 from nirbridge.arrays import Array, freeze
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Conv, Dense, Identity, Sparse
-from nirbridge.quantization import FixedInput, FixedNeuron, FixedPopulation, FixedProjection, Quantized, check
+from nirbridge.quantization import FixedInput, FixedNeuron, FixedPopulation, FixedProjection, Quantized
+from nirbridge.quantization.storage import check
 from tests.one_wrong import one_wrong_element
 
 SHAPE = (2, 3)

@@ -15,6 +15,7 @@ from nirbridge.errors import DoesNotFit, ModelError
 from nirbridge.network.apply import apply, matrix
 from nirbridge.network.operators import Chain, Conv, Dense, Reshape, Scale, SumPool
 from nirbridge.passes import balance_delays
+from nirbridge.pipeline.calibrated import Judge, Plan, data_of, observe, quantize_with_data
 from nirbridge.quantization import FixedProjection, Options, quantize
 from nirbridge.quantization.calibrate import clips
 from nirbridge.quantization.decays import dec, undo
@@ -22,9 +23,8 @@ from nirbridge.quantization.memory import fan_outs
 from nirbridge.quantization.mixed_precision import choose_widths, memory_of
 from nirbridge.quantization.operators import one_operator, weights_of, with_weights
 from nirbridge.quantization.weights import quantum
-from nirbridge.simulators import Record, simulate
-from nirbridge.simulators.fixed import simulate_fixed
-from nirbridge.simulators.quantize_data import Judge, Plan, data_of, observe, quantize_with_data
+from nirbridge.simulators.fixed.simulate import simulate_fixed
+from nirbridge.simulators.simulate import Record, simulate
 from tests.quantization.nets import layer, lif
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -271,7 +271,7 @@ def layer_without_hops(net: Any) -> Any:
 @pytest.mark.parametrize("bits", [8, 4, 2])
 def test_fake_weights_are_what_the_integers_stand_for(bits: int) -> None:
     torch = pytest.importorskip("torch")
-    from nirbridge.quantization.fake_quantization import attach, detach, factor_of, fake_weights, real_weights
+    from nirbridge.quantization.qat import attach, detach, factor_of, fake_weights, real_weights
 
     weight = np.random.default_rng(bits).normal(size=(6, 9))
     q = quantize(layer(weight, lif()), load_chip("loihi2"), Options(weight_bits=bits))

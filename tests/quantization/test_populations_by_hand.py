@@ -15,7 +15,8 @@ from nirbridge.chips import load_chip
 from nirbridge.errors import ModelError
 from nirbridge.network.model import Population
 from nirbridge.network.operators import Dense
-from nirbridge.quantization import Calibration, FixedProjection, Options, populations, quantize
+from nirbridge.quantization import Calibration, FixedProjection, Options, quantize
+from nirbridge.quantization import population as populations
 from nirbridge.quantization.calibration import Seen
 from nirbridge.quantization.model import Bounds
 from nirbridge.quantization.overflow import Sent, input_bounds, prove, sent_by, total

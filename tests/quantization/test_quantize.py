@@ -15,14 +15,14 @@ from examples import digits
 from nirbridge.arrays import freeze
 from nirbridge.chips import load_chip
 from nirbridge.errors import ModelError, UsageError
-from nirbridge.network.from_nir import from_nir
 from nirbridge.network.model import Timing
+from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.passes import balance_delays
 from nirbridge.quantization import Options, prove, quantize
-from nirbridge.quantization.check import verify
 from nirbridge.quantization.operators import weights_of
-from nirbridge.simulators import Record, simulate
-from nirbridge.simulators.fixed import simulate_fixed
+from nirbridge.quantization.storage.check import verify
+from nirbridge.simulators.fixed.simulate import simulate_fixed
+from nirbridge.simulators.simulate import Record, simulate
 from nirbridge.testing import nir_graphs
 from tests.quantization.nets import layer, lif
 

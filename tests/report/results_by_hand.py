@@ -8,11 +8,11 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 
+from nirbridge.comparison.compare import Comparison, Row, SpikeDistances
+from nirbridge.comparison.decisions import Decisions
 from nirbridge.quantization.model import Bounds, FixedInput, LayerReport, Quantized, VBound
-from nirbridge.simulators.compare import Comparison, Row, SpikeDistances
-from nirbridge.simulators.decide import Decisions
-from nirbridge.simulators.verify import Pair, Verification
-from nirbridge.simulators.verify_bound import LayerBound
+from nirbridge.verification.bounds import LayerBound
+from nirbridge.verification.verify import Pair, Verification
 
 
 def printed(report: RenderableType, width: int = 160) -> str:

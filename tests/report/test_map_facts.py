@@ -12,7 +12,8 @@ from nirbridge.chips import load_chip
 from nirbridge.chips.model import CoreId, EnergyFigures
 from nirbridge.mapping.model import Mapped
 from nirbridge.partitioner.model import Slice
-from nirbridge.report import html, map_text
+from nirbridge.report import map_html as html
+from nirbridge.report import map_text
 from nirbridge.report.map_facts import (
     _PREFIXES,
     _boxes,

@@ -16,8 +16,8 @@ from nirbridge.network.model import Network, Population, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Dense
 from nirbridge.partitioner.model import Block, BlockId, Partition, Slice, SolveReport
-from nirbridge.report.html import map_html
 from nirbridge.report.map_facts import core_rows, figure, population_rows, resource_rows, safe
+from nirbridge.report.map_html import map_html
 from nirbridge.report.map_text import map_text
 from nirbridge.report.mesh_text import mesh_text, shade
 from tests.mapping.tables import table

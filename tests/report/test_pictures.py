@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from nirbridge.errors import FileError, UsageError
-from nirbridge.report import pictures
-from nirbridge.simulators.model import Recording
+from nirbridge.report import plots as pictures
+from nirbridge.simulators.types import Recording
 
 pytest.importorskip("matplotlib", reason="matplotlib, the extra 'plot', is not installed")
 

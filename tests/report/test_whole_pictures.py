@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nirbridge.comparison.alignment import Clock
 from nirbridge.errors import UsageError
-from nirbridge.report import pictures
-from nirbridge.simulators.alignment import Clock
-from nirbridge.simulators.model import Recording
+from nirbridge.report import plots as pictures
+from nirbridge.simulators.types import Recording
 from tests.report.test_pictures import S, V, legend, made, points
 
 pytest.importorskip("matplotlib", reason="matplotlib, the extra 'plot', is not installed")

@@ -16,17 +16,17 @@ from nirbridge.chips.model import Chip, CoreId, Mesh
 from nirbridge.mapping.cost import costs
 from nirbridge.mapping.model import Mapped
 from nirbridge.partitioner.model import Block, BlockId, Slice
-from nirbridge.report.chips_text import _figure, chip_table, chips_table
+from nirbridge.report.chips import _figure, chip_table, chips_table
+from nirbridge.report.compare import compare_text
 from nirbridge.report.compare_document import compare_document
-from nirbridge.report.compare_text import compare_text
-from nirbridge.report.html import map_html
-from nirbridge.report.inspect_text import _cut, _table, inspect_text, name_text
+from nirbridge.report.inspect import _cut, _table, inspect_text, name_text
 from nirbridge.report.map_facts import ResourceRow, figure, spikes
+from nirbridge.report.map_html import map_html
 from nirbridge.report.map_text import _style, map_text
 from nirbridge.report.mesh_text import mesh_text, shade
-from nirbridge.report.quantize_text import quantize_document, quantize_text
-from nirbridge.report.verify_text import verify_document, verify_text
-from nirbridge.simulators.verify import Pair
+from nirbridge.report.quantize import quantize_document, quantize_text
+from nirbridge.report.verify import verify_document, verify_text
+from nirbridge.verification.verify import Pair
 from tests.mapping.tables import table
 from tests.report.results_by_hand import COMPARED, OTHER, REAL, SAME, comparison, printed, quantized, verified
 from tests.report.test_map_report import USED, made

@@ -14,13 +14,13 @@ from nirbridge.chips import load_chip
 from nirbridge.quantization.model import FixedInput
 from nirbridge.quantization.options import Options
 from nirbridge.quantization.quantize import quantize
-from nirbridge.simulators import Recording
-from nirbridge.simulators.fixed import simulate_fixed
-from nirbridge.simulators.verify import everything
-from nirbridge.simulators.verify_bound import layer_bounds
-from nirbridge.simulators.verify_drive import Sent, _applied, _delayed, inputs_sent, sources_of, stretches
+from nirbridge.simulators.fixed.simulate import simulate_fixed
+from nirbridge.simulators.simulate import Recording
+from nirbridge.verification.bounds import layer_bounds
+from nirbridge.verification.drive import Sent, _applied, _delayed, inputs_sent, sources_of, stretches
+from nirbridge.verification.verify import everything
 from tests.quantization.nets import layer, lif
-from tests.simulators.test_integer_kernels_by_brute_force import OPERATORS
+from tests.simulators.fixed.test_integer_kernels_by_brute_force import OPERATORS
 
 WEIGHT = np.array([[0.7, -0.31, 0.4], [0.9, 0.22, -0.6]])
 SPIKES = (np.random.default_rng(3).random((60, 3)) < 0.4).astype(np.uint8)

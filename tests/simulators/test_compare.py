@@ -15,13 +15,13 @@ from hypothesis.extra import numpy as hnp
 from rich.console import Console
 
 from nirbridge.cli.output import to_json
+from nirbridge.comparison.alignment import Clock, clock_of, estimate_latency, pair
+from nirbridge.comparison.compare import compare
+from nirbridge.comparison.decisions import Decisions
 from nirbridge.errors import UsageError
+from nirbridge.report.compare import compare_text, verdict
 from nirbridge.report.compare_document import compare_document
-from nirbridge.report.compare_text import compare_text, verdict
-from nirbridge.simulators.alignment import Clock, clock_of, estimate_latency, pair
-from nirbridge.simulators.compare import compare
-from nirbridge.simulators.decide import Decisions
-from nirbridge.simulators.model import Recording
+from nirbridge.simulators.types import Recording
 
 HOSTILE = "[bold red]x[/]\x1b[31m\n\u202e$\\frac{$" + "y" * 100
 SPIKES = hnp.arrays(np.uint8, (8, 3), elements=st.integers(0, 1))

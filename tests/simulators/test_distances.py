@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from nirbridge.comparison import distances as d
 from nirbridge.errors import UsageError
-from nirbridge.simulators import distances as d
 
 A = np.array([[1, 0], [0, 1], [1, 1], [0, 0]], np.uint8)
 B = np.array([[1, 0], [1, 1], [0, 1], [0, 1]], np.uint8)

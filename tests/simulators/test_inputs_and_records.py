@@ -15,7 +15,7 @@ from nirbridge.errors import ModelError, UsageError
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Dense, Identity
-from nirbridge.simulators import Record, from_chunks, prepare, simulate
+from nirbridge.simulators.simulate import Record, from_chunks, prepare, simulate
 
 TIMING = Timing(1e-3, "euler", "to-value", ">", "per-second")
 RNG = np.random.default_rng(2)

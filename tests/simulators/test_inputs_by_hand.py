@@ -14,8 +14,9 @@ import pytest
 
 from nirbridge.errors import UsageError
 from nirbridge.network.model import Port
-from nirbridge.simulators import from_chunks, inputs
+from nirbridge.simulators import inputs
 from nirbridge.simulators.inputs import open_inputs
+from nirbridge.simulators.simulate import from_chunks
 
 X = np.arange(20).reshape(10, 2)
 

@@ -12,9 +12,9 @@ from nirbridge.chips import load_chip
 from nirbridge.errors import UsageError
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Identity
+from nirbridge.pipeline import calibrated as quantize_data
+from nirbridge.pipeline.calibrated import Data, Judge, Plan, data_of, observe, quantize_with_data, widths_of
 from nirbridge.quantization.options import Options
-from nirbridge.simulators import quantize_data
-from nirbridge.simulators.quantize_data import Data, Judge, Plan, data_of, observe, quantize_with_data, widths_of
 from tests.quantization.nets import layer, lif
 
 NET = layer(np.diag([1.0, 2.0, -1.0]), lif(a_mem=0.5, theta=0.5))

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nirbridge.comparison import distances
+from nirbridge.comparison.compare import Comparison, Row, SpikeDistances, compare
+from nirbridge.comparison.decisions import Decisions
 from nirbridge.errors import UsageError
-from nirbridge.simulators import distances
-from nirbridge.simulators.compare import Comparison, Row, SpikeDistances, compare
-from nirbridge.simulators.decide import Decisions
-from nirbridge.simulators.model import Recording
+from nirbridge.simulators.types import Recording
 
 A = np.array([[1, 0], [0, 1], [1, 1], [0, 0]], np.uint8)
 B = np.array([[1, 0], [1, 1], [0, 1], [0, 1]], np.uint8)

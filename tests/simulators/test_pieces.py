@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from nirbridge.arrays import Array
 from nirbridge.chips import load_chip
+from nirbridge.comparison import distances as d
 from nirbridge.errors import UsageError
 from nirbridge.network import Network
+from nirbridge.pipeline.calibrated import Judge, Plan, data_of, observe, quantize_with_data
 from nirbridge.quantization.options import Options
-from nirbridge.simulators import Record, Recording, from_chunks, simulate
-from nirbridge.simulators import distances as d
-from nirbridge.simulators.fixed import simulate_fixed
-from nirbridge.simulators.quantize_data import Judge, Plan, data_of, observe, quantize_with_data
-from nirbridge.simulators.verify_drive import stretches
+from nirbridge.simulators.fixed.simulate import simulate_fixed
+from nirbridge.simulators.simulate import Record, Recording, from_chunks, simulate
 from nirbridge.testing import networks
+from nirbridge.verification.drive import stretches
 from tests.pieces import small_pieces
 from tests.quantization.nets import layer, lif
 

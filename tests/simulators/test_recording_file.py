@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from nirbridge.errors import FileError
 from nirbridge.files.npy import load_npy, load_npz
-from nirbridge.simulators.model import Recording
 from nirbridge.simulators.recording_file import decoded, encoded, load, save
+from nirbridge.simulators.types import Recording
 
 NAMES = (
     "fc1",

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nirbridge.simulators.model import Recording
 from nirbridge.simulators.recording_file import load, save
+from nirbridge.simulators.types import Recording
 from tests.files.test_npy import RAISE, said
 
 

@@ -12,8 +12,8 @@ from nirbridge.errors import UsageError
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Identity, Reshape, Scale
-from nirbridge.simulators import Record
 from nirbridge.simulators.recording import Channel, Recorder, channels, copied_source, default_records, sent_types
+from nirbridge.simulators.simulate import Record
 
 TIMING = Timing(1e-3, "euler", "to-value", ">", "per-second")
 ID = Identity((2, 3))

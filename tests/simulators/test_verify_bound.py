@@ -16,13 +16,13 @@ from nirbridge.passes import balance_delays
 from nirbridge.quantization.model import Quantized
 from nirbridge.quantization.options import Options
 from nirbridge.quantization.quantize import quantize
-from nirbridge.simulators import Record, Recording, simulate
-from nirbridge.simulators.fixed import simulate_fixed
-from nirbridge.simulators.verify import everything
-from nirbridge.simulators.verify_bound import LayerBound, layer_bounds
+from nirbridge.simulators.fixed.simulate import simulate_fixed
+from nirbridge.simulators.simulate import Record, Recording, simulate
 from nirbridge.testing import networks
+from nirbridge.verification.bounds import LayerBound, layer_bounds
+from nirbridge.verification.verify import everything
 from tests.quantization.nets import layer, lif
-from tests.simulators.test_mapped import at_rest, skip_network, spikes
+from tests.simulators.mapped.test_mapped import at_rest, skip_network, spikes
 
 SEEDS = st.integers(0, 2**16)
 

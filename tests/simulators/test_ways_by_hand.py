@@ -14,11 +14,11 @@ from nirbridge.chips import load_chip
 from nirbridge.errors import UsageError
 from nirbridge.network.model import Port
 from nirbridge.passes import balance_delays
+from nirbridge.pipeline.calibrated import Plan, quantize_with_data
 from nirbridge.quantization.options import Options
-from nirbridge.simulators import Record, Recording
-from nirbridge.simulators import verify as ways
-from nirbridge.simulators.quantize_data import Plan, quantize_with_data
-from nirbridge.simulators.verify import Pair, Verification, broken_promises, drawn_inputs, everything, verdict
+from nirbridge.simulators.simulate import Record, Recording
+from nirbridge.verification import verify as ways
+from nirbridge.verification.verify import Pair, Verification, broken_promises, drawn_inputs, everything, verdict
 from tests.quantization.nets import layer, lif, one
 
 
@@ -134,7 +134,7 @@ def test_what_ran_in_lava_has_the_names_of_the_integers(monkeypatch: pytest.Monk
         asked.append((program, inputs, own))
         return recording({"p/s": [1], "p/v": [2], "out/v": [3], "r/u": [4]}, steps=9)
 
-    monkeypatch.setattr("nirbridge.emitters.lava.run.run_program", ran)
+    monkeypatch.setattr("nirbridge.emitters.lava.runtime.run.run_program", ran)
     program, given, told = object(), {"in": np.zeros(3)}, lambda stage, done: None
     found = ways._in_lava(program, quantized(), given, recording({}, steps=5), told)  # type: ignore[arg-type]
     assert {key: x.tolist() for key, x in found.arrays.items()} == {

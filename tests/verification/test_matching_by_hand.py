@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.importers.readings import Form
+from nirbridge.importers.neuron_specs import Form
 from nirbridge.network.model import Network, Population, Port, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.verification.matching import (

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch import nn  # noqa: E402
 
-from nirbridge.importers.readings import Form  # noqa: E402
+from nirbridge.importers.neuron_specs import Form  # noqa: E402
 from nirbridge.verification.original_runs import (  # noqa: E402
     OriginalRun,
     Probe,

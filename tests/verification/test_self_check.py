@@ -18,7 +18,7 @@ from torch import nn  # noqa: E402
 from benchmarks.equivalence_model import quiet  # noqa: E402
 from nirbridge.errors import UnequalImport, UsageError  # noqa: E402
 from nirbridge.importers import from_snntorch  # noqa: E402
-from nirbridge.importers.snntorch import forms  # noqa: E402
+from nirbridge.importers.frameworks.snntorch import forms  # noqa: E402
 from nirbridge.verification.self_check import self_check  # noqa: E402
 
 with quiet():

@@ -9,10 +9,10 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact, artifact, npz_bytes
-from nirbridge.emitters.lava import text
-from nirbridge.emitters.lava.fixed_plan import fixed_plan
-from nirbridge.emitters.lava.plan import Plan, Read
-from nirbridge.emitters.lava.real_plan import real_plan
+from nirbridge.emitters.lava import render as text
+from nirbridge.emitters.lava.plan.fixed import fixed_plan
+from nirbridge.emitters.lava.plan.floating import real_plan
+from nirbridge.emitters.lava.plan.model import Plan, Read
 from nirbridge.errors import ModelError, UsageError, quoted
 from nirbridge.files.archive_names import encoded
 

@@ -1,13 +1,41 @@
-"""A network as a NIR graph that says where it came from and what other tools would make of it."""
+"""A module as a NIR graph that says where it came from and how other tools would read it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from nirbridge.importers.export_warning import warn_of_tools
+from nirbridge.importers.deviations import check_accepted
+from nirbridge.importers.lowering.build import build
+from nirbridge.importers.neuron_specs import Forms
+from nirbridge.importers.sample.axes import TimeAxis
+from nirbridge.importers.tracing.trace import trace
 from nirbridge.network import Network, to_nir
-from nirbridge.network.export_warnings import export_warnings
-from nirbridge.network.timing import PREFIX
+from nirbridge.network.nir.export_warning import warn_of_tools
+from nirbridge.network.nir.portability import export_warnings
+from nirbridge.network.nir.timing import PREFIX
+
+
+def import_module(
+    module: Any,
+    sample: Any,
+    forms: Forms,
+    *,
+    dt: float,
+    source: str,
+    batched: bool | None = None,
+    time_axis: TimeAxis = None,
+    accept: Sequence[str] = (),
+) -> Any:
+    """``module`` as a ``nir.NIRGraph`` (see ``to_graph``).
+
+    Raises:
+        ModelError: what can not be followed or represented, every place.
+        UsageError: an argument that makes no sense.
+    """
+    names = check_accepted(accept)
+    flow = trace(module, sample, forms, batched=batched, time_axis=time_axis)
+    return to_graph(build(flow, forms, dt, accept=names), source)
 
 
 def to_graph(network: Network, source: str) -> Any:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array, stored_part
-from nirbridge.network.nir_fields import kind_of
-from nirbridge.network.shapes import NodeShapes
+from nirbridge.network.nir.fields import kind_of
+from nirbridge.network.nir.shapes import NodeShapes
 
 _TINY_BYTES, _SMALL_BYTES = 2**12, 2**16
 """Up to the first size arrays are not packed (the table of a packed one takes more), up to the second they are."""

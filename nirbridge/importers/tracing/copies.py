@@ -14,8 +14,8 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.errors import Problem, quoted
-from nirbridge.importers.flow import Call, Flow, Ref
-from nirbridge.importers.tracing.sample_axes import WAY_OUT
+from nirbridge.importers.dataflow import Call, Flow, Ref
+from nirbridge.importers.sample.axes import WAY_OUT
 
 _MIXED = -1
 """The axis is no longer there: its values were joined."""

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 from nirbridge._types import Shape
 from nirbridge.errors import Problem, quoted
+from nirbridge.importers.dataflow import Flow
 from nirbridge.importers.deviations import FULL_PRECISION, KEPT_STATES, Deviation
-from nirbridge.importers.flow import Flow
-from nirbridge.importers.trace_record import Node, Recording, Value
-from nirbridge.importers.trace_values import states, thing_of
-from nirbridge.importers.tracing.sample_axes import STEPS, WAY_OUT, SampleReading
+from nirbridge.importers.sample.axes import STEPS, WAY_OUT, SampleReading
+from nirbridge.importers.tracing.recorder import Node, Recording, Value
+from nirbridge.importers.tracing.values import states, thing_of
 
 STARTS_ANEW = "forward starts its state anew in every time step"
 

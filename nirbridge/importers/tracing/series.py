@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from nirbridge.errors import Problem
-from nirbridge.importers.trace_arguments import Traced, Word
-from nirbridge.importers.trace_record import Node, Value
-from nirbridge.importers.trace_shapes import CannotFollow
-from nirbridge.importers.trace_values import place_of_index, thing_of
+from nirbridge.importers.tracing.arguments import Traced, Word
+from nirbridge.importers.tracing.axes import CannotFollow
+from nirbridge.importers.tracing.recorder import Node, Value
+from nirbridge.importers.tracing.values import place_of_index, thing_of
 
 _JOINS = frozenset({"cat", "concat", "concatenate"})
 _ADVICE = "stack the time steps in front of the values, or right after the batch"

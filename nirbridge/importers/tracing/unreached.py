@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from nirbridge.errors import quoted
-from nirbridge.importers.flow import Flow
-from nirbridge.importers.trace_record import Recording
+from nirbridge.importers.dataflow import Flow
+from nirbridge.importers.tracing.recorder import Recording
 
 
 def with_unreached(flow: Flow, recording: Recording, module: Any) -> Flow:

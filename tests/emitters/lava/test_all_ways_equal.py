@@ -24,14 +24,14 @@ from nirbridge.network import Network, from_nir
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Identity
 from nirbridge.pipeline import load_chip, load_network, quantize_plan, verify_network
-from nirbridge.simulators import Record
-from nirbridge.simulators.fixed import simulate_fixed
-from nirbridge.simulators.verify import Verification, broken_promises
+from nirbridge.simulators.fixed.simulate import simulate_fixed
+from nirbridge.simulators.simulate import Record
 from nirbridge.testing import networks
+from nirbridge.verification.verify import Verification, broken_promises
 from tests.emitters.lava.digits import some_digits
 from tests.network.graphs import graph_of, lif, out, port
 from tests.pipeline.test_early_spikes import mixed
-from tests.simulators.test_mapped import at_rest, on_chip, small_chip, spikes
+from tests.simulators.mapped.test_mapped import at_rest, on_chip, small_chip, spikes
 
 NETWORKS, GROUPS, STEPS = 30, 5, 24
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import freeze
-from nirbridge.emitters.lava import layers, real_plan, synapses
+from nirbridge.emitters.lava.plan import floating as real_plan
+from nirbridge.emitters.lava.plan import layers, synapses
 from nirbridge.errors import ModelError
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron

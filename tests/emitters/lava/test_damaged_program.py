@@ -11,7 +11,7 @@ import pytest
 
 from nirbridge.emitters.artifact import write
 from nirbridge.emitters.lava.emit import emit
-from nirbridge.emitters.lava.run import run_program
+from nirbridge.emitters.lava.runtime.run import run_program
 from nirbridge.errors import FileError
 from tests.emitters import hand_made as made
 

@@ -16,13 +16,13 @@ import pytest
 
 from nirbridge.emitters.artifact import write
 from nirbridge.emitters.lava.emit import emit
-from nirbridge.emitters.lava.run import run_program
+from nirbridge.emitters.lava.runtime.run import run_program
 from nirbridge.errors import ModelError, UsageError
 from nirbridge.network.model import Port
 from nirbridge.network.operators import Dense
 from nirbridge.pipeline import fit_to_chip, load_chip, load_network
 from nirbridge.quantization.model import FixedInput, Quantized
-from nirbridge.simulators import Record, simulate
+from nirbridge.simulators.simulate import Record, simulate
 from tests.emitters import hand_made as made
 
 HOSTILE = (

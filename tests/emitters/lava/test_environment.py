@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from nirbridge.cli import main as cli
-from nirbridge.emitters.lava import environment, pythons
+from nirbridge.emitters.lava.runtime import environment
+from nirbridge.emitters.lava.runtime import interpreters as pythons
 from nirbridge.errors import UsageError
 
 

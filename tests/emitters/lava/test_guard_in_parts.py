@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from nirbridge.emitters.lava import guard, supervision
+from nirbridge.emitters.lava.runtime import guard, supervision
 
 
 class Child:

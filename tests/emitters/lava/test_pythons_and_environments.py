@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from nirbridge.emitters.lava import environment, pythons
+from nirbridge.emitters.lava.runtime import environment
+from nirbridge.emitters.lava.runtime import interpreters as pythons
 from nirbridge.errors import UsageError
 
 

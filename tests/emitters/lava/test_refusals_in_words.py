@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import freeze
-from nirbridge.emitters.lava.layers import layer, neuron_problems, v_max
-from nirbridge.emitters.lava.per_core import piece_of, split, synapses_between
-from nirbridge.emitters.lava.plan import Part
-from nirbridge.emitters.lava.synapses import synapse, synapse_problems
+from nirbridge.emitters.lava.plan.layers import layer, neuron_problems, v_max
+from nirbridge.emitters.lava.plan.model import Part
+from nirbridge.emitters.lava.plan.per_core import piece_of, split, synapses_between
+from nirbridge.emitters.lava.plan.synapses import synapse, synapse_problems
 from nirbridge.errors import ModelError
 from nirbridge.network.apply import matrix
 from nirbridge.network.operators import Conv, Dense, Sparse

@@ -14,13 +14,13 @@ import pytest
 
 from nirbridge.emitters.artifact import write
 from nirbridge.emitters.lava.emit import emit
-from nirbridge.emitters.lava.run import run_program
+from nirbridge.emitters.lava.runtime.run import run_program
 from nirbridge.errors import UsageError
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Conv, Dense
 from nirbridge.quantization.model import Bounds, FixedInput, Quantized
-from nirbridge.simulators import Record
-from nirbridge.simulators.fixed import simulate_fixed
+from nirbridge.simulators.fixed.simulate import simulate_fixed
+from nirbridge.simulators.simulate import Record
 from tests.emitters import hand_made as made
 
 STEPS = 20

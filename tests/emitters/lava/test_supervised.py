@@ -18,7 +18,7 @@ import pytest
 
 from nirbridge.emitters.artifact import write
 from nirbridge.emitters.lava.emit import emit
-from nirbridge.emitters.lava.run import Limits, run_program
+from nirbridge.emitters.lava.runtime.run import Limits, run_program
 from nirbridge.errors import FileError, ModelError, UsageError
 from nirbridge.quantization.model import FixedInput, Quantized
 from tests.emitters import hand_made as made
@@ -28,7 +28,7 @@ MARK = "NIRBRIDGE_TEST_MARK"
 CALLER = """
 import sys
 import numpy as np
-from nirbridge.emitters.lava.run import run_program
+from nirbridge.emitters.lava.runtime.run import run_program
 sys.stdout.write("ready\\n")
 sys.stdout.flush()
 run_program(sys.argv[1], np.ones((100000, 3), int), python=sys.argv[2], record=["*:s,u,v"])

@@ -25,7 +25,7 @@ from nirbridge.pipeline import load_chip, load_network, verify_network
 from nirbridge.quantization.model import Quantized
 from tests.emitters.lava.test_supervised import MARK, marked, shared, wait_until
 from tests.network.graphs import graph_of, lif, out, port
-from tests.simulators.test_mapped import skip_network
+from tests.simulators.mapped.test_mapped import skip_network
 
 PAPER = Path("nir_paper")
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from nirbridge.emitters.artifact import MANIFEST, artifact, npz_bytes
-from nirbridge.emitters.lava import run
-from nirbridge.emitters.lava.plan import Plan
+from nirbridge.emitters.lava.plan.model import Plan
+from nirbridge.emitters.lava.runtime import run
 from nirbridge.errors import FileError, NirbridgeError, UsageError
 
 ONE = {"inputs": [{"name": "in", "id": "input0", "shape": [3]}]}

@@ -22,8 +22,8 @@ from nirbridge import pipeline
 from nirbridge.arrays import freeze
 from nirbridge.emitters.artifact import Artifact
 from nirbridge.emitters.lava.emit import emit
-from nirbridge.emitters.lava.per_core import synapses_between
-from nirbridge.emitters.lava.plan import Part
+from nirbridge.emitters.lava.plan.model import Part
+from nirbridge.emitters.lava.plan.per_core import synapses_between
 from nirbridge.errors import ModelError
 from nirbridge.network import from_nir
 from nirbridge.network.model import Port, Projection

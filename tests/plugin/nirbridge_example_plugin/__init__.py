@@ -1,6 +1,6 @@
 """A plugin as somebody else would write it: names only; what is behind them is imported when it is asked for."""
 
-from nirbridge.registry import Plugin
+from nirbridge.plugins import Plugin
 
 PLUGIN = Plugin(
     chips={"tiny": "nirbridge_example_plugin:data/tiny.toml"},

@@ -9,7 +9,7 @@ from nirbridge.emitters.artifact import Artifact, artifact
 from nirbridge.mapping.model import Mapped
 from nirbridge.network.model import Network
 from nirbridge.quantization.model import Quantized
-from nirbridge.simulators import Recording, simulate
+from nirbridge.simulators.simulate import Recording, simulate
 
 
 def emit(quantized: Quantized, mapped: Mapped) -> Artifact:

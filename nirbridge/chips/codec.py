@@ -1,0 +1,272 @@
+"""A chip as a plain dict of JSON values and back: what a chip file, once read, has to look like."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from nirbridge.chips.model import (
+    Chip,
+    CoreId,
+    CoreLimits,
+    EnergyFigures,
+    Mesh,
+    NeuronSupport,
+    NumberFormats,
+    SynapseFormat,
+    TimeFigures,
+)
+from nirbridge.chips.schema import COUNT_MAX, FIELDS, FIGURE_MAX, TABLES, Field, table_fields
+from nirbridge.errors import Problem, quoted
+
+SCHEMA = 1
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+_TOP = ("schema", "name", "description", "approximate", "dead_cores", *TABLES, "source")
+_OPTIONAL_TOP = ("approximate", "dead_cores", "numbers", "energy", "time")
+_SHOWN = 60
+_LINE = "one line of printable text, not empty, of at most 1,000 characters"
+
+
+def record_of(chip: Chip) -> dict[str, Any]:
+    """The chip as JSON values, complete: ``chip_of(record_of(chip))`` equals the chip."""
+    record: dict[str, Any] = {
+        "schema": SCHEMA,
+        "name": chip.name,
+        "description": chip.description,
+        "approximate": list(chip.approximate),
+        "dead_cores": [list(core) for core in chip.dead_cores],
+    }
+    for table in TABLES:
+        part = getattr(chip, table)
+        if part is None:  # a chip without [numbers]
+            continue
+        values = ((f, getattr(part, f.key)) for f in table_fields(table))
+        record[table] = {f.key: _file_value(f, value) for f, value in values if f.required or value is not None}
+    record["source"] = dict(chip.sources)
+    return record
+
+
+def chip_of(record: Mapping[str, Any]) -> Chip:
+    """The chip that a record without problems describes; every source resolved to its own key."""
+    parts = {table: _part(table, record.get(table, {})) for table in TABLES}
+    given = flat_sources(record["source"])
+    sources = {f.name: given.get(f.name, given.get(f.table, "")) for f in _present(record)}
+    chip = Chip(
+        name=record["name"],
+        description=record["description"],
+        mesh=Mesh(**parts["mesh"]),
+        core=CoreLimits(**parts["core"]),
+        synapses=SynapseFormat(**parts["synapses"]),
+        neuron=NeuronSupport(**parts["neuron"]),
+        energy=EnergyFigures(**parts["energy"]),
+        time=TimeFigures(**parts["time"]),
+        sources=MappingProxyType(sources),
+        approximate=tuple(sorted(record.get("approximate", ()))),
+        record={},
+        dead_cores=tuple(sorted(CoreId(*core) for core in record.get("dead_cores", ()))),
+        numbers=NumberFormats(**parts["numbers"]) if "numbers" in record else None,
+    )
+    return _with_record(chip)
+
+
+def record_problems(record: Mapping[str, Any]) -> Iterator[Problem]:
+    """Every problem of form: keys, types, ranges, names, sources, approximate keys."""
+    if record.get("schema") != SCHEMA or isinstance(record.get("schema"), bool):
+        yield Problem("schema", _found(record, "schema"), f"this nirbridge reads schema = {SCHEMA}")
+    yield from _keys("", record, _TOP, _OPTIONAL_TOP)
+    yield from _texts(record)
+    for table in TABLES:
+        if table in record:
+            yield from _table(table, record[table])
+    yield from _approximate(record)
+    yield from _dead_cores(record)
+    yield from _sources(record)
+
+
+def flat_sources(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """``[source]`` with dotted keys: ``{"core": {"neurons": x}}`` and ``{"core.neurons": x}`` are the same."""
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping) and not prefix:
+            flat.update(flat_sources(value, f"{key}."))
+        else:
+            flat[prefix + str(key)] = value
+    return flat
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """A next step that names the nearest of ``words``, or none where nothing is near."""
+    near = difflib.get_close_matches(word[:_SHOWN], sorted(words), n=1, cutoff=0.6)
+    return f"did you mean {quoted(near[0])}?" if near else ""
+
+
+def _with_record(chip: Chip) -> Chip:
+    # Made from the chip, so that two files that differ only in layout give equal chips.
+    return dataclasses.replace(chip, record=record_of(chip))
+
+
+def _present(record: Mapping[str, Any]) -> Iterator[Field]:
+    for f in FIELDS:
+        table = record.get(f.table)
+        if isinstance(table, Mapping) and f.key in table:
+            yield f
+
+
+def _part(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {f.key: _model_value(f, values[f.key]) for f in table_fields(table) if f.key in values}
+
+
+def _model_value(f: Field, value: Any) -> Any:
+    if f.absent and value == f.absent:
+        return None
+    if f.kind == "count list":
+        return tuple(value)
+    return float(value) if f.kind == "figure" else value
+
+
+def _file_value(f: Field, value: Any) -> Any:
+    if value is None:
+        return f.absent
+    return list(value) if f.kind == "count list" else value
+
+
+# -- problems ------------------------------------------------------------------------------------------------------
+
+
+def _found(record: Mapping[str, Any], key: str) -> str:
+    return f"found {_show(record[key])}" if key in record else "missing"
+
+
+def _show(value: object) -> str:
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, Mapping):
+        return "a table"
+    try:
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+    except ValueError:  # Python writes no whole number of more than 4,300 digits
+        text = "a number of thousands of digits"
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
+def _keys(
+    table: str, values: Mapping[str, Any], known: tuple[str, ...], optional: tuple[str, ...]
+) -> Iterator[Problem]:
+    where = f"[{table}] " if table else ""
+    for key in values:
+        if key not in known:
+            step = nearest(str(key), known) or f"known keys: {', '.join(known)}"
+            yield Problem(f"{where}key {quoted(key)}", "unknown", next_step=step)
+    for key in known:
+        if key not in values and key not in optional and key != "schema":
+            yield Problem(f"{table}.{key}" if table else key, "missing")
+
+
+def _texts(record: Mapping[str, Any]) -> Iterator[Problem]:
+    name = record.get("name")
+    if name is not None and not (isinstance(name, str) and NAME.fullmatch(name)):
+        limit = "a name is a letter, then up to 63 letters, digits, '_', '.', '-'"
+        yield Problem("name", f"found {_show(name)}", limit)
+    description = record.get("description")
+    if description is not None and not _is_line(description):
+        yield Problem("description", f"found {_show(description)}", f"a description is {_LINE}")
+
+
+def _table(table: str, values: Any) -> Iterator[Problem]:
+    if not isinstance(values, Mapping):
+        yield Problem(table, f"found {_show(values)}", f"expected a table [{table}]")
+        return
+    fields = table_fields(table)
+    optional = tuple(f.key for f in fields if not f.required)
+    yield from _keys(table, values, tuple(f.key for f in fields), optional)
+    for f in fields:
+        if f.key in values:
+            yield from _value(f, values[f.key])
+
+
+def _value(f: Field, value: Any) -> Iterator[Problem]:
+    if f.absent and value == f.absent:
+        return
+    if f.kind == "flag" and not isinstance(value, bool):
+        yield Problem(f.name, f"found {_show(value)}", "expected true or false")
+    if f.kind == "figure" and not _is_figure(value):
+        yield Problem(f.name, f"found {_show(value)}", f"expected a finite number of {f.unit}, not negative, to 10^6")
+    if f.kind == "count" and not _is_count(value, f.least, f.most):
+        other = f' or "{f.absent}"' if f.absent else ""
+        most = "10^12" if f.most == COUNT_MAX else f"{f.most:,}"
+        yield Problem(f.name, f"found {_show(value)}", f"expected a whole number from {f.least} to {most}{other}")
+    if f.kind == "count list" and not _is_width_list(value):
+        yield Problem(f.name, f"found {_show(value)}", "expected a list of whole numbers from 1 to 64")
+
+
+def _is_count(value: Any, least: int, most: int = COUNT_MAX) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def _is_line(value: Any) -> bool:
+    # Printable: reports show these texts on terminals.
+    return isinstance(value, str) and bool(value.strip()) and value.isprintable() and len(value) <= 1000
+
+
+def _is_figure(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 <= value <= FIGURE_MAX  # NaN is not
+
+
+def _is_width_list(value: Any) -> bool:
+    return isinstance(value, list | tuple) and 0 < len(value) <= 64 and all(_is_count(w, 1) and w <= 64 for w in value)
+
+
+def _approximate(record: Mapping[str, Any]) -> Iterator[Problem]:
+    names = record.get("approximate", [])
+    if not isinstance(names, list | tuple):
+        yield Problem("approximate", f"found {_show(names)}", "expected a list of keys such as 'core.neurons'")
+        return
+    present = [f.name for f in _present(record)]
+    for name in names:
+        if name not in present:
+            step = nearest(str(name), present)
+            yield Problem("approximate", f"{_show(name)} is not a key of this file", next_step=step)
+    strings = [name for name in names if isinstance(name, str)]
+    for name in sorted({name for name in strings if strings.count(name) > 1}):
+        yield Problem("approximate", f"{quoted(name)} is listed twice")
+
+
+def _dead_cores(record: Mapping[str, Any]) -> Iterator[Problem]:
+    dead = record.get("dead_cores", [])
+    if not isinstance(dead, list | tuple):
+        yield Problem("dead_cores", f"found {_show(dead)}", "expected a list of [chip, x, y, core]")
+        return
+    for core in dead:
+        if not (isinstance(core, list | tuple) and len(core) == 4 and all(_is_count(i, 0) for i in core)):
+            yield Problem("dead_cores", f"found {_show(core)}", "expected [chip, x, y, core], whole numbers from 0")
+
+
+def _sources(record: Mapping[str, Any]) -> Iterator[Problem]:
+    table = record.get("source")
+    if table is None:
+        return  # reported as a missing key
+    if not isinstance(table, Mapping):
+        yield Problem("source", f"found {_show(table)}", "expected a table [source]")
+        return
+    given = flat_sources(table)
+    present = [f.name for f in _present(record)]
+    required = (
+        f.name for f in FIELDS if f.required and (f.table in record or f.table not in _OPTIONAL_TOP)
+    )  # a missing one is reported as such
+    allowed = {*present, *required, *TABLES}
+    for key, text in given.items():
+        if key not in allowed:
+            known = any(f.name == key for f in FIELDS)
+            step = "give the number, or take its source out" if known else nearest(key, allowed)
+            yield Problem("[source]", f"{quoted(key)} is not a key of this file", next_step=step)
+        elif not _is_line(text):
+            yield Problem("[source]", f"{quoted(key)}: found {_show(text)}", f"a source is {_LINE}")
+    for name in present:
+        if name not in given and name.partition(".")[0] not in given:
+            yield Problem(name, "no source", "every number has one", f'add "{name}" = "…" under [source]')

@@ -1,0 +1,33 @@
+"""``nirbridge chips``: the chips, their limits, and where every number is from."""
+
+from __future__ import annotations
+
+import click
+
+from nirbridge.cli.paths import ChipFile, Command
+
+EXAMPLE = """\b
+Example:
+  nirbridge chips
+  nirbridge chips loihi1
+  nirbridge chips path/to/my_chip.toml --json"""
+
+
+@click.command(name="chips", cls=Command, epilog=EXAMPLE)
+@click.argument("name", required=False, metavar="[NAME|FILE.toml]", type=ChipFile())
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+def command(name: str | None, as_json: bool) -> None:
+    """Show the chips, or every number of one chip with its unit and source.
+
+    A chip of your own is a TOML file; naming it here checks it. A "~" marks numbers that are not public.
+    """
+    from nirbridge import plugins as registry
+    from nirbridge.cli.output import print_json, print_rich
+
+    chips = [registry.load_chip(each) for each in ([name] if name else registry.chip_names())]
+    if as_json:
+        print_json(chips[0].record if name else {"chips": [chip.record for chip in chips]})
+        return
+    from nirbridge.report.chips import chip_table, chips_table
+
+    print_rich(chip_table(chips[0]) if name else chips_table(chips))

@@ -1,0 +1,104 @@
+"""``nirbridge compare``: two recordings, spike by spike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from nirbridge.cli.paths import Command, OutputFile
+
+if TYPE_CHECKING:
+    from nirbridge.comparison.compare import Comparison
+    from nirbridge.simulators.types import Recording
+
+EXAMPLE = """\b
+Example:
+  nirbridge compare reference.npz mapped.npz --latency auto --expect-equal
+  nirbridge compare a.npz b.npz --plot difference.png --node fc1"""
+
+
+@click.command(name="compare", cls=Command, epilog=EXAMPLE)
+@click.argument("a", metavar="A.npz", type=click.Path())
+@click.argument("b", metavar="B.npz", type=click.Path())
+@click.option("--latency", default="0", show_default=True, metavar="auto|N", help="Steps that B is behind A.")
+@click.option("--tau", type=float, default=10.0, show_default=True, metavar="STEPS", help="Of the van Rossum kernel.")
+@click.option("--labels", metavar="FILE.npy", type=click.Path(), help="The right class of each sample, for accuracy.")
+@click.option("--expect-equal", is_flag=True, help="Exit with 1 where anything differs.")
+@click.option("--plot", metavar="FILE.png", type=OutputFile(), help="Draw the spikes that differ.")
+@click.option("--node", metavar="NAME", help="The node to draw; default: the first that differs.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
+def command(
+    a: str,
+    b: str,
+    latency: str,
+    tau: float,
+    labels: str | None,
+    expect_equal: bool,
+    plot: str | None,
+    node: str | None,
+    as_json: bool,
+) -> int:
+    """Compare two recordings: equality, first step that differs, Jaccard of spikes, counts, van Rossum, decisions."""
+    from nirbridge.cli.common import check_plot
+    from nirbridge.cli.output import print_error, print_json, print_rich, print_warning
+    from nirbridge.errors import NirbridgeError, quoted
+    from nirbridge.pipeline import compare_recordings, load_labels, load_recording
+    from nirbridge.report.compare import compare_text, verdict
+
+    steps = _latency(latency)
+    check_plot(plot, node)
+    recordings = load_recording(a), load_recording(b)
+    right = None if labels is None else load_labels(labels)
+    found = compare_recordings(*recordings, latency=steps, labels=right, tau_steps=tau)
+    if plot is not None:
+        _draw(plot, recordings, found, node)
+    if as_json:
+        from nirbridge.report.compare_document import compare_document
+
+        faults = {"faults": {side: _faults(made) for side, made in zip("ab", recordings, strict=True)}}
+        print_json(compare_document(found, Path(a).name, Path(b).name) | faults)
+    else:
+        for path, recording in zip((a, b), recordings, strict=True):
+            for fault in _faults(recording):
+                print_warning(f"model of {quoted(Path(path).name)}: {fault}")
+        print_rich(compare_text(found))
+    if found.equal or not expect_equal:
+        return 0
+    files = f"recordings {quoted(Path(a).name)} and {quoted(Path(b).name)}"
+    print_error(NirbridgeError.of(files, verdict(found), "--expect-equal was given"), as_json=False)
+    return 1
+
+
+def _faults(recording: Recording) -> list[str]:
+    """The faults of exporters that a recording's notes tell of; any JSON may stand where notes are expected."""
+    from nirbridge.pipeline import faults_of
+
+    notes = recording.meta.get("notes")
+    return list(faults_of(notes)) if isinstance(notes, list | tuple) else []
+
+
+def _latency(text: str) -> int | Literal["auto"]:
+    from nirbridge.errors import UsageError, quoted
+
+    if text == "auto":
+        return "auto"
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
+        raise UsageError.of("--latency", quoted(text), "whole steps or 'auto'", "as in --latency 2")
+    return int(text)
+
+
+def _draw(plot: str, recordings: tuple[Recording, Recording], found: Comparison, node: str | None) -> None:
+    """The difference raster of the node asked for, or of the first that differs, or else of the first."""
+    from nirbridge.errors import UsageError
+    from nirbridge.report.plots import difference, save_picture
+
+    rows = {row.node: row for row in found.rows if row.spikes is not None}
+    if node is None and not rows:
+        raise UsageError.of("--plot", "no node has spikes to compare", "a raster is of spikes", "record 's' in both")
+    first = next((name for name, row in rows.items() if not row.equal), next(iter(rows), ""))
+    chosen = first if node is None else node
+    latency = rows[chosen].latency_steps if chosen in rows else 0
+    save_picture(difference(*recordings, chosen, latency=latency), plot)

@@ -1,0 +1,41 @@
+"""``nirbridge inspect``: what a NIR file holds and how it is read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from nirbridge.cli.paths import Command
+from nirbridge.cli.timing_options import model_options
+
+if TYPE_CHECKING:
+    from nirbridge.network.model import Timing
+
+EXAMPLE = """\b
+Example:
+  nirbridge inspect model.nir
+  nirbridge inspect model.nir --dt 1e-3 --json
+  nirbridge inspect from_norse.nir --drop-batch --repair norse"""
+
+
+@click.command(name="inspect", cls=Command, epilog=EXAMPLE)
+@click.argument("model", metavar="MODEL.nir", type=click.Path())
+@model_options
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+def command(model: str, timing: Timing, max_bytes: int, repairs: tuple[str, ...], as_json: bool) -> None:
+    """Show what a NIR file holds.
+
+    Nodes, neurons, synapses, timing (read or assumed), warnings, dead parts, and what the exporter of a framework is
+    known to get wrong in such files, with the name that --repair takes.
+    """
+    from nirbridge.cli.output import print_json, print_rich
+    from nirbridge.report.inspect_document import inspect_file
+
+    document = inspect_file(model, timing, max_bytes, repairs)
+    if as_json:
+        print_json(document)
+        return
+    from nirbridge.report.inspect import inspect_text
+
+    print_rich(inspect_text(document))

@@ -1,0 +1,81 @@
+"""``nirbridge lava``: the isolated environment that emitted Lava programs run in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nirbridge.cli.paths import Command
+
+if TYPE_CHECKING:
+    from nirbridge.emitters.lava.runtime.environment import LavaStatus
+
+EXAMPLE = """\b
+Example:
+  nirbridge lava install
+  nirbridge lava status --json"""
+
+
+@click.command(name="lava", cls=Command, epilog=EXAMPLE)
+@click.argument("action", type=click.Choice(["status", "install"]))
+@click.option("--python", metavar="PATH", type=click.Path(), help="Install: the Python (3.10 to 3.13) to make it from.")
+@click.option("--again", is_flag=True, help="Install: make it anew even if it is there.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def command(action: str, python: str | None, again: bool, as_json: bool) -> int:
+    """Show the isolated Lava environment, or install it.
+
+    It lies in $NIRBRIDGE_CACHE/lava, else in the user's cache folder, and is made from Python 3.10 where there is one.
+    NIRBRIDGE_LAVA_PYTHON names another interpreter that has Lava. The exit code of status is 1 where Lava does not
+    work.
+    """
+    from nirbridge.cli.output import print_json, print_text
+
+    found = install(python, again) if action == "install" else status(python, again)
+    if as_json:
+        print_json(document(found))
+    else:
+        print_text("\n".join(said(found)))
+    return 0 if found.ready else 1
+
+
+def install(python: str | None, again: bool) -> LavaStatus:
+    """Makes it where it is not there, with progress on a terminal."""
+    from nirbridge.cli.progress import progress_on_stderr
+    from nirbridge.pipeline import install_lava
+
+    with progress_on_stderr() as progress:
+        return install_lava(python, again=again, progress=progress)
+
+
+def status(python: str | None, again: bool) -> LavaStatus:
+    """What is there. Raises UsageError for options of install."""
+    from nirbridge.errors import UsageError
+    from nirbridge.pipeline import lava_status
+
+    if python is not None or again:
+        raise UsageError.of("nirbridge lava status", "--python and --again are of install", "", "leave them out")
+    return lava_status()
+
+
+def document(found: LavaStatus) -> dict[str, Any]:
+    """As JSON."""
+    return {
+        "ready": found.ready,
+        "python": None if found.python is None else str(found.python),
+        "source": found.source,
+        "versions": dict(found.versions),
+        "trouble": found.trouble,
+        "next_step": found.next_step,
+    }
+
+
+def said(found: LavaStatus) -> list[str]:
+    """The lines of the text output."""
+    lines = [f"Lava {'works' if found.ready else 'does not work'}"]
+    if found.python is not None:
+        lines.append(f"python   {found.python} (from {found.source})")
+    lines += [f"{name:<8} {version}" for name, version in sorted(found.versions.items())]
+    if found.trouble:
+        lines += [f"trouble  {found.trouble}", f"mend     {found.next_step}"]
+    return lines

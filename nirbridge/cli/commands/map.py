@@ -1,0 +1,187 @@
+"""``nirbridge map``: a model onto a chip, with a proof of how good the map is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nirbridge.cli.early_option import early_option
+from nirbridge.cli.paths import REPORT_FILES, ChipFile, Command, OutputFile, ReportFolder
+from nirbridge.cli.timing_options import model_options
+
+if TYPE_CHECKING:
+    from nirbridge.mapping.model import Mapped
+    from nirbridge.network.model import Network, Timing
+    from nirbridge.pipeline import MapOptions
+
+EXAMPLE = """\b
+Example:
+  nirbridge map model.nir --chip loihi1 -o model.map.json
+  nirbridge map model.nir --chip loihi2 --objective latency --pin fc1=12 --without-cores 3,17
+  nirbridge map model.nir --chip my_chip.toml --rates rates.npz --json"""
+
+
+@click.command(name="map", cls=Command, epilog=EXAMPLE)
+@click.argument("model", metavar="MODEL.nir", type=click.Path())
+@click.option(
+    "--chip", required=True, metavar="NAME|FILE.toml", type=ChipFile(), help="The chip, a built-in one or a file."
+)
+@click.option("-o", "--output", metavar="FILE.map.json", type=OutputFile(), help="Save the map.")
+@click.option(
+    "--objective",
+    type=click.Choice(["cores", "traffic", "latency"]),
+    default="cores",
+    show_default=True,
+    help="What is made small.",
+)
+@click.option(
+    "--effort",
+    type=click.Choice(["fast", "default", "max"]),
+    default="default",
+    show_default=True,
+    help="How much work is done: a count of work, never a time.",
+)
+@click.option(
+    "--method",
+    metavar="sequential|packed|cp-sat",
+    default="cp-sat",
+    show_default=True,
+    help="A layer at a time, first-fit, or the solver with a proved bound (or a plugin's name).",
+)
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Same seed, same map.")
+@click.option("--weight-bits", type=int, metavar="N", help="Bits of a stored weight; default: the chip's own.")
+@click.option("--rates", metavar="FILE.npz", type=click.Path(), help="Spikes per step, by population; else assumed.")
+@click.option("--pin", "pins", multiple=True, metavar="POPULATION=CORE", help="Puts a population on a core (or 3,4,5).")
+@click.option("--without-cores", default="", metavar="3,17", help="Cores that must not be used.")
+@click.option("--chips", type=int, default=1, show_default=True, metavar="N", help="Chips of the board to use.")
+@click.option("--split", "splits", multiple=True, metavar="POPULATION=N", help="N copies, each feeds some targets.")
+@click.option("--no-relays", is_flag=True, help="Never put a pool on neurons of its own.")
+@click.option(
+    "--retime",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    help="Delays that make up for hops: where there are any, or refuse, or the model's own.",
+)
+@click.option("--placement-only", is_flag=True, help="Also map what the chip cannot run; nothing runs such a map.")
+@click.option("--report", metavar="DIR", type=ReportFolder(), help="Write the report there too (text and HTML).")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document: the map file.")
+@early_option
+@model_options
+def command(
+    model: str,
+    chip: str,
+    output: str | None,
+    rates: str | None,
+    report: str | None,
+    as_json: bool,
+    timing: Timing,
+    max_bytes: int,
+    repairs: tuple[str, ...],
+    **chosen: Any,
+) -> None:
+    """Map a model onto a chip: cores, utilisation, proved bound, traffic, energy and time of a step."""
+    from nirbridge import pipeline
+    from nirbridge.cli.output import print_json
+    from nirbridge.cli.progress import progress_on_stderr
+
+    target = pipeline.load_chip(chip, _numbers("--without-cores", chosen["without_cores"]))
+    with progress_on_stderr() as progress:
+        progress("reading", None)
+        network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs)
+        options = _options(chosen, progress)
+        network = pipeline.fit_to_chip(network, target, relays=options.relays)
+        mapped = pipeline.map_network(network, target, _with_rates(options, rates, network))
+    if report is not None:
+        _write_report(mapped, Path(report), Path(model).name)
+    if output is not None:
+        pipeline.save_map(mapped, output, model)
+    if as_json:
+        print_json(pipeline.map_document(mapped, model))
+    else:
+        _show(mapped, Path(model).name, output)
+
+
+def _options(chosen: dict[str, Any], progress: Any) -> MapOptions:
+    from nirbridge.pipeline import MapOptions
+
+    return MapOptions(
+        method=chosen["method"],
+        objective=chosen["objective"],
+        effort=chosen["effort"],
+        seed=chosen["seed"],
+        chips=chosen["chips"],
+        weight_bits=chosen["weight_bits"],
+        pins=dict(_pin(text) for text in chosen["pins"]),
+        relays=not chosen["no_relays"],
+        retime=chosen["retime"],
+        splits=dict(_split(text) for text in chosen["splits"]),
+        placement_only=chosen["placement_only"],
+        keep_early_spikes=chosen["keep_early_spikes"],
+        progress=progress,
+    )
+
+
+def _with_rates(options: MapOptions, rates: str | None, network: Network) -> MapOptions:
+    from dataclasses import replace
+
+    from nirbridge.pipeline import load_rates
+
+    return options if rates is None else replace(options, rates=load_rates(rates, network))
+
+
+def _numbers(option: str, text: str) -> tuple[int, ...]:
+    from nirbridge.errors import UsageError, quoted
+
+    parts = [p.strip() for p in text.split(",") if p.strip()]
+    if not all(p.isascii() and p.isdigit() and len(p) < 10 for p in parts):
+        raise UsageError.of(option, quoted(text), "core numbers with commas between", f"as in {option} 3,17")
+    return tuple(sorted({int(p) for p in parts}))
+
+
+def _pin(text: str) -> tuple[str, tuple[int, ...]]:
+    from nirbridge.errors import UsageError, quoted
+
+    name, equals, cores = text.rpartition("=")
+    numbers = _numbers("--pin", cores) if equals else ()
+    if not name or not numbers:
+        raise UsageError.of("--pin", quoted(text), "a population and its core", "as in --pin fc1=12 or --pin fc1=12,13")
+    return name, numbers
+
+
+def _split(text: str) -> tuple[str, int]:
+    from nirbridge.errors import UsageError, quoted
+
+    name, equals, ways = text.rpartition("=")
+    if not equals or not name or not (ways.isascii() and ways.isdigit() and len(ways) < 10):
+        raise UsageError.of("--split", quoted(text), "a population and a number of copies", "as in --split fc1=2")
+    return name, int(ways)
+
+
+def _write_report(mapped: Mapped, folder: Path, title: str) -> None:
+    from nirbridge.errors import FileError, quoted
+    from nirbridge.files.atomic import atomic_write_bytes
+    from nirbridge.report.map_html import map_html
+    from nirbridge.report.map_text import map_text
+
+    pages = dict(zip(REPORT_FILES, (map_text(mapped, title=title), map_html(mapped, title=title)), strict=True))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror or "cannot be made"
+        raise FileError.of(f"report folder {quoted(folder)}", reason, "", "choose another --report") from error
+    for name, page in pages.items():
+        path = folder / name
+        atomic_write_bytes(path, page.encode("utf-8", "backslashreplace"), thing=f"report {quoted(path)}")
+
+
+def _show(mapped: Mapped, title: str, output: str | None) -> None:
+    from nirbridge.cli.output import print_rich, print_text
+    from nirbridge.errors import quoted
+    from nirbridge.report.map_text import map_renderable
+
+    print_rich(map_renderable(mapped, title=title))
+    if output is not None:
+        print_text(f"saved {quoted(output)}")

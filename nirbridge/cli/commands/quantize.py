@@ -1,0 +1,89 @@
+"""``nirbridge quantize``: a model in a chip's integers, with the account of what that cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nirbridge.cli.early_option import early_option
+from nirbridge.cli.paths import ChipFile, Command, OutputFile
+from nirbridge.cli.timing_options import model_options
+
+if TYPE_CHECKING:
+    from nirbridge.network.model import Timing
+    from nirbridge.quantization import Quantized
+
+EXAMPLE = """\b
+Example:
+  nirbridge quantize model.nir --chip loihi1 -o model.q.npz
+  nirbridge quantize model.nir --chip loihi2 --bits 4 --bits fc1=8 --calibrate data.npz --method error -o model.q.npz"""
+
+
+@click.command(name="quantize", cls=Command, epilog=EXAMPLE)
+@click.argument("model", metavar="MODEL.nir", type=click.Path())
+@click.option("--chip", "chip_name", required=True, metavar="NAME|FILE.toml", type=ChipFile(), help="Whose integers.")
+@click.option("-o", "--output", required=True, metavar="OUT.q.npz", type=OutputFile(), help="Where it goes.")
+@click.option(
+    "--bits", multiple=True, metavar="N|LAYER=N", help="Width of weights: of all, or into a layer. Repeatable."
+)
+@click.option("--calibrate", metavar="DATA.npz|npy", type=click.Path(), help="Inputs by name, and 'labels'.")
+@click.option("--method", type=click.Choice(["range", "percentile", "error"]), default="range", show_default=True)
+@click.option("--percentile", type=click.FloatRange(50, 100), default=99.9, show_default=True, metavar="P")
+@click.option("--tight", is_flag=True, help="Room for what the data shows, with a margin; no proof then.")
+@click.option(
+    "--memory-kib", type=click.IntRange(min=1), metavar="N", help="Search bits by layer within so much memory."
+)
+@click.option("--run-steps", type=click.IntRange(min=1), metavar="N", help="Prove v for runs of so many steps, too.")
+@click.option("--graded", multiple=True, metavar="INPUT=MAX:BITS", help="An input of values up to MAX, as integers.")
+@early_option
+@model_options
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
+def command(model: str, chip_name: str, output: str, as_json: bool, **options: Any) -> None:
+    """Put a model into a chip's integers.
+
+    Weights, decays, thresholds and biases become whole numbers; the report says layer by layer what that changed, and
+    which bounds no input can break. DATA.npz holds arrays [steps, batch, *shape] by input, and labels [batch].
+    """
+    from nirbridge.cli.output import faults_said, print_json, print_rich
+    from nirbridge.pipeline import save_quantized
+    from nirbridge.report.quantize import quantize_document, quantize_text
+
+    made = run(model, chip_name, **options)
+    digest = save_quantized(made, output)
+    if as_json:
+        print_json({"output": output, "faults": faults_said(), **quantize_document(made, digest)})
+        return
+    print_rich(quantize_text(made))
+
+
+def run(
+    model: str,
+    chip_name: str,
+    timing: Timing,
+    max_bytes: int,
+    repairs: tuple[str, ...],
+    bits: tuple[str, ...],
+    calibrate: str | None,
+    method: str,
+    percentile: float,
+    tight: bool,
+    memory_kib: int | None,
+    run_steps: int | None,
+    graded: tuple[str, ...],
+    keep_early_spikes: bool = False,
+) -> Quantized:
+    """The network that the command saves."""
+    from nirbridge.cli.common import graded_inputs, read_inputs, widths
+    from nirbridge.cli.progress import progress_on_stderr
+    from nirbridge.pipeline import load_chip, load_network, quantize_network, quantize_plan
+
+    network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs)
+    chip = load_chip(chip_name)
+    arrays = None if calibrate is None else read_inputs(calibrate, max_bytes)
+    asked = {"weight_bits": widths(bits), "graded": graded_inputs(graded), "run_steps": run_steps}
+    memory = None if memory_kib is None else memory_kib * 8192
+    with progress_on_stderr() as progress:
+        plan = {"method": method, "percentile": percentile, "tight": tight, "memory_bits": memory, "progress": progress}
+        planned = quantize_plan(network, asked, arrays, plan)
+        return quantize_network(network, chip, *planned, keep_early_spikes=keep_early_spikes)

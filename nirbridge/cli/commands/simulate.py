@@ -1,0 +1,148 @@
+"""``nirbridge simulate``: run a model on inputs and save what was asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nirbridge.cli.early_option import early_option
+from nirbridge.cli.paths import ChipFile, Command, OutputFile
+from nirbridge.cli.timing_options import model_options
+
+if TYPE_CHECKING:
+    from nirbridge.network.model import Network, Timing
+    from nirbridge.simulators.simulate import Record, Recording
+
+EXAMPLE = """\b
+Example:
+  nirbridge simulate model.nir --input spikes.npy -o out.npz
+  nirbridge simulate model.nir --input in.npz --record 'fc1:s,v' --record '*:count' -o out.npz"""
+
+
+@click.command(name="simulate", cls=Command, epilog=EXAMPLE)
+@click.argument("model", metavar="MODEL.nir", type=click.Path())
+@click.option("--input", "source", required=True, metavar="IN.npy|npz", type=click.Path(), help="What goes in.")
+@click.option("-o", "--output", required=True, metavar="OUT.npz", type=OutputFile(), help="Where the recording goes.")
+@click.option("--steps", type=int, metavar="N", help="Steps to run; default: as many as the input has.")
+@click.option(
+    "--record",
+    "wanted",
+    multiple=True,
+    metavar="NODE:s,v",
+    help="What to keep of a node, or of all ('*:s'). Repeatable.",
+)
+@click.option("--every", type=click.IntRange(min=1), default=1, metavar="N", help="Keep one step in N.")
+@click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True)
+@click.option(
+    "--backend", default="auto", show_default=True, metavar="NAME", help="How to compute; fixed, mapped: integers."
+)
+@click.option(
+    "--chip", metavar="NAME|FILE.toml", type=ChipFile(), help="Whose integers and cores, for fixed and mapped."
+)
+@click.option("--map", "map_file", metavar="FILE.map.json", type=click.Path(), help="The map to run, for mapped.")
+@click.option("--library", metavar="NAME", help="numpy, torch, jax or cupy; default: what the device needs.")
+@click.option("--device", default="cpu", show_default=True, metavar="NAME", help="cpu, or cuda.")
+@click.option("--plot", metavar="FILE.png", type=OutputFile(), help="Draw what a node did (matplotlib).")
+@click.option("--node", metavar="NAME", help="The node to draw; else the first with spikes, or the first recorded.")
+@early_option
+@model_options
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
+def command(
+    model: str, source: str, output: str, as_json: bool, plot: str | None, node: str | None, **options: Any
+) -> None:
+    """Run a model on inputs, exactly, and save spikes and potentials.
+
+    IN.npy is [steps, *shape] or [steps, batch, *shape] for the model's one input; IN.npz holds one such array per
+    input, by name. 0 and 1 are spikes, other values graded currents.
+    """
+    from nirbridge.cli.common import check_plot, said, summary
+    from nirbridge.cli.output import faults_said, print_json, print_text
+    from nirbridge.pipeline import save_recording
+
+    check_plot(plot, node)
+    recording = run(model, source, **options)
+    if plot is not None:
+        draw(recording, plot, node)
+    save_recording(recording, output)
+    if as_json:
+        about = {"output": output, "faults": faults_said()}
+        print_json({**about, "meta": dict(recording.meta), "recorded": summary(recording)})
+        return
+    print_text("\n".join(said(recording)))
+
+
+def draw(recording: Recording, plot: str, node: str | None) -> None:
+    """A raster of the node's spikes; the trace of its first neuron where it has none. Raises UsageError."""
+    from nirbridge.errors import UsageError
+    from nirbridge.report.plots import raster, save_picture, trace
+
+    spiking = [name for name, variable in recording.arrays if variable == "s"]
+    drawn = [name for name, variable in recording.arrays if variable in ("s", "u", "v")]
+    if not drawn:
+        raise UsageError.of("--plot", "no node has spikes or potentials to draw", "", "add --record '*:s,v'")
+    chosen = node if node is not None else (spiking or drawn)[0]
+    # a node that was not recorded is refused by the picture itself, which names what there is
+    figure = trace(recording, chosen) if chosen in drawn and chosen not in spiking else raster(recording, chosen)
+    save_picture(figure, plot)
+
+
+def run(
+    model: str,
+    source: str,
+    timing: Timing,
+    max_bytes: int,
+    repairs: tuple[str, ...],
+    steps: int | None,
+    wanted: tuple[str, ...],
+    every: int,
+    dtype: str,
+    backend: str,
+    library: str | None,
+    device: str,
+    chip: str | None = None,
+    map_file: str | None = None,
+    keep_early_spikes: bool = False,
+) -> Recording:
+    """The recording that the command saves."""
+    from nirbridge.cli.common import read_inputs
+    from nirbridge.cli.progress import progress_on_stderr
+    from nirbridge.pipeline import load_network, simulate_network, simulate_on_chip
+
+    network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs)
+    inputs = read_inputs(source, max_bytes)
+    if backend in ("fixed", "mapped") or chip is not None or map_file is not None or keep_early_spikes:
+        wants = records(network, wanted, every)
+        with progress_on_stderr() as progress:
+            on_chip = {"backend": backend, "chip": chip, "map_file": map_file, "progress": progress}
+            on_chip["keep_early_spikes"] = keep_early_spikes
+            return simulate_on_chip(network, inputs, steps=steps, record=wants, **on_chip)
+    chosen = library or ("torch" if device.startswith("cuda") else "numpy")
+    with progress_on_stderr() as progress:
+        return simulate_network(
+            network,
+            inputs,
+            steps=steps,
+            record=records(network, wanted, every),
+            dtype=dtype,
+            backend=backend,
+            library=chosen,
+            device=device,
+            progress=progress,
+        )
+
+
+def records(network: Network, wanted: tuple[str, ...], every: int) -> list[Record] | None:
+    """``NODE:s,v`` each; a name may hold colons, the last one counts."""
+    from nirbridge import pipeline
+    from nirbridge.errors import UsageError, quoted
+
+    found = []
+    for text in wanted:
+        node, colon, variables = text.rpartition(":")
+        names = tuple(v.strip() for v in variables.split(",") if v.strip())
+        if not colon or not node or not names:
+            limit = "NODE:s,v with variables s, v, u, i, count"
+            raise UsageError.of(f"--record {quoted(text)}", "names no node or no variable", limit, "for example '*:s'")
+        found.append((node, names))
+    return pipeline.records(network, found, every)

@@ -1,0 +1,132 @@
+"""``nirbridge verify``: the model, its integers, its map and the emitted program, side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nirbridge.cli.early_option import early_option
+from nirbridge.cli.paths import ChipFile, Command, OutputFile
+from nirbridge.cli.timing_options import model_options
+
+if TYPE_CHECKING:
+    from nirbridge.network.model import Network
+    from nirbridge.verification.verify import Verification
+
+EXAMPLE = """\b
+Example:
+  nirbridge verify model.nir --chip loihi1 --to lava
+  nirbridge verify model.nir --chip loihi2 --input spikes.npy --labels labels.npy --plot difference.png
+  nirbridge verify model.nir --chip loihi2 --calibrate data.npz --method error --bits 4 --bits fc1=8"""
+
+
+@click.command(name="verify", cls=Command, epilog=EXAMPLE)
+@click.argument("model", metavar="MODEL.nir", type=click.Path())
+@click.option(
+    "--chip", "chip_name", required=True, metavar="NAME|FILE.toml", type=ChipFile(), help="Whose integers and cores."
+)
+@click.option("--to", "target", type=click.Choice(["lava"]), help="Also run the emitted program in this tool.")
+@click.option("--input", "source", metavar="IN.npy|npz", type=click.Path(), help="Default: random spikes.")
+@click.option("--labels", metavar="FILE.npy", type=click.Path(), help="The right class of each sample, for accuracy.")
+@click.option("--steps", type=click.IntRange(min=1), metavar="N", help="Default: as many as the input has, or 100.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the random spikes.")
+@click.option("--map", "map_file", metavar="FILE.map.json", type=click.Path(), help="Run this map; default: a new one.")
+@click.option("--per-core", is_flag=True, help="The program has a process for each core and population. Slow to run.")
+@click.option("--bits", multiple=True, metavar="N|LAYER=N", help="Width of weights, as of quantize. Repeatable.")
+@click.option("--weight-bits", type=click.IntRange(1, 8), metavar="N", help="The same for all weights.")
+@click.option("--calibrate", metavar="DATA.npz|npy", type=click.Path(), help="Data to choose the integers with.")
+@click.option("--method", type=click.Choice(["range", "percentile", "error"]), default="range", show_default=True)
+@click.option("--percentile", type=click.FloatRange(50, 100), default=99.9, show_default=True, metavar="P")
+@click.option("--tight", is_flag=True, help="Room for what the data shows, with a margin; no proof then.")
+@click.option("--graded", multiple=True, metavar="INPUT=MAX:BITS", help="An input of values up to MAX, as integers.")
+@click.option("--plot", metavar="FILE.png", type=OutputFile(), help="Draw the spikes that differ.")
+@click.option("--node", metavar="NAME", help="The node to draw; default: the first that differs.")
+@early_option
+@model_options
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
+def command(model: str, plot: str | None, node: str | None, as_json: bool, **options: Any) -> int:
+    """Verify that a model computes on a chip what it says.
+
+    The reference, the integers, the integers on the cores of the map and (--to lava) the emitted program run on the
+    same input. All but the reference have to be equal in every spike, current and potential, and each population
+    has to stay within the bound of its rounding: exit 1 where one of these does not hold.
+    """
+    from nirbridge.cli.common import check_plot
+    from nirbridge.cli.output import faults_said, print_error, print_json, print_rich
+    from nirbridge.errors import NirbridgeError, quoted
+    from nirbridge.report.verify import broken_promises, verify_document, verify_text
+
+    check_plot(plot, node)
+    found = run(model, **options)
+    if plot is not None:
+        _draw(found, plot, node)
+    if as_json:
+        print_json(verify_document(found) | {"faults": faults_said()})
+    else:
+        print_rich(verify_text(found))
+    if found.holds:
+        return 0
+    broken = "; ".join(broken_promises(found))
+    print_error(NirbridgeError.of(f"model {quoted(model)}", broken, "which is promised not to happen"), as_json=False)
+    return 1
+
+
+def run(
+    model: str,
+    chip_name: str,
+    source: str | None,
+    labels: str | None,
+    timing: Any,
+    max_bytes: int,
+    repairs: tuple[str, ...],
+    **options: Any,
+) -> Verification:
+    """What the command shows."""
+    from nirbridge.cli.common import read_inputs
+    from nirbridge.cli.progress import progress_on_stderr
+    from nirbridge.pipeline import load_chip, load_labels, load_network, verify_network
+
+    if options["per_core"] and options["target"] is None:
+        from nirbridge.errors import UsageError
+
+        raise UsageError.of("--per-core", "given without --to", "it is about the program", "add --to lava")
+    network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs)
+    chip = load_chip(chip_name)
+    inputs = None if source is None else read_inputs(source, max_bytes)
+    right = None if labels is None else load_labels(labels)
+    with progress_on_stderr() as progress:
+        quantization = _quantization(network, max_bytes, progress, options)
+        return verify_network(
+            network, chip, inputs, labels=right, quantization=quantization, progress=progress, **options
+        )
+
+
+def _quantization(network: Network, max_bytes: int, progress: Any, options: dict[str, Any]) -> Any:
+    """Takes the options that choose the integers out of ``options``."""
+    from nirbridge.cli.common import graded_inputs, read_inputs, widths
+    from nirbridge.pipeline import quantize_plan
+
+    bits, every, data = options.pop("bits"), options.pop("weight_bits"), options.pop("calibrate")
+    graded = graded_inputs(options.pop("graded"))
+    asked = {"weight_bits": widths((*([str(every)] if every else []), *bits)), "graded": graded, "progress": progress}
+    plan = {name: options.pop(name) for name in ("method", "percentile", "tight")}
+    arrays = None if data is None else read_inputs(data, max_bytes)
+    return quantize_plan(network, asked, arrays, {**plan, "progress": progress})
+
+
+def _draw(found: Verification, plot: str, node: str | None) -> None:
+    """The first promised pair whose spikes differ, else reference and fixed; of samples the first that differs."""
+    from nirbridge.report.plots import difference, save_picture
+
+    broken = [p for p in found.pairs if p.promised and any(r.spikes and not r.equal for r in p.comparison.rows)]
+    pair = next(iter(broken), found.pairs[0])
+    rows = {row.node: row for row in pair.comparison.rows if row.spikes is not None}
+    first = next((name for name, row in rows.items() if not row.equal), next(iter(rows), ""))
+    chosen = first if node is None else node
+    row = rows.get(chosen)
+    latency = 0 if row is None else row.latency_steps
+    both = found.recordings[pair.a], found.recordings[pair.b]
+    batch = both[0].meta.get("batch") is not None
+    sample = row.first_neuron[0] if batch and row is not None and row.first_neuron else 0
+    save_picture(difference(*both, chosen, latency=latency, sample=sample, names=(pair.a, pair.b)), plot)

@@ -1,0 +1,310 @@
+"""Comparison of two recordings, population by population and overall, at a known latency."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy.typing as npt
+
+from nirbridge.arrays import Array
+from nirbridge.comparison import distances
+from nirbridge.comparison.alignment import (
+    ESTIMATE_MAX_STEPS,
+    Clock,
+    LatencySource,
+    Pairing,
+    both_stored,
+    clock_of,
+    node_latency,
+    pair,
+)
+from nirbridge.comparison.decisions import Decisions, checked_labels, decide, deciding
+from nirbridge.errors import Problem, UsageError, quoted
+from nirbridge.network.naming import natural_key
+from nirbridge.simulators.types import Key, Recording
+
+Latency = int | Mapping[str, int] | Literal["auto"]
+SPIKES, COUNT = "s", "count"
+NAMES_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class SpikeDistances:
+    """Distances of two spike arrays: see ``nirbridge.comparison.distances``.
+
+    ``outside_a`` and ``outside_b`` are events in steps that have no counterpart in the other recording; they are in no
+    other number.
+    """
+
+    is_graded: bool
+    spikes_a: int
+    spikes_b: int
+    common: int
+    either: int
+    count_error: int
+    van_rossum: float
+    outside_a: int
+    outside_b: int
+
+    @property
+    def jaccard(self) -> float:
+        """Events in both over events in either; 1 where there are none."""
+        return distances.ratio(self.common, self.either)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One variable of one node. Steps are numbered as in A; neurons (and samples) are indices of one step's array.
+
+    ``problem`` says why the two are not equal whatever their values (shapes, numbers of steps), and ``steps`` is how
+    many kept steps were compared: 0 where none could be. ``first_step`` is None where no value differs, or where there
+    are no steps (``count``).
+    """
+
+    node: str
+    variable: str
+    steps: int
+    latency_steps: int
+    latency_source: LatencySource
+    equal: bool
+    first_step: int | None = None
+    first_neuron: tuple[int, ...] | None = None
+    first_values: tuple[float, float] | None = None
+    largest_difference: float | None = None
+    spikes: SpikeDistances | None = None
+    decisions: Decisions | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What ``compare`` found; ``rows`` in natural order of names; ``only_a`` and ``only_b`` are in one of the two."""
+
+    rows: tuple[Row, ...]
+    only_a: tuple[Key, ...]
+    only_b: tuple[Key, ...]
+    tau_steps: float
+    notes: tuple[str, ...]
+
+    @property
+    def equal(self) -> bool:
+        """True if both hold the same nodes and variables, and every row is equal."""
+        return not self.only_a and not self.only_b and all(row.equal for row in self.rows)
+
+    @property
+    def first_step(self) -> int | None:
+        """The first step, as A numbers it, at which anything differs."""
+        return min((row.first_step for row in self.rows if row.first_step is not None), default=None)
+
+    @property
+    def spikes(self) -> SpikeDistances | None:
+        """All spike rows as one: events and errors added up, distances as of one large population."""
+        found = [row.spikes for row in self.rows if row.spikes is not None and row.variable == SPIKES]
+        if not found:
+            return None
+        names = ("spikes_a", "spikes_b", "common", "either", "count_error", "outside_a", "outside_b")
+        sums = {name: sum(getattr(s, name) for s in found) for name in names}
+        far = math.sqrt(sum(s.van_rossum**2 for s in found))
+        return SpikeDistances(is_graded=any(s.is_graded for s in found), van_rossum=far, **sums)
+
+
+def compare(
+    a: Recording,
+    b: Recording,
+    *,
+    latency: Latency = 0,
+    labels: npt.ArrayLike | None = None,
+    tau_steps: float = distances.TAU_STEPS,
+) -> Comparison:
+    """Compares B with A, at each node and variable that both recorded.
+
+    Step ``t`` of A is compared with step ``t + latency`` of B. Equality is of every value (NaN equals NaN; a dtype may
+    differ); where B was not simulated for the steps that the latency takes, the steps that are there are compared.
+
+    Args:
+        a: The recording that is compared with, for example the reference.
+        b: The other one.
+        latency: Steps that B is behind A: one number, a number per node (0 for the others), or ``"auto"``: what both
+            recordings state (B's less A's), estimated where one of them does not, and marked so in the row.
+        labels: The right class of each sample (``[samples]``, or one number without a batch axis), for accuracy.
+        tau_steps: Decay of the van Rossum kernel in steps.
+
+    Raises:
+        UsageError: nothing was recorded in both, another dt, an unknown node in ``latency``, wrong labels.
+    """
+    common = sorted(set(a.arrays) & set(b.arrays), key=_order)
+    problems = [*_unlike(a, b, common), *_latency_problems(latency, {node for node, _ in common})]
+    if problems:
+        raise UsageError(*problems)
+    right = None if labels is None else checked_labels(labels)
+    deciders = deciding(a, b, labels=right is not None)
+    rows = []
+    for key in common:
+        row = _row(a, b, key, node_latency(a, b, key[0], latency), tau_steps)
+        rows.append(_with_decisions(row, a, b, right) if key in deciders else row)
+    only_a, only_b = (tuple(sorted(set(x.arrays) - set(y.arrays), key=_order)) for x, y in ((a, b), (b, a)))
+    return Comparison(tuple(rows), only_a, only_b, tau_steps, tuple(_notes(a, b, rows, latency)))
+
+
+def _order(key: Key) -> tuple[Any, ...]:
+    return natural_key(key[0]), key[1]
+
+
+# -- what can not be compared ------------------------------------------------------------------------------------
+
+
+def _unlike(a: Recording, b: Recording, common: Sequence[Key]) -> Iterator[Problem]:
+    if not common:
+        found = f"one has {_names(a.arrays)}, the other {_names(b.arrays)}"
+        yield Problem("recordings", found, "nothing was recorded in both", "record the same nodes and variables")
+    dt_a, dt_b = a.meta.get("dt"), b.meta.get("dt")
+    if dt_a is not None and dt_b is not None and dt_a != dt_b:
+        found = f"dt {quoted(dt_a)} s in one and {quoted(dt_b)} s in the other"
+        yield Problem("recordings", found, "a step is another time in each", "simulate both with the same --dt")
+
+
+def _names(arrays: Mapping[Key, Array]) -> str:
+    shown = [f"{quoted(node)}/{quoted(variable)[1:-1]}" for node, variable in sorted(arrays, key=_order)[:NAMES_SHOWN]]
+    more = len(arrays) - len(shown)
+    return (", ".join(shown) + (f" and {more:,} more" if more else "")) or "nothing"
+
+
+def _latency_problems(latency: Latency, nodes: set[str]) -> Iterator[Problem]:
+    given = latency if isinstance(latency, Mapping) else {}
+    for node in sorted(set(given) - nodes):
+        near = difflib.get_close_matches(node, nodes, n=1)
+        step = f"did you mean {quoted(near[0])}?" if near else f"recorded: {', '.join(map(quoted, sorted(nodes)[:8]))}"
+        yield Problem("latency", f"node {quoted(node)}", "not recorded in both", step)
+    for value in given.values() if isinstance(latency, Mapping) else [latency]:
+        if value != "auto" and (not isinstance(value, int) or isinstance(value, bool)):
+            yield Problem("latency", quoted(value), "whole steps", "give a number of steps or 'auto'")
+
+
+# -- one row -----------------------------------------------------------------------------------------------------
+
+
+def _row(a: Recording, b: Recording, key: Key, known: tuple[int, LatencySource], tau_steps: float) -> Row:
+    x, y = a.arrays[key], b.arrays[key]
+    latency, source = known
+    empty = Row(*key, steps=0, latency_steps=latency, latency_source=source, equal=False)
+    if key[1] == COUNT:
+        return _counts(empty, x, y)
+    clocks = clock_of(a, key), clock_of(b, key)
+    if clocks[0].every != clocks[1].every:
+        return replace(empty, problem=f"one step in {clocks[0].every} was kept in A, one in {clocks[1].every} in B")
+    if x.ndim == 0 or y.ndim == 0 or x.shape[1:] != y.shape[1:]:
+        return replace(empty, problem=f"shape {_shape(x)} of a step in A, {_shape(y)} in B")
+    if latency % clocks[0].every:
+        return replace(empty, problem=f"a latency of {latency} steps where one step in {clocks[0].every} was kept")
+    pairing = pair(len(x), len(y), latency, *clocks)
+    if pairing is None:
+        return replace(empty, problem=f"no step in common: {len(x)} kept in A, {len(y)} in B, latency {latency}")
+    filled = _values(empty, x[pairing.in_a], y[pairing.in_b], pairing)
+    if not _as_long(len(x), len(y), latency, *clocks):
+        said = f"{len(x)} steps in A, {len(y)} in B: the {pairing.steps} in common were compared"
+        filled = replace(filled, equal=False, problem=said)
+    if key[1] != SPIKES:
+        return filled
+    return replace(filled, spikes=_spikes(x, y, pairing, tau_steps, same=filled.first_step is None))
+
+
+def _as_long(steps_a: int, steps_b: int, latency: int, clock_a: Clock, clock_b: Clock) -> bool:
+    """B may start and stop with A, or when it starts and stops seeing what A saw; all else is a difference."""
+    later = clock_b.first - clock_a.first
+    longer = later + (steps_b - steps_a) * clock_a.every
+    return all(min(0, latency) <= n <= max(0, latency) for n in (later, longer))
+
+
+def _shape(array: Array) -> str:
+    return str(tuple(array.shape[1:])) if array.ndim else "missing"
+
+
+def _values(row: Row, x: Array, y: Array, pairing: Pairing) -> Row:
+    place = distances.first_difference(x, y)
+    if place is None:
+        return replace(row, steps=pairing.steps, equal=True, largest_difference=0.0)
+    return replace(
+        row,
+        steps=pairing.steps,
+        first_step=pairing.first_step + place[0] * pairing.every,
+        first_neuron=place[1:],
+        first_values=(float(x[place]), float(y[place])),
+        largest_difference=distances.largest_difference(x, y),
+    )
+
+
+def _spikes(x: Array, y: Array, pairing: Pairing, tau_steps: float, *, same: bool) -> SpikeDistances:
+    a, b = x[pairing.in_a], y[pairing.in_b]
+    common, either = distances.event_overlap(a, b)
+    return SpikeDistances(
+        is_graded=not (distances.is_counts(a) and distances.is_counts(b)),
+        spikes_a=distances.events(a),
+        spikes_b=distances.events(b),
+        common=common,
+        either=either,
+        count_error=distances.count_error(a, b),
+        van_rossum=0.0 if same else distances.van_rossum(a, b, tau_steps),
+        outside_a=sum(distances.events(part) for part in _rest(x, pairing.in_a)),
+        outside_b=sum(distances.events(part) for part in _rest(y, pairing.in_b)),
+    )
+
+
+def _rest(array: Array, inside: slice) -> tuple[Array, Array]:
+    return array[: inside.start], array[inside.stop :]
+
+
+def _counts(row: Row, x: Array, y: Array) -> Row:
+    """Counts have no steps, so no latency: equal, the first neuron that differs, the largest difference."""
+    row = replace(row, latency_steps=0, latency_source="given")
+    if x.shape != y.shape:
+        return replace(row, problem=f"shape {tuple(x.shape)} in A, {tuple(y.shape)} in B")
+    place = distances.first_difference(x[None], y[None])
+    if place is None:
+        return replace(row, equal=True, largest_difference=0.0)
+    return replace(
+        row,
+        first_neuron=place[1:],
+        first_values=(float(x[place[1:]]), float(y[place[1:]])),
+        largest_difference=distances.largest_difference(x[None], y[None]),
+    )
+
+
+def _with_decisions(row: Row, a: Recording, b: Recording, labels: Array | None) -> Row:
+    x, y = a.arrays[row.node, row.variable], b.arrays[row.node, row.variable]
+    if row.steps:
+        clocks = (clock_of(r, (row.node, row.variable)) for r in (a, b))
+        pairing = pair(len(x), len(y), row.latency_steps, *clocks)
+        assert pairing is not None, "steps were compared"
+        x, y = x[pairing.in_a], y[pairing.in_b]
+    if x.shape != y.shape:
+        return row
+    return replace(row, decisions=decide((row.node, row.variable), (x, y), (a, b), labels))
+
+
+# -- what a reader should know -----------------------------------------------------------------------------------
+
+
+def _notes(a: Recording, b: Recording, rows: Sequence[Row], latency: Latency) -> Iterator[str]:
+    estimated = sorted({row.node for row in rows if row.latency_source == "estimated"}, key=natural_key)
+    if estimated:
+        yield (
+            f"latency of {_listed(estimated)} estimated, since not both recordings state it: the best agreement "
+            f"within {ESTIMATE_MAX_STEPS} kept steps"
+        )
+    if latency != "auto":
+        timed = [row for row in rows if row.variable != COUNT]
+        stored = {row.node: both_stored(a, b, row.node) for row in timed}
+        other = [*dict.fromkeys(row.node for row in timed if stored[row.node] not in (None, row.latency_steps))]
+        if other:
+            yield f"the recordings state another latency for {_listed(other)}: {stored[other[0]]}; 'auto' uses it"
+    if any(r.meta.get("dt") is None for r in (a, b)):
+        yield "not both recordings state dt: a step is taken to be the same time in both"
+
+
+def _listed(names: Sequence[str]) -> str:
+    rest = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(map(quoted, names[:NAMES_SHOWN])) + rest

@@ -1,0 +1,1 @@
+"""The program that will be emitted, as data."""

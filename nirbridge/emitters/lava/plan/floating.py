@@ -1,0 +1,147 @@
+"""The plan of the floating-point variant: the real network on Lava's float models, for comparison."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.emitters.lava.plan.fixed import given
+from nirbridge.emitters.lava.plan.model import Argument, Layer, Node, Part, Plan, Source, Synapse, Taken
+from nirbridge.emitters.lava.plan.synapses import synapse
+from nirbridge.errors import ModelError, UsageError, quoted
+from nirbridge.network.apply import matrix
+from nirbridge.network.model import Network, Population, Projection
+from nirbridge.network.operators import Conv, Dense, Operator, Sparse
+from nirbridge.quantization.model import FixedProjection, Quantized
+
+_SYNAPSES_MAX = 200_000_000
+_GRADED_BITS = 24
+
+
+def real_plan(quantized: Quantized) -> Plan:
+    """The real network that was quantized, in float64.
+
+    Raises:
+        UsageError: the quantized network was loaded from a file, which does not hold the real one.
+        ModelError: a projection without a delay, which Lava does not have.
+    """
+    network = quantized.network
+    if network is None:
+        step = "emit it where it is quantized"
+        raise UsageError.of("emit", "the real network is not known", "a quantized file holds integers alone", step)
+    ids = {port.name: f"input{k}" for k, port in enumerate(network.inputs)}
+    ids |= {p.name: f"layer{k}" for k, p in enumerate(network.populations)}
+    shapes = {n.name: n.shape or (1,) for n in (*network.inputs, *network.populations)}
+    outputs = {port.name for port in network.outputs}
+    binary = {p.name for p in network.populations if p.neuron.fires and p.neuron.max_spikes == 1}
+    synapses: list[Synapse] = []
+    for p in network.projections:
+        if p.target in outputs:
+            continue
+        bits = 0 if p.source in binary else _GRADED_BITS
+        ends = (ids[p.source], ids[p.target])
+        synapses.append(_synapse(f"synapse{len(synapses)}", p, ends, (shapes[p.source], shapes[p.target]), bits))
+    used = {s.source for s in synapses}
+    return Plan(
+        chip=quantized.chip,
+        dt=network.dt,
+        tag="floating_pt",
+        sources=tuple(Source(ids[i.name], shapes[i.name]) for i in network.inputs if ids[i.name] in used),
+        layers=tuple(_layer(ids[p.name], p, network) for p in network.populations),
+        synapses=tuple(synapses),
+        inputs=tuple(Taken(i.name, i.shape, ids[i.name], None, 1.0) for i in network.inputs),
+        nodes=tuple(_node(p, ids[p.name]) for p in network.populations),
+        outputs=tuple(given(o.name, o.shape, network.projections) for o in network.outputs),
+        latency=quantized.latency,
+        notes=network.notes,
+        extra={"assumed": list(network.assumed)},
+    )
+
+
+def _node(p: Population, id: str) -> Node:
+    one, none = np.float64(1), np.float64(0)
+    return Node(p.name, p.shape, (Part(id),), p.neuron.fires, p.neuron.max_spikes, np.asarray(one), np.asarray(none))
+
+
+def _synapse(id: str, p: Projection, ends: tuple[str, str], shapes: tuple, bits: int) -> Synapse:
+    """As the integer one, with real weights, which Lava's float models take as they are."""
+    if int(p.delay_steps.min()) + int(p.target_delay_steps.min()) < 1:
+        thing = f"projection {quoted(p.source)} to {quoted(p.target)}"
+        raise ModelError.of(thing, "a delay of 0 steps", "a synaptic process takes one", "balance the delays first")
+    one = FixedProjection(
+        p.source, p.target, _single(p.operator), 8, 0, "mixed", p.delay_steps, p.target_delay_steps, p.nodes
+    )
+    made = synapse(id, one, ends, shapes, bits)
+    dropped = ("num_weight_bits", "weight_exp")
+    arguments = {name: value for name, value in made.arguments.items() if name not in dropped}
+    return Synapse(id, made.process, made.source, made.target, arguments, made.before, made.after)
+
+
+def _single(operator: Operator) -> Dense | Sparse | Conv:
+    if isinstance(operator, Dense | Sparse | Conv):
+        return operator
+    rows = matrix(operator, _SYNAPSES_MAX)
+    return Sparse(rows.indptr, rows.indices, rows.data, operator.input_shape, operator.output_shape)
+
+
+def _layer(id: str, p: Population, network: Network) -> Layer:
+    n, shape = p.neuron, p.shape or (1,)
+    drive = np.zeros(p.shape)
+    for projection in network.projections:
+        if projection.target == p.name and projection.bias is not None:
+            drive = drive + projection.bias
+    arguments: dict[str, Argument] = {
+        "shape": shape,
+        "a_mem": _compact(n.a_mem),
+        "g_mem": _compact(n.g_mem),
+        "a_syn": _compact(n.a_syn),
+        "g_syn": _compact(n.g_syn),
+        "bias": _compact(n.bias),
+        "drive": _compact(drive),
+        "fires": n.fires,
+        "theta": 0.0 if n.theta is None else _compact(n.theta),
+        "inclusive": n.compare == ">=",
+        "reset": n.reset,
+        "v_reset": _compact(n.v_reset),
+        "reset_amount": _compact(n.reset_amount),
+        "max_spikes": n.max_spikes,
+        "refractory_steps": _compact(n.refractory_steps),
+        "u": _compact(n.i_init),
+        "v": _compact(n.v_init),
+    }
+    return _lif(id, p, drive) if _is_plain(p, drive) else Layer(id, "RealNeuron", shape, arguments)
+
+
+def _is_plain(p: Population, drive: Array) -> bool:
+    """What Lava's float LIF computes as it is: gains of 1, a reset to 0, one value of each decay and the threshold."""
+    n = p.neuron
+    if np.any(drive) and np.any(n.a_syn):
+        return False  # a constant input to a decaying current, which LIF has no entrance for
+    ones = bool(np.all(n.g_mem == 1) and np.all(n.g_syn == 1))
+    single = n.fires and all(a is not None and a.ndim == 0 for a in (n.a_mem, n.a_syn, n.theta))
+    reset = n.reset == "to-value" and not np.any(n.v_reset) and not np.any(n.refractory_steps)
+    return ones and single and reset and n.compare == ">" and n.max_spikes == 1 and math.prod(p.shape) > 0
+
+
+def _lif(id: str, p: Population, drive: Array) -> Layer:
+    n, shape = p.neuron, p.shape or (1,)
+    assert n.theta is not None
+    arguments: dict[str, Argument] = {
+        "shape": shape,
+        "du": float(1 - n.a_syn),
+        "dv": float(1 - n.a_mem),
+        "vth": float(n.theta),
+        "bias_mant": _compact(n.bias + drive),
+        "u": _compact(n.i_init),
+        "v": _compact(n.v_init),
+    }
+    return Layer(id, "LIF", shape, arguments)
+
+
+def _compact(values: Array) -> float | int | Array:
+    values = np.asarray(values)
+    if not values.size or not bool(np.all(values == values.flat[0])):
+        return values
+    return values.flat[0].item()

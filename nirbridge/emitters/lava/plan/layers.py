@@ -1,0 +1,110 @@
+"""A population's integers as a neuron process of Lava, or as the custom one; widths are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.emitters.lava.plan.model import Argument, Layer
+from nirbridge.errors import Problem, quoted
+from nirbridge.quantization.model import FixedNeuron, FixedPopulation, Quantized
+
+VTH_MAX = 2**17 - 1
+"""Largest threshold of a LIF: 17 bits, unsigned."""
+LIF_BITS = 24
+"""Width of u and v of Lava's LIF; a chip with others has neurons of its own."""
+STATE_BITS_MAX = 32
+"""Widest u and v that the arrays of a program hold."""
+
+
+def layer(id: str, population: FixedPopulation, v_max: int | None = None) -> Layer:
+    """The process of one population; ``v_max``: what v is proved never to exceed (for a read-out)."""
+    n = population.neuron
+    shape = population.shape or (1,)
+    state = {"u": _compact(n.u_init), "v": _compact(n.v_init)}
+    vth = n.vth if n.vth is not None else np.int64(VTH_MAX)
+    silent = n.fires or (v_max is not None and v_max <= VTH_MAX << 6)
+    if population.process == "lif" and _as_wide_as_lif(n) and silent:
+        plain = {"du": int(n.du), "dv": int(n.dv), "vth": int(vth)}
+        bias = {"bias_mant": _compact(n.bias_mant), "bias_exp": n.bias_exp}
+        return Layer(id, "LIF", shape, {"shape": shape, **plain, **bias, **state})
+    arguments: dict[str, Argument] = {
+        "shape": shape,
+        "du": _compact(n.du),
+        "dv": _compact(n.dv),
+        "bias": _compact(n.bias),
+        "fires": n.fires,
+        "fires_above": 0 if n.fires_above is None else _compact(n.fires_above),
+        "reset": n.reset,
+        "reset_amount": _compact(n.reset_amount),
+        "max_spikes": n.max_spikes,
+        "spike_size": _compact(n.spike_size),
+        "refractory_steps": _compact(n.refractory_steps),
+        "u_bits": n.u_bits,
+        "v_bits": n.v_bits,
+        **state,
+    }
+    return Layer(id, "IntegerNeuron", shape, arguments)
+
+
+def v_max(quantized: Quantized, name: str) -> int | None:
+    """The greatest v that the quantizer proved for a population; None where it proved nothing."""
+    for entry in quantized.report:
+        if entry.population == name and entry.bounds.proved:
+            return entry.bounds.v[1]
+    return None
+
+
+def neuron_problems(population: FixedPopulation) -> Iterator[Problem]:
+    """Integers that do not fit their registers, which Lava on a CPU would take without a word."""
+    n = population.neuron
+    plain = population.process == "lif" and _as_wide_as_lif(n)
+    half = 1 << (n.v_bits - 1)
+    limits: list[tuple[str, Array, int, int]] = [
+        ("du", n.du, 0, 4095),
+        ("dv", n.dv, 0, 4095 if plain else 4096),
+        *_bias_limits(n),
+        ("v_init", n.v_init, -half + 1, half - 1),
+        ("u_init", n.u_init, -(1 << (n.u_bits - 1)) + 1, 1 << (n.u_bits - 1)),
+        ("refractory_steps", n.refractory_steps, 0, 2**31 - 1),
+    ]
+    limits += [("width of u and v", np.array([n.u_bits, n.v_bits]), 1, STATE_BITS_MAX)]
+    if plain and n.vth is not None:
+        limits.append(("vth", n.vth, 0, VTH_MAX))
+    thing = f"population {quoted(population.name)}"
+    for name, values, low, high in limits:
+        least, most = int(np.min(values)), int(np.max(values))
+        if least < low or most > high:
+            found = f"{name} from {least:,} to {most:,}"
+            yield Problem(thing, found, f"the register holds {low:,} to {high:,}", "quantize it again")
+    if plain and not _is_plain(population):
+        limit = "one du, dv and vth, reset to zero, no refractory time"
+        yield Problem(thing, "marked as a plain LIF but is none", limit, "mark it 'custom'")
+
+
+def _bias_limits(n: FixedNeuron) -> list[tuple[str, Array, int, int]]:
+    """Of Loihi's registers; of a chip with other widths the bias lies within the membrane."""
+    if _as_wide_as_lif(n):
+        return [("bias_mant", n.bias_mant, -4096, 4095), ("bias_exp", np.asarray(n.bias_exp), 0, 7)]
+    half = 1 << (n.v_bits - 1)
+    return [("bias", n.bias, -half + 1, half - 1)]
+
+
+def _is_plain(population: FixedPopulation) -> bool:
+    n = population.neuron
+    one = all(a is None or a.ndim == 0 for a in (n.du, n.dv, n.fires_above))
+    grid = n.fires_above is None or not np.any(n.fires_above % 64)
+    reset = n.reset == "zero" or not n.fires
+    return one and grid and reset and n.max_spikes == 1 and not np.any(n.refractory_steps)
+
+
+def _as_wide_as_lif(n: FixedNeuron) -> bool:
+    return n.u_bits == n.v_bits == LIF_BITS
+
+
+def _compact(values: Array) -> int | Array:
+    """A plain number where all are alike, which is easier to read."""
+    values = np.asarray(values)
+    return int(values.flat[0]) if values.size and bool(np.all(values == values.flat[0])) else values

@@ -1,0 +1,151 @@
+"""A projection's integers as a synaptic process of Lava: Dense, Sparse, Conv, or one with delays.
+
+A synaptic process adds a step of its own, so a delay of d steps is d - 1 in Lava.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from nirbridge._types import Shape
+from nirbridge.arrays import Array
+from nirbridge.emitters.lava.plan.model import Argument, Synapse, SynapseProcess
+from nirbridge.errors import Problem, quoted
+from nirbridge.network.apply import matrix
+from nirbridge.network.operators import Conv, Dense
+from nirbridge.quantization.formats import grid_of
+from nirbridge.quantization.model import FixedProjection
+
+DELAY_MAX = 63
+"""Longest delay of DelayDense and DelaySparse: 6 bits."""
+_INT8 = 127
+_DELAY_DENSE_MAX = 1_000_000
+_SYNAPSES_MAX = 200_000_000
+
+
+def synapse(id: str, p: FixedProjection, ends: tuple[str, str], shapes: tuple[Shape, Shape], bits: int) -> Synapse:
+    """The process of one projection.
+
+    Args:
+        id: its identifier.
+        p: the projection.
+        ends: identifiers of the source's and the target's process.
+        shapes: their shapes.
+        bits: bits of a message: 0 for spikes of 0 and 1, else graded.
+    """
+    if isinstance(p.operator, Conv) and _is_plain_conv(p):
+        return _conv(id, p.operator, p, ends, shapes, bits)
+    arguments, process = _matrix_arguments(p)
+    common: dict[str, Argument] = {"num_weight_bits": p.weight_bits, "weight_exp": p.weight_exp}
+    if bits:
+        common["num_message_bits"] = bits
+    flat = (math.prod(shapes[0]),)
+    before = (("reshape", flat),) if shapes[0] != flat else ()
+    after = (("reshape", shapes[1]),) if len(shapes[1]) != 1 else ()
+    return Synapse(id, process, *ends, {**arguments, **common}, before, after, p.sign_mode)
+
+
+def synapse_problems(p: FixedProjection) -> Iterator[Problem]:
+    """Weights and delays that Lava would cut without a word, or can not have."""
+    thing = f"projection {quoted(p.source)} to {quoted(p.target)}"
+    values = p.operator.weight if isinstance(p.operator, Dense | Conv) else p.operator.data
+    grid = grid_of(p.weight_bits, p.sign_mode)
+    if values.size and (int(values.min()) < grid.low or int(values.max()) > grid.high):
+        found = f"weights from {int(values.min())} to {int(values.max())}"
+        yield Problem(thing, found, f"{p.sign_mode} weights are {grid.low} to {grid.high}", "quantize it again")
+    if np.any(values % grid.step):
+        found = f"weights that are no multiples of {grid.step}"
+        limit = f"{p.weight_bits} {p.sign_mode} bits hold multiples of it"
+        yield Problem(thing, found, limit, "quantize it again")
+    delays = _delays(p)
+    if int(delays[0].min()) + int(delays[1].min()) < 1:
+        yield Problem(thing, "a delay of 0 steps", "a synaptic process takes one", "balance the delays first")
+    longest = int(delays[0].max()) + int(delays[1].max())
+    uneven = any(int(d.min()) != int(d.max()) for d in delays)
+    if p.weight_exp < 0 and uneven:
+        limit = "Lava cuts what arrives with each delay on its own, not the sum"
+        yield Problem(thing, "uneven delays and a negative exponent", limit, "quantize it with an exponent of 0")
+    if longest > DELAY_MAX + 1:
+        yield Problem(
+            thing, f"a delay of {longest} steps", f"at most {DELAY_MAX + 1}", "balance the delays with relays"
+        )
+
+
+def _delays(p: FixedProjection) -> tuple[Array, Array]:
+    return np.atleast_1d(p.delay_steps).ravel(), np.atleast_1d(p.target_delay_steps).ravel()
+
+
+def _is_plain_conv(p: FixedProjection) -> bool:
+    """Lava's Conv pads alike on both sides, keeps its settings in 8 bits, and knows no exponent and no delays."""
+    op = p.operator
+    assert isinstance(op, Conv)
+    numbers = (*op.kernel, *op.stride, *op.dilation, op.groups, *(n for pad in op.padding for n in pad))
+    longest = sum(int(d.max()) for d in _delays(p))
+    alike = all(low == high for low, high in op.padding)
+    return p.weight_exp == 0 and longest == 1 and alike and max(numbers) <= _INT8 and len(op.kernel) <= 2
+
+
+def _conv(
+    id: str, op: Conv, p: FixedProjection, ends: tuple[str, str], shapes: tuple[Shape, Shape], bits: int
+) -> Synapse:
+    """Lava convolves (the kernel is flipped), in the order width, height, channel."""
+    weight = op.weight if len(op.kernel) == 2 else op.weight[:, :, None, :]
+    settings = [(1, 1)[: 2 - len(op.kernel)] + op.stride, (1, 1)[: 2 - len(op.kernel)] + op.dilation]
+    padding = ((0,) * (2 - len(op.kernel))) + tuple(low for low, _ in op.padding)
+    inner, outer = _image(op.input_shape), _image(op.output_shape)
+    arguments: dict[str, Argument] = {
+        "weight": np.ascontiguousarray(weight[:, :, ::-1, ::-1].transpose(0, 3, 2, 1)),
+        "input_shape": inner[::-1],
+        "stride": settings[0][::-1],
+        "padding": padding[::-1],
+        "dilation": settings[1][::-1],
+        "groups": op.groups,
+        "num_weight_bits": p.weight_bits,
+    }
+    if bits:
+        arguments["num_message_bits"] = bits
+    flip = ("transpose", (2, 1, 0))
+    before = ((("reshape", inner),) if shapes[0] != inner else ()) + (flip,)
+    after = (flip,) + ((("reshape", shapes[1]),) if shapes[1] != outer else ())
+    return Synapse(id, "Conv", *ends, arguments, before, after)
+
+
+def _image(shape: Shape) -> Shape:
+    """Channel, row, column; a line is an image of one row."""
+    return shape if len(shape) == 3 else (shape[0], 1, shape[1])
+
+
+def _matrix_arguments(p: FixedProjection) -> tuple[dict[str, Argument], SynapseProcess]:
+    source, target = _delays(p)
+    plain = source.max() == source.min() and target.max() == target.min()
+    steps = int(source.max() + target.max()) - 1
+    if isinstance(p.operator, Dense):
+        weights = np.asarray(p.operator.weight)
+        if plain and steps == 0:
+            return {"weights": weights}, "Dense"
+        if weights.size * (steps + 1) <= _DELAY_DENSE_MAX:
+            each = np.broadcast_to(target[:, None] + source[None, :] - 1, weights.shape)
+            delays: Argument = steps if plain else np.ascontiguousarray(each)
+            return {"weights": weights, "delays": delays}, "DelayDense"
+    rows = matrix(p.operator, _SYNAPSES_MAX)
+    posts, pres = _shape(rows)
+    indices = np.asarray(rows.indices, np.int64)
+    arguments: dict[str, Argument] = {
+        "data": rows.data,
+        "indices": indices,
+        "indptr": np.asarray(rows.indptr, np.int64),
+        "matrix_shape": (posts, pres),
+    }
+    if plain and steps == 0:
+        return arguments, "Sparse"
+    of_row = np.repeat(np.broadcast_to(target, posts), np.diff(rows.indptr))
+    arguments["delays"] = (of_row + np.broadcast_to(source, pres)[indices] - 1).astype(np.int64)
+    return arguments, "DelaySparse"
+
+
+def _shape(rows: Any) -> tuple[int, int]:
+    return int(rows.shape[0]), int(rows.shape[1])

@@ -1,0 +1,1 @@
+"""The environment of Lava, and supervised runs."""

@@ -1,0 +1,244 @@
+"""The isolated environment that Lava programs run in: where it is, making it, and what is wrong with it.
+
+It lies in ``$NIRBRIDGE_CACHE/lava``, else in ``nirbridge/lava`` of the user's cache folder, one folder per set of pins
+and Python version; ``NIRBRIDGE_LAVA_PYTHON`` names another interpreter that has Lava, and is then used as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from nirbridge._types import Progress, no_progress
+from nirbridge.emitters.lava.runtime.interpreters import base_python, version_of
+from nirbridge.errors import FileError, UsageError, quoted
+
+LAVA = "0.10.0"
+OVERRIDE = "NIRBRIDGE_LAVA_PYTHON"
+CACHE = "NIRBRIDGE_CACHE"
+REQUIREMENTS = Path(__file__).parents[1] / "requirements.txt"
+SHIM = Path(__file__).parents[1] / "templates" / "lava_compat.py.txt"
+READY = "ready.json"
+HOW_TO_MEND = "run: nirbridge lava install"
+_PROBE_SECONDS = 120
+_INSTALL_SECONDS = 1800
+_PROBE = """
+import ctypes, json, os, signal, sys
+source, out, parent = sys.argv[1:]
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # it dies with the one who asks
+    if os.getppid() != int(parent):
+        sys.exit(1)
+exec(compile(open(source, encoding="utf-8").read(), source, "exec"), {"__name__": "lava_compat"})
+import lava.proc.conv.models, lava.proc.dense.models, lava.proc.lif.models, lava.proc.sparse.models
+import lava.magma.compiler.compiler, lava.magma.runtime.runtime
+from importlib import metadata
+names = ("lava-nc", "numpy", "scipy", "networkx", "asteval")
+versions = {name: metadata.version(name) for name in names}
+versions["python"] = "%d.%d.%d" % sys.version_info[:3]
+with open(int(out), "w", encoding="utf-8") as file:
+    json.dump(versions, file, sort_keys=True)
+"""
+"""Answers through a pipe, since what Lava prints goes to stdout, and a file would stay where this process is killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LavaStatus:
+    """What is there: the interpreter, who chose it, versions by package, and what is wrong (empty: it works)."""
+
+    python: Path | None
+    source: str
+    versions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    trouble: str = ""
+    next_step: str = ""
+
+    @property
+    def ready(self) -> bool:
+        """True if programs can be run."""
+        return self.python is not None and not self.trouble
+
+
+def cache_folder() -> Path:
+    """Where nirbridge keeps what can be made again: ``$NIRBRIDGE_CACHE``, else its folder in the user's cache."""
+    chosen = os.environ.get(CACHE)
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "nirbridge"
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "nirbridge"
+
+
+def find_python() -> Path:
+    """The interpreter that runs Lava programs; a look at the files alone, quick.
+
+    Raises:
+        UsageError: there is none; the message says how to get one.
+    """
+    chosen = os.environ.get(OVERRIDE)
+    if chosen:
+        if not os.access(chosen, os.X_OK) or Path(chosen).is_dir():
+            step = "name a Python that has lava-nc, or unset it"
+            raise UsageError.of(OVERRIDE, f"{quoted(chosen)} is no program", "", step)
+        return Path(chosen)
+    for folder in _ready_folders():
+        return _python_of(folder)
+    found = f"none in {quoted(cache_folder() / 'lava')}"
+    raise UsageError.of("Lava environment", found, f"{OVERRIDE} is not set", HOW_TO_MEND)
+
+
+def status() -> LavaStatus:
+    """What is there and whether it works: Lava is really imported, in a process of its own."""
+    chosen = os.environ.get(OVERRIDE)
+    source = OVERRIDE if chosen else "cache"
+    try:
+        python = find_python()
+    except UsageError as error:
+        problem = error.problems[0]
+        return LavaStatus(None, source, trouble=problem.found, next_step=problem.next_step)
+    versions, trouble = _probe(python)
+    if not trouble and versions.get("lava-nc") != LAVA:
+        trouble = f"lava-nc is {versions.get('lava-nc')}, programs are written for {LAVA}"
+    step = "" if not trouble else f"mend or unset {OVERRIDE}" if chosen else "run: nirbridge lava install --again"
+    return LavaStatus(python, source, MappingProxyType(versions), trouble, step)
+
+
+def install(python: Path | None = None, *, again: bool = False, progress: Progress | None = None) -> LavaStatus:
+    """Makes the environment where it is not there yet; quick where it is, and nothing half made is left.
+
+    Args:
+        python: the interpreter to make it from (3.10 to 3.13); default: a Python 3.10 that is found, else the current.
+        again: make it anew even if it is there.
+        progress: called with a stage.
+
+    Raises:
+        UsageError: no interpreter that Lava runs on, or pip fails; its last lines are in the message.
+        FileError: the cache folder can not be written.
+    """
+    base = python or base_python()
+    version = version_of(base)
+    folder = cache_folder() / "lava" / _name(version)
+    say = progress or no_progress
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(folder.parent / f"{folder.name}.lock"):
+            if again or not _is_ready(folder):
+                _make(folder, base, say)
+            os.utime(folder / READY)  # the newest is the one that is used
+    except OSError as error:
+        step = f"set {CACHE} to a folder that can be written"
+        raise FileError.of(f"folder {quoted(folder)}", f"can not be made ({error.strerror})", "", step) from error
+    return _of_cache(folder)
+
+
+def _of_cache(folder: Path) -> LavaStatus:
+    versions = json.loads((folder / READY).read_text(encoding="utf-8"))
+    return LavaStatus(_python_of(folder), "cache", MappingProxyType(versions))
+
+
+def _make(folder: Path, base: Path, say: Progress) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        say("make an environment", None)
+        _call([str(base), "-m", "venv", str(folder)], f"venv of {quoted(base)}")
+        _install_packages(_python_of(folder), say)
+        say("import Lava", None)
+        versions = _imported(_python_of(folder))
+        (folder / READY).write_text(json.dumps(versions, sort_keys=True), encoding="utf-8")
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _imported(python: Path) -> dict[str, str]:
+    versions, trouble = _probe(python)
+    if trouble:
+        step = "try another Python: nirbridge lava install --python PATH"
+        raise UsageError.of("Lava environment", trouble, "", step)
+    return versions
+
+
+def _install_packages(python: Path, say: Progress) -> None:
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet"]
+    lines = [line for line in REQUIREMENTS.read_text(encoding="utf-8").splitlines() if line and line[0] != "#"]
+    lava = [line for line in lines if line.startswith("lava-nc")]
+    say("install NumPy and SciPy", None)
+    _call([*pip, "--no-deps", "--only-binary=:all:", *(line for line in lines if line not in lava)], "pip install")
+    say("install Lava", None)
+    _call([*pip, "--no-deps", "--ignore-requires-python", *lava], "pip install of lava-nc")
+
+
+def _call(command: list[str], thing: str) -> None:
+    """Runs a command that must succeed; what it says goes into the error."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=_INSTALL_SECONDS, env=environment
+        )
+    except subprocess.TimeoutExpired:
+        raise UsageError.of(thing, "did not end", f"{_INSTALL_SECONDS} s are given", "try again") from None
+    except OSError as error:
+        raise UsageError.of(thing, f"can not be started ({error.strerror})", "", "name another --python") from error
+    if done.returncode != 0:
+        said = " | ".join((done.stderr.strip() or done.stdout.strip()).splitlines()[-4:])
+        raise UsageError.of(thing, f"failed: {quoted(said, 1000)}", "", "see what it says, then try again")
+
+
+def _probe(python: Path) -> tuple[dict[str, str], str]:
+    """Versions by package, and what is wrong; Lava is imported as programs import it."""
+    read, write = os.pipe()
+    with os.fdopen(read, encoding="utf-8") as answer:
+        command = [str(python), "-I", "-c", _PROBE, str(SHIM), str(write), str(os.getpid())]
+        taken: dict[str, Any] = {"capture_output": True, "text": True, "errors": "replace", "pass_fds": (write,)}
+        try:
+            done = subprocess.run(command, timeout=_PROBE_SECONDS, **taken)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return {}, f"{quoted(python)} can not be run ({type(error).__name__})"
+        finally:
+            os.close(write)
+        text = answer.read()
+    if done.returncode != 0 or not text:
+        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        return {}, f"Lava can not be imported by {quoted(python)}: {quoted(last[0], 300)}"
+    return json.loads(text), ""
+
+
+def _name(version: tuple[int, int]) -> str:
+    """Name of the folder: Lava's version, the pins, the Python."""
+    pins = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()[:8]
+    return f"lava-{LAVA}-py{version[0]}{version[1]}-{pins}"
+
+
+def _ready_folders() -> Iterator[Path]:
+    """Environments of these pins, the one that was installed last first."""
+    pins = _name((0, 0)).rpartition("-")[2]
+    found = [p for p in (cache_folder() / "lava").glob(f"lava-{LAVA}-py*-{pins}") if _is_ready(p)]
+    yield from sorted(found, key=lambda p: ((p / READY).stat().st_mtime_ns, p.name), reverse=True)
+
+
+def _is_ready(folder: Path) -> bool:
+    return (folder / READY).is_file() and os.access(_python_of(folder), os.X_OK)
+
+
+def _python_of(folder: Path) -> Path:
+    return folder / "bin" / "python"
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One installer at a time; the lock goes with the process that holds it."""
+    import fcntl
+
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

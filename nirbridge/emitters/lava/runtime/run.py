@@ -1,0 +1,217 @@
+"""Runs an emitted program so that it can not hang, and leaves no process, no shared memory and no file behind.
+
+A guard (``guard.py``), a process of its own in a new session, starts the program and ends it; see there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from nirbridge._types import Progress
+from nirbridge.arrays import Array
+from nirbridge.emitters.artifact import MANIFEST, Artifact, npz_bytes, write
+from nirbridge.emitters.lava.runtime.environment import find_python
+from nirbridge.emitters.lava.runtime.supervision import guarded, supervised, sweep_shared
+from nirbridge.errors import FileError, ModelError, UsageError, quoted
+from nirbridge.files.archive_names import decoded
+from nirbridge.files.npy import load_npz
+
+_LOG_BYTES = 6000
+_PROCESSES_MAX = 10**7
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a run is ended: after ``start_s``, ``process_s`` per process and ``step_s`` per step, or ``quiet_s`` idle.
+
+    Idle is without a step. The defaults are some hundred times what a run of the tests takes.
+    """
+
+    start_s: float = 120.0
+    process_s: float = 2.0
+    step_s: float = 5.0
+    quiet_s: float = 180.0
+
+    def seconds(self, steps: int, processes: int) -> float:
+        """Longest time of the whole run."""
+        return self.start_s + self.process_s * processes + self.step_s * steps
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ran:
+    """What a program recorded, by (node, variable); ``u`` is the synaptic current, as in Lava."""
+
+    arrays: Mapping[tuple[str, str], Array]
+    meta: Mapping[str, Any]
+
+
+def run_program(
+    folder: str | Path | Artifact,
+    inputs: Mapping[str, Array] | Array,
+    *,
+    steps: int | None = None,
+    record: Sequence[str] = (),
+    limits: Limits | None = None,
+    python: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Ran:
+    """Runs the program in ``folder`` on inputs.
+
+    Args:
+        folder: an emitted program; one that is not written yet is gone after the run, however that ends.
+        inputs: by input name, or one alone: ``[steps, *shape]`` or ``[steps, samples, *shape]``.
+        steps: how many; default: as many as the inputs have.
+        record: ``NODE:s,u,v`` or ``*:s,u,v`` each; default: the outputs.
+        limits: when a run is ended.
+        python: an interpreter that has Lava; default: ``find_python()``.
+        progress: called with a stage and the share of steps that is done.
+
+    Raises:
+        FileError: no program.
+        UsageError: no Lava environment, or inputs that the program does not take.
+        ModelError: a process of Lava failed, or the run did not end in time; its log is in the message.
+    """
+    program = _program(folder)
+    interpreter = Path(python) if python is not None else find_python()
+    count = _steps(inputs, steps)
+    arrays = _arrays(inputs, program)
+    samples = max((a.shape[1] for a in arrays.values() if _batched(a, program)), default=1)
+    chosen = limits or Limits()
+    seconds = chosen.seconds(count * samples, program["processes"] * samples)
+    sweep_shared()
+    with guarded() as (guarding, scratch):
+        (scratch / "in.npz").write_bytes(npz_bytes(arrays))
+        folder = _written(folder, scratch)
+        command = [str(interpreter), str(folder / "run.py"), "--input", f"{scratch}/in.npz", "-o", f"{scratch}/out.npz"]
+        (scratch / "records.json").write_text(json.dumps(list(record)), encoding="utf-8")
+        command += ["--scratch", str(scratch), "--steps", str(count), "--records", f"{scratch}/records.json"]
+        end = supervised(guarding, command, scratch, seconds, chosen.quiet_s, count, progress)
+        _judge(folder, end, scratch, seconds, chosen.quiet_s)
+        return _loaded(scratch / "out.npz")
+
+
+def _loaded(path: Path) -> Ran:
+    arrays = load_npz(path, max_bytes=sys.maxsize, text="meta")  # written by the program for this run alone: no limit
+    meta = json.loads(str(arrays.pop("meta")))
+    meta.pop("schema")
+    out: dict[tuple[str, str], Array] = {}
+    for key, array in arrays.items():
+        node, _, variable = key.rpartition("/")
+        array.flags.writeable = False
+        out[decoded(node), variable] = array
+    return Ran(MappingProxyType(out), MappingProxyType(meta))
+
+
+def _judge(folder: Path, end: Mapping[str, Any], scratch: Path, seconds: float, quiet_s: float) -> None:
+    """Raises what a run that went wrong is."""
+    if end["why"] == "ended" and end["code"] == 0 and (scratch / "out.npz").is_file():
+        return
+    thing, log = f"program {quoted(folder.name)}", _log(scratch / "log")
+    if end["why"] == "ended" and end["code"] == 2 and "error: " in log:
+        raise UsageError.of(thing, log.rpartition("error: ")[2].strip(), "", "see its README.md", log=log)
+    found = {
+        "seconds": f"did not end within {seconds:.0f} s and was killed",
+        "quiet": f"did no step for {quiet_s:.0f} s and was killed",
+        "guard": "was killed together with its guard",
+    }.get(end["why"], f"failed with exit code {end['code']}")
+    shown = f"{found}; its log ends with:\n{log}" if log else f"{found}; it wrote no log"
+    raise ModelError.of(thing, shown, log=log, why=end["why"])
+
+
+def _log(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - _LOG_BYTES))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text).strip()
+
+
+def _written(program: str | Path | Artifact, scratch: Path) -> Path:
+    """The folder of a program; one that is in memory is written beside what the guard removes."""
+    if not isinstance(program, Artifact):
+        return Path(program).absolute()
+    write(program, scratch / "program")
+    return scratch / "program"
+
+
+def _program(where: str | Path | Artifact) -> dict[str, Any]:
+    """``program.json`` of a program of ours. Raises FileError."""
+    if isinstance(where, Artifact):
+        return json.loads(where.files["program.json"])
+    folder = Path(where).absolute()
+    thing = f"folder {quoted(folder.name)}"
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        program = json.loads((folder / "program.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        raise FileError.of(thing, "is no program of nirbridge", "", "make one with nirbridge emit") from None
+    if not isinstance(manifest, dict) or manifest.get("kind") != "lava":
+        raise FileError.of(thing, "is no Lava program", "", "make one with nirbridge emit --to lava")
+    if not _is_program(program):
+        raise FileError.of(thing, "its program.json is damaged", "", "make it again with nirbridge emit --to lava")
+    return program
+
+
+def _is_program(program: object) -> bool:
+    """True if what is read of ``program.json`` here is there, of the right type and size."""
+    if not isinstance(program, dict) or not _is_count(program.get("processes"), _PROCESSES_MAX):
+        return False
+    ports = program.get("inputs")
+    return isinstance(ports, list) and all(_is_port(port) for port in ports)
+
+
+def _is_port(port: object) -> bool:
+    if not isinstance(port, dict) or not all(isinstance(port.get(key), str) for key in ("name", "id")):
+        return False
+    shape = port.get("shape")
+    return isinstance(shape, list) and all(_is_count(n, 2**31) for n in shape)
+
+
+def _is_count(value: object, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
+
+
+def _arrays(inputs: Mapping[str, Array] | Array, program: Mapping[str, Any]) -> dict[str, Array]:
+    """Arrays by identifier of the input, so that no name of a model becomes one of an archive."""
+    ports = program["inputs"]
+    known = {port["name"]: port["id"] for port in ports}
+    if not isinstance(inputs, Mapping):
+        if len(ports) != 1:
+            raise UsageError.of("inputs", "one array", f"there are {len(ports)} inputs", "give one array per input")
+        return {ports[0]["id"]: np.asarray(inputs)}
+    missing = [name for name in known if name not in inputs]
+    strange = [name for name in inputs if name not in known]
+    if missing or strange:
+        found = ", ".join(map(quoted, inputs)) or "none"
+        limit = f"there are {', '.join(map(quoted, known)) or 'none'}"
+        raise UsageError.of("inputs", found, limit, "give one array per input, by name")
+    return {known[name]: np.asarray(array) for name, array in inputs.items()}
+
+
+def _batched(array: Array, program: Mapping[str, Any]) -> bool:
+    return any(np.ndim(array) == len(port["shape"]) + 2 for port in program["inputs"])
+
+
+def _steps(inputs: Mapping[str, Array] | Array, steps: int | None) -> int:
+    if steps is None:
+        arrays = list(inputs.values()) if isinstance(inputs, Mapping) else [inputs]
+        lengths = {len(a) for a in arrays if np.ndim(a)}
+        if len(lengths) != 1:
+            found = f"{len(lengths)} different lengths" if lengths else "no input that has a length"
+            raise UsageError.of("steps", "are not given", found, "give steps")
+        (steps,) = lengths
+    if steps < 1:
+        raise UsageError.of("steps", f"{steps}", "at least 1", "give more")
+    return steps

@@ -1,0 +1,134 @@
+"""A guard (``guard.py``) for one run: started before anything of the run exists, told to begin, and waited for."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from nirbridge._types import Progress
+from nirbridge.emitters.lava.runtime import guard
+from nirbridge.errors import ModelError
+from nirbridge.files.scratch import sweep_temporary
+
+_KEPT_SECONDS = 0.1
+_SCRATCH = "nirbridge-lava-"
+
+
+@contextmanager
+def guarded() -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """A guard that waits for orders, and its folder, which is gone at the end, also if this process is killed."""
+    sweep_temporary(_SCRATCH)
+    guarding = subprocess.Popen(
+        [sys.executable, "-I", guard.__file__, str(os.getpid()), os.path.join(tempfile.gettempdir(), _SCRATCH)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    assert guarding.stdin is not None
+    assert guarding.stdout is not None
+    scratch = ""
+    try:
+        scratch = os.fsdecode(guarding.stdout.readline()).rstrip("\n")
+        if not scratch:
+            raise ModelError.of("guard of the program", "did not start", "", "is the temporary folder writable?")
+        yield guarding, Path(scratch)
+    finally:
+        with suppress(BrokenPipeError):
+            guarding.stdin.close()  # tells the guard to end all, where it has not
+        guarding.wait()
+        guarding.stdout.close()
+        if scratch:
+            shutil.rmtree(scratch, ignore_errors=True)  # where the guard was killed
+
+
+def supervised(
+    guarding: subprocess.Popen[bytes],
+    command: list[str],
+    scratch: Path,
+    seconds: float,
+    quiet_s: float,
+    steps: int,
+    progress: Progress | None,
+) -> dict[str, Any]:
+    """The outcome as the guard saw it; None as code: it was killed."""
+    prefix, end = _prefix(), scratch / "end.json"
+    orders = {
+        "command": command,
+        "prefix": prefix,
+        "log": str(scratch / "log"),
+        "end": str(end),
+        "seconds": seconds,
+        "quiet_seconds": quiet_s,
+    }
+    (scratch / "orders.json").write_text(json.dumps(orders), encoding="utf-8")
+    try:
+        _go(guarding)
+        while guarding.poll() is None and not end.exists():
+            _say(scratch, steps, progress)
+            time.sleep(_KEPT_SECONDS)
+    except BaseException:
+        _stop(guarding)
+        raise
+    finally:
+        guard.remove_shared(prefix)
+    try:
+        return json.loads(end.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {"why": "guard", "code": None}
+
+
+def _go(guarding: subprocess.Popen[bytes]) -> None:
+    assert guarding.stdin is not None
+    with suppress(BrokenPipeError):
+        guarding.stdin.write(b"\n")
+        guarding.stdin.flush()
+
+
+def _stop(guarding: subprocess.Popen[bytes]) -> None:
+    """Returns when the guard has ended all, so that its shared memory can be looked at once more."""
+    assert guarding.stdin is not None
+    with suppress(BrokenPipeError):
+        guarding.stdin.close()
+    guarding.wait()
+
+
+def _say(scratch: Path, steps: int, progress: Progress | None) -> None:
+    if progress is None:
+        return
+    try:
+        done = int((scratch / "progress").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        progress("start Lava", None)
+        return
+    progress("run in Lava", min(1.0, done / steps))
+
+
+def _prefix() -> str:
+    """Begins the names of this run's shared memory; says which process it belongs to."""
+    return f"nirb.{os.stat('/proc/self/ns/pid').st_ino if _has_proc() else 0}.{os.getpid()}.{secrets.token_hex(4)}."
+
+
+def _has_proc() -> bool:
+    return Path("/proc/self/ns/pid").exists()
+
+
+def sweep_shared() -> None:
+    """Removes what runs left whose guard and caller were killed together: their process is gone."""
+    if not _has_proc():
+        return
+    own = f"nirb.{os.stat('/proc/self/ns/pid').st_ino}."
+    for file in (*guard.SHARED.glob(f"{own}*"), *guard.SHARED.glob(f"sem.{own}*")):
+        pid = file.name.partition(own)[2].partition(".")[0]
+        if pid.isdigit() and not Path("/proc", pid).exists():
+            guard.remove_shared(file.name.removeprefix("sem."))

@@ -1,0 +1,1 @@
+"""Conversion of plain networks to spiking ones (rate coding)."""

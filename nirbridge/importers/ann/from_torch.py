@@ -1,0 +1,251 @@
+"""A trained PyTorch ANN -> a spiking network with the same function, as NIR: rates of integrate-and-fire neurons.
+
+Every ReLU becomes a population of integrate-and-fire neurons (threshold 1, soft reset); everything linear between two
+of them becomes one projection with its constants. The input is fed as it is, the same in every step.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nirbridge._types import Progress
+from nirbridge.arrays import Array
+from nirbridge.errors import ModelError, Problem, UsageError, quoted
+from nirbridge.importers.ann.convert import Converted, Options, convert
+from nirbridge.importers.ann.data import calibration_arrays, folding_error, module_outputs
+from nirbridge.importers.ann.rectifiers import FORMS, with_rectifiers
+from nirbridge.importers.ann.replay import check_replayable, walk
+from nirbridge.importers.ann.report import Report, document, folding_note
+from nirbridge.importers.ann.rescale import Readout
+from nirbridge.importers.ann.samples import checked_samples, seen_samples, some
+from nirbridge.importers.ann.scales import Choice, ScaleOptions
+from nirbridge.importers.checked import APPROXIMATE, KEY
+from nirbridge.importers.dataflow import Flow
+from nirbridge.importers.deviations import check_accepted
+from nirbridge.importers.neuron_specs import Form
+from nirbridge.importers.tracing.run_traced import one_thread
+from nirbridge.network.model import Network, Port
+
+LEAST_ERROR = "least-error"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Conversion:
+    """A converted network, as ``Network`` and as the ``nir.NIRGraph`` of it, and what the conversion did."""
+
+    network: Network
+    graph: Any
+    report: Report
+
+
+def from_torch(
+    module: Any,
+    sample: Any,
+    calibration: Any,
+    *,
+    dt: float = 1e-4,
+    percentile: Choice = LEAST_ERROR,
+    steps: int = 64,
+    per_channel: bool = True,
+    fair_start: bool = True,
+    readout: Readout = "potential",
+    batched: bool | None = None,
+    accept: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Any:
+    """The ``nir.NIRGraph`` of a trained ``torch.nn.Module`` converted to spikes; see ``convert_torch`` for all else."""
+    return convert_torch(
+        module,
+        sample,
+        calibration,
+        dt=dt,
+        percentile=percentile,
+        steps=steps,
+        per_channel=per_channel,
+        fair_start=fair_start,
+        readout=readout,
+        batched=batched,
+        accept=accept,
+        progress=progress,
+    ).graph
+
+
+def convert_torch(
+    module: Any,
+    sample: Any,
+    calibration: Any,
+    *,
+    dt: float = 1e-4,
+    percentile: Choice = LEAST_ERROR,
+    steps: int = 64,
+    per_channel: bool = True,
+    fair_start: bool = True,
+    readout: Readout = "potential",
+    batched: bool | None = None,
+    accept: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Conversion:
+    """Converts a trained ANN and says how well it went.
+
+    Args:
+        module: layers of Linear, Conv1d/2d, BatchNorm, ReLU, ReLU6, AvgPool, Flatten, Dropout, sums of branches. It is
+            read in eval mode (a copy: the module stays as it is).
+        sample: one input, with or without the batch axis, or a tuple of them: shapes only.
+        calibration: typical inputs, ``[samples, *shape]`` (tensor or array; a tuple or a mapping of them for several
+            inputs; for one input also a list of batches). Some hundreds of training samples are enough,
+            without labels.
+        dt: seconds per step.
+        percentile: the activation that a spike in every step stands for: ``"least-error"`` (the scale of least mean
+            squared error at ``steps``), ``"max"``, or a percentile of the activations such as 99.9.
+        steps: how many steps the scales and start potentials are tuned for; the network runs for any number.
+        per_channel: a scale for each channel (each neuron of a linear layer), else one for each population.
+        fair_start: potentials start where the mean count on the calibration data is right, else exactly at half the
+            threshold (which the populations that see the input alone always do).
+        readout: ``"potential"``: outputs are potentials of integrators in the ANN's units, v / steps is the ANN's
+            output, its sign kept; ``"spikes"``: outputs are spike counts on one scale, negative values are 0.
+        batched: whether the sample has a batch axis (None: found out).
+        accept: known deviations that are taken, by name (``deviations.DEVIATIONS``); others are refused.
+        progress: called with a stage and the share that is done.
+
+    Raises:
+        ModelError: layers that no spike rate stands for, every one with what to do instead.
+        UsageError: options or calibration data that make no sense, all of them.
+    """
+    from nirbridge.importers.lowering.described_graph import to_graph
+    from nirbridge.importers.tracing.run import check_module
+
+    check_module(module, dt)
+    options = _options(dt, percentile, steps, per_channel, fair_start, readout)
+    fixed = _in_eval_mode(module)
+    flow = _rectified_flow(fixed, sample, batched)
+    ann = _network(flow, dt, check_accepted(accept))
+    own = calibration_arrays(calibration, [Port(c.name, c.shape) for c in flow.inputs])
+    given = len(next(iter(own.values())))
+    own = some(own, seen_samples(ann, given, searches=percentile == LEAST_ERROR))
+    used = len(next(iter(own.values())))
+    checked = some(own, checked_samples(ann, used))
+    with one_thread() if percentile == LEAST_ERROR else nullcontext():  # a search looks at so much data and no more
+        found = walk(ann, _as_given(checked, ann))
+        error, size = folding_error(ann, module_outputs(fixed, checked, ann.outputs), found)
+        converted = convert(ann, _as_given(own, ann), options, progress)
+    report = _report(converted, options, (given, used), error, size)
+    graph = to_graph(_noted(converted.network, report), _source())
+    graph.metadata["nirbridge:conversion"] = json.dumps(document(report), sort_keys=True)
+    graph.metadata[KEY] = json.dumps(dict(APPROXIMATE), sort_keys=True)
+    _describe(graph, converted.scales, steps)
+    return Conversion(converted.network, graph, report)
+
+
+def read_ann(module: Any, sample: Any, dt: float) -> Network:
+    """The ANN as an unscaled network: populations are rectifiers (``torch_ann_replay.ceiling``).
+
+    Raises:
+        ModelError: layers that can not be converted, loops; every one of them.
+    """
+    return _network(_rectified_flow(module, sample), dt)
+
+
+def _rectified_flow(module: Any, sample: Any, batched: bool | None = None) -> Flow:
+    from nirbridge.importers.tracing.trace import trace
+
+    flow = trace(module, sample, _spiking_forms(module), batched=batched, time_axis="none")
+    rectified, problems = with_rectifiers(flow)
+    if problems:
+        raise ModelError(*{str(p): p for p in (*problems, *flow.problems)}.values())
+    return rectified
+
+
+def _network(flow: Flow, dt: float, accept: Sequence[str] = ()) -> Network:
+    from nirbridge.importers.lowering.build import build
+
+    network = build(flow, FORMS, dt, accept=accept)
+    check_replayable(network)
+    return network
+
+
+def _as_given(data: Mapping[str, Array], network: Network) -> dict[str, Array]:
+    """Samples in the shapes of the network's inputs, which may differ from those of the module's arguments."""
+    return {p.name: data[p.name].reshape(-1, *p.shape) for p in network.inputs}
+
+
+def _spiking_forms(module: Any) -> dict[type, Form]:
+    """The neuron classes of the frameworks that a module has parts of: refused whole, not operation by operation."""
+    from nirbridge.importers.frameworks import FRAMEWORKS
+
+    packages = dict.fromkeys(type(inner).__module__.partition(".")[0] for inner in module.modules())
+    found: dict[type, Form] = {}
+    for package in packages:
+        if package in FRAMEWORKS and package != "torch":
+            found |= importlib.import_module(FRAMEWORKS[package].partition(":")[0]).forms()
+    return found
+
+
+def _in_eval_mode(module: Any) -> Any:
+    from nirbridge.importers.tracing.run import computed
+
+    if not module.training:
+        return module
+    return copy.deepcopy(module, computed(module)).eval()
+
+
+def _options(
+    dt: float, percentile: Choice, steps: int, per_channel: bool, fair_start: bool, readout: Readout
+) -> Options:
+    problems: list[Problem] = []
+    if not (np.isfinite(dt) and dt > 0):
+        problems.append(Problem("dt", f"{dt}", "a finite number of seconds above 0", "correct it"))
+    if steps < 1 or steps != int(steps):
+        problems.append(Problem("steps", f"{steps}", "a whole number, 1 at least", "correct it"))
+    named = isinstance(percentile, str)
+    if not (percentile in (LEAST_ERROR, "max") if named else 0 < percentile <= 100):
+        limit = "'least-error', 'max' or a number above 0 and up to 100"
+        problems.append(Problem("percentile", quoted(percentile), limit, "99.9 is a usual one"))
+    if readout not in ("potential", "spikes"):
+        problems.append(Problem("readout", quoted(readout), "'potential' or 'spikes'", "choose one of them"))
+    if problems:
+        raise UsageError(*problems)
+    return Options(float(dt), ScaleOptions(percentile, int(steps), per_channel), fair_start, readout)
+
+
+def _report(converted: Converted, options: Options, samples: tuple[int, int], error: float, size: float) -> Report:
+    wanted, reached = converted.wanted, converted.reached
+    output_error = None
+    if options.readout == "potential":
+        off = [np.square(reached[n] - wanted[n], dtype=np.float64).reshape(-1) for n in wanted]
+        output_error = float(np.sqrt(np.mean(np.concatenate(off))))
+    agreeing = [
+        np.argmax(reached[n].reshape(len(w), -1), 1) == np.argmax(w.reshape(len(w), -1), 1)
+        for n, w in wanted.items()
+        if w[0].size > 1
+    ]
+    measured = len(next(iter(wanted.values()))) if wanted else 0
+    decisions = float(np.mean(np.concatenate(agreeing))) if agreeing else None
+    return Report(options.scales.steps, *samples, measured, error, size, output_error, decisions, converted.layers)
+
+
+def _noted(network: Network, report: Report) -> Network:
+    """The network, what reading it changed among its notes."""
+    return replace(network, notes=(*network.notes, folding_note(report)))
+
+
+def _source() -> str:
+    import torch
+
+    return f"torch {torch.__version__}, an ANN converted to spike rates"
+
+
+def _describe(graph: Any, scales: Mapping[str, Array], steps: int) -> None:
+    """What a reader of the file alone wants to know: activation = spikes / steps * scale."""
+    graph.metadata["nirbridge:converted_for_steps"] = steps
+    for name, scale in scales.items():
+        node = graph.nodes.get(name)
+        if hasattr(node, "v_threshold"):  # the scale of an output port is that of the population in front of it
+            node.metadata["nirbridge:activation_scale"] = np.array(np.broadcast_to(scale, node.v_threshold.shape))

@@ -1,0 +1,106 @@
+"""Activations of a traced ANN as neurons: which ones a spike rate can stand for, and what to do about the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from nirbridge.errors import Problem, quoted
+from nirbridge.importers.ann.replay import UNBOUNDED
+from nirbridge.importers.dataflow import Call, Flow
+from nirbridge.importers.neuron_specs import Form, Reading
+from nirbridge.importers.tracing.advice import advice_on
+from nirbridge.network.neurons import neuron
+
+_RATES = "a spike rate is 0 at least and follows its input up to a limit"
+_USE_RELU = "use ReLU or ReLU6 and retrain"
+_POOL = "use AvgPool2d, or a convolution with a stride, and retrain"
+_LEAVE_OUT = "leave it out of the module: the largest output stays the largest"
+_NORM = "use BatchNorm, which folds into weights, and retrain"
+_ADVICE: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "max_pool": ("the largest of several rates is no sum of spikes", _POOL),
+        "maxpool": ("the largest of several rates is no sum of spikes", _POOL),
+        "softmax": ("its outputs depend on all others", _LEAVE_OUT),
+        "layer_norm": ("it divides by what it sees", _NORM),
+        "layernorm": ("it divides by what it sees", _NORM),
+        "group_norm": ("it divides by what it sees", _NORM),
+        "groupnorm": ("it divides by what it sees", _NORM),
+        "instance_norm": ("it divides by what it sees", _NORM),
+        "instancenorm": ("it divides by what it sees", _NORM),
+    }
+)
+"""Part of an operation's name -> what is in the way, and what to do."""
+_ACTIVATIONS = (
+    *("sigmoid", "tanh", "gelu", "silu", "swish", "elu", "leaky", "prelu", "rrelu", "softplus", "softsign", "mish"),
+    *("hardshrink", "softshrink", "threshold", "glu", "relu", "clamp", "hardtanh"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rectifier:
+    """Stands in for an activation ``min(max(x, 0), ceiling)``; its class is looked up, it is never run."""
+
+    ceiling: float = UNBOUNDED
+
+
+def _read(module: Rectifier, shape: tuple[int, ...], dt: float) -> Reading:
+    return Reading(neuron("IF", theta=module.ceiling, reset="subtract"))
+
+
+FORMS: Mapping[type, Form] = MappingProxyType({Rectifier: Form(_read)})
+
+
+def with_rectifiers(flow: Flow) -> tuple[Flow, tuple[Problem, ...]]:
+    """The flow with every ReLU and ReLU6 as a neuron, and what stands in the way of a conversion, all of it."""
+    calls: list[Call] = []
+    problems: list[Problem] = []
+    for call in flow.calls:
+        top = _ceiling(call)
+        if top is not None:
+            calls.append(replace(call, kind="neuron", target=Rectifier(top), arguments=MappingProxyType({})))
+            continue
+        calls.append(call)
+        if call.kind in ("max_pool", "unknown", "neuron"):
+            problems.append(_problem(call))
+    return replace(flow, calls=tuple(calls)), tuple(problems)
+
+
+def _ceiling(call: Call) -> float | None:
+    """The largest value that a rectifier lets through, None for any other call."""
+    if call.kind == "relu":
+        return UNBOUNDED
+    name = _operation(call)
+    if call.kind == "unknown" and "relu6" in name:
+        return 6.0
+    low, high = getattr(call.target, "min_val", None), getattr(call.target, "max_val", None)
+    if call.kind == "unknown" and "hardtanh" in name and low == 0 and high is not None and high > 0:
+        return float(high)
+    return None
+
+
+def _operation(call: Call) -> str:
+    return str(call.arguments.get("function", type(call.target).__name__)).lower()
+
+
+def _problem(call: Call) -> Problem:
+    name = "max_pool" if call.kind == "max_pool" else _operation(call)
+    limit, step = _advice(name, call.arguments)
+    shown = type(call.target).__name__ if call.kind == "max_pool" else call.arguments.get("function", name)
+    if call.kind == "neuron":
+        limit, step = "a spiking neuron is no activation of an ANN", "import the module with its framework's importer"
+    return Problem(
+        call.thing, f"{quoted(shown)}", limit, step, MappingProxyType({"module": call.path, "call": call.name})
+    )
+
+
+def _advice(name: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
+    for part, advice in _ADVICE.items():
+        if part in name:
+            return advice
+    if any(part in name for part in _ACTIVATIONS):
+        return _RATES, _USE_RELU
+    known = advice_on(name)
+    return str(arguments.get("reason") or known[0]), str(arguments.get("next_step") or known[1])

@@ -1,0 +1,75 @@
+"""``norse.torch.Lift`` without its loop, and what a module returns beside its output.
+
+A lifted module is applied to every step of a sequence, as one step of it: a stateless one sees time and batch as one
+axis; a cell becomes a sequence form of its own.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from nirbridge.importers.dataflow import Flow
+from nirbridge.importers.neuron_specs import Form, form_of
+from nirbridge.importers.tracing.run import computed
+
+_TIME_FIRST = ("time", "batch")
+
+
+def without_lifts(module: Any, forms: Mapping[type, Form]) -> tuple[Any, Mapping[type, Form]]:
+    """A copy of ``module`` whose Lifts need no loop, and the forms with those of lifted cells."""
+    import norse.torch as norse
+
+    if not any(isinstance(m, norse.Lift) for m in module.modules()):
+        return module, forms
+
+    known: dict[type, Form] = dict(forms)
+
+    def lifted(inner: Any) -> Any:
+        form = form_of(inner, forms)
+        if form is None and _holds_states(inner, forms):
+            return norse.Lift(inner)  # several layers with states: its loop is followed as it is
+        if form is None or form.layout is not None:
+            return _each_step(inner)
+        cls = type(f"Lifted{type(inner).__name__}", (norse.Lift,), {"forward": norse.Lift.forward})
+        known[cls] = replace(form, read=lambda m, s, dt: form.read(m.lifted_module, s, dt), layout=_TIME_FIRST)
+        return cls(inner)
+
+    whole = copy.deepcopy(module, computed(module))
+    if isinstance(whole, norse.Lift):
+        return lifted(whole.lifted_module), known
+    for outer in list(whole.modules()):
+        for name, inner in list(outer.named_children()):
+            if type(inner) is norse.Lift:
+                setattr(outer, name, lifted(inner.lifted_module))
+    return whole, known
+
+
+def _each_step(inner: Any) -> Any:
+    """A stateless module on ``[time, batch, ...]``."""
+    import torch
+
+    class EachStep(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lifted_module = inner
+
+        def forward(self, x: Any) -> Any:
+            x = x[0] if isinstance(x, tuple) else x  # what a lifted cell returns: its state is not for this layer
+            return self.lifted_module(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+
+    return EachStep()
+
+
+def _holds_states(module: Any, forms: Mapping[type, Form]) -> bool:
+    return any(form_of(inner, forms) is not None for inner in module.modules())
+
+
+def without_states(flow: Flow) -> Flow:
+    """The flow without outputs that are the spikes ``z`` in a recurrent cell's state, beside its potential ``v``."""
+    potentials = {(o.name, o.ref.call) for o in flow.outputs}
+    states = [o for o in flow.outputs if o.name[-2:] == "_z" and (f"{o.name[:-1]}v", o.ref.call) in potentials]
+    kept = tuple(o for o in flow.outputs if o not in states)
+    return replace(flow, outputs=kept) if kept else flow

@@ -1,0 +1,126 @@
+"""Small pieces of the builder: positions in forms, back edges, the timing that most populations share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array, freeze
+from nirbridge.errors import Problem, quoted
+from nirbridge.importers.dataflow import Call, Ref
+from nirbridge.importers.lowering.linear_layers import Expression, then
+from nirbridge.importers.neuron_specs import Reading
+from nirbridge.importers.parameters import numbers
+from nirbridge.importers.tracing.advice import advice_on
+from nirbridge.network import Population, Port, Projection, Timing
+from nirbridge.network.naming import fresh_name
+from nirbridge.network.operators import Scale
+
+
+def position(where: Any, module: Any) -> int | None:
+    """A position of a form, which may depend on the module."""
+    found: Any = where(module) if callable(where) else where
+    return found
+
+
+def placed(call: Call, thing: str) -> str:
+    """A message of a reader, with the place."""
+    return call.thing if not call.path or quoted(call.path) in thing else f"{call.thing} ({thing})"
+
+
+def scaled(e: Expression, factor: Array | float | None, name: str) -> Expression:
+    """The expression times a factor; as it is where that is None or 1."""
+    if factor is None or bool(np.all(np.asarray(factor) == 1)):
+        return e
+    spread = np.broadcast_to(np.asarray(factor, np.float64), e.shape)
+    return then(e, Scale(freeze(spread)), f"{name}_scale")
+
+
+_STATES = ("mem", "syn", "spk", "v", "i", "z", "v_mem", "i_syn", "vmem", "isyn", "spikes")
+"""What neurons of the frameworks keep their states as."""
+LEFT_OVER = "_nirbridge_left_over"
+"""What an importer calls the same list on a copy whose states it has taken away."""
+
+
+def leftover(module: Any) -> list[str]:
+    """States of a neuron module that are not those of a fresh one (which starts at 0, or where its reset leaves it)."""
+    fresh = getattr(module, "_memories_rv", None) or {}  # spikingjelly's values behind a reset
+    found: list[str] = list(getattr(module, LEFT_OVER, ()))
+    for name in _STATES:
+        value: Any = getattr(module, name, None)
+        start = fresh.get(name, 0.0)
+        is_state = hasattr(value, "detach") and not (value.is_leaf and value.requires_grad)
+        if is_state and isinstance(start, int | float) and bool(np.any(numbers(value) != start)):
+            found.append(name)
+    return found
+
+
+def given_start(call: Call, reading: Reading) -> Problem | None:
+    """What is wrong where forward hands a neuron zeros as its first state, and left alone it starts elsewhere."""
+    if not call.arguments.get("starts_at_zero") or not bool(np.any(reading.neuron.v_init != 0)):
+        return None
+    text = "forward gives it a state of zeros to start from, its own start is another (its leak or reset potential)"
+    return Problem(call.thing, text, "", "give it no state in the first step")
+
+
+def not_known(call: Call) -> Problem:
+    """The problem of a function that has no place in a network, with what to do instead."""
+    reason, advice = advice_on(call.arguments["function"])
+    found = f"{call.arguments['function']}: {call.arguments.get('reason') or reason}"
+    return Problem(call.thing, found, "", call.arguments.get("next_step") or advice)
+
+
+def without_spikes(reading: Reading) -> Reading:
+    """A neuron that never resets as an integrator whose output is its potential."""
+    record = reading.neuron
+    kind = "CubaLI" if record.has_synapse else "LI"
+    zero = freeze(np.float64(0))
+    quiet = replace(record, kind=kind, theta=None, reset_amount=zero, compare=">", max_spikes=1)
+    return replace(reading, neuron=quiet, scale_out=None)
+
+
+def named_ports(wanted: Mapping[Ref, str], calls: Mapping[str, Call]) -> list[tuple[Port, Ref]]:
+    """A port with a name of its own for each value that is returned."""
+    taken = set(calls)
+    out: list[tuple[Port, Ref]] = []
+    for ref, name in wanted.items():
+        port = fresh_name("output" if len(wanted) == 1 else f"output_{name}", taken)
+        taken.add(port)
+        out.append((Port(port, calls[ref.call].shape), ref))
+    return out
+
+
+def marked(projections: list[Projection]) -> list[Projection]:
+    """Projections that are late and close a cycle are back edges."""
+    forward: dict[str, list[str]] = {}
+    for p in projections:
+        forward.setdefault(p.source, []).append(p.target)
+    return [
+        replace(p, is_back=True) if p.max_delay_steps and _reaches(p.target, p.source, forward) else p
+        for p in projections
+    ]
+
+
+def _reaches(start: str, goal: str, forward: Mapping[str, list[str]]) -> bool:
+    waiting, seen = [start], {start}
+    while waiting:
+        name = waiting.pop()
+        if name == goal:
+            return True
+        new = [n for n in forward.get(name, ()) if n not in seen]
+        seen.update(new)
+        waiting += new
+    return False
+
+
+def shared_timing(dt: float, populations: tuple[Population, ...]) -> Timing:
+    """The choices that most populations share are the graph's; the others stand at their nodes."""
+    firing = [p.neuron for p in populations if p.neuron.fires]
+    resets = [n.reset for n in firing] or ["to-value"]
+    compares = [n.compare for n in firing] or [">"]
+    reset: Any = max(dict.fromkeys(resets), key=resets.count)
+    compare: Any = max(dict.fromkeys(compares), key=compares.count)
+    return Timing(dt, "euler", reset, compare, "per-second")

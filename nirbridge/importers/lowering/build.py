@@ -1,0 +1,282 @@
+"""Flow + forms -> Network: neurons by their framework's readers, everything between them as linear operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from nirbridge.arrays import freeze
+from nirbridge.errors import ModelError, Problem, quoted
+from nirbridge.importers.dataflow import Call, Flow, Ref
+from nirbridge.importers.deviations import Deviation, judged
+from nirbridge.importers.lowering.analysis import (
+    given_start,
+    leftover,
+    marked,
+    named_ports,
+    not_known,
+    placed,
+    position,
+    scaled,
+    shared_timing,
+    without_spikes,
+)
+from nirbridge.importers.lowering.batch_norm import folding_text
+from nirbridge.importers.lowering.inputs import input_notes, input_shapes, input_term, straightened, unsayable
+from nirbridge.importers.lowering.linear_layers import (
+    LAYERS,
+    Expression,
+    Term,
+    joined,
+    limited,
+    merged,
+    plus,
+    then,
+    times,
+)
+from nirbridge.importers.lowering.signs import never_negative
+from nirbridge.importers.lowering.splits import without_splits
+from nirbridge.importers.neuron_specs import Form, Forms, Reading, form_of, is_refused
+from nirbridge.network import Network, Population, Port, Projection, verify
+from nirbridge.network.compose import compose
+from nirbridge.network.graph import in_causal_order
+
+Elements = Mapping[str, Callable[[Call, float], Reading]]
+"""Kinds of calls that become populations although no module of a form made them (a ReLU of a converted network)."""
+
+_ADVICE: Mapping[str, tuple[str, str]] = {
+    "relu": ("a ReLU is no spiking neuron", "put a neuron there, or convert the trained network with from_torch"),
+    "max_pool": ("a maximum of spikes is not linear", "use an average pool, or a convolution with stride"),
+}
+
+
+def build(flow: Flow, forms: Forms, dt: float, elements: Elements | None = None, accept: Sequence[str] = ()) -> Network:
+    """The network that a flow means.
+
+    Args:
+        flow: what the module computes in one step.
+        forms: how neuron modules are read.
+        dt: seconds per step.
+        elements: further kinds of calls that are populations, with their readers.
+        accept: names of known deviations that are taken (``deviations.DEVIATIONS``).
+
+    Raises:
+        ModelError: every place that can not be represented.
+    """
+    return _Builder(flow, forms, dt, elements or {}, accept).network()
+
+
+class _Builder:
+    """Collects populations, projections, notes and problems of one flow."""
+
+    def __init__(self, flow: Flow, forms: Forms, dt: float, elements: Elements, accept: Sequence[str]) -> None:
+        self.flow, self.forms, self.dt, self.elements, self.accept = flow, forms, dt, elements, accept
+        self.calls = {c.name: c for c in flow.calls}
+        self.problems: list[Problem] = list(flow.problems)
+        self.notes: list[str] = [*flow.notes, *input_notes(flow)]
+        self.readings: dict[str, Reading] = {}
+        self.expressions: dict[str, Expression] = {}
+        self.spiking: set[str] = set()
+        self.given = input_shapes(flow)
+        refused = {c.thing for c in flow.calls if c.kind == "neuron" and is_refused(c.target, forms)}
+        self._judge(d for d in flow.deviations if d.thing not in refused)  # to accept one would change nothing there
+
+    def network(self) -> Network:
+        for call in self.flow.calls:
+            self._read(call)
+        for call in self.flow.calls:
+            self._check(call)
+        if self.problems:
+            raise ModelError(*{str(p): p for p in self.problems}.values())
+        projections = [p for call in self.flow.calls if call.name in self.readings for p in self._into(call)]
+        ports = self._ports()
+        self._silence(ports)
+        for port, ref in ports:
+            projections += self._projections(self._value(ref), port)
+        if self.problems:
+            raise ModelError(*{str(p): p for p in self.problems}.values())
+        return self._finished(projections, [port for port, _ in ports])
+
+    def _finished(self, projections: list[Projection], ports: list[Port]) -> Network:
+        populations = tuple(
+            Population(name, self.calls[name].shape, reading.neuron) for name, reading in self.readings.items()
+        )
+        inputs = tuple(Port(c.name, self.given[c.name]) for c in self.flow.inputs)
+        network = Network(
+            self.dt,
+            shared_timing(self.dt, populations),
+            populations,
+            tuple(marked(projections)),
+            inputs,
+            tuple(ports),
+            notes=tuple(dict.fromkeys(self.notes)),
+        )
+        network = in_causal_order(network)
+        verify(network)
+        return network
+
+    # -- neurons -------------------------------------------------------------------------------------------------
+
+    def _read(self, call: Call) -> None:
+        try:
+            if call.kind == "neuron":
+                form = self._form(call)
+                self.readings[call.name] = form.read(call.target, call.shape, self.dt)
+            elif call.kind in self.elements:
+                self.readings[call.name] = self.elements[call.kind](call, self.dt)
+            else:
+                return
+        except ModelError as error:
+            self.problems += [replace(p, thing=placed(call, p.thing)) for p in error.problems]
+            return
+        reading, kept = self.readings[call.name], leftover(call.target)
+        self._judge(Deviation(name, call.thing, found) for name, found in reading.deviations)
+        self.notes += [f"{call.thing}: {note}" for note in reading.notes]
+        if kept:
+            names = ", ".join(quoted(name) for name in kept)
+            self.notes.append(f"{call.thing}: its state {names} is left over from a run: imported as after a reset")
+        problem = given_start(call, reading)
+        self.problems += [problem] if problem else []
+
+    def _judge(self, deviations: Iterable[Deviation]) -> None:
+        problems, notes = judged(deviations, self.accept)
+        self.problems += problems
+        self.notes += notes
+
+    def _form(self, call: Call) -> Form:
+        form = form_of(call.target, self.forms)
+        if form is None:
+            raise ModelError.of(call.thing, "no form is known for it", "", "replace it by a neuron of the framework")
+        return form
+
+    def _check(self, call: Call) -> None:
+        """Kinds that nothing here represents, and states that go elsewhere than back."""
+        if call.kind == "unknown":
+            self.problems.append(not_known(call))
+        elif call.kind in _ADVICE and call.kind not in self.elements and not self._is_idle(call):
+            self.problems.append(Problem(call.thing, _ADVICE[call.kind][0], "", _ADVICE[call.kind][1]))
+        for ref in call.inputs:
+            source = self.calls.get(ref.call)
+            if source is not None and source.kind == "neuron" and not self._is_spikes(source, ref):
+                text = f"it works on a state of {quoted(source.path)}, not on its spikes"
+                self.problems.append(Problem(call.thing, text, "", "let neurons send spikes only"))
+
+    def _is_idle(self, call: Call) -> bool:
+        return call.kind == "relu" and never_negative(call.inputs[0], self.calls, self.readings)
+
+    def _is_spikes(self, call: Call, ref: Ref) -> bool:
+        form = form_of(call.target, self.forms)
+        if form is None:
+            return True
+        return ref.output == position(form.spikes, call.target)
+
+    # -- what a value is -----------------------------------------------------------------------------------------
+
+    def _value(self, ref: Ref) -> Expression:
+        call = self.calls[ref.call]
+        if call.kind == "input":
+            return Expression(call.shape, (input_term(call, self.given[call.name], int(ref.previous)),))
+        if call.name in self.readings:
+            term = Expression(call.shape, (Term(call.name, int(ref.previous), call.shape),))
+            return scaled(term, self.readings[call.name].scale_out, call.name)
+        if call.name not in self.expressions:
+            self.expressions[call.name] = self._computed(call)
+        return self.expressions[call.name]
+
+    def _computed(self, call: Call) -> Expression:
+        inputs = tuple(self._value(ref) for ref in call.inputs)
+        if call.kind == "relu":
+            return inputs[0]  # of spikes: ``_check`` lets no other pass
+        if call.kind == "concat":
+            return joined(call, inputs)
+        if call.kind == "add":
+            signed = [
+                e if sign == 1 else times(e, sign, call.name)
+                for e, sign in zip(inputs, call.arguments.get("signs", (1.0,) * len(inputs)), strict=True)
+            ]
+            total = signed[0]
+            for e in signed[1:]:
+                total = plus(replace(total, terms=(*total.terms, *e.terms)), e.constant)
+            return limited(call, total)
+        if call.kind == "batch_norm":
+            folded = LAYERS[call.kind](call, inputs[0])
+            self.notes.append(f"{call.thing}: {folding_text(inputs[0], call, folded)}")
+            return folded
+        return LAYERS[call.kind](call, inputs[0])
+
+    # -- projections ---------------------------------------------------------------------------------------------
+
+    def _into(self, call: Call) -> list[Projection]:
+        reading = self.readings[call.name]
+        e = self._value(call.inputs[0])
+        if reading.operator is not None:
+            e = then(e, reading.operator, f"{call.name}_in")
+        e = plus(scaled(e, reading.scale_in, call.name), reading.bias)
+        found = self._projections(e, Population(call.name, call.shape, reading.neuron))
+        for recurrence in reading.recurrences:
+            own = Expression(call.shape, (Term(call.name, recurrence.delay_steps, call.shape),))
+            own = then(scaled(own, reading.scale_out, call.name), recurrence.operator, f"{call.name}_rec")
+            found += self._projections(plus(own, recurrence.bias), Population(call.name, call.shape, reading.neuron))
+        return found
+
+    def _projections(self, e: Expression, target: Population | Port) -> list[Projection]:
+        if e.shape != target.shape:
+            text = f"values of shape {e.shape} reach neurons of shape {target.shape}"
+            self.problems.append(Problem(quoted(target.name), text, "", "give both one shape"))
+            return []
+        found: list[Projection] = []
+        for k, term in enumerate(e.terms):
+            parts, names = without_splits(*merged(*straightened(term, self.calls, self.given)))
+            operator, nodes = compose(parts, names, term.shape)
+            self.problems += unsayable(operator, nodes, term.source, self.calls)
+            bias = freeze(e.constant, np.float64) if k == 0 and e.constant is not None and np.any(e.constant) else None
+            delay = freeze(np.int64(term.delay))
+            found.append(Projection(term.source, target.name, operator, bias, delay, nodes=nodes))
+        return found
+
+    # -- outputs -------------------------------------------------------------------------------------------------
+
+    def _ports(self) -> list[tuple[Port, Ref]]:
+        """One port for each value returned; states that come with spikes are only noted."""
+        wanted: dict[Ref, str] = {}
+        states: list[tuple[str, Ref]] = []
+        for output in self.flow.outputs:
+            if self._is_state(output.ref):
+                states.append((output.name, output.ref))
+            else:
+                wanted.setdefault(output.ref, output.name)
+        for name, ref in states:
+            self._state_output(name, ref, wanted)
+        return named_ports(wanted, self.calls)
+
+    def _is_state(self, ref: Ref) -> bool:
+        call = self.calls[ref.call]
+        return call.kind == "neuron" and not self._is_spikes(call, ref)
+
+    def _state_output(self, name: str, ref: Ref, wanted: dict[Ref, str]) -> None:
+        call = self.calls[ref.call]
+        form = self._form(call)
+        is_potential = ref.output == position(form.potential, call.target)
+        spikes = [r for r in wanted if r.call == ref.call]
+        word = "membrane potential" if is_potential else "state"
+        text = f"output {quoted(name)} of the module is the {word} of {quoted(call.path or call.name)}"
+        heard = any(r.call == ref.call for c in self.flow.calls for r in c.inputs)
+        if spikes or not is_potential or (heard and wanted):
+            self.notes.append(f"{text}: no output of its own, record v of population {quoted(call.name)}")
+            return
+        wanted[Ref(ref.call, position(form.spikes, call.target) or 0)] = name
+        self.spiking.add(call.name)
+
+    def _silence(self, ports: list[tuple[Port, Ref]]) -> None:
+        """A neuron whose membrane alone is returned, that never resets and sends spikes nowhere, is a read-out."""
+        heard = {ref.call for call in self.flow.calls for ref in call.inputs}
+        for name in sorted(self.spiking):
+            reading = self.readings[name]
+            if reading.neuron.reset == "none" and name not in heard and not reading.recurrences:
+                self.readings[name] = without_spikes(reading)
+                self.notes.append(f"population {quoted(name)}: a read-out, its output is the membrane potential")
+            else:
+                text = "the module returns its membrane potential; the output gives its spikes, record v of it"
+                self.notes.append(f"population {quoted(name)}: {text}")

@@ -1,0 +1,108 @@
+"""Inputs whose axes forward splits (for which NIR has no node): given in the shape that the first layer sees."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from nirbridge._types import Shape
+from nirbridge.arrays import freeze
+from nirbridge.errors import Problem, quoted
+from nirbridge.importers.dataflow import Call, Flow
+from nirbridge.importers.lowering.linear_layers import Term
+from nirbridge.network.compose import is_trivial, one_value, parts_of
+from nirbridge.network.nir.raise_linear import merged_axes
+from nirbridge.network.operators import Operator, Reshape, Scale
+
+Named = tuple[tuple[Operator, ...], tuple[str, ...]]
+
+
+def input_shapes(flow: Flow) -> dict[str, Shape]:
+    """The shape in which samples of each input are given: the module's own, unless NIR could not go on from it.
+
+    NIR only merges neighbouring axes. Where forward splits some, the shape behind that is taken if every shape that a
+    layer sees can be made from it; row-major order is kept, so that no value moves.
+    """
+    readers: dict[str, list[Call]] = {}
+    for call in flow.calls:
+        for ref in call.inputs:
+            readers.setdefault(ref.call, []).append(call)
+    returned = {output.ref.call for output in flow.outputs}
+    return {c.name: _given(c.shape, tuple(dict.fromkeys(_seen(c, readers, returned)))) for c in flow.inputs}
+
+
+def _given(own: Shape, seen: Sequence[Shape]) -> Shape:
+    whole = [s for s in seen if s and math.prod(s) == math.prod(own)]  # others come of what could not be followed
+    fitting = (s for s in (own, *whole) if all(merged_axes(s, other) is not None for other in seen))
+    return next(fitting, own)
+
+
+def _seen(call: Call, readers: Mapping[str, Sequence[Call]], returned: set[str]) -> Iterator[Shape]:
+    """Shapes in which layers see a value, behind calls that leave every value in its place."""
+    if call.name in returned:
+        yield call.shape
+    for reader in readers.get(call.name, ()):
+        if _stays(reader):
+            yield from _seen(reader, readers, returned)
+        else:
+            yield call.shape
+
+
+def _stays(call: Call) -> bool:
+    if call.kind == "gather":
+        indices = np.asarray(call.arguments["indices"]).reshape(-1)
+        return np.array_equal(indices, np.arange(len(indices)))
+    return call.kind in ("reshape", "scale", "shift")
+
+
+def input_term(call: Call, given: Shape, delay: int) -> Term:
+    """An input's values, in the module's shape, from a port of another."""
+    if given == call.shape:
+        return Term(call.name, delay, call.shape)
+    return Term(call.name, delay, given, (Reshape(given, call.shape),), (f"{call.name}_shape",))
+
+
+def input_notes(flow: Flow) -> tuple[str, ...]:
+    """What the reader should know of ports that have another shape than the module's argument."""
+    given = input_shapes(flow)
+    return tuple(
+        f"input {quoted(c.name)}: samples of shape {c.shape} are given as {given[c.name]}, the values in the same "
+        "(row-major) order, because NIR can not split axes"
+        for c in flow.inputs
+        if given[c.name] != c.shape
+    )
+
+
+def straightened(term: Term, calls: Mapping[str, Call], given: Mapping[str, Shape]) -> Named:
+    """Reshapes behind an input of another shape as one, or none, behind the scales among them (no value moves)."""
+    parts, names = term.parts, term.names
+    if term.source not in given or given[term.source] == calls[term.source].shape:
+        return parts, names
+    count = next((k for k, part in enumerate(parts) if not isinstance(part, Reshape | Scale)), len(parts))
+    kept = [(_reshaped(p, term.shape), n) for p, n in zip(parts[:count], names, strict=False) if isinstance(p, Scale)]
+    joint = Reshape(term.shape, parts[count - 1].output_shape)
+    kept += [] if is_trivial(joint) else [(joint, names[0])]
+    return (*(p for p, _ in kept), *parts[count:]), (*(n for _, n in kept), *names[count:])
+
+
+def _reshaped(part: Any, shape: Shape) -> Scale:
+    value = one_value(part.scale)
+    scale = part.scale.reshape(shape) if value is None else np.broadcast_to(part.scale.dtype.type(value), shape)
+    return Scale(freeze(scale))
+
+
+def unsayable(operator: Operator, nodes: Sequence[str], source: str, calls: Mapping[str, Call]) -> Iterator[Problem]:
+    """Reshapes that NIR can not say, each with the module that makes it."""
+    names = nodes if len(nodes) == len(parts_of(operator)) else [""] * len(parts_of(operator))
+    for part, name in zip(parts_of(operator), names, strict=True):
+        if isinstance(part, Reshape) and merged_axes(part.input_shape, part.output_shape) is None:
+            place = calls[name].thing if name in calls else "the module's forward"
+            found = f"a reshape from {part.input_shape} to {part.output_shape} behind {quoted(source)}"
+            limit = "NIR has Flatten, which merges neighbouring axes; only the network's inputs can be given reshaped"
+            step = (
+                "keep the shape from the input on, or flatten in front of every neuron, where small ones are a matrix"
+            )
+            yield Problem(place, found, limit, step)

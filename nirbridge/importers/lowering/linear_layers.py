@@ -1,0 +1,279 @@
+"""Linear calls of a flow as operators and constants: layers, pools, normalization, arithmetic, joins and slices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nirbridge._types import Shape
+from nirbridge.arrays import Array, freeze
+from nirbridge.errors import ModelError
+from nirbridge.importers.dataflow import Call
+from nirbridge.network.apply import apply
+from nirbridge.network.operators import Conv, Dense, Operator, Reshape, Scale, Sparse, SumPool
+
+_TERMS_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Term:
+    """A path of operators from a source (a population or an input port), ``delay`` steps late."""
+
+    source: str
+    delay: int
+    shape: Shape
+    parts: tuple[Operator, ...] = ()
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expression:
+    """A value as a sum of terms and a constant (of the value's shape, float64; None: 0)."""
+
+    shape: Shape
+    terms: tuple[Term, ...]
+    constant: Array | None = None
+
+
+def then(e: Expression, operator: Operator, name: str, bias: Array | None = None) -> Expression:
+    """The expression behind one more operator and its bias."""
+    terms = tuple(replace(t, parts=(*t.parts, operator), names=(*t.names, name)) for t in e.terms)
+    constant = None if e.constant is None else apply(operator, e.constant)
+    return plus(Expression(operator.output_shape, terms, constant), bias)
+
+
+def plus(e: Expression, constant: Array | None) -> Expression:
+    """The expression and a constant that broadcasts to its shape."""
+    if constant is None:
+        return e
+    total = np.asarray(constant, np.float64) if e.constant is None else e.constant + constant
+    return replace(e, constant=np.broadcast_to(total, e.shape))
+
+
+def limited(call: Call, e: Expression) -> Expression:
+    """The expression, unless too many paths meet in it.
+
+    Raises:
+        ModelError: more than 10,000 paths.
+    """
+    if len(e.terms) > _TERMS_MAX:
+        found = f"{len(e.terms):,} paths without a neuron meet here"
+        raise ModelError.of(call.thing, found, f"at most {_TERMS_MAX:,} are followed", "put neurons in between")
+    return e
+
+
+def _linear(call: Call, e: Expression) -> Expression:
+    weight = np.asarray(call.arguments["weight"], np.float32)
+    bias = call.arguments["bias"]
+    operator = _blocks(weight, e.shape) if len(e.shape) > 1 else None
+    return then(e, operator or Dense(freeze(weight)), call.name, bias)
+
+
+def _blocks(weight: Array, shape: Shape) -> Sparse:
+    """The matrix on the last axis, once for each position of the others."""
+    post, pre = weight.shape
+    count = math.prod(shape[:-1])
+    columns = np.arange(count)[:, None, None] * pre + np.arange(pre)
+    indices = np.broadcast_to(columns, (count, post, pre)).reshape(-1)
+    data = np.broadcast_to(weight, (count, post, pre)).reshape(-1)
+    indptr = np.arange(count * post + 1) * pre
+    return Sparse(
+        freeze(indptr, np.int64), freeze(indices, np.int64), freeze(data, np.float32), shape, (*shape[:-1], post)
+    )
+
+
+def _conv(call: Call, e: Expression) -> Expression:
+    a = call.arguments
+    weight = freeze(a["weight"], np.float32)
+    operator = Conv(weight, a["stride"], a["padding"], a["dilation"], a["groups"], e.shape)
+    return then(e, operator, call.name, channels(a["bias"], operator.output_shape))
+
+
+def channels(values: Array | None, shape: Shape) -> Array | None:
+    """One value per channel, for all positions."""
+    if values is None:
+        return None
+    spread = np.asarray(values, np.float64).reshape(-1, *(1,) * (len(shape) - 1))
+    return np.broadcast_to(spread, shape)
+
+
+def _avg_pool(call: Call, e: Expression) -> Expression:
+    a = call.arguments
+    kernel, padding = tuple(a["kernel"]), tuple(a["padding"])
+    if len(kernel) == 2:
+        return then(e, SumPool(kernel, tuple(a["stride"]), padding, e.shape, float(a["factor"])), call.name)
+    weight = freeze(np.full((e.shape[0], 1, *kernel), a["factor"], np.float32))  # NIR pools along two axes only
+    return then(e, Conv(weight, tuple(a["stride"]), padding, (1,), e.shape[0], e.shape), call.name)
+
+
+def _batch_norm(call: Call, e: Expression) -> Expression:
+    """``(x - mean) / sqrt(variance + epsilon) * weight + bias``, in the weights in front of it where there are some."""
+    a = call.arguments
+    factor = 1.0 / np.sqrt(a["variance"].astype(np.float64) + a["epsilon"])
+    factor = factor if a["weight"] is None else factor * a["weight"]
+    shift = -a["mean"] * factor + (0.0 if a["bias"] is None else a["bias"])
+    spread = channels(factor, e.shape)
+    terms = tuple(_scaled(t, factor, e.shape, call.name) for t in e.terms)
+    constant = None if e.constant is None or spread is None else e.constant * spread
+    return plus(Expression(e.shape, terms, constant), channels(shift, e.shape))
+
+
+def _scaled(term: Term, factor: Array, shape: Shape, name: str) -> Term:
+    last = term.parts[-1] if term.parts else None
+    if isinstance(last, Dense | Conv):
+        spread = factor.reshape(-1, *(1,) * (last.weight.ndim - 1))
+        folded = replace(last, weight=freeze((last.weight * spread).astype(np.float32)))
+        return replace(term, parts=(*term.parts[:-1], folded))
+    scale = Scale(freeze(np.ascontiguousarray(channels(factor, shape)), np.float64))
+    return replace(term, parts=(*term.parts, scale), names=(*term.names, name))
+
+
+def _scale(call: Call, e: Expression) -> Expression:
+    factor = np.asarray(call.arguments["factor"], np.float64)
+    return then(e, Scale(freeze(np.broadcast_to(factor, e.shape))), call.name)
+
+
+def _shift(call: Call, e: Expression) -> Expression:
+    sign = float(call.arguments["sign"])
+    scaled = e if sign == 1.0 else times(e, sign, call.name)
+    return plus(scaled, np.broadcast_to(np.asarray(call.arguments["constant"], np.float64), e.shape))
+
+
+def times(e: Expression, factor: float, name: str) -> Expression:
+    """The expression times a number."""
+    return then(e, Scale(freeze(np.broadcast_to(np.float64(factor), e.shape))), name)
+
+
+def _reshape(call: Call, e: Expression) -> Expression:
+    return then(e, Reshape(e.shape, call.shape), call.name)
+
+
+def selection(rows: Array, columns: Array, source: Shape, target: Shape) -> Sparse:
+    """Element ``columns[k]`` of the source goes to element ``rows[k]`` (ascending) of the target; 0 elsewhere."""
+    counts = np.bincount(rows, minlength=math.prod(target))
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    return Sparse(
+        freeze(indptr, np.int64), freeze(columns, np.int64), freeze(np.ones(len(rows), np.float32)), source, target
+    )
+
+
+def _gather(call: Call, e: Expression) -> Expression:
+    indices = np.asarray(call.arguments["indices"]).reshape(-1)
+    if len(indices) == math.prod(e.shape) and np.array_equal(indices, np.arange(len(indices))):
+        return then(e, Reshape(e.shape, call.shape), call.name)
+    return then(e, selection(np.arange(len(indices)), indices, e.shape, call.shape), call.name)
+
+
+def joined(call: Call, parts: tuple[Expression, ...]) -> Expression:
+    """Values side by side along an axis: each is put into its range of the whole."""
+    axis, start = int(call.arguments["axis"]), 0
+    terms: list[Term] = []
+    constant = np.zeros(call.shape)
+    positions = np.arange(math.prod(call.shape)).reshape(call.shape)
+    for e in parts:
+        where = tuple(slice(start, start + e.shape[axis]) if k == axis else slice(None) for k in range(len(e.shape)))
+        rows = positions[where].reshape(-1)
+        operator = selection(rows, np.arange(len(rows)), e.shape, call.shape)
+        terms += then(replace(e, constant=None), operator, call.name).terms
+        if e.constant is not None:
+            constant[where] = e.constant
+        start += e.shape[axis]
+    return Expression(call.shape, tuple(terms), constant if bool(np.any(constant)) else None)
+
+
+LAYERS: Mapping[str, Callable[[Call, Expression], Expression]] = {
+    "linear": _linear,
+    "conv": _conv,
+    "avg_pool": _avg_pool,
+    "batch_norm": _batch_norm,
+    "scale": _scale,
+    "shift": _shift,
+    "reshape": _reshape,
+    "gather": _gather,
+}
+"""Kind of a call with one input -> what it makes of an expression."""
+
+
+def merged(parts: tuple[Operator, ...], names: tuple[str, ...]) -> tuple[tuple[Operator, ...], tuple[str, ...]]:
+    """Selections merged into the weights that follow them (exact: weights are moved, or meet zeros only)."""
+    kept: list[tuple[Operator, str]] = []
+    for part, name in zip(parts, names, strict=True):
+        before = kept[-1][0] if kept else None
+        joint = _merge(before, part) if isinstance(before, Sparse) else None
+        if joint is None:
+            kept.append((part, name))
+        else:
+            kept[-1] = (joint, name)
+    if len(kept) == 1 and isinstance(kept[0][0], Sparse):
+        kept[0] = (_as_conv(kept[0][0]) or kept[0][0], kept[0][1])
+    return tuple(p for p, _ in kept), tuple(n for _, n in kept)
+
+
+def _is_selection(part: Sparse) -> bool:
+    return bool(np.all(part.data == 1)) and int(np.max(np.diff(part.indptr), initial=0)) <= 1
+
+
+def _merge(before: Sparse, part: Any) -> Operator | None:
+    if not _is_selection(before):
+        return None
+    rows = np.flatnonzero(np.diff(before.indptr))
+    if isinstance(part, Reshape):
+        return replace(before, output_shape=part.output_shape)
+    if isinstance(part, Sparse) and _is_selection(part):
+        return _merged_selections(before, part)
+    if isinstance(part, Dense) and len(before.input_shape) == 1:
+        weight = np.zeros((part.weight.shape[0], *before.input_shape), part.weight.dtype)
+        np.add.at(weight.T, before.indices, part.weight.T[rows])
+        return Dense(freeze(weight))
+    if isinstance(part, Conv) and part.groups == 1:
+        return _merged_conv(before, part)
+    return None
+
+
+def _merged_selections(before: Sparse, part: Sparse) -> Sparse:
+    """A selection of a selection."""
+    origin = np.full(math.prod(before.output_shape), -1)
+    origin[np.flatnonzero(np.diff(before.indptr))] = before.indices
+    rows, columns = np.flatnonzero(np.diff(part.indptr)), origin[part.indices]
+    kept = columns >= 0
+    return selection(rows[kept], columns[kept], before.input_shape, part.output_shape)
+
+
+def channel_map(part: Sparse) -> tuple[Array, Array] | None:
+    """(target channels, source channels) of a selection of whole channels at the same positions, else None."""
+    source, target = part.input_shape, part.output_shape
+    if len(source) < 2 or source[1:] != target[1:] or not _is_selection(part):
+        return None
+    size = math.prod(source[1:])
+    rows = np.flatnonzero(np.diff(part.indptr))
+    if len(rows) % size:
+        return None
+    whole, origin = rows.reshape(-1, size), part.indices.reshape(-1, size)
+    same = (whole % size == np.arange(size)).all() and (origin % size == np.arange(size)).all()
+    aligned = (whole // size == whole[:, :1] // size).all() and (origin // size == origin[:, :1] // size).all()
+    return (whole[:, 0] // size, origin[:, 0] // size) if same and aligned else None
+
+
+def _merged_conv(before: Sparse, part: Conv) -> Conv | None:
+    mapping = channel_map(before)
+    if mapping is None:
+        return None
+    weight = np.zeros((part.weight.shape[0], before.input_shape[0], *part.kernel), part.weight.dtype)
+    for target, source in zip(*mapping, strict=True):
+        weight[:, source] += part.weight[:, target]
+    return replace(part, weight=freeze(weight), input_shape=before.input_shape)
+
+
+def _as_conv(part: Sparse) -> Conv | None:
+    """A selection of channels as a convolution with a kernel of one pixel, which NIR can say."""
+    mapping = channel_map(part)
+    if mapping is None or len(part.input_shape) not in (2, 3):
+        return None
+    axes = len(part.input_shape) - 1
+    weight = np.zeros((part.output_shape[0], part.input_shape[0], *(1,) * axes), np.float32)
+    weight[mapping[0], mapping[1]] = 1
+    return Conv(freeze(weight), (1,) * axes, ((0, 0),) * axes, (1,) * axes, 1, part.input_shape)

@@ -1,0 +1,296 @@
+"""Files that other frameworks' exporters wrote: what a graph shows of their known faults, as findings.
+
+Nothing is changed here; ``exporter_repairs.repair`` does that, on request and by name. The facts were measured with
+snntorch 1.0.0, norse 1.1.0, sinabs 3.1.3, spikingjelly 2.0.0, rockpool 3.1.0, nir 1.0.8 and nirtorch 2.6
+(``tests/importers/nirfile/test_exporter_faults.py`` runs the exporters). All write neither dt nor reset nor
+comparison; what can not be seen in a graph (a lost v_reset, a lost recurrence) is not found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.errors import ModelError
+from nirbridge.network.nir.fields import NEURONS, kind_of, label
+from nirbridge.network.nir.flatten import flatten_graph
+from nirbridge.network.nir.timing import PREFIX
+
+Sure = Literal["certain", "likely", "possible"]
+TAUS = ("tau", "tau_mem", "tau_syn")
+NORSE_BELOW = 1e-4
+"""Norse writes tau times its dt (1e-3 by default): 1e-5 for 10 ms. Real time constants are longer than this."""
+SNNTORCH_DT = 1e-4
+_CLOSE = 1e-5
+
+
+ADVICE: Mapping[str, str] = MappingProxyType(
+    {
+        "batch-axis": "mend it with --repair batch-axis",
+        "zero-dimensional": "mend it with --repair zero-dimensional",
+        "missing-edge": "no repair can know it: import the model itself (nirbridge import)",
+        "norse": "mend it with --repair norse",
+        "snntorch": "mend it with --repair snntorch-subtract (snnTorch's default), snntorch-zero, "
+        "snntorch-zero-early or snntorch-none, as the model was trained, or spikingjelly where that wrote it",
+        "sinabs": "mend it with --repair sinabs (defaults of its layers), or sinabs-unnormalized where norm_input is "
+        "False, sinabs-normalized where it is True; import a model with tau_syn or min_v_mem itself (nirbridge import)",
+        "rockpool": "mend it with --repair rockpool; import a model with biases or recurrent weights itself "
+        "(nirbridge import)",
+        "spikingjelly": "mend it with --repair spikingjelly",
+    }
+)
+"""What to do about each finding, by its name."""
+SHAPES_ONLY = ("batch-axis", "zero-dimensional")
+"""Findings about shapes: each is settled by the repair of its own name, all others but a lost edge by a framework's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that an exporter got wrong or left out.
+
+    ``repair``: the name that ``repair`` takes for it (the first of several, see ``ADVICE``), None where nothing in the
+    graph tells what is right.
+    """
+
+    name: str
+    node: str
+    what: str
+    sure: Sure
+    repair: str | None
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.sure}); {ADVICE[self.name]}"
+
+
+def sentences(findings: Iterable[Finding]) -> tuple[str, ...]:
+    """One line for each kind of finding: its first node in full, the number of the others, and what to do."""
+    kinds: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        kinds.setdefault((finding.name, finding.sure), []).append(finding)
+    found = []
+    for (name, sure), alike in kinds.items():
+        others = len(alike) - 1
+        more = f", and {others:,} more node{'s' if others > 1 else ''} alike" if others else ""
+        found.append(f"{alike[0].what}{more} ({sure}); {ADVICE[name]}")
+    return tuple(found)
+
+
+def unsettled(findings: Iterable[Finding], repairs: Collection[str]) -> tuple[Finding, ...]:
+    """The findings that ``repairs`` leave open; the repair of any framework settles those about frameworks."""
+    framework = any(name not in SHAPES_ONLY for name in repairs)
+    return tuple(
+        f
+        for f in findings
+        if f.name == "missing-edge" or (f.name not in repairs if f.name in SHAPES_ONLY else not framework)
+    )
+
+
+def diagnose(graph: Any) -> tuple[Finding, ...]:
+    """What is known to be wrong in graphs of this form, node by node; empty for a graph that nirbridge wrote.
+
+    Args:
+        graph: a ``nir.NIRGraph``, as read from a file or returned by an exporter; not changed.
+    """
+    if PREFIX + "dt" in (graph.metadata or {}):
+        return ()
+    nodes = dict(walk(graph))
+    neurons = {name: node for name, node in nodes.items() if kind_of(node) in NEURONS}
+    found = (*_batch_axes(graph), *_scalars(neurons), *_loose_ends(graph))
+    return (*found, *_norse(neurons), *_sinabs(neurons), *_rockpool(neurons), *_unit_input(neurons))
+
+
+def walk(graph: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """(full name, node) of every node but the subgraphs themselves."""
+    for name, node in graph.nodes.items():
+        if kind_of(node) == "NIRGraph":
+            yield from walk(node, f"{prefix}{name}.")
+        else:
+            yield prefix + name, node
+
+
+def value(node: Any, field: str) -> Array:
+    """A parameter as float64; an exporter may have left a torch tensor there."""
+    found = getattr(node, field)
+    if hasattr(found, "detach"):
+        found = found.detach().cpu().numpy()
+    return np.asarray(found, np.float64)
+
+
+def taus(node: Any) -> list[Array]:
+    """The time constants of a neuron."""
+    return [value(node, field) for field in TAUS if getattr(node, field, None) is not None]
+
+
+def port_shape(node: Any) -> tuple[int, ...]:
+    """The shape of an Input or Output."""
+    return tuple(int(n) for n in np.asarray(next(iter(node.input_type.values()))).reshape(-1))
+
+
+# --- what every exporter does --------------------------------------------------------------------------------------
+
+
+def leading_ones(graph: Any) -> Mapping[str, int]:
+    """Axes of size 1 that ports of the top graph have more than their neighbours: a batch or time axis counted in."""
+    found: dict[str, int] = {}
+    for source, target in graph.edges:
+        for name, other in ((source, target), (target, source)):
+            node = graph.nodes.get(name)
+            if kind_of(node) not in ("Input", "Output") or other not in graph.nodes:
+                continue
+            shape, axes = port_shape(node), _axes(graph, other)
+            if axes and len(shape) > axes and set(shape[: len(shape) - axes]) == {1}:
+                found[name] = len(shape) - axes
+    return {name: found[name] for name in graph.nodes if name in found}
+
+
+def _axes(graph: Any, name: str) -> int:
+    """How many axes a node's input and output have, as it tells or the first before it that does; 0 where none does."""
+    before = {b: a for a, b in reversed(graph.edges)}
+    for _ in range(len(graph.nodes)):
+        if name not in graph.nodes:
+            return 0
+        axes = _own_axes(graph.nodes[name])
+        if axes or kind_of(graph.nodes[name]) not in NEURONS:
+            return axes
+        name = before.get(name, "")
+    return 0
+
+
+def _own_axes(node: Any) -> int:
+    kind = kind_of(node)
+    if kind in ("Linear", "Affine"):
+        return len(np.shape(node.weight)) - 1
+    if kind in ("Conv1d", "Conv2d"):
+        return len(np.shape(node.weight)) - 1
+    if kind in ("SumPool2d", "AvgPool2d"):
+        return 3
+    if kind in NEURONS:
+        return max(len(np.shape(getattr(node, field))) for field in NEURONS[kind])
+    return 0
+
+
+def _batch_axes(graph: Any) -> Iterator[Finding]:
+    for name, count in leading_ones(graph).items():
+        shape = port_shape(graph.nodes[name])
+        what = f"{label(name, graph.nodes[name])}: shape {shape} counts {count} axes of a batch or of time"
+        yield Finding("batch-axis", name, what, "certain", "batch-axis")
+
+
+def _scalars(neurons: Mapping[str, Any]) -> Iterator[Finding]:
+    for name, node in neurons.items():
+        fields = [f for f in NEURONS[kind_of(node)] if getattr(node, f) is not None and np.ndim(getattr(node, f)) == 0]
+        if fields:
+            what = f"{label(name, node)}: {', '.join(fields)} without an axis: nir can not write it, tools refuse it"
+            yield Finding("zero-dimensional", name, what, "certain", "zero-dimensional")
+
+
+def _loose_ends(graph: Any) -> Iterator[Finding]:
+    try:
+        flat = flatten_graph(graph)
+    except ModelError:
+        return  # a graph that can not be read at all says so elsewhere
+    sources, targets = {a for a, _ in flat.edges}, {b for _, b in flat.edges}
+    for name, node in flat.nodes.items():
+        kind = kind_of(node)
+        lacks = [w for w, there in (("in", name in targets), ("out", name in sources)) if not there]
+        lacks = [w for w in lacks if (kind, w) not in (("Input", "in"), ("Output", "out"))]
+        for way in lacks:
+            what = f"{label(name, node)}: no edge leads {way}: the exporter may have lost it (residuals, branches)"
+            yield Finding("missing-edge", name, what, "likely", None)
+
+
+# --- what one exporter does ----------------------------------------------------------------------------------------
+
+
+def _norse(neurons: Mapping[str, Any]) -> Iterator[Finding]:
+    timed = {name: node for name, node in neurons.items() if taus(node)}
+    short = bool(timed) and all(bool(np.all(tau < NORSE_BELOW)) for node in timed.values() for tau in taus(node))
+    if not short or not all(_equals(node, "r", 1.0) and _equals(node, "w_in", 1.0) for node in timed.values()):
+        return
+    for name, node in timed.items():
+        longest = max(float(tau.max()) for tau in taus(node))
+        what = f"{label(name, node)}: tau = {longest:g} s with r = 1: Norse writes tau multiplied by its dt"
+        lost = ", and not that an input spike adds 1 to the current" if hasattr(node, "w_in") else ""
+        yield Finding("norse", name, what + lost, "likely", "norse")
+
+
+def _sinabs(neurons: Mapping[str, Any]) -> Iterator[Finding]:
+    timed = [node for node in neurons.values() if taus(node)]
+    steps = all(bool(np.all(tau >= 1)) for node in timed for tau in taus(node))
+    gains = all(_equals(node, "r", 1.0) for node in neurons.values() if hasattr(node, "r"))
+    if not neurons or not steps or not gains:
+        return
+    who = "Sinabs counts tau in steps" if timed else "Sinabs (soft reset) and Norse (reset to 0) both add the input so"
+    lost = "its soft reset, several spikes per time step, norm_input, tau_syn and min_v_mem are not in the file"
+    for name, node in neurons.items():
+        what = f"{label(name, node)}: r = 1: {who}; {lost}"
+        yield Finding("sinabs", name, what, "likely" if timed else "possible", "sinabs")
+
+
+def rockpool_dt(node: Any) -> float | None:
+    """The dt for which ``r = tau exp(-dt/tau) / dt``, as rockpool writes, if it is one short decimal number."""
+    field = "tau_mem" if hasattr(node, "tau_mem") else "tau"
+    if getattr(node, field, None) is None or getattr(node, "r", None) is None:
+        return None
+    tau, gain = value(node, field), value(node, "r")
+    if bool(np.any(gain <= 0)) or bool(np.any(tau <= 0)):
+        return None
+    ratio = np.log1p(1 / gain)
+    for _ in range(50):  # Newton for ratio * exp(ratio) = 1 / gain
+        ratio = ratio - (ratio - np.exp(-ratio) / gain) / (1 + ratio)
+    dt = float(f"{float(np.median(ratio * tau)):.1e}")
+    return dt if bool(np.all(np.abs(ratio * tau - dt) <= _CLOSE * 10 * dt)) else None
+
+
+def _rockpool(neurons: Mapping[str, Any]) -> Iterator[Finding]:
+    timed = {name: node for name, node in neurons.items() if taus(node)}
+    dt: float | None = None
+    for node in timed.values():
+        own = rockpool_dt(node)
+        if own is None or own != (dt or own):
+            return
+        dt = own
+    if dt is None:
+        return
+    for name, node in timed.items():
+        what = f"{label(name, node)}: r = tau exp(-dt/tau) / dt with dt = {dt:g} s: Rockpool's gain"
+        lost = "; its bias, its recurrent weights, soft reset and several spikes a step are not in the file"
+        yield Finding("rockpool", name, what + lost, "likely", "rockpool")
+
+
+def _unit_input(neurons: Mapping[str, Any]) -> Iterator[Finding]:
+    """Exporters that write dt = 1e-4 and gains that make an input add 1: snnTorch, and some nodes of spikingjelly."""
+    counts = {name for name, node in neurons.items() if kind_of(node) == "IF" and _equals(node, "r", 1 / SNNTORCH_DT)}
+    for name, node in neurons.items():
+        unit = kind_of(node) in ("LIF", "CubaLIF") and adds_one(node)
+        if name in counts or (unit and (counts or not _at_rest(node))):  # snnTorch writes no IF, and resets to 0
+            gain = "r = 1e4" if name in counts else "r = tau / 1e-4 s"
+            what = f"{label(name, node)}: {gain}: spikingjelly, which fires at v >= threshold and starts at v_reset"
+            yield Finding("spikingjelly", name, what, "likely" if counts else "possible", "spikingjelly")
+        elif unit:
+            lost = "the reset is not in the file and is read as a reset to v_reset in the time step of the spike"
+            what = f"{label(name, node)}: r = tau / 1e-4 s, as snnTorch and spikingjelly write it: {lost}"
+            yield Finding("snntorch", name, what, "possible", "snntorch-subtract")
+
+
+def adds_one(node: Any) -> bool:
+    """Whether an input of 1 adds 1 to the membrane, or to the current and that to the membrane, at dt = 1e-4 s."""
+    pairs = [("r", "tau")] if kind_of(node) == "LIF" else [("r", "tau_mem"), ("w_in", "tau_syn")]
+    gains = [value(node, gain) * SNNTORCH_DT / value(node, tau) for gain, tau in pairs]
+    return all(bool(np.all(np.abs(gain - 1) <= _CLOSE)) for gain in gains)
+
+
+def _at_rest(node: Any) -> bool:
+    levels = [field for field in ("v_leak", "v_reset") if getattr(node, field, None) is not None]
+    return not any(bool(np.any(value(node, field))) for field in levels)
+
+
+def _equals(node: Any, field: str, wanted: float) -> bool:
+    """True where the node has no such field."""
+    found = getattr(node, field, None)
+    return found is None or bool(np.all(np.abs(value(node, field) - wanted) <= _CLOSE * wanted))

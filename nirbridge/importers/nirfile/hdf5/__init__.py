@@ -1,0 +1,1 @@
+"""Checks of the HDF5 container before the library unpacks it."""

@@ -1,0 +1,286 @@
+"""Walks an HDF5 file and says what it holds: no link is followed, and nothing is unpacked that was not counted before.
+
+Every item is looked at through its link first, so a link to another file is refused before it is resolved. A small
+dataset is copied as the scan meets it and closed at once, since open ones take the library time and memory.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from nirbridge.errors import Problem, quoted
+from nirbridge.importers.nirfile.hdf5.integrity import chunk_fault, hdf5, only_chunk, pipeline_fault
+from nirbridge.importers.nirfile.hdf5.items import Branch, Content, Leaf, native_type
+from nirbridge.importers.nirfile.hdf5.strings import REFERENCE_BYTES, Heaps, longest_and_total
+from nirbridge.network.nir.flatten import MAX_DEPTH
+
+MAX_NAME_BYTES = 1000
+MAX_TEXT_BYTES = 2**20
+MAX_CHUNKS = 100_000
+_MAX_LEVELS = 2 * MAX_DEPTH + 8
+_ITEMS_PER_NODE = 16
+_COPIED_BYTES = 1024
+"""Datasets up to this size are copied by the scan; larger ones stay open until they are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a file may ask for; all counted before anything is read."""
+
+    max_bytes: int
+    max_nodes: int
+    max_edges: int
+
+
+@dataclass(slots=True)
+class Scan:
+    """What was found in a file: the root, what is wrong, and how many bytes its content has."""
+
+    limits: Limits
+    descriptor: int
+    heaps: Heaps
+    root: Branch = field(default_factory=lambda: Branch(""))
+    problems: list[Problem] = field(default_factory=list)
+    bytes: int = 0
+    items: int = 0
+    chunks: int = 0
+    seen: set[int] = field(default_factory=set)
+
+    def report(self, path: str, found: str, limit: str, next_step: str) -> None:
+        """Note a problem of one item of the file."""
+        ids = MappingProxyType({"path": path})
+        self.problems.append(Problem(f"item {quoted(path, 200)}", found, limit, next_step, ids))
+
+
+def scan(file: Any, descriptor: int, limits: Limits) -> Scan:
+    """Everything that the open ``h5py.File`` holds, each object once; ``problems`` lists what was refused.
+
+    Stops early where a count is over its limit, since going on would take as long as the file wants it to.
+    """
+    result = Scan(limits, descriptor, Heaps(descriptor))
+    if file.id.get_create_plist().get_sizes() != (8, 8):
+        result.report("/", "its addresses are not of 64 bits", "64 bits are read", "write it again with nir.write")
+        return result
+    result.seen.add(_address(file.id, b"."))
+    todo: list[tuple[Any, Branch, int]] = [(file.id, result.root, 0)]
+    while todo:
+        group, branch, level = todo.pop()
+        result.items += group.get_num_objs()
+        if _excess(result) or _is_too_deep(branch, level, result):
+            break
+        for name, raw in _names(group, branch, result):
+            _add_item(group, raw, name, branch, level, todo, result)
+            if _excess(result):
+                break
+    excess = _excess(result)
+    if excess:
+        result.problems.append(excess)
+    return result
+
+
+def _is_too_deep(branch: Branch, level: int, result: Scan) -> bool:
+    if level <= _MAX_LEVELS:
+        return False
+    limit = f"at most {_MAX_LEVELS} levels are read"
+    result.report(branch.path, f"groups are nested {level} deep", limit, "flatten the model where it was made")
+    return True
+
+
+def _excess(result: Scan) -> Problem | None:
+    """The first count that is over its limit."""
+    limits = result.limits
+    items_max = limits.max_nodes * _ITEMS_PER_NODE
+    if result.items <= items_max and result.bytes <= limits.max_bytes and result.chunks <= MAX_CHUNKS:
+        return None
+    checks = (
+        (result.items, items_max, "items", "raise max_nodes where load is called"),
+        (result.bytes, limits.max_bytes, "bytes", "raise the limit with --max-bytes if you trust the file"),
+        (result.chunks, MAX_CHUNKS, "chunks", "store the arrays in larger chunks or contiguously"),
+    )
+    count, limit, unit, hint = next(c for c in checks if c[0] > c[1])
+    return Problem("content", f"it declares {count:,} {unit} or more", f"at most {limit:,} are read", hint)
+
+
+def _names(group: Any, branch: Branch, result: Scan) -> Iterator[tuple[str, bytes]]:
+    for raw in sorted(group):
+        shown = raw.decode("utf-8", "backslashreplace")
+        path = f"{branch.path}/{shown}".lstrip("/")
+        if len(raw) > MAX_NAME_BYTES:
+            result.report(path, f"its name has {len(raw):,} bytes", f"at most {MAX_NAME_BYTES:,}", "rename it")
+            continue
+        try:
+            yield raw.decode("utf-8"), raw
+        except UnicodeDecodeError:
+            result.report(path, "its name is not UTF-8", "names must be UTF-8", "rename it")
+
+
+def _add_item(group: Any, raw: bytes, name: str, branch: Branch, level: int, todo: list[Any], result: Scan) -> None:
+    h5 = hdf5()
+    path = f"{branch.path}/{name}".lstrip("/")
+    link = group.links.get_info(raw)
+    if link.type != h5.h5l.TYPE_HARD:
+        what = {h5.h5l.TYPE_SOFT: "a soft link", h5.h5l.TYPE_EXTERNAL: "a link to another file"}.get(
+            link.type, "an unknown link"
+        )
+        result.report(path, f"it is {what}", "links are never followed", "store the data itself in the file")
+        return
+    address = int(link.u)
+    if address in result.seen:
+        limit = "each may be there once"
+        result.report(path, "it is a group or dataset that has another name too", limit, "store a copy of it")
+        return
+    result.seen.add(address)
+    found = h5.h5o.open(group, raw)
+    if isinstance(found, h5.h5g.GroupID):
+        member = Branch(path)
+        branch.members[name] = member
+        todo.append((found, member, level + 1))
+        return
+    leaf = _leaf(found, path, result)
+    if leaf is not None:
+        branch.members[name] = leaf
+
+
+def _address(group: Any, name: bytes) -> int:
+    h5 = hdf5()
+    return int(h5.h5o.get_info(group, name).addr)
+
+
+def _leaf(found: Any, path: str, result: Scan) -> Leaf | None:
+    """A dataset that can be read within the limits, or None and a problem."""
+    h5 = hdf5()
+    if not isinstance(found, h5.h5d.DatasetID):
+        result.report(path, "it is a stored type", "only groups and datasets are read", "remove it")
+        return None
+    plist = found.get_create_plist()
+    if plist.get_external_count():
+        result.report(path, "its data lie in another file", "other files are never read", "store the data in the file")
+        return None
+    if plist.get_layout() == h5.h5d.VIRTUAL:
+        limit = "other files are never read"
+        result.report(path, "it is a virtual dataset", limit, "store the data itself in the file")
+        return None
+    shape = found.shape  # only now: the extent of a virtual dataset is read from its sources
+    if not shape and found.get_space().get_simple_extent_type() not in (h5.h5s.SCALAR, h5.h5s.SIMPLE):
+        result.report(path, "it is empty (null)", "numbers or text are expected", "store a value or remove it")
+        return None
+    kind = found.get_type()
+    content, dtype = _content(kind, path, result)
+    if content is None or dtype is None:
+        return None
+    return _sound_leaf(Leaf(path, content, shape, dtype, found, None, result.heaps), kind, plist, result)
+
+
+def _sound_leaf(leaf: Leaf, kind: Any, plist: Any, result: Scan) -> Leaf | None:
+    """A dataset of a known type and shape, copied if it is small and plain; None and a problem if it is not sound."""
+    layout, width = plist.get_layout(), max(kind.get_size(), leaf.dtype.itemsize)
+    size = leaf.size * width
+    if not _fits(plist, layout, leaf.shape, width, result):
+        return None
+    if leaf.content == "number" and size <= _COPIED_BYTES and kind.equal(native_type(leaf.dtype)):
+        stored = _copy(leaf, plist, layout, size, result.descriptor)
+        if stored is not None:
+            return replace(leaf, dataset=None, stored=stored)
+    if not _is_sound(leaf.dataset, plist, layout, width, leaf.path, result):
+        return None
+    if leaf.dtype.kind != "O":
+        return leaf
+    references = _short_text(leaf.dataset, layout, leaf.path, result)
+    return None if references is None else replace(leaf, dataset=None, stored=references)
+
+
+def _content(kind: Any, path: str, result: Scan) -> tuple[Content | None, np.dtype[Any] | None]:
+    """What a stored type holds, and its numpy type; (None, None) and a problem for anything unusual."""
+    h5 = hdf5()
+    group = kind.get_class()
+    if group == h5.h5t.STRING:
+        return "text", np.dtype(object) if kind.is_variable_str() else np.dtype(f"S{kind.get_size()}")
+    if group in (h5.h5t.INTEGER, h5.h5t.FLOAT, h5.h5t.ENUM):
+        dtype = np.dtype(kind.dtype)
+        if dtype.kind == "b":
+            return "truth", dtype
+        if group != h5.h5t.ENUM and dtype.kind in "iuf" and dtype.itemsize <= 8:
+            return "number", dtype
+    names = {
+        h5.h5t.COMPOUND: "compound or complex",
+        h5.h5t.REFERENCE: "references",
+        h5.h5t.VLEN: "lists of varying length",
+    }
+    found = f"its values are of an unusual type ({names.get(group, 'HDF5 class ' + str(group))})"
+    result.report(path, found, "real numbers of at most 64 bits, truth values or text are read", "store it as floats")
+    return None, None
+
+
+def _fits(plist: Any, layout: int, shape: tuple[int, ...], width: int, result: Scan) -> bool:
+    """Counts the declared size; False if it is over a limit."""
+    size = math.prod(shape) * width
+    if layout == hdf5().h5d.CHUNKED:
+        chunk = plist.get_chunk()
+        size = max(size, math.prod(chunk) * width)
+        result.chunks += math.prod(-(-n // c) for n, c in zip(shape, chunk, strict=True))
+    result.bytes += size
+    return not _excess(result)
+
+
+def _copy(leaf: Leaf, plist: Any, layout: int, size: int, descriptor: int) -> bytes | None:
+    """The ``size`` bytes of a small dataset that lies in one plain piece; None where the library has to read it."""
+    h5 = hdf5()
+    if layout == h5.h5d.CHUNKED:
+        return only_chunk(leaf.dataset, plist, size, descriptor) if plist.get_chunk() == leaf.shape else None
+    is_plain = layout == h5.h5d.CONTIGUOUS and leaf.dataset.get_storage_size() == size
+    offset = leaf.dataset.get_offset() if is_plain else None
+    raw = b"" if offset is None else os.pread(descriptor, size, offset)
+    return raw if raw and len(raw) == size else None
+
+
+def _is_sound(found: Any, plist: Any, layout: int, width: int, path: str, result: Scan) -> bool:
+    """Whether the library can read and unpack the values safely; a problem if not."""
+    if layout != hdf5().h5d.CHUNKED:
+        return _is_inside(found, path, result)
+    chunk_bytes = math.prod(plist.get_chunk()) * width
+    fault = pipeline_fault(plist, chunk_bytes) or chunk_fault(found, plist, chunk_bytes, result.descriptor)
+    if fault:
+        result.report(path, fault, "gzip, lzf, szip, shuffle and fletcher32 are read", "store it again with nir.write")
+    return not fault
+
+
+def _is_inside(found: Any, path: str, result: Scan) -> bool:
+    offset = found.get_offset()
+    if offset is None or offset + found.get_storage_size() <= os.fstat(result.descriptor).st_size:
+        return True
+    result.report(path, "its data lie beyond the end of the file", "the file is cut off", "copy the file again")
+    return False
+
+
+def _short_text(found: Any, layout: int, path: str, result: Scan) -> bytes | None:
+    """The stored references of text of varying length, counted by their lengths before any text is read.
+
+    None and a problem where they are not stored plainly or the text is too long.
+    """
+    if layout != hdf5().h5d.CONTIGUOUS:
+        limit = "text of varying length must be stored contiguously"
+        result.report(path, "its text is stored in chunks or in the header", limit, "store it again with nir.write")
+        return None
+    offset, stored = found.get_offset(), found.get_storage_size()
+    count, most = stored // REFERENCE_BYTES, 2 * result.limits.max_edges
+    if count > most:
+        result.report(
+            path, f"it holds {count:,} texts", f"at most {most:,} are read", "raise max_edges where load is called"
+        )
+        return None
+    raw = b"" if offset is None else os.pread(result.descriptor, stored, offset)  # nothing was written yet
+    references = raw[: len(raw) // REFERENCE_BYTES * REFERENCE_BYTES]
+    longest, total = longest_and_total(references)
+    result.bytes += total
+    if longest > MAX_TEXT_BYTES:
+        limit = f"at most {MAX_TEXT_BYTES:,} are read"
+        result.report(path, f"it holds a text of {longest:,} bytes", limit, "shorten it")
+        return None
+    return None if _excess(result) else references

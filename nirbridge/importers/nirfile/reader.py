@@ -1,0 +1,230 @@
+"""Reads and writes ``.nir`` files. A file is not trusted: it is scanned first, and no other file is ever opened."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from math import prod
+from types import MappingProxyType
+from typing import IO, Any
+
+import numpy as np
+
+from nirbridge.arrays import stored_part
+from nirbridge.errors import FileError, ModelError, Problem, quoted
+from nirbridge.importers.nirfile.faults import leading_ones
+from nirbridge.importers.nirfile.hdf5.heaps import heap_fault
+from nirbridge.importers.nirfile.hdf5.integrity import hdf5
+from nirbridge.importers.nirfile.hdf5.scan import Limits, scan
+from nirbridge.importers.nirfile.nodes import Draft, draft_graph, kind_in
+from nirbridge.importers.nirfile.repairs import drop_batch_axes
+from nirbridge.importers.nirfile.values import array_of
+from nirbridge.network.nir.fields import ELEMENTWISE, array_problems, kind_of, label
+from nirbridge.network.nir.shapes import NodeShapes, infer_shapes
+from nirbridge.network.nir.windows import window_of
+
+DEFAULT_MAX_BYTES = 2 * 2**30
+DEFAULT_MAX_NODES = 10_000
+DEFAULT_MAX_EDGES = 100_000
+MAX_ELEMENTS = 2**32
+
+_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+_LISTED = 100
+_QUICK_BYTES = 2**25
+_NO_CHUNK_CACHE = MappingProxyType({"rdcc_nslots": 1, "rdcc_nbytes": 0})
+"""Each dataset is read once and whole; by default HDF5 2.0 gives every open one a table of 64 KiB."""
+
+Path = str | os.PathLike[str]
+
+
+def load(
+    path: Path,
+    *,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+    max_nodes: int = DEFAULT_MAX_NODES,
+    max_edges: int = DEFAULT_MAX_EDGES,
+    drop_batch: bool = False,
+) -> Any:
+    """The ``nir.NIRGraph`` of a file, with the shapes of every node filled in.
+
+    Args:
+        path: a file that nir wrote (any since 1.0.4, and the older ones of the NIR paper).
+        max_bytes: what the file and all that it declares, unpacked, may take.
+        max_nodes: how many nodes it may have, those of subgraphs included.
+        max_edges: how many edges one graph in it may have.
+        drop_batch: take axes of size 1 off ports that have more axes than their neighbours (exporters of Norse and
+            Rockpool count the batch in).
+
+    Raises:
+        FileError: with every problem that was found; nothing but this comes of a bad file.
+    """
+    shown = quoted(os.path.basename(os.fspath(path)) or os.fspath(path))
+    return load_as(path, shown, Limits(max_bytes, max_nodes, max_edges), drop_batch=drop_batch)
+
+
+def load_as(path: Path, shown: str, limits: Limits, *, drop_batch: bool = False) -> Any:
+    """As ``load``, with the name that messages give the file."""
+    with _regular_file(path, shown) as handle:
+        size = os.fstat(handle.fileno()).st_size
+        if size > limits.max_bytes:
+            limit = f"at most {limits.max_bytes:,} are read"
+            raise FileError.of(shown, f"it has {size:,} bytes", limit, "raise the limit with --max-bytes")
+        if handle.read(len(_SIGNATURE)) != _SIGNATURE:
+            found = "it is no HDF5 file" if size else "it is empty"
+            raise FileError.of(shown, found, "a .nir file is HDF5", "write the model with nir.write")
+        fault = heap_fault(handle.fileno())
+        if fault:
+            raise FileError.of(shown, f"it is damaged ({fault})", "", "copy it again, or write it again with nir.write")
+        try:
+            return _load_open(handle, limits, drop_batch=drop_batch)
+        except (FileError, ModelError) as error:
+            raise FileError(*_listed(error.problems, shown)) from None
+        except (OSError, RuntimeError, ValueError, TypeError, KeyError, MemoryError, ArithmeticError) as error:
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            raise FileError.of(
+                shown, f"it is damaged or cut off ({reason})", "", "copy it again, or write it again with nir.write"
+            ) from error
+
+
+def fingerprint(path: Path) -> str:
+    """The SHA-256 of a file, as hexadecimal digits.
+
+    Raises:
+        FileError: if it can not be read.
+    """
+    digest = hashlib.sha256()
+    with _regular_file(path, quoted(os.path.basename(os.fspath(path)))) as handle:
+        while piece := handle.read(2**20):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+@contextmanager
+def _regular_file(path: Path, shown: str) -> Iterator[IO[bytes]]:
+    """An open file that is neither a folder nor a pipe (opening a pipe would wait for its other end)."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise FileError.of(shown, f"it can not be opened ({reason})", "", "check the path and its rights") from None
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        what = "a folder" if stat.S_ISDIR(mode) else "no regular file"
+        raise FileError.of(shown, f"it is {what}", "a .nir file is expected", "give the path of a file")
+    with os.fdopen(descriptor, "rb") as handle:
+        yield handle
+
+
+def _load_open(handle: IO[bytes], limits: Limits, *, drop_batch: bool) -> Any:
+    """Reads an open file; its content reaches HDF5 through this handle only, so it can not name other files."""
+    with hdf5().File(handle, "r", **_NO_CHUNK_CACHE) as file:
+        found = scan(file, handle.fileno(), limits)
+        if found.problems:
+            raise FileError(*found.problems)
+        top = found.root.branch("node")
+        if top is None or (kind := kind_in(top)) is None:
+            raise FileError.of("content", "it holds no NIR graph", "a group 'node' is expected", "use nir.write")
+        if kind != "NIRGraph":
+            hint = "wrap it with nir.NIRGraph.from_list"
+            raise FileError.of("content", f"the top node is a {quoted(kind)}", "a NIRGraph is expected", hint)
+        draft = Draft(limits)
+        graph = draft_graph(top, draft)
+        if draft.problems:
+            raise FileError(*draft.problems)
+        if drop_batch:
+            drop_batch_axes(graph)
+        shapes, problems = _shapes(graph)
+        if problems and not drop_batch and (ports := leading_ones(graph)):
+            shown = ", ".join(quoted(name) for name in [*ports][:3])
+            step = "--drop-batch (or --repair batch-axis) takes it off"
+            problems.append(Problem(f"ports {shown}", "have an axis of size 1 more than their neighbours", "", step))
+        if not problems or found.bytes <= _QUICK_BYTES:
+            _read_arrays(draft)
+        if problems or draft.problems:
+            raise FileError(*problems, *draft.problems)
+    _complete(graph, shapes, "")
+    return graph
+
+
+def _shapes(graph: Any) -> tuple[MappingProxyType[str, NodeShapes], list[Problem]]:
+    try:
+        shapes = infer_shapes(graph)
+    except ModelError as error:
+        return MappingProxyType({}), list(error.problems)
+    problems = []
+    for name, known in shapes.items():
+        size = max(prod(known.input_shape), prod(known.output_shape))
+        if size > MAX_ELEMENTS:
+            limit = f"at most {MAX_ELEMENTS:,} are read"
+            problems.append(Problem(f"node {quoted(name)}", f"it has {size:,} elements", limit, "split the layer"))
+    return MappingProxyType(dict(shapes)), problems
+
+
+def _read_arrays(draft: Draft) -> None:
+    """Puts the values in place of the stand-ins and checks them."""
+    for full, node, name, leaf in draft.unread:
+        thing = label(full, node)
+        value = draft.try_read(f"{thing}, {name}", full, lambda leaf=leaf: array_of(leaf))
+        if value is not None:
+            draft.problems.extend(array_problems(thing, name, stored_part(np.asarray(value)), full))
+            setattr(node, name, value)
+
+
+def _complete(graph: Any, shapes: MappingProxyType[str, NodeShapes], prefix: str) -> None:
+    """Gives every node the fields that nir's constructors would: types, defaults, whole numbers as tuples."""
+    for name, node in graph.nodes.items():
+        full, kind = prefix + name, kind_of(node)
+        if kind == "NIRGraph":
+            _complete(node, shapes, full + ".")
+            continue
+        known = shapes[full]
+        if kind in ELEMENTWISE:
+            _fill_neuron(node, kind)
+        elif kind in ("Conv1d", "Conv2d"):
+            _fill_conv(full, node, known)
+        elif kind == "Flatten":
+            node.start_dim, node.end_dim = int(node.start_dim), int(node.end_dim)
+        node.input_type = {"input": np.array(known.input_shape, dtype=np.int64)}
+        node.output_type = {"output": np.array(known.output_shape, dtype=np.int64)}
+    graph._update_input_output_types()
+
+
+def _fill_neuron(node: Any, kind: str) -> None:
+    """One shape for all parameters, as nir's constructors ask for; a missing v_reset is 0, a missing w_in 1."""
+    fields = [f for f in ELEMENTWISE[kind] if getattr(node, f) is not None]
+    shape = np.broadcast_shapes(*(np.shape(getattr(node, f)) for f in fields))
+    for name in fields:
+        value = np.asarray(getattr(node, name))
+        if value.shape != shape:
+            value = np.broadcast_to(value, shape).copy()
+        setattr(node, name, value if shape else value[()])
+    for name in ELEMENTWISE[kind]:
+        if getattr(node, name) is None:
+            setattr(node, name, np.zeros_like(node.v_threshold))
+
+
+def _fill_conv(full: str, node: Any, known: NodeShapes) -> None:
+    window, spatial = window_of(full, node), known.input_shape[1:]
+    word = isinstance(node.padding, str)
+    before = tuple(lo for lo, _hi in window.padding)
+    if len(spatial) == 1:
+        node.stride, node.dilation, node.input_shape = window.stride[0], window.dilation[0], spatial[0]
+        node.padding = node.padding if word else before[0]
+    else:
+        node.stride, node.dilation, node.input_shape = window.stride, window.dilation, spatial
+        node.padding = node.padding if word else before
+    node.groups = window.groups
+
+
+def _listed(problems: Iterable[Problem], shown: str) -> Iterator[Problem]:
+    """The problems with the file's name before each; not more than someone would read."""
+    problems = list(problems)
+    for problem in problems[:_LISTED]:
+        yield replace(problem, thing=f"{shown}, {problem.thing}")
+    if len(problems) > _LISTED:
+        yield Problem(shown, f"{len(problems) - _LISTED:,} problems more", "", "repair these first")

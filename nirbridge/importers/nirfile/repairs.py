@@ -1,0 +1,249 @@
+"""Repairs of graphs that other frameworks' exporters wrote, by name, on request only (see exporter_faults.py).
+
+A repair says what the framework meant where the graph can not: plain parameters are corrected, the rest goes into
+``nirbridge:*`` metadata. What the exporter lost for good stays lost; import the module itself for that.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Collection
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.errors import ModelError, Problem, UsageError, quoted
+from nirbridge.importers.nirfile.faults import (
+    SNNTORCH_DT,
+    adds_one,
+    leading_ones,
+    port_shape,
+    rockpool_dt,
+    value,
+    walk,
+)
+from nirbridge.network.nir.fields import ELEMENTWISE, NEURONS, kind_of, label
+from nirbridge.network.nir.shapes import infer_shapes
+from nirbridge.network.nir.timing import PREFIX
+
+NORSE_DT = 1e-3
+MOST_SPIKES = 2**16
+
+
+def repair(graph: Any, names: Collection[str], *, dt: float | None = None) -> Any:
+    """A copy of ``graph`` with the repairs ``names`` (those of ``diagnose``, or others of ``REPAIRS``) made.
+
+    Args:
+        graph: a ``nir.NIRGraph``; not changed.
+        names: at most one framework among them.
+        dt: seconds a step, where it is not the exporter's default (norse 1e-3, snntorch and spikingjelly 1e-4).
+
+    Raises:
+        UsageError: a name that is none, two frameworks at once, or a dt that is no positive number.
+        ModelError: a graph that the repair does not fit.
+    """
+    frameworks = [name for name in REPAIRS if name in names]
+    _check(names, frameworks, dt)
+    out = copy.deepcopy(graph)
+    for _, node in walk(out):
+        _use_arrays(node)
+    if "batch-axis" in names:
+        drop_batch_axes(out)
+    if "zero-dimensional" in names:
+        _give_axes(out)
+    for name in frameworks:
+        out.metadata.update({PREFIX + key: setting for key, setting in REPAIRS[name](out, dt).items()})
+    return out
+
+
+def _check(names: Collection[str], frameworks: list[str], dt: float | None) -> None:
+    known = ("batch-axis", "zero-dimensional", *REPAIRS)
+    problems = [
+        Problem(f"repair {quoted(name)}", "there is none of that name", "one of " + ", ".join(known), "choose one")
+        for name in names
+        if name not in known
+    ]
+    if len(frameworks) > 1:
+        found = "more than one framework: " + ", ".join(frameworks)
+        problems.append(Problem("repairs", found, "one wrote the file", "choose one of them"))
+    if dt is not None and not (math.isfinite(dt) and dt > 0):
+        problems.append(Problem("repair option dt", f"{dt:g}", "a finite number of seconds above 0", "correct it"))
+    if problems:
+        raise UsageError(*problems)
+
+
+def _use_arrays(node: Any) -> None:
+    """Torch tensors that an exporter left become arrays; neurons float64, weights what they are."""
+    for field in NEURONS.get(kind_of(node), ()):
+        if getattr(node, field, None) is not None:
+            setattr(node, field, np.array(value(node, field)))
+    for field in ("weight", "bias"):
+        found: Any = getattr(node, field, None)
+        if hasattr(found, "detach"):
+            setattr(node, field, found.detach().cpu().numpy().copy())
+
+
+def drop_batch_axes(graph: Any) -> None:
+    """Takes the axes of size 1 off the ports that have more axes than their neighbours, in place."""
+    for name, count in leading_ones(graph).items():
+        node, shape = graph.nodes[name], np.array(port_shape(graph.nodes[name])[count:])
+        node.input_type = dict.fromkeys(node.input_type, shape)
+        node.output_type = dict.fromkeys(node.output_type, shape.copy())
+
+
+def _give_axes(graph: Any) -> None:
+    shapes = infer_shapes(graph)
+    for name, node in walk(graph):
+        if kind_of(node) not in ELEMENTWISE:
+            continue
+        for field in ELEMENTWISE[kind_of(node)]:
+            if getattr(node, field, None) is not None:
+                full = np.broadcast_to(getattr(node, field), shapes[name].output_shape)
+                setattr(node, field, np.array(full))
+        node.input_type = {"input": np.array(shapes[name].input_shape)}
+        node.output_type = {"output": np.array(shapes[name].output_shape)}
+
+
+# --- one per framework: changes the nodes, gives the graph's metadata ----------------------------------------------
+
+Settings = dict[str, Any]
+
+
+def _say(node: Any, **settings: Any) -> None:
+    node.metadata = {**(node.metadata or {}), **{PREFIX + key: setting for key, setting in settings.items()}}
+
+
+def _neurons(graph: Any) -> list[tuple[str, Any]]:
+    return [(name, node) for name, node in walk(graph) if kind_of(node) in NEURONS]
+
+
+def _norse(graph: Any, dt: float | None) -> Settings:
+    """The file's tau is dt times the module's; an input spike adds 1 to the current; v starts at v_leak."""
+    step = dt or NORSE_DT
+    for _, node in _neurons(graph):
+        for field in ("tau", "tau_mem", "tau_syn"):
+            if hasattr(node, field):
+                setattr(node, field, value(node, field) / step)
+        if hasattr(node, "w_in"):
+            node.w_in = value(node, "tau_syn") / step
+        if hasattr(node, "v_leak"):
+            _say(node, v_init=value(node, "v_leak"))
+        if kind_of(node) in ("IF", "I"):
+            _say(node, if_gain="per-step")
+    return {"dt": step, "integrator": "euler", "reset": "to-value", "compare": ">"}
+
+
+def _snntorch(graph: Any, dt: float | None, *, reset: str, early: bool = False) -> Settings:
+    """Which reset the neurons have; ``early``: they were made with reset_delay=False.
+
+    A late subtraction of th is one of th / beta at once. A late reset to 0 takes a step more, but for Leaky; of the
+    early ones RSynaptic alone stays late. Decays and gains are those that the module computes with.
+    """
+    step, neurons = dt or SNNTORCH_DT, dict(_neurons(graph))
+    names = {name for name, _ in walk(graph)}
+    problems: list[Problem] = []
+    for name, node in neurons.items():
+        if kind_of(node) not in ("LIF", "CubaLIF"):
+            continue
+        current, loops = kind_of(node) == "CubaLIF", name.endswith(".lif") and f"{name[:-4]}.w_rec" in names
+        beta = _decay(node, "tau_mem" if current else "tau", step)
+        _say(node, a_mem=beta, **({"a_syn": _decay(node, "tau_syn", step)} if current else {}))
+        _say(node, **_unit_gains(node, step))
+        if reset == "subtract" and not bool(np.all(beta > 0)):
+            found = f"its decay is {beta.min():g}, and its late subtraction stands for one of threshold / decay"
+            hint = "give --dt where it is not 1e-4 s, or import the model itself"
+            problems.append(Problem(label(name, node), found, "the decay must be above 0", hint))
+        elif reset == "subtract":
+            _say(node, reset="subtract", reset_amount=value(node, "v_threshold") / beta)
+        elif reset == "to-value" and (current and loops if early else current or loops):
+            _say(node, refractory_steps=1)
+    if problems:
+        raise ModelError.all(problems)
+    return {"dt": step, "integrator": "euler", "reset": "none" if reset == "none" else "to-value", "compare": ">"}
+
+
+def _decay(node: Any, field: str, dt: float) -> Array:
+    """The float32 factor from which snnTorch computed tau, where there is one; else that of the plain file.
+
+    It computes ``dt / (1 - beta)`` in float32 for Leaky and Synaptic, in float64 for RLeaky and RSynaptic.
+    """
+    tau = value(node, field)
+    for number in (np.float64, np.float32):
+        beta = (1 - number(dt) / tau).astype(np.float32)
+        with np.errstate(divide="ignore"):
+            again = number(dt) / (1 - beta.astype(number))
+        if bool(np.all(again.astype(number) == tau.astype(number))):
+            return beta.astype(np.float64)
+    return np.asarray(1 - dt / tau)
+
+
+def _unit_gains(node: Any, dt: float) -> Settings:
+    """Gains that are 1 but for the rounding of tau / dt."""
+    if dt != SNNTORCH_DT or not adds_one(node):
+        return {}
+    ones = np.ones(np.shape(node.r))
+    return {"g_mem": ones, "g_syn": ones.copy()} if kind_of(node) == "CubaLIF" else {"g_mem": ones}
+
+
+def _sinabs(graph: Any, dt: float | None, *, normed: tuple[str, ...] = ("LIF",)) -> Settings:
+    """Steps of 1; soft, several spikes. ``normed``: the kinds of neurons whose layers have norm_input=True."""
+    for _, node in _neurons(graph):
+        kind = kind_of(node)
+        if kind in ("IF", "LIF"):
+            _say(node, max_spikes=MOST_SPIKES)
+        if kind == "IF":
+            _say(node, if_gain="per-step")
+        if kind in ("LI", "LIF") and kind not in normed:  # zoh multiplies by 1 - exp(-1 / tau)
+            node.r = 1 / -np.expm1(-1 / value(node, "tau"))
+            _say(node, g_mem=np.ones(np.shape(node.r)))
+    return {"dt": 1.0, "integrator": "zoh", "reset": "subtract", "compare": ">="}
+
+
+def _rockpool(graph: Any, dt: float | None) -> Settings:
+    """The input adds exp(-dt/tau_syn) to the current, all of which the membrane gets; soft, several spikes."""
+    neurons = _neurons(graph)
+    steps = sorted({step for _, node in neurons if (step := dt or rockpool_dt(node)) is not None})
+    if len(steps) != 1:
+        found = f"{len(steps)} different dt in the gains" if steps else "its gains are not Rockpool's"
+        raise ModelError.of("graph", found, "r = tau exp(-dt/tau) / dt with one dt", "give dt")
+    for _, node in neurons:
+        field = "tau_mem" if hasattr(node, "tau_mem") else "tau"
+        if kind_of(node) == "LI":  # i = B (i + x)
+            node.r = value(node, field) / steps[0] * np.exp(-steps[0] / value(node, field))
+            continue
+        node.r = value(node, field) / steps[0]
+        if hasattr(node, "w_in"):
+            tau = value(node, "tau_syn")
+            node.w_in = tau / steps[0] * np.exp(-steps[0] / tau)
+        _say(node, max_spikes=MOST_SPIKES)
+    return {"dt": steps[0], "integrator": "exponential", "reset": "subtract", "compare": ">="}
+
+
+def _spikingjelly(graph: Any, dt: float | None) -> Settings:
+    """Fires at the threshold too, and starts at v_reset."""
+    for _, node in _neurons(graph):
+        if getattr(node, "v_reset", None) is not None:
+            _say(node, v_init=value(node, "v_reset"))
+    return {"dt": dt or SNNTORCH_DT, "integrator": "euler", "reset": "to-value", "compare": ">="}
+
+
+Repair = Callable[[Any, float | None], Settings]
+REPAIRS: MappingProxyType[str, Repair] = MappingProxyType(
+    {
+        "norse": _norse,
+        "snntorch-subtract": partial(_snntorch, reset="subtract"),
+        "snntorch-zero": partial(_snntorch, reset="to-value"),
+        "snntorch-zero-early": partial(_snntorch, reset="to-value", early=True),
+        "snntorch-none": partial(_snntorch, reset="none"),
+        "sinabs": _sinabs,
+        "sinabs-normalized": partial(_sinabs, normed=("LIF", "LI")),
+        "sinabs-unnormalized": partial(_sinabs, normed=()),
+        "rockpool": _rockpool,
+        "spikingjelly": _spikingjelly,
+    }
+)
+"""Repairs that say which framework, and which of its resets, wrote the file."""

@@ -1,0 +1,133 @@
+"""Writes a NIR graph to a file that ``nir_file.load`` and nir itself read back; all of it or nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from nirbridge.errors import FileError, ModelError, Problem, quoted
+from nirbridge.files.atomic import atomic_write
+from nirbridge.importers.nirfile.hdf5.scan import MAX_NAME_BYTES, Limits
+from nirbridge.importers.nirfile.reader import Path, load_as
+from nirbridge.importers.nirfile.store import store
+from nirbridge.network.nir.fields import kind_of, value_problems
+from nirbridge.network.nir.shapes import NodeShapes, infer_shapes
+
+_NO_LIMIT = 2**62
+
+
+def save(graph: Any, path: Path) -> None:
+    """Write ``graph`` (a ``nir.NIRGraph``, not changed) to ``path``.
+
+    The file appears under its name only when it is complete and was read back. Shapes that the graph leaves open are
+    stored as inferred. A node called ``a/b`` is stored in groups, as HDF5 does; names that HDF5 would change (``/a``,
+    ``a//b``, ``a/./b``) or can not hold (empty, with NUL, over 1,000 bytes) are refused.
+
+    Raises:
+        ModelError: if the graph has no meaning (see ``infer_shapes``), with every problem.
+        FileError: if a name or metadata can not be stored, or the file can not be written.
+    """
+    shapes = infer_shapes(graph)
+    problems = list(_unstorable(graph, ""))
+    if problems:
+        raise FileError(*problems)
+    values = [p for full, node in _nodes(graph, "") for p in value_problems(full, node)]
+    if values:
+        raise ModelError(*values)
+    _write(graph, shapes, os.fspath(path))
+
+
+def _write(graph: Any, shapes: Mapping[str, NodeShapes], path: str) -> None:
+    shown = quoted(os.path.basename(path))
+    try:
+        atomic_write(
+            path,
+            lambda file: store(file, graph, shapes),
+            thing=shown,
+            check=lambda written: load_as(written, shown, Limits(_NO_LIMIT, _NO_LIMIT, _NO_LIMIT)),
+        )
+    except (RuntimeError, ValueError, TypeError, KeyError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise FileError.of(shown, f"cannot be written ({reason})", "", "check its folder") from error
+
+
+def _nodes(graph: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    """Every node with its full name, subgraphs before what is in them."""
+    for name, node in graph.nodes.items():
+        yield prefix + name, node
+        if kind_of(node) == "NIRGraph":
+            yield from _nodes(node, f"{prefix}{name}.")
+
+
+def _unstorable(graph: Any, prefix: str) -> Iterator[Problem]:
+    """Names and metadata that HDF5 can not hold as they are."""
+    yield from _metadata_problems(graph.metadata, "graph" if not prefix else f"subgraph {quoted(prefix[:-1])}")
+    for name, node in graph.nodes.items():
+        thing = f"node {quoted(prefix + name)}"
+        fault = _name_fault(name) or _clash(name, graph)
+        if fault:
+            ids = MappingProxyType({"node": prefix + name})
+            yield Problem(thing, f"its name {fault}", "HDF5 can not hold it", "rename the node", ids)
+        if kind_of(node) == "NIRGraph":
+            yield from _unstorable(node, f"{prefix}{name}.")
+        else:
+            yield from _metadata_problems(node.metadata, thing)
+
+
+def _name_fault(name: object) -> str:
+    """Why HDF5 would not keep a name; empty if it does."""
+    if not isinstance(name, str):
+        return "is no text"
+    try:
+        size = len(name.encode("utf-8"))
+    except UnicodeEncodeError:
+        return "is not valid Unicode"
+    if size > MAX_NAME_BYTES:
+        return f"has {size:,} bytes, at most {MAX_NAME_BYTES:,} are stored"
+    if "\0" in name:
+        return "holds a NUL"
+    if any(part in ("", ".") for part in name.split("/")):
+        return "is empty or '.' between its slashes" if "/" in name else "is empty or '.'"
+    return ""
+
+
+def _clash(name: str, graph: Any) -> str:
+    """A name ``a/b`` beside a node ``a`` with a field or subgraph where ``b`` would be stored."""
+    parts = name.split("/")
+    for i in range(1, len(parts)):
+        outer = graph.nodes.get("/".join(parts[:i]))
+        if outer is not None and (kind_of(outer) == "NIRGraph" or parts[i] in _reserved(outer)):
+            return f"would be stored inside node {quoted('/'.join(parts[:i]))}"
+    return "ends like the field 'type' of a group" if len(parts) > 1 and "type" in parts[1:] else ""
+
+
+def _reserved(node: Any) -> set[str]:
+    return {"type", "metadata", "nodes", "shape", *vars(node)}
+
+
+def _metadata_problems(metadata: Any, thing: str, inside: str = "metadata") -> Iterator[Problem]:
+    for key, value in (metadata or {}).items():
+        where = f"{inside} {quoted(key)}"
+        fault = _name_fault(key) or ("holds a slash" if "/" in key else "")
+        if fault:
+            yield Problem(thing, f"a key of its {where} {fault}", "HDF5 can not hold it", "rename the key")
+        elif isinstance(value, dict):
+            yield from _metadata_problems(value, thing, where)
+        elif not _is_storable(value):
+            found = f"its {where} is a {type(value).__name__}"
+            yield Problem(thing, found, "text, numbers and arrays of them are stored", "convert or remove it")
+
+
+def _is_storable(value: Any) -> bool:
+    if isinstance(value, str):
+        return "\0" not in value and not any("\ud800" <= c <= "\udfff" for c in value)
+    if isinstance(value, list | tuple) and value and all(isinstance(item, str) for item in value):
+        return all(_is_storable(item) for item in value)
+    try:
+        return np.asarray(value).dtype.kind in "biuf"
+    except (ValueError, TypeError):
+        return False

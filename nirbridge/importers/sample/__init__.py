@@ -1,0 +1,1 @@
+"""Samples that a model is traced with: values, names and axes."""

@@ -1,0 +1,1 @@
+"""Networks from one line of text."""

@@ -1,0 +1,249 @@
+"""A network of shapes alone, from one line of text: does it fit, before anything is trained?
+
+The line is an input shape and layers, separated by spaces; ``docs/shapes.md`` has the grammar. Weights and neuron
+parameters are placeholders that take part in no answer about fitting: one valid value, seen through a zero-stride
+view, so a layer of any size costs no memory.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nirbridge._types import Shape
+from nirbridge.errors import Problem, UsageError
+from nirbridge.importers.shapes.tokens import Conv, Dense, Flatten, Form, Neurons, Pool, Word, parse
+from nirbridge.network.nir.timing import PREFIX
+from nirbridge.network.nir.windows import Window
+
+if TYPE_CHECKING:
+    import nir
+
+    from nirbridge.arrays import Array
+
+ELEMENTS_MAX = 20_000_000
+"""Most elements of the input and of what a layer puts out."""
+WEIGHTS_MAX = 10**15
+AXIS_MAX = 10_000_000
+"""Most pairs of output position and kernel element along one axis."""
+
+DT_S = 1e-3
+TAU_S = 20e-3
+_TIMING = {
+    "dt": DT_S,
+    "integrator": "euler",
+    "reset": "to-value",
+    "compare": ">",
+    "if_gain": "per-second",
+    "source": "shapes alone",
+}
+
+
+def graph_of(text: str) -> nir.NIRGraph:
+    """The network that a line such as ``"2x34x34 conv16k5s2p1 if sumpool2 flatten dense10 lif"`` describes.
+
+    Every value in it is a placeholder: weights 1, thresholds 1, time constants 20 ms at steps of 1 ms. Only shapes
+    mean something. Nodes are called by the position and kind of their word (``0_input``, ``1_conv``, ``2_if``); the
+    recurrent weights of ``2_lif`` are ``2_lif_rec``.
+
+    Raises:
+        UsageError: a word that is no input shape or layer (all such words), else the first layer that does not go
+            with the shape that reaches it; each with the word, its position, what is expected and an example.
+    """
+    import nir
+
+    words = parse(text)
+    first, *layers = words
+    assert isinstance(first.form, tuple)
+    shape = _within(first, first.form)
+    nodes: dict[str, Any] = {"0_input": nir.Input({"input": np.array(shape)})}
+    edges: list[tuple[str, str]] = []
+    last = "0_input"
+    for word in layers:
+        name = f"{word.position}_{word.kind}"
+        nodes[name], after = _typed(*_node(word, shape))
+        edges.append((last, name))
+        if isinstance(word.form, Neurons) and word.form.recurrent:
+            nodes[f"{name}_rec"], _ = _typed(_recurrent(word, shape), shape, shape)
+            edges += [(name, f"{name}_rec"), (f"{name}_rec", name)]
+        last, shape = name, after
+    output = f"{len(words)}_output"
+    nodes[output] = nir.Output({"output": np.array(shape)})
+    metadata = {PREFIX + key: value for key, value in _TIMING.items()}
+    return nir.NIRGraph(nodes, [*edges, (last, output)], metadata=metadata, type_check=False)
+
+
+def _typed(node: Any, before: Shape, after: Shape) -> tuple[Any, Shape]:
+    """The node with its own types: nir infers them wrongly for non-square kernels and for groups."""
+    node.input_type = {"input": np.array(before)}
+    node.output_type = {"output": np.array(after)}
+    return node, after
+
+
+def _refuse(word: Word, found: str, limit: str, next_step: str) -> UsageError:
+    return UsageError(Problem(word.label, found, limit, next_step, {"layer": word.position, "word": word.text}))
+
+
+def _shown(shape: Shape) -> str:
+    return "x".join(str(n) for n in shape)
+
+
+def _within(word: Word, shape: Shape) -> Shape:
+    """``shape``, which ``word`` puts out, if it is not too large."""
+    if math.prod(shape) > ELEMENTS_MAX:
+        found = f"it has {math.prod(shape):,} elements ({_shown(shape)})"
+        raise _refuse(word, found, f"at most {ELEMENTS_MAX:,} are taken", "make the layer smaller")
+    return shape
+
+
+def _view(value: float, *shape: int) -> Array:
+    """``value`` everywhere, in the memory of one element."""
+    return np.broadcast_to(np.float32(value), shape)
+
+
+def _node(word: Word, shape: Shape) -> tuple[Any, Shape, Shape]:
+    """The node of a layer, the shape that it takes and the one that it puts out."""
+    form: Form = word.form
+    if isinstance(form, Neurons):
+        return _neurons(form, shape), shape, shape
+    if isinstance(form, Dense):
+        return _dense(word, form, shape), shape, (form.out,)
+    if isinstance(form, Conv):
+        return _conv(word, form, shape)
+    if isinstance(form, Pool):
+        return _pool(word, form, shape)
+    assert isinstance(form, Flatten)
+    return _flatten(shape), shape, (math.prod(shape),)
+
+
+def _flatten(shape: Shape) -> Any:
+    import nir
+
+    return nir.Flatten({"input": np.array(shape)}, start_dim=0, end_dim=-1)
+
+
+def _neurons(form: Neurons, shape: Shape) -> Any:
+    """Neurons with valid placeholder values: v_threshold 1, v_leak and v_reset 0, a unit input adds 1."""
+    import nir
+
+    one, zero, tau = _view(1.0, *shape), _view(0.0, *shape), _view(TAU_S, *shape)
+    if form.kind == "if":
+        return nir.IF(r=_view(1 / DT_S, *shape), v_threshold=one, v_reset=zero)
+    if form.kind == "threshold":
+        return nir.Threshold(threshold=one)
+    if form.kind == "li":
+        return nir.LI(tau=tau, r=one, v_leak=zero)
+    if form.kind == "lif":
+        return nir.LIF(tau=tau, r=one, v_leak=zero, v_threshold=one, v_reset=zero)
+    # nir's constructor makes full arrays of w_in, so it is shown one neuron
+    single = _view(1.0, 1)
+    node = nir.CubaLIF(tau_syn=single, tau_mem=single, r=single, v_leak=single, v_threshold=single)
+    node.tau_syn, node.tau_mem, node.r, node.w_in = tau, tau, one, one
+    node.v_leak, node.v_threshold, node.v_reset = zero, one, zero
+    return node
+
+
+def _flat(word: Word, shape: Shape, what: str) -> int:
+    if len(shape) != 1:
+        found = f"a shape of {_shown(shape)} reaches it"
+        raise _refuse(word, found, f"{what} takes a flat one", f"put flatten before it: flatten {word.text}")
+    return shape[0]
+
+
+def _weights(word: Word, shape: Shape) -> Array:
+    if math.prod(shape) > WEIGHTS_MAX:
+        found = f"it has {math.prod(shape):,} weights ({_shown(shape)})"
+        raise _refuse(word, found, f"at most {WEIGHTS_MAX:,} are taken", "make the layer smaller")
+    return _view(1.0, *shape)
+
+
+def _dense(word: Word, form: Dense, shape: Shape) -> Any:
+    import nir
+
+    incoming = _flat(word, shape, "dense")
+    _within(word, (form.out,))
+    return nir.Linear(weight=_weights(word, (form.out, incoming)))
+
+
+def _recurrent(word: Word, shape: Shape) -> Any:
+    import nir
+
+    neurons = _flat(word, shape, "all-to-all recurrence")
+    return nir.Linear(weight=_weights(word, (neurons, neurons)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sliding:
+    """A window over the spatial axes of ``shape``, and what it puts out along them."""
+
+    window: Window
+    spatial: Shape
+
+
+def _slide(word: Word, form: Conv | Pool, shape: Shape) -> _Sliding:
+    axes = len(shape) - 1
+    given = {"kernel": form.kernel, "stride": form.stride, "padding": form.padding, "dilation": form.dilation}
+    for name, numbers in given.items():
+        if len(numbers) > axes:
+            found = f"its {name} {_shown(numbers)} has {len(numbers)} numbers"
+            step = "give one number, for example conv16k5s2"
+            raise _refuse(word, found, f"the shape {_shown(shape)} has one spatial axis", step)
+    full = {name: numbers * (axes // len(numbers)) for name, numbers in given.items()}
+    padding = tuple((p, p) for p in full["padding"])
+    window = Window(full["kernel"], full["stride"], padding, full["dilation"], getattr(form, "groups", 1))
+    spatial = window.slide(shape[1:])
+    if min(spatial) < 1:
+        found = f"its window {_shown(window.kernel)} is larger than the padded shape {_shown(shape)}"
+        raise _refuse(
+            word, found, "at least one window must fit", f"use a smaller kernel or more padding: {word.text}p2"
+        )
+    for n, k in zip(spatial, window.kernel, strict=True):
+        if n * k > AXIS_MAX:
+            found = f"{n:,} positions by {k:,} kernel elements along one axis"
+            raise _refuse(word, found, f"at most {AXIS_MAX:,} pairs are taken", "make the layer smaller")
+    return _Sliding(window, spatial)
+
+
+def _conv(word: Word, form: Conv, shape: Shape) -> tuple[Any, Shape, Shape]:
+    import nir
+
+    if len(shape) not in (2, 3):
+        found = f"a flat shape of {_shown(shape)} reaches it"
+        step = "start from one, for example 1x128 conv4k3 or 1x28x28 conv4k3"
+        raise _refuse(word, found, "a convolution takes channels x positions or channels x rows x columns", step)
+    sliding = _slide(word, form, shape)
+    window, channels = sliding.window, shape[0]
+    if channels % form.groups or form.out % form.groups:
+        found = f"groups {form.groups} on {channels} channels in and {form.out} out"
+        raise _refuse(
+            word, found, "groups divide both", f"correct g: conv{channels}k3g{channels} has one kernel a channel"
+        )
+    after = _within(word, (form.out, *sliding.spatial))
+    weight = _weights(word, (form.out, channels // form.groups, *window.kernel))
+    padding = tuple(low for low, _ in window.padding)
+    shared: dict[str, Any] = {"weight": weight, "groups": form.groups, "bias": _view(0.0, form.out)}
+    if len(shape) == 2:
+        (size,), (stride,), (pad,), (dilation,) = shape[1:], window.stride, padding, window.dilation
+        return nir.Conv1d(input_shape=size, stride=stride, padding=pad, dilation=dilation, **shared), shape, after
+    rows, columns = shape[1:]
+    (down, right), (top, left), (high, wide) = window.stride, padding, window.dilation
+    node = nir.Conv2d((rows, columns), stride=(down, right), padding=(top, left), dilation=(high, wide), **shared)
+    return node, shape, after
+
+
+def _pool(word: Word, form: Pool, shape: Shape) -> tuple[Any, Shape, Shape]:
+    import nir
+
+    if len(shape) != 3:
+        found = f"a shape of {_shown(shape)} reaches it"
+        step = "start from one, for example 1x28x28 conv4k3 if sumpool2"
+        raise _refuse(word, found, "a pool takes channels x rows x columns", step)
+    sliding = _slide(word, form, shape)
+    window = sliding.window
+    kind = nir.SumPool2d if form.kind == "sumpool" else nir.AvgPool2d
+    padding = np.array([low for low, _ in window.padding])
+    node = kind(kernel_size=np.array(window.kernel), stride=np.array(window.stride), padding=padding)
+    return node, shape, _within(word, (shape[0], *sliding.spatial))

@@ -1,0 +1,112 @@
+"""A torch function's arguments, and what it turned out to be: shared by the handlers of all functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nirbridge._types import Shape
+from nirbridge.arrays import Array
+from nirbridge.importers.dataflow import Ref
+from nirbridge.importers.tracing.axes import CannotFollow, Lead
+from nirbridge.importers.tracing.recorder import Node, Value, torch_tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A value of the flow: where it is, its leading axes, its shape with and without them.
+
+    ``order``: empty where batch and time are in front; else, for each axis of ``whole``, its place among the leading
+    axes and then the values. ``is_summed``, ``is_last``: over time, of the last time step only.
+    """
+
+    ref: Ref
+    lead: Lead
+    whole: Shape
+    is_summed: bool = False
+    order: tuple[int, ...] = ()
+    is_last: bool = False
+
+    @property
+    def arranged(self) -> Shape:
+        """The shape with batch and time in front."""
+        if not self.order:
+            return self.whole
+        return tuple(self.whole[self.order.index(k)] for k in range(len(self.whole)))
+
+    @property
+    def shape(self) -> Shape:
+        """Without batch and time."""
+        return self.arranged[len(self.lead) :]
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What a function turned out to be: a kind of call with its arguments, applied to ``inputs``."""
+
+    kind: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    inputs: tuple[Traced, ...] = ()
+    lead: Lead | None = None
+    order: tuple[int, ...] = ()
+    is_last: bool = False
+
+
+Find = Callable[[Value], Traced]
+Handler = Callable[[Node, Find], Word]
+
+
+def given(node: Node, position: int, name: str, default: Any = None) -> Any:
+    """An argument by position or name."""
+    return node.args[position] if len(node.args) > position else node.kwargs.get(name, default)
+
+
+def constant(value: Any, what: str) -> Array | None:
+    """A weight as a read-only numpy array.
+
+    Raises:
+        CannotFollow: it is computed from the input.
+    """
+    if value is None:
+        return None
+    if isinstance(value, Value):
+        raise CannotFollow(f"its {what} is computed from the input", "use a fixed one")
+    array = value.detach().cpu().numpy() if isinstance(value, torch_tensor()) else np.asarray(value)
+    array = array.view()
+    array.flags.writeable = False
+    return array
+
+
+def input_of(node: Node, find: Find) -> Traced:
+    """The first argument in the flow. Raises CannotFollow where it is a constant."""
+    value = given(node, 0, "input")
+    if not isinstance(value, Value):
+        raise CannotFollow("its input is fixed and its parameters are computed", "use a layer with fixed weights")
+    return find(value)
+
+
+def per_axis(value: Any, count: int) -> tuple[int, ...]:
+    """One number for all axes, or one each."""
+    return (int(value),) * count if isinstance(value, int) else tuple(int(v) for v in value) * (count // len(value))
+
+
+def broadcast(value: Any, x: Traced, what: str) -> Array:
+    """A constant as it meets the values of one sample: of ``x.shape``, or of a shape that broadcasts to it.
+
+    Raises:
+        CannotFollow: it differs from sample to sample or step to step, or is larger than the values.
+    """
+    array = constant(value, what)
+    if array is None:
+        raise CannotFollow(f"arithmetic with None as {what}")
+    extra = array.ndim - len(x.shape)
+    if extra > 0:
+        if not bool(np.all(array == array[(slice(0, 1),) * extra])):
+            raise CannotFollow(f"a {what} of shape {array.shape}", "use the same one for every sample and step")
+        array = array[(0,) * extra]
+    if np.broadcast_shapes(array.shape, x.shape) != x.shape:
+        raise CannotFollow(f"a {what} of shape {array.shape} on values of shape {x.shape}", "use equal shapes")
+    return array

@@ -1,0 +1,300 @@
+"""Writing down which value came from where while a torch module's own forward runs (see ``trace_run``).
+
+Neuron modules (those with a form) are one record each; below that, every torch function that meets a traced value is
+one, whoever called it: layers, functions, code of the user. So any Python is followed, and shapes come for free. What
+asks a traced value for its number (``if x.sum() > 0``) is written down as a problem.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+from nirbridge._types import Shape
+from nirbridge.errors import Problem, quoted
+from nirbridge.importers.neuron_specs import Forms
+from nirbridge.importers.sample.named_arguments import by_position
+from nirbridge.importers.tracing.memory import Budget, Constants, Identities, noted, same_tensors
+from nirbridge.importers.tracing.stand_ins import StandIns
+
+UseOf = Callable[[str, tuple[tuple[Any, ...], Mapping[str, Any]], int, bool], str]
+"""(path of a module, its arguments, number of the call of forward, whether they are all of its state) -> path of the
+use: see ``trace_uses``."""
+
+_NUMBERS = frozenset(
+    {
+        "item",
+        "tolist",
+        "__bool__",
+        "__float__",
+        "__int__",
+        "__index__",
+        "__complex__",
+        "__contains__",
+        "__array__",
+        "numpy",
+        "equal",
+        "allclose",
+        "is_nonzero",
+    }
+)
+_SHAPE_ONLY = frozenset(
+    {
+        "zeros_like",
+        "ones_like",
+        "full_like",
+        "empty_like",
+        "new_zeros",
+        "new_ones",
+        "new_full",
+        "new_empty",
+        "new_tensor",
+    }
+)
+_HALVES = frozenset({"torch.float16", "torch.bfloat16"})
+_UNSET = frozenset({"empty", "empty_like", "empty_strided", "new_empty"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One call: ``args`` holds values, constants and whatever else was given, ``shapes`` those of its outputs."""
+
+    index: int
+    kind: str
+    name: str
+    path: str
+    module: Any
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    shapes: tuple[Shape, ...]
+    func: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Output ``output`` of a node."""
+
+    node: Node
+    output: int = 0
+
+    @property
+    def shape(self) -> Shape:
+        """Shape of the tensor, batch and time included."""
+        return self.node.shapes[self.output]
+
+
+@dataclass(slots=True)
+class Recording:
+    """What the forward did, called once or several times in a row.
+
+    ``outputs``: those of the last call. ``starts``: where the nodes of each call begin; ``returned``: the outputs of
+    each. ``handed``: arguments that a later call was given what the one before returned. ``failure``: why a later call
+    failed, if one did. ``resets``: neurons' calls in front of which something else than the neuron set its state;
+    ``stateless``: those of neurons that keep no state and were given none. ``halves``: (path, function, number format)
+    of what gave values of 16 bits.
+    """
+
+    nodes: list[Node] = field(default_factory=list)
+    outputs: list[tuple[str, Any]] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    reached: list[str] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    returned: list[list[tuple[str, Any]]] = field(default_factory=list)
+    handed: tuple[str, ...] = ()
+    failure: str = ""
+    resets: list[int] = field(default_factory=list)
+    stateless: list[int] = field(default_factory=list)
+    halves: list[tuple[str, str, str]] = field(default_factory=list)
+
+
+class Recorder:
+    """Knows the value of each tensor, by identity, while the forward keeps that tensor (see ``tracing.memory``)."""
+
+    def __init__(
+        self,
+        forms: Forms,
+        originals: Mapping[str, Any],
+        noise: Callable[[Any], None] | None,
+        use_of: UseOf,
+        constants: Constants,
+    ) -> None:
+        self.forms, self.originals, self.noise, self.use_of = forms, originals, noise, use_of
+        self.recording = Recording()
+        self.constants, self.values, self.stand_ins = constants, Identities(), StandIns()
+        self.stack: list[str] = []
+        self.is_paused = False
+        self.left: dict[str, dict[str, Any]] = {}
+
+    def close(self) -> None:
+        """Lets go of everything but the recording."""
+        self.values, self.stand_ins = Identities(), StandIns()
+        self.constants = Constants(Budget(0))
+
+    def bind(self, tensor: Any, value: Value) -> None:
+        """From now on ``tensor`` is ``value``."""
+        if self.values.get(tensor) is None:
+            self.constants.budget.add(tensor)
+        self.values.set(tensor, value)
+
+    def add(
+        self,
+        kind: str,
+        name: str,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        tensors: list[Any],
+        func: Any = None,
+        use: str | None = None,
+    ) -> Node:
+        """Writes down a call and binds what it returned; ``use``: the path in its record, where that is another."""
+        path = self.stack[-1] if self.stack else ""
+        shapes = tuple(tuple(t.shape) for t in tensors)
+        halves = {str(t.dtype) for t in tensors if str(t.dtype) in _HALVES}
+        self.recording.halves += [(path, name, number_format) for number_format in sorted(halves)]
+        place, module = path if use is None else use, self.originals.get(path)
+        node = Node(len(self.recording.nodes), kind, name, place, module, args, kwargs, shapes, func)
+        self.recording.nodes.append(node)
+        for k, tensor in reversed(list(enumerate(tensors))):  # one returned twice is the first: spikes, then states
+            self.bind(tensor, Value(node, k))
+        return node
+
+    def seen(self, structure: Any) -> Any:
+        """The same structure with values in the place of traced tensors, constants as they are now."""
+        if isinstance(structure, torch_tensor()):
+            value = self.values.get(structure)
+            return self.constants.kept(structure) if value is None else value
+        if isinstance(structure, dict):
+            return {k: self.seen(v) for k, v in structure.items()}
+        if isinstance(structure, list | tuple):
+            return tuple(self.seen(v) for v in structure)
+        if is_dataclass(structure) and not isinstance(structure, type):
+            return {f.name: self.seen(getattr(structure, f.name)) for f in fields(structure)}
+        return structure
+
+    def function(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A torch function was called."""
+        name = function_name(func)
+        if self.is_paused:
+            return self.constants.budget.counted(func(*args, **kwargs))
+        if name in _UNSET:  # what memory holds by chance would differ from run to run
+            return self.constants.budget.counted(func(*args, **kwargs).zero_())
+        if name in _SHAPE_ONLY or not self._is_traced((args, kwargs)):
+            return self.constants.budget.counted(func(*args, **kwargs), args)
+        if name not in _NUMBERS and not name.startswith("__"):
+            self.constants.budget.check_result(func, args, kwargs)
+        shown, named = by_position(self.seen(args), self.seen(kwargs))
+        if name in _NUMBERS:
+            self._number(name)
+        result = self.stand_ins.result(func, name, args, kwargs)
+        if name == "__setitem__":
+            self.add("function", name, shown, named, [args[0]])
+            return result
+        if _overwrites(func, name) and isinstance(shown[1], Value) and shown[1].shape == tuple(args[0].shape):
+            self.bind(args[0], shown[1])
+            return result
+        tensors = [t for _, t in tensors_of(result)]
+        if tensors:
+            self.add("function", name, shown, named, tensors, func)
+        return result
+
+    def neuron(self, path: str, module: Any, forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A neuron module was called; its own forward gives the shapes."""
+        held = noted(tensors_of(vars(module)))
+        if path in self.left and not same_tensors(self.left[path], dict(tensors_of(vars(module)))):
+            self.recording.resets.append(len(self.recording.nodes))
+        shown, named = self.seen(args), self.seen(kwargs)
+        self.constants.budget.check_room(args)
+        self.is_paused = True
+        try:
+            result = forward(*args, **kwargs)
+        finally:
+            self.is_paused = False
+        tensors = [t for _, t in tensors_of(result)]
+        if self.noise:
+            for tensor in tensors:
+                self.noise(tensor)
+        left = dict(tensors_of(vars(module)))
+        self.left[path] = noted(left.items())
+        keeps = not same_tensors(held, left)
+        if not keeps and not any(True for _ in tensors_of((args[1:], kwargs))):
+            self.recording.stateless.append(len(self.recording.nodes))
+        is_whole = is_all_state(forward, args, kwargs, keeps=keeps)
+        use = self.use_of(path, (shown, named), len(self.recording.starts), is_whole)
+        self.add("neuron", use, shown, named, tensors, use=use)
+        return result
+
+    def _is_traced(self, structure: Any) -> bool:
+        """True if a structure holds a traced tensor."""
+        return any(self.values.get(tensor) is not None for _, tensor in tensors_of(structure))
+
+    def _number(self, name: str) -> None:
+        path = self.stack[-1] if self.stack else ""
+        thing = f"module {quoted(path)}" if path else "the module's forward"
+        found = f"it asks a value for its number ({name.strip('_')}), so what it does depends on the data"
+        problem = Problem(thing, found, "", "compute with tensors, or leave that part out of forward")
+        if str(problem) not in map(str, self.recording.problems):
+            self.recording.problems.append(problem)
+
+
+def is_all_state(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], *, keeps: bool) -> bool:
+    """True if a call depends on nothing but its arguments: a module that keeps its state is given all of it."""
+    if not keeps:
+        return True
+    try:
+        given = inspect.signature(forward).bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        return False
+    given.apply_defaults()
+    rest = [*given.args, *given.kwargs.values()][1:]  # arguments that *args and **kwargs take count one by one
+    return bool(rest) and all(value is not None for value in rest)
+
+
+def torch_tensor() -> type:
+    """``torch.Tensor``."""
+    import torch
+
+    return torch.Tensor
+
+
+def _overwrites(func: Any, name: str) -> bool:
+    """``a.copy_(b)`` and ``a.data = b``: from then on a is b."""
+    return name == "copy_" or getattr(func, "__name__", "") == "__set__"
+
+
+def function_name(func: Any) -> str:
+    """``add`` for ``torch.add`` and ``Tensor.add``; the attribute's name for a property of a tensor."""
+    name = getattr(func, "__name__", type(func).__name__)
+    owner = getattr(func, "__self__", None)
+    return str(getattr(owner, "__name__", name)) if name in ("__get__", "__set__") else str(name)
+
+
+def tensors_of(structure: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Every tensor in tuples, lists, dicts and dataclasses, in order, with a name made of keys and positions."""
+    if isinstance(structure, torch_tensor()):
+        yield name, structure
+        return
+    if isinstance(structure, Mapping):
+        pairs = [(str(k), v) for k, v in structure.items()]
+    elif isinstance(structure, tuple | list):
+        keys = getattr(structure, "_fields", None) or range(len(structure))
+        pairs = [(str(k), v) for k, v in zip(keys, structure, strict=True)]
+    elif is_dataclass(structure) and not isinstance(structure, type):
+        pairs = [(f.name, getattr(structure, f.name)) for f in fields(structure)]
+    else:
+        return
+    for key, inner in pairs:
+        yield from tensors_of(inner, f"{name}_{key}" if name else key)
+
+
+def values_of(structure: Any) -> Iterator[Value]:
+    """Every value in a structure of a node's arguments."""
+    if isinstance(structure, Value):
+        yield structure
+    elif isinstance(structure, Mapping):
+        for inner in structure.values():
+            yield from values_of(inner)
+    elif isinstance(structure, tuple | list):
+        for inner in structure:
+            yield from values_of(inner)

@@ -1,0 +1,209 @@
+"""Functions that move values about: reshapes, permutations, slices; and sums over time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from nirbridge._types import Shape
+from nirbridge.importers.sample.axes import WAY_OUT
+from nirbridge.importers.tracing.arguments import Traced, Word
+from nirbridge.importers.tracing.axes import (
+    CannotFollow,
+    Lead,
+    is_in_front,
+    permutation,
+    permuted,
+    picked,
+    reshaped,
+    reshaped_in_place,
+)
+from nirbridge.importers.tracing.recorder import Node, Value, torch_tensor
+from nirbridge.importers.tracing.time_loop import STATIC, Turns
+from nirbridge.importers.tracing.values import Part, part_taken
+
+_RESHAPES = frozenset(
+    {"flatten", "view", "reshape", "unsqueeze", "squeeze", "unflatten", "view_as", "reshape_as", "ravel"}
+)
+_PERMUTES = frozenset({"permute", "transpose", "t", "T", "mT", "movedim", "moveaxis", "swapaxes", "swapdims"})
+_PICKS = frozenset(
+    {
+        "__getitem__",
+        "select",
+        "narrow",
+        "unbind",
+        "chunk",
+        "split",
+        "tensor_split",
+        "index_select",
+        "flip",
+        "roll",
+        "rot90",
+        "fliplr",
+        "flipud",
+        "expand",
+        "expand_as",
+        "repeat",
+        "repeat_interleave",
+        "tile",
+        "take_along_dim",
+    }
+)
+_LIKE = frozenset({"view_as", "reshape_as", "expand_as"})
+"""Functions that look at the shape of their second argument only."""
+_REPEATS = frozenset({"expand", "expand_as", "repeat", "repeat_interleave", "tile"})
+IN_FRONT = "move them in front of the values, for example with permute or movedim"
+MOVES = _RESHAPES | _PERMUTES | _PICKS
+REDUCES = frozenset({"sum", "mean"})
+
+
+def move(node: Node, value: Value, x: Traced, turns: Turns) -> Word:
+    """The word for output ``value.output`` of a function that moves values.
+
+    Raises:
+        CannotFollow: it mixes samples or steps, or takes one of them.
+    """
+    whole = node.shapes[value.output]
+    args, kwargs = node.args[1:], dict(node.kwargs)
+    if node.name in _RESHAPES and x.order:
+        return Word("reshape", {}, (x,), x.lead, reshaped_in_place(x.arranged, x.lead, x.order, whole))
+    if node.name in _RESHAPES:
+        return Word("reshape", {}, (x,), reshaped(x.whole, x.lead, whole))
+    if node.name in _PERMUTES:
+        order = permutation(node.func, args, kwargs, len(x.whole))
+        return _arranged(x, x.lead, [x.order[k] for k in order] if x.order else order, x.arranged)
+    step = _step(value, x, turns) or _every_step(node.name, whole, x)
+    if step is not None:
+        return step
+    if x.order:
+        raise CannotFollow("it takes some of the values, and batch or time stands among them", IN_FRONT)
+    if node.name == "expand_as":
+        indices = picked(torch_tensor().expand, (whole,), {}, value.output, x.whole, x.lead)
+        return Word("gather", {"indices": indices}, (x,))
+    indices = picked(node.func, args, kwargs, value.output, x.whole, x.lead)
+    return Word("gather", {"indices": indices}, (x,))
+
+
+def _step(value: Value, x: Traced, turns: Turns) -> Word | None:
+    """A slice of the time axis: the step of this turn."""
+    taken = part_taken(value)
+    if taken is None:
+        return None
+    axis = x.order[taken.axis] if x.order else taken.axis
+    moves = turns.turns > 1 and taken.index == turns.last and value.node.index in turns.stepped
+    if axis >= len(x.lead):
+        if x.arranged[axis] == 1 and turns.age(taken.parent) == STATIC:
+            turns.only_parts.add(value.node.index)
+        if moves and not _is_repeated(taken):
+            raise CannotFollow("it takes a part that moves with the turns of a loop, along an axis of values", WAY_OUT)
+        return None
+    if x.lead[axis] != "time":
+        raise CannotFollow("it takes one sample out of the batch", f"treat every sample alike, or {WAY_OUT}")
+    size = x.arranged[axis]
+    is_last = taken.index == size - 1 and turns.age(taken.parent) != STATIC
+    if not (moves or size == 1 or is_last or (turns.turns > 1 and turns.ages[value.node.index] >= 0)):
+        found = f"it takes step {taken.index} of a sequence, not one after the other"
+        raise CannotFollow(found, f"loop over all steps, or {WAY_OUT}")
+    turns.follows_time |= moves
+    turns.time_steps = max(turns.time_steps, size if moves else 0)
+    return _without_step(x, taken, axis, is_last=is_last and not moves and size > 1)
+
+
+def _without_step(x: Traced, taken: Part, axis: int, *, is_last: bool) -> Word:
+    """The value of one time step: its time axis is gone, or has size one."""
+    if taken.is_kept:
+        return Word("same", {}, (x,), x.lead, x.order, is_last)
+    lead = (*x.lead[:axis], *x.lead[axis + 1 :])
+    if not x.order:
+        return Word("same", {}, (x,), lead, (), is_last)
+    order = [k - (k > axis) for k in x.order if k != axis]
+    shape = (*x.arranged[:axis], *x.arranged[axis + 1 :])
+    return replace(_arranged(x, lead, order, shape), is_last=is_last)
+
+
+def _arranged(x: Traced, lead: Lead, order: Sequence[int], shape: Shape) -> Word:
+    """The value with its axes in another order; ``shape``: with batch and time in front."""
+    if not is_in_front(lead, order):
+        return Word("same", {}, (x,), lead, tuple(order))
+    words, indices = permuted(shape, lead, order)
+    return Word("same" if indices is None else "gather", {"indices": indices}, (x,), words)
+
+
+def _is_repeated(taken: Part) -> bool:
+    """True if all slices along the axis are equal, because it was made by repeating one."""
+    node = taken.parent.node
+    source = node.args[0] if node.args else None
+    if node.name not in _REPEATS or not isinstance(source, Value):
+        return False
+    axis = taken.axis - len(taken.parent.shape) + len(source.shape)
+    return axis < 0 or source.shape[axis] == 1
+
+
+def _every_step(name: str, whole: Shape, x: Traced) -> Word | None:
+    """One value for all steps: a time axis of one that is repeated, or a new axis in front."""
+    if name not in _REPEATS or x.order:
+        return None
+    if "time" not in x.lead and whole[1:] == x.whole:
+        return Word("same", {}, (x,), ("time", *x.lead))
+    ones = [k for k, word in enumerate(x.lead) if word == "time" and x.whole[k] == 1]
+    is_longer = any(whole == (*x.whole[:k], whole[k], *x.whole[k + 1 :]) for k in ones if len(whole) == len(x.whole))
+    return Word("same", {}, (x,), x.lead) if is_longer else None
+
+
+def reduce(node: Node, x: Traced) -> Word:
+    """A sum or mean: over time (a read-out), or the mean over all positions of each channel.
+
+    Raises:
+        CannotFollow: any other sum.
+    """
+    dims = _dims(node, len(x.whole))
+    kept = bool(node.kwargs.get("keepdim", False))
+    over = [k for k in dims if k < len(x.lead)]
+    if len(dims) == len(over) == 1 and x.lead[over[0]] == "time" and not kept:
+        lead = tuple(word for k, word in enumerate(x.lead) if k != over[0])
+        return Word("summed", {"mean": node.name == "mean"}, (x,), lead)
+    spatial = tuple(range(len(x.lead) + 1, len(x.whole)))
+    if dims == spatial and len(spatial) in (1, 2):
+        return _over_positions(node, x)
+    raise CannotFollow(
+        f"a {node.name} over values", "use torch.nn.Linear with fixed weights, or leave it to whoever reads the output"
+    )
+
+
+def _over_positions(node: Node, x: Traced) -> Word:
+    kernel = x.shape[1:]
+    padding = ((0, 0),) * len(kernel)
+    factor = 1.0 / math.prod(kernel) if node.name == "mean" else 1.0
+    return Word("avg_pool", {"kernel": kernel, "stride": kernel, "padding": padding, "factor": factor}, (x,))
+
+
+def _dims(node: Node, rank: int) -> tuple[int, ...]:
+    given: Any = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", node.kwargs.get("axis"))
+    if given is None:
+        return tuple(range(rank))
+    dims = given if isinstance(given, tuple) else (given,)
+    return tuple(sorted(int(d) % rank for d in dims))
+
+
+def first_of(node: Node) -> Value:
+    """The value that is moved.
+
+    Raises:
+        CannotFollow: a constant is moved by a value.
+    """
+    value = node.args[0] if node.args else node.kwargs.get("input")
+    if not isinstance(value, Value) or (node.name not in _LIKE and any(isinstance(v, Value) for v in _rest(node))):
+        raise CannotFollow("positions that are computed from the input", "use fixed ones")
+    return value
+
+
+def _rest(node: Node) -> list[Any]:
+    """All arguments but the value that is moved, which may be given as ``input=``."""
+    named = [value for name, value in node.kwargs.items() if node.args or name != "input"]
+    structures: list[Any] = [*node.args[1:], *named]
+    flat: list[Any] = []
+    for s in structures:
+        flat += list(s.values()) if isinstance(s, Mapping) else list(s) if isinstance(s, tuple) else [s]
+    return flat

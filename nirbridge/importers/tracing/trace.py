@@ -1,0 +1,293 @@
+"""torch module + sample -> Flow: the module's own forward is run on a copy, and what happens is written down."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from nirbridge.errors import ModelError, NirbridgeError, Problem
+from nirbridge.importers.dataflow import Call, Flow, multiplications
+from nirbridge.importers.deviations import KEPT_STATES
+from nirbridge.importers.neuron_specs import Forms, form_of
+from nirbridge.importers.sample.axes import STEPS, WAY_OUT, SampleReading, TimeAxis, check_axes, readings
+from nirbridge.importers.sample.samples import fed_tensors, named_samples, roles_of
+from nirbridge.importers.tracing.consistency import (
+    CALLS,
+    arguments_left,
+    data_dependence,
+    failed_again,
+    handed_over,
+    is_steady,
+    kept_between,
+    reset_in,
+    state_arguments,
+)
+from nirbridge.importers.tracing.copies import copied_axes, has_idle_one
+from nirbridge.importers.tracing.departures import ends_early, left_out, loops_once, started_anew
+from nirbridge.importers.tracing.graph_builder import Writer, layout_of
+from nirbridge.importers.tracing.memory import Failures, TooLarge, raise_too_large
+from nirbridge.importers.tracing.recorder import Node, Recording
+from nirbridge.importers.tracing.run import ROUNDED, check_module, copied, in_float32, registered, untouched
+from nirbridge.importers.tracing.run_traced import loops, record
+from nirbridge.importers.tracing.stand_ins import spikes
+from nirbridge.importers.tracing.time_loop import FORWARD
+from nirbridge.importers.tracing.unreached import with_unreached
+from nirbridge.importers.tracing.uses import never_handed_on
+
+_MANY_STEPS, _MANY_CALLS = 128, 32
+"""What cheap modules are looked at again for: what is done in every 20th step only shows then."""
+_CHEAP = 3_000_000
+"""Multiplications of one step up to which a module is cheap."""
+
+
+def trace(module: Any, sample: Any, forms: Forms, *, batched: bool | None = None, time_axis: TimeAxis = None) -> Flow:
+    """What ``module`` computes in one time step.
+
+    Args:
+        module: a ``torch.nn.Module``; it is left as it is (a copy in eval mode is run).
+        sample: one time step or a whole sequence, with or without the batch axis, or a tuple of them.
+        forms: the neuron classes that are read.
+        batched: whether the sample has a batch axis (None: found out).
+        time_axis: which axis of the sample is time, "none" where it is one time step (None: found out).
+
+    Returns:
+        The flow; what cannot be followed is in ``Flow.problems``.
+
+    Raises:
+        UsageError: no torch module, no tensor.
+        ModelError: its forward fails on the sample.
+    """
+    check_module(module)
+    samples = named_samples(module, sample)
+    shapes = {name: tuple(s.shape) for name, s in samples.items()}
+    check_axes(batched, time_axis, list(shapes.values()))
+    whole = in_float32(module)
+    if whole is not module:
+        flow = trace(whole, sample, forms, batched=batched, time_axis=time_axis)
+        return replace(flow, notes=(*flow.notes, ROUNDED))
+    search = _Search(module, samples, forms, are_axes_given=batched is not None and time_axis is not None)
+    for reading in _likeliest_first(readings(list(shapes.values()), batched, time_axis), shapes, module, forms):
+        if not search.is_settled(reading):
+            search.attempt(reading)
+    if search.best is None or search.best[0] != (0, 0):
+        raise_too_large(search.out_of_room)
+    if search.best is None:
+        found = f"its forward fails on the sample: {(search.failures or ['no reading of it fits'])[0]}"
+        given = ", ".join(str(shape) for shape in shapes.values())
+        raise ModelError.of(
+            "module", found, f"the sample has shape {given}", f"give one as forward takes it, or {WAY_OUT}"
+        )
+    _, flow, reading = search.best
+    flow = _called_again(flow, module, samples, reading, forms)
+    flow = _looked_at_longer(flow, module, samples, reading, forms)
+    is_given = batched is not None or time_axis is not None
+    notes = (reading.note(name, shape, are_axes_given=is_given) for name, shape in shapes.items())
+    return replace(flow, notes=(*flow.notes, *notes))
+
+
+class _Search:
+    """Tries readings of the sample; ``best``: the (score, flow, reading) with the least that is not followed."""
+
+    def __init__(self, module: Any, samples: Mapping[str, Any], forms: Forms, *, are_axes_given: bool) -> None:
+        self.module, self.samples, self.forms, self.are_axes_given = module, samples, forms, are_axes_given
+        self.best: tuple[tuple[int, int], Flow, SampleReading] | None = None
+        self.failures: Failures = []
+        self.out_of_room: Failures = []
+        self.too_many: float = math.inf
+        self.is_one_step = False
+        self.time_place: tuple[str, int] | None = None
+
+    def is_settled(self, reading: SampleReading) -> bool:
+        """True if the reading need not be tried: a flow without problems is there, or time is known to be elsewhere."""
+        is_clean = self.best is not None and self.best[0] == (0, 0)
+        is_elsewhere = self.time_place is not None and reading.time_place != self.time_place
+        return is_clean or is_elsewhere or (self.is_one_step and reading.has_time)
+
+    def attempt(self, reading: SampleReading) -> None:
+        """Runs forward on the sizes of a reading until it does not fail, except on as much as was too large already."""
+        shapes = {name: tuple(s.shape) for name, s in self.samples.items()}
+        variants, is_exact, likelier = reading.variants(list(shapes.values())), False, len(self.out_of_room)
+        while variants:
+            variant = variants.pop(0)
+            flow = self._flow(variant, shapes)
+            if flow is None:
+                continue
+            del self.out_of_room[likelier:]  # a smaller batch was not too large
+            copies = [] if self.are_axes_given else copied_axes(flow, shapes)
+            flow = replace(flow, problems=(*flow.problems, *copies, *loops_once(flow), *ends_early(flow)))
+            score = _badness(flow, reading)
+            is_whole = is_exact and variant.steps is None  # as long as the sample: its problems name the user's numbers
+            if self.best is None or score < self.best[0] or (is_whole and score == self.best[0]):
+                self.best = score, flow, variant
+            has_layout = any(layout is not None for layout in _layouts(self.module, self.forms))
+            is_loop = has_layout or flow.loop.turns > 1
+            self.is_one_step = not (is_loop or copies or flow.deviations or reading.has_time)
+            if flow.loop.follows and not copies and not any(c.kind == "unknown" for c in flow.calls):
+                self.time_place = reading.time_place
+            if is_exact or not flow.loop.leaves_steps_out:
+                return
+            exact = reading.of_length(flow.loop.turns)  # perhaps the number of time steps is fixed
+            variants, is_exact = [replace(exact, batch=variant.batch)], True
+
+    def _flow(self, variant: SampleReading, shapes: Mapping[str, tuple[int, ...]]) -> Flow | None:
+        """The flow, None where forward fails, or would be given as many numbers as were too large before."""
+        given = sum(math.prod(variant.fed(shape)[0]) for shape in shapes.values())
+        if given >= self.too_many:
+            return None
+        try:
+            flow = _attempt(self.module, self.samples, variant, self.forms, self.failures)
+        except RecursionError:  # hundreds of steps that hang on each other
+            self.failures.append("its steps hang on each other in more ways than can be followed")
+            return None
+        if flow is None and isinstance(self.failures[-1], TooLarge):
+            self.too_many = given
+            self.out_of_room += self.failures[-1:] if self.best is None else []
+        return flow
+
+
+def _likeliest_first(
+    found: Sequence[SampleReading], shapes: Mapping[str, tuple[int, ...]], module: Any, forms: Forms
+) -> list[SampleReading]:
+    """Readings with the leading axes that a neuron of the module needs come first."""
+    layouts, first = _layouts(module, forms), next(iter(shapes.values()))
+    return sorted(found, key=lambda reading: reading.lead(first) not in layouts)
+
+
+def _layouts(module: Any, forms: Forms) -> set[Any]:
+    known = ((form_of(inner, forms), inner) for inner in module.modules())
+    return {layout_of(form, inner) for form, inner in known if form is not None}
+
+
+def _attempt(
+    module: Any, samples: Mapping[str, Any], reading: SampleReading, forms: Forms, failures: Failures
+) -> Flow | None:
+    """The flow under one guess, or None where forward fails; two runs on different numbers must agree."""
+    runs: list[Recording] = []
+    for seed in (1, 2):
+        try:
+            runs.append(_run(module, samples, reading, forms, seed))
+        except TooLarge as error:
+            failures.append(error.with_traceback(None))  # its frames hold the tensors
+            return None
+        except NirbridgeError:
+            raise
+        except Exception as error:  # whatever the user's code raises
+            failures.append(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+            return None
+    flow = Writer(runs[0], forms, roles_of(samples, reading)).flow()
+    problems = data_dependence(*runs)
+    flow = replace(flow, problems=(*flow.problems, *problems)) if problems else flow
+    return with_unreached(flow, runs[0], module)
+
+
+def _called_again(flow: Flow, module: Any, samples: Mapping[str, Any], reading: SampleReading, forms: Forms) -> Flow:
+    """The flow, or that of several calls in a row where the module keeps something from one to the next."""
+    handed = state_arguments(module, len(samples))
+    whole = _run(module, samples, reading, forms, 1, CALLS, handed)
+    if whole.failure and whole.handed:
+        whole = _run(module, samples, reading, forms, 1, CALLS)
+    if whole.failure:
+        return replace(flow, problems=(*flow.problems, failed_again(whole)))
+    flow = replace(flow, problems=(*flow.problems, *never_handed_on(whole)))
+    if not reading.has_time and not loops(whole):
+        anew = started_anew(whole, lambda node: _is_sequence(node, forms))
+        known = [d for d in flow.deviations if d.name != KEPT_STATES]
+        problems = (*flow.problems, *reset_in(whole)[1])
+        flow = replace(flow, problems=problems, deviations=(*known, *anew))
+        once = [p for p in loops_once(flow) if str(p) not in map(str, flow.problems)]
+        flow = replace(flow, problems=(*flow.problems, *once))
+    notes = (*flow.notes, *arguments_left(module, len(samples), whole.handed))
+    if is_steady(whole):
+        problems = [p for p in whole.problems if str(p) not in map(str, flow.problems)]
+        return replace(flow, notes=notes, problems=(*flow.problems, *problems))
+    if len(whole.returned) < CALLS or reading.has_time:
+        return replace(flow, notes=notes, problems=(*flow.problems, *kept_between(whole)))
+    deviations = flow.deviations
+    flow = with_unreached(Writer(whole, forms, roles_of(samples, reading), calls=CALLS).flow(), whole, module)
+    flow = replace(flow, deviations=deviations)
+    hint = (handed_over(whole.handed),) if whole.handed and flow.problems else ()
+    return replace(flow, problems=(*flow.problems, *hint))
+
+
+def _looked_at_longer(
+    flow: Flow, module: Any, samples: Mapping[str, Any], reading: SampleReading, forms: Forms
+) -> Flow:
+    """The flow, with what shows only in later steps or calls among its problems; of cheap modules."""
+    if flow.problems or any(c.kind == "unknown" for c in flow.calls) or multiplications(flow) > _CHEAP:
+        return flow
+    try:
+        return replace(flow, problems=tuple(_later_problems(module, samples, reading, forms)))
+    except (RecursionError, TooLarge):  # that many steps hang on each other in too many ways, or take too much memory
+        return flow
+
+
+def _later_problems(module: Any, samples: Mapping[str, Any], reading: SampleReading, forms: Forms) -> Sequence[Problem]:
+    if reading.has_time:
+        if reading.steps != STEPS:
+            return ()
+        flow = _attempt(module, samples, replace(reading, steps=_MANY_STEPS), forms, [])
+        return (*flow.problems, *left_out(flow, [tuple(s.shape) for s in samples.values()], reading)) if flow else ()
+    handed = state_arguments(module, len(samples))
+    whole = _run(module, samples, reading, forms, 1, _MANY_CALLS, handed)
+    if whole.failure and handed:
+        whole = _run(module, samples, reading, forms, 1, _MANY_CALLS)
+    if whole.failure:
+        return (failed_again(whole),)
+    if len(whole.returned) < _MANY_CALLS:
+        return ()
+    if is_steady(whole) or reset_in(whole)[1]:
+        return reset_in(whole)[1]
+    return Writer(whole, forms, roles_of(samples, reading), calls=_MANY_CALLS).flow().problems
+
+
+def _is_sequence(node: Node, forms: Forms) -> bool:
+    form = form_of(node.module, forms)
+    return form is not None and layout_of(form, node.module) is not None
+
+
+def _run(
+    module: Any,
+    samples: Mapping[str, Any],
+    reading: SampleReading,
+    forms: Forms,
+    seed: int,
+    calls: int = 1,
+    handed: Sequence[str] = (),
+) -> Recording:
+    """What a copy of the module does, called so many times in a row on random numbers."""
+    import torch
+
+    source = torch.Generator().manual_seed(seed)
+    originals = dict(module.named_modules())
+    fed = [fed_tensors(samples, reading, seed + 2 * call) for call in range(calls)]
+    clone = copied(module)
+    with untouched(module), registered(clone), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the user has seen what the own code warns of
+        torch.manual_seed(seed)  # what depends on chance differs between runs
+        return record(clone, originals, forms, fed, lambda tensor: spikes(tensor, source), handed)
+
+
+_ABSURD = 1000
+"""A layer without an axis to work on weighs more than any number of problems that can be named."""
+
+
+def _badness(flow: Flow, reading: SampleReading) -> tuple[int, int]:
+    """(What is not followed, layers on more axes than they are made for and the like): low for a likely reading."""
+    shapes = {c.name: c.shape for c in flow.calls}
+    unknown = sum(c.kind == "unknown" for c in flow.calls)
+    odd = sum(_is_odd(c, shapes) for c in flow.calls)
+    absurd = sum(c.kind == "linear" and shapes.get(c.inputs[0].call) == () for c in flow.calls)
+    if any(p.limit == FORWARD for p in flow.problems):
+        return 1, odd
+    first = len(flow.problems) + unknown + _ABSURD * absurd + sum(d.name == KEPT_STATES for d in flow.deviations)
+    if not any(c.kind == "neuron" for c in flow.calls):
+        first += has_idle_one(flow)
+    is_unlikely = bool(flow.problems) and reading.has_time and flow.loop.turns == 1
+    return first, odd + len(flow.deviations) + 2 * is_unlikely
+
+
+def _is_odd(call: Call, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    return call.kind == "linear" and len(shapes.get(call.inputs[0].call, ())) != 1

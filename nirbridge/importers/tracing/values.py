@@ -1,0 +1,159 @@
+"""What values and constants of a recording are: places, slices, states, zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nirbridge.errors import quoted
+from nirbridge.importers.tracing.recorder import Node, Value, torch_tensor
+
+COPIES = frozenset({"detach", "detach_", "clone", "contiguous", "cpu", "float", "data", "requires_grad_", "alias"})
+"""Functions that give what they are given."""
+
+
+def thing_of(path: str) -> str:
+    """How a message names a place."""
+    return f"module {quoted(path)}" if path else "the module's forward"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A value that is one slice of another: ``x[k]``, ``x[:, k]``, ``x[..., k:k + 1]``, ``select``, ``unbind``.
+
+    ``is_kept``: the axis is still there, with size one.
+    """
+
+    parent: Value
+    axis: int
+    index: int
+    is_kept: bool = False
+
+
+def part_taken(value: Value) -> Part | None:
+    """Of what, along which axis and at which index a value is one slice; None where it is none."""
+    node = value.node
+    if node.kind != "function" or not node.args or not isinstance(node.args[0], Value):
+        return None
+    parent = node.args[0]
+    if node.name == "unbind":
+        return _at(parent, _argument(node, 1, "dim", 0), value.output)
+    if node.name == "select":
+        return _at(parent, _argument(node, 1, "dim", None), _argument(node, 2, "index", None))
+    if node.name in ("split", "chunk", "tensor_split", "split_with_sizes"):
+        return _chunk(value, parent, _argument(node, 2, "dim", 0))
+    if node.name == "narrow":
+        start, length = _argument(node, 2, "start", None), _argument(node, 3, "length", None)
+        return _at(parent, _argument(node, 1, "dim", None), start, is_kept=True) if length == 1 else None
+    if node.name != "__getitem__" or len(node.args) < 2:
+        return None
+    place = place_of_index(parent.shape, node.args[1])
+    return Part(parent, place.axis, place.index, place.is_kept) if place else None
+
+
+def _argument(node: Node, position: int, name: str, default: Any) -> Any:
+    return node.args[position] if len(node.args) > position else node.kwargs.get(name, default)
+
+
+def _chunk(value: Value, parent: Value, dim: Any) -> Part | None:
+    part = _at(parent, dim, value.output, is_kept=True)
+    sizes = {shape[part.axis] for shape in value.node.shapes} if part else set()
+    return part if sizes == {1} else None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One index along one axis; ``is_kept``: as a slice, so that the axis is still there."""
+
+    axis: int
+    index: int
+    is_kept: bool = False
+
+
+def place_of_index(shape: tuple[int, ...], given: Any) -> Place | None:
+    """The place of ``x[given]`` where all but one of the axes of ``x`` are taken whole."""
+    parts = list(given) if isinstance(given, tuple) else [given]
+    if any(p is None or isinstance(p, Value | torch_tensor() | tuple) for p in parts):
+        return None
+    dots = [k for k, p in enumerate(parts) if p is Ellipsis]
+    if dots:
+        parts[dots[0] : dots[0] + 1] = [slice(None)] * (len(shape) - len(parts) + 1)
+    found = [(k, p) for k, p in enumerate(parts) if p != slice(None)]
+    if len(found) != 1:
+        return None
+    axis, index = found[0]
+    if axis >= len(shape):
+        return None
+    if not isinstance(index, slice):
+        is_int = isinstance(index, int) and not isinstance(index, bool)
+        return Place(axis, index % shape[axis]) if is_int and shape[axis] else None
+    start, stop, step = index.indices(shape[axis])
+    return Place(axis, start, is_kept=True) if (stop - start, step) == (1, 1) else None
+
+
+def _at(parent: Value, axis: Any, index: Any, *, is_kept: bool = False) -> Part | None:
+    rank = len(parent.shape)
+    if any(isinstance(k, bool) or not isinstance(k, int) for k in (axis, index)) or not rank:
+        return None
+    return Part(parent, axis % rank, index % parent.shape[axis % rank], is_kept)
+
+
+def first_input(node: Node) -> Any:
+    """What a neuron works on: its first argument."""
+    return node.args[0] if node.args else next(iter(node.kwargs.values()), None)
+
+
+def uncopied(value: Value) -> Value:
+    """The value behind copies."""
+    while value.node.kind == "function" and value.node.name in COPIES:
+        inner = first_input(value.node)
+        if not isinstance(inner, Value):
+            break
+        value = inner
+    return value
+
+
+def states(node: Node) -> list[Any]:
+    """Every tensor or value of the arguments behind the first."""
+    return states_in(node.args, node.kwargs)
+
+
+def states_in(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+    """The same of arguments that are not those of a node yet."""
+    rest = (args[1:], kwargs) if args else (tuple(kwargs.values())[1:], {})
+    return list(_leaves(rest))
+
+
+def _leaves(structure: Any) -> Iterator[Any]:
+    if isinstance(structure, Mapping):
+        structure = tuple(structure.values())
+    if isinstance(structure, tuple):
+        for inner in structure:
+            yield from _leaves(inner)
+    elif isinstance(structure, Value | torch_tensor()):
+        yield structure
+    elif hasattr(structure, "__dataclass_fields__"):
+        for name in structure.__dataclass_fields__:
+            yield from _leaves(getattr(structure, name))
+
+
+def is_zero(constant: Any) -> bool:
+    """True for None, 0 and tensors of zeros."""
+    if constant is None:
+        return True
+    if isinstance(constant, torch_tensor()):
+        return not bool(constant.any())
+    return isinstance(constant, int | float) and constant == 0
+
+
+def same_constant(a: Any, b: Any) -> bool:
+    """True if two arguments that are no values are the same."""
+    if a is b:
+        return True
+    if isinstance(a, torch_tensor()) and isinstance(b, torch_tensor()):
+        return a.shape == b.shape and a.dtype == b.dtype and bool((a == b).all())
+    try:
+        return bool(a == b)
+    except (TypeError, ValueError, RuntimeError):
+        return False

@@ -1,0 +1,1 @@
+"""The checker of mappings; it shares nothing with the search."""

@@ -1,0 +1,298 @@
+"""Is a map legal? Counted from the synapses of the network, with no code of the search but the cost of a run.
+
+``diagnose`` yields every violation, ``verify`` raises them in one error, ``is_valid`` says whether there are any, and
+``check_file`` checks a saved map against a model that was read again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from nirbridge._types import Shape
+from nirbridge.chips import from_record
+from nirbridge.chips.model import Chip, CoreId
+from nirbridge.errors import FileError, IllegalMapping, NirbridgeError, Problem, quoted
+from nirbridge.mapping.abilities import marked, unsupported
+from nirbridge.mapping.checker.claims import claims
+from nirbridge.mapping.checker.recount import Counts, Layout, count, lay_out
+from nirbridge.mapping.model import Mapped
+from nirbridge.mapping.storage.document import describe, to_record
+from nirbridge.mapping.storage.file import core_text, load
+from nirbridge.mapping.storage.record import BlockRecord, MapRecord, ProjectionRecord, SliceRecord, record_of
+from nirbridge.mapping.storage.timing import other_timing
+from nirbridge.network.model import Network, Projection
+from nirbridge.partitioner.cost.resources import exceeded, limits
+
+_AGAIN = "map the model again"
+_WAYS_OUT = {
+    "neurons": "move neurons to another core",
+    "input_axons": "give the core targets of fewer sources",
+    "output_axons": "put fewer sources on the core, or their targets on fewer cores",
+    "synapse_words": "move neurons to another core, or use fewer weight bits",
+    "decay_profiles": "put neurons of fewer different decays on the core",
+    "threshold_profiles": "put neurons of fewer different thresholds on the core",
+}
+
+
+def diagnose(
+    mapping: Mapped | MapRecord,
+    network: Network | None = None,
+    chip: Chip | None = None,
+    *,
+    placement_only: bool = False,
+) -> Iterator[Problem]:
+    """Every violation of a mapping, in a fixed order; none: the mapping is legal and its file tells the truth.
+
+    A ``Mapped`` brings network and chip along; a loaded file needs the ``network`` of its model, and its chip is built
+    from its own record where ``chip`` is None. ``placement_only``: the placement alone is judged, as it is where the
+    map is marked so; what the chip's neurons cannot do is no violation then.
+    """
+    if isinstance(mapping, Mapped):
+        network, chip = network or mapping.network, chip or mapping.chip
+        mapping = record_of(_as_loaded(to_record(mapping, "mapped", "")), "mapping")
+    if network is None:
+        raise TypeError("a loaded map needs the network of its model")
+    if chip is None:
+        try:
+            chip = from_record(mapping.chip)
+        except NirbridgeError as error:
+            yield from error.problems
+            return
+    structural = [*_same_model(mapping, network), *_blocks(mapping, chip), *_slices(mapping, network)]
+    layout = _layout(mapping, network)
+    structural += _coverage(layout)
+    yield from structural
+    yield from unsupported(mapping, network, chip, placement_only=placement_only or mapping.placement_only)
+    counts = count(network, layout, chip.synapses, _bits(mapping, network, chip))
+    yield from _over_limits(mapping, counts, chip)
+    yield from _understated(mapping, counts)
+    if not structural:
+        yield from claims(mapping, counts, chip)
+
+
+def verify(mapping: Mapped | MapRecord, network: Network | None = None, chip: Chip | None = None) -> None:
+    """Raises IllegalMapping with every violation of ``diagnose``."""
+    problems = tuple(diagnose(mapping, network, chip))
+    if problems:
+        raise IllegalMapping(*problems)
+
+
+def is_valid(mapping: Mapped | MapRecord, network: Network | None = None, chip: Chip | None = None) -> bool:
+    """True if ``diagnose`` finds nothing."""
+    return next(diagnose(mapping, network, chip), None) is None
+
+
+def check_file(
+    path: str | os.PathLike[str],
+    network: Network,
+    model_sha256: str,
+    chip: Chip | None = None,
+    *,
+    placement_only: bool = False,
+) -> tuple[Problem, ...]:
+    """Every violation of a saved map of the model whose file has ``model_sha256`` and reads as ``network``.
+
+    With ``chip``, the chip in the file also has to be that one. A map that is marked ``placement_only`` is refused
+    unless ``placement_only`` says that the placement alone counts. Raises FileError where the file is no map at all.
+    """
+    record = load(path)
+    problems = []
+    if record.model_sha256 != model_sha256:
+        found = f"is of a model with SHA-256 {quoted(record.model_sha256, 64)}"
+        problems.append(_problem("map", found, f"the model has {quoted(model_sha256, 64)}", _AGAIN))
+    if chip is not None and _as_loaded(dict(chip.record)) != record.chip:
+        name = record.chip.get("name")
+        problems.append(_problem("chip", f"the map's {quoted(name)} is not {quoted(chip.name)} as asked", "", _AGAIN))
+    if not placement_only:
+        problems += marked(
+            record, "map the model for a chip that can run it; check --placement-only judges the placement alone"
+        )
+    problems += other_timing(record, network)
+    return (*problems, *diagnose(record, network, placement_only=placement_only))
+
+
+def _as_loaded(document: dict[str, Any]) -> Any:
+    """The document as it comes back from a file: plain lists, dicts and numbers."""
+    import json
+
+    from nirbridge.mapping.storage.file import to_bytes
+
+    try:
+        return json.loads(to_bytes(document))
+    except ValueError as error:
+        raise FileError.of("mapping", f"has no place in a file ({error})") from error
+
+
+def _problem(thing: str, found: str, limit: str = "", next_step: str = "", /, **ids: Any) -> Problem:
+    return Problem(thing, found, limit, next_step, MappingProxyType(ids))
+
+
+# -- structure ---------------------------------------------------------------------------------------------------
+
+
+def _same_model(record: MapRecord, network: Network) -> Iterator[Problem]:
+    """What the file says of the network, where it is not so."""
+    for what, mine, theirs in (
+        ("input", record.inputs, network.inputs),
+        ("output", record.outputs, network.outputs),
+        ("population", record.populations, network.populations),
+    ):
+        shapes = {p.name: p.shape for p in theirs}
+        listed = [p.name for p in mine]
+        for name in sorted(set(shapes) - set(listed)):
+            yield _problem(f"{what} {quoted(name)}", "is not in the map", "", _AGAIN, name=name)
+        for p in mine:
+            if p.name not in shapes or listed.count(p.name) > 1:
+                found = "is listed more than once" if p.name in shapes else "is not in the model"
+                yield _problem(f"{what} {quoted(p.name)}", found, "", _AGAIN, name=p.name)
+            elif p.shape != shapes[p.name]:
+                found, limit = f"has shape {p.shape} in the map", f"{shapes[p.name]} in the model"
+                yield _problem(f"{what} {quoted(p.name)}", found, limit, _AGAIN, name=p.name)
+    for p in record.populations:
+        if p.neurons != int(np.prod(p.shape, dtype=object)):
+            found = f"has {p.neurons:,} neurons in the map"
+            yield _problem(f"population {quoted(p.name)}", found, f"its shape is {p.shape}", _AGAIN, name=p.name)
+    yield from _same_projections(record, network)
+
+
+def _same_projections(record: MapRecord, network: Network) -> Iterator[Problem]:
+    mine, theirs = record.projections, network.projections
+    if len(mine) != len(theirs):
+        yield _problem("projections", f"{len(mine)} in the map", f"{len(theirs)} in the model", _AGAIN)
+        return
+    for k, (p, q) in enumerate(zip(mine, theirs, strict=True)):
+        for key, found, expected in _projection_facts(p, q):
+            if found != expected:
+                thing = f"projection {k} ({quoted(p.source)} -> {quoted(p.target)})"
+                yield _problem(thing, f"{key} is not that of the model", "", _AGAIN, projection=k, key=key)
+
+
+def _projection_facts(p: ProjectionRecord, q: Projection) -> tuple[tuple[str, object, object], ...]:
+    return (
+        ("source", p.source, q.source),
+        ("target", p.target, q.target),
+        ("operator", dict(p.operator), _as_loaded({"operator": describe(q.operator)})["operator"]),
+        ("delay_steps", p.delay_steps, q.max_delay_steps),
+        ("is_back", p.is_back, q.is_back),
+    )
+
+
+def _blocks(record: MapRecord, chip: Chip) -> Iterator[Problem]:
+    mesh = chip.mesh
+    if not 1 <= record.chips <= mesh.chips_max:
+        yield _problem("chips", f"{record.chips} in the map", f"a {quoted(chip.name)} board has 1 to {mesh.chips_max}")
+    ids: set[int] = set()
+    on_core: dict[CoreId, int] = {}
+    for block in record.blocks:
+        thing = f"block {block.id}"
+        if block.id in ids:
+            yield _problem(thing, "there is another block of this id", "", "number the blocks", block=block.id)
+        ids.add(block.id)
+        fault = _core_fault(block.core, record, chip)
+        if fault:
+            yield _problem(thing, *fault, block=block.id, core=block.core)
+        if block.core in on_core:
+            found = f"{core_text(block.core)} already has block {on_core[block.core]}"
+            yield _problem(thing, found, "a core has one block", "use another core", block=block.id, core=block.core)
+        on_core.setdefault(block.core, block.id)
+        if not block.slices:
+            yield _problem(thing, "has no slices", "", "leave the block out", block=block.id)
+
+
+def _core_fault(core: CoreId, record: MapRecord, chip: Chip) -> tuple[str, str, str] | None:
+    """What is wrong with a core, the limit, and the way out."""
+    mesh = chip.mesh
+    if core.x >= mesh.width_tiles or core.y >= mesh.height_tiles or core.core >= mesh.cores_per_tile:
+        size = f"{mesh.width_tiles} x {mesh.height_tiles} tiles of {mesh.cores_per_tile} cores"
+        return f"{core_text(core)} does not exist", f"a {quoted(chip.name)} has {size}", "use another core"
+    if core.chip >= record.chips:
+        return f"{core_text(core)} does not exist", f"the map has {record.chips} chips", "use another core"
+    if core in chip.dead_cores:
+        return f"{core_text(core)} is not to be used", f"it is dead on this {quoted(chip.name)}", "use another core"
+    return None
+
+
+def _slices(record: MapRecord, network: Network) -> Iterator[Problem]:
+    shapes = {p.name: p.shape for p in network.populations}
+    for block in record.blocks:
+        for s in block.slices:
+            fault = _slice_fault(s, shapes)
+            if fault:
+                thing = f"block {block.id}, slice {slice_text(s)}"
+                yield _problem(thing, *fault, block=block.id, population=s.population)
+
+
+def _slice_fault(s: SliceRecord, shapes: dict[str, Shape]) -> tuple[str, str, str] | None:
+    if s.population not in shapes:
+        return "is of a population that the model does not have", "", _AGAIN
+    shape = shapes[s.population]
+    if len(s.box) != len(shape):
+        return f"has {len(s.box)} axes", f"the population has shape {shape}", "give one [start, stop) per axis"
+    if s.order is not None and sorted(s.order) != list(range(len(shape))):
+        return f"has order {s.order}", f"the population has {len(shape)} axes", "name each axis once, from the slowest"
+    for (start, stop), n in zip(s.box, shape, strict=True):
+        if not 0 <= start < stop <= n:
+            return f"[{start}, {stop}) is no range of it", f"the population has shape {shape}", "correct the box"
+    return None
+
+
+def slice_text(s: SliceRecord) -> str:
+    """A slice in a message."""
+    return f"{quoted(s.population)} [{', '.join(f'{a}:{b}' for a, b in s.box)}]"
+
+
+def _layout(record: MapRecord, network: Network) -> Layout:
+    shapes = {p.name: p.shape for p in network.populations}
+    return lay_out(record.blocks, shapes, lambda s: _slice_fault(s, shapes) is None)
+
+
+def _coverage(layout: Layout) -> Iterator[Problem]:
+    for name, times in layout.times.items():
+        missing, twice = np.flatnonzero(times == 0), np.flatnonzero(times > 1)
+        for neurons, found, step in (
+            (missing, "are in no block", "put each neuron into one box"),
+            (twice, "are in more than one box", "keep each neuron in one box only"),
+        ):
+            if len(neurons):
+                text = f"{len(neurons):,} of {len(times):,} neurons {found} (the first: neuron {neurons[0]})"
+                yield _problem(f"population {quoted(name)}", text, "", step, population=name, first=int(neurons[0]))
+
+
+# -- limits ------------------------------------------------------------------------------------------------------
+
+
+def _bits(record: MapRecord, network: Network, chip: Chip) -> list[int]:
+    """Weight bits per projection to count with: those of the file, or the chip's own where they are not legal."""
+    given = [p.weight_bits for p in record.projections]
+    if len(given) != len(network.projections) or not set(given) <= set(chip.synapses.weight_bits):
+        return [chip.synapses.weight_bits_default] * len(network.projections)
+    return given
+
+
+def _over_limits(record: MapRecord, counts: Counts, chip: Chip) -> Iterator[Problem]:
+    for block, used in zip(record.blocks, counts.used, strict=True):
+        for name, found, most in exceeded(used, limits(chip)):
+            text = f"{found:,} {name.replace('_', ' ')}"
+            limit = f"a {quoted(chip.name)} core holds {most:,}"
+            ids = {"block": block.id, "core": block.core, "resource": name, "found": found, "limit": most}
+            yield _problem(_block_text(block), text, limit, _WAYS_OUT[name], **ids)
+
+
+def _block_text(block: BlockRecord) -> str:
+    slices = ", ".join(slice_text(s) for s in block.slices[:3])
+    more = f" and {len(block.slices) - 3} more" if len(block.slices) > 3 else ""
+    return f"block {block.id} ({slices}{more})"
+
+
+def _understated(record: MapRecord, counts: Counts) -> Iterator[Problem]:
+    for block, used in zip(record.blocks, counts.used, strict=True):
+        for name, counted in used.items():
+            if block.used[name] < counted:
+                found = f"used.{name} says {block.used[name]:,}"
+                ids = {"block": block.id, "resource": name, "found": block.used[name], "counted": counted}
+                yield _problem(_block_text(block), found, f"counted {counted:,}", _AGAIN, **ids)

@@ -1,0 +1,1 @@
+"""Search for positions of cores."""

@@ -1,0 +1,182 @@
+"""Placement: which block sits on which core.
+
+Objective (spikes per step): multicast hops, plus ``refine.LINK_WEIGHT`` times the load of the busiest link. Several
+starts (row-major, snakes, Hilbert, greedy), annealing of pairwise pulls, then exact moves and swaps. The work is
+counted in array elements, never in seconds, so a seed and an effort always give the same placement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from nirbridge._types import Progress, no_progress
+from nirbridge.chips.model import Chip, CoreId
+from nirbridge.errors import DoesNotFit, Problem, UsageError
+from nirbridge.mapping.placement import starts
+from nirbridge.mapping.placement.anneal import anneal, step_work
+from nirbridge.mapping.placement.board import Board, Sites
+from nirbridge.mapping.placement.refine import Exact, exact, refine
+from nirbridge.mapping.traffic import Pulls, Traffic, pulls, traffic
+from nirbridge.partitioner.cost.axons import AxonTable
+
+Effort = Literal["fast", "default", "max"]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Work of one placement: runs, annealing steps a block and entries of exact trees a block, each with its most."""
+
+    runs: int
+    steps_per_block: int
+    anneal_work: int
+    entries_per_block: int
+    entries: int
+
+
+EFFORTS: Mapping[str, Budget] = {
+    "fast": Budget(1, 20, 60_000_000, 30_000, 4_000_000),
+    "default": Budget(2, 45, 600_000_000, 50_000, 40_000_000),
+    "max": Budget(6, 400, 6_000_000_000, 1_500_000, 300_000_000),
+}
+ANNEAL_HEAT, REFINE_HEAT = 0.5, 0.3
+BLOCKS_LEAST = 50
+"""Fewer blocks get the work of so many: it is little, and small boards have their traps too."""
+HOT_ENTRIES_PER_BLOCK = 20_000
+"""With less work than this, exact steps only descend: heat needs time to cool."""
+
+
+def place(
+    axons: AxonTable,
+    blocks: int,
+    chip: Chip,
+    *,
+    chips: int = 1,
+    seed: int = 0,
+    effort: str = "default",
+    pins: Mapping[int, CoreId] | None = None,
+    progress: Progress | None = None,
+) -> tuple[CoreId, ...]:
+    """The core of every block, in block order; the same for the same arguments.
+
+    Args:
+        axons: who sends to whom (``partitioner.axons``), over blocks ``0 … blocks - 1``.
+        blocks: number of blocks.
+        chip: the chip; its ``dead_cores`` are never used.
+        chips: chips in a row.
+        seed: of every random choice.
+        effort: ``fast``, ``default`` or ``max``: how much work is spent.
+        pins: blocks that must sit on a given core.
+        progress: called with a stage's name and the fraction of it that is done.
+
+    Raises:
+        DoesNotFit: more blocks than cores.
+        UsageError: an unknown effort, a pin of an unknown block, onto a dead or unknown core, or two on one core.
+    """
+    from nirbridge.chips import cores_of
+
+    pins = dict(pins or {})
+    usable = tuple(cores_of(chip, chips))
+    _check(blocks, usable, chip, chips, effort, pins)
+    if blocks == 0:
+        return ()
+    board = Board.empty(Sites.of(_near(usable, blocks, pins), chip), blocks, pins, chip)
+    placed = search(board, traffic(axons, blocks), seed, EFFORTS[effort], progress or no_progress)
+    return tuple(pins[b] if b in pins else board.sites.cores[placed.site[b]] for b in range(blocks))
+
+
+def search(board: Board, nets: Traffic, seed: int, budget: Budget, progress: Progress) -> Board:
+    """The best position found for the movable blocks of ``board``."""
+    pull = pulls(nets)
+    started = sorted((exact(start, nets) for start in _starts(board, pull)), key=lambda state: state.value)
+    best = started[0]
+    if len(nets.source) == 0 or len(board.movable) == 0:
+        return best.board
+    movable = max(len(board.movable), BLOCKS_LEAST)
+    wanted, work = budget.steps_per_block * movable, step_work(board, pull)
+    # where the work does not last for every run in full, one good run beats several short ones
+    runs = budget.runs if wanted * work * budget.runs <= budget.anneal_work else 1
+    steps = max(min(wanted, budget.anneal_work // work), 1)
+    entries = min(budget.entries_per_block * movable, budget.entries) // runs
+    progress("place", 0.0)
+    for run in range(runs):
+        rng = np.random.default_rng([seed, run])
+        start = started[run % len(started)]
+        annealed = exact(anneal(start.board, pull, rng, steps, ANNEAL_HEAT), nets)
+        heat = REFINE_HEAT if entries >= HOT_ENTRIES_PER_BLOCK * movable else 0.0
+        found = refine(min((start, annealed), key=_value), pull, rng, entries, heat=heat)
+        best = min((best, found), key=_value)
+        progress("place", (run + 1) / runs)
+    return best.board
+
+
+def _value(state: Exact) -> float:
+    return state.value
+
+
+def _starts(board: Board, pull: Pulls) -> Iterable[Board]:
+    orders = (starts.row_major, starts.snake, starts.columns_snake, starts.hilbert)
+    yield from (starts.in_order(board, order(board.sites)) for order in orders)
+    yield starts.greedy(board, pull)
+
+
+def _near(usable: Sequence[CoreId], blocks: int, pins: Mapping[int, CoreId]) -> tuple[CoreId, ...]:
+    """The cores that the search uses: the first ones, four to a block, and all of the first chip and of pinned ones.
+
+    A board may have a hundred times more cores than a model needs; those far from everything never pay.
+    """
+    taken = set(pins.values())
+    whole = {usable[0].chip, *(core.chip for core in taken)}
+    free = [core for core in usable if core not in taken]
+    return tuple(core for i, core in enumerate(free) if i < 4 * blocks or core.chip in whole)
+
+
+def _check(
+    blocks: int, usable: Sequence[CoreId], chip: Chip, chips: int, effort: str, pins: Mapping[int, CoreId]
+) -> None:
+    if effort not in EFFORTS:
+        known = ", ".join(EFFORTS)
+        raise UsageError(Problem(f"effort {effort!r}", "not known", f"known are {known}", "choose one of them"))
+    if blocks > len(usable):
+        raise DoesNotFit(_too_many(blocks, len(usable), chip, chips))
+    problems = [*_pin_problems(blocks, usable, chip, chips, pins)]
+    if problems:
+        raise UsageError(*problems)
+
+
+def _too_many(blocks: int, cores: int, chip: Chip, chips: int) -> Problem:
+    per_chip = max(cores // chips, 1)
+    needed = -(-blocks // per_chip)
+    step = (
+        f"use --chips {needed}" if needed <= chip.mesh.chips_max else "use a larger chip or board, or a smaller model"
+    )
+    have = f"{chips} {chip.name} {'chip has' if chips == 1 else 'chips have'} {cores:,} usable cores"
+    return Problem("placement", f"{blocks:,} blocks, one to a core", have, step, {"blocks": blocks, "cores": cores})
+
+
+def _pin_problems(
+    blocks: int, usable: Sequence[CoreId], chip: Chip, chips: int, pins: Mapping[int, CoreId]
+) -> Iterable[Problem]:
+    known, dead, first = set(usable), set(chip.dead_cores), {}
+    for block in sorted(pins):
+        core = pins[block]
+        thing = f"pin of block {block} to core {tuple(core)}"
+        if not 0 <= block < blocks:
+            yield Problem(thing, "no such block", f"blocks are 0 to {blocks - 1}", "pin one of those")
+        if core in dead:
+            yield Problem(thing, "the core is masked out", "a pin needs a usable core", "choose another core")
+        elif core not in known:
+            mesh = chip.mesh
+            limit = (
+                f"{chips} {chip.name} chip{'s' * (chips != 1)} of {mesh.width_tiles} x {mesh.height_tiles} tiles"
+                f" of {mesh.cores_per_tile} cores"
+            )
+            yield Problem(thing, "no such core", limit, "choose a core within that, or more --chips")
+        elif core in first:
+            yield Problem(
+                thing, f"block {first[core]} is pinned there too", "a core holds one block", "move one of them"
+            )
+        first.setdefault(core, block)

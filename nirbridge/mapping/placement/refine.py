@@ -1,0 +1,177 @@
+"""The exact half of the search: moves and swaps weighed by the multicast trees they change.
+
+The objective is ``multicast hops per step + LINK_WEIGHT * load of the busiest link`` (both in spikes per step).
+A step proposes the sites that pairwise pulls like best and some at random, recomputes the trees of every net that the
+moved blocks touch (all proposals in one go), and takes one by a heat bath; the link term decides on that one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.mapping.mesh import HOST_TILE
+from nirbridge.mapping.placement.anneal import draw
+from nirbridge.mapping.placement.board import Board
+from nirbridge.mapping.placement.starts import pull_lengths
+from nirbridge.mapping.route import Trees, hops, link_loads, trees
+from nirbridge.mapping.traffic import Pulls, Traffic, gather
+from nirbridge.partitioner.cost.axons import HOST
+
+LINK_WEIGHT = 1.0
+"""Weight of the busiest link: its spikes count twice, once as hops and once more."""
+WIDTH = 16
+STEP_WORK = 8000
+"""Work of a step that evaluates nothing, in entries."""
+
+
+@dataclass(slots=True, eq=False)
+class Exact:
+    """A position with its exact cost: ``hops`` per net, ``loads`` per link (see ``link_loads``)."""
+
+    board: Board
+    nets: Traffic
+    hops: Array
+    loads: Array
+
+    @property
+    def value(self) -> float:
+        """The objective."""
+        return float(self.nets.rate @ self.hops) + LINK_WEIGHT * float(self.loads.max(initial=0.0))
+
+
+def exact(board: Board, nets: Traffic) -> Exact:
+    """The exact cost of a position, computed anew."""
+    paths = net_trees(board, nets, np.arange(len(nets.source)))
+    return Exact(board, nets, hops(paths), link_loads(paths, nets.rate, *_extent(board)))
+
+
+def _extent(board: Board) -> tuple[int, int]:
+    """Columns and rows that blocks, sites or the host can take."""
+    x = max(board.sites.x.max(initial=0), board.x.max(initial=0))
+    y = max(board.sites.y.max(initial=0), board.y.max(initial=0))
+    return int(x) + 1, int(y) + 1
+
+
+def net_trees(board: Board, nets: Traffic, which: Array) -> Trees:
+    """Trees of the nets ``which`` as the board stands."""
+    entries, counts = gather(nets.ptr, which)
+    source, targets = nets.source[which], nets.targets[entries]
+    group = np.repeat(np.arange(len(which), dtype=np.int64), counts)
+    x, y = _source_tiles(board, source)
+    return trees(x, y, group, board.x[targets], board.y[targets])
+
+
+def _source_tiles(board: Board, source: Array) -> tuple[Array, Array]:
+    if len(board.x) == 0:
+        return source.copy(), source.copy()
+    is_host = source == HOST
+    return np.where(is_host, HOST_TILE[0], board.x[source]), np.where(is_host, HOST_TILE[1], board.y[source])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proposals:
+    """Nets that each proposal changes (``of`` names the proposal of each ``net``), and their hops afterwards."""
+
+    change: Array
+    of: Array
+    net: Array
+    hops: Array
+    work: int
+
+
+def propose(state: Exact, block: int, sites: Array) -> Proposals:
+    """What moving ``block`` to each of ``sites`` changes in hops; a block there takes its place."""
+    board, nets = state.board, state.nets
+    partner = board.block[sites]
+    of, net = _touched(nets, block, partner)
+    entries, counts = gather(nets.ptr, net)
+    group = np.repeat(np.arange(len(net), dtype=np.int64), counts)
+    targets, of_entry = nets.targets[entries], of[group]
+    source = nets.source[net]
+    move = (block, partner, board.sites.x[sites], int(board.x[block]))
+    x, y = _source_tiles(board, source)
+    x = _moved(x, source, of, move)
+    target_x = _moved(board.x[targets], targets, of_entry, move)
+    move = (block, partner, board.sites.y[sites], int(board.y[block]))
+    y = _moved(y, source, of, move)
+    target_y = _moved(board.y[targets], targets, of_entry, move)
+    after = hops(trees(x, y, group, target_x, target_y))
+    change = np.bincount(of, nets.rate[net] * (after - state.hops[net]), len(sites))
+    return Proposals(change, of, net, after, len(entries))
+
+
+def _touched(nets: Traffic, block: int, partner: Array) -> tuple[Array, Array]:
+    """Pairs (proposal, net) of every net with ``block`` or the proposal's partner, each once."""
+    own = nets.nets[nets.net_ptr[block] : nets.net_ptr[block + 1]]
+    is_own = np.zeros(len(nets.source), bool)
+    is_own[own] = True
+    swaps = np.flatnonzero(partner >= 0)
+    entries, counts = gather(nets.net_ptr, partner[swaps])
+    of, net = np.repeat(swaps, counts), nets.nets[entries]
+    fresh = ~is_own[net]
+    all_of = np.concatenate((np.repeat(np.arange(len(partner)), len(own)), of[fresh]))
+    return all_of, np.concatenate((np.tile(own, len(partner)), net[fresh]))
+
+
+def _moved(at: Array, who: Array, of: Array, move: tuple[int, Array, Array, int]) -> Array:
+    """Coordinate of each block ``who`` under its proposal: the block at the site, the partner where it was."""
+    block, partner, site, here = move
+    at = np.where(who == block, site[of], at)
+    return np.where((who == partner[of]) & (who >= 0), here, at)
+
+
+def refine(
+    state: Exact, pull: Pulls, rng: np.random.Generator, budget: int, *, heat: float, width: int = WIDTH
+) -> Exact:
+    """The best position found from ``state`` within ``budget`` entries of trees (``state`` stays as it is).
+
+    ``width`` proposals a step; ``heat`` scales the first temperature (1: the mean cost of a block), which falls to 0
+    at two thirds of the budget.
+    """
+    state = Exact(state.board.copy(), state.nets, state.hops.copy(), state.loads)
+    best, lowest, spent = state.board.copy(), state.value, 0
+    unit, value = lowest / max(len(state.board.movable), 1), lowest
+    order, at = rng.permutation(state.board.movable), 0
+    while spent < budget and len(order):
+        t = heat * unit * max(0.0, 1.0 - 1.5 * spent / budget) ** 2
+        block, at = int(order[at]), at + 1
+        if at == len(order):
+            order, at = rng.permutation(order), 0
+        sites = state.board.candidates(block, pull_lengths(state.board, pull, block), width, rng)
+        step = propose(state, block, sites)
+        spent += STEP_WORK + step.work
+        chosen = draw(step.change - _link_hope(state), t, rng)
+        if chosen < 0:
+            continue
+        paid = max(float(step.change[chosen]), 0.0) + t * rng.exponential() if t > 0 else 0.0
+        value = _take(state, step, block, int(sites[chosen]), chosen, paid, value)
+        if value < lowest - 1e-9 * unit:
+            best, lowest = state.board.copy(), value
+    return exact(best, state.nets)
+
+
+def _link_hope(state: Exact) -> float:
+    """What the link term can fall by at most: a move that costs more hops than this never pays."""
+    return 0.0 if len(state.loads) == 0 else 0.05 * LINK_WEIGHT * float(state.loads.max(initial=0.0))
+
+
+def _take(state: Exact, step: Proposals, block: int, site: int, chosen: int, slack: float, value: float) -> float:
+    """Make the chosen proposal if the whole objective rises by no more than ``slack``; the objective afterwards."""
+    mine = step.of == chosen
+    net, board = step.net[mine], state.board
+    here, rate, extent = int(board.site[block]), state.nets.rate[net], _extent(board)
+    before = link_loads(net_trees(board, state.nets, net), rate, *extent)
+    board.swap(block, site)
+    after = link_loads(net_trees(board, state.nets, net), rate, *extent)
+    loads = state.loads - before + after
+    rise = float(loads.max(initial=0.0)) - float(state.loads.max(initial=0.0))
+    change = float(step.change[chosen]) + LINK_WEIGHT * rise
+    if change > slack or (change >= 0 and slack == 0):
+        board.swap(block, here)
+        return value
+    state.loads = loads
+    state.hops[net] = step.hops[mine]
+    return value + change

@@ -1,0 +1,204 @@
+"""A mapped network as the JSON document of a map file."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import PurePath
+from typing import Any
+
+from nirbridge._version import __version__
+from nirbridge.chips.model import CoreId
+from nirbridge.mapping.mesh import HOST_TILE, route_hops
+from nirbridge.mapping.model import Costs, Mapped
+from nirbridge.mapping.storage.form import SCHEMA, SCHEMA_MARKED
+from nirbridge.mapping.synapses import synapse_count
+from nirbridge.network.model import Network, Population, Port, Projection
+from nirbridge.network.operators import Chain, Conv, Operator, Sparse, SumPool
+from nirbridge.partitioner.cost.axons import HOST
+from nirbridge.partitioner.cost.resources import limits
+from nirbridge.partitioner.model import RESOURCES, Block, Slice
+
+_ENTRY = CoreId(0, *HOST_TILE, 0)
+
+
+def to_record(mapped: Mapped, model_file: str, model_sha256: str) -> dict[str, Any]:
+    """The JSON document of a map. Of ``model_file`` only the base name is kept, so that no path of a machine is.
+
+    Everything in it follows from ``mapped``: no clock, no host, no order of a hash.
+    """
+    network, chip = mapped.network, mapped.chip
+    return {
+        "schema": SCHEMA_MARKED if mapped.placement_only or mapped.early_spikes else SCHEMA,
+        "nirbridge": __version__,
+        "model": {"file": PurePath(model_file).name, "sha256": model_sha256},
+        "timing": _timing(network),
+        "chip": dict(chip.record),
+        "chips": mapped.chips,
+        "objective": mapped.objective,
+        "rates": mapped.rates,
+        "weight_bits": mapped.partition.weight_bits,
+        "splits": [{"population": name, "ways": ways} for name, ways in mapped.splits],
+        **({} if mapped.latency is None else {"retimed": {"latency": dict(mapped.latency)}}),
+        **({"placement_only": True} if mapped.placement_only else {}),
+        **({"early_spikes": list(mapped.early_spikes)} if mapped.early_spikes else {}),
+        "inputs": [_port(p) for p in network.inputs],
+        "outputs": [_port(p) for p in network.outputs],
+        "populations": [_population(p) for p in network.populations],
+        "blocks": [_block(b, c) for b, c in zip(mapped.partition.blocks, mapped.cores, strict=True)],
+        "projections": [_projection(p, mapped.partition.weight_bits) for p in network.projections],
+        "routes": _routes(mapped),
+        "totals": _totals(mapped),
+        "proof": _proof(mapped),
+        "approximate": list(chip.approximate),
+        "assumed": list(network.assumed),
+        "notes": list(network.notes),
+    }
+
+
+def _timing(network: Network) -> dict[str, Any]:
+    timing = network.timing
+    return {
+        "dt": float(network.dt),
+        "integrator": timing.integrator,
+        "reset": timing.reset,
+        "compare": timing.compare,
+        "if_gain": timing.if_gain,
+    }
+
+
+def _port(port: Port) -> dict[str, Any]:
+    return {"name": port.name, "shape": list(port.shape)}
+
+
+def _population(p: Population) -> dict[str, Any]:
+    relay = p.neuron.kind.lower() == "relay"
+    return {"name": p.name, "shape": list(p.shape), "neurons": p.size, "kind": p.neuron.kind, "relay": relay}
+
+
+def _block(block: Block, core: CoreId) -> dict[str, Any]:
+    return {
+        "id": int(block.id),
+        "core": {"chip": core.chip, "x": core.x, "y": core.y, "core": core.core},
+        "slices": [_slice(s) for s in block.slices],
+        "used": {name: int(block.used[name]) for name in sorted(block.used)},
+    }
+
+
+def _slice(s: Slice) -> dict[str, Any]:
+    return {"population": s.population, "box": [[int(a), int(b)] for a, b in s.box]}
+
+
+def _projection(p: Projection, weight_bits: int) -> dict[str, Any]:
+    return {
+        "source": p.source,
+        "target": p.target,
+        "operator": describe(p.operator),
+        "delay_steps": p.max_delay_steps,
+        "weight_bits": weight_bits,
+        "synapses": synapse_count(p.operator),
+        "nodes": list(p.nodes),
+        "is_back": p.is_back,
+    }
+
+
+def describe(operator: Operator) -> dict[str, Any]:
+    """An operator without its weights: ``kind``, shapes, and what decides which pairs are connected.
+
+    Of a ``Sparse`` operator the pattern is given as a SHA-256 over indptr and indices, as little-endian int64.
+    """
+    about: dict[str, Any] = {
+        "kind": type(operator).__name__,
+        "input_shape": list(operator.input_shape),
+        "output_shape": list(operator.output_shape),
+    }
+    if isinstance(operator, Chain):
+        about["parts"] = [describe(part) for part in operator.parts]
+    if isinstance(operator, (Conv, SumPool)):
+        about |= {
+            "kernel": list(operator.kernel),
+            "stride": list(operator.stride),
+            "padding": [list(p) for p in operator.padding],
+            "dilation": list(operator.dilation),
+        }
+    if isinstance(operator, Conv):
+        about["groups"] = operator.groups
+    if isinstance(operator, Sparse):
+        pattern = hashlib.sha256(operator.indptr.astype("<i8").tobytes())
+        pattern.update(operator.indices.astype("<i8").tobytes())
+        about |= {"nonzero": int(operator.indptr[-1]), "pattern_sha256": pattern.hexdigest()}
+    return about
+
+
+def _routes(mapped: Mapped) -> list[dict[str, Any]]:
+    """One entry per (source block or input, target block), summed over the groups of the axon table."""
+    axons = mapped.axons
+    sums: dict[tuple[int, str, int], list[Any]] = {}
+    for g in range(len(axons.source_name)):
+        block = int(axons.source_block[g])
+        name = axons.names[int(axons.source_name[g])] if block == HOST else ""
+        for entry in range(int(axons.target_ptr[g]), int(axons.target_ptr[g + 1])):
+            total = sums.setdefault((block, name, int(axons.targets[entry])), [0, 0, 0.0])
+            total[0] += int(axons.neurons[g])
+            total[1] += int(axons.synapses[entry])
+            total[2] += float(axons.spikes_per_step[g])
+    position = {int(b.id): i for i, b in enumerate(mapped.partition.blocks)}
+    core = {b: mapped.cores[i] for b, i in position.items()}
+    return [
+        {
+            "source_block": None if block == HOST else block,
+            "source_input": name if block == HOST else None,
+            "target_block": target,
+            "neurons": neurons,
+            "synapses": synapses,
+            "spikes_per_step": spikes,
+            "hops": route_hops(_ENTRY if block == HOST else core[block], core[target], mapped.chip),
+        }
+        for (block, name, target), (neurons, synapses, spikes) in sorted(sums.items())
+    ]
+
+
+def _totals(mapped: Mapped) -> dict[str, Any]:
+    blocks, costs = mapped.partition.blocks, mapped.costs
+    limit = limits(mapped.chip)
+    dead = {core for core in mapped.chip.dead_cores if core.chip < mapped.chips}
+    totals: dict[str, Any] = {
+        "cores_used": len(blocks),
+        "cores_available": mapped.chip.mesh.cores * mapped.chips - len(dead),
+        "unicast_traffic": costs.unicast_spikes_per_step,
+        "multicast_hops": costs.multicast_hops_per_step,
+        "max_link_load": costs.max_link_load_spikes_per_step,
+        "mean_link_load": costs.mean_link_load_spikes_per_step,
+        **_energy_and_time(costs),
+    }
+    for name in RESOURCES:
+        used = [int(b.used[name]) for b in blocks]
+        most = max(used, default=0)
+        where = int(blocks[used.index(most)].id) if used else 0
+        totals[name] = {"used": sum(used), "max": most, "where_max": where, "limit": limit[name]}
+    return totals
+
+
+def _energy_and_time(costs: Costs) -> dict[str, Any]:
+    return {
+        "energy_per_step_j": costs.energy_per_step_j,
+        "time_per_step_s": costs.time_per_step_s,
+        "energy_breakdown_j": dict(costs.energy_breakdown_j),
+        "time_breakdown_s": dict(costs.time_breakdown_s),
+    }
+
+
+def _proof(mapped: Mapped) -> dict[str, Any]:
+    report = mapped.partition.report
+    return {
+        "cores_lower_bound": report.cores_lower_bound,
+        "cores_lower_bound_sliced": report.cores_lower_bound_sliced,
+        "cores_gap": report.cores - report.cores_lower_bound,
+        "traffic_lower_bound": mapped.costs.traffic_lower_bound,
+        "status": report.status,
+        "method": report.method,
+        "seed": report.seed,
+        "solver": report.solver,
+        "deterministic_time": report.deterministic_time,
+        "bounds": dict(report.bounds),
+        "binding": report.binding,
+    }

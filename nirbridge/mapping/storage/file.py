@@ -1,0 +1,172 @@
+"""Maps as files: ``*.map.json``, the same bytes for the same map, complete enough to be checked by someone else."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from nirbridge.chips.model import CoreId
+from nirbridge.errors import Bug, FileError, quoted
+from nirbridge.files.atomic import atomic_write_bytes
+from nirbridge.mapping.model import Mapped
+from nirbridge.mapping.storage.document import to_record
+from nirbridge.mapping.storage.record import BlockRecord, MapRecord, SliceRecord, record_of
+
+MAX_BYTES = 1 << 28
+
+# -- writing -----------------------------------------------------------------------------------------------------
+
+
+def save(mapped: Mapped, path: str | os.PathLike[str], model_file: str, model_sha256: str) -> None:
+    """Writes the map file: whole or not at all. Raises FileError where the place cannot be written."""
+    write_document(to_record(mapped, model_file, model_sha256), path)
+
+
+def write_document(document: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    """Writes a map document to ``path``, whole or not at all (``files.atomic``).
+
+    Raises FileError where the place cannot be written, and Bug where a number is not finite.
+    """
+    thing = f"map file {quoted(Path(path).name)}"
+    try:
+        data = to_bytes(document)
+    except ValueError as error:
+        raise Bug.of(thing, str(error), next_step="please report it") from error
+    atomic_write_bytes(path, data, thing=thing)
+
+
+def to_bytes(document: Mapping[str, Any]) -> bytes:
+    """UTF-8 JSON, keys sorted, one line per top-level key and per entry of a list of objects, newline at the end."""
+    lines = []
+    for key in sorted(document):
+        value = document[key]
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            entries = ",\n  ".join(_line(entry) for entry in value)
+            lines.append(f" {_line(key)}: [\n  {entries}\n ]")
+        else:
+            lines.append(f" {_line(key)}: {_line(value)}")
+    # A name with a lone surrogate is no UTF-8; 'backslashreplace' writes just the escape that JSON has for it.
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "backslashreplace")
+
+
+def _line(value: object) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False, default=_plain)
+
+
+def _plain(value: Any) -> object:
+    """Numpy's numbers and arrays and any mapping as plain values."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} has no place in a map file")
+
+
+# -- reading -----------------------------------------------------------------------------------------------------
+
+
+def load(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> MapRecord:
+    """Reads and validates a map file.
+
+    Raises:
+        FileError: not readable, larger than ``max_bytes``, no UTF-8 JSON, a number that is not finite, a key twice,
+            nested too deeply, or not of the form that docs/reference/map-file.md gives (every problem is listed).
+    """
+    file = Path(path)
+    thing = f"map file {quoted(file.name)}"
+    try:
+        with file.open("rb") as handle:
+            data = handle.read(max_bytes + 1)
+    except (OSError, ValueError) as error:  # ValueError: a text that is no path
+        reason = getattr(error, "strerror", None) or f"cannot be read ({error})"
+        raise FileError.of(thing, reason, next_step="check the path") from error
+    if len(data) > max_bytes:
+        raise FileError.of(thing, f"more than {max_bytes:,} bytes", "too large to be read", "is it a map file?")
+    return record_of(_parsed(data, thing), thing)
+
+
+def _parsed(data: bytes, thing: str) -> object:
+    try:
+        return json.loads(
+            data.decode("utf-8"),
+            parse_constant=_no_constant,
+            parse_float=_finite,
+            object_pairs_hook=_no_key_twice,
+        )
+    except RecursionError:
+        found = "nested too deeply"
+    except UnicodeDecodeError as error:
+        found = f"no UTF-8 at byte {error.start}"
+    except json.JSONDecodeError as error:
+        found = f"no JSON at line {error.lineno}, column {error.colno} ({error.msg})"
+    except ValueError as error:
+        found = str(error)
+    raise FileError.of(thing, found, next_step="write it again with nirbridge map … -o")
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"the number {name} is not allowed in JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"the number {quoted(text, 40)} is not finite")
+    return value
+
+
+def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))
+        raise ValueError(f"the key {quoted(twice, 40)} is there twice")
+    return found
+
+
+# -- comparing ---------------------------------------------------------------------------------------------------
+
+
+def compare(a: MapRecord, b: MapRecord) -> tuple[str, ...]:
+    """What differs between two maps, in words: model, chip, slices, their cores, totals, proof; empty: nothing does."""
+    return tuple(_differences(a, b))
+
+
+def _differences(a: MapRecord, b: MapRecord) -> Iterator[str]:
+    if a.model_sha256 != b.model_sha256:
+        yield f"model: {quoted(a.model_file)} {a.model_sha256[:12]} / {quoted(b.model_file)} {b.model_sha256[:12]}"
+    for key in ("chip", "chips", "weight_bits", "timing", "objective", "rates", "populations", "projections"):
+        if a.raw[key] != b.raw[key]:
+            simple = not isinstance(a.raw[key], (dict, list))
+            yield f"{key}: {a.raw[key]} / {b.raw[key]}" if simple else f"{key}: differ"
+    for key in ("placement_only", "early_spikes"):
+        if getattr(a, key) != getattr(b, key):
+            yield f"{key}: {getattr(a, key)} / {getattr(b, key)}"
+    yield from _moved(a, b)
+    for part in ("totals", "proof"):
+        x, y = a.raw[part], b.raw[part]
+        for key in sorted(x.keys() | y.keys()):
+            if x.get(key) != y.get(key):
+                yield f"{part}.{key}: {_line(x.get(key))} / {_line(y.get(key))}"
+
+
+def _moved(a: MapRecord, b: MapRecord) -> Iterator[str]:
+    cores_a, cores_b = _core_of_each_slice(a.blocks), _core_of_each_slice(b.blocks)
+    for s in sorted(cores_a.keys() | cores_b.keys(), key=lambda s: (s.population, s.box, s.order or ())):
+        x, y = cores_a.get(s), cores_b.get(s)
+        if x != y:
+            box = ", ".join(f"{start}:{stop}" for start, stop in s.box)
+            yield f"slice {quoted(s.population)} [{box}]: {core_text(x)} / {core_text(y)}"
+
+
+def _core_of_each_slice(blocks: tuple[BlockRecord, ...]) -> dict[SliceRecord, CoreId]:
+    return {s: block.core for block in blocks for s in block.slices}
+
+
+def core_text(core: CoreId | None) -> str:
+    """A core in a message."""
+    return "nowhere" if core is None else f"core {core.core} of tile ({core.x}, {core.y}) of chip {core.chip}"

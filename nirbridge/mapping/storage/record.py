@@ -1,0 +1,208 @@
+"""What a map file holds, read and validated: plain numbers and names, no weights (docs/reference/map-file.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nirbridge._types import Box
+from nirbridge.chips.model import CoreId
+from nirbridge.errors import FileError, Problem
+from nirbridge.mapping.storage.form import FORM, wrong
+
+_MAX_PROBLEMS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class PortRecord:
+    """An input or output of the model: on the host, on no core."""
+
+    name: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PopulationRecord:
+    """One population; ``relay`` marks one that the compiler put in and the model does not have."""
+
+    name: str
+    shape: tuple[int, ...]
+    neurons: int
+    kind: str
+    relay: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SliceRecord:
+    """A box of a population; ``order`` lists its axes from the slowest to the fastest, None: channels last."""
+
+    population: str
+    box: Box
+    order: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRecord:
+    """The slices on one core, in the order in which their neurons are numbered on."""
+
+    id: int
+    core: CoreId
+    slices: tuple[SliceRecord, ...]
+    used: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectionRecord:
+    """One projection; ``delay_steps`` is its longest delay, ``operator`` its description without weights."""
+
+    source: str
+    target: str
+    operator: Mapping[str, Any]
+    delay_steps: int
+    weight_bits: int
+    synapses: int
+    nodes: tuple[str, ...]
+    is_back: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RouteRecord:
+    """What one block, or one input of the model, sends to a block: exactly one of the two sources is not None."""
+
+    source_block: int | None
+    source_input: str | None
+    target_block: int
+    neurons: int
+    synapses: int
+    spikes_per_step: float
+    hops: int
+
+
+@dataclass(frozen=True, slots=True)
+class MapRecord:
+    """A map file. ``raw`` is the whole JSON document, ``chip`` the record that builds the chip again.
+
+    ``splits``: populations of the model that were replaced by so many copies, in that order (none in older files).
+    ``latency``, ``placement_only``, ``early_spikes``: as of ``Mapped``; None, False, empty where the file does not say.
+    """
+
+    model_file: str
+    model_sha256: str
+    chip: Mapping[str, Any]
+    chips: int
+    inputs: tuple[PortRecord, ...]
+    outputs: tuple[PortRecord, ...]
+    populations: tuple[PopulationRecord, ...]
+    blocks: tuple[BlockRecord, ...]
+    projections: tuple[ProjectionRecord, ...]
+    routes: tuple[RouteRecord, ...]
+    totals: Mapping[str, Any]
+    proof: Mapping[str, Any]
+    raw: Mapping[str, Any]
+    splits: tuple[tuple[str, int], ...] = ()
+    latency: Mapping[str, int] | None = None
+    placement_only: bool = False
+    early_spikes: tuple[str, ...] = ()
+
+    @property
+    def weight_bits(self) -> int:
+        """Bits of a weight that the map was counted with."""
+        return self.raw["weight_bits"]
+
+
+# -- from a JSON document -------------------------------------------------------------------------------------
+
+
+def record_of(document: object, name: str = "map") -> MapRecord:
+    """The record of a parsed JSON document; one FileError with every problem (the first hundred) where it is none.
+
+    Keys that this version does not know are kept in ``raw`` and otherwise ignored.
+    """
+    problems: list[Problem] = []
+    for problem in wrong(FORM, document, ""):
+        problems.append(Problem(f"{name}: {problem.thing or 'document'}", problem.found, problem.limit))
+        if len(problems) == _MAX_PROBLEMS:
+            break
+    if problems:
+        raise FileError(*problems)
+    assert isinstance(document, dict)
+    d: dict[str, Any] = document
+    problems = [
+        Problem(f"{name}: routes[{i}]", "has not exactly one of source_block and source_input")
+        for i, route in enumerate(d["routes"])
+        if (route.get("source_block") is None) == (route.get("source_input") is None)
+    ]
+    problems += [
+        Problem(f"{name}: populations[{i}].order", "permutes the neurons", "this version reads no such map")
+        for i, p in enumerate(d["populations"])
+        if p.get("order") is not None and not _is_plain_order(p["order"], p["neurons"])
+    ]
+    if problems:
+        raise FileError(*problems[:_MAX_PROBLEMS])
+    return _built(d)
+
+
+def _is_plain_order(order: list[int], neurons: int) -> bool:
+    return len(order) == neurons and all(k == neuron for k, neuron in enumerate(order))
+
+
+def _built(d: dict[str, Any]) -> MapRecord:
+    return MapRecord(
+        model_file=d["model"]["file"],
+        model_sha256=d["model"]["sha256"],
+        chip=d["chip"],
+        chips=d["chips"],
+        inputs=tuple(PortRecord(p["name"], tuple(p["shape"])) for p in d["inputs"]),
+        outputs=tuple(PortRecord(p["name"], tuple(p["shape"])) for p in d["outputs"]),
+        populations=tuple(
+            PopulationRecord(p["name"], tuple(p["shape"]), p["neurons"], p["kind"], p["relay"])
+            for p in d["populations"]
+        ),
+        blocks=tuple(_block(b) for b in d["blocks"]),
+        projections=tuple(_projection(p) for p in d["projections"]),
+        routes=tuple(_route(r) for r in d["routes"]),
+        totals=d["totals"],
+        proof=d["proof"],
+        raw=d,
+        splits=tuple((s["population"], s["ways"]) for s in d.get("splits") or ()),
+        latency=(d.get("retimed") or {}).get("latency"),
+        placement_only=bool(d.get("placement_only")),
+        early_spikes=tuple(d.get("early_spikes") or ()),
+    )
+
+
+def _block(b: dict[str, Any]) -> BlockRecord:
+    core = CoreId(b["core"]["chip"], b["core"]["x"], b["core"]["y"], b["core"]["core"])
+    return BlockRecord(b["id"], core, tuple(_slice(s) for s in b["slices"]), b["used"])
+
+
+def _slice(s: dict[str, Any]) -> SliceRecord:
+    order = s.get("order")
+    box = tuple((start, stop) for start, stop in s["box"])
+    return SliceRecord(s["population"], box, None if order is None else tuple(order))
+
+
+def _projection(p: dict[str, Any]) -> ProjectionRecord:
+    return ProjectionRecord(
+        p["source"],
+        p["target"],
+        p["operator"],
+        p["delay_steps"],
+        p["weight_bits"],
+        p["synapses"],
+        tuple(p["nodes"]),
+        p["is_back"],
+    )
+
+
+def _route(r: dict[str, Any]) -> RouteRecord:
+    return RouteRecord(
+        r.get("source_block"),
+        r.get("source_input"),
+        r["target_block"],
+        r["neurons"],
+        r["synapses"],
+        r["spikes_per_step"],
+        r["hops"],
+    )

@@ -1,0 +1,174 @@
+"""A proved lower bound on the multicast hops of a set of blocks, over every placement of them on a mesh.
+
+Facts about one spike of a net with k targets on other cores, in any placement (c cores to a tile):
+
+1. *Tiles.* The source's tile holds at most c - 1 of the targets, every other tile at most c: the tree has a link for
+   each other tile, so at least ``ceil((k - (c - 1)) / c)`` (from the host, whose tile holds c: ``ceil((k - c) / c)``).
+2. *Companions.* m targets outside the source's tile need at least ``m / min(k, c)`` links: at least 1 where m > 0, and
+   at least m / c tiles.
+3. *Distance.* The tree is no shorter than the way to its farthest target, so not than the mean over its k targets.
+
+(2) and (3) are sums over pairs of blocks, w(a, b) times what their tiles cost. Each pair is charged to its source, to
+its target or half to each (the best of the three is taken), and what one block pays is least when its heaviest
+partners sit nearest: c - 1 on its tile, then as many as the mesh has cores at 1, 2, … links from its most central tile.
+Pairs with the host are charged to the host.
+
+4. *Connection.* n blocks that nets connect lie on at least ``ceil(n / c)`` tiles, and nets that reach t tiles each with
+   a tree of at least t - 1 links connect no more: so nets of one spike each need ``ceil(n / c) - 1`` links together.
+   With rates, the nets of rate x or more for every x from 0 up, added up (an integral over x).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.chips.model import Chip
+from nirbridge.mapping.mesh import columns
+from nirbridge.mapping.traffic import Traffic, traffic
+from nirbridge.partitioner.cost.axons import HOST, AxonTable
+
+SHARES = ((0.5, 0.5), (1.0, 0.0), (0.0, 1.0))
+"""How a pair is charged to its source and target."""
+ROUNDED_DOWN = 1 - 1e-12
+
+
+def traffic_lower_bound(axons: AxonTable, blocks: int, chip: Chip, *, chips: int = 1) -> float:
+    """No placement of these blocks on ``chips`` chips has fewer multicast hops per step (spikes per step times links).
+
+    It bounds ``Costs.multicast_hops_per_step`` for the given blocks, not over other partitions; it holds with any
+    dead cores or pins. It is usually well below the best placement: it weighs each block on its own.
+    """
+    nets = traffic(axons, blocks)
+    if len(nets.source) == 0:
+        return 0.0
+    per_tile = chip.mesh.cores_per_tile
+    small = nets.degrees <= per_tile
+    by_tiles = nets.rate * _tiles_needed(nets, per_tile)
+    pairs = _Pairs.of_nets(nets)
+    ranks = _ranks(chip, chips, nets.blocks)
+    all_pay = max(_pair_bound(nets, pairs, ranks, per_tile, small, ~small, shares) for shares in SHARES)
+    by_group = max(float(by_tiles.sum()), all_pay)
+    if not small.all():
+        nothing = np.zeros(len(small), bool)
+        small_pay = max(_pair_bound(nets, pairs, ranks, per_tile, small, nothing, shares) for shares in SHARES)
+        by_group = max(by_group, small_pay + float(by_tiles[~small].sum()))
+    # a bound has to hold in floats too: sums of many rates may be off in the last digits
+    return ROUNDED_DOWN * max(by_group, _connection_bound(nets, per_tile))
+
+
+def _connection_bound(nets: Traffic, per_tile: int) -> float:
+    """Fact 4, by joining blocks net by net, the nets of highest rate first."""
+    parent = list(range(nets.blocks + 1))  # the last is the host, which takes no core
+    size = [1] * nets.blocks + [0]
+    links, bound, open_ends = 0, 0.0, len(np.unique(np.append(nets.targets, nets.source))) - 1
+
+    def root(block: int) -> int:
+        while parent[block] != block:
+            parent[block] = block = parent[parent[block]]
+        return block
+
+    order = np.argsort(-nets.rate, kind="stable")
+    rates = np.append(nets.rate[order], 0.0)
+    for i, g in enumerate(order.tolist()):
+        if open_ends == 0:
+            return bound + float(rates[i]) * links
+        a = root(int(nets.source[g]) % len(parent))
+        for target in nets.targets[nets.ptr[g] : nets.ptr[g + 1]].tolist():
+            b = root(target)
+            if a != b:
+                joined = -(-(size[a] + size[b]) // per_tile)
+                links += joined - max(-(-size[a] // per_tile), 1) - max(-(-size[b] // per_tile), 1) + 1
+                parent[b], size[a], open_ends = a, size[a] + size[b], open_ends - 1
+        bound += float(rates[i] - rates[i + 1]) * links
+    return bound
+
+
+def _tiles_needed(nets: Traffic, per_tile: int) -> Array:
+    at_home = np.where(nets.source == HOST, per_tile, per_tile - 1)
+    return -(-np.maximum(nets.degrees - at_home, 0) // per_tile)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pairs:
+    """Pairs of blocks (payer, partner), sorted by payer; ``starts``: where each payer's begin.
+
+    ``of`` lists the entries of the nets whose source is no host; for each of them, ``as_source`` is the pair that its
+    source pays and ``as_target`` the one that its target pays.
+    """
+
+    of: Array
+    as_source: Array
+    as_target: Array
+    count: int
+    starts: Array
+
+    @classmethod
+    def of_nets(cls, nets: Traffic) -> _Pairs:
+        source = nets.source[nets.entry_nets()]
+        of = np.flatnonzero(source != HOST)
+        a, b, base = source[of], nets.targets[of], nets.blocks
+        keys, index = np.unique(np.concatenate((a * base + b, b * base + a)), return_inverse=True)
+        starts = np.flatnonzero(np.diff(keys // base, prepend=-1))
+        index = index.reshape(-1)
+        return cls(of, index[: len(of)], index[len(of) :], len(keys), starts)
+
+    def charged(self, weight: Array, shares: tuple[float, float]) -> list[Array]:
+        """Per paying block, what it is charged for each of its partners (``weight`` per entry of the nets)."""
+        own = weight[self.of]
+        charge = np.bincount(self.as_source, shares[0] * own, self.count)
+        charge = charge + np.bincount(self.as_target, shares[1] * own, self.count)
+        return np.split(charge, self.starts[1:]) if self.count else []
+
+
+def _ranks(chip: Chip, chips: int, blocks: int) -> tuple[Array, Array]:
+    """Hops to a block's nearest, second nearest … partner at best, and the same for the host."""
+    width, height, per_tile = columns(chip, chips), chip.mesh.height_tiles, chip.mesh.cores_per_tile
+    middle = _hops_by_rank(width, height, per_tile, ((width - 1) // 2, (height - 1) // 2), blocks)
+    return middle[1:], _hops_by_rank(width, height, per_tile, (0, 0), blocks)
+
+
+def _pair_bound(
+    nets: Traffic,
+    pairs: _Pairs,
+    ranks: tuple[Array, Array],
+    per_tile: int,
+    by_distance: Array,
+    by_tile: Array,
+    shares: tuple[float, float],
+) -> float:
+    """Facts 3 (nets ``by_distance``) and 2 (nets ``by_tile``) together, a pair charged to its ends by shares."""
+    net = nets.entry_nets()
+    weight = nets.rate[net] / np.minimum(nets.degrees[net], per_tile)
+    far, near = weight * by_distance[net], weight * by_tile[net]
+    rows = (pairs.charged(w, shares) for w in (far, near))
+    pays = sum(_least(far_row, near_row, ranks[0]) for far_row, near_row in zip(*rows, strict=True))
+    is_host = nets.source[net] == HOST
+    host_far, host_near = (np.bincount(nets.targets[is_host], w[is_host], nets.blocks) for w in (far, near))
+    return pays + _least(host_far, host_near, ranks[1])
+
+
+def _least(far: Array, near: Array, hops: Array) -> float:
+    """Least cost of one block's pairs: ``far`` times hops plus ``near`` where hops > 0, ``hops`` ascending by rank.
+
+    The first link and the rest are bounded apart: a sum of least values is never above the least sum.
+    """
+    both = np.sort(far + near)[::-1]
+    at_rank = hops[: len(both)]
+    first_link = both[at_rank > 0].sum()
+    rest = np.sort(far)[::-1] @ np.maximum(at_rank - 1, 0)
+    return float(first_link + rest)
+
+
+def _hops_by_rank(width: int, height: int, per_tile: int, tile: tuple[int, int], ranks: int) -> Array:
+    """Links to the nearest, second nearest … core of a full mesh from ``tile`` (its own cores first).
+
+    From the most central tile no tile has more cores within any distance. Beyond the mesh: its diameter.
+    """
+    reach = min(ranks + 1, width)  # no more columns than that can matter
+    x = np.abs(np.arange(max(0, tile[0] - reach), min(width, tile[0] + reach + 1)) - tile[0])
+    y = np.abs(np.arange(height) - tile[1])
+    near = np.sort((x[:, None] + y[None, :]).ravel())[: ranks // per_tile + 2]
+    return np.repeat(near, per_tile)

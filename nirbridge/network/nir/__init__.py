@@ -1,0 +1,1 @@
+"""NIR graphs and networks: all that knows NIR nodes."""

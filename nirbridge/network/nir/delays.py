@@ -1,0 +1,118 @@
+"""Delays of NIR (seconds) as whole steps, and where along a path they act."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nirbridge._types import Shape
+from nirbridge.arrays import Array, compact
+from nirbridge.errors import ModelError, NirbridgeError, quoted
+from nirbridge.network.nir.fields import label
+from nirbridge.network.operators import Conv, Dense, Operator, Sparse, SumPool
+
+if TYPE_CHECKING:
+    from nirbridge.network.model import Projection
+    from nirbridge.network.nir.linear_step import Step
+
+TOLERANCE = 1e-6
+"""Relative remainder that counts as rounding of a float32 delay."""
+_WORST_REMAINDER_STEPS = 0.1
+_LONGEST_STEPS = 2**31 - 1
+SECONDS = "a Delay of NIR is in seconds: correct it, or dt"
+"""Hint for delays that are too long: most are a number of time steps that was taken for seconds."""
+
+
+def delay_steps(name: str, node: Any, shape: Shape, dt: float) -> Array:
+    """The delay of a Delay node in steps of ``dt``: int64, shape ``()`` where uniform, else ``shape``.
+
+    Raises:
+        ModelError: a delay that is no whole number of steps, negative, or beyond 2**31 - 1 steps.
+    """
+    stored = np.asarray(node.delay, dtype=np.float64)
+    one = stored.reshape(()) if stored.size == 1 else stored  # one value fits any shape, also one with fewer axes
+    seconds = np.broadcast_to(one, shape)
+    seconds = np.asarray(compact(seconds))
+    with np.errstate(over="ignore"):
+        steps = seconds / dt
+    whole = np.round(steps)
+    if bool(np.any(steps < 0)) or bool(np.any(whole > _LONGEST_STEPS)):
+        found = f"a delay of {_worst(seconds, np.abs(steps)):g} s is {_worst(steps, np.abs(steps)):g} steps"
+        raise ModelError.of(label(name, node), found, f"from 0 to {_LONGEST_STEPS:,}", "correct it, or dt", node=name)
+    remainder = np.abs(steps - whole)
+    bad = remainder > np.minimum(TOLERANCE * steps, _WORST_REMAINDER_STEPS)
+    if bool(np.any(bad)):
+        value = _worst(seconds, remainder)
+        found = f"a delay of {value:g} s is {value / dt:.6g} steps of dt = {dt:g} s"
+        next_step = "give a --dt that divides it, or change the delay"
+        raise ModelError.of(label(name, node), found, "delays are whole steps", next_step, node=name)
+    return compact(whole.astype(np.int64))
+
+
+def delayed_thing(projection: Projection) -> str:
+    """How messages speak of a projection's delay: by its Delay nodes where it has some."""
+    names = getattr(projection, "delay_nodes", ())
+    if names:
+        return f"node{'s' * (len(names) > 1)} {', '.join(map(quoted, names))} (Delay)"
+    return f"projection {quoted(projection.source)} -> {quoted(projection.target)}"
+
+
+def _worst(values: Array, by: Array) -> float:
+    return float(values.flat[int(np.argmax(by))])
+
+
+def is_mixing(operator: Operator) -> bool:
+    """True if an output depends on several inputs, so that a delay per element can not be moved across."""
+    return isinstance(operator, Dense | Sparse | Conv | SumPool)
+
+
+def path_delays(path: Sequence[Step], source_shape: Shape, target_shape: Shape) -> tuple[Array, Array]:
+    """(delay_steps, target_delay_steps) of a whole path; both int64, shape ``()`` or the source's or target's.
+
+    Raises:
+        ModelError: delays that differ per element between two mixing nodes.
+    """
+    before: Array = np.zeros((), dtype=np.int64)
+    behind: Array | None = None
+    culprit = ""
+    mixed = False
+    for step in path:
+        if step.delay is not None and (step.at_target or (mixed and step.delay.ndim)):
+            flat = step.delay.reshape(-1) if step.delay.ndim else step.delay
+            behind = flat if behind is None else behind + flat
+            culprit = step.name if step.delay.ndim else culprit
+        elif step.delay is not None:
+            before = before + (step.delay.reshape(source_shape) if step.delay.ndim else step.delay)
+        if not is_mixing(step.operator):
+            continue
+        mixed = True
+        if behind is not None and behind.ndim:
+            raise _between(culprit)
+        before, behind = before if behind is None else before + behind, None
+    after = np.zeros((), dtype=np.int64) if behind is None else behind
+    if after.ndim:
+        after = after.reshape(target_shape)
+    _check_longest(path, before, after)
+    return compact(before), compact(after)
+
+
+def _between(name: str) -> NirbridgeError:
+    return ModelError.of(
+        f"node {quoted(name)} (Delay)",
+        "it delays elements differently between two nodes that mix them",
+        "such a delay stands before the first or behind the last of them",
+        "move it, make it uniform, or put a neuron between",
+        node=name,
+    )
+
+
+def _check_longest(path: Sequence[Step], before: Array, after: Array) -> None:
+    total = int(before.max()) + int(after.max())
+    if total > _LONGEST_STEPS:
+        names = [s.name for s in path if s.delay is not None]
+        found = f"the delays along the path add up to {total:,} steps"
+        raise ModelError.of(
+            f"node {quoted(names[0])} (Delay)", found, f"at most {_LONGEST_STEPS:,}", "shorten one of them"
+        )

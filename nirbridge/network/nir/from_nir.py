@@ -1,0 +1,280 @@
+"""``nir.NIRGraph`` -> ``Network``: the last place that sees nir nodes. The graph is never changed, arrays are copied.
+
+Paths of linear nodes between neurons and ports become one projection each. A constant (the bias of an Affine or
+Conv node) is pushed through the rest of the path and counted once per linear node and way behind it: the path whose
+edges up to that node are the first of the file carries it. A Delay behind a constant leaves it as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array, freeze
+from nirbridge.errors import ModelError, Problem, quoted
+from nirbridge.network.apply import apply
+from nirbridge.network.check import verify
+from nirbridge.network.compose import compose
+from nirbridge.network.graph import in_causal_order
+from nirbridge.network.model import Network, Population, Port, Projection, Timing
+from nirbridge.network.naming import natural_key
+from nirbridge.network.nir.delays import path_delays
+from nirbridge.network.nir.fields import LINEAR, NEURONS, kind_of, value_problems
+from nirbridge.network.nir.flatten import FlatGraph, flatten_graph
+from nirbridge.network.nir.linear_step import Step
+from nirbridge.network.nir.lower_linear import lower_linear
+from nirbridge.network.nir.lower_neurons import lower_neuron
+from nirbridge.network.nir.paths import MAX_PATHS, MAX_VISITS, Path, Wiring, check_count, paths_into, wire
+from nirbridge.network.nir.shapes import NodeShapes, infer_shapes
+from nirbridge.network.nir.timing import Metadata, Resolved, resolve_timing
+from nirbridge.network.reach import dead_notes
+
+MAX_ELEMENTS = 2**31
+_BIAS_AGREES = 1e-6
+
+
+def from_nir(
+    graph: Any, timing: Timing | None = None, *, max_elements: int = MAX_ELEMENTS, max_projections: int | None = None
+) -> Network:
+    """Lowers a NIR graph to discrete time, as the project's semantics text says.
+
+    Args:
+        graph: a ``nir.NIRGraph``; not changed, and nothing of it is kept.
+        timing: what the caller insists on; the rest comes from metadata or defaults (see ``Network.assumed``).
+        max_elements: most array elements, counted as stored (a broadcast view counts once), that are copied.
+        max_projections: most paths of linear nodes between neurons; None: 10,000, and as many as the graph has edges.
+
+    Raises:
+        ModelError: the graph has no exact meaning here; every problem that was found is listed.
+        UsageError: a timing option that makes no sense.
+    """
+    flat, shapes = shaped(graph, max_elements)
+    return lowered(graph, flat, shapes, timing, max_elements=max_elements, max_projections=max_projections)
+
+
+def shaped(graph: Any, max_elements: int = MAX_ELEMENTS) -> tuple[FlatGraph, Mapping[str, NodeShapes]]:
+    """The nodes of ``graph`` without subgraphs, with sound values, and their shapes. Arguments and errors as above."""
+    flat = flatten_graph(graph)
+    _check_values(flat, max_elements)
+    return flat, infer_shapes(flat)
+
+
+def lowered(
+    graph: Any,
+    flat: FlatGraph,
+    shapes: Mapping[str, NodeShapes],
+    timing: Timing | None = None,
+    *,
+    max_elements: int = MAX_ELEMENTS,
+    max_projections: int | None = None,
+) -> Network:
+    """``from_nir`` behind ``shaped``, for those who need the nodes as well as the network."""
+    metadata = _metadata(graph, flat)
+    graph_metadata = graph.metadata if isinstance(graph.metadata, Mapping) else {}
+    resolved = resolve_timing(flat.nodes, metadata, graph_metadata, timing or Timing())
+    wiring = _wiring(flat)
+    targets = [n for n, node in flat.nodes.items() if kind_of(node) == "Output" or kind_of(node) in NEURONS]
+    most = max(MAX_PATHS, len(flat.edges)) if max_projections is None else max_projections
+    check_count(wiring, targets, most)
+    populations, notes = _populations(flat, shapes, metadata, resolved)
+    steps = _steps(flat, shapes, metadata, resolved.dt)
+    _check_constants(steps, wiring, shapes, max_elements)
+    network = Network(
+        resolved.dt,
+        resolved.timing,
+        populations,
+        _projections(targets, wiring, steps, shapes),
+        _ports(flat, shapes, "Input"),
+        _ports(flat, shapes, "Output"),
+        resolved.assumed,
+        (*resolved.notes, *notes),
+    )
+    network = in_causal_order(network)
+    verify(network)
+    return replace(network, notes=(*network.notes, *_graded(network), *_unused(steps, network), *dead_notes(network)))
+
+
+def _check_values(flat: FlatGraph, max_elements: int) -> None:
+    """Values and sizes, before anything is copied."""
+    stored = 0
+    for node in flat.nodes.values():
+        stored += sum(_stored_elements(v) for v in vars(node).values() if isinstance(v, np.ndarray))
+    if stored > max_elements:
+        found = f"its arrays hold {stored:,} elements"
+        raise ModelError.of("graph", found, f"at most {max_elements:,}", "raise max_elements if that is meant")
+    problems = [p for name, node in flat.nodes.items() for p in value_problems(name, node)]
+    if problems:
+        raise ModelError(*problems)
+
+
+def _stored_elements(array: Array) -> int:
+    return math.prod(n for n, stride in zip(array.shape, array.strides, strict=True) if stride != 0)
+
+
+def _metadata(graph: Any, flat: FlatGraph) -> dict[str, Metadata]:
+    """Metadata of every node by full name; that of a subgraph holds for its nodes unless they say otherwise."""
+    found: dict[str, Metadata] = {}
+    waiting: list[tuple[str, Any, Metadata]] = [("", graph, {})]
+    while waiting:
+        prefix, sub, inherited = waiting.pop()
+        for name, node in sub.nodes.items():
+            own = node.metadata if isinstance(getattr(node, "metadata", None), Mapping) else {}
+            merged = {**inherited, **own}
+            if kind_of(node) == "NIRGraph":
+                waiting.append((f"{prefix}{name}.", node, merged))
+            elif prefix + name in flat.nodes:
+                found[prefix + name] = merged
+    return found
+
+
+def _wiring(flat: FlatGraph) -> Wiring:
+    linear = frozenset(n for n, node in flat.nodes.items() if kind_of(node) in LINEAR)
+    sources = frozenset(n for n, node in flat.nodes.items() if kind_of(node) == "Input" or kind_of(node) in NEURONS)
+    return wire(flat.edges, linear, sources)
+
+
+def _ports(flat: FlatGraph, shapes: Mapping[str, NodeShapes], kind: str) -> tuple[Port, ...]:
+    names = sorted((n for n, node in flat.nodes.items() if kind_of(node) == kind), key=natural_key)
+    return tuple(Port(name, shapes[name].output_shape) for name in names)
+
+
+def _populations(
+    flat: FlatGraph, shapes: Mapping[str, NodeShapes], metadata: Mapping[str, Metadata], resolved: Resolved
+) -> tuple[tuple[Population, ...], tuple[str, ...]]:
+    """Populations in natural order of names, and the notes on them."""
+    names = sorted((n for n, node in flat.nodes.items() if kind_of(node) in NEURONS), key=natural_key)
+    populations, notes, problems = [], list[str](), list[Problem]()
+    for name in names:
+        shape = shapes[name].output_shape
+        try:
+            lowered = lower_neuron(name, flat.nodes[name], shape, metadata[name], resolved)
+        except ModelError as error:
+            problems.extend(error.problems)
+            continue
+        populations.append(Population(name, shape, lowered.neuron))
+        notes.extend(lowered.notes)
+    if problems:
+        raise ModelError(*problems)
+    return tuple(populations), tuple(notes)
+
+
+def _steps(
+    flat: FlatGraph, shapes: Mapping[str, NodeShapes], metadata: Mapping[str, Metadata], dt: float
+) -> dict[str, Step]:
+    steps: dict[str, Step] = {}
+    problems: list[Problem] = []
+    for name, node in flat.nodes.items():
+        if kind_of(node) not in LINEAR:
+            continue
+        try:
+            steps[name] = lower_linear(name, node, shapes[name], metadata[name], dt)
+        except ModelError as error:
+            problems.extend(error.problems)
+    if problems:
+        raise ModelError(*problems)
+    return steps
+
+
+def _check_constants(
+    steps: Mapping[str, Step], wiring: Wiring, shapes: Mapping[str, NodeShapes], max_elements: int
+) -> None:
+    """A constant needs a path to travel on, and arrays of the shapes that it travels through."""
+    problems: list[Problem] = []
+    biased = False
+    for name in sorted(steps, key=natural_key):
+        step = steps[name]
+        biased = biased or step.bias is not None
+        if step.bias is not None and not wiring.live(name):
+            thing, found = f"node {quoted(name)} ({step.kind})", "it has a bias, but no input or neuron leads to it"
+            problems.append(Problem(thing, found, "", "connect an Input to it, or remove it"))
+    largest = max((math.prod(shapes[n].output_shape) for n in steps), default=0)
+    if biased and largest > max_elements:
+        found = f"a linear node puts out {largest:,} elements behind a bias"
+        problems.append(Problem("graph", found, f"at most {max_elements:,}", "raise max_elements if that is meant"))
+    if problems:
+        raise ModelError(*problems)
+
+
+@dataclass(slots=True)
+class _Budget:
+    left: int = MAX_VISITS
+
+    def spend(self, visits: int) -> None:
+        self.left -= visits
+        if self.left < 0:
+            found = f"the paths between neurons pass more than {MAX_VISITS:,} linear nodes"
+            raise ModelError.of("graph", found, f"at most {MAX_VISITS:,}", "merge linear nodes")
+
+
+@np.errstate(over="ignore", invalid="ignore")  # verify finds what is not finite
+def _projections(
+    targets: Sequence[str], wiring: Wiring, steps: Mapping[str, Step], shapes: Mapping[str, NodeShapes]
+) -> tuple[Projection, ...]:
+    """Target by target, within a target in the order of the file's edges."""
+    budget = _Budget()
+    projections: list[Projection] = []
+    problems: list[Problem] = []
+    for target in targets:
+        for path in paths_into(target, wiring, budget.spend):
+            try:
+                projections.append(_projection(path, steps, shapes))
+            except ModelError as error:
+                problems.extend(p for p in error.problems if str(p) not in map(str, problems))
+    if problems:
+        raise ModelError(*problems)
+    return tuple(projections)
+
+
+def _projection(path: Path, steps: Mapping[str, Step], shapes: Mapping[str, NodeShapes]) -> Projection:
+    along = [steps[name] for name in path.nodes]
+    source_shape, target_shape = shapes[path.source].output_shape, shapes[path.target].input_shape
+    delay, behind = path_delays(along, source_shape, target_shape)
+    operator, names = compose([s.operator for s in along], path.nodes, source_shape)
+    marked = any(step.is_back for step in along) and int(delay.min()) + int(behind.min()) > 0
+    late = tuple(step.name for step in along if step.delay is not None)
+    return Projection(path.source, path.target, operator, _constant(path, along), delay, behind, marked, names, late)
+
+
+def _constant(path: Path, along: Sequence[Step]) -> Array | None:
+    """The constant that arrives at the target, or None where it is 0."""
+    total: Array | None = None
+    carries = True
+    for step, is_first in zip(along, path.first, strict=True):
+        carries = carries and is_first
+        total = None if total is None else apply(step.operator, total)
+        if carries and step.bias is not None:
+            total = step.bias if total is None else total + step.bias
+        if carries and step.stored_bias is not None and _agrees(total, step.stored_bias):
+            total = step.stored_bias
+    return freeze(total, np.float64) if total is not None and bool(np.any(total)) else None
+
+
+def _agrees(plain: Array | None, stored: Array) -> bool:
+    if plain is None or not np.any(plain):
+        return True  # plain NIR could not say it at all
+    return bool(np.all(np.abs(plain - stored) <= _BIAS_AGREES * np.abs(plain) + 1e-12))
+
+
+def _graded(network: Network) -> tuple[str, ...]:
+    """Read-outs that feed other neurons."""
+    silent = {p.name for p in network.populations if not p.neuron.fires}
+    names = {p.name for p in network.populations}
+    pairs = [(p.source, p.target) for p in network.projections if p.source in silent and p.target in names]
+    return tuple(
+        f"population {quoted(a)} never fires: it feeds {quoted(b)} with its potential" for a, b in dict.fromkeys(pairs)
+    )
+
+
+def _unused(steps: Mapping[str, Step], network: Network) -> tuple[str, ...]:
+    """Linear nodes that ended up on no path."""
+    used = {name for p in network.projections for name in p.nodes}
+    silent = ("Delay", "Scale", "Flatten")  # may have vanished in a merge
+    left = [n for n in steps if n not in used and steps[n].kind not in silent]
+    return tuple(
+        f"node {quoted(n)} ({steps[n].kind}) lies on no path between inputs, neurons and outputs: left out"
+        for n in sorted(left, key=natural_key)
+    )

@@ -1,0 +1,222 @@
+"""NIR neuron -> canonical neuron record (the project's semantics text, sections 1 to 3).
+
+With k the share of the distance to rest that one step covers: euler ``k = dt/tau``, zoh and exponential
+``k = 1 - exp(-dt/tau)``; the decay is ``a = 1 - k``. The input gain is ``k * r`` (euler, zoh) or ``dt/tau * r``
+(exponential), the constant drive ``k * v_leak``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from nirbridge._types import Shape
+from nirbridge.arrays import Array, all_finite, stored_part
+from nirbridge.errors import ModelError, quoted
+from nirbridge.network.neurons import Compare, Neuron, Reset, neuron
+from nirbridge.network.nir.fields import NEURONS, kind_of, label
+from nirbridge.network.nir.timing import PREFIX, Metadata, Resolved, read_choice
+
+_LONGEST_KIND = 40
+CONSISTENT = 1e-6
+"""Stored exact coefficients count as long as they agree with the plain parameters to this relative error."""
+TAU_IS_DT = float(np.finfo(np.float32).eps)
+"""A tau this close to dt (relative error) is dt, and the decay is 0 and not -2.5e-8.
+
+A float32 tau differs from the number that was meant by half of this (one rounding, 2^-24), and by all of it where it
+was computed in float32 from a dt that is float32 itself (two roundings, 2^-23).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A neuron record and what is to be said about it."""
+
+    neuron: Neuron
+    notes: tuple[str, ...]
+
+
+def uniform(value: Any) -> Array:
+    """A parameter as float64, one value of shape ``()`` where all are equal (a broadcast view costs nothing)."""
+    array = np.asarray(value)
+    core = stored_part(array)
+    if core.size == 1 or (core.size and bool(np.all(core == core.flat[0]))):
+        return np.asarray(core.flat[0], dtype=np.float64)
+    return np.asarray(array, dtype=np.float64)
+
+
+def decay(tau: Array, dt: float, integrator: str) -> tuple[Array, Array, Array]:
+    """(a, k, gain): decay, share of the way to rest, and gain of a unit input at r = 1, per step of ``dt``."""
+    ratio = np.asarray(dt / tau)
+    if integrator == "euler":
+        ratio = np.asarray(np.where(np.abs(1.0 - ratio) <= TAU_IS_DT, 1.0, ratio))
+        return np.asarray(1.0 - ratio), ratio, ratio
+    k = np.asarray(-np.expm1(-ratio))
+    return np.asarray(np.exp(-ratio)), k, (k if integrator == "zoh" else ratio)
+
+
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
+def lower_neuron(name: str, node: Any, shape: Shape, metadata: Metadata, timing: Resolved) -> Lowered:
+    """The canonical record of the neuron ``node`` called ``name``.
+
+    Raises:
+        ModelError: metadata of a wrong shape or value, or parameters so extreme that a coefficient is not finite.
+    """
+    thing = label(name, node)
+    integrator = timing.choice("integrator", metadata, thing)
+    per_step = timing.choice("if_gain", metadata, thing) == "per-step"
+    plain = plain_coefficients(node, timing.dt, integrator, per_step=per_step, unit_gain=timing.unit_gain)
+    _check_finite(plain, thing)
+    notes = list(_warnings(name, node, plain, timing, integrator, per_step=per_step))
+    values = dict(plain)
+    for key in EXACT:
+        stored = _stored_array(metadata, key, shape, thing)
+        if stored is None or key not in plain:
+            continue
+        beyond_plain = key == "v_reset" and "v_reset" not in NEURONS[kind_of(node)]
+        if beyond_plain or _agrees(key, stored, plain[key]):
+            values[key] = stored
+        else:
+            notes.append(f"{thing}: metadata {PREFIX}{key} differs from the plain parameters, which are used")
+    return Lowered(_record(node, values, shape, metadata, timing, thing), tuple(notes))
+
+
+def _check_finite(plain: Mapping[str, Array], thing: str) -> None:
+    for key, value in plain.items():
+        if not all_finite(value):
+            found = f"its parameters make {key} infinite at this dt"
+            raise ModelError.of(thing, found, "coefficients are finite", "correct tau, r or w_in, or give another --dt")
+
+
+EXACT = ("a_mem", "g_mem", "bias", "theta", "a_syn", "g_syn", "v_reset")
+"""Coefficients that the plain parameters give, perhaps a rounding off."""
+
+
+def plain_coefficients(
+    node: Any, dt: float, integrator: str, *, per_step: bool, unit_gain: bool = False
+) -> Mapping[str, Array]:
+    """The coefficients that plain NIR parameters alone give; no ``theta`` for a read-out."""
+    kind = kind_of(node)
+    out: dict[str, Array] = {"a_syn": np.asarray(0.0), "g_syn": np.asarray(1.0), "bias": np.asarray(0.0)}
+    p = {field: uniform(getattr(node, field)) for field in NEURONS[kind] if getattr(node, field) is not None}
+    if kind == "Threshold":
+        zero, one = np.asarray(0.0), np.asarray(1.0)
+        return {**out, "a_mem": zero, "g_mem": one, "theta": p["threshold"], "v_reset": zero}
+    if kind in ("IF", "I"):
+        gain = p["r"] if per_step else np.asarray(1.0) if unit_gain else np.asarray(p["r"] * dt)
+        out |= {"a_mem": np.asarray(1.0), "g_mem": gain}
+    else:
+        a, k, gain = decay(p["tau" if "tau" in p else "tau_mem"], dt, integrator)
+        out |= {"a_mem": a, "g_mem": gain * p["r"], "bias": k * p["v_leak"]}
+    if "tau_syn" in p:
+        a, _, gain = decay(p["tau_syn"], dt, integrator)
+        out |= {"a_syn": a, "g_syn": gain * p["w_in"]}
+    if "v_threshold" in p:
+        out["theta"] = p["v_threshold"]
+    out["v_reset"] = p.get("v_reset", np.asarray(0.0))
+    return out
+
+
+def _record(
+    node: Any, values: Mapping[str, Array], shape: Shape, metadata: Metadata, timing: Resolved, thing: str
+) -> Neuron:
+    kind = kind_of(node)
+    fires, stateful = "theta" in values, kind in ("IF", "LIF", "CubaLIF")
+    stored_kind = metadata.get(PREFIX + "kind")
+    # a node without state, or that never fires, resets and compares only if its own metadata says so
+    reset = timing.choice("reset", metadata, thing) if stateful else read_choice(metadata, "reset", thing) or "none"
+    compare = timing.choice("compare", metadata, thing) if fires else read_choice(metadata, "compare", thing) or ">"
+    amount = _stored_array(metadata, "reset_amount", shape, thing)
+    if amount is None:
+        amount = values["theta"] if stateful else np.asarray(0.0)
+    return neuron(
+        kind if stored_kind is None else _stored_kind(stored_kind, thing),
+        theta=values.get("theta"),
+        reset=cast(Reset, reset),
+        reset_amount=amount,
+        compare=cast(Compare, compare),
+        max_spikes=_stored_count(metadata, thing),
+        refractory_steps=_stored_steps(metadata, shape, thing),
+        v_init=_or_zero(_stored_array(metadata, "v_init", shape, thing)),
+        i_init=_or_zero(_stored_array(metadata, "i_init", shape, thing)),
+        **{key: values[key] for key in ("a_mem", "g_mem", "bias", "a_syn", "g_syn", "v_reset")},
+    )
+
+
+def _stored_kind(value: Any, thing: str) -> str:
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    if not text.isidentifier() or len(text) > _LONGEST_KIND:
+        found = f"metadata {PREFIX}kind is {quoted(text)}"
+        raise ModelError.of(thing, found, f"a name of at most {_LONGEST_KIND} letters", "correct the metadata")
+    return text
+
+
+def _or_zero(value: Array | None) -> Array:
+    return np.asarray(0.0) if value is None else value
+
+
+def _stored_array(metadata: Metadata, key: str, shape: Shape, thing: str) -> Array | None:
+    """Stored finite numbers, one for all or one per neuron, as float64."""
+    value = metadata.get(PREFIX + key)
+    if value is None:
+        return None
+    array = np.asarray(value)
+    if array.dtype.kind not in "iufb" or not bool(np.all(np.isfinite(array))):
+        raise ModelError.of(thing, f"metadata {PREFIX}{key} is not finite numbers", "", "correct the metadata")
+    if array.size != 1 and array.shape != shape:
+        limit = f"the node has {shape}"
+        raise ModelError.of(thing, f"metadata {PREFIX}{key} has shape {array.shape}", limit, "correct the metadata")
+    return uniform(array)
+
+
+def _stored_count(metadata: Metadata, thing: str) -> int:
+    value = _stored_array(metadata, "max_spikes", (), thing)
+    if value is None:
+        return 1
+    number = float(value)
+    if number < 1 or number != int(number) or number > 2**31 - 1:
+        limit = f"a whole number from 1 to {2**31 - 1:,}"
+        raise ModelError.of(thing, f"metadata {PREFIX}max_spikes is {number:g}", limit, "correct the metadata")
+    return int(number)
+
+
+def _stored_steps(metadata: Metadata, shape: Shape, thing: str) -> Array:
+    value = _stored_array(metadata, "refractory_steps", shape, thing)
+    if value is None:
+        return np.asarray(0, dtype=np.int64)
+    if bool(np.any(value < 0)) or bool(np.any(value != np.floor(value))) or bool(np.any(value > 2**31 - 1)):
+        limit = f"whole numbers from 0 to {2**31 - 1:,}"
+        raise ModelError.of(thing, f"metadata {PREFIX}refractory_steps is out of range", limit, "correct the metadata")
+    return value.astype(np.int64)
+
+
+def _agrees(key: str, stored: Array, plain: Array) -> bool:
+    if key in ("a_mem", "a_syn"):  # near 1 the distance from 1 is what counts
+        stored, plain = 1.0 - stored, 1.0 - plain
+    tolerance = CONSISTENT * np.abs(plain) + 1e-15
+    return bool(np.all(np.abs(stored - plain) <= tolerance))
+
+
+def _warnings(
+    name: str, node: Any, plain: Mapping[str, Array], timing: Resolved, integrator: str, *, per_step: bool
+) -> list[str]:
+    found: list[str] = []
+    thing = label(name, node)
+    for key, tau in (("a_mem", "tau" if hasattr(node, "tau") else "tau_mem"), ("a_syn", "tau_syn")):
+        if integrator == "euler" and hasattr(node, tau) and bool(np.any(plain[key] < 0)):
+            shortest = float(np.min(np.asarray(getattr(node, tau))))
+            found.append(
+                f"{thing}: {tau} = {shortest:g} s is below dt = {timing.dt:g} s, its Euler decay is negative; "
+                "give a smaller --dt, or --integrator zoh"
+            )
+    if kind_of(node) == "IF" and not per_step and not timing.unit_gain:
+        small = np.abs(plain["g_mem"]) < 1e-3 * np.abs(plain["theta"])
+        if bool(np.any(small)):
+            found.append(
+                f"{thing}: r * dt = {float(np.min(np.abs(plain['g_mem']))):g} is below a thousandth of the threshold; "
+                "if the file means 'add the input each step', give --if-gain per-step"
+            )
+    return found

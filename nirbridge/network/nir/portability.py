@@ -1,0 +1,104 @@
+"""Which tools would run an exported network differently, because plain NIR can not say what it means.
+
+Facts about the tools: the project's semantics text, sections 6 and 7 (snntorch 1.0.0, norse 1.1.0, sinabs 3.1.3,
+spikingjelly 2.0.0, rockpool 3.1.0, Lava and Nengo in the NIR paper).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from nirbridge.errors import quoted
+from nirbridge.network.compose import parts_of
+from nirbridge.network.model import Network, Population
+from nirbridge.network.neurons import Neuron
+from nirbridge.network.nir.raise_linear import plain_bias
+
+_SHOWN = 5
+
+_RULES: tuple[tuple[Callable[[Neuron], bool], str], ...] = (
+    (
+        lambda n: n.fires and n.compare == ">",
+        "a spike needs v > threshold: spikingjelly, Sinabs and Rockpool fire at v >= threshold",
+    ),
+    (
+        lambda n: n.fires and n.compare == ">=",
+        "a spike at v >= threshold: the NIR text, snnTorch and Norse need v > threshold",
+    ),
+    (
+        lambda n: _is_stateful(n) and n.reset == "to-value",
+        "reset to a value: Sinabs and Rockpool subtract the threshold",
+    ),
+    (
+        lambda n: _is_stateful(n) and n.reset == "subtract",
+        "reset by subtraction: the NIR text, Norse and Nengo reset to a value",
+    ),
+    (lambda n: _is_stateful(n) and n.reset == "none", "no reset: every tool that reads plain NIR resets"),
+    (
+        lambda n: n.fires and n.max_spikes > 1,
+        "several spikes a step: all but Sinabs and Rockpool fire once at most",
+    ),
+    (lambda n: bool(np.any(n.refractory_steps > 0)), "a refractory period: plain NIR has none, no tool reads it"),
+    (
+        lambda n: bool(np.any(n.v_init != 0)) or bool(np.any(n.i_init != 0)),
+        "an initial state: spikingjelly and Norse start at v_reset or v_leak, the others at 0",
+    ),
+    (lambda n: bool(np.any(n.a_mem < 0)) or bool(np.any(n.a_syn < 0)), "a negative decay: only Euler tools have it"),
+)
+
+
+def _is_stateful(n: Neuron) -> bool:
+    return n.fires and bool(np.any(n.a_mem != 0))
+
+
+def export_warnings(network: Network) -> tuple[str, ...]:
+    """One sentence for each thing that plain NIR leaves open and tools settle differently; empty if there is none."""
+    return tuple(_warnings(network))
+
+
+def _warnings(network: Network) -> Iterator[str]:
+    yield f"dt = {network.dt:g} s is kept in metadata only: other tools run the file with their own dt"
+    for applies, text in _RULES:
+        names = [p.name for p in network.populations if applies(p.neuron)]
+        if names:
+            yield f"{_listed(names)}: {text}"
+    yield from _integrators(network)
+    backs = [p.target for p in network.projections if p.is_back]
+    if backs:
+        yield f"{_listed(backs)}: a loop is closed one step later; Lava adds a step on every edge"
+    delayed = [p.target for p in network.projections if p.max_delay_steps > int(p.is_back)]
+    if delayed:
+        yield f"{_listed(delayed)}: a Delay node in front: tools without delays refuse it or leave it out"
+    lost = [
+        p.target
+        for p in network.projections
+        if p.bias is not None and plain_bias(parts_of(p.operator), p.bias)[1] is None
+    ]
+    if lost:
+        yield f"{_listed(lost)}: a constant input that no bias of a NIR node gives: other tools leave it out"
+
+
+def _integrators(network: Network) -> Iterator[str]:
+    leaky = [p.name for p in network.populations if _has_time_constant(p)]
+    if not leaky:
+        return
+    others = {
+        "euler": "Nengo integrates exactly (zoh), Sinabs decays exponentially",
+        "zoh": "snnTorch, Norse, spikingjelly and Lava integrate by Euler",
+        "exponential": "snnTorch, Norse, spikingjelly and Lava integrate by Euler, Nengo exactly (zoh)",
+    }
+    chosen = str(network.timing.integrator)
+    yield f"{_listed(leaky)}: integrator {chosen}: {others[chosen]}"
+
+
+def _has_time_constant(p: Population) -> bool:
+    return p.neuron.kind in ("LIF", "LI", "CubaLIF", "CubaLI")
+
+
+def _listed(names: list[str]) -> str:
+    distinct = list(dict.fromkeys(names))
+    shown = ", ".join(quoted(n) for n in distinct[:_SHOWN])
+    more = f" and {len(distinct) - _SHOWN} more" if len(distinct) > _SHOWN else ""
+    return f"population{'s' if len(distinct) > 1 else ''} {shown}{more}"

@@ -1,0 +1,234 @@
+"""What turns continuous time into steps: dt, integrator, reset, comparison, gain of integrators.
+
+Precedence of each: the caller's ``Timing``, the node's metadata, the graph's metadata, the default. Metadata keys
+are ``nirbridge:dt`` and so on (the project's semantics text, section 3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from nirbridge.errors import ModelError, Problem, quoted
+from nirbridge.network.model import IfGain, Integrator, Timing
+from nirbridge.network.naming import natural_key
+from nirbridge.network.neurons import Compare, Reset
+from nirbridge.network.nir.fields import NEURONS, kind_of
+
+PREFIX = "nirbridge:"
+DEFAULT_DT = 1e-4
+TIME_CONSTANTS = ("tau", "tau_mem", "tau_syn")
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "integrator": ("euler", "zoh", "exponential"),
+    "reset": ("to-value", "subtract", "none"),
+    "compare": (">", ">="),
+    "if_gain": ("per-second", "per-step"),
+}
+
+Metadata = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """Timing without gaps. ``asked`` is what the caller insisted on; ``unit_gain``: dt came from ``1/r``."""
+
+    dt: float
+    integrator: Integrator
+    reset: Reset
+    compare: Compare
+    if_gain: IfGain
+    asked: Timing
+    unit_gain: bool
+    assumed: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def timing(self) -> Timing:
+        """As the network keeps it."""
+        return Timing(self.dt, self.integrator, self.reset, self.compare, self.if_gain)
+
+    def choice(self, key: Literal["integrator", "reset", "compare", "if_gain"], metadata: Metadata, thing: str) -> str:
+        """The value of ``key`` for one node: the caller's, the node's, else that of the graph."""
+        asked = getattr(self.asked, key)
+        if asked is not None:
+            return str(asked)
+        return read_choice(metadata, key, thing) or str(getattr(self, key))
+
+
+def read_choice(metadata: Metadata, key: str, thing: str) -> str | None:
+    """The text stored under ``nirbridge:key``, one of ``CHOICES[key]``; None if there is none.
+
+    Raises:
+        ModelError: the stored value is not one of them.
+    """
+    value = metadata.get(PREFIX + key)
+    if value is None:
+        return None
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    if text not in CHOICES[key]:
+        limit = "one of " + ", ".join(CHOICES[key])
+        raise ModelError.of(thing, f"metadata {PREFIX}{key} is {quoted(text)}", limit, "correct the metadata")
+    return text
+
+
+def read_dt(metadata: Metadata, thing: str) -> float | None:
+    """The seconds a step stored under ``nirbridge:dt``, or None.
+
+    Raises:
+        ModelError: it is not one finite number above 0.
+    """
+    value = metadata.get(PREFIX + "dt")
+    if value is None:
+        return None
+    array = np.asarray(value)
+    if array.size != 1 or array.dtype.kind not in "iuf" or not (math.isfinite(float(array.item())) and array > 0):
+        found = f"metadata {PREFIX}dt is {quoted(value)}"
+        raise ModelError.of(thing, found, "one number of seconds above 0", "correct the metadata")
+    return float(array.item())
+
+
+def resolve_timing(
+    nodes: Mapping[str, Any], metadata: Mapping[str, Metadata], graph_metadata: Metadata, asked: Timing
+) -> Resolved:
+    """Timing for a whole graph; ``nodes`` and ``metadata`` by full name.
+
+    Raises:
+        ModelError: metadata that is malformed, or two nodes that store different dt.
+        UsageError: an option of the caller that makes no sense.
+    """
+    _check_asked(asked)
+    neurons = {name: node for name, node in nodes.items() if kind_of(node) in NEURONS}
+    stored = _node_dt(metadata) if asked.dt is None else None
+    if stored is None:
+        stored = read_dt(graph_metadata, "graph")
+    known_dt = asked.dt if asked.dt is not None else stored
+    if_gain = asked.if_gain or read_choice(graph_metadata, "if_gain", "graph")
+    unit = _unit_dt(neurons) if known_dt is None and if_gain != "per-step" else None
+    dt = next(value for value in (known_dt, unit, DEFAULT_DT) if value is not None)
+    assumed = _assumed_dt(known_dt, unit)
+    chosen: dict[str, str] = {}
+    for key, default in (("integrator", "euler"), ("reset", "to-value"), ("compare", ">"), ("if_gain", "per-second")):
+        value = getattr(asked, key) or read_choice(graph_metadata, key, "graph")
+        chosen[key] = value or default
+        if value is None:
+            assumed += _assumed_choice(key, default, neurons, metadata, unit is not None)
+    notes = _tau_note(neurons, dt) if known_dt is None else ()
+    return Resolved(
+        dt,
+        cast(Integrator, chosen["integrator"]),
+        cast(Reset, chosen["reset"]),
+        cast(Compare, chosen["compare"]),
+        cast(IfGain, chosen["if_gain"]),
+        asked,
+        unit is not None,
+        (*assumed, *_assumed_state(neurons, metadata)),
+        notes,
+    )
+
+
+def _check_asked(asked: Timing) -> None:
+    from nirbridge.errors import UsageError
+
+    problems: list[Problem] = []
+    if asked.dt is not None and not (math.isfinite(asked.dt) and asked.dt > 0):
+        problems.append(Problem("timing option dt", f"{asked.dt}", "a finite number of seconds above 0", "correct it"))
+    for key, choices in CHOICES.items():
+        value = getattr(asked, key)
+        if value is not None and value not in choices:
+            limit = "one of " + ", ".join(choices)
+            problems.append(Problem(f"timing option {key}", quoted(value), limit, "choose one of them"))
+    if problems:
+        raise UsageError(*problems)
+
+
+def _node_dt(metadata: Mapping[str, Metadata]) -> float | None:
+    """The dt that nodes store, which must be one."""
+    first: tuple[str, float] | None = None
+    for name in sorted(metadata, key=natural_key):
+        dt = read_dt(metadata[name], f"node {quoted(name)}")
+        if dt is None:
+            continue
+        if first is not None and dt != first[1]:
+            thing = f"nodes {quoted(first[0])} and {quoted(name)}"
+            found = f"metadata {PREFIX}dt is {first[1]:g} s in one and {dt:g} s in the other"
+            raise ModelError.of(
+                thing, found, "a network has one dt", "correct one of them, or give dt (--dt)", nodes=(first[0], name)
+            )
+        first = first or (name, dt)
+    return None if first is None else first[1]
+
+
+def _unit_dt(neurons: Mapping[str, Any]) -> float | None:
+    """``1/r`` where no neuron has a time constant and all integrators share one r above 0."""
+    gains: set[float] = set()
+    for node in neurons.values():
+        if any(hasattr(node, field) for field in TIME_CONSTANTS):
+            return None
+        if kind_of(node) in ("IF", "I"):
+            r = np.asarray(node.r)
+            low, high = float(r.min()), float(r.max())
+            gains |= {low, high}
+    if len(gains) != 1:
+        return None
+    r = gains.pop()
+    return 1.0 / r if r > 0 and math.isfinite(1.0 / r) else None
+
+
+def _assumed_dt(known: float | None, unit: float | None) -> tuple[str, ...]:
+    if known is not None:
+        return ()
+    if unit is not None:
+        return (f"dt = {unit:g} s: 1/r, since no node has a time constant; a unit input then adds 1 a step",)
+    return (f"dt = {DEFAULT_DT:g} s: the file stores none",)
+
+
+_CONCERNS: Mapping[str, tuple[Callable[[str], bool], str]] = {
+    "integrator": (
+        lambda kind: kind in ("LIF", "LI", "CubaLIF", "CubaLI"),
+        "integrator = {}: the file stores none",
+    ),
+    "reset": (
+        lambda kind: kind in ("LIF", "IF", "CubaLIF"),
+        "reset = {}, in the step of the spike: the file stores none",
+    ),
+    "compare": (
+        lambda kind: kind in ("LIF", "IF", "CubaLIF", "Threshold"),
+        "a spike where v {} threshold: the file stores no comparison",
+    ),
+    "if_gain": (
+        lambda kind: kind in ("IF", "I"),
+        "gain of integrators = r * dt ({}): the file stores none",
+    ),
+}
+
+
+def _assumed_choice(
+    key: str, default: str, neurons: Mapping[str, Any], metadata: Mapping[str, Metadata], unit: bool
+) -> tuple[str, ...]:
+    concerns, sentence = _CONCERNS[key]
+    if key == "if_gain" and unit:
+        return ()  # said with dt
+    open_nodes = (n for n, node in neurons.items() if concerns(kind_of(node)) and PREFIX + key not in metadata[n])
+    return (sentence.format(default),) if any(True for _ in open_nodes) else ()
+
+
+def _assumed_state(neurons: Mapping[str, Any], metadata: Mapping[str, Metadata]) -> tuple[str, ...]:
+    def starts_elsewhere(name: str, node: Any) -> bool:
+        levels: Iterable[Any] = (getattr(node, "v_leak", None), getattr(node, "v_reset", None))
+        stored = PREFIX + "v_init" in metadata[name]
+        return not stored and any(v is not None and bool(np.any(np.asarray(v) != 0)) for v in levels)
+
+    found = any(starts_elsewhere(name, node) for name, node in neurons.items())
+    return ("v = 0 before the first step: the file stores no initial state",) if found else ()
+
+
+def _tau_note(neurons: Mapping[str, Any], dt: float) -> tuple[str, ...]:
+    fields = TIME_CONSTANTS
+    taus = [np.asarray(getattr(node, f)) for node in neurons.values() for f in fields if hasattr(node, f)]
+    if not taus or min(float(t.min()) for t in taus) < 1:
+        return ()
+    return (f"every time constant is 1 s or more and dt = {dt:g} s: if the file counts them in steps, give --dt 1",)

@@ -1,0 +1,1 @@
+"""Costs of a slice on a core."""

@@ -1,0 +1,342 @@
+"""What a box of a population costs on a core: closed forms over the structure of its incoming projections.
+
+Sums over several slices of a core are upper bounds of what the core really holds (shared sources and decays count
+once there); ``mapping.check`` counts exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from nirbridge._types import Box, Shape
+from nirbridge.arrays import Array
+from nirbridge.chips.model import Chip, SynapseFormat
+from nirbridge.network.model import Network, Projection
+from nirbridge.network.operators import Chain, Conv, Identity, Reshape, SumPool
+from nirbridge.partitioner.cost.connectivity import (
+    AllToAll,
+    Axis,
+    Connectivity,
+    Explicit,
+    Separable,
+    axis_rows,
+    connectivity,
+    out_degrees,
+    sources_of,
+)
+from nirbridge.partitioner.cost.patterns import Lists, Patterns, axis_lists, range_patterns
+from nirbridge.partitioner.cost.resources import axon_list_words, is_delayed, profile_ids, run_words
+
+
+class Cost(NamedTuple):
+    """What one box costs, apart from its output axons; the order is the one of the packing vectors."""
+
+    neurons: int
+    input_axons: int
+    synapse_words: int
+    decay_profiles: int
+    threshold_profiles: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Incoming:
+    """One projection into a population, with its structure."""
+
+    index: int
+    source: str
+    form: Connectivity
+    delayed: bool
+    shares: bool
+
+
+def box_size(box: Box) -> int:
+    """Number of neurons of a box."""
+    return math.prod(b - a for a, b in box)
+
+
+def whole(shape: Shape) -> Box:
+    """The box of a whole population."""
+    return tuple((0, n) for n in shape)
+
+
+def numbering(shape: Shape) -> tuple[int, ...]:
+    """Axes from the slowest to the fastest in the numbering of a slice: channels (axis 0) last."""
+    return (*range(1, len(shape)), 0) if shape else ()
+
+
+def flat_indices(shape: Shape, box: Box) -> Array:
+    """Row-major flat indices of the neurons of a box, in the order in which a slice numbers them."""
+    grids = np.ravel_multi_index(np.ix_(*[np.arange(a, b) for a, b in box]), shape)
+    return np.transpose(grids, numbering(shape)).ravel()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sizing:
+    """The network seen from a core of ``chip`` with ``weight_bits`` weights. Build it with ``sizing``.
+
+    The dicts remember what was worked out; ``kinds`` is slicing's: (population, axis, cuts) -> kinds of ranges.
+    """
+
+    network: Network
+    chip: Chip
+    weight_bits: int
+    shapes: Mapping[str, Shape]
+    incoming: Mapping[str, tuple[Incoming, ...]]
+    outgoing: Mapping[str, tuple[tuple[str, Incoming], ...]]
+    count_decays: bool
+    count_thresholds: bool
+    kinds: dict[tuple[str, int, int], list[tuple[tuple[int, int], int]]] = field(default_factory=dict)
+    _costs: dict[tuple[str, Box], Cost] = field(default_factory=dict)
+    _lists: dict[int, Lists | None] = field(default_factory=dict)
+    _patterns: dict[tuple[int, int, int], Patterns] = field(default_factory=dict)
+    _words: dict[tuple[object, ...], int] = field(default_factory=dict)
+
+    def cost(self, population: str, box: Box) -> Cost:
+        """The cost of one box of a population, on its own."""
+        key = (population, box)
+        if key not in self._costs:
+            self._costs[key] = self._cost(population, box)
+        return self._costs[key]
+
+    def _cost(self, population: str, box: Box) -> Cost:
+        incoming = self.incoming[population]
+        words = sum(self.words(population, edge, box) for edge in incoming)
+        decays, thresholds = self._profiles(population, box)
+        return Cost(box_size(box), self.axons(population, box), words, decays, thresholds)
+
+    def axons(self, population: str, box: Box) -> int:
+        """Distinct sources with a target in the box."""
+        total = 0
+        by_source: dict[str, list[Incoming]] = {}
+        for edge in self.incoming[population]:
+            by_source.setdefault(edge.source, []).append(edge)
+        for edges in by_source.values():
+            if len(edges) == 1:
+                total += self._single_axons(population, edges[0], box)
+            else:
+                found = [self.sources(population, edge, box)[0] for edge in edges]
+                total += len(np.unique(np.concatenate(found)))
+        return total
+
+    def _single_axons(self, population: str, edge: Incoming, box: Box) -> int:
+        form = edge.form
+        if isinstance(form, AllToAll):
+            return int(form.touched.sum())
+        if isinstance(form, Separable):
+            return math.prod(
+                sum(n for _, n, _ in self._axis_patterns(axis, lo, hi))
+                for axis, (lo, hi) in zip(form.axes, box, strict=True)
+            )
+        return len(self.sources(population, edge, box)[0])
+
+    def sources(self, population: str, edge: Incoming, box: Box) -> tuple[Array, Array]:
+        """Flat indices of the edge's sources with a target in the box, and how many targets each has there."""
+        shape = self.shapes[population]
+        return sources_of(edge.form, box, lambda b: flat_indices(shape, b))
+
+    def words(self, population: str, edge: Incoming, box: Box) -> int:
+        """Words that one projection takes in a core that holds this box."""
+        form, fmt, bits = edge.form, self.chip.synapses, self.weight_bits
+        if isinstance(form, AllToAll):
+            return int(form.touched.sum()) * run_words(box_size(box), fmt, bits, delayed=edge.delayed)
+        if isinstance(form, Separable):
+            return self._separable_words(edge, form, box)
+        return _explicit_words(form, flat_indices(self.shapes[population], box), fmt, bits, delayed=edge.delayed)
+
+    def _separable_words(self, edge: Incoming, form: Separable, box: Box) -> int:
+        order = numbering(form.target_shape)[::-1]
+        patterns = tuple(self._axis_patterns(form.axes[a], *box[a]) for a in order)
+        widths = tuple(box[a][1] - box[a][0] for a in order)
+        key = (edge.index, patterns, widths)
+        if key not in self._words:
+            self._words[key] = self._pattern_words(edge, order, patterns, widths)
+        return self._words[key]
+
+    def _pattern_words(
+        self, edge: Incoming, order: tuple[int, ...], patterns: tuple[Patterns, ...], widths: tuple[int, ...]
+    ) -> int:
+        """Words of a box known by the patterns of its axes, fastest axis first."""
+        total = 0
+        for combination in product(*patterns):
+            runs = [runs for runs, _, _ in combination]
+            if edge.shares:
+                # one copy per distinct pattern; the kernels of different input channels are different
+                alike = [n if axis == 0 else d for axis, (_, n, d) in zip(order, combination, strict=True)]
+            else:
+                alike = [n for _, n, _ in combination]
+            total += math.prod(alike) * self._list_words(runs, widths, delayed=edge.delayed)
+        return total
+
+    def _list_words(self, runs: list[tuple[int, ...]], widths: tuple[int, ...], *, delayed: bool) -> int:
+        """Words of one axon whose targets are a product of runs, fastest axis first."""
+        fmt, bits = self.chip.synapses, self.weight_bits
+        stretches, repeats, carry = [1], 1, 1
+        merged = True
+        for lengths, width in zip(runs, widths, strict=True):
+            if merged:
+                stretches = [n * carry for n in lengths]
+                merged = lengths == (width,)
+                carry *= width
+            else:
+                repeats *= sum(lengths)
+        words = repeats * sum(run_words(n, fmt, bits, delayed=delayed) for n in stretches)
+        if fmt.index_bits is None:
+            return words
+        targets = math.prod(sum(lengths) for lengths in runs)
+        return min(words, run_words(targets, fmt, bits, delayed=delayed, sparse=True))
+
+    def _axis_patterns(self, axis: Axis, lo: int, hi: int) -> Patterns:
+        """(run lengths within [lo, hi), inputs with that pattern, distinct taps among them) of inputs that reach."""
+        key = (id(axis), lo, hi)
+        if key not in self._patterns:
+            if id(axis) not in self._lists:
+                self._lists[id(axis)] = axis_lists(axis)
+            self._patterns[key] = range_patterns(axis, self._lists[id(axis)], lo, hi)
+        return self._patterns[key]
+
+    def range_kind(self, population: str, axis: int, piece: tuple[int, int]) -> object:
+        """Equal for ranges along an axis in which boxes of the population cost alike, whatever the other axes."""
+        if self.count_decays or self.count_thresholds:
+            return piece
+        kind: list[object] = [piece[1] - piece[0]]
+        for edge in self.incoming[population]:
+            if isinstance(edge.form, Explicit):
+                return piece
+            if isinstance(edge.form, Separable):
+                kind.append(self._axis_patterns(edge.form.axes[axis], *piece))
+        joint = len({edge.source for edge in self.incoming[population]}) < len(self.incoming[population])
+        # sources that two projections share are counted once: that depends on where the range lies
+        return piece if joint else tuple(kind)
+
+    def _profiles(self, population: str, box: Box) -> tuple[int, int]:
+        if not (self.count_decays or self.count_thresholds):
+            return 0, 0
+        region = tuple(slice(a, b) for a, b in box)
+        ids = profile_ids(self.network.population(population).neuron, self.shapes[population])
+        decays = len(np.unique(ids.decay[region])) if self.count_decays else 0
+        fires = bool(ids.threshold_values) and self.count_thresholds
+        return decays, len(np.unique(ids.threshold[region])) if fires else 0
+
+
+def box_lists(form: Separable | Explicit, box: Box, rows: Array) -> tuple[Array, Array]:
+    """(source, position in the box) of every synapse into a box whose targets are ``rows``, in numbering order.
+
+    A source is an opaque number here, the same in every box of one form.
+    """
+    if isinstance(form, Explicit):
+        lengths = form.indptr[rows + 1] - form.indptr[rows]
+        offset = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        return form.sources[np.repeat(form.indptr[rows], lengths) + offset], np.repeat(np.arange(len(rows)), lengths)
+    parts = [axis_rows(form.axes[a], *box[a]) for a in numbering(form.target_shape)]
+    joint = sparse.coo_array(reduce(lambda a, b: sparse.kron(a, b, format="csr"), parts))
+    return joint.col.astype(np.int64), joint.row.astype(np.int64)
+
+
+def _explicit_words(form: Explicit, rows: Array, fmt: SynapseFormat, bits: int, *, delayed: bool) -> int:
+    source, position = box_lists(form, (), rows)
+    order = np.lexsort((position, source))
+    return int(axon_list_words(source[order], position[order], fmt, bits, delayed=delayed)[1].sum())
+
+
+def shares_kernels(projection: Projection, form: Connectivity, fmt: SynapseFormat) -> bool:
+    """True where the chip stores alike kernels once: convolutions and pools (and chains of them)."""
+    operator = projection.operator
+    parts = operator.parts if isinstance(operator, Chain) else (operator,)
+    alike = all(isinstance(p, Conv | SumPool | Identity | Reshape) for p in parts)
+    return fmt.shared_kernels and alike and isinstance(form, Separable) and len(form.axes) > 1
+
+
+def sizing(network: Network, chip: Chip, weight_bits: int) -> Sizing:
+    """The sizes of ``network`` on ``chip``.
+
+    Raises:
+        ModelError: a projection has neither a closed form nor few enough synapses to be listed.
+    """
+    shapes = {p.name: p.shape for p in network.populations}
+    incoming: dict[str, list[Incoming]] = {p.name: [] for p in network.populations}
+    outgoing: dict[str, list[tuple[str, Incoming]]] = {p.name: [] for p in network.populations}
+    for index, projection in enumerate(network.projections):
+        if projection.target not in shapes:
+            continue
+        form = connectivity(projection.operator, f"projection {projection.source!r} -> {projection.target!r}")
+        shares = shares_kernels(projection, form, chip.synapses)
+        edge = Incoming(index, projection.source, form, is_delayed(projection), shares)
+        incoming[projection.target].append(edge)
+        if projection.source in shapes:
+            outgoing[projection.source].append((projection.target, edge))
+    decays, thresholds = _distinct_profiles(network)
+    return Sizing(
+        network,
+        chip,
+        weight_bits,
+        shapes,
+        {k: tuple(v) for k, v in incoming.items()},
+        {k: tuple(v) for k, v in outgoing.items()},
+        chip.core.decay_profiles is not None and decays > chip.core.decay_profiles,
+        chip.core.threshold_profiles is not None and thresholds > chip.core.threshold_profiles,
+    )
+
+
+def _distinct_profiles(network: Network) -> tuple[int, int]:
+    """Distinct decay and threshold profiles of the whole network: where they fit one core they limit nothing."""
+    decays: set[tuple[float, ...]] = set()
+    thresholds: set[float] = set()
+    for population in network.populations:
+        ids = profile_ids(population.neuron, population.shape)
+        decays.update(ids.decay_values)
+        thresholds.update(ids.threshold_values)
+    return len(decays), len(thresholds)
+
+
+def total_out_degrees(sizes: Sizing) -> dict[str, Array]:
+    """Targets of each source neuron or host input over all its projections onto the chip: int64, flat, by name."""
+    totals: dict[str, Array] = {}
+    for edges in sizes.incoming.values():
+        for edge in edges:
+            degrees = out_degrees(edge.form)
+            totals[edge.source] = totals[edge.source] + degrees if edge.source in totals else degrees
+    return totals
+
+
+def touched_pieces(sizes: Sizing, population: str, tilings: Mapping[str, tuple[Box, ...]]) -> Array:
+    """Per neuron of a population, how many pieces of the tilings hold a target of it (int64, population's shape).
+
+    This is its number of output axons when every piece has a core of its own, and an upper bound in any packing.
+    """
+    shape = sizes.shapes[population]
+    total = np.zeros(math.prod(shape), np.int64)
+    by_target: dict[str, list[Incoming]] = {}
+    for target, edge in sizes.outgoing[population]:
+        by_target.setdefault(target, []).append(edge)
+    for target, edges in by_target.items():
+        by_axis = _touched_by_axis(edges, tilings[target])
+        if by_axis is not None:
+            total += by_axis
+            continue
+        for box in tilings[target]:
+            found = [sizes.sources(target, edge, box)[0] for edge in edges]
+            index = found[0] if len(found) == 1 else reduce(np.union1d, found)
+            total[index] += 1
+    return total.reshape(shape)
+
+
+def _touched_by_axis(edges: list[Incoming], boxes: tuple[Box, ...]) -> Array | None:
+    """The same for one separable projection onto a grid of boxes: a product over the axes; None elsewhere."""
+    if len(edges) > 1 or not isinstance(form := edges[0].form, Separable):
+        return None
+    ranges = [sorted({box[axis] for box in boxes}) for axis in range(len(form.axes))]
+    if math.prod(len(r) for r in ranges) != len(boxes) or set(product(*ranges)) != set(boxes):
+        return None
+    counts = [np.zeros(axis.n_in, np.int64) for axis in form.axes]
+    for count, axis, own in zip(counts, form.axes, ranges, strict=True):
+        for lo, hi in own:
+            count[axis.inputs_of(lo, hi)[0]] += 1
+    return reduce(np.multiply.outer, counts).ravel()

@@ -1,0 +1,96 @@
+"""What each block really holds: counted over the whole block, so shared sources and profiles count once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import groupby
+from types import MappingProxyType
+
+import numpy as np
+
+from nirbridge.partitioner.cost.axons import HOST, Blocks, entries
+from nirbridge.partitioner.cost.connectivity import AllToAll
+from nirbridge.partitioner.cost.resources import axon_list_words, profile_ids, run_words
+from nirbridge.partitioner.cost.sizing import Incoming, Sizing, box_lists, box_size, flat_indices, sizing
+from nirbridge.partitioner.model import Slice
+
+
+def usage(sizes: Sizing, blocks: Blocks) -> tuple[Mapping[str, int], ...]:
+    """Use of every resource, block by block (names of ``partitioner.model.RESOURCES``).
+
+    Exact, but for words where a chip shares kernels between several slices of one population in a core: there it
+    is an upper bound, every slice being counted with its own copy.
+    """
+    inputs, outputs = np.zeros(len(blocks), np.int64), np.zeros(len(blocks), np.int64)
+    for entry in entries(sizes, blocks):
+        inputs += np.bincount(entry.block, minlength=len(blocks))
+        owner = entry.owner[entry.neuron]
+        outputs += np.bincount(owner[owner != HOST], minlength=len(blocks))
+    result = []
+    for number, slices in enumerate(blocks):
+        decays, thresholds = _profiles(sizes, slices)
+        used = {
+            "neurons": sum(box_size(s.box) for s in slices),
+            "input_axons": int(inputs[number]),
+            "output_axons": int(outputs[number]),
+            "synapse_words": _words(sizes, slices),
+            "decay_profiles": decays,
+            "threshold_profiles": thresholds,
+        }
+        result.append(MappingProxyType(used))
+    return tuple(result)
+
+
+def full_run_words(sizes: Sizing, blocks: Blocks) -> tuple[int, ...] | None:
+    """Words of each block if every run but the last of a list were full, as tools in use fill them.
+
+    None where the chip's runs are of that kind anyway, or words are not limited.
+    """
+    fmt = sizes.chip.synapses
+    if not fmt.run_free or fmt.run_targets_max is None or fmt.words is None:
+        return None
+    full = replace(sizes.chip, synapses=replace(fmt, run_free=False))
+    other = sizing(sizes.network, full, sizes.weight_bits)
+    return tuple(_words(other, slices) for slices in blocks)
+
+
+def _words(sizes: Sizing, slices: tuple[Slice, ...]) -> int:
+    total = 0
+    for population, group in groupby(slices, key=lambda s: s.population):
+        members = tuple(group)
+        for edge in sizes.incoming[population]:
+            # the lists of a projection are stored whole, or all cut where a slice ends
+            cut = sum(sizes.words(population, edge, s.box) for s in members)
+            alone = len(members) == 1 or edge.shares
+            total += cut if alone else min(cut, _joint_words(sizes, population, edge, members))
+    return total
+
+
+def _joint_words(sizes: Sizing, population: str, edge: Incoming, slices: tuple[Slice, ...]) -> int:
+    """Several slices of one population: stretches of targets may run on from one slice into the next."""
+    fmt, bits = sizes.chip.synapses, sizes.weight_bits
+    if isinstance(edge.form, AllToAll):
+        targets = sum(box_size(s.box) for s in slices)
+        return int(edge.form.touched.sum()) * run_words(targets, fmt, bits, delayed=edge.delayed)
+    sources, positions, base = [], [], 0
+    for piece in slices:
+        source, position = box_lists(edge.form, piece.box, flat_indices(sizes.shapes[population], piece.box))
+        sources.append(source)
+        positions.append(position + base)
+        base += box_size(piece.box)
+    source, position = np.concatenate(sources), np.concatenate(positions)
+    order = np.lexsort((position, source))
+    return int(axon_list_words(source[order], position[order], fmt, bits, delayed=edge.delayed)[1].sum())
+
+
+def _profiles(sizes: Sizing, slices: tuple[Slice, ...]) -> tuple[int, int]:
+    decays: set[tuple[float, ...]] = set()
+    thresholds: set[float] = set()
+    for piece in slices:
+        ids = profile_ids(sizes.network.population(piece.population).neuron, sizes.shapes[piece.population])
+        region = tuple(slice(a, b) for a, b in piece.box)
+        decays.update(ids.decay_values[i] for i in np.unique(ids.decay[region]))
+        if ids.threshold_values:
+            thresholds.update(ids.threshold_values[i] for i in np.unique(ids.threshold[region]))
+    return len(decays), len(thresholds)

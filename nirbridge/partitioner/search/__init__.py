@@ -1,0 +1,1 @@
+"""Searches for partitions, and their bounds."""

@@ -1,0 +1,171 @@
+"""How few cores any map at all could use: proved lower bounds, each from one kind of argument.
+
+``neurons``, ``output_axons``: totals over capacity. ``synapse_words``: a source needs at least the words of one list of
+all its targets wherever they lie, since splitting a list over cores is a special case of splitting it into runs.
+``population``: cores that one population alone must occupy. ``patterns``: dense layers, where any n
+neurons cost ``sources * W(n)`` words, so the best fillings of a core can be enumerated by pricing; the
+certificate of ``master`` is then a bound over all maps. (Partitioning text, sections 2 and 4.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.partitioner.cost.connectivity import AllToAll
+from nirbridge.partitioner.cost.resources import run_words
+from nirbridge.partitioner.cost.sizing import Sizing, total_out_degrees
+from nirbridge.partitioner.search.column_generation import Budget, generate, how_often, problem
+from nirbridge.partitioner.search.layouts import Arc, Classes, ClassTable, Layout, Row
+from nirbridge.partitioner.search.slicing import UNLIMITED
+
+COLUMNS = MappingProxyType({"input_axons": 1, "output_axons": 5, "neurons": 0, "synapse_words": 2})
+"""Limits that bounds rest on, and their columns in a packing vector, in the order in which they are left out."""
+BREAKS_MAX = 400
+"""Lengths enumerated per dense population; above, its neurons are counted one by one without words."""
+
+
+def any_map_bounds(sizes: Sizing, cap: Array, seed: int) -> dict[str, int]:
+    """Lower bounds on the cores of any map, by name; the largest is the bound."""
+    total = sizes.network.neurons
+    needed = least_cores(sizes, cap)
+    slots = least_slots(sizes, needed, cap)
+    bounds = {"neurons": _ceil(total, int(cap[0])), "population": max(needed.values(), default=1)}
+    if cap[5] < UNLIMITED:
+        out = sum(slots[name] * math.prod(shape) for name, shape in sizes.shapes.items())
+        bounds["output_axons"] = _ceil(out, int(cap[5]))
+    if cap[2] < UNLIMITED and not sizes.chip.synapses.shared_kernels:
+        bounds["synapse_words"] = _ceil(_least_words(sizes), int(cap[2]))
+    if max(bounds.values()) > 1 and any(_dense_sources(sizes, name) for name in sizes.shapes):
+        bounds["patterns"] = _pattern_bound(sizes, slots, cap, seed, max(bounds.values()))
+    return {name: max(value, 1) for name, value in bounds.items()}
+
+
+def reasons(sizes: Sizing, cap: Array, seed: int, available: int) -> tuple[str, ...]:
+    """A minimal set of limits that alone put the bound above ``available``: leaving out any more of them does not."""
+    needed = dict(COLUMNS)
+    relaxed = cap.copy()
+    for name, column in COLUMNS.items():
+        without = relaxed.copy()
+        without[column] = UNLIMITED
+        if max(any_map_bounds(sizes, without, seed).values()) > available:
+            relaxed = without
+            del needed[name]
+    return tuple(needed)
+
+
+def _ceil(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def _least_words(sizes: Sizing) -> int:
+    """Least words of all lists: every source's targets in one dense list without delays."""
+    total = 0
+    for degrees in total_out_degrees(sizes).values():
+        words = run_words(degrees, sizes.chip.synapses, sizes.weight_bits, delayed=False)
+        total += int(words.sum())
+    return total
+
+
+def _dense_sources(sizes: Sizing, name: str) -> int:
+    """Sources that reach every neuron of a population (distinct, over its dense projections)."""
+    largest: dict[str, int] = {}
+    for edge in sizes.incoming[name]:
+        if isinstance(edge.form, AllToAll):
+            largest[edge.source] = max(largest.get(edge.source, 0), int(edge.form.touched.sum()))
+    return sum(largest.values())
+
+
+def _dense_words(sizes: Sizing, name: str, n: Array) -> Array:
+    """Least words of n neurons of a population in one core, from its dense projections (int64)."""
+    if sizes.chip.synapses.words is None:
+        return np.zeros(len(n), np.int64)
+    words = run_words(n, sizes.chip.synapses, sizes.weight_bits, delayed=False)
+    return _dense_sources(sizes, name) * words
+
+
+def least_slots(sizes: Sizing, needed: Mapping[str, int], cap: Array) -> dict[str, int]:
+    """Output axons that every neuron of a population needs in any map: one per core of each dense target."""
+    slots = {}
+    for name in sizes.shapes:
+        by_target: dict[str, int] = {}
+        for target, edge in sizes.outgoing[name]:
+            if isinstance(edge.form, AllToAll) and bool(edge.form.touched.all()):
+                by_target[target] = needed[target]
+        slots[name] = max(by_target.values(), default=0)
+    return slots
+
+
+def least_cores(sizes: Sizing, cap: Array) -> dict[str, int]:
+    """Cores that each population must occupy in any map; grows to a fixpoint, since targets add output axons."""
+    needed = dict.fromkeys(sizes.shapes, 1)
+    while True:
+        slots = least_slots(sizes, needed, cap)
+        grown = {name: max(needed[name], _least_cores(sizes, name, slots[name], cap)) for name in needed}
+        if grown == needed:
+            return needed
+        needed = grown
+
+
+def _least_cores(sizes: Sizing, name: str, slots: int, cap: Array) -> int:
+    total = math.prod(sizes.shapes[name])
+    most = min(total, int(cap[0]))
+    if slots:
+        most = min(most, int(cap[5]) // slots)
+    if most and cap[2] < UNLIMITED and _dense_sources(sizes, name):
+        words = _dense_words(sizes, name, np.arange(1, most + 1))
+        most = int(np.searchsorted(words, int(cap[2]), side="right"))
+    return _ceil(total, most) if most else total
+
+
+def _pattern_bound(sizes: Sizing, slots: Mapping[str, int], cap: Array, seed: int, lower: int) -> int:
+    """The certificate of column generation over what n neurons of each population cost at least."""
+    table = ClassTable()
+    sources_alone = _sources_of_one_target(sizes)
+    layouts = tuple(_relaxed(sizes, name, slots[name], cap, table, sources_alone) for name in sorted(sizes.shapes))
+    if any(not layout.arcs for layout in layouts):
+        return lower
+    classes: Classes = table.classes()
+    what = problem(layouts, classes, cap, tuple(range(len(cap))))
+    start = np.diag(how_often(classes.vectors, cap)).astype(np.int64)
+    fixed = np.zeros(len(classes.vectors), np.int64)
+    return generate(what, start, fixed, Budget(rounds=200, gap=1e-9, price_gap=0.0, price_time=0.3), lower, seed).bound
+
+
+def _sources_of_one_target(sizes: Sizing) -> frozenset[str]:
+    """Sources that feed one population only: their axons are not shared by populations in a core."""
+    fed: dict[str, set[str]] = {}
+    for name, edges in sizes.incoming.items():
+        for edge in edges:
+            fed.setdefault(edge.source, set()).add(name)
+    return frozenset(source for source, targets in fed.items() if len(targets) == 1)
+
+
+def _relaxed(sizes: Sizing, name: str, slots: int, cap: Array, table: ClassTable, alone: frozenset[str]) -> Layout:
+    """Ranges that end where words grow. Each costs what its shortest length would, and covers what its longest does."""
+    total = math.prod(sizes.shapes[name])
+    longest = min(total, int(cap[0]))
+    words = _dense_words(sizes, name, np.arange(1, longest + 1))
+    words = words[: max(1, int(np.searchsorted(words, int(cap[2]), side="right")))]  # no longer range fits in a core
+    ends = [*(np.flatnonzero(np.diff(words)) + 1).tolist(), len(words)]
+    if len(ends) > BREAKS_MAX or not words.any():
+        ends = [1]
+    axons = sum(
+        int(e.form.touched.sum())
+        for e in sizes.incoming[name]
+        if isinstance(e.form, AllToAll) and e.source in alone and len(ends) > 1
+    )
+    arcs, terms, previous = [], [], 0
+    for end in ends:
+        least = previous + 1
+        own = int(words[end - 1]) if len(ends) > 1 else 0
+        cost = np.array([least, axons, own, 0, 0, least * slots], np.int64)
+        previous = end
+        if np.all(cost <= cap):
+            terms.append((len(arcs), end))
+            arcs.append(Arc(table.number(name, cost), (end,)))
+    return Layout(name, "flat", tuple(arcs), (Row(tuple(terms), total, cover=True),))

@@ -1,0 +1,349 @@
+"""Fewest cores by patterns: column generation over piece classes, a certificate, and an integer finish.
+
+A pattern is what one core holds, as a count per piece class. The linear master chooses patterns and layouts so that
+pieces supplied cover pieces cut; a knapsack prices new patterns. With integer weights per class, T the least weight
+of any layout and Z a proved upper bound on the weight of one core, at least T/Z cores are needed: a bound
+that is exact integers and can be checked again in one solve (the partitioning text, section 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.partitioner.search.layouts import Classes, Layout
+from nirbridge.partitioner.search.solver import solve, solver_for
+
+if TYPE_CHECKING:
+    from ortools.sat.python.cp_model import CpModel, IntVar
+    from scipy.sparse import csr_array
+
+WEIGHT_SCALE = 2_000_000
+"""Largest integer weight of a class in pricing and certificates."""
+TOLERANCE = 1e-6
+PIECES_MAX = 2**20
+"""No core holds more pieces than this: there are no larger populations in the pattern search."""
+FREE_MAX = 12
+"""The exact finish fills at most this many cores: it stalls on more, since cores are alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Deterministic limits of the search.
+
+    Pricing rounds at the root and after each settled core, CP-SAT deterministic time for a price, for one try of
+    the finish, for one dive and for all, and how many cores the finish is free to fill. A price within ``price_gap``
+    of the best will do (certificates use the proved bound); pricing ends at a gain of ``gap``. ``linear_time`` bounds
+    the linear programs of one run of pricing and of one dive, counted by ``linear_work``.
+    """
+
+    rounds: int = 150
+    dive_rounds: int = 40
+    gap: float = 1e-3
+    price_gap: float = 0.01
+    price_time: float = 0.02
+    try_time: float = 0.4
+    finish_time: float = 1.2
+    total_time: float = 4.0
+    linear_time: float = 20.0
+    free_cores: int = 3
+    give_back: int = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Generated:
+    """Patterns ``[patterns, classes]`` and their use, the certificate, the LP value, what was spent.
+
+    ``spent`` is the deterministic time of CP-SAT, ``work`` that of the linear programs (``linear_work``).
+    """
+
+    patterns: Array
+    use: Array
+    bound: int
+    certificate: float
+    linear: float
+    spent: float
+    work: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """Layouts and classes as matrices: ``demand [classes, arcs]``, ``flow @ arcs (== or >=) rhs``.
+
+    ``vectors`` are what patterns must fit; ``certain`` the part of them that adds up exactly, which alone counts in
+    bounds (pieces of one core may share input axons and profiles, so their sums prove nothing).
+    """
+
+    demand: csr_array
+    equal: csr_array
+    equal_rhs: Array
+    cover: csr_array
+    cover_rhs: Array
+    vectors: Array
+    certain: Array
+    cap: Array
+
+    @property
+    def arcs(self) -> int:
+        """Number of arcs of all layouts."""
+        return cast(tuple[int, int], self.demand.shape)[1]
+
+
+def problem(layouts: tuple[Layout, ...], classes: Classes, cap: Array, certain: tuple[int, ...]) -> Problem:
+    """The matrices of the layouts; arcs of all layouts one after the other. ``certain``: columns that bounds use."""
+    from scipy import sparse
+
+    arcs = sum(len(layout.arcs) for layout in layouts)
+    demand: list[tuple[int, int]] = []
+    rows: dict[bool, list[tuple[tuple[int, int], ...]]] = {False: [], True: []}
+    rhs: dict[bool, list[int]] = {False: [], True: []}
+    base = 0
+    for layout in layouts:
+        demand += [(arc.cost_class, base + i) for i, arc in enumerate(layout.arcs) if arc.cost_class >= 0]
+        for row in layout.rows:
+            rows[row.cover].append(tuple((base + i, c) for i, c in row.terms))
+            rhs[row.cover].append(row.rhs)
+        base += len(layout.arcs)
+
+    def matrix(lines: list[tuple[tuple[int, int], ...]]) -> sparse.csr_array:
+        entries = [(r, i, c) for r, line in enumerate(lines) for i, c in line]
+        if not entries:
+            return sparse.csr_array((len(lines), arcs))
+        r, i, c = (np.array(x) for x in zip(*entries, strict=True))
+        return sparse.csr_array((c.astype(float), (r, i)), shape=(len(lines), arcs))
+
+    number, arc = (np.array(x) for x in zip(*demand, strict=True))
+    taken = sparse.csr_array((np.ones(len(arc)), (number, arc)), shape=(len(classes.vectors), arcs))
+    return Problem(
+        taken,
+        matrix(rows[False]),
+        np.array(rhs[False], float),
+        matrix(rows[True]),
+        np.array(rhs[True], float),
+        classes.vectors,
+        np.where(np.isin(np.arange(len(cap)), certain), classes.vectors, 0),
+        cap,
+    )
+
+
+def resource_bounds(what: Problem) -> dict[int, float]:
+    """Cores needed for each resource alone: its least total over all layouts, in cores. By resource number."""
+    needed = {}
+    for r in np.flatnonzero(what.certain.sum(axis=0) > 0):
+        needed[int(r)] = least_weight(what, what.certain[:, r]) / int(what.cap[r])
+    return needed
+
+
+def linear_work(nonzeros: int, iterations: int) -> float:
+    """About the seconds that a linear program takes: 2 ns for each nonzero in each iteration of the simplex.
+
+    A count, so that it is the same everywhere; measured with HiGHS on programs of 50,000 nonzeros (1.3 to 2.7 ns).
+    """
+    return 2e-9 * nonzeros * (iterations + 1000)
+
+
+def generate(
+    what: Problem, start: Array, fixed: Array, budget: Budget, lower: int, seed: int, enough: float = 0.0
+) -> Generated:
+    """Patterns that make the linear master (nearly) optimal, and the best certificate met on the way.
+
+    Stops early once the value is at most ``enough``.
+
+    ``start: [patterns, classes]`` must cover some layout beside ``fixed: [classes]``, the pieces that cores already
+    settled supply. A certificate is only looked for while nothing is fixed. Stops when no pattern gains, or the
+    certificate proves the rounded-up value and the value is near its end.
+    """
+    patterns, best, certificate, spent = start, lower, 0.0, 0.0
+    linear, duals, use, work = _master(what, patterns, fixed)
+    if not np.isfinite(linear):
+        # no choice of the layouts fits: more patterns change nothing
+        return Generated(patterns, use, best, certificate, linear, spent, work)
+    closely = replace(budget, price_gap=0.0, price_time=10 * budget.price_time)
+    for _ in range(budget.rounds):
+        if linear <= enough or work > budget.linear_time:
+            break
+        weights = np.floor(duals / max(float(duals.max()), TOLERANCE) * WEIGHT_SCALE).astype(np.int64)
+        found, most, time = price(what.vectors, weights, what.cap, budget, seed)
+        spent += time
+        if found is None or _is_known(found, patterns, duals):
+            # a rough price may miss what still gains: look closely once before giving up
+            found, most, time = price(what.vectors, weights, what.cap, closely, seed)
+            spent += time
+        if found is None or float(found @ duals) <= TOLERANCE:
+            break
+        gain = float(found @ duals)
+        if not fixed.any() and most > 0 and np.ceil(linear / gain - TOLERANCE) > best:
+            if not np.array_equal(what.certain, what.vectors):
+                _, most, time = price(what.certain, weights, what.cap, budget, seed)
+                spent += time
+            if most > 0:
+                certificate = max(certificate, least_weight(what, weights) / most)
+            best = max(best, int(np.ceil(certificate - TOLERANCE)))
+        if gain <= 1 + budget.gap or _is_known(found, patterns, duals):
+            break
+        patterns = np.vstack([patterns, found])
+        linear, duals, use, more = _master(what, patterns, fixed)
+        work += more
+    return Generated(patterns, use, best, certificate, linear, spent, work)
+
+
+def _is_known(found: Array, patterns: Array, duals: Array) -> bool:
+    """True if a pattern can not improve the master: it is there already, or costs more than it is worth."""
+    return float(found @ duals) <= 1 + TOLERANCE or bool((patterns == found).all(axis=1).any())
+
+
+def dive(
+    what: Problem, generated: Generated, cores: int, budget: Budget, seed: int
+) -> tuple[tuple[Array, Array] | None, float]:
+    """Settle cores one after the other as the linear master would have them, then finish the last few exactly.
+
+    After each settled pattern the master is priced anew, so that the rest can adapt. Returns (patterns per core,
+    arcs) with at most ``cores`` cores, or None, and the deterministic time spent.
+    """
+    settled: list[Array] = []
+    patterns, use, spent, work = generated.patterns, generated.use, 0.0, 0.0
+    small = replace(budget, rounds=budget.dive_rounds)
+    while len(settled) < cores - budget.free_cores and work <= budget.linear_time:
+        room = cores - budget.free_cores - len(settled)
+        chosen = _to_settle(patterns, use, room)
+        if not chosen:
+            break
+        settled += [patterns[p] for p in chosen]
+        fixed = np.sum(settled, axis=0)
+        # priced only as far as it takes for the rest to fit into the cores that are left
+        step = generate(what, patterns, fixed, small, 0, seed, cores - len(settled) - TOLERANCE)
+        spent, work = spent + step.spent, work + step.work
+        patterns, use = step.patterns, step.use
+        if step.linear + len(settled) > cores + TOLERANCE:
+            # what is settled can not be completed any more: give the last ones back
+            settled = settled[: -budget.give_back]
+            break
+    while cores - len(settled) <= FREE_MAX:
+        result, time = finish(what, settled, cores, budget, seed)
+        spent += time
+        if result is not None or not settled or spent > budget.finish_time:
+            return result, spent
+        settled = settled[: -budget.give_back]
+    return None, spent
+
+
+def _to_settle(patterns: Array, use: Array, room: int) -> list[int]:
+    """Whole uses of patterns first; without any, the one of the largest fraction."""
+    whole = [p for p, x in enumerate(use) for _ in range(int(x + TOLERANCE))]
+    if whole:
+        return whole[:room]
+    best = int(np.argmax(use))
+    return [best] if use[best] > TOLERANCE else []
+
+
+def _master(what: Problem, patterns: Array, fixed: Array) -> tuple[float, Array, Array, float]:
+    """Value of the linear master, the price of a piece of each class (>= 0), the use of each pattern, and the work."""
+    from scipy import sparse
+    from scipy.optimize import linprog
+
+    n, arcs = len(patterns), what.arcs
+    supply = sparse.hstack([sparse.csr_array(-patterns.T.astype(float)), what.demand])
+    cover = sparse.hstack([sparse.csr_array((len(what.cover_rhs), n)), -what.cover])
+    equal = sparse.hstack([sparse.csr_array((len(what.equal_rhs), n)), what.equal])
+    result = linprog(
+        np.concatenate((np.ones(n), np.zeros(arcs))),
+        A_ub=sparse.vstack([supply, cover]).tocsc(),
+        b_ub=np.concatenate((fixed.astype(float), -what.cover_rhs)),
+        A_eq=equal.tocsc() if len(what.equal_rhs) else None,
+        b_eq=what.equal_rhs if len(what.equal_rhs) else None,
+        method="highs",
+    )
+    work = linear_work(supply.nnz + cover.nnz + equal.nnz, int(result.nit))
+    if result.status != 0:
+        return float("inf"), np.ones(len(what.vectors)), np.zeros(n), work
+    prices = np.maximum(-result.ineqlin.marginals[: len(what.vectors)], 0.0)
+    return float(result.fun), prices, result.x[:n], work
+
+
+def least_weight(what: Problem, weights: Array) -> float:
+    """A lower bound on the weight of any layout (exact up to rounding: the layouts are flows and covers)."""
+    from scipy.optimize import linprog
+
+    cost = what.demand.T @ weights.astype(float)
+    result = linprog(
+        cost,
+        A_ub=-what.cover.tocsc() if len(what.cover_rhs) else None,
+        b_ub=-what.cover_rhs if len(what.cover_rhs) else None,
+        A_eq=what.equal.tocsc() if len(what.equal_rhs) else None,
+        b_eq=what.equal_rhs if len(what.equal_rhs) else None,
+        method="highs",
+    )
+    return float(result.fun) * (1 - 1e-9) if result.status == 0 else 0.0
+
+
+def price(vectors: Array, weights: Array, cap: Array, budget: Budget, seed: int) -> tuple[Array | None, float, float]:
+    """The heaviest pattern of one core, a proved upper bound on any pattern's weight, and the time spent."""
+    from ortools.sat.python import cp_model
+
+    useful = np.flatnonzero(weights > 0)
+    if not len(useful):
+        return None, 0.0, 0.0
+    model = cp_model.CpModel()
+    limited = np.flatnonzero(vectors[useful].sum(axis=0) > 0)
+    most = how_often(vectors, cap)
+    count = [model.new_int_var(0, int(most[c]), "") for c in useful]
+    for r in limited:
+        model.add(sum(int(vectors[c, r]) * n for c, n in zip(useful, count, strict=True)) <= int(cap[r]))
+    model.maximize(sum(int(weights[c]) * n for c, n in zip(useful, count, strict=True)))
+    solver = solver_for(budget.price_time, seed)
+    solver.parameters.relative_gap_limit = budget.price_gap
+    status = solve(solver, model)
+    bound = float(solver.best_objective_bound)
+    spent = solver.response_proto.deterministic_time
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return None, bound, spent
+    found = np.zeros(len(vectors), np.int64)
+    found[useful] = [solver.value(n) for n in count]
+    return found, bound, spent
+
+
+def how_often(vectors: Array, cap: Array) -> Array:
+    """How often each class fits an empty core."""
+    times = np.where(vectors > 0, cap // np.maximum(vectors, 1), PIECES_MAX)
+    return np.minimum(times.min(axis=1), PIECES_MAX)
+
+
+def finish(
+    what: Problem, settled: list[Array], cores: int, budget: Budget, seed: int
+) -> tuple[tuple[Array, Array] | None, float]:
+    """Integer arcs, with the settled cores and the rest of ``cores`` free to hold any mixture; None: none found."""
+    from ortools.sat.python import cp_model
+
+    model = cp_model.CpModel()
+    demand = what.demand.tocsr()
+    arcs = [model.new_int_var(0, 10_000, "") for _ in range(what.arcs)]
+    most = how_often(what.vectors, what.cap)
+    mixed = [[model.new_int_var(0, int(min(m, 4096)), "") for m in most] for _ in range(cores - len(settled))]
+    for counts in mixed:
+        for r in np.flatnonzero(what.vectors.sum(axis=0) > 0):
+            model.add(sum(int(v) * n for v, n in zip(what.vectors[:, r], counts, strict=True) if v) <= int(what.cap[r]))
+    fixed = np.sum(settled, axis=0) if settled else np.zeros(len(what.vectors), np.int64)
+    for c in range(len(what.vectors)):
+        cut = demand.indices[demand.indptr[c] : demand.indptr[c + 1]]
+        model.add(int(fixed[c]) + sum(m[c] for m in mixed) >= sum(arcs[a] for a in cut))
+    _add_rows(model, what.equal, what.equal_rhs, arcs, cover=False)
+    _add_rows(model, what.cover, what.cover_rhs, arcs, cover=True)
+    solver = solver_for(budget.try_time, seed)
+    status = solve(solver, model)
+    spent = solver.response_proto.deterministic_time
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return None, spent
+    held = [*settled, *(np.array([solver.value(n) for n in counts], np.int64) for counts in mixed)]
+    return (np.array(held, np.int64), np.array([solver.value(a) for a in arcs], np.int64)), spent
+
+
+def _add_rows(model: CpModel, matrix: csr_array, rhs: Array, arcs: Sequence[IntVar], *, cover: bool) -> None:
+    rows = matrix.tocsr()
+    for r in range(len(rhs)):
+        span = slice(rows.indptr[r], rows.indptr[r + 1])
+        total = sum(int(c) * arcs[i] for i, c in zip(rows.indices[span], rows.data[span], strict=True))
+        model.add(total >= int(rhs[r]) if cover else total == int(rhs[r]))

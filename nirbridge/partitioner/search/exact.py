@@ -1,0 +1,226 @@
+"""Tiny networks, neuron by neuron: CP-SAT decides over all maps whatever, so its refusals and bounds are proofs.
+
+Words are counted at the least that any order of the neurons could give (one dense list per source and
+projection); what it finds is therefore checked in full before it is used, and what it refutes is refuted for any order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.partitioner.cost.axons import Blocks
+from nirbridge.partitioner.cost.connectivity import explicit, synapses
+from nirbridge.partitioner.cost.resources import limits, profile_ids, run_words
+from nirbridge.partitioner.cost.sizing import Sizing
+from nirbridge.partitioner.model import RESOURCES, Slice
+from nirbridge.partitioner.search.packing import in_core_order
+from nirbridge.partitioner.search.solver import solve as run_solver
+from nirbridge.partitioner.search.solver import solver_for
+
+if TYPE_CHECKING:
+    from ortools.sat.python.cp_model import CpModel, IntVar
+
+    Grid = list[list[IntVar]]
+
+NEURONS_MAX = 40
+SYNAPSES_MAX = 1500
+CORES_MAX = 12
+
+SourceId = int | tuple[str, int]
+"""A neuron by its number, a host input by port and element."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``proved`` False means that the work limit came first. ``blocks`` None with ``proved``: no map exists."""
+
+    blocks: Blocks | None
+    proved: bool
+    spent: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tiny:
+    """A network as lists: per projection its (source id, target neuron) pairs; ids number hosts and neurons."""
+
+    neurons: tuple[tuple[str, int], ...]
+    pairs: tuple[tuple[bool, tuple[tuple[SourceId, int], ...]], ...]
+
+
+def is_tiny(sizes: Sizing, cores: int) -> bool:
+    """True where the exact model is small enough to be worth building."""
+    if sizes.network.neurons > NEURONS_MAX or min(cores, sizes.network.neurons) > CORES_MAX:
+        return False
+    return sum(synapses(e.form) for edges in sizes.incoming.values() for e in edges) <= SYNAPSES_MAX
+
+
+def tiny(sizes: Sizing) -> Tiny:
+    """The lists of a tiny network."""
+    neurons = tuple((name, i) for name, shape in sizes.shapes.items() for i in range(math.prod(shape)))
+    index = {key: i for i, key in enumerate(neurons)}
+    pairs = []
+    for name, edges in sizes.incoming.items():
+        for edge in edges:
+            lists = explicit(edge.form, name)
+            found = []
+            for row in range(len(lists.indptr) - 1):
+                for source in lists.sources[lists.indptr[row] : lists.indptr[row + 1]].tolist():
+                    own = index.get((edge.source, source))
+                    found.append((own if own is not None else (edge.source, source), index[name, row]))
+            pairs.append((edge.delayed, tuple(found)))
+    return Tiny(neurons, tuple(pairs))
+
+
+def solve(
+    sizes: Sizing,
+    cores: int,
+    seed: int,
+    time: float,
+    without: Collection[str] = (),
+    groups: Mapping[str, int] | None = None,
+) -> Answer:
+    """A map onto at most ``cores`` cores, or the proof that there is none; ``without`` names limits to leave out."""
+    from ortools.sat.python import cp_model
+
+    lists = tiny(sizes)
+    cores = min(cores, len(lists.neurons))
+    most = {r: n for r, n in limits(sizes.chip).items() if n is not None and r not in without}
+    model = cp_model.CpModel()
+    on = [[model.new_bool_var("") for _ in range(cores)] for _ in lists.neurons]
+    for n, row in enumerate(on):
+        model.add_exactly_one(row)
+        for c in range(n + 1, cores):
+            # cores are alike: neuron n needs none beyond the first n + 1
+            model.add(row[c] == 0)
+    if "neurons" in most:
+        for c in range(cores):
+            model.add(sum(row[c] for row in on) <= most["neurons"])
+    reached = _axons(model, lists, on, cores, most)
+    _outputs(model, reached, on, cores, most)
+    _words(model, sizes, lists, on, cores, most)
+    _profiles(model, sizes, lists, on, cores, most)
+    _keep_apart(model, lists, on, cores, groups or {})
+    solver = solver_for(time, seed)
+    status = run_solver(solver, model)
+    spent = solver.response_proto.deterministic_time
+    if status == cp_model.INFEASIBLE:
+        return Answer(None, True, spent)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return Answer(None, False, spent)
+    where = [next(c for c in range(cores) if solver.value(row[c])) for row in on]
+    return Answer(_blocks(sizes, lists, where), True, spent)
+
+
+def _axons(model: CpModel, lists: Tiny, on: Grid, cores: int, most: Mapping[str, int]) -> dict[SourceId, list[IntVar]]:
+    """reached[source][c]: the source has a target in core c."""
+    targets: dict[SourceId, set[int]] = {}
+    for _, pairs in lists.pairs:
+        for source, target in pairs:
+            targets.setdefault(source, set()).add(target)
+    reached: dict[SourceId, list[IntVar]] = {}
+    for source in sorted(targets, key=str):
+        row = [model.new_bool_var("") for _ in range(cores)]
+        for c in range(cores):
+            for target in sorted(targets[source]):
+                model.add_implication(on[target][c], row[c])
+        reached[source] = row
+    if "input_axons" in most:
+        for c in range(cores):
+            model.add(sum(row[c] for row in reached.values()) <= most["input_axons"])
+    return reached
+
+
+def _outputs(
+    model: CpModel, reached: Mapping[SourceId, list[IntVar]], on: Grid, cores: int, most: Mapping[str, int]
+) -> None:
+    if "output_axons" not in most:
+        return
+    for c in range(cores):
+        sent = []
+        for source, row in reached.items():
+            if isinstance(source, int):
+                for d in range(cores):
+                    both = model.new_bool_var("")
+                    model.add_bool_or([on[source][c].negated(), row[d].negated(), both])
+                    sent.append(both)
+        model.add(sum(sent) <= most["output_axons"])
+
+
+def _words(model: CpModel, sizes: Sizing, lists: Tiny, on: Grid, cores: int, most: Mapping[str, int]) -> None:
+    if "synapse_words" not in most or sizes.chip.synapses.shared_kernels:
+        return
+    for c in range(cores):
+        total = []
+        for delayed, pairs in lists.pairs:
+            by_source: dict[SourceId, list[int]] = {}
+            for source, target in pairs:
+                by_source.setdefault(source, []).append(target)
+            for targets in by_source.values():
+                table = run_words(np.arange(len(targets) + 1), sizes.chip.synapses, sizes.weight_bits, delayed=delayed)
+                words = model.new_int_var(0, int(table[-1]), "")
+                model.add_element(sum(on[t][c] for t in targets), table.tolist(), words)
+                total.append(words)
+        model.add(sum(total) <= most["synapse_words"])
+
+
+def _profiles(model: CpModel, sizes: Sizing, lists: Tiny, on: Grid, cores: int, most: Mapping[str, int]) -> None:
+    for resource in ("decay_profiles", "threshold_profiles"):
+        if resource not in most:
+            continue
+        kinds = [_kind(sizes, name, i, resource) for name, i in lists.neurons]
+        values = sorted({k for k in kinds if k is not None})
+        if len(values) <= most[resource]:
+            continue
+        for c in range(cores):
+            used = {k: model.new_bool_var("") for k in values}
+            for row, kind in zip(on, kinds, strict=True):
+                if kind is not None:
+                    model.add_implication(row[c], used[kind])
+            model.add(sum(used.values()) <= most[resource])
+
+
+def _kind(sizes: Sizing, name: str, neuron: int, resource: str) -> tuple[float, ...] | None:
+    ids = profile_ids(sizes.network.population(name).neuron, sizes.shapes[name])
+    if resource == "decay_profiles":
+        return ids.decay_values[int(np.asarray(ids.decay).ravel()[neuron])]
+    if not ids.threshold_values:
+        return None
+    return (ids.threshold_values[int(np.asarray(ids.threshold).ravel()[neuron])],)
+
+
+def _keep_apart(model: CpModel, lists: Tiny, on: Grid, cores: int, groups: Mapping[str, int]) -> None:
+    """Neurons of different groups never share a core."""
+    number = [groups.get(name, 0) for name, _ in lists.neurons]
+    if len(set(number)) < 2:
+        return
+    for c in range(cores):
+        of = {g: model.new_bool_var("") for g in sorted(set(number))}
+        model.add_at_most_one(of.values())
+        for row, g in zip(on, number, strict=True):
+            model.add_implication(row[c], of[g])
+
+
+def _blocks(sizes: Sizing, lists: Tiny, where: list[int]) -> Blocks:
+    cores: dict[int, list[Slice]] = {}
+    for (name, i), core in zip(lists.neurons, where, strict=True):
+        place: Array = np.array(np.unravel_index(i, sizes.shapes[name]))
+        cores.setdefault(core, []).append(Slice(name, tuple((int(p), int(p) + 1) for p in place)))
+    return tuple(in_core_order(cores[c], tuple(sizes.shapes)) for c in sorted(cores))
+
+
+def reasons(sizes: Sizing, cores: int, seed: int, time: float) -> tuple[str, ...]:
+    """A minimal set of limits that alone rule out every map: each was shown to be needed by leaving it out."""
+    needed = [r for r in RESOURCES if limits(sizes.chip)[r] is not None]
+    for resource in tuple(needed):
+        rest = [r for r in needed if r != resource]
+        left_out = [r for r in RESOURCES if r not in rest]
+        answer = solve(sizes, cores, seed, time, without=left_out)
+        if answer.proved and answer.blocks is None:
+            needed = rest
+    return tuple(needed)

@@ -1,0 +1,322 @@
+"""Every way to cut a population that the core-minimising search may choose from, as a small integer polytope.
+
+A channel x row x column population is cut into bands of rows, a band into channel groups, a group into pieces of
+consecutive columns; each of these is a path over positions, so the choices are flows on small graphs. A flat
+population, whose pieces cost alike wherever they lie, is covered by ranges of chosen lengths. Pieces of equal cost
+vectors are one class: this is what keeps the search small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from nirbridge._types import Box
+from nirbridge.arrays import Array
+from nirbridge.partitioner.cost.connectivity import AllToAll, Separable
+from nirbridge.partitioner.cost.sizing import Sizing
+from nirbridge.partitioner.search.slicing import cuts, vector
+
+BAND_CHOICES = 2
+"""(band height, channel groups) pairs offered per population: more make the search slower, not better."""
+BAND_GAIN = 0.005
+FLAT_CHOICES = 40
+"""Lengths offered for a flat population; beyond, lengths that add up well."""
+WIDTH_CHOICES = 12
+"""Up to this width a strip may be cut anywhere into any pieces; wider ones into pieces of chosen widths."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arc:
+    """One choice: a piece of ``cost_class`` (or, for a band, none: -1). ``where`` locates it for ``realise``."""
+
+    cost_class: int
+    where: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One linear constraint over the arcs of a layout: ``sum(coefficient * arc) == rhs`` (``>=`` where cover)."""
+
+    terms: tuple[tuple[int, int], ...]
+    rhs: int
+    cover: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The choices for one population."""
+
+    population: str
+    kind: str
+    arcs: tuple[Arc, ...]
+    rows: tuple[Row, ...]
+    bands: tuple[tuple[int, int], ...] = ()
+    """(height, channel groups) per band choice."""
+    boxes: tuple[Box, ...] = ()
+    """The boxes of a fixed layout."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Classes:
+    """Cost vectors of the piece classes, [classes, resources], and the population of each."""
+
+    vectors: Array
+    populations: tuple[str, ...]
+
+
+class ClassTable:
+    """Numbers cost vectors in the order in which they are met."""
+
+    def __init__(self) -> None:
+        self._index: dict[tuple[object, ...], int] = {}
+
+    def number(self, population: str, cost: Array) -> int:
+        """The class of a piece of ``population`` with this cost vector."""
+        return self._index.setdefault((population, *cost.tolist()), len(self._index))
+
+    def classes(self) -> Classes:
+        """All classes seen."""
+        keys = list(self._index)
+        vectors = np.array([k[1:] for k in keys], np.int64) if keys else np.zeros((0, 0), np.int64)
+        return Classes(vectors, tuple(str(k[0]) for k in keys))
+
+
+def layouts(
+    sizes: Sizing,
+    slots: Mapping[str, Array],
+    tilings: Mapping[str, tuple[Box, ...]],
+    cap: Array,
+    segments: int | None = None,
+) -> tuple[tuple[Layout, ...], Classes]:
+    """The layouts of all populations and their classes.
+
+    ``slots`` are the output axons per neuron that pieces are charged with; ``tilings`` an incumbent, which stays
+    among the choices where the form of a population offers no others. ``segments``: cut rows only at so many even
+    positions, which makes fewer classes.
+    """
+    table = ClassTable()
+    found = []
+    for population in sizes.network.populations:
+        name = population.name
+        if _is_uniform(sizes, name, slots[name]):
+            found.append(_flat(sizes, name, slots[name], cap, table))
+        elif len(population.shape) == 3 and _is_separable(sizes, name):
+            found.append(_banded(sizes, name, slots[name], cap, table, segments))
+        else:
+            found.append(_fixed(sizes, name, slots[name], tilings[name], table))
+    return tuple(found), table.classes()
+
+
+def _is_uniform(sizes: Sizing, name: str, slots: Array) -> bool:
+    """True for a flat population whose ranges cost alike wherever they lie."""
+    if len(sizes.shapes[name]) != 1 or sizes.count_decays or sizes.count_thresholds:
+        return False
+    if slots.size and slots.min() != slots.max():
+        return False
+    return all(isinstance(e.form, AllToAll) or _is_one_to_one(e.form) for e in sizes.incoming[name])
+
+
+def _is_one_to_one(form: object) -> bool:
+    if not isinstance(form, Separable) or len(form.axes) != 1:
+        return False
+    axis = form.axes[0]
+    return axis.n_in == axis.n_out and bool(np.array_equal(axis.outs, np.arange(axis.n_out)))
+
+
+def _is_separable(sizes: Sizing, name: str) -> bool:
+    return all(isinstance(e.form, Separable | AllToAll) for e in sizes.incoming[name])
+
+
+def _flat(sizes: Sizing, name: str, slots: Array, cap: Array, table: ClassTable) -> Layout:
+    """Lengths at which the words change (and the largest that fits): shorter pieces cost no less."""
+    (length,) = sizes.shapes[name]
+    lengths = _useful_lengths(sizes, name, slots, cap, length)
+    arcs = tuple(Arc(table.number(name, vector(sizes, name, ((0, n),), slots)), (n,)) for n in lengths)
+    terms = tuple((i, n) for i, n in enumerate(lengths))
+    return Layout(name, "flat", arcs, (Row(terms, length, cover=True),))
+
+
+def _useful_lengths(sizes: Sizing, name: str, slots: Array, cap: Array, length: int) -> tuple[int, ...]:
+    low, high = 1, length
+    while low < high:
+        middle = (low + high + 1) // 2
+        if np.all(vector(sizes, name, ((0, middle),), slots) <= cap):
+            low = middle
+        else:
+            high = middle - 1
+    words = [sizes.cost(name, ((0, n),)).synapse_words for n in range(1, low + 1)]
+    last_of_step = [n for n in range(1, low) if words[n] > words[n - 1]]
+    if len(last_of_step) > FLAT_CHOICES:
+        # words grow with nearly every neuron: any length will do, so take sizes that add up well
+        last_of_step = sorted({1, *(2**k for k in range(low.bit_length() - 1)), low * 3 // 4})
+    rest = length % low
+    return tuple(sorted({*last_of_step, low, *((rest,) if rest else ())}))
+
+
+def _fixed(sizes: Sizing, name: str, slots: Array, boxes: tuple[Box, ...], table: ClassTable) -> Layout:
+    """The incumbent's boxes and nothing else."""
+    arcs = tuple(Arc(table.number(name, vector(sizes, name, b, slots)), (i,)) for i, b in enumerate(boxes))
+    return Layout(name, "fixed", arcs, tuple(Row(((i, 1),), 1) for i in range(len(boxes))), boxes=boxes)
+
+
+def _banded(sizes: Sizing, name: str, slots: Array, cap: Array, table: ClassTable, segments: int | None) -> Layout:
+    height = sizes.shapes[name][1]
+    arcs: list[Arc] = []
+    rows: list[Row] = []
+    bands = _band_choices(sizes, name, slots, cap)
+    at_row: list[list[tuple[int, int]]] = [[] for _ in range(height + 1)]
+    for choice, (band, groups) in enumerate(bands):
+        members: dict[tuple[object, ...], list[tuple[int, int]]] = {}
+        for r in range(height - band + 1):
+            arc = len(arcs)
+            arcs.append(Arc(-1, (choice, r)))
+            at_row[r].append((arc, 1))
+            at_row[r + band].append((arc, -1))
+            members.setdefault(_band_key(sizes, name, slots, r, band), []).append((arc, r))
+        for same in members.values():
+            _columns(sizes, name, slots, cap, table, (choice, band, groups, segments), same, arcs, rows)
+    flow = [Row(tuple(terms), (r == 0) - (r == height)) for r, terms in enumerate(at_row)]
+    return Layout(name, "banded", tuple(arcs), (*flow, *rows), bands)
+
+
+def _band_key(sizes: Sizing, name: str, slots: Array, r: int, band: int) -> tuple[object, ...]:
+    """What tells bands apart: what their rows cost, and the output axons of their neurons."""
+    own = np.ascontiguousarray(slots[:, r : r + band, :].sum(axis=1))
+    return sizes.range_kind(name, 1, (r, r + band)), own.tobytes()
+
+
+def _columns(
+    sizes: Sizing,
+    name: str,
+    slots: Array,
+    cap: Array,
+    table: ClassTable,
+    choice: tuple[int, int, int, int | None],
+    same: list[tuple[int, int]],
+    arcs: list[Arc],
+    rows: list[Row],
+) -> None:
+    """Per channel group of a kind of band: a flow of column pieces from 0 to the width, as much as there are bands."""
+    number, band, groups, segments = choice
+    channels, _, width = sizes.shapes[name]
+    r = same[0][1]
+    for group, (c0, c1) in enumerate(cuts(channels, groups)):
+        at: list[list[tuple[int, int]]] = [[] for _ in range(width + 1)]
+        for start in range(width):
+            for stop in _stops(start, width, segments):
+                cost = vector(sizes, name, ((c0, c1), (r, r + band), (start, stop)), slots)
+                if np.any(cost > cap):
+                    break
+                arc = len(arcs)
+                arcs.append(Arc(table.number(name, cost), (number, r, group, start, stop)))
+                at[start].append((arc, 1))
+                at[stop].append((arc, -1))
+        amount = [(arc, -1) for arc, _ in same]
+        rows.append(Row((*at[0], *amount), 0))
+        rows.extend(Row(tuple(at[c]), 0) for c in range(1, width))
+
+
+def _stops(start: int, width: int, segments: int | None) -> list[int]:
+    """Ends of pieces that begin at ``start``: all in a narrow map, else doubling steps; or multiples of a segment."""
+    if segments is not None:
+        step = -(-width // segments)
+        return [] if start % step else [*range(start + step, width, step), width]
+    if width <= WIDTH_CHOICES:
+        return list(range(start + 1, width + 1))
+    steps = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, width - start}
+    return sorted(start + w for w in steps if w <= width - start)
+
+
+def _band_choices(sizes: Sizing, name: str, slots: Array, cap: Array) -> tuple[tuple[int, int], ...]:
+    """The (height, channel groups) to offer: strips of one row, and taller or narrower bands that are clearly better.
+
+    A band that costs per neuron what a strip costs adds only symmetry. The score is the least share of a core per
+    neuron; the kept ones are the best of each height and of each number of groups that gain ``BAND_GAIN``.
+    """
+    channels, height, _ = sizes.shapes[name]
+    heights = sorted({h for h in (1, 2, 3, 4, 5, 6, 8, height) if h <= height})
+    splits = sorted({g for g in (1, 2, 4, 8, 16, channels) if g <= channels})
+    scored = []
+    for groups in splits:
+        for band in heights:
+            score = _score(sizes, name, slots, cap, band, groups)
+            if score is not None:
+                scored.append((score, groups, band))
+    scored.sort()
+    strips = [s for s in scored if s[2] == 1]
+    base = strips[0] if strips else scored[0]
+    better = [s for s in scored if s[0] < base[0] * (1 - BAND_GAIN)]
+    chosen = {(band, groups) for _, groups, band in [base, *better[: BAND_CHOICES - 1]]}
+    return tuple(sorted(chosen))
+
+
+def _score(sizes: Sizing, name: str, slots: Array, cap: Array, band: int, groups: int) -> float | None:
+    """Least share of the fullest resource per neuron over widths, for a piece in the middle; None: none fits."""
+    channels, height, width = sizes.shapes[name]
+    (c0, c1), r = cuts(channels, groups)[0], (height - band) // 2
+    best: float | None = None
+    for w in range(1, width + 1):
+        start = (width - w) // 2
+        cost = vector(sizes, name, ((c0, c1), (r, r + band), (start, start + w)), slots)
+        if np.any(cost > cap):
+            break
+        share = float((cost / np.maximum(cap, 1)).max()) / int(cost[0])
+        best = share if best is None else min(best, share)
+    return best
+
+
+def realise(layout: Layout, sizes: Sizing, counts: Array) -> dict[int, list[Box]]:
+    """The boxes, by class, of integer arc values that satisfy the layout's rows; they tile the population."""
+    boxes: dict[int, list[Box]] = {}
+    if layout.kind == "flat":
+        return _realise_flat(layout, sizes.shapes[layout.population][0], counts)
+    if layout.kind == "fixed":
+        for arc, box in zip(layout.arcs, layout.boxes, strict=True):
+            boxes.setdefault(arc.cost_class, []).append(box)
+        return boxes
+    channels, height, width = sizes.shapes[layout.population]
+    left = {arc.where: int(n) for arc, n in zip(layout.arcs, counts, strict=True) if n}
+    classes = {arc.where: arc.cost_class for arc in layout.arcs}
+    kinds = _kinds(layout)
+    row = 0
+    while row < height:
+        choice, start = next(w for w in sorted(left) if len(w) == 2 and w[1] == row and left[w])
+        band, groups = layout.bands[choice]
+        for group, (c0, c1) in enumerate(cuts(channels, groups)):
+            column = 0
+            while column < width:
+                head = (choice, kinds[choice, start], group, column)
+                where = next(w for w in sorted(left) if w[:4] == head and len(w) == 5 and left[w])
+                left[where] -= 1
+                box = ((c0, c1), (row, row + band), (column, where[4]))
+                boxes.setdefault(classes[where], []).append(box)
+                column = where[4]
+        row += band
+    return boxes
+
+
+def _kinds(layout: Layout) -> dict[tuple[int, int], int]:
+    """(choice, row) -> the row that stands for bands of its kind: column arcs name that one."""
+    kinds: dict[tuple[int, int], int] = {}
+    for row in layout.rows:
+        positive = [layout.arcs[a].where for a, c in row.terms if c > 0]
+        negative = [layout.arcs[a].where for a, c in row.terms if c < 0]
+        if positive and negative and all(len(w) == 5 for w in positive) and all(len(w) == 2 for w in negative):
+            for choice, r in negative:
+                kinds[choice, r] = positive[0][1]
+    return kinds
+
+
+def _realise_flat(layout: Layout, length: int, counts: Array) -> dict[int, list[Box]]:
+    boxes: dict[int, list[Box]] = {}
+    start = 0
+    for arc, n in sorted(zip(layout.arcs, counts.tolist(), strict=True), key=lambda pair: -pair[0].where[0]):
+        for _ in range(n):
+            stop = min(start + arc.where[0], length)
+            if stop > start:
+                boxes.setdefault(arc.cost_class, []).append(((start, stop),))
+            start = stop
+    return boxes

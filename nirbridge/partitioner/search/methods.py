@@ -1,0 +1,201 @@
+"""The three ways to partition: a layer at a time, first-fit, and CP-SAT with a proved bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from nirbridge._types import Progress
+from nirbridge.arrays import Array
+from nirbridge.partitioner.cost.axons import Blocks
+from nirbridge.partitioner.cost.resources import exceeded, limits
+from nirbridge.partitioner.cost.sizing import Sizing
+from nirbridge.partitioner.cost.usage import usage
+from nirbridge.partitioner.model import Slice
+from nirbridge.partitioner.search import column_generation as master
+from nirbridge.partitioner.search.layouts import Layout, layouts, realise
+from nirbridge.partitioner.search.packing import Pieces, in_core_order, pack
+from nirbridge.partitioner.search.slicing import (
+    Tilings,
+    Unfit,
+    best_grid,
+    largest_pieces,
+    output_slots,
+    shrunk,
+    tile_all,
+    vector,
+)
+
+FINER = (1, 2, 3)
+"""Packed also tries pieces that fill a half and a third of a core."""
+CLASSES_MAX = 400
+"""Above this many piece classes the pattern search is not tried: it would not end in reasonable time."""
+SEGMENTS = (None, 6, 3, 2, 1)
+"""Where rows may be cut, from anywhere to nowhere: the first that gives few enough piece classes is searched."""
+WORDS = 2
+CERTAIN = (0, WORDS, 5)
+"""Columns of a packing vector that add up over the pieces of a core: neurons, words, least output axons."""
+SLACKS = (0.2, 0.05)
+"""How far below the bound the linear master must come before cores are settled; the last resort runs to its end."""
+
+EFFORTS: Mapping[str, master.Budget] = {
+    "fast": master.Budget(rounds=60, finish_time=0.4, total_time=1.0, linear_time=5.0),
+    "default": master.Budget(),
+    "max": master.Budget(
+        1500, 200, price_time=0.1, try_time=5.0, finish_time=60.0, total_time=300.0, linear_time=300.0, free_cores=5
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Blocks of a search and what is known of the fewest cores among the slicings it could have chosen."""
+
+    blocks: Blocks
+    sliced_bound: int
+    spent: float
+
+
+def sequential(sizes: Sizing, cap: Array) -> tuple[Blocks, Tilings]:
+    """A layer at a time, near-equal pieces, each on a core of its own.
+
+    Raises:
+        Unfit: some population can not be cut so that its pieces fit.
+    """
+    tilings, _ = tile_all(sizes, cap)
+    return tuple((Slice(name, box),) for name, boxes in tilings.items() for box in boxes), tilings
+
+
+def packed(sizes: Sizing, cap: Array, tilings: Tilings, groups: Mapping[str, int]) -> Blocks:
+    """First-fit of pieces, several populations to a core: the best of several cuttings and orders.
+
+    The pieces of ``tilings`` (those of `sequential`) are tried first, so there are never more cores than there.
+    """
+    best: Blocks | None = None
+    for pieces in _cuttings(sizes, cap, tilings, groups):
+        cores = pack(pieces, cap)
+        if best is None or len(cores) < len(best):
+            names = tuple(sizes.shapes)
+            best = tuple(in_core_order([pieces.slices[i] for i in core], names) for core in cores)
+    assert best is not None, "the first cutting always exists"
+    return best
+
+
+def _cuttings(sizes: Sizing, cap: Array, tilings: Tilings, groups: Mapping[str, int]) -> list[Pieces]:
+    found = [_pieces(sizes, tilings, groups)]
+    for cut in (best_grid, largest_pieces):
+        for finer in FINER:
+            if cut is best_grid and finer == 1:
+                continue
+            try:
+                own, _ = tile_all(sizes, shrunk(cap, finer), cut)
+            except Unfit:
+                continue
+            found.append(_pieces(sizes, own, groups))
+    return found
+
+
+def _pieces(sizes: Sizing, tilings: Tilings, groups: Mapping[str, int]) -> Pieces:
+    slots = output_slots(sizes, tilings)
+    slices = tuple(Slice(name, box) for name, boxes in tilings.items() for box in boxes)
+    vectors = np.array([vector(sizes, s.population, s.box, slots[s.population]) for s in slices], np.int64)
+    return Pieces(slices, vectors, tuple(groups.get(s.population, 0) for s in slices))
+
+
+def fewest(
+    sizes: Sizing,
+    cap: Array,
+    incumbent: Blocks,
+    tilings: Tilings,
+    least: Mapping[str, int],
+    lower: int,
+    effort: str,
+    seed: int,
+    progress: Progress,
+) -> Found:
+    """Patterns of piece classes by column generation, settled core by core, with a bound for these slicings.
+
+    ``least`` are output axons that any map needs per neuron (they are charged; the rest is checked at the end),
+    ``lower`` a bound for any map.
+    """
+    slots = {name: np.full(shape, least[name], np.int64) for name, shape in sizes.shapes.items()}
+    for segments in SEGMENTS:
+        choices, classes = layouts(sizes, slots, tilings, cap, segments)
+        if 0 < len(classes.vectors) <= CLASSES_MAX:
+            break
+    else:
+        return Found(incumbent, lower, 0.0)
+    what = master.problem(choices, classes, cap, _certain(sizes))
+    needed = master.resource_bounds(what)
+    bound = max(lower, *(int(np.ceil(v - master.TOLERANCE)) for v in needed.values()))
+    best, spent = incumbent, 0.0
+    start = np.eye(len(classes.vectors), dtype=np.int64)
+    nothing = np.zeros(len(classes.vectors), np.int64)
+    budget = EFFORTS[effort]
+    for slack in (*SLACKS, None):
+        if len(best) <= bound:
+            break
+        enough = 0.0 if slack is None else bound - slack
+        progress(f"patterns: {len(best)} cores, at least {bound}", None)
+        made = master.generate(what, start, nothing, budget, bound, seed, enough)
+        if not np.isfinite(made.linear) or (slack != SLACKS[0] and len(made.patterns) == len(start)):
+            break
+        start, bound, spent = made.patterns, max(bound, made.bound), spent + made.spent
+        if made.work > budget.linear_time:
+            # too large for the linear programs: what they gave is a bound; settling cores would take as long each
+            break
+        for cores in _targets(bound, made.linear, len(best)):
+            if spent > budget.total_time:
+                return Found(best, min(bound, len(best)), spent)
+            result, time = master.dive(what, made, cores, budget, seed)
+            spent += time
+            blocks = None if result is None else _blocks(sizes, choices, *result)
+            if blocks is not None and is_within(sizes, blocks):
+                best = blocks
+                break
+    return Found(best, min(bound, len(best)), spent)
+
+
+def _certain(sizes: Sizing) -> tuple[int, ...]:
+    """Columns that bounds may use: where kernels are shared, words are an upper bound and prove nothing."""
+    return tuple(c for c in CERTAIN if c != WORDS or not sizes.chip.synapses.shared_kernels)
+
+
+def _targets(bound: int, linear: float, best: int) -> list[int]:
+    """Numbers of cores to try, up to the best known, in ever larger steps.
+
+    The first is the bound where the linear master allows it, else one that leaves half a core to spare.
+    """
+    least = bound if linear <= bound + master.TOLERANCE else int(np.ceil(linear + 0.5))
+    return [least + s for s in (0, 1, 2, 4, 8, 16, 32, 64) if least + s < best]
+
+
+def _blocks(sizes: Sizing, choices: tuple[Layout, ...], held: Array, arcs: Array) -> Blocks:
+    """The cores of a solution: each takes pieces of its classes, in the order in which they lie in the network."""
+    boxes: dict[int, list[Slice]] = {}
+    edges = np.concatenate(([0], np.cumsum([len(c.arcs) for c in choices])))
+    for choice, (a, b) in zip(choices, pairwise(edges), strict=True):
+        for number, found in realise(choice, sizes, arcs[a:b]).items():
+            boxes.setdefault(number, []).extend(Slice(choice.population, box) for box in found)
+    names = tuple(sizes.shapes)
+    cores = []
+    for counts in sorted(held.tolist(), reverse=True):
+        taken = []
+        for number, n in enumerate(counts):
+            supply = boxes.get(number, [])
+            taken += supply[:n]
+            boxes[number] = supply[n:]
+        if taken:
+            cores.append(in_core_order(taken, names))
+    if any(boxes.values()):
+        raise AssertionError("a solution of the master must supply every piece it cuts")
+    return tuple(cores)
+
+
+def is_within(sizes: Sizing, blocks: Blocks) -> bool:
+    """True if every block is within every limit of the chip, counted in full."""
+    limit = limits(sizes.chip)
+    return all(not exceeded(used, limit) for used in usage(sizes, blocks))

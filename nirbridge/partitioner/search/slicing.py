@@ -1,0 +1,225 @@
+"""Cutting a population into boxes that each fit a core: grids of near-equal pieces, and runs of largest pieces."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise, product
+
+import numpy as np
+
+from nirbridge._types import Box, Shape
+from nirbridge.arrays import Array
+from nirbridge.chips.model import Chip
+from nirbridge.partitioner.cost.resources import limits
+from nirbridge.partitioner.cost.sizing import Cost, Sizing, touched_pieces
+
+Tilings = dict[str, tuple[Box, ...]]
+Cut = Callable[[Sizing, str, Array | None, Array], tuple[Box, ...]]
+"""How one population is cut, as ``best_grid`` does."""
+
+UNLIMITED = 2**60
+ROUNDS_MAX = 40
+"""How often tilings are refined against each other before it is given up."""
+
+
+class Unfit(Exception):
+    """A population has no tiling within the limits (inner signal; ``explain`` says why to the user)."""
+
+    def __init__(self, population: str, output_axons: int) -> None:
+        super().__init__(population)
+        self.population, self.output_axons = population, output_axons
+
+
+def capacity(chip: Chip) -> Array:
+    """Limits of a core as a packing vector: the fields of ``Cost`` in order, then output axons (int64 [6])."""
+    most = limits(chip)
+    names = (*Cost._fields, "output_axons")
+    return np.array([UNLIMITED if most[n] is None else most[n] for n in names], np.int64)
+
+
+def shrunk(cap: Array, finer: int) -> Array:
+    """Neurons and words of a fraction of a core; axons in full, since a finer cut does not need fewer of them."""
+    smaller = cap.copy()
+    smaller[[0, 2]] = np.maximum(cap[[0, 2]] // finer, 1)
+    return smaller
+
+
+def cuts(length: int, parts: int) -> tuple[tuple[int, int], ...]:
+    """``parts`` near-equal consecutive ranges of ``[0, length)``; the longer ones first."""
+    quotient, rest = divmod(length, parts)
+    edges = [i * quotient + min(i, rest) for i in range(parts + 1)]
+    return tuple(pairwise(edges))
+
+
+def grid(shape: Shape, parts: tuple[int, ...]) -> tuple[Box, ...]:
+    """The boxes of a grid with ``parts`` near-equal cuts per axis, rows first and channels last."""
+    axes = [cuts(n, p) for n, p in zip(shape, parts, strict=True)]
+    if len(shape) == 1:
+        return tuple((r,) for r in axes[0])
+    return tuple((c, *spatial) for *spatial, c in product(*axes[1:], axes[0]))
+
+
+def vector(sizes: Sizing, population: str, box: Box, slots: Array | None) -> Array:
+    """The packing vector of a box: ``Cost`` and its output axons (0 where ``slots`` is None)."""
+    out = 0
+    if slots is not None:
+        out = int(slots[tuple(slice(a, b) for a, b in box)].sum())
+    return np.array([*sizes.cost(population, box), out], np.int64)
+
+
+def _fits(sizes: Sizing, population: str, boxes: tuple[Box, ...], slots: Array | None, cap: Array) -> bool:
+    # the first piece is among the largest: most grids that do not fit are refused by it alone
+    return all(bool(np.all(vector(sizes, population, box, slots) <= cap)) for box in boxes)
+
+
+def _distinct_parts(length: int) -> tuple[int, ...]:
+    """Numbers of cuts whose longest piece differ: one for each reachable length of the longest piece."""
+    return tuple(sorted({math.ceil(length / size) for size in range(1, length + 1)}))
+
+
+def _candidates(shape: Shape) -> Iterator[tuple[int, ...]]:
+    """Leading numbers of cuts (all axes but the last); the last axis is searched."""
+    *leading, _ = shape
+    yield from product(*[_distinct_parts(n) for n in leading])
+
+
+def _least_last(sizes: Sizing, name: str, lead: tuple[int, ...], slots: Array | None, cap: Array) -> int | None:
+    options = _distinct_parts(sizes.shapes[name][-1])
+    low, high = 0, len(options)
+    while low < high:
+        middle = (low + high) // 2
+        if _grid_fits(sizes, name, (*lead, options[middle]), slots, cap):
+            high = middle
+        else:
+            low = middle + 1
+    return options[low] if low < len(options) else None
+
+
+def kinds_of_pieces(sizes: Sizing, name: str, parts: tuple[int, ...]) -> list[tuple[Box, int]]:
+    """One box of each kind of piece of a grid, and how many are of that kind: pieces of a kind cost alike.
+
+    Ranges along an axis are alike where every incoming projection has the same pattern there.
+    """
+    axes = [_kinds_of_ranges(sizes, name, axis, n) for axis, n in enumerate(parts)]
+    return [(tuple(p for p, _ in combination), math.prod(n for _, n in combination)) for combination in product(*axes)]
+
+
+def _kinds_of_ranges(sizes: Sizing, name: str, axis: int, parts: int) -> list[tuple[tuple[int, int], int]]:
+    """One range of each kind along an axis that is cut into ``parts``, and how many are of that kind."""
+    key = (name, axis, parts)
+    if key not in sizes.kinds:
+        kinds: dict[object, tuple[tuple[int, int], int]] = {}
+        for piece in cuts(sizes.shapes[name][axis], parts):
+            first, count = kinds.get(kind := sizes.range_kind(name, axis, piece), (piece, 0))
+            kinds[kind] = (first, count + 1)
+        sizes.kinds[key] = list(kinds.values())
+    return sizes.kinds[key]
+
+
+def _grid_fits(sizes: Sizing, name: str, parts: tuple[int, ...], slots: Array | None, cap: Array) -> bool:
+    kinds = kinds_of_pieces(sizes, name, parts)
+    if not all(bool(np.all(vector(sizes, name, box, None) <= cap)) for box, _ in kinds):
+        return False
+    return slots is None or int(_grid_sums(slots, parts).max()) <= int(cap[-1])
+
+
+def _grid_sums(values: Array, parts: tuple[int, ...]) -> Array:
+    """Sums of ``values`` over the pieces of a grid."""
+    for axis, (length, n) in enumerate(zip(values.shape, parts, strict=True)):
+        values = np.add.reduceat(values, [a for a, _ in cuts(length, n)], axis=axis)
+    return values
+
+
+def best_grid(sizes: Sizing, name: str, slots: Array | None, cap: Array) -> tuple[Box, ...]:
+    """The grid of fewest pieces that each fit ``cap`` (then of fewest words), of those whose longest pieces differ.
+
+    Fewest where what fits fits in finer grids too; where it does not (borders, strides), a grid that fits.
+
+    Raises:
+        Unfit: not even single neurons fit.
+    """
+    shape = sizes.shapes[name]
+    if not _grid_fits(sizes, name, (1,) * len(shape), slots, cap):
+        _check_single(sizes, name, slots, cap)
+    best: tuple[int, int, tuple[int, ...]] | None = None
+    for lead in sorted(_candidates(shape), key=math.prod):
+        if best is not None and math.prod(lead) > best[0]:
+            break
+        last = _least_last(sizes, name, lead, slots, cap)
+        if last is None:
+            continue
+        parts = (*lead, last)
+        words = sum(n * sizes.cost(name, box).synapse_words for box, n in kinds_of_pieces(sizes, name, parts))
+        candidate = (math.prod(parts), words, parts)
+        best = candidate if best is None else min(best, candidate)
+    if best is None:
+        raise Unfit(name, 0)
+    return grid(shape, best[2])
+
+
+def _check_single(sizes: Sizing, name: str, slots: Array | None, cap: Array) -> None:
+    """Refuse at once, without a search, where one neuron alone does not fit."""
+    shape = sizes.shapes[name]
+    middle = tuple((n // 2, n // 2 + 1) for n in shape)
+    if np.any(vector(sizes, name, middle, None) > cap):
+        raise Unfit(name, 0)
+    if slots is not None and int(slots.max()) > int(cap[-1]):
+        raise Unfit(name, int(slots.max()))
+
+
+def output_slots(sizes: Sizing, tilings: Mapping[str, tuple[Box, ...]]) -> dict[str, Array]:
+    """Output axons of each neuron if every piece had a core of its own, by population."""
+    return {name: touched_pieces(sizes, name, tilings) for name in sizes.shapes}
+
+
+def tile_all(sizes: Sizing, cap: Array, cut: Cut | None = None) -> tuple[Tilings, dict[str, Array]]:
+    """Tilings of all populations that fit ``cap`` with their output axons counted, and those counts.
+
+    Targets are cut before their sources, since cutting a target adds output axons to its sources. In a
+    cycle the counts are refined until they settle.
+
+    Raises:
+        Unfit: some population can not be cut so that it fits.
+    """
+    choose = best_grid if cut is None else cut
+    names = [p.name for p in sizes.network.populations]
+    tilings: Tilings = {name: choose(sizes, name, None, cap) for name in names}
+    for _ in range(ROUNDS_MAX):
+        changed = False
+        for name in reversed(names):
+            slots = touched_pieces(sizes, name, tilings)
+            if not _fits(sizes, name, tilings[name], slots, cap):
+                tilings[name] = choose(sizes, name, slots, cap)
+                changed = True
+        if not changed:
+            return tilings, output_slots(sizes, tilings)
+    raise Unfit(names[-1], 0)
+
+
+def largest_pieces(sizes: Sizing, name: str, slots: Array | None, cap: Array) -> tuple[Box, ...]:
+    """A flat population cut into largest pieces and one rest; other shapes as ``best_grid``.
+
+    Largest pieces fill the words of a core exactly where equal ones waste the end of a run.
+
+    Raises:
+        Unfit: not even single neurons fit.
+    """
+    shape = sizes.shapes[name]
+    if len(shape) != 1:
+        return best_grid(sizes, name, slots, cap)
+    boxes: list[Box] = []
+    start = 0
+    while start < shape[0]:
+        low, high = start, shape[0]
+        while low < high:
+            middle = (low + high + 1) // 2
+            if _fits(sizes, name, (((start, middle),),), slots, cap):
+                low = middle
+            else:
+                high = middle - 1
+        if low == start:
+            raise Unfit(name, 0 if slots is None else int(slots.max()))
+        boxes.append(((start, low),))
+        start = low
+    return tuple(boxes)

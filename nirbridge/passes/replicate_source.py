@@ -1,0 +1,96 @@
+"""Splits a source: copies of one population, each of which feeds a part of its targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from nirbridge._types import Shape
+from nirbridge.arrays import Array, freeze
+from nirbridge.errors import ModelError, UsageError, quoted
+from nirbridge.network.masking import only_targets
+from nirbridge.network.model import Network, Population, Projection
+from nirbridge.network.naming import fresh_name
+from nirbridge.network.operators import Operator
+
+
+def split_source(network: Network, name: str, ways: int) -> Network:
+    """Puts ``ways`` copies in the place of a population, so that each neuron of a copy sends to fewer cores.
+
+    Every copy gets all of the population's inputs and so sends the same spikes. Each of its projections is cut along
+    the longest axis of the target: copy k feeds the k-th part. A loop onto itself stays within each copy, outputs read
+    the first one. **The meaning does not change, bit for bit**: each target neuron adds the same terms in the same
+    order, and zeros. The first copy keeps the name, the others are ``NAME_copy``, ``NAME_copy_2`` … in the network's
+    order behind it. What it costs: the neurons and incoming synapses of the copies.
+
+    Raises:
+        UsageError: there is no such population, or ``ways`` is not from 2 to the neurons of its largest target.
+        ModelError: a projection has too many synapses to be listed one by one.
+    """
+    whole = _population(network, name)
+    _check_ways(network, name, ways)
+    taken = {thing.name for thing in (*network.inputs, *network.outputs, *network.populations)}
+    names = [name]
+    for _ in range(ways - 1):
+        names.append(fresh_name(f"{name}_copy", taken))
+        taken.add(names[-1])
+    populations: list[Population] = []
+    for p in network.populations:
+        populations += [replace(p, name=n) for n in names] if p is whole else [p]
+    shapes = {p.name: p.shape for p in network.populations}
+    projections = [q for p in network.projections for q in _split(p, name, names, shapes)]
+    return replace(network, populations=tuple(populations), projections=tuple(projections))
+
+
+def _population(network: Network, name: str) -> Population:
+    for p in network.populations:
+        if p.name == name:
+            return p
+    known = ", ".join(quoted(p.name) for p in network.populations[:8])
+    raise UsageError.of("split", f"no population {quoted(name)}", f"there are {known}", "name one")
+
+
+def _check_ways(network: Network, name: str, ways: int) -> None:
+    sizes = {p.name: p.size for p in network.populations}
+    targets = [sizes[p.target] for p in network.projections if p.source == name and p.target in sizes]
+    most = max(targets, default=0)
+    if not 2 <= ways <= most:
+        thing = f"split of {quoted(name)}"
+        limit = (
+            f"2 to {most:,} (neurons of its largest target)" if most > 1 else "it feeds no population that can be cut"
+        )
+        raise UsageError.of(thing, f"{ways} ways", limit, "choose another number or population")
+
+
+def _split(p: Projection, name: str, names: list[str], shapes: dict[str, Shape]) -> Iterator[Projection]:
+    """What becomes of one projection: in its place, so that sums keep their order."""
+    if p.source == p.target == name:
+        yield from (replace(p, source=n, target=n) for n in names)
+    elif p.target == name:
+        yield from (replace(p, target=n) for n in names)
+    elif p.source == name and max(shapes.get(p.target, ()), default=1) > 1:
+        yield from _cut(p, names, shapes[p.target])
+    else:
+        yield p
+
+
+def _cut(p: Projection, names: list[str], shape: Shape) -> Iterator[Projection]:
+    axis = int(np.argmax(shape))
+    at = np.indices(shape)[axis].reshape(-1)
+    ends = [shape[axis] * k // len(names) for k in range(len(names) + 1)]
+    for name, start, stop in zip(names, ends, ends[1:], strict=False):
+        if start < stop:
+            inside = (at >= start) & (at < stop)
+            bias = None if p.bias is None else freeze(np.where(inside.reshape(shape), p.bias, 0))
+            yield replace(p, source=name, operator=_rows(p, inside), bias=bias)
+
+
+def _rows(p: Projection, inside: Array) -> Operator:
+    """The operator with the targets outside left out of its last part, the parts before it as they are."""
+    try:
+        return only_targets(p.operator, inside)
+    except ModelError as error:
+        thing = f"projection {quoted(p.source)} -> {quoted(p.target)}"
+        raise ModelError.of(thing, "too many synapses to be listed one by one", "", "split another source") from error

@@ -1,0 +1,1 @@
+"""Delays that absorb the latency of hops."""

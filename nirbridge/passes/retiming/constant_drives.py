@@ -1,0 +1,131 @@
+"""Populations that wait for their first step: by their start, or with constant drives that begin with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import numpy as np
+
+from nirbridge.arrays import Array, freeze
+from nirbridge.errors import ModelError, Problem, quoted
+from nirbridge.network.model import Network, Population, Projection
+from nirbridge.network.naming import fresh_name
+from nirbridge.network.neurons import Neuron, neuron
+from nirbridge.network.operators import Chain, Dense, Reshape
+from nirbridge.passes.retiming.initial_states import LARGEST_START, start_before
+
+ALWAYS = "always"
+"""Name of the neuron that fires in every step."""
+
+
+def drives(network: Network) -> dict[str, Array | None]:
+    """Per population the sum of the biases of the projections into it, None where there are none (or all are 0)."""
+    found: dict[str, Array | None] = {p.name: None for p in network.populations}
+    for p in network.projections:
+        if p.target in found and p.bias is not None and p.bias.any():
+            known = found[p.target]
+            found[p.target] = p.bias if known is None else known + p.bias
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Started:
+    """A retimed network whose populations start as ``with_steady_starts`` says.
+
+    ``waiting``: populations whose constant drive comes from a neuron that always fires; ``early``: populations that
+    start at the first step of the hardware as they start in the reference, and so act before their own first step.
+    """
+
+    network: Network
+    latency: dict[str, int]
+    waiting: tuple[str, ...]
+    early: tuple[str, ...]
+
+
+def with_steady_starts(network: Network, latency: Mapping[str, int], *, keep_early_spikes: bool = False) -> Started:
+    """The retimed network with starts from which each population is at step ``latency`` where the reference starts.
+
+    First the start is solved backwards (``early_steps``). Where there is none, the constant drives (those of a
+    synaptic current: the projections' biases) become synapses from one neuron that fires in every step, with the
+    population's latency as their delay: nothing happens before its first step, and from then on each step gets the
+    same drive. This is exact but for the order of sums, and costs that neuron and a synapse per driven neuron.
+
+    Populations that neither holds for are named in one error, or keep their start with ``keep_early_spikes``.
+
+    Returns:
+        The network, the latencies with that of the neuron that always fires (0), the populations that it drives, and
+        those that act early.
+
+    Raises:
+        ModelError: populations that neither holds for, each named.
+    """
+    found = drives(network)
+    heard = {p.source for p in network.projections if p.target in found}
+    populations: list[Population] = []
+    waiting: list[str] = []
+    early: list[Population] = []
+    for p in network.populations:
+        drive, steps = found[p.name], latency[p.name]
+        kept = start_before(p, drive, steps, feeds_neurons=p.name in heard)
+        if kept is None:
+            kept = _bare(p, drive, steps, feeds_neurons=p.name in heard)
+            waiting += [] if kept is None else [p.name]
+            early += [p] if kept is None else []
+        populations.append(p if kept is None or kept is p.neuron else replace(p, neuron=kept))
+    if early and not keep_early_spikes:
+        raise ModelError.all(_problem(p, latency[p.name]) for p in early)
+    made, times = replace(network, populations=tuple(populations)), dict(latency)
+    if waiting:
+        made, times = _driven(made, network, found, latency, tuple(waiting))
+    return Started(made, times, tuple(waiting), tuple(p.name for p in early))
+
+
+def _bare(p: Population, drive: Array | None, steps: int, *, feeds_neurons: bool) -> Neuron | None:
+    """The neuron without its constant drive, as far as synapses can take that over; None: it still can not wait."""
+    n = p.neuron
+    moves = not n.a_syn.any()
+    gain = n.g_syn * n.g_mem
+    if (moves and bool(np.any((gain == 0) & (n.bias != 0)))) or (drive is None and not (moves and n.bias.any())):
+        return None
+    bare = replace(n, bias=freeze(np.float64(0.0))) if moves else n
+    return start_before(replace(p, neuron=bare), None, steps, feeds_neurons=feeds_neurons)
+
+
+def _problem(p: Population, steps: int) -> Problem:
+    found = f"it would leave its start in the {steps} steps before its input arrives"
+    limit = (
+        f"its start is solved backwards where it does not fire on the way and stays within {LARGEST_START:g} thresholds"
+    )
+    step = "start it at rest (v_init, i_init, threshold above 0), or give --keep-early-spikes"
+    ids = MappingProxyType({"population": p.name, "rule": "early", "steps": steps})
+    return Problem(f"population {quoted(p.name)}", found, limit, step, ids)
+
+
+def _driven(
+    made: Network,
+    before: Network,
+    found: Mapping[str, Array | None],
+    latency: Mapping[str, int],
+    waiting: Sequence[str],
+) -> tuple[Network, dict[str, int]]:
+    taken = {thing.name for thing in (*made.inputs, *made.outputs, *made.populations)}
+    always = Population(fresh_name(ALWAYS, taken), (1,), neuron("relay", bias=1.0, theta=0.5))
+    projections = [replace(p, bias=None) if p.target in waiting else p for p in made.projections]
+    for name in waiting:
+        own = before.population(name)
+        steps = freeze(np.int64(latency[name]))
+        projections.append(Projection(always.name, name, _weights(own, found[name]), delay_steps=steps))
+    made = replace(made, populations=(always, *made.populations), projections=tuple(projections))
+    return made, {**latency, always.name: 0}
+
+
+def _weights(p: Population, drive: Array | None) -> Dense | Chain:
+    n = p.neuron
+    total = np.zeros(p.shape) if drive is None else drive.astype(np.float64)
+    if not n.a_syn.any():
+        gain = np.broadcast_to(n.g_syn * n.g_mem, p.shape)
+        total = total + np.where(gain != 0, n.bias / np.where(gain != 0, gain, 1.0), 0.0)
+    dense = Dense(freeze(total.reshape(-1, 1)))
+    return dense if len(p.shape) == 1 else Chain((dense, Reshape((p.size,), p.shape)))

@@ -1,0 +1,164 @@
+"""Delays beyond a chip's range: relay populations that pass spikes on, one line per source, taps for projections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nirbridge.arrays import compact, freeze
+from nirbridge.errors import ModelError, Problem, quoted
+from nirbridge.network.masking import only_sources
+from nirbridge.network.model import Network, Population, Projection
+from nirbridge.network.naming import fresh_name
+from nirbridge.network.neurons import neuron
+from nirbridge.network.nir.delays import SECONDS, delayed_thing
+from nirbridge.network.operators import Identity
+
+RELAYS_MAX = 500
+"""Relay populations of a network; each takes cores, and a step of a chip passes through all of them."""
+_LISTED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The relays behind one source: relay ``k`` sends what the source sent ``(k + 1) * reach`` steps earlier."""
+
+    source: str
+    relays: tuple[str, ...]
+
+
+def with_delay_lines(
+    network: Network,
+    latency: Mapping[str, int],
+    *,
+    delay_steps_max: int,
+    graded_spikes: bool,
+    model: Network | None = None,
+) -> tuple[Network, dict[str, int], tuple[Line, ...]]:
+    """Every delay into a population within ``delay_steps_max + 1`` steps (one of them is the hop itself).
+
+    A projection with a longer delay reads from the relay of its source that leaves the shortest rest; relays of
+    a source are shared, so there are as few as its longest delay needs. A projection whose delays differ so far that
+    its sources read from several relays is split by source. A relay fires on every spike that reaches it and
+    never else. Messages speak of the delays of ``model``, which was retimed before (default: of ``network``).
+
+    Returns:
+        The network, the latencies with those of the relays, and the lines.
+
+    Raises:
+        ModelError: a source that a relay can not pass on (several spikes a step on a chip without graded spikes, a
+            read-out's potential); every one is listed.
+    """
+    reach = delay_steps_max + 1
+    inside = {p.name for p in network.populations}
+    stages: dict[str, int] = {}
+    for p in network.projections:
+        if p.target in inside and (count := _stage(p, reach)) > 0:
+            stages[p.source] = max(count, stages.get(p.source, 0))
+    if not stages:
+        return network, dict(latency), ()
+    _check_count(network, stages, reach, model or network)
+    _check(network, stages, graded_spikes=graded_spikes)
+    lines = _lines(network, stages)
+    relays = {line.source: _relays(network, line, reach) for line in lines}
+    taps = {line.source: (line.source, *line.relays) for line in lines}
+    projections = [q for line in lines for q in relays[line.source][1]]
+    for p in network.projections:
+        projections += _tapped(p, taps[p.source], reach) if p.source in taps and p.target in inside else [p]
+    at = {name: latency[line.source] + (k + 1) * reach for line in lines for k, name in enumerate(line.relays)}
+    made = replace(network, populations=_placed(network, relays), projections=tuple(projections))
+    return made, {**latency, **at}, lines
+
+
+def _check_count(network: Network, stages: Mapping[str, int], reach: int, model: Network) -> None:
+    """Nothing, where the relays are few enough; counted before any is made.
+
+    Raises:
+        ModelError: more relay populations than ``RELAYS_MAX``; every source with more than its share.
+    """
+    total = sum(stages.values())
+    if total <= RELAYS_MAX:
+        return
+    problems = []
+    for name, count in stages.items():
+        if count * len(stages) < total:
+            continue
+        p = max((q for q in network.projections if q.source == name), key=lambda q: q.max_delay_steps)
+        own = max(
+            (q.max_delay_steps for q in model.projections if (q.source, q.target) == (p.source, p.target)), default=0
+        )
+        steps = own if own > reach else p.max_delay_steps  # hops are taken from the model's own delay, or added to it
+        found = f"a delay of {steps:,} time steps takes {count:,} relay populations of {reach:,} steps each"
+        limit = f"at most {RELAYS_MAX:,} are made for a network, which needs {total:,}"
+        problems.append(Problem(delayed_thing(p), found, limit, SECONDS))
+    raise ModelError(*problems[:_LISTED])
+
+
+def _stage(p: Projection, reach: int) -> int:
+    """How many relays the longest delay of a projection has in front of it."""
+    return -(-p.max_delay_steps // reach) - 1
+
+
+def _check(network: Network, stages: Mapping[str, int], *, graded_spikes: bool) -> None:
+    problems = []
+    for p in network.populations:
+        if p.name not in stages or (p.neuron.fires and (graded_spikes or p.neuron.max_spikes == 1)):
+            continue
+        sends = f"up to {p.neuron.max_spikes:,} spikes a step" if p.neuron.fires else "its potential"
+        found = f"sends {sends} over a delay that takes {stages[p.name]} relay populations"
+        step = "shorten the delay, or choose a chip with longer delays or graded spikes"
+        problems.append(Problem(f"population {quoted(p.name)}", found, "a relay passes on one spike a step", step))
+    if problems:
+        raise ModelError(*problems)
+
+
+def _lines(network: Network, stages: Mapping[str, int]) -> tuple[Line, ...]:
+    taken = {thing.name for thing in (*network.inputs, *network.outputs, *network.populations)}
+    lines = []
+    for thing in (*network.inputs, *network.populations):
+        names = []
+        for _ in range(stages.get(thing.name, 0)):
+            names.append(fresh_name(f"{thing.name}_relay", taken))
+            taken.add(names[-1])
+        lines += [Line(thing.name, tuple(names))] if names else []
+    return tuple(lines)
+
+
+def _relays(network: Network, line: Line, reach: int) -> tuple[list[Population], list[Projection]]:
+    source = next(p for p in (*network.inputs, *network.populations) if p.name == line.source)
+    most = source.neuron.max_spikes if isinstance(source, Population) else 1
+    one = neuron("relay", theta=0.5)
+    several = neuron("relay", theta=1.0, reset="subtract", reset_amount=1.0, compare=">=", max_spikes=most)
+    populations = [Population(name, source.shape, one if most == 1 else several) for name in line.relays]
+    ends = zip((line.source, *line.relays), line.relays, strict=False)
+    delay = freeze(np.int64(reach))
+    return populations, [Projection(a, b, Identity(source.shape), delay_steps=delay) for a, b in ends]
+
+
+def _tapped(p: Projection, taps: tuple[str, ...], reach: int) -> Iterator[Projection]:
+    """The projection from the relay with the shortest rest; one for each relay where the delays go so far apart."""
+    stage = np.maximum(-(-p.delay_steps // reach) - 1, 0)
+    found = np.unique(stage).tolist()
+    for number, k in enumerate(found):
+        wanted = stage == k
+        rest = np.where(wanted, p.delay_steps - k * reach, 1)
+        yield replace(
+            p,
+            source=taps[k],
+            operator=p.operator if len(found) == 1 else only_sources(p.operator, wanted),
+            bias=p.bias if number == len(found) - 1 else None,
+            delay_steps=compact(rest),
+            nodes=p.nodes if len(found) == 1 else (),
+        )
+
+
+def _placed(
+    network: Network, relays: Mapping[str, tuple[list[Population], list[Projection]]]
+) -> tuple[Population, ...]:
+    """Relays of inputs first, those of a population behind it."""
+    out = [r for port in network.inputs for r in relays.get(port.name, ([], []))[0]]
+    for p in network.populations:
+        out += [p, *relays.get(p.name, ([], []))[0]]
+    return tuple(out)

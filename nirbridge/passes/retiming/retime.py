@@ -1,0 +1,181 @@
+"""Retiming: delays such that a network on hardware, where every synaptic hop takes a step, computes the same later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from types import MappingProxyType
+
+import numpy as np
+
+from nirbridge.arrays import compact, freeze
+from nirbridge.errors import ModelError, Problem, quoted
+from nirbridge.network.graph import in_causal_order
+from nirbridge.network.model import Network, Projection
+from nirbridge.passes.retiming.constant_drives import drives, with_steady_starts
+from nirbridge.passes.retiming.delay_lines import Line, with_delay_lines
+from nirbridge.passes.retiming.initial_states import is_quiet
+from nirbridge.passes.retiming.latencies import Arc, all_loops, cheapest_latencies, least_latencies
+from nirbridge.passes.retiming.uniform_delays import even_delays
+
+NAMES_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Retimed:
+    """A network whose delays hold the hops of the hardware, and how late each part of it is.
+
+    ``network`` is an ordinary network: every projection into a population has a delay of 1 step or more, of which one
+    is the hop; those into outputs have none (an output is read where its source is). ``latency`` gives for every input
+    (0), population and output the hardware step at which its reference step 0 happens: what it does at step
+    ``t + latency`` is what ``reference``, the network that was retimed, does at step t. Populations that were put in
+    (kind ``relay``) have the latency of what they pass on.
+
+    ``keep_early_spikes`` as of ``balance_delays``; ``early``: the populations to which that made a difference.
+    """
+
+    network: Network
+    latency: Mapping[str, int]
+    reference: Network
+    notes: tuple[str, ...]
+    keep_early_spikes: bool = False
+    early: tuple[str, ...] = ()
+
+
+def balance_delays(
+    network: Network,
+    *,
+    delay_steps_max: int | None = None,
+    graded_spikes: bool = True,
+    keep_early_spikes: bool = False,
+) -> Retimed:
+    """Assigns every projection a whole delay so that the network on hardware is the reference, later.
+
+    With ``latency`` L a projection of delay d gets ``d + L[target] - L[source]``, which has to be at least 1 (0 into
+    an output). Inputs have latency 0 and none is below 0. **What is minimised**: the latency of every output (all
+    at once); then, as long as no population is moved that does something without input, the delays beyond the
+    hops, summed over projections and source neurons; then every latency. docs/retiming.md has the whole of it.
+
+    Args:
+        network: what to retime; existing delays (uniform, per source, per target element) are kept.
+        delay_steps_max: the longest delay of a synapse beyond the hop (``chip.core.delay_steps``); longer ones take
+            relay populations. None: any.
+        graded_spikes: whether a relay may send several spikes in a step.
+        keep_early_spikes: populations that cannot wait for their first step start at the first step of the hardware
+            instead of being refused. They may fire before their first input and enter their first step in another
+            state, so the network then is not the reference, later.
+
+    Raises:
+        ModelError: loops with fewer steps of delay than hops; populations that can not wait for their first step;
+            sources that no relay can pass on. All of one kind are listed.
+    """
+    reference, network = network, even_delays(network)
+    names = [thing.name for thing in (*network.inputs, *network.populations, *network.outputs)]
+    inside = {p.name for p in network.populations}
+    sizes = {thing.name: thing.size for thing in (*network.inputs, *network.populations)}
+    arcs = [_arc(p, inside, sizes) for p in network.projections]
+    least, loop = least_latencies(names, arcs)
+    if loop:
+        raise ModelError.all(_loop_problem(found, arcs) for found in all_loops(names, arcs))
+    latency = cheapest_latencies(least, arcs, _movable(network))
+    made = replace(network, projections=tuple(_later(p, latency) for p in network.projections))
+    started = with_steady_starts(made, latency, keep_early_spikes=keep_early_spikes)
+    made, latency = started.network, started.latency
+    lines: tuple[Line, ...] = ()
+    if delay_steps_max is not None:
+        limits = {"delay_steps_max": delay_steps_max, "graded_spikes": graded_spikes}
+        made, latency, lines = with_delay_lines(made, latency, **limits, model=reference)
+    made = _with_hops(in_causal_order(without_hops(made)))
+    notes = (*_notes(reference, latency, network, started.waiting, lines), *early_notes(started.early, latency))
+    made = replace(made, notes=(*made.notes, *notes))
+    return Retimed(made, MappingProxyType(latency), reference, notes, keep_early_spikes, started.early)
+
+
+def early_notes(early: Sequence[str], latency: Mapping[str, int]) -> tuple[str, ...]:
+    """How a network with early spikes differs from its reference, population by population."""
+    return tuple(
+        f"early spikes of {quoted(name)} are kept: it starts {latency[name]:,} time steps before its first input, in "
+        "the first of the chip, so it is not in the state of the reference at that input"
+        for name in early
+    )
+
+
+def without_hops(network: Network) -> Network:
+    """The network of a ``Retimed`` as maps count delays: without the step that a spike takes from core to core.
+
+    A back edge keeps it, as everywhere (docs/reference/map-file.md, section 4). A network without skip paths is the
+    one that was retimed.
+    """
+    inside = {p.name for p in network.populations}
+    return replace(network, projections=tuple(_moved(p, -1, inside) for p in network.projections))
+
+
+def _with_hops(network: Network) -> Network:
+    inside = {p.name for p in network.populations}
+    return replace(network, projections=tuple(_moved(p, 1, inside) for p in network.projections))
+
+
+def _moved(p: Projection, steps: int, inside: set[str]) -> Projection:
+    if p.is_back or p.target not in inside:
+        return p
+    return replace(p, delay_steps=freeze(p.delay_steps + steps, np.int64))
+
+
+def _arc(p: Projection, inside: set[str], sizes: Mapping[str, int]) -> Arc:
+    hop = 1 if p.target in inside else 0
+    return Arc(p.source, p.target, hop - int(p.delay_steps.min()), sizes[p.source] * hop)
+
+
+def _movable(network: Network) -> frozenset[str]:
+    """Populations that do nothing without input: running them later than need be changes nothing."""
+    found = drives(network)
+    heard = {p.source for p in network.projections if p.target in found}
+    return frozenset(p.name for p in network.populations if is_quiet(p, found[p.name], feeds_neurons=p.name in heard))
+
+
+def _later(p: Projection, latency: Mapping[str, int]) -> Projection:
+    return replace(p, delay_steps=compact(p.delay_steps + (latency[p.target] - latency[p.source])))
+
+
+# -- in words ----------------------------------------------------------------------------------------------------
+
+
+def _loop_problem(loop: tuple[str, ...], arcs: Sequence[Arc]) -> Problem:
+    hops = len(loop)
+    missing = sum(max(a.needs for a in arcs if (a.source, a.target) == ends) for ends in pairwise((*loop, loop[0])))
+    shown = " -> ".join(quoted(n) for n in [*loop[:NAMES_SHOWN], *(["…"] if hops > NAMES_SHOWN else []), loop[0]])
+    found = f"{hops - missing} steps of delay for {hops} hops"
+    limit = "a hop between neurons takes a step on a chip, so a loop needs as many steps of delay as hops"
+    step = f"delay it by {missing} more (a Delay node on one of its edges, in training too), or merge its populations"
+    ids = MappingProxyType({"names": loop, "missing_steps": missing})
+    return Problem(f"loop {shown}", found, limit, step, ids)
+
+
+def _notes(
+    reference: Network, latency: Mapping[str, int], even: Network, waiting: tuple[str, ...], lines: tuple[Line, ...]
+) -> Iterator[str]:
+    inside = {p.name for p in even.populations}
+    longer = [p for p in even.projections if p.target in inside and _inserted(p, latency)]
+    if longer:
+        ends = dict.fromkeys(f"{quoted(p.source)} -> {quoted(p.target)}" for p in longer)
+        yield f"retimed: shorter paths are delayed at {_listed(list(ends))}"
+    if len(even.projections) != len(reference.projections):
+        yield "projections whose delay differs per target are split into one for each delay"
+    if waiting:
+        yield (
+            f"{_listed([quoted(n) for n in waiting])}: constant drives come from a neuron that always fires, "
+            "since they act from the population's own first step on"
+        )
+    for line in lines:
+        yield f"{quoted(line.source)}: delays beyond the chip's range take {len(line.relays)} relay populations"
+
+
+def _inserted(p: Projection, latency: Mapping[str, int]) -> int:
+    """Steps of delay that were added to a projection, the hop not counted; 0 where its own delay held the hop."""
+    return max(0, latency[p.target] - latency[p.source] - (0 if p.delay_steps.any() else 1))
+
+
+def _listed(texts: Sequence[str]) -> str:
+    rest = f" and {len(texts) - NAMES_SHOWN:,} more" if len(texts) > NAMES_SHOWN else ""
+    return ", ".join(texts[:NAMES_SHOWN]) + rest

@@ -1,0 +1,45 @@
+"""Projections whose delay differs per target, as several projections of one delay each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from nirbridge.arrays import compact, freeze
+from nirbridge.network.masking import only_targets
+from nirbridge.network.model import Network, Projection
+
+
+def even_delays(network: Network) -> Network:
+    """The network with every delay at the source's side: ``target_delay_steps`` is 0 everywhere.
+
+    A delay that all targets share is added to ``delay_steps``. Delays that differ split the projection into one per
+    distinct delay, each for the targets that have it; what every target gets stays the same, bit for bit.
+
+    Raises:
+        ModelError: a projection that has to be split has too many synapses to be listed.
+    """
+    if not any(p.target_delay_steps.any() for p in network.projections):
+        return network
+    return replace(network, projections=tuple(q for p in network.projections for q in _even(p)))
+
+
+def _even(p: Projection) -> Iterator[Projection]:
+    distinct = np.unique(p.target_delay_steps)
+    none = freeze(np.int64(0))
+    if len(distinct) == 1:
+        yield replace(p, delay_steps=compact(p.delay_steps + int(distinct[0])), target_delay_steps=none)
+        return
+    for steps in distinct.tolist():
+        wanted = p.target_delay_steps == steps
+        bias = None if p.bias is None else freeze(np.where(wanted, p.bias, np.zeros((), p.bias.dtype)))
+        yield replace(
+            p,
+            operator=only_targets(p.operator, wanted),
+            bias=bias,
+            delay_steps=compact(p.delay_steps + steps),
+            target_delay_steps=none,
+            nodes=(),
+        )

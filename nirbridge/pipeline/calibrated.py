@@ -1,0 +1,228 @@
+"""Quantization with data: the reference and the integers run on it, for calibration, search and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from nirbridge._types import Progress, no_progress
+from nirbridge.arrays import Array
+from nirbridge.chips.model import Chip
+from nirbridge.errors import UsageError, quoted
+from nirbridge.network.model import Network
+from nirbridge.quantization.calibrate import calibration_of, clips
+from nirbridge.quantization.calibration import Calibration
+from nirbridge.quantization.mixed_precision import Choice, Widths, choose_widths
+from nirbridge.quantization.model import LayerReport, Quantized
+from nirbridge.quantization.options import Options, bits_of
+from nirbridge.quantization.quantize import quantize
+from nirbridge.simulators.fixed.simulate import FixedSimulator
+from nirbridge.simulators.inputs import open_inputs
+from nirbridge.simulators.simulate import Record, simulate
+
+SAMPLES = 32
+"""Samples whose currents and potentials are looked at together."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Data:
+    """Inputs ``[steps, batch, *shape]`` by name, and the class of each sample (``labels: [batch]``), where known."""
+
+    inputs: Mapping[str, Array]
+    labels: Array | None = None
+
+    @property
+    def steps(self) -> int:
+        """Steps of the inputs."""
+        return len(next(iter(self.inputs.values())))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How to use data.
+
+    ``method``: which share of the weights' range to keep (``calibrate.clips``); ``tight``: room for the observed inputs
+    only (not proved); ``memory_bits``: search widths by layer under this limit of synaptic memory.
+    """
+
+    method: str = "range"
+    percentile: float = 99.9
+    tight: bool = False
+    memory_bits: int | None = None
+    progress: Progress = no_progress
+
+
+def data_of(network: Network, arrays: Mapping[str, Array] | Array) -> Data:
+    """Data from the arrays of a file: inputs by name (or one array, for the one input) and ``labels``.
+
+    Raises:
+        UsageError: names, shapes or labels that do not fit the network.
+    """
+    labels: Array | None = None
+    if isinstance(arrays, Mapping):
+        arrays = dict(arrays)
+        labels = arrays.pop("labels", None) if all(p.name != "labels" for p in network.inputs) else None
+        if len(arrays) == len(network.inputs) == 1:
+            arrays = {network.inputs[0].name: next(iter(arrays.values()))}
+    shown = open_inputs(network, arrays, None, 0, "float64")
+    inputs = {
+        name: np.asarray(v) if shown.batch is not None else np.asarray(v)[:, None] for name, v in shown.values.items()
+    }
+    if labels is not None and (labels.shape != (shown.batch or 1,) or labels.dtype.kind not in "iu"):
+        found = f"{labels.dtype} of shape {labels.shape}"
+        raise UsageError.of(
+            "labels", found, f"whole numbers, one for each of {shown.batch or 1} samples", "correct them"
+        )
+    return Data(inputs, labels)
+
+
+def observe(network: Network, data: Data) -> Calibration:
+    """What the reference shows on data. Raises UsageError for inputs that do not fit."""
+    wanted = [Record(p.name, ("i", "u") + (("s",) if p.neuron.fires else ())) for p in network.populations]
+    wanted += [Record(port.name, ("s",)) for port in network.inputs]
+    found = simulate(network, data.inputs, record=wanted, dtype="float64").recording
+    return calibration_of(network, found.arrays, f"{data.steps} steps of {_batch(data)} samples")
+
+
+def _batch(data: Data) -> int:
+    return next(iter(data.inputs.values())).shape[1]
+
+
+def quantize_with_data(retimed: Any, chip: Chip, options: Options, data: Data | None, plan: Plan) -> Quantized:
+    """Quantizes as the plan says, and measures the result on the data.
+
+    Raises:
+        ModelError: what the chip can not do.
+        DoesNotFit: no widths within the limit of memory.
+        UsageError: a plan that needs data, without data.
+    """
+    if data is None and (plan.tight or plan.memory_bits is not None):
+        raise UsageError.of(
+            "quantize", "observed ranges and mixed precision need data", "", "give --calibrate DATA.npz"
+        )
+    network: Network = getattr(retimed, "network", retimed)
+    plan.progress("calibrate", None)
+    seen = observe(network, data) if data is not None else None
+    chosen = replace(options, calibration=seen if plan.tight else None)
+    targets = {p.name for p in network.populations}
+
+    asked = widths_of(options)
+
+    def make(widths: Widths) -> Quantized:  # what is asked by projection stays, and unknown names are told
+        own = replace(chosen, weight_bits={**asked, **widths})
+        bits = {k: bits_of(p, chip, own) for k, p in enumerate(network.projections) if p.target in targets}
+        return quantize(retimed, chip, replace(own, clip=clips(network, bits, plan.method, seen, plan.percentile)))
+
+    if data is None:
+        return make({})
+    judge = Judge(network, getattr(retimed, "latency", {}), data)
+    if plan.memory_bits is None:
+        return judge.measured(make({}))
+    choice = choose_widths(network, chip, plan.memory_bits, make, judge.score, plan.progress, asked)
+    return _with_choice(judge.measured(make(choice.weight_bits)), choice)
+
+
+def widths_of(options: Options) -> Widths:
+    """The widths that were asked for, by target, by projection and under ``'*'`` for all others."""
+    asked = options.weight_bits
+    if asked is None:
+        return {}
+    return dict(asked) if isinstance(asked, Mapping) else {"*": asked}
+
+
+def _with_choice(quantized: Quantized, choice: Choice) -> Quantized:
+    said = ", ".join(f"{quoted(name)} {bits}" for name, bits in choice.weight_bits.items())
+    return replace(
+        quantized, notes=(*quantized.notes, f"bits by layer, searched: {said}; {choice.synapse_bits:,} bits")
+    )
+
+
+class Judge:
+    """The reference's spikes on data, to compare integers with."""
+
+    def __init__(self, network: Network, latency: Mapping[str, int], data: Data) -> None:
+        self.data, self.network = data, network
+        self.late = max(latency.values(), default=0)
+        firing = [p.name for p in network.populations if p.neuron.fires]
+        self.record = [Record(name, ("s",)) for name in firing] + [Record(p.name, ("s",)) for p in network.outputs]
+        self.inputs = {k: _longer(a, self.late) for k, a in data.inputs.items()}
+        self.latency = {name: latency.get(name, 0) for name in (*firing, *(p.name for p in network.outputs))}
+        self.truth = simulate(network, self.inputs, record=self.record, dtype="float64").recording.arrays
+
+    def run(self, quantized: Quantized) -> Mapping[tuple[str, str], Array]:
+        """What the integers record."""
+        return FixedSimulator(quantized).run(self.inputs, record=self.record).recording.arrays
+
+    def score(self, quantized: Quantized) -> float:
+        """Accuracy where labels are given, and less for every spike that changed: the higher the better."""
+        found = self.run(quantized)
+        changed = [
+            self._changed(found, name)["spikes_changed"] for name, _ in self.truth if name in self._populations()
+        ]
+        accuracy = self._accuracy(found) if self.data.labels is not None else 0.0
+        return (accuracy or 0.0) - 1e-3 * float(np.mean(changed or [0.0]))
+
+    def measured(self, quantized: Quantized) -> Quantized:
+        """The network with what was measured in the report of each layer."""
+        found, ranges = self.run(quantized), self._ranges(quantized)
+        layers = tuple(self._layer(layer, found, ranges) for layer in quantized.report)
+        return replace(quantized, report=layers)
+
+    def _ranges(self, quantized: Quantized) -> dict[tuple[str, str], list[int]]:
+        """Least and greatest u and v of each population, some samples at a time."""
+        made, found = FixedSimulator(quantized), dict[tuple[str, str], list[int]]()
+        record = [Record(p.name, ("u", "v")) for p in quantized.populations]
+        for first in range(0, _batch(self.data), SAMPLES):
+            part = {k: a[:, first : first + SAMPLES] for k, a in self.inputs.items()}
+            for key, array in made.run(part, record=record).recording.arrays.items():
+                ends = [int(array.min(initial=0)), int(array.max(initial=0))]
+                low, high = found.get(key, ends)
+                found[key] = [min(low, ends[0]), max(high, ends[1])]
+        return found
+
+    def _layer(
+        self, layer: LayerReport, found: Mapping[tuple[str, str], Array], ranges: Mapping[tuple[str, str], list[int]]
+    ) -> LayerReport:
+        said: dict[str, Any] = {x: ranges[layer.population, x] for x in ("u", "v")}
+        outputs = {p.target for p in self.network.projections if p.source == layer.population}
+        if (layer.population, "s") in self.truth:
+            said |= self._changed(found, layer.population)
+        else:
+            said |= self._read_error(found, outputs)
+        if self.data.labels is not None and any(port.name in outputs for port in self.network.outputs):
+            said |= {"accuracy": self._accuracy(found), "accuracy_reference": self._accuracy(self.truth)}
+        return replace(layer, measured=MappingProxyType(said))
+
+    def _read_error(self, found: Mapping[tuple[str, str], Array], outputs: set[str]) -> dict[str, Any]:
+        """Of a read-out: root mean square of what its outputs are off, as a share of theirs."""
+        pairs = [(found[p.name, "s"], self.truth[p.name, "s"]) for p in self.network.outputs if p.name in outputs]
+        off = sum(float(np.square(a.astype(np.float64) - b).sum()) for a, b in pairs)
+        size = sum(float(np.square(b.astype(np.float64)).sum()) for _, b in pairs)
+        return {"read_error": float(np.sqrt(off / size)) if size else 0.0} if pairs else {}
+
+    def _populations(self) -> frozenset[str]:
+        return frozenset(p.name for p in self.network.populations)
+
+    def _changed(self, found: Mapping[tuple[str, str], Array], name: str) -> dict[str, Any]:
+        a, b = self.truth[name, "s"].astype(np.int64), found[name, "s"].astype(np.int64)
+        return {
+            "spikes": int(b.sum()),
+            "spikes_reference": int(a.sum()),
+            "spikes_changed": float(np.abs(a - b).sum() / max(1, int(a.sum()))),
+        }
+
+    def _accuracy(self, found: Mapping[tuple[str, str], Array]) -> float | None:
+        """Share of samples whose class is the output with the largest sum over the steps of the data."""
+        port = self.network.outputs[0]
+        values = found[port.name, "s"][self.latency[port.name] :][: self.data.steps]
+        sums = values.astype(np.float64).sum(axis=0).reshape(values.shape[1], -1)
+        assert self.data.labels is not None, "asked for with labels only"
+        return float(np.mean(sums.argmax(axis=1) == self.data.labels))
+
+
+def _longer(array: Array, steps: int) -> Array:
+    return np.concatenate([array, np.zeros((steps, *array.shape[1:]), array.dtype)])

@@ -1,0 +1,104 @@
+"""A network in the integers of a chip: made, saved, run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nirbridge._types import Progress, no_progress
+from nirbridge.errors import UsageError
+from nirbridge.pipeline.fit import retime
+from nirbridge.pipeline.load import load_chip
+from nirbridge.pipeline.map import map_retimed
+from nirbridge.pipeline.map_files import load_runnable
+from nirbridge.pipeline.options import MapOptions
+
+if TYPE_CHECKING:
+    from nirbridge.chips.model import Chip
+    from nirbridge.network.model import Network
+    from nirbridge.pipeline.calibrated import Plan
+    from nirbridge.quantization import Options as Quantization
+    from nirbridge.quantization import Quantized
+    from nirbridge.simulators.simulate import Recording
+
+
+def quantize_network(
+    network: Network,
+    chip: Chip,
+    options: Quantization | None = None,
+    data: Any = None,
+    plan: Plan | None = None,
+    *,
+    keep_early_spikes: bool = False,
+) -> Quantized:
+    """Retimes a network for a chip and puts it into the chip's integers.
+
+    ``data``: ``simulators.quantize_data.Data`` to calibrate and measure on, ``plan``: how; ``keep_early_spikes`` as of
+    ``passes.balance_delays``.
+    Raises ModelError (what the chip can not do), DoesNotFit (no widths within the memory asked for), UsageError.
+    """
+    from nirbridge.pipeline.calibrated import Plan, quantize_with_data
+    from nirbridge.quantization import Options
+
+    retimed = retime(network, chip, keep_early_spikes=keep_early_spikes)
+    return quantize_with_data(retimed, chip, options or Options(), data, plan or Plan())
+
+
+def quantize_plan(
+    network: Network, options: Mapping[str, Any], arrays: Any, plan: Mapping[str, Any]
+) -> tuple[Quantization, Any, Plan]:
+    """What ``quantize_network`` takes behind the chip, from plain values (of a command). Raises UsageError."""
+    from nirbridge.pipeline.calibrated import Plan, data_of
+    from nirbridge.quantization import Options
+
+    data = None if arrays is None else data_of(network, arrays)
+    return Options(**options), data, Plan(**plan)
+
+
+def save_quantized(quantized: Quantized, path: str | Path) -> str:
+    """Writes a ``.q.npz`` file and returns its digest. Raises FileError."""
+    from nirbridge.quantization.storage.file import save
+
+    return save(quantized, path)
+
+
+def simulate_on_chip(
+    network: Network,
+    inputs: Any,
+    *,
+    backend: str,
+    chip: str | Path | None,
+    map_file: str | Path | None = None,
+    steps: int | None = None,
+    record: Sequence[Any] | None = None,
+    keep_early_spikes: bool = False,
+    progress: Progress = no_progress,
+) -> Recording:
+    """The integers of a chip ('fixed'), or those on the cores of a map ('mapped'; None: mapped here); hardware steps.
+
+    Raises:
+        UsageError: options that do not go together, or inputs that the network does not take.
+        ModelError: what the chip can not do.
+        DoesNotFit, IllegalMapping: as of ``map_network`` and ``simulate_mapped``.
+    """
+    from nirbridge.quantization.options import Options
+    from nirbridge.quantization.quantize import quantize
+    from nirbridge.simulators.fixed.simulate import simulate_fixed
+    from nirbridge.simulators.mapped.simulate import simulate_mapped
+
+    if backend not in ("fixed", "mapped") or chip is None or (map_file is not None and backend != "mapped"):
+        found = (
+            f"--backend {backend}{'' if chip is None else ' with --chip'}{'' if map_file is None else ' with --map'}"
+        )
+        limit = "fixed and mapped take --chip, mapped also --map, other backends neither"
+        raise UsageError.of("simulate", found, limit, "as in --backend mapped --chip loihi1")
+    known = load_chip(chip)
+    saved = None if map_file is None else load_runnable(map_file)
+    early = keep_early_spikes or bool(saved and saved.early_spikes)
+    retimed = retime(network, known, splits=dict(saved.splits) if saved else None, keep_early_spikes=early)
+    quantized = quantize(retimed, known, Options(weight_bits=None if saved is None else saved.weight_bits))
+    if backend == "fixed":
+        return simulate_fixed(quantized, inputs, steps=steps, record=record, progress=progress).recording
+    mapping = saved or map_retimed(retimed, known, MapOptions(effort="fast", progress=progress))
+    return simulate_mapped(quantized, mapping, inputs, steps=steps, record=record, progress=progress)

@@ -1,0 +1,111 @@
+"""The smallest changes that would make a network fit: each was tried, none is guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from nirbridge.chips import builtin_chips, cores_of, load_chip
+from nirbridge.chips.model import Chip
+from nirbridge.errors import NirbridgeError, quoted
+from nirbridge.network.model import Network
+from nirbridge.partitioner.cost.sizing import sizing, total_out_degrees
+from nirbridge.partitioner.partition import Options, partition
+from nirbridge.passes.replicate_source import split_source
+
+SPLITS = (2, 3, 4, 6, 8, 12, 16)
+"""Copies of a source that are tried, in this order."""
+SOURCES_MAX = 3
+"""Sources that are tried: those with the most targets a neuron."""
+
+
+def remedies(
+    network: Network, chip: Chip, options: Options, prepare: Callable[[Chip, int | None], Network | None]
+) -> tuple[str, ...]:
+    """Single changes that fit, the smallest of each kind: more chips, fewer bits, a split source, another chip.
+
+    Each is tried with first-fit packing, so a change that is left out may still fit with a longer search.
+    ``prepare`` gives the network as a chip would run it with so many weight bits (None: the chip's own), and None where
+    it would not: such a change is no remedy.
+    """
+    quick = replace(options, method="packed", effort="fast", progress=lambda *_: None)
+    found = [
+        _more_chips(network, chip, quick),
+        _fewer_bits(network, chip, quick, prepare),
+        _split(network, chip, quick),
+    ]
+    for name in builtin_chips():
+        if name != chip.name:
+            found.append(_another(load_chip(name), quick, prepare))
+    return tuple(text for text in found if text)
+
+
+def _cores(network: Network, chip: Chip, options: Options) -> int | None:
+    try:
+        return len(partition(network, chip, options).blocks)
+    except NirbridgeError:
+        return None
+
+
+def _more_chips(network: Network, chip: Chip, options: Options) -> str:
+    most = chip.mesh.chips_max
+    needed = _cores(network, chip, replace(options, chips=most)) if most > options.chips else None
+    if needed is None:
+        return ""
+    chips = next(n for n in range(options.chips, most + 1) if len(cores_of(chip, n)) >= needed)
+    return f"--chips {chips} ({needed:,} of {len(cores_of(chip, chips)):,} cores)"
+
+
+def _fewer_bits(
+    network: Network, chip: Chip, options: Options, prepare: Callable[[Chip, int | None], Network | None]
+) -> str:
+    bits = options.weight_bits or chip.synapses.weight_bits_default
+    for fewer in sorted((b for b in chip.synapses.weight_bits if b < bits), reverse=True):
+        needed = _cores(network, chip, replace(options, weight_bits=fewer))
+        if needed is not None and prepare(chip, fewer) is not None:
+            return f"--weight-bits {fewer} ({needed:,} of {len(cores_of(chip, options.chips)):,} cores)"
+    return ""
+
+
+def _split(network: Network, chip: Chip, options: Options) -> str:
+    """The split that adds the fewest neurons; only where the network fits but for the limit of output axons."""
+    unlimited = replace(chip, core=replace(chip.core, output_axons=None))
+    if chip.core.output_axons is None or _cores(network, unlimited, options) is None:
+        return ""
+    found: list[tuple[int, str]] = []
+    for name in _widest_sources(network, chip, options):
+        for ways in SPLITS:
+            needed = _after_split(network, name, ways, chip, options)
+            if needed is not None:
+                extra = (ways - 1) * network.population(name).size
+                cores = len(cores_of(chip, options.chips))
+                text = f"--split {quoted(name)}={ways} ({extra:,} neurons more, {needed:,} of {cores:,} cores)"
+                found.append((extra, text))
+                break
+    return min(found)[1] if found else ""
+
+
+def _widest_sources(network: Network, chip: Chip, options: Options) -> list[str]:
+    """Populations whose neurons have the most targets, with two targets at least."""
+    degrees = total_out_degrees(sizing(network, chip, options.weight_bits or chip.synapses.weight_bits_default))
+    most = {p.name: int(degrees[p.name].max(initial=0)) for p in network.populations if p.name in degrees}
+    wide = [name for name in most if most[name] > 1]
+    return sorted(wide, key=lambda name: -most[name])[:SOURCES_MAX]
+
+
+def _after_split(network: Network, name: str, ways: int, chip: Chip, options: Options) -> int | None:
+    try:
+        return _cores(split_source(network, name, ways), chip, options)
+    except NirbridgeError:
+        return None
+
+
+def _another(chip: Chip, options: Options, prepare: Callable[[Chip, int | None], Network | None]) -> str:
+    try:
+        ready = prepare(chip, None)
+    except NirbridgeError:
+        return ""
+    if ready is None:
+        return ""
+    needed = _cores(ready, chip, replace(options, weight_bits=None, chips=1))
+    return "" if needed is None else f"--chip {chip.name} ({needed:,} of {len(cores_of(chip)):,} cores)"

@@ -1,0 +1,124 @@
+"""Every way to compute a model, side by side."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nirbridge._types import Progress, no_progress
+from nirbridge.errors import DoesNotFit
+from nirbridge.pipeline.fit import retime
+from nirbridge.pipeline.map import map_retimed
+from nirbridge.pipeline.map_files import load_runnable
+from nirbridge.pipeline.options import MapOptions
+
+if TYPE_CHECKING:
+    from nirbridge.chips.model import Chip
+    from nirbridge.emitters.artifact import Artifact
+    from nirbridge.network.model import Network
+    from nirbridge.passes import Retimed
+    from nirbridge.pipeline.calibrated import Plan
+    from nirbridge.quantization import Options as Quantization
+    from nirbridge.quantization import Quantized
+    from nirbridge.verification.verify import Verification
+
+VERIFY_STEPS = 100
+"""Steps of random spikes where ``verify_network`` gets no input."""
+
+
+def verify_network(
+    network: Network,
+    chip: Chip,
+    inputs: Any = None,
+    *,
+    target: str | None = None,
+    steps: int | None = None,
+    labels: Any = None,
+    map_file: str | Path | None = None,
+    weight_bits: int | None = None,
+    quantization: tuple[Quantization, Any, Plan] | None = None,
+    per_core: bool = False,
+    keep_early_spikes: bool = False,
+    seed: int = 0,
+    progress: Progress = no_progress,
+) -> Verification:
+    """Reference, integers, map and (``target`` 'lava') the emitted program on the same input, compared.
+
+    Args:
+        network: what to verify.
+        chip: whose integers and cores.
+        inputs: by name or one alone; None: random ones, said in the result.
+        target: None: no program is run.
+        steps: of the reference; default: as many as the inputs have.
+        labels: the right class of each sample, for accuracy.
+        map_file: a saved map of this model; None: it is mapped here, and where it does not fit that is said and the map
+            is left out.
+        weight_bits: of all weights, where ``quantization`` does not say.
+        quantization: options, data and plan of ``quantize_plan``: bits by layer, graded inputs, calibration.
+        per_core: the program has one process for each core and population of the map.
+        keep_early_spikes: as of ``passes.balance_delays``; also where the saved map keeps them. The reference then is
+            another network, which the result says and counts.
+        seed: of random inputs.
+        progress: called with a stage and the share that is done.
+
+    Raises:
+        ModelError: what the chip or the tool can not do, or a program that failed.
+        UsageError: inputs or options that make no sense, no Lava environment.
+        IllegalMapping: the saved map is not of this network.
+        DoesNotFit: no widths within the memory asked for, or ``per_core`` without a map that fits.
+    """
+    from nirbridge.pipeline.calibrated import Plan as Planned
+    from nirbridge.pipeline.calibrated import quantize_with_data
+    from nirbridge.quantization.options import Options
+    from nirbridge.verification.verify import drawn_inputs, input_arrays, verify
+
+    saved = None if map_file is None else load_runnable(map_file)
+    early = keep_early_spikes or bool(saved and saved.early_spikes)
+    retimed = retime(network, chip, splits=dict(saved.splits) if saved else None, keep_early_spikes=early)
+    options, data, plan = quantization or (Options(weight_bits=weight_bits, progress=progress), None, Planned())
+    if saved is not None and options.weight_bits is None:
+        options = replace(options, weight_bits=saved.weight_bits)
+    quantized = quantize_with_data(retimed, chip, options, data, plan)
+    count = steps or (None if inputs is not None else VERIFY_STEPS)
+    said = "as given"
+    if inputs is None:
+        inputs, said = drawn_inputs(network, count or VERIFY_STEPS, seed, graded=options.graded)
+    given, count = input_arrays(network, inputs, count)
+    mapping, left_out = (saved, {}) if saved else _map_to_verify(retimed, chip, quantized, progress, needed=per_core)
+    return verify(
+        retimed.reference,
+        quantized,
+        given,
+        steps=count,
+        mapping=mapping,
+        program=_program(quantized, mapping, per_core=per_core) if target == "lava" else None,
+        labels=labels,
+        input_said=said,
+        left_out=left_out,
+        progress=progress,
+    )
+
+
+def _program(quantized: Quantized, mapping: Any, *, per_core: bool) -> Artifact:
+    from nirbridge.emitters.lava.emit import emit
+    from nirbridge.mapping.storage.record import MapRecord
+
+    if not per_core:
+        return emit(quantized)
+    blocks = mapping.blocks if isinstance(mapping, MapRecord) else mapping.partition.blocks
+    return emit(quantized, mapped=[piece for block in blocks for piece in block.slices], per_core=True)
+
+
+def _map_to_verify(
+    retimed: Retimed, chip: Chip, quantized: Quantized, progress: Progress, *, needed: bool
+) -> tuple[Any, dict[str, str]]:
+    """A map, and why there is none; the widest weights take the memory of all."""
+    bits = max((p.weight_bits for p in quantized.projections), default=None)
+    try:
+        options = MapOptions(effort="fast", weight_bits=bits, progress=progress)
+        return map_retimed(retimed, chip, options), {}
+    except DoesNotFit as error:
+        if needed:
+            raise
+        return None, {"mapped": f"does not fit ({error.problems[0]})"}

@@ -1,0 +1,103 @@
+"""What the integers of a population cost, layer by layer: ranges, errors, memory, limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.chips.model import Chip
+from nirbridge.quantization.error_bounds import lost_of, lost_weights, stated
+from nirbridge.quantization.folding import Folded
+from nirbridge.quantization.formats import DECAY_ONE
+from nirbridge.quantization.memory import projection_bits
+from nirbridge.quantization.model import Bounds, FixedPopulation, FixedProjection, LayerReport, VBound
+from nirbridge.quantization.operators import weights_of
+from nirbridge.quantization.scales import Incoming, Scale
+
+
+def layer_report(
+    folded: Folded,
+    made: FixedPopulation,
+    projections: Sequence[FixedProjection],
+    incoming: Sequence[Incoming],
+    bounds: Bounds,
+    scale: Scale,
+    notes: Sequence[str],
+    chip: Chip,
+) -> LayerReport:
+    """The account of one population."""
+    return LayerReport(
+        population=made.name,
+        process=made.process,
+        bounds=bounds,
+        decays=MappingProxyType(_decays(folded, made, scale)),
+        weights=tuple(_weights(p, one, chip) for p, one in zip(projections, incoming, strict=True)),
+        v_bound=_v_bound(folded, made, projections, incoming, bounds),
+        notes=tuple(notes),
+    )
+
+
+def _decays(f: Folded, made: FixedPopulation, scale: Scale) -> dict[str, Any]:
+    """Real values and what the integers stand for; errors of decays as parts of the time constant."""
+    n = made.neuron
+    found: dict[str, Any] = {
+        "scale": scale.value,
+        "limited_by": scale.limited_by,
+        "exact_weights": scale.exact,
+        "v_decay_error": _constant_error(1.0 - f.a_mem, n.dv / DECAY_ONE),
+        "u_decay_error": _constant_error(1.0 - f.a_syn, (n.du + 1) / DECAY_ONE),
+        "bias_error": float(np.max(np.abs(n.bias / scale.value - f.bias))),
+    }
+    if f.theta is not None and n.fires_above is not None:
+        top = np.maximum(np.abs(f.theta), 1e-300)
+        found["threshold_error"] = float(np.max(np.abs(n.fires_above / scale.value - f.theta) / top))
+    return found
+
+
+def _v_bound(
+    folded: Folded,
+    made: FixedPopulation,
+    projections: Sequence[FixedProjection],
+    incoming: Sequence[Incoming],
+    bounds: Bounds,
+) -> VBound:
+    lost = [
+        lost_weights(p, one.operator, 1.0 if one.sent.low < 0 else None)
+        for p, one in zip(projections, incoming, strict=True)
+    ]
+    most = [max(one.sent.high, -one.sent.low) for one in incoming]
+    return stated(lost_of(folded, made), lost, most, bounds, float(made.neuron.scale))
+
+
+def _constant_error(real: Array, fixed: Array) -> float:
+    """Largest relative error of a loss per step; 1 where a real loss has become none."""
+    kept = np.where(real > 0, real, 1.0)
+    return float(np.max(np.where(real > 0, np.abs(fixed - real) / kept, fixed)))
+
+
+def _weights(p: FixedProjection, one: Incoming, chip: Chip) -> Mapping[str, Any]:
+    real, whole = weights_of(one.operator), weights_of(p.operator)
+    size = float(np.sqrt(np.mean(np.square(real)))) if real.size else 0.0
+    error = float(np.sqrt(np.mean(np.square(whole / p.scale - real)))) if real.size else 0.0
+    unit, grid = float(p.scale), one.range.grid
+    beyond = (real * unit > grid.high + grid.step / 2) | (real * unit < grid.low - grid.step / 2)
+    return MappingProxyType(
+        {
+            "source": p.source,
+            "index": p.index,
+            "kind": type(p.operator).__name__,
+            "bits": p.weight_bits,
+            "exponent": p.weight_exp,
+            "sign_mode": p.sign_mode,
+            "range": [float(real.min(initial=0.0)), float(real.max(initial=0.0))],
+            "integers": [int(whole.min(initial=0)), int(whole.max(initial=0))],
+            "scale": unit,
+            "error": error / size if size else 0.0,
+            "clipped": int(beyond.sum()) / max(1, real.size),
+            "synapse_bits": projection_bits(p, chip),
+        }
+    )

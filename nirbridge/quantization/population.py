@@ -1,0 +1,255 @@
+"""One population in integers, with the projections into it, its bounds, and what all that cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nirbridge.arrays import Array, compact, freeze
+from nirbridge.chips.model import Chip, NumberFormats
+from nirbridge.errors import Problem, quoted
+from nirbridge.network.model import Network, Population
+from nirbridge.quantization.decays import decay_of, started
+from nirbridge.quantization.folding import Folded
+from nirbridge.quantization.formats import DECAY_ONE, formats_of, most, threshold_most
+from nirbridge.quantization.layer_report import layer_report
+from nirbridge.quantization.model import (
+    Bounds,
+    FixedNeuron,
+    FixedPopulation,
+    FixedProjection,
+    FixedReset,
+    LayerReport,
+    Process,
+)
+from nirbridge.quantization.operators import weights_of, with_weights
+from nirbridge.quantization.overflow import bounds_of, total
+from nirbridge.quantization.scales import Incoming, Reach, Scale, exponents, reach_of, scale_for
+from nirbridge.quantization.weights import on_grid
+
+if TYPE_CHECKING:
+    from nirbridge.quantization.options import Options
+
+RESETS: dict[str, FixedReset] = {"to-value": "zero", "subtract": "subtract", "none": "none"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Made:
+    """A population in integers; ``problems`` are what the chip's numbers can not hold."""
+
+    population: FixedPopulation
+    projections: tuple[FixedProjection, ...]
+    report: LayerReport
+    problems: tuple[Problem, ...]
+
+
+def make_population(
+    network: Network,
+    folded: Folded,
+    incoming: Sequence[Incoming],
+    chip: Chip,
+    options: Options,
+    timing: tuple[int, int],
+) -> Made:
+    """The integers of a population: a scale, then everything at that scale; a smaller one while something overflows.
+
+    ``timing``: its latency, and the spikes that it sends in a step at most.
+    """
+    numbers, population = formats_of(chip), folded.population
+    seen = _seen(population, reach_of(incoming, population.size), options)
+    asked = options.scales.get(population.name)
+    scale = scale_for(folded, incoming, seen, numbers, options.run_steps, asked)
+    sent = {network.projections[one.index].source: one.sent for one in incoming}
+    made = _at_scale(network, folded, incoming, scale, numbers, timing)
+    bounds = bounds_of(made.population, *total(made.projections, sent, population.size))
+    while asked is None and seen.proved and _over(bounds, numbers) > 1.0:  # what rounding added to the real bounds
+        scale = replace(scale, value=scale.value / _over(bounds, numbers) * (1 - 1e-3), exact=False)
+        made = _at_scale(network, folded, incoming, scale, numbers, timing)
+        bounds = bounds_of(made.population, *total(made.projections, sent, population.size))
+    fits = _over(bounds, numbers) <= 1.0
+    bounds = replace(bounds, proved=fits if asked is not None else seen.proved or fits)
+    account = (made.population, made.projections, incoming, bounds, scale)
+    return Made(
+        population=made.population,
+        projections=made.projections,
+        report=layer_report(folded, *account, made.notes, chip),
+        problems=(
+            *made.problems,
+            *_too_small(population, incoming, made.projections, scale),
+            *_too_large(population, scale, asked, fits or not seen.proved),
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Draft:
+    """A population at one scale."""
+
+    population: FixedPopulation
+    projections: tuple[FixedProjection, ...]
+    notes: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+
+def _at_scale(
+    network: Network,
+    folded: Folded,
+    incoming: Sequence[Incoming],
+    scale: Scale,
+    numbers: NumberFormats,
+    timing: tuple[int, int],
+) -> _Draft:
+    projections = _projections(network, incoming, scale)
+    neuron, notes, problem = _neuron(folded, scale, numbers, *timing)
+    population = FixedPopulation(folded.population.name, folded.population.shape, neuron, _process(neuron))
+    return _Draft(population, projections, tuple(notes), (problem,) if problem else ())
+
+
+def _seen(population: Population, worst: Reach, options: Options) -> Reach:
+    """What the input may reach: the worst case, or what calibration data showed with its margin, where that is less."""
+    seen = options.calibration.seen.get(population.name) if options.calibration is not None else None
+    if seen is None:
+        return worst
+    high, low = seen.x[1] * options.margin, -seen.x[0] * options.margin
+    return Reach(min(worst.high, max(high, 0.0)), min(worst.low, max(low, 0.0)), False)
+
+
+def _over(bounds: Bounds, numbers: NumberFormats) -> float:
+    """By what factor the bounds are beyond what the chip holds."""
+    a_in = max(abs(x) for x in bounds.a_in) / most(numbers.a_in_bits)
+    return max(a_in, max(abs(x) for x in bounds.u) / most(numbers.u_bits))
+
+
+def _projections(network: Network, incoming: Sequence[Incoming], scale: Scale) -> tuple[FixedProjection, ...]:
+    made = []
+    for one, exponent in zip(incoming, exponents(scale.value, incoming), strict=True):
+        real = network.projections[one.index]
+        factor = scale.value / 64 / 2**exponent
+        weights = on_grid(weights_of(one.operator), factor, one.range.grid)
+        made.append(
+            FixedProjection(
+                source=real.source,
+                target=real.target,
+                operator=with_weights(one.operator, weights),
+                weight_bits=one.range.bits,
+                weight_exp=exponent,
+                sign_mode=one.range.mode,
+                delay_steps=real.delay_steps,
+                nodes=real.nodes,
+                index=one.index,
+                scale=freeze(np.float64(factor)),
+            )
+        )
+    return tuple(made)
+
+
+def _neuron(
+    f: Folded, scale: Scale, numbers: NumberFormats, latency: int, most_spikes: int
+) -> tuple[FixedNeuron, list[str], Problem | None]:
+    """The integer neuron at a scale, what is emulated, and why it has no start (None: it has)."""
+    n, s = f.neuron, scale.value
+    bias_mant, bias_exp = _bias(f.bias, s, numbers)
+    du = np.maximum(decay_of(f.a_syn, DECAY_ONE) - 1, 0)
+    first = FixedNeuron(
+        du=compact(np.minimum(du, numbers.du_max)),
+        dv=compact(decay_of(f.a_mem, numbers.dv_max)),
+        bias_mant=bias_mant,
+        bias_exp=bias_exp,
+        fires_above=None,
+        reset=RESETS[n.reset],
+        reset_amount=compact(_whole(f.amount * s)),
+        spike_size=compact(_whole(np.zeros(()) if f.theta is None else f.theta * s)),
+        max_spikes=most_spikes,
+        refractory_steps=n.refractory_steps,
+        v_init=compact(_whole(f.v_start * s)),
+        u_init=compact(_whole(f.i_start * s)),
+        scale=freeze(np.float64(s)),
+        v_offset=f.offset,
+        u_bits=numbers.u_bits,
+        v_bits=numbers.v_bits,
+    )
+    fires_above, notes = _threshold(f, first, scale, numbers)
+    made = replace(first, fires_above=fires_above, spike_size=_spike_size(first, fires_above))
+    v, u, problem = started(made, f.population.name, latency)
+    return replace(made, v_init=compact(v), u_init=compact(u)), notes + _decay_notes(f, numbers), problem
+
+
+def _bias(bias: Array, scale: float, numbers: NumberFormats) -> tuple[Array, int]:
+    whole, exponent = _whole(bias * scale), 0
+    while int(np.max(np.abs(np.rint(whole / 2**exponent)))) > most(numbers.bias_mant_bits):
+        exponent += 1
+    return compact(np.rint(whole / 2**exponent).astype(np.int64)), exponent
+
+
+def _threshold(f: Folded, n: FixedNeuron, scale: Scale, numbers: NumberFormats) -> tuple[Array | None, list[str]]:
+    """``fires_above`` on the grid of 64 where possible; '>=' becomes '>' of one less."""
+    if f.theta is None:
+        return None, []
+    top = np.minimum(np.rint(f.theta * scale.value / 64).astype(np.int64) * 64, threshold_most(numbers))
+    if f.neuron.compare == ">":
+        return compact(top), []
+    if _multiples_of_64(n):
+        return compact(top - 64), []
+    if numbers.programmable:
+        return compact(top - 1), [
+            "compares with >=: a threshold off the chip's grid of 64, so a neuron program of its own"
+        ]
+    return compact(top - 64), ["compares with >=: fires up to 63/64 of one unit of input early"]
+
+
+def _spike_size(n: FixedNeuron, fires_above: Array | None) -> Array:
+    """At most the least v that fires, so that whatever passes the threshold sends one spike or more."""
+    if n.max_spikes == 1 or fires_above is None:
+        return n.spike_size
+    return compact(np.minimum(n.spike_size, fires_above + 1))
+
+
+def _multiples_of_64(n: FixedNeuron) -> bool:
+    """True if v can only be a multiple of 64: no decay, no memory in u, and a bias and start that are."""
+    still = bool(np.all(n.dv == 0)) and bool(np.all(n.du == DECAY_ONE - 1))
+    return still and not bool(np.any(n.bias % 64)) and not bool(np.any(n.v_init % 64))
+
+
+def _decay_notes(f: Folded, numbers: NumberFormats) -> list[str]:
+    if numbers.dv_max < DECAY_ONE and bool(np.any(f.a_mem == 0.0)):
+        return [f"has no memory of v: the chip's least memory, {DECAY_ONE - numbers.dv_max}/4096 a step, stands for it"]
+    return []
+
+
+def _whole(values: Array) -> Array:
+    return np.rint(np.asarray(values)).astype(np.int64)
+
+
+def _process(n: FixedNeuron) -> Process:
+    """'lif' where Lava's own LIF computes the neuron."""
+    one = n.du.ndim == 0 and n.dv.ndim == 0 and bool(np.all(n.dv < DECAY_ONE))
+    if n.fires_above is None:
+        return "lif" if one else "custom"
+    plain = n.reset == "zero" and n.max_spikes == 1 and not bool(np.any(n.refractory_steps > 0))
+    grid = n.fires_above.ndim == 0 and int(n.fires_above) % 64 == 0 and int(n.fires_above) >= 0
+    return "lif" if one and plain and grid else "custom"
+
+
+def _too_large(population: Population, scale: Scale, asked: float | None, fits: bool) -> list[Problem]:
+    """A scale that was asked for and is more than the chip's numbers hold."""
+    if asked is None or (fits and asked <= scale.value):
+        return []
+    what = f"a scale of {asked:g} was asked for, {scale.limited_by} allows less"
+    what = what if asked > scale.value else f"at the scale of {asked:g} that was asked for its input may overflow"
+    return [Problem(f"population {quoted(population.name)}", what, "", "quantize without given scales")]
+
+
+def _too_small(
+    population: Population, incoming: Sequence[Incoming], projections: Sequence[FixedProjection], scale: Scale
+) -> list[Problem]:
+    """A projection all of whose weights, or all that excite, have become 0: that is refused, not reported."""
+    found = []
+    for one, made in zip(incoming, projections, strict=True):
+        if bool(np.any(weights_of(one.operator))) and not bool(np.any(weights_of(made.operator))):
+            thing = f"projection {quoted(made.source)} -> {quoted(population.name)}"
+            what = f"all weights become 0 at {one.range.bits} bits, since {scale.limited_by} limits the scale"
+            found.append(Problem(thing, what, "", "give more bits, calibrate with data, or split the fan-in"))
+    return found

@@ -1,0 +1,169 @@
+"""A quantized network as a JSON record and a table of arrays, and back (docs/reference/quantized-file.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array, freeze
+from nirbridge.network.model import Port, Projection
+from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
+from nirbridge.quantization.model import (
+    Bounds,
+    FixedInput,
+    FixedNeuron,
+    FixedPopulation,
+    FixedProjection,
+    LayerReport,
+    Quantized,
+    VBound,
+)
+from nirbridge.quantization.storage.typed import fits, hints_of
+
+OPERATORS = {kind.__name__: kind for kind in (Identity, Scale, Dense, Sparse, Conv, SumPool, Reshape)}
+_ARRAY = "array"
+
+
+class Writer:
+    """Collects the arrays of a record; equal ones are stored once."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, Array] = {}
+        self._known: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+
+    def plain(self, value: Any) -> Any:
+        """A field as JSON: arrays become ``{"array": name}``, tuples and mappings lists and objects."""
+        if isinstance(value, np.ndarray):
+            key = (value.dtype.str, value.shape, np.ascontiguousarray(value).tobytes())
+            name = self._known.setdefault(key, f"a{len(self._known)}")
+            self.arrays[name] = np.ascontiguousarray(value).reshape(value.shape)
+            return {_ARRAY: name}
+        if isinstance(value, np.generic):
+            return value.item()
+        if isinstance(value, Mapping):
+            return {str(k): self.plain(v) for k, v in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.plain(v) for v in value]
+        return value
+
+    def parts(self, thing: Any) -> dict[str, Any]:
+        """Every field of a dataclass."""
+        return {f.name: self.plain(getattr(thing, f.name)) for f in fields(thing)}
+
+    def operator(self, operator: Operator) -> dict[str, Any]:
+        """An operator: its kind and fields."""
+        if isinstance(operator, Chain):
+            return {"kind": "Chain", "parts": [self.operator(part) for part in operator.parts]}
+        return {"kind": type(operator).__name__, **self.parts(operator)}
+
+
+def to_record(q: Quantized) -> tuple[dict[str, Any], dict[str, Array]]:
+    """(JSON record, arrays by name) of a quantized network; ``network`` is left out."""
+    w = Writer()
+    record = {
+        "chip": q.chip,
+        "dt": q.dt,
+        "populations": [
+            {"name": p.name, "shape": list(p.shape), "process": p.process, "neuron": w.parts(p.neuron)}
+            for p in q.populations
+        ],
+        "projections": [{**_wired(w, p), "operator": w.operator(p.operator)} for p in q.projections],
+        "inputs": [w.parts(p) for p in q.inputs],
+        "outputs": [w.parts(p) for p in q.outputs],
+        "reads": [{**_wired(w, p), "operator": w.operator(p.operator)} for p in q.reads],
+        "latency": dict(q.latency),
+        "formats": w.plain(q.formats),
+        "report": [_layer(w, layer) for layer in q.report],
+        "notes": list(q.notes),
+    }
+    return record, w.arrays
+
+
+def _layer(w: Writer, layer: LayerReport) -> dict[str, Any]:
+    return {**w.parts(layer), "bounds": w.parts(layer.bounds), "v_bound": w.parts(layer.v_bound)}
+
+
+def _wired(w: Writer, projection: FixedProjection | Projection) -> dict[str, Any]:
+    return {f.name: w.plain(getattr(projection, f.name)) for f in fields(projection) if f.name != "operator"}
+
+
+class Reader:
+    """Builds values from a record; raises KeyError, TypeError or ValueError where it is not one."""
+
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
+        self.arrays = arrays
+
+    def value(self, value: Any) -> Any:
+        """A field: arrays looked up, lists as tuples."""
+        if isinstance(value, dict):
+            return freeze(self.arrays[value[_ARRAY]]) if set(value) == {_ARRAY} else value
+        return tuple(self.value(v) for v in value) if isinstance(value, list) else value
+
+    def parts(self, kind: Any, record: Mapping[str, Any], **more: Any) -> Any:
+        """A dataclass from its fields, all of them and no others."""
+        names = {f.name for f in fields(kind)}
+        if not isinstance(record, Mapping) or set(record) | set(more) != names:
+            raise ValueError(f"{kind.__name__} has other fields")
+        values = {**{k: self.value(v) for k, v in record.items() if k not in more}, **more}
+        wrong = [name for name, hint in hints_of(kind).items() if not fits(values[name], hint)]
+        if wrong:
+            raise ValueError(f"{kind.__name__}.{wrong[0]} is of another type")
+        return kind(**values)
+
+    def operator(self, record: Mapping[str, Any]) -> Operator:
+        """An operator."""
+        rest = {k: v for k, v in record.items() if k != "kind"}
+        if record["kind"] == "Chain":
+            parts = tuple(self.operator(part) for part in rest["parts"])
+            if any(isinstance(part, Chain) for part in parts) or len(parts) < 2:
+                raise ValueError("a chain of chains")
+            return Chain(parts)
+        return self.parts(OPERATORS[record["kind"]], rest)
+
+    def population(self, record: Mapping[str, Any]) -> FixedPopulation:
+        """A population."""
+        return self.parts(FixedPopulation, record, neuron=self.parts(FixedNeuron, record["neuron"]))
+
+    def wired(self, kind: Any, record: Mapping[str, Any]) -> Any:
+        """A projection."""
+        return self.parts(kind, record, operator=self.operator(record["operator"]))
+
+    def layer(self, record: Mapping[str, Any]) -> LayerReport:
+        """A layer's report."""
+        return self.parts(
+            LayerReport,
+            record,
+            bounds=self.parts(Bounds, record["bounds"]),
+            v_bound=self.parts(VBound, record["v_bound"]),
+            decays=MappingProxyType(dict(record["decays"])),
+            weights=tuple(MappingProxyType(dict(w)) for w in record["weights"]),
+            measured=MappingProxyType(dict(record["measured"])),
+        )
+
+
+def from_record(record: Mapping[str, Any], arrays: Mapping[str, Array]) -> Quantized:
+    """The quantized network of a record. Raises KeyError, TypeError, ValueError for anything else."""
+    r = Reader(arrays)
+    parts: dict[str, Any] = {"chip": record["chip"], "dt": record["dt"], "latency": record["latency"]}
+    for name, hint in (("chip", str), ("dt", float), ("latency", Mapping)):
+        if not fits(parts[name], hint):
+            raise ValueError(f"{name} is of another type")
+    if not all(fits(step, int) and step >= 0 for step in record["latency"].values()):
+        raise ValueError("latency counts steps")
+    return Quantized(
+        chip=record["chip"],
+        dt=float(record["dt"]),
+        populations=tuple(r.population(p) for p in record["populations"]),
+        projections=tuple(r.wired(FixedProjection, p) for p in record["projections"]),
+        inputs=tuple(r.parts(FixedInput, p) for p in record["inputs"]),
+        outputs=tuple(r.parts(Port, p) for p in record["outputs"]),
+        reads=tuple(r.wired(Projection, p) for p in record["reads"]),
+        latency=MappingProxyType(dict(record["latency"])),
+        formats=MappingProxyType(dict(record["formats"])),
+        report=tuple(r.layer(x) for x in record["report"]),
+        notes=tuple(map(str, record["notes"])),
+    )

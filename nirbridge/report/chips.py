@@ -1,0 +1,97 @@
+"""Chips as tables for a terminal: all of them with their main limits, or one with every number and its source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from nirbridge.chips.model import Chip
+from nirbridge.chips.schema import FIELDS, TABLES, Field
+
+APPROXIMATE = "~"
+_PREFIXES = (("", 1.0), ("m", 1e-3), ("u", 1e-6), ("n", 1e-9), ("p", 1e-12), ("f", 1e-15))
+
+
+def chips_table(chips: Sequence[Chip]) -> RenderableType:
+    """One row per chip with its main limits; ``~`` before a number that is not public."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("chip", "cores", "neurons", "input axons", "output axons", "synapse words", "weights", "delay"):
+        table.add_column(heading, justify="left" if heading == "chip" else "right", no_wrap=heading == "chip")
+    for chip in chips:
+        limits = [
+            shown(chip, name) for name in ("core.neurons", "core.input_axons", "core.output_axons", "synapses.words")
+        ]
+        table.add_row(chip.name, f"{chip.mesh.cores:,}", *limits, _weights(chip), shown(chip, "core.delay_steps"))
+    return Group(table, Text(), Text(_legend(chips)))
+
+
+def chip_table(chip: Chip) -> RenderableType:
+    """Every number of one chip: key, value, unit, meaning and source, table by table."""
+    head = [Text(chip.name, style="bold"), Text(chip.description), Text(_cores(chip))]
+    return Group(*head, *(_part(chip, part) for part in TABLES), Text(), Text(_legend([chip])))
+
+
+def shown(chip: Chip, name: str) -> str:
+    """The value of a dotted key as text, with ``~`` where it is approximate."""
+    table, _, key = name.partition(".")
+    value = getattr(getattr(chip, table), key)
+    mark = APPROXIMATE if name in chip.approximate else ""
+    return mark + _text(value, next(f for f in FIELDS if f.name == name))
+
+
+def _text(value: object, field: Field) -> str:
+    if value is None:
+        return field.absent or "not known"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return str(value) if isinstance(value, float) else f"{value:,}"
+
+
+def _figure(value: float, unit: str) -> tuple[str, str]:
+    """A figure with the prefix of its size: 3.55e-11 J is 35.5 pJ."""
+    for prefix, scale in _PREFIXES:
+        if value >= scale:
+            return f"{value / scale:.6g}", prefix + unit
+    return f"{value:.6g}", unit
+
+
+def _weights(chip: Chip) -> str:
+    widths = list(chip.synapses.weight_bits)
+    mark = APPROXIMATE if "synapses.weight_bits" in chip.approximate else ""
+    return f"{mark}{min(widths)}-{max(widths)} bits" if len(widths) > 1 else f"{mark}{widths[0]} bits"
+
+
+def _cores(chip: Chip) -> str:
+    mesh = chip.mesh
+    dead = f", {len(chip.dead_cores):,} dead" if chip.dead_cores else ""
+    tiles = f"{mesh.width_tiles} x {mesh.height_tiles} tiles of {mesh.cores_per_tile}"
+    return f"{mesh.cores:,} cores a chip ({tiles}){dead}"
+
+
+def _part(chip: Chip, part: str) -> RenderableType:
+    present = [f for f in FIELDS if f.table == part and f.name in chip.sources]
+    if not present:
+        return Text(f"\n{part}: not known")
+    table = Table(box=None, pad_edge=False, title=f"\n{part}", title_justify="left", title_style="bold")
+    for heading in ("key", "value", "unit", "meaning", "source"):
+        table.add_column(heading, justify="right" if heading == "value" else "left", no_wrap=heading == "key")
+    for field in present:
+        value, unit = shown(chip, field.name), field.unit
+        if field.kind == "figure":
+            mark = APPROXIMATE if field.name in chip.approximate else ""
+            value, unit = _figure(getattr(getattr(chip, part), field.key), field.unit)
+            value = mark + value
+        table.add_row(field.key, Text(value), unit, field.meaning, Text(chip.sources[field.name]))
+    return table
+
+
+def _legend(chips: Sequence[Chip]) -> str:
+    legend = "Limits are per core."
+    if any(chip.approximate for chip in chips):
+        legend += f" {APPROXIMATE}: not public or not certain; maps that rest on such a number say so."
+    return legend

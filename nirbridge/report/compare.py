@@ -1,0 +1,110 @@
+"""A comparison of two recordings for a terminal: a row per node and variable, all of it, and what to know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from nirbridge.comparison.compare import SPIKES, Comparison, Row, SpikeDistances
+from nirbridge.comparison.distances import KERNEL
+from nirbridge.report.inspect import name_text
+from nirbridge.simulators.types import Key
+
+LEFT = ("node", "", "same")
+
+
+def compare_text(comparison: Comparison) -> RenderableType:
+    """The table of a comparison and the sentences below it. Names from files are escaped and never read as markup."""
+    decided = any(row.decisions is not None for row in comparison.rows)
+    columns = (*LEFT, "first step", "Jaccard", "spikes A", "spikes B", "count error", "van Rossum", "max |A-B|")
+    table = Table(box=None, pad_edge=False)
+    for heading in (*columns, *(["decided alike"] if decided else []), "latency"):
+        table.add_column(heading, justify="left" if heading in LEFT else "right", no_wrap=heading not in LEFT)
+    for row in comparison.rows:
+        cells = _cells(row)
+        table.add_row(*(Text(cell) for cell in (*cells[:-1], *([_decided(row)] if decided else []), cells[-1])))
+    spikes = comparison.spikes
+    if spikes is not None and sum(row.spikes is not None for row in comparison.rows) > 1:
+        table.add_row(*(Text(cell) for cell in ("(all)", SPIKES, *_overall(comparison, spikes))), style="bold")
+    return Group(
+        table, Text(), Text(verdict(comparison), style="bold"), *(Text(f"- {s}") for s in _remarks(comparison))
+    )
+
+
+def verdict(comparison: Comparison) -> str:
+    """One sentence: equal, or how many rows differ and from which step on."""
+    rows = len(comparison.rows)
+    if comparison.equal:
+        return f"equal: every value of {rows:,} of {rows:,} recorded variables"
+    differ = sum(not row.equal for row in comparison.rows)
+    parts = [f"{differ:,} of {rows:,} variables differ"] if differ else []
+    if comparison.first_step is not None:
+        parts[0] += f", first at step {comparison.first_step:,}"
+    spikes = [row for row in comparison.rows if row.variable == SPIKES]
+    if differ and spikes and all(row.equal for row in spikes):
+        parts += ["all spikes are equal"]
+    alone = len(comparison.only_a) + len(comparison.only_b)
+    parts += [f"{alone:,} more recorded in only one of the two"] if alone else []
+    return "not equal: " + "; ".join(parts)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    first = "" if row.first_step is None else f"{row.first_step:,}"
+    largest = "" if row.largest_difference is None else f"{row.largest_difference:.6g}"
+    mark = {"stored": "", "given": "", "estimated": " est."}[row.latency_source]
+    numbers = ("", "", "", "", "") if row.spikes is None else _numbers(row.spikes)
+    same = "yes" if row.equal else "no"
+    return (name_text(row.node), name_text(row.variable), same, first, *numbers, largest, f"{row.latency_steps}{mark}")
+
+
+def _numbers(spikes: SpikeDistances) -> tuple[str, ...]:
+    counts = (f"{n:,}" for n in (spikes.spikes_a, spikes.spikes_b, spikes.count_error))
+    return (_share(spikes.jaccard), *counts, f"{spikes.van_rossum:.6g}")
+
+
+def _overall(comparison: Comparison, spikes: SpikeDistances) -> tuple[str, ...]:
+    rows = [row for row in comparison.rows if row.variable == SPIKES]
+    steps = [row.first_step for row in rows if row.first_step is not None]
+    same = "yes" if all(row.equal for row in rows) else "no"
+    return (same, f"{min(steps):,}" if steps else "", *_numbers(spikes))
+
+
+def _share(value: float) -> str:
+    """Four decimals; only 1 is shown as 1."""
+    text = f"{value:.4f}"
+    return "0.9999" if text == "1.0000" and value < 1 else text
+
+
+def _decided(row: Row) -> str:
+    return "" if row.decisions is None else f"{row.decisions.alike:,} of {row.decisions.samples:,}"
+
+
+def _remarks(comparison: Comparison) -> Iterator[str]:
+    for row in comparison.rows:
+        label = f"{name_text(row.node)}/{name_text(row.variable)}"
+        if row.problem is not None:
+            yield f"{label}: {row.problem}"
+        if row.first_values is not None:
+            a, b = (f"{v:.9g}" for v in row.first_values)
+            at = "" if row.first_step is None else f"step {row.first_step:,}, "
+            yield f"{label}: first differs at {at}neuron {list(row.first_neuron or ())}: {a} in A, {b} in B"
+        if row.decisions is not None and row.decisions.right_a is not None:
+            d = row.decisions
+            yield f"{label}: right decisions of {d.samples:,} samples: {d.right_a:,} by A, {d.right_b:,} by B"
+        if row.spikes is not None and row.spikes.outside_a + row.spikes.outside_b:
+            out = f"{row.spikes.outside_a:,} of A and {row.spikes.outside_b:,} of B"
+            yield f"{label}: events in steps without a counterpart, not compared: {out}"
+    for name, keys in (("A", comparison.only_a), ("B", comparison.only_b)):
+        if keys:
+            yield f"recorded only in {name}: {_keys(keys)}"
+    if comparison.spikes is not None:
+        yield f"van Rossum: {KERNEL}; tau {comparison.tau_steps:g} steps"
+    yield from comparison.notes
+
+
+def _keys(keys: Sequence[Key], shown: int = 8) -> str:
+    names = ", ".join(f"{name_text(node)}/{name_text(variable)}" for node, variable in keys[:shown])
+    return names + (f" and {len(keys) - shown:,} more" if len(keys) > shown else "")

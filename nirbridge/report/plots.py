@@ -1,0 +1,221 @@
+"""Pictures of recordings: raster, trace, rates, and the difference of two rasters (matplotlib, the extra ``plot``).
+
+Every function returns a ``matplotlib.figure.Figure`` that belongs to no window and no global state; ``save_picture``
+writes it. Steps are numbered as the simulation numbers them, neurons along the flattened shape of their population.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.comparison.alignment import Clock, clock_of, has_batch, pair
+from nirbridge.comparison.distances import is_counts
+from nirbridge.errors import UsageError, quoted
+from nirbridge.files.atomic import atomic_write
+from nirbridge.network.naming import natural_key
+from nirbridge.simulators.types import Recording
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes  # pyright: ignore[reportMissingImports]
+    from matplotlib.figure import Figure  # pyright: ignore[reportMissingImports]
+
+BOTH, ONLY_A, ONLY_B = "#7f7f7f", "#d62728", "#1f77b4"
+SIZE_INCHES = (9.0, 4.5)
+BINS_MAX = 50
+_LAST_CHARACTER = 0x24F
+"""Up to here (Latin) the font has every letter; others are escaped, since a missing letter is drawn as a box."""
+
+
+def raster(recording: Recording, node: str, *, sample: int = 0) -> Figure:
+    """Events of a node: a mark per step and neuron that sent one; a graded value is an event where it is not 0.
+
+    ``sample``: which one of a batch. Raises UsageError where the spikes of the node were not recorded.
+    """
+    spikes, clock = _spikes(recording, node, sample), clock_of(recording, (node, "s"))
+    figure, axes = _figure(f"{_label(node)}: {np.count_nonzero(spikes):,} events")
+    step, neuron = np.nonzero(spikes)
+    _marks(axes, step, neuron, clock, "black", None)
+    _extent(axes, spikes.shape, clock)
+    return figure
+
+
+def trace(
+    recording: Recording, node: str, neuron: int = 0, threshold: float | None = None, *, sample: int = 0
+) -> Figure:
+    """The potential of one neuron over time, its threshold as a line, its spikes (where recorded) as marks above.
+
+    ``neuron`` is an index along the flattened shape. The potential before the reset (``u``) is drawn where it was
+    recorded, else ``v``, which is the one after. Raises UsageError where neither was, or there is no such neuron.
+    """
+    variable = "u" if (node, "u") in recording.arrays else "v"
+    values, clock = _array(recording, node, variable, sample), clock_of(recording, (node, variable))
+    if not 0 <= neuron < values.shape[1]:
+        limit = f"it has {values.shape[1]:,}, numbered from 0"
+        raise UsageError.of(f"population {quoted(node)}", f"neuron {neuron}", limit, "choose one of them")
+    kind = {"u": "before the reset", "v": "after the reset"}[variable]
+    figure, axes = _figure(f"{_label(node)}, neuron {neuron}")
+    axes.plot(_steps(np.arange(len(values)), clock), values[:, neuron], color="black", linewidth=0.9, label=kind)
+    if threshold is not None:
+        axes.axhline(threshold, color=ONLY_A, linestyle="--", linewidth=1, label=f"threshold {threshold:g}")
+    spikes = _array(recording, node, "s", sample) if (node, "s") in recording.arrays else values[:0]
+    if len(spikes) and spikes.shape[1] == values.shape[1]:
+        at = np.flatnonzero(spikes[:, neuron])
+        high = axes.get_ylim()[1]
+        axes.plot(
+            _steps(at, clock_of(recording, (node, "s"))),
+            np.full(len(at), high),
+            "|",
+            color=ONLY_B,
+            markersize=10,
+            label="spike",
+        )
+    axes.set_ylabel("potential")
+    _legend(axes)
+    return figure
+
+
+def rates(recording: Recording, node: str, *, sample: int = 0) -> Figure:
+    """How many neurons of a node have which rate: spikes per step kept, over all of the recording.
+
+    Raises UsageError where the spikes of the node were not recorded, or are graded and have no rate.
+    """
+    spikes = _spikes(recording, node, sample)
+    if not is_counts(spikes):
+        raise UsageError.of(f"population {quoted(node)}", "graded values", "rates are of spikes", "draw a raster")
+    per_neuron = spikes.sum(axis=0, dtype=np.int64) / max(1, len(spikes))
+    mean = float(per_neuron.mean()) if per_neuron.size else 0.0
+    figure, axes = _figure(f"{_label(node)}: {mean:.4g} spikes per neuron and step")
+    axes.hist(per_neuron, bins=list(_bins(per_neuron, len(spikes))), color=BOTH)
+    axes.axvline(mean, color=ONLY_A, linestyle="--", linewidth=1, label="mean")
+    axes.set_xlabel("spikes per step")
+    axes.set_ylabel("neurons")
+    _legend(axes)
+    return figure
+
+
+def difference(
+    a: Recording,
+    b: Recording,
+    node: str,
+    *,
+    latency: int = 0,
+    sample: int = 0,
+    names: tuple[str, str] = ("A", "B"),
+) -> Figure:
+    """Events of two recordings in one raster: of both, of A alone, of B alone; steps are numbered as in A.
+
+    ``latency``: steps that B is behind A. Where both have events at a place but not as many, the one with more has the
+    mark; where graded values differ, the place has both marks.
+    Raises UsageError where the spikes were not recorded in both, or their shapes can not be laid over each other.
+    """
+    x, y = _spikes(a, node, sample), _spikes(b, node, sample)
+    clock, other = clock_of(a, (node, "s")), clock_of(b, (node, "s"))
+    pairing = pair(len(x), len(y), latency, clock, other) if x.shape[1] == y.shape[1] else None
+    if pairing is None:
+        found = f"{x.shape} steps and neurons in one, {y.shape} in the other, latency {latency}"
+        raise UsageError.of(f"population {quoted(node)}", found, "no steps in common", "compare without a picture")
+    x, y = x[pairing.in_a], y[pairing.in_b]
+    kinds = (("both", (x != 0) & (x == y), BOTH), (f"only {names[0]}, or more", _more(x, y), ONLY_A))
+    kinds = (*kinds, (f"only {names[1]}, or more", _more(y, x), ONLY_B))
+    figure, axes = _figure(f"{_label(node)}, sample {sample}" if has_batch(a) else _label(node))
+    for label, where, color in kinds:
+        step, neuron = np.nonzero(where)
+        _marks(axes, step + pairing.in_a.start, neuron, clock, color, f"{label}: {len(step):,}")
+    _extent(axes, (pairing.in_a.stop, x.shape[1]), clock)
+    _legend(axes)
+    return figure
+
+
+def save_picture(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Writes a PNG, whole or not at all.
+
+    Raises UsageError where the name does not end in ``.png``, FileError where the place cannot be written.
+    """
+    check_picture(path)
+    thing = f"picture {quoted(Path(path).name)}"
+    atomic_write(path, lambda file: figure.savefig(file, format="png", dpi=150), thing=thing)
+
+
+def check_picture(path: str | os.PathLike[str]) -> None:
+    """Raises UsageError, before any work is done, where the name is not that of a PNG or matplotlib is missing."""
+    if Path(path).suffix.lower() != ".png":
+        thing = f"picture {quoted(Path(path).name)}"
+        raise UsageError.of(thing, "not a name of a PNG", "pictures are PNG", "let the name end in .png")
+    _require_matplotlib()
+
+
+def _require_matplotlib() -> None:
+    if find_spec("matplotlib") is None:
+        raise UsageError.of("pictures", "matplotlib is not installed", "", "pip install 'nirbridge[plot]'")
+
+
+def _figure(title: str) -> tuple[Figure, Axes]:
+    _require_matplotlib()
+    from matplotlib.figure import Figure  # pyright: ignore[reportMissingImports]
+
+    figure = Figure(figsize=SIZE_INCHES, layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_title(title, fontsize=10, parse_math=False)
+    axes.set_xlabel("step")
+    return figure, axes
+
+
+def _label(name: str) -> str:
+    """A name that the font can draw: quoted, letters beyond Latin escaped."""
+    escaped = (c if ord(c) <= _LAST_CHARACTER else c.encode("unicode_escape").decode() for c in quoted(name, 60))
+    return "".join(escaped)
+
+
+def _marks(axes: Axes, kept: Array, neuron: Array, clock: Clock, color: str, label: str | None) -> None:
+    axes.plot(_steps(kept, clock), neuron, "|", color=color, markersize=5, markeredgewidth=1.2, label=label)
+
+
+def _extent(axes: Axes, shape: tuple[int, ...], clock: Clock) -> None:
+    left = clock.first - clock.every + 1
+    axes.set_xlim(left - 0.5, left + max(1, shape[0] * clock.every) - 0.5)
+    axes.set_ylim(-0.5, max(1, shape[1]) - 0.5)
+    axes.set_ylabel("neuron")
+
+
+def _bins(per_neuron: Array, steps: int) -> Array:
+    """Edges: a bin for each number of spikes, or ``BINS_MAX`` of them where there are more."""
+    most = round(float(per_neuron.max()) * steps) if per_neuron.size else 0
+    return (np.linspace(0, most + 1, min(most + 1, BINS_MAX) + 1) - 0.5) / max(1, steps)
+
+
+def _legend(axes: Axes) -> None:
+    axes.figure.legend(loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+
+
+def _steps(kept: Array, clock: Clock) -> Array:
+    return clock.first + kept * clock.every
+
+
+def _more(x: Array, y: Array) -> Array:
+    """Where ``x`` has more of an event than ``y``; a graded value that differs counts where it is not 0."""
+    return x > y if is_counts(x) and is_counts(y) else (x != 0) & (x != y)
+
+
+def _spikes(recording: Recording, node: str, sample: int) -> Array:
+    return _array(recording, node, "s", sample)
+
+
+def _array(recording: Recording, node: str, variable: str, sample: int) -> Any:
+    """``[steps, neurons]`` of one sample."""
+    array = recording.arrays.get((node, variable))
+    if array is None or array.ndim < 1:
+        known = sorted({n for n, v in recording.arrays if v == variable}, key=natural_key)
+        step = f"recorded for {', '.join(map(quoted, known[:8]))}" if known else "record it"
+        raise UsageError.of(f"population {quoted(node)}", f"'{variable}' was not recorded", "", step)
+    samples = array.shape[1] if has_batch(recording) and array.ndim > 1 else 1
+    if not 0 <= sample < samples:
+        limit = f"the recording has {samples:,}, numbered from 0"
+        raise UsageError.of(f"population {quoted(node)}", f"sample {sample}", limit, "choose one of them")
+    one = array[:, sample] if has_batch(recording) and array.ndim > 1 else array
+    return one.reshape(len(one), int(np.prod(one.shape[1:], dtype=np.int64)))

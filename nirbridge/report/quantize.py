@@ -1,0 +1,106 @@
+"""What quantization did, layer by layer: as a table for a terminal and as one JSON document."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from nirbridge.quantization.model import LayerReport, Quantized
+from nirbridge.report.inspect import name_text
+
+LEFT = ("into", "from", "kind", "signs", "process")
+HEADINGS = (
+    "into",
+    "from",
+    "kind",
+    "bits",
+    "exp",
+    "signs",
+    "weights",
+    "integers",
+    "error",
+    "a_in",
+    "process",
+    "spikes changed",
+)
+
+
+def quantize_document(quantized: Quantized, digest: str | None = None) -> dict[str, Any]:
+    """Everything that the report says, as JSON values."""
+    return {
+        "chip": quantized.chip,
+        "dt": quantized.dt,
+        "digest": digest,
+        "latency": dict(quantized.latency),
+        "formats": dict(quantized.formats),
+        "inputs": [{"name": p.name, "value_max": p.value_max, "scale": p.scale} for p in quantized.inputs],
+        "layers": [_layer(layer) for layer in quantized.report],
+        "notes": list(quantized.notes),
+    }
+
+
+def _layer(layer: LayerReport) -> dict[str, Any]:
+    b = layer.bounds
+    return {
+        "population": layer.population,
+        "process": layer.process,
+        "bounds": {"a_in": list(b.a_in), "u": list(b.u), "v": list(b.v), "proved": b.proved, "v_steps": b.v_steps},
+        "neuron": dict(layer.decays),
+        "weights": [dict(w) for w in layer.weights],
+        "v_bound": dataclasses.asdict(layer.v_bound),
+        "measured": dict(layer.measured),
+        "notes": list(layer.notes),
+    }
+
+
+def quantize_text(quantized: Quantized) -> RenderableType:
+    """The table and the sentences below it. Names from files are escaped and never read as markup."""
+    table = Table(box=None, pad_edge=False)
+    for heading in HEADINGS:
+        table.add_column(heading, justify="left" if heading in LEFT else "right", no_wrap=heading not in LEFT)
+    for layer in quantized.report:
+        for k, weights in enumerate(layer.weights or ({},)):
+            table.add_row(*(Text(cell) for cell in _cells(layer, weights, first=k == 0)))
+    return Group(table, Text(), *(Text(f"- {said}") for said in _remarks(quantized)))
+
+
+def _cells(layer: LayerReport, w: Mapping[str, Any], *, first: bool) -> tuple[str, ...]:
+    low, high = layer.bounds.a_in
+    changed = layer.measured.get("spikes_changed")
+    own = (
+        f"{low:,}…{high:,}" if first else "",
+        layer.process if first else "",
+        f"{changed:.2%}" if first and changed is not None else "",
+    )
+    name = name_text(layer.population) if first else ""
+    if not w:
+        return (name, "", "", "", "", "", "", "", "", *own)
+    ranges = f"{w['range'][0]:.4g}…{w['range'][1]:.4g}", f"{w['integers'][0]}…{w['integers'][1]}"
+    what = name_text(w["source"]), w["kind"], str(w["bits"]), str(w["exponent"]), w["sign_mode"]
+    return (name, *what, *ranges, f"{w['error']:.2%}", *own)
+
+
+def _remarks(quantized: Quantized) -> Iterator[str]:
+    loose = [layer.population for layer in quantized.report if not layer.bounds.proved]
+    if loose:
+        names = ", ".join(map(name_text, loose))
+        yield f"rests on what the data showed, not proved: inputs of {names}"
+    else:
+        yield "proved from the weights, for every input: no a_in and no u can overflow"
+    for layer in quantized.report:
+        steps = layer.bounds.v_steps
+        if steps is not None:
+            held = f"v is held at its last value after {steps:,} steps or more of the worst input"
+            yield f"{name_text(layer.population)}: {held}"
+        yield from (f"{name_text(layer.population)}: {note}" for note in layer.notes)
+        accuracy = layer.measured.get("accuracy")
+        if accuracy is not None:
+            yield f"accuracy {accuracy:.2%}, reference {layer.measured['accuracy_reference']:.2%}"
+    memory = sum(w["synapse_bits"] for layer in quantized.report for w in layer.weights)
+    yield f"synaptic memory at least {memory:,} bits; latency {max(quantized.latency.values(), default=0)} steps"
+    yield from quantized.notes

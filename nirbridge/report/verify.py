@@ -1,0 +1,170 @@
+"""A verification for a terminal, and as one plain document."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from nirbridge.comparison.compare import Row
+from nirbridge.report.compare_document import compare_document
+from nirbridge.report.inspect import name_text
+from nirbridge.verification.bounds import LayerBound
+from nirbridge.verification.verify import Pair, Verification, broken_promises, verdict
+
+__all__ = ["broken_promises", "verify_document", "verify_text"]
+
+LAYERS = ("population", "may be off", "is off", "spikes", "changed by rounding", "Jaccard", "without bound")
+COLUMNS = (
+    "pair",
+    "promised",
+    "equal",
+    "first difference",
+    "Jaccard",
+    "count error",
+    "latency",
+    "decided alike",
+    "accuracy",
+)
+
+
+def verify_text(found: Verification) -> RenderableType:
+    """The table of pairs, the layers that differ, latency, input, and the verdict."""
+    lines = [f"{found.steps:,} steps on {name_text(found.chip)}; input: {found.input_said}"]
+    lines += [f"latency of output {name_text(n)}: {steps:,} steps" for n, steps in found.latency.items()]
+    near = "retimed" if found.early_spikes else "reference"
+    return Group(
+        _table(COLUMNS, [_cells(found, pair) for pair in found.pairs]),
+        Text(),
+        Text(f"{near} ~ fixed, each population on the spikes of the integers; off in thresholds (v of a read-out):"),
+        _table(LAYERS, [_bound_cells(found, layer) for layer in found.layers]),
+        Text(),
+        *(Text(line) for line in (*lines, *_early(found))),
+        *(Text(f"- {line}") for line in _layers(found)),
+        *(Text(f"- {note}") for note in found.notes),
+        Text(verdict(found), style="bold"),
+    )
+
+
+def _early(found: Verification) -> list[str]:
+    """How a run with early spikes differs from the reference, in sentences."""
+    counts = [f"{name_text(name)} {count:,}" for name, count in found.early_spikes.items()]
+    if not counts:
+        return []
+    pair = next(p for p in found.pairs if p.b == "retimed")
+    spikes = pair.comparison.spikes
+    differ = (
+        "no spike" if pair.comparison.equal else "spikes from time step " + f"{pair.comparison.first_step or 0:,} on"
+    )
+    said = "" if spikes is None else f" (Jaccard {_share(spikes.jaccard)})"
+    return [
+        f"early spikes are kept, before the first input: {', '.join(counts)}",
+        f"that alone changes {differ}{said}: reference ~ retimed, both in real numbers",
+    ]
+
+
+def _table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading == headings[0] else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _bound_cells(found: Verification, layer: LayerBound) -> tuple[str, ...]:
+    unit = layer.theta or 1.0
+    name = layer.population
+    rows = [row for row in found.pairs[0].comparison.rows if row.node == name and row.spikes is not None]
+    return (
+        name_text(name),
+        f"{layer.bound / unit:.3g}",
+        f"{layer.seen / unit:.3g}" + ("" if layer.holds else f", beyond at step {(layer.broken or (0,))[0]:,}"),
+        "" if layer.theta is None else f"{layer.spikes:,}",
+        "" if layer.theta is None else f"{layer.changed:,}",
+        _share(rows[0].spikes.jaccard) if rows and rows[0].spikes is not None else "",
+        f"{layer.unbounded:,}" if layer.unbounded else "",
+    )
+
+
+def _cells(whole: Verification, pair: Pair) -> tuple[str, ...]:
+    found, spikes = pair.comparison, pair.comparison.spikes
+    first = "" if found.first_step is None else f"step {found.first_step:,}"
+    decided = next((row.decisions for row in found.rows if row.decisions is not None), None)
+    alike = "" if decided is None else f"{decided.alike:,} of {decided.samples:,}"
+    right = "" if decided is None or decided.accuracy_a is None else _accuracies(decided)
+    return (
+        f"{pair.a} ~ {pair.b}" if not pair.promised else f"{pair.a} = {pair.b}",
+        "equal" if pair.promised else "nothing" if whole.early_spikes else "within bound",
+        "yes" if found.equal else "no",
+        first,
+        "" if spikes is None else _share(spikes.jaccard),
+        "" if spikes is None else f"{spikes.count_error:,}",
+        _latency([row.latency_steps for row in found.rows if row.node in whole.latency]),
+        alike,
+        right,
+    )
+
+
+def _latency(steps: list[int]) -> str:
+    """By how many steps the outputs of the second are later: one number where all are alike."""
+    least, most = min(steps, default=0), max(steps, default=0)
+    return f"{most:,}" if least == most else f"{least:,}-{most:,}"
+
+
+def _accuracies(decided: Any) -> str:
+    return f"{decided.accuracy_a:.2%} / {decided.accuracy_b:.2%}"
+
+
+def _share(value: float) -> str:
+    """Four decimals; only 1 is shown as 1."""
+    text = f"{value:.4f}"
+    return "0.9999" if text == "1.0000" and value < 1 else text
+
+
+def _layers(found: Verification) -> list[str]:
+    """Where a pair differs, layer by layer, in the order of the table."""
+    lines = []
+    for pair in found.pairs:
+        rows = [row for row in pair.comparison.rows if not row.equal]
+        lines += [_layer(pair, row) for row in rows]
+        missing = [f"{name_text(n)}/{v}" for n, v in (*pair.comparison.only_a, *pair.comparison.only_b)]
+        lines += [f"{pair.a} / {pair.b}: only one of them recorded {', '.join(missing[:8])}"] if missing else []
+    return lines
+
+
+def _layer(pair: Pair, row: Row) -> str:
+    text = f"{pair.a} / {pair.b}: {name_text(row.node)} {row.variable} differs"
+    text += (
+        "" if row.first_step is None else f" first at step {row.first_step:,}, neuron {list(row.first_neuron or ())}"
+    )
+    if row.first_values is not None:
+        text += f" ({row.first_values[0]:g} and {row.first_values[1]:g})"
+    if row.spikes is not None:
+        text += f", {row.spikes.spikes_a:,} and {row.spikes.spikes_b:,} spikes, Jaccard {_share(row.spikes.jaccard)}"
+    return text + ("" if row.problem is None else f": {row.problem}")
+
+
+def verify_document(found: Verification) -> dict[str, Any]:
+    """Everything that was found, as JSON."""
+    return {
+        "holds": found.holds,
+        "verdict": verdict(found),
+        "chip": found.chip,
+        "steps": found.steps,
+        "input": found.input_said,
+        "latency": dict(found.latency),
+        "left_out": dict(found.left_out),
+        "notes": list(found.notes),
+        "pairs": [{"promised": p.promised, **compare_document(p.comparison, p.a, p.b)} for p in found.pairs],
+        **({"early_spikes": dict(found.early_spikes)} if found.early_spikes else {}),
+        "layers": [{**_plain(layer), "holds": layer.holds} for layer in found.layers],
+    }
+
+
+def _plain(layer: LayerBound) -> dict[str, Any]:
+    broken = None if layer.broken is None else list(layer.broken)
+    return {**dataclasses.asdict(layer), "broken": broken}

@@ -1,0 +1,65 @@
+"""Which backend runs a network: on numpy the compiled one where numba (extra ``fast``) is installed, else plain NumPy.
+
+On other array libraries it is the reference. All give the same bits. Within the compiled one each projection chooses
+its kernel (event.py, cost_model.py), and what was chosen is in ``Recording.meta["choices"]``.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from nirbridge.errors import UsageError, quoted
+from nirbridge.simulators.reference.array_namespace import Space
+from nirbridge.simulators.reference.semantics import Parts
+
+
+def auto_backend(library: str) -> str:
+    """What ``auto`` stands for on an array library: ``fast``, ``numpy`` or ``reference``."""
+    if library != "numpy":
+        return "reference"
+    return "fast" if find_spec("numba") is not None else "numpy"
+
+
+def plain_parts(space: Space) -> Parts:
+    """NumPy and scipy alone."""
+    _check_library("numpy", space)
+    from nirbridge.simulators.reference.numpy_backend import numpy_parts
+
+    return numpy_parts(space)
+
+
+def fast_parts(space: Space) -> Parts:
+    """Event by event, or as one product where that is predicted to be quicker and every sum is exact in any order."""
+    _check("fast", space)
+    from nirbridge.simulators.compiled.backend import compiled_parts
+
+    return compiled_parts(space, "auto")
+
+
+def event_parts(space: Space) -> Parts:
+    """Event by event at every density."""
+    _check("event", space)
+    from nirbridge.simulators.compiled.backend import compiled_parts
+
+    return compiled_parts(space, "event")
+
+
+def dense_parts(space: Space) -> Parts:
+    """One BLAS product for every dense matrix, by request: its sums have no fixed order, so bits may differ."""
+    _check("dense", space)
+    from nirbridge.simulators.compiled.backend import compiled_parts
+
+    return compiled_parts(space, "dense")
+
+
+def _check(backend: str, space: Space) -> None:
+    _check_library(backend, space)
+    if find_spec("numba") is None:
+        step = "install nirbridge[fast], or choose the backend 'numpy'"
+        raise UsageError.of(f"backend {quoted(backend)}", "numba is not installed", "", step)
+
+
+def _check_library(backend: str, space: Space) -> None:
+    if not space.is_numpy:
+        found = f"runs on numpy, not on {space.library}"
+        raise UsageError.of(f"backend {quoted(backend)}", found, "", "choose the backend 'reference'")

@@ -1,0 +1,1 @@
+"""The compiled simulator (numba): layers and neurons."""

@@ -1,0 +1,66 @@
+"""The fast backend: compiled event-driven kernels behind the seam of step.py (numba, extra ``fast``).
+
+Same bits as the reference. What it has no kernel for is added up by the reference, part by part; ``choices`` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nirbridge.network.model import Population, Projection
+from nirbridge.simulators.compiled.conv_layer import make_conv_layer
+from nirbridge.simulators.compiled.dense_layer import make_dense_layer
+from nirbridge.simulators.compiled.events import take_input
+from nirbridge.simulators.compiled.neurons import EventNeurons
+from nirbridge.simulators.compiled.recurrent_layer import EventLoop, can_loop
+from nirbridge.simulators.compiled.sums import Method, Summed
+from nirbridge.simulators.reference.array_namespace import Space
+from nirbridge.simulators.reference.semantics import Layer, Parts
+
+LayerMaker = Callable[[Population, Projection, Space, Method, list[dict[str, Any]]], Layer | None]
+"""Makes a layer of a population and its one projection and logs what it chose; None where it does not suit them."""
+LAYERS: tuple[LayerMaker, ...] = (make_conv_layer, make_dense_layer)
+"""Asked one after the other."""
+
+
+def compiled_parts(space: Space, method: Method) -> Parts:
+    """The compiled backend on numpy.
+
+    ``method``: ``event`` never uses BLAS, ``dense`` uses it for every dense matrix (sums in no fixed order), ``auto``
+    where it is exact and predicted to be quicker.
+    """
+    choices: dict[str, Any] = {}
+
+    def note(projection: Projection, log: list[dict[str, Any]]) -> None:
+        choices[f"{len(choices)}: {projection.source} -> {projection.target}"] = log
+
+    def add_up(projection: Projection) -> Summed:
+        log: list[dict[str, Any]] = []
+        note(projection, log)
+        return Summed(projection.operator, space, method, log)
+
+    def loop(population: Population, own: Projection) -> EventLoop | None:
+        if method == "dense" or not can_loop(population, own):
+            return None
+        note(own, [{"operator": type(own.operator).__name__, "kernel": "event, all steps in one call"}])
+        return EventLoop(population, own, space)
+
+    def layer(population: Population, projection: Projection) -> Layer | None:
+        log: list[dict[str, Any]] = []
+        for make in LAYERS:
+            made = make(population, projection, space, method, log)
+            if made is not None:
+                note(projection, log)
+                return made
+        return None
+
+    return Parts(
+        space=space,
+        accumulate=add_up,
+        neurons=lambda population: EventNeurons(population, space),
+        loop=loop,
+        layer=layer,
+        take_input=lambda values: take_input(values, space.float_name),
+        choices=choices,
+    )

@@ -1,0 +1,149 @@
+"""A population behind a convolution, or behind a pool or a map and a dense matrix, in the compiled backend.
+
+See ``step.Layer``. Spikes of a map go from layer to layer channels-last; the engine gets a view of that memory in the
+usual order of axes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from nirbridge.network.compose import parts_of
+from nirbridge.network.model import Population, Projection
+from nirbridge.network.operators import Conv, Dense, Reshape, SumPool
+from nirbridge.simulators.compiled.dense_layer import DenseLayer, DenseStage, make_dense_layer
+from nirbridge.simulators.compiled.feature_map_neurons import MapCells
+from nirbridge.simulators.compiled.feature_map_sources import Source
+from nirbridge.simulators.compiled.kernels.conv import is_plain, plan_conv
+from nirbridge.simulators.compiled.kernels.conv_events import BITS, PAIRS
+from nirbridge.simulators.compiled.kernels.conv_layer import conv_layer as run_conv
+from nirbridge.simulators.compiled.kernels.conv_layer import list_steps
+from nirbridge.simulators.compiled.kernels.memory import aligned
+from nirbridge.simulators.compiled.neurons import EventNeurons, aligned_empty
+from nirbridge.simulators.compiled.sums import Method, Summed
+from nirbridge.simulators.reference.array_namespace import Space
+from nirbridge.simulators.reference.semantics import Layer, NeuronState, Ran
+
+
+def make_conv_layer(
+    population: Population, projection: Projection, space: Space, method: Method, log: list[dict[str, Any]]
+) -> Layer | None:
+    """The layer of a population behind [a pool and] a plain convolution, or behind a map made flat and a dense matrix.
+
+    None for anything else.
+    """
+    parts = parts_of(projection.operator)
+    pool = parts[0] if isinstance(parts[0], SumPool) else None
+    if pool is not None and not can_pool(pool):
+        return None
+    rest = parts if pool is None else parts[1:]
+    slow = Slow(population, projection, space, method)
+    entries = [{"operator": type(part).__name__, "kernel": "event"} for part in parts]
+    if len(rest) == 1 and isinstance(rest[0], Conv) and is_plain(rest[0]):
+        log += entries
+        return ConvLayer(population, projection, pool, rest[0], space, slow)
+    if method == "dense" or len(rest) != 2 or not isinstance(rest[0], Reshape) or not isinstance(rest[1], Dense):
+        return None
+    entries[-2]["kernel"] = "none"
+    if pool is None:
+        if len(rest[0].input_shape) not in (2, 3):
+            return None
+        usual = make_dense_layer(population, projection, space, method, log)
+        return None if usual is None else DenseBehindMap(population, projection, pool, rest[1], space, usual)
+    log += entries
+    return DenseBehindMap(population, projection, pool, rest[1], space, slow)
+
+
+def can_pool(pool: SumPool) -> bool:
+    """True for pools over one or two axes with windows of at most 255 elements."""
+    return len(pool.kernel) <= 2 and math.prod(pool.kernel) <= 255
+
+
+class Slow:
+    """The parts one after the other, for what the layer has no kernel for (graded sources, say)."""
+
+    def __init__(self, population: Population, projection: Projection, space: Space, method: Method) -> None:
+        self.of = population, projection, space, method
+        self.made: tuple[Any, Any, Any] | None = None
+
+    def run(self, spikes: Any, state: NeuronState, wanted: frozenset[str]) -> Ran:
+        """See ``step.Layer``."""
+        population, projection, space, method = self.of
+        if self.made is None:
+            bias = None if projection.bias is None else space.array(projection.bias)
+            sums = Summed(projection.operator, space, method, [])
+            self.made = sums, bias, EventNeurons(population, space)
+        sums, bias, neurons = self.made
+        lead = spikes.shape[:2]
+        current = sums(spikes.reshape(lead[0] * lead[1], *spikes.shape[2:])).reshape(*lead, *population.shape)
+        return neurons.run(current if bias is None else current + bias, state, wanted)
+
+
+class ConvLayer:
+    """See ``step.Layer``."""
+
+    def __init__(
+        self, population: Population, projection: Projection, pool: SumPool | None, op: Conv, space: Space, slow: Slow
+    ) -> None:
+        self.dtype, self.slow = np.dtype(space.float_name), slow
+        bias = None if projection.bias is None else np.asarray(projection.bias)
+        self.cells = MapCells(population, bias, self.dtype)
+        self.source = Source(projection.operator.input_shape, pool, op.input_shape, self.dtype)
+        self.plan = plan_conv(op, self.dtype)
+        self.last = np.ascontiguousarray(self.plan.reach[self.source.layout.names()])
+
+    def run(self, spikes: Any, state: NeuronState, wanted: frozenset[str]) -> Ran:
+        """See ``step.Layer.run``."""
+        if spikes.dtype != np.uint8:
+            return self.slow.run(spikes, state, wanted)
+        p, c, lead = self.plan, self.cells, spikes.shape[:2]
+        does, own, (source, is_usual) = c.does(wanted), c.opened(state), self.source.of(spikes)
+        packs = c.packs(does, wanted)
+        sent, kept = c.outputs(lead[0], lead[1], does, packs)
+        x, u = aligned_empty(2 * c.width, self.dtype).reshape(2, c.width)
+        memory = (*self.source.room(), aligned((p.sums,), self.dtype), x, u)
+        run_conv(
+            lead[0], source, self.source.scratch(), memory, p.weights, p.reach if is_usual else self.last, p.runs,
+            p.shape, c.bias, own, c.is_shared, c.steps, c.coef, c.places, does, packs, sent, kept,
+        )  # fmt: skip
+        return c.ran(lead, sent, kept, c.closed(state, own), wanted, packs)
+
+
+class DenseBehindMap:
+    """A dense matrix behind a map of spikes, pooled or not (see ``step.Layer``)."""
+
+    def __init__(
+        self, population: Population, projection: Projection, pool: SumPool | None, op: Dense, space: Space, slow: Layer
+    ) -> None:
+        before = projection.operator.input_shape
+        behind = before if pool is None else pool.output_shape
+        self.dtype, self.slow, self.pool = np.dtype(space.float_name), slow, pool
+        self.source = Source(before, pool, behind, self.dtype)
+        weight = op.weight[:, self.source.layout.names()]  # nothing is sent from the filling
+        stage = DenseStage(Dense(weight), space, "event", {})
+        self.layer = DenseLayer(stage, population, projection, space)
+
+    def run(self, spikes: Any, state: NeuronState, wanted: frozenset[str]) -> Ran:
+        """See ``step.Layer.run``."""
+        if spikes.dtype != np.uint8:
+            return self.slow.run(spikes, state, wanted)
+        source, is_usual = self.source.of(spikes)
+        if is_usual:
+            return self.slow.run(spikes, state, wanted)
+        items = spikes.shape[0] * spikes.shape[1]
+        most = self.source.most(_spikes(source), items)
+        indptr, idx = np.empty(items + 1, np.int64), np.empty(most + 1, np.uint32)
+        val = np.empty(most + 1, self.dtype)
+        list_steps(source, self.source.scratch(), indptr, idx, val)
+        events = indptr, idx, val, self.pool is not None
+        return self.layer.through(events, spikes.shape[:2], state, wanted)
+
+
+def _spikes(source: tuple[Any, ...]) -> int:
+    """How many there are of what ``Source.of`` made."""
+    if source[0] in (BITS, PAIRS):
+        return int(np.bitwise_count(source[2]).sum())
+    return int(np.count_nonzero(source[1].view(np.bool_)))

@@ -1,0 +1,122 @@
+"""Dense matrices of the compiled backend: sums alone, and a whole layer with the neurons behind it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.network.model import Population, Projection
+from nirbridge.network.operators import Chain, Dense, Identity, Operator, Reshape
+from nirbridge.simulators.compiled import cost_model
+from nirbridge.simulators.compiled.events import Signal, events_of
+from nirbridge.simulators.compiled.kernels.layer import dense_layer, dense_sums
+from nirbridge.simulators.compiled.kernels.memory import packed
+from nirbridge.simulators.compiled.kernels.simd import block_of, lanes_of
+from nirbridge.simulators.compiled.neurons import Cells, EventNeurons, ran
+from nirbridge.simulators.reference.array_namespace import Space
+from nirbridge.simulators.reference.semantics import NeuronState, Ran
+
+WORTH = 0.75
+"""A product must be predicted to take this share of the time of the events: its sums are written and read again."""
+
+
+class DenseStage:
+    """A dense matrix, event by event or as one product."""
+
+    def __init__(self, op: Dense, space: Space, method: str, entry: dict[str, Any]) -> None:
+        self.posts, self.pre = op.weight.shape
+        self.dtype, self.method, self.entry = np.dtype(space.float_name), method, entry
+        weight = np.asarray(op.weight, self.dtype)
+        self.block = block_of(self.posts, self.dtype)
+        self.vectors = self.block // lanes_of(self.dtype)
+        self.packed = packed(weight, self.block, self.dtype).reshape(-1)
+        self.bound = cost_model.exact_bound(weight) if method == "auto" else math.inf
+        self.weight = weight.T if self.bound >= 1 and method != "event" else None
+        self.padded = self.packed.size // self.pre
+        self.costs = -1, 0.0, 0.0, 0.0  # for so many items: of the product, of no event, of each
+
+    def __call__(self, signal: Signal) -> Signal:
+        """The part's ordered sums."""
+        if self.by_product(signal):
+            return Signal(signal.real(self.dtype) @ self.weight)
+        indptr, idx, val, valued = events_of(signal, self.dtype)
+        out = np.empty((len(signal.values), self.posts), self.dtype)
+        dense_sums(indptr, idx, val, int(valued), self.packed, self.pre, self.vectors, out)
+        return Signal(out)
+
+    def by_product(self, signal: Signal) -> bool:
+        """True where one product is asked for, or exact and predicted to be quicker; the choice is logged."""
+        product = self.weight is not None and self._by_product(signal, len(signal.values))
+        self.entry["kernel"] = "product" if product else "event"
+        return product
+
+    def _by_product(self, signal: Signal, items: int) -> bool:
+        if self.method == "dense":
+            return True
+        if not signal.is_whole or signal.most() > self.bound:
+            return False
+        costs = self.costs
+        if costs[0] != items:
+            quick = cost_model.product_ns(items, self.pre, self.posts) / WORTH
+            self.costs = costs = items, quick, *cost_model.event_coefficients(items, self.pre, self.padded)
+        _, quick, fixed, each = costs
+        return quick < fixed + signal.values.size * each and quick < fixed + signal.events() * each
+
+
+class DenseLayer:
+    """A population behind one dense matrix (see ``step.Layer``)."""
+
+    def __init__(self, stage: DenseStage, population: Population, projection: Projection, space: Space) -> None:
+        self.stage, self.shape, self.dtype = stage, population.shape, stage.dtype
+        bias = np.zeros(0) if projection.bias is None else np.broadcast_to(projection.bias, population.shape)
+        self.bias = np.ascontiguousarray(bias, self.dtype).reshape(-1)
+        self.cells, self.neurons = Cells(population, self.dtype), EventNeurons(population, space)
+
+    def run(self, spikes: Any, state: NeuronState, wanted: frozenset[str]) -> Ran:
+        """See ``step.Layer.run``."""
+        steps, batch = spikes.shape[:2]
+        signal = Signal(spikes.reshape(steps * batch, self.stage.pre))
+        shape = (steps, batch, *self.shape)
+        if self.stage.by_product(signal):
+            return self.neurons.run(self._product(signal).reshape(shape), state, wanted)
+        return self.through(events_of(signal, self.dtype), (steps, batch), state, wanted)
+
+    def through(
+        self,
+        events: tuple[Array, Array, Array, bool],
+        lead: tuple[int, int],
+        state: NeuronState,
+        wanted: frozenset[str],
+    ) -> Ran:
+        """The layer from lists of events on (see ``events_of``), of ``lead`` steps and samples."""
+        (indptr, idx, val, valued), stage, c = events, self.stage, self.cells
+        does, places = c.does(wanted), (lead[1], c.size, stage.pre, stage.vectors)
+        opened = c.opened(state, stage.padded)
+        sent, kept = c.outputs(*lead, does)
+        dense_layer(
+            indptr, idx, val, int(valued), stage.packed, places, self.bias, *opened, c.steps, c.coef, c.places, does,
+            sent, kept,
+        )  # fmt: skip
+        shape = (*lead, *self.shape)
+        return ran(c, shape, sent, kept, c.closed(state, opened, shape[1:], stage.padded), wanted)
+
+    def _product(self, signal: Signal) -> Array:
+        drive = signal.real(self.dtype) @ self.stage.weight
+        return drive + self.bias if len(self.bias) else drive
+
+
+def make_dense_layer(
+    population: Population, projection: Projection, space: Space, method: str, log: list[dict[str, Any]]
+) -> DenseLayer | None:
+    """The layer behind a dense matrix, None where something else than reshaping comes before or after it."""
+    op: Operator = projection.operator
+    parts = op.parts if isinstance(op, Chain) else (op,)
+    dense = [part for part in parts if isinstance(part, Dense)]
+    if len(dense) != 1 or not all(isinstance(part, Dense | Reshape | Identity) for part in parts):
+        return None
+    log += [{"operator": type(part).__name__, "kernel": "none"} for part in parts]
+    entry = log[[part is dense[0] for part in parts].index(True)]
+    return DenseLayer(DenseStage(dense[0], space, method, entry), population, projection, space)

@@ -1,0 +1,1 @@
+"""Compiled kernels; nothing here knows a network."""

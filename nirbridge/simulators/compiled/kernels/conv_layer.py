@@ -1,0 +1,120 @@
+"""A layer behind a map of spikes, all steps in one call (numba, extra ``fast``).
+
+Sums lie channels-last with a margin for what falls beside the map, so that nothing tests for borders. A source reaches,
+per kernel row, one run of neighbouring sums; the kernel is stored per stride phase, flipped, so that the weights of a
+run lie side by side too. The sums of a step go straight into the neurons. Sources come in the order of the meaning.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nirbridge.simulators.compiled.kernels.conv_bits import list_bits, list_pairs
+from nirbridge.simulators.compiled.kernels.conv_events import (
+    BITS,
+    LAST,
+    PAIRS,
+    USUAL,
+    list_last,
+    list_pooled,
+    list_usual,
+)
+from nirbridge.simulators.compiled.kernels.conv_neuron import fire_rows, is_usual, stays
+from nirbridge.simulators.compiled.kernels.conv_sums import add_conv, clear
+from nirbridge.simulators.compiled.kernels.jit import FIRES, borrowing, compiled
+from nirbridge.simulators.compiled.kernels.layer import keep
+from nirbridge.simulators.compiled.kernels.neuron import step_in_full
+from nirbridge.simulators.compiled.kernels.simd_runs import NARROW, add_narrow
+
+
+@borrowing
+def add_bias(acc, shape, bias) -> None:
+    """Adds ``bias: [neurons]`` of the projection (or empty) to the sums inside the map."""
+    first, n = np.uint64(0), np.uint64(bias.shape[0])
+    y = shape[0]
+    while first < n:
+        at, stop = np.uint64(y), np.uint64(y + shape[3])
+        while at < stop:
+            add_narrow(acc, at, bias, first)
+            at, first = at + np.uint64(NARROW), first + np.uint64(NARROW)
+        y += shape[1]
+
+
+@borrowing
+def copy_map(acc, shape, x, first) -> None:
+    """The sums inside the map, one row behind the other, to ``x`` from ``first`` on."""
+    to = np.uint64(first)
+    for y in range(shape[2]):
+        at = np.uint64(shape[0] + y * shape[1])
+        for j in range(np.uint64(shape[3])):
+            x[to + j] = acc[at + j]
+        to += np.uint64(shape[3])
+
+
+@borrowing
+def listed(source, scratch, r, idx, val) -> Any:
+    """The sources of item r, to ``idx`` and ``val``; the rest as ``conv_layer`` takes it. Returns how many."""
+    lies, flat, words, size, per, pool, factor = source
+    room, line, heap, counts, fills = scratch
+    n = np.uint64(size // 8)
+    first = n * np.uint64(r)
+    if lies == USUAL:
+        return list_usual(flat, words, r * size, r * size + size, idx)
+    if lies == LAST:
+        return list_last(words, first, n, per, room, heap, counts, fills, factor, idx, val)
+    if lies == BITS:
+        return list_bits(words, first, n, per, room, heap, counts, fills, factor, idx, val)
+    if lies == PAIRS:
+        return list_pairs(words, first, pool, per, room, heap, counts, fills, factor, idx, val)
+    return list_pooled(words, first, pool, per, room, line, heap, counts, fills, factor, idx, val)
+
+
+@compiled
+def list_steps(source, scratch, indptr, idx, val) -> None:
+    """The sources of all items: ``indptr, idx, val`` are filled; the rest as ``conv_layer`` takes it."""
+    count = 0
+    for r in range(indptr.shape[0] - 1):
+        indptr[r] = count
+        count += listed(source, scratch, r, idx[count:], val[count:])
+    indptr[indptr.shape[0] - 1] = count
+
+
+@compiled
+def conv_layer(
+    count, source, scratch, memory, weights, reach, plan, shape, bias, state, shared, steps, coef, places, does, packs,
+    sent, kept,
+) -> None:  # fmt: skip
+    """All ``count`` steps of a layer with a convolution.
+
+    ``source``: how it lies (``USUAL`` to ``PAIRS``), its bytes flat, those as words, bytes per step, words
+    per place, pool, factor; ``scratch``: room, line, heap, counts, fills (see ``kernels_conv_lists``); ``memory``: idx,
+    val, sums, x and u; ``weights, reach, plan``: see ``add_conv``; ``shape``: the first sum inside the map, sums
+    between rows, rows, sums per row; ``state``: v, i and refractory, ``[batch, width]``; ``shared``: all neurons share
+    all coefficients; ``packs``: eight spikes a byte, for usual neurons; the rest as ``kernels_layer`` takes it.
+    """
+    idx, val, acc, x, u = memory
+    batch, width, n = state[0].shape[0], state[0].shape[1], shape[2] * shape[3]
+    v, cur, held = state[0].reshape(-1), state[1].reshape(-1), state[2].reshape(-1)
+    nothing = np.empty(0, acc.dtype)
+    adds = nothing, nothing, nothing
+    usual = shared and is_usual(does)
+    quiet = usual and stays(coef, places, does)
+    for b in range(batch):
+        for t in range(count):
+            r = t * batch + b
+            found = listed(source, scratch, r, idx, val)
+            add_conv(acc, weights, idx, val, found, reach, plan, source[0] > BITS)
+            add_bias(acc, shape, bias)
+            if usual:
+                if t == count - 1:  # the last step leaves i behind too
+                    copy_map(acc, shape, cur, b * width)
+                skips = quiet and t > 0  # apart from the call, where it would count references
+                fire_rows(acc, shape, v, b * width, sent, r * n, coef, places, does, skips, packs)
+                continue
+            copy_map(acc, shape, x, 0)
+            at = r * n if does[FIRES] else 0
+            step_in_full(x, 0, adds, 0, u, v, cur, held, b * width, sent, at, n, coef, places, 0, steps, does)
+            keep(kept, does, r * n, n, u, 0, v, cur, b * width)
+            clear(acc)

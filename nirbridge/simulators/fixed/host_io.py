@@ -1,0 +1,133 @@
+"""What to record of a quantized network, and what its outputs give: the host's part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.errors import Problem, UsageError, quoted
+from nirbridge.network.apply import apply
+from nirbridge.network.model import Network, Population, Port, Projection, Timing
+from nirbridge.network.neurons import neuron
+from nirbridge.quantization.model import FixedInput, Quantized
+from nirbridge.simulators.checks import versions
+from nirbridge.simulators.recording import Channel, channels
+from nirbridge.simulators.types import Record
+
+DEFAULT_TIMING = Timing(None, "euler", "to-value", ">", "per-second")
+
+
+def outline(quantized: Quantized) -> Network:
+    """A network of the same names and shapes, for checks of inputs and records."""
+    populations = tuple(
+        Population(p.name, p.shape, neuron("IF", theta=1.0 if p.neuron.fires else None, max_spikes=p.neuron.max_spikes))
+        for p in quantized.populations
+    )
+    inputs = tuple(Port(p.name, p.shape) for p in quantized.inputs)
+    return Network(quantized.dt, DEFAULT_TIMING, populations, quantized.reads, inputs, quantized.outputs)
+
+
+def fixed_meta(quantized: Quantized, steps: int, first_step: int, batch: int | None, **own: Any) -> dict[str, Any]:
+    """What a recording of integers says of its run; ``own``: what one simulator says beside that."""
+    return {
+        "dt": quantized.dt,
+        "steps": steps,
+        "first_step": first_step,
+        "batch": batch,
+        "chip": quantized.chip,
+        "versions": versions("numpy"),
+        "seed": None,
+        "latency": dict(quantized.latency),
+        "outputs": [port.name for port in quantized.outputs],
+        "scale": {p.name: p.neuron.scale.tolist() for p in quantized.populations},
+        "v_offset": {p.name: p.neuron.v_offset.tolist() for p in quantized.populations},
+        "notes": list(quantized.notes),
+        "v": "integers, after the reset",
+        "u": "integers, the synaptic current",
+        **own,
+    }
+
+
+def fixed_channels(quantized: Quantized, shown: Network, record: Sequence[Record] | None) -> list[Channel]:
+    """The arrays that are wanted, integers where a population's are.
+
+    Raises:
+        UsageError: unknown nodes and variables, or ``i``, which integers call ``u``.
+    """
+    wrong = [r for r in record or () if "i" in r.variables]
+    if wrong:
+        raise UsageError(
+            *(Problem(f"record {quoted(r.node)}", "variable i", "", "the current is u here") for r in wrong)
+        )
+    binary = frozenset(p.name for p in quantized.inputs if not p.graded)
+    wide = {p.name: max(p.neuron.u_bits, p.neuron.v_bits) for p in quantized.populations}
+    found = []
+    for channel in channels(shown, record, binary, "float64"):
+        kind = channel.dtype
+        if channel.node in wide and channel.variable in ("u", "v"):
+            kind = "int32" if wide[channel.node] <= 32 else "int64"
+        found.append(replace(channel, dtype=kind))
+    return found
+
+
+def whole_values(port: FixedInput, values: Array, first_step: int) -> Array:
+    """Inputs as integers. Raises UsageError for values that the input does not take."""
+    flat = values.reshape(*values.shape[:2], -1)
+    if port.graded:
+        whole = np.rint(flat / port.scale)
+        wrong = np.abs(whole) > port.value_max
+        limit = f"it takes {-port.value_max * port.scale:g} to {port.value_max * port.scale:g}"
+    else:
+        whole = flat
+        wrong = (flat != 0) & (flat != 1)
+        limit = "it takes spikes, 0 and 1"
+    if bool(wrong.any()):
+        at = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+        found = f"{flat[at]:g} at step {first_step + int(at[0])}"
+        step = "encode values as spikes (simulators.encoders), or quantize the input as graded where the chip can"
+        raise UsageError(Problem(f"input {quoted(port.name)}", found, limit, step))
+    return whole.astype(np.int64 if port.graded else np.int8)
+
+
+class Reads:
+    """The projections into outputs: what the host makes of spikes and of the v of read-outs."""
+
+    def __init__(self, quantized: Quantized) -> None:
+        self.populations = {p.name: p for p in quantized.populations}
+        self.scales = {p.name: p.scale for p in quantized.inputs if p.graded}
+        self.into: dict[str, list[Projection]] = {port.name: [] for port in quantized.outputs}
+        for read in quantized.reads:
+            self.into[read.target].append(read)
+
+    def _fires(self, source: str) -> bool:
+        return source not in self.populations or self.populations[source].neuron.fires
+
+    def value(self, port: Port, steps: int, history: Mapping[str, Array], depths: Mapping[str, int]) -> Array:
+        """What an output gets in each step, ``[steps, batch, *shape]``."""
+        total: Array | None = None
+        for read in self.into[port.name]:
+            sent = self._arriving(read, steps, history[read.source], depths[read.source])
+            batch = sent.shape[1]
+            values = apply(read.operator, sent.reshape(steps * batch, *read.operator.input_shape))
+            values = values.reshape(steps, batch, *port.shape)
+            values = values if read.bias is None else values + read.bias
+            total = values if total is None else total + values
+        assert total is not None, "the checker lets no output without a source through"
+        return total
+
+    def _arriving(self, read: Projection, steps: int, sent: Array, depth: int) -> Array:
+        """What the source sent, delayed: spikes, or reals (graded input, read-out); ``[steps, batch, neurons]``."""
+        delays = np.broadcast_to(read.delay_steps.reshape(-1), sent.shape[2:])
+        if delays.any():
+            late = np.stack([sent[depth + t - delays, :, np.arange(sent.shape[2])].T for t in range(steps)])
+        else:
+            late = sent[depth:]
+        if self._fires(read.source):
+            return late * self.scales[read.source] if read.source in self.scales else late
+        n, shape = self.populations[read.source].neuron, self.populations[read.source].shape
+        real = late.reshape(*late.shape[:2], *shape) / n.scale + n.v_offset
+        return real.reshape(late.shape)

@@ -1,0 +1,143 @@
+"""The integer simulator compiled (numba, extra ``fast``): only sources that send something cost anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.network.operators import Conv, Dense
+from nirbridge.quantization.model import FixedProjection
+from nirbridge.quantization.operators import weights_of, with_weights
+from nirbridge.simulators.compiled.kernels.jit import compiled
+from nirbridge.simulators.fixed.kernels_neuron import FastSteps
+from nirbridge.simulators.fixed.kernels_sums import TiledDense, fast_for_spikes
+from nirbridge.simulators.fixed.semantics import FixedParts, ReferenceAdds
+
+
+@compiled
+def _add_rows(history, depth, delays, ends, places, weights, out):
+    """Lists of targets: source j reaches ``places[ends[j]:ends[j + 1]]``."""
+    for t in range(out.shape[0]):
+        for b in range(out.shape[1]):
+            row = out[t, b]
+            for j in range(history.shape[2]):
+                s = history[depth + t - delays[j], b, j]
+                if s != 0:
+                    for e in range(ends[j], ends[j + 1]):
+                        row[places[e]] += np.int64(s) * weights[e]
+
+
+@compiled
+def _add_dense(history, depth, delays, weights, out):
+    """``weights: [source, target]``."""
+    for t in range(out.shape[0]):
+        for b in range(out.shape[1]):
+            row = out[t, b]
+            for j in range(history.shape[2]):
+                s = history[depth + t - delays[j], b, j]
+                if s == 1:
+                    w = weights[j]
+                    for k in range(row.shape[0]):
+                        row[k] += w[k]
+                elif s != 0:
+                    w = weights[j]
+                    for k in range(row.shape[0]):
+                        row[k] += np.int64(s) * w[k]
+
+
+@compiled
+def _taps(at, pad, stride, apart, kernel, size, taps, outs):
+    """The taps that take a source position to an output position of one axis; their number."""
+    found = 0
+    for k in range(kernel):
+        place = at + pad - k * apart
+        if place >= 0 and place % stride == 0 and place // stride < size:
+            taps[found], outs[found] = k, place // stride
+            found += 1
+    return found
+
+
+@compiled
+def _add_conv(history, depth, delays, weights, form, out):
+    """``weights: [cout, cin of a group, ky, kx]``; ``form``: h, w, oh, ow, strides, pads, dilations, groups."""
+    h, w, oh, ow, sy, sx, py, px, dy, dx, groups = form
+    cout, own, ky, kx = weights.shape
+    ty, oy, tx, ox = np.zeros(ky, np.int64), np.zeros(ky, np.int64), np.zeros(kx, np.int64), np.zeros(kx, np.int64)
+    per = cout // groups
+    for t in range(out.shape[0]):
+        for b in range(out.shape[1]):
+            row = out[t, b]
+            for j in range(history.shape[2]):
+                s = np.int64(history[depth + t - delays[j], b, j])
+                if s == 0:
+                    continue
+                c, y, x = j // (h * w), (j // w) % h, j % w
+                ny = _taps(y, py, sy, dy, ky, oh, ty, oy)
+                nx = _taps(x, px, sx, dx, kx, ow, tx, ox)
+                first = (c // own) * per
+                for o in range(first, first + per):
+                    for a in range(ny):
+                        at = (o * oh + oy[a]) * ow
+                        for e in range(nx):
+                            row[at + ox[e]] += s * weights[o, c % own, ty[a], tx[e]]
+
+
+class FastAdds:
+    """A projection by the kernels; weights are multiplied by the exponent beforehand where that is exact."""
+
+    def __init__(self, projection: FixedProjection, kind: type, spikes: bool) -> None:
+        operator, self.exponent = projection.operator, min(0, projection.weight_exp)
+        self.delays = ReferenceAdds(projection, kind, spikes).delays.astype(np.int64)
+        up = max(0, projection.weight_exp)
+        raised = with_weights(operator, weights_of(operator) << up)
+        self.many = fast_for_spikes(raised, self.delays, kind) if spikes else None
+        self.kernel, self.arrays = None, ()
+        if isinstance(self.many, TiledDense):
+            return
+        if isinstance(operator, Dense):
+            self.kernel, self.arrays = _add_dense, (_stored(operator.weight.T << up, kind),)
+        elif isinstance(operator, Conv):
+            self.kernel, self.arrays = _add_conv, _conv_arrays(operator, up, kind)
+        else:
+            rows = np.repeat(np.arange(len(operator.indptr) - 1), np.diff(operator.indptr))
+            order = np.argsort(operator.indices, kind="stable")
+            counts = np.bincount(operator.indices, minlength=len(self.delays))
+            ends = np.concatenate(([0], np.cumsum(counts)))
+            self.kernel, self.arrays = (
+                _add_rows,
+                (ends, rows[order].astype(np.int32), _stored((operator.data << up)[order], kind)),
+            )
+
+    def __call__(self, history: Array, depth: int, a_in: Array) -> None:
+        """See ``Adds``."""
+        own = a_in if self.exponent == 0 else np.zeros_like(a_in)
+        kernel: Any = self.kernel
+        if self.many is not None and (kernel is None or self.many.pays(history, depth, a_in)):
+            self.many(history, depth, own)
+        else:
+            kernel(history, depth, self.delays, *self.arrays, own)
+        if self.exponent:
+            a_in += own >> -self.exponent
+
+
+def _stored(weights: Array, kind: type) -> Array:
+    """Weights half as wide as the sums: memory is what adding rows waits for."""
+    return np.ascontiguousarray(weights, np.int16 if kind is np.int32 else np.int32)
+
+
+def _conv_arrays(operator: Conv, up: int, kind: type) -> tuple[Array, tuple[int, ...]]:
+    """Weights with two spatial axes, and the numbers of ``_add_conv``."""
+    line = len(operator.kernel) == 1
+    weight = operator.weight.reshape(*operator.weight.shape[:2], 1, -1) if line else operator.weight
+    one, none = ((1,), (0,)) if line else ((), ())
+    pads = (*none, *(low for low, _ in operator.padding))
+    sizes = (*one, *operator.input_shape[1:], *one, *operator.output_shape[1:])
+    form = (*sizes, *one, *operator.stride, *pads, *one, *operator.dilation, operator.groups)
+    return _stored(weight << up, kind), tuple(int(x) for x in form)
+
+
+def fast_fixed() -> FixedParts:
+    """The compiled backend."""
+    return FixedParts("fast", FastAdds, FastSteps)

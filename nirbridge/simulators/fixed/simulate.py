@@ -1,0 +1,267 @@
+"""The integer simulator: a quantized network bit for bit, as its chip (and Lava's ``fixed_pt`` models) computes it."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, cast
+
+import numpy as np
+
+from nirbridge._types import Progress
+from nirbridge.arrays import Array, freeze
+from nirbridge.errors import Problem, UsageError, quoted
+from nirbridge.network.groups import Group, groups
+from nirbridge.network.model import Network
+from nirbridge.quantization.model import FixedProjection, Quantized
+from nirbridge.quantization.operators import weights_of
+from nirbridge.quantization.overflow import prove
+from nirbridge.simulators.fixed.host_io import Reads, fixed_channels, fixed_meta, outline, whole_values
+from nirbridge.simulators.fixed.semantics import Adds, FixedParts, FixedState, Steps, reference_fixed
+from nirbridge.simulators.inputs import Input, open_inputs
+from nirbridge.simulators.recording import Recorder
+from nirbridge.simulators.reference.delays import check_held
+from nirbridge.simulators.types import Record, Recording, Result, State
+
+CHUNK_BYTES = 32 * 2**20
+CHUNK_STEPS = 1024
+WHOLE_STEPS = 32
+"""Longer stretches are multiples of this, so that no block of steps of a kernel is left half empty."""
+
+
+def simulate_fixed(
+    quantized: Quantized,
+    inputs: Mapping[str, Input] | Input,
+    *,
+    steps: int | None = None,
+    state: State | None = None,
+    record: Sequence[Record] | None = None,
+    backend: str = "auto",
+    progress: Progress | None = None,
+) -> Result:
+    """Runs a quantized network in integers.
+
+    Args:
+        quantized: what to run.
+        inputs: as of ``simulate``: arrays ``[steps, *shape]`` or ``[steps, batch, *shape]``, or streams. An input takes
+            0 and 1, or, quantized as graded, real values that are rounded to its integers.
+        steps: how many hardware steps; default: as long as the arrays are. What a node of latency L does at its
+            reference step t happens at step ``t + L`` (``latency`` in meta).
+        state: where an earlier run ended.
+        record: what to keep: ``s``, ``u`` (the current), ``v`` (after the reset) and ``count`` of a population, all
+            integers; ``s`` of an input or output (what a read-out sends to an output is its v in reals).
+            Default: ``s`` of every output (``v`` where a read-out alone leads to it).
+        backend: ``auto`` (``fast`` where numba is installed), ``reference`` or ``fast``: the same bits.
+        progress: called with a stage and the share that is done.
+
+    Raises:
+        UsageError: wrong inputs, state, record or options.
+    """
+    made = FixedSimulator(quantized, backend)
+    return made.run(inputs, steps=steps, state=state, record=record, progress=progress)
+
+
+class FixedSimulator:
+    """A quantized network made ready to run many times; it keeps nothing of a run."""
+
+    def __init__(self, quantized: Quantized, backend: str = "auto") -> None:
+        self.quantized, self.parts = quantized, _parts(backend)
+        self.outline = outline(quantized)
+        self.reads = Reads(quantized)
+        self.groups: Sequence[Group] = groups(cast(Network, quantized))
+        reach = {name: max(abs(x) for x in bounds.a_in) for name, bounds in prove(quantized).items()}
+        makes: Any = self.parts.steps
+        self.steps: dict[str, Steps] = {p.name: makes(p, reach[p.name]) for p in quantized.populations}
+        self.into: dict[str, list[tuple[str, Adds]]] = {p.name: [] for p in quantized.populations}
+        self.kind = _kind(quantized, self.parts, max(reach.values(), default=0))
+        self.sent: dict[str, type] = _sent_types(quantized)
+        self.depths = {x.name: 0 for x in (*quantized.inputs, *quantized.populations)}
+        for p in quantized.projections:
+            add = cast(Any, self.parts.adds)(_checked(p), self.kind, self.sent[p.source] is np.int8)
+            self.into[p.target].append((p.source, add))
+            self.depths[p.source] = max(self.depths[p.source], int(p.delay_steps.max()))
+        for read in quantized.reads:
+            self.depths[read.source] = max(self.depths[read.source], int(read.delay_steps.max()))
+
+    def run(
+        self,
+        inputs: Mapping[str, Input] | Input,
+        *,
+        steps: int | None = None,
+        state: State | None = None,
+        record: Sequence[Record] | None = None,
+        progress: Progress | None = None,
+    ) -> Result:
+        """Runs it. Arguments and errors as of ``simulate_fixed``."""
+        first = 0 if state is None else state.step
+        opened = open_inputs(self.outline, inputs, steps, first, "float64")
+        channels = fixed_channels(self.quantized, self.outline, record)
+        batch = 1 if opened.batch is None else opened.batch
+        run = _Run(self, batch, state)
+        recorder = Recorder(channels, first, opened.steps, batch)
+        stretch, wanted = self._stretch(batch), recorder.wanted()
+        for start in range(0, opened.steps, stretch):
+            stop = min(start + stretch, opened.steps)
+            given = opened.read(start, stop)
+            values = {p.name: whole_values(p, given[p.name], first + start) for p in self.quantized.inputs}
+            recorder.take(run.chunk(values, given, stop - start, wanted), stop - start, np.asarray)
+            if progress is not None:
+                progress("simulate", stop / opened.steps)
+        arrays = recorder.finish(opened.batch is not None)
+        every = {f"{c.node}/{c.variable}": c.every for c in channels if c.every > 1}
+        own = {"backend": "fixed", "kernel": self.parts.name, "every": every}
+        meta = fixed_meta(self.quantized, opened.steps, first, opened.batch, **own)
+        return Result(Recording(MappingProxyType(arrays), MappingProxyType(meta)), run.end())
+
+    def _stretch(self, batch: int) -> int:
+        elements = self.quantized.neurons + sum(int(np.prod(p.shape)) for p in self.quantized.inputs)
+        steps = max(1, min(CHUNK_STEPS, CHUNK_BYTES // max(1, 8 * elements * batch)))
+        return steps if steps < 2 * WHOLE_STEPS else steps - steps % WHOLE_STEPS
+
+    def blank(self, batch: int) -> State:
+        """The state before the first step."""
+        q = self.quantized
+        check_held((*q.inputs, *q.populations), (*q.projections, *q.reads), batch)
+        arrays: dict[tuple[str, str], Array] = {}
+        for p in self.quantized.populations:
+            for name, value in (("u", p.neuron.u_init), ("v", p.neuron.v_init), ("refractory", np.zeros((), np.int64))):
+                arrays[p.name, name] = freeze(np.broadcast_to(value, (batch, *p.shape)))
+        for x in (*self.quantized.inputs, *self.quantized.populations):
+            if self.depths[x.name]:
+                arrays[x.name, "past"] = freeze(np.zeros((self.depths[x.name], batch, *x.shape), np.int64))
+        return State(0, MappingProxyType(arrays))
+
+
+def _parts(backend: str) -> FixedParts:
+    if backend not in ("auto", "reference", "fast"):
+        step = "choose one of auto, reference, fast"
+        raise UsageError.of(f"backend {quoted(backend)}", "unknown", "of the integer simulator", step)
+    if backend == "reference" or (backend == "auto" and importlib.util.find_spec("numba") is None):
+        return reference_fixed()
+    from nirbridge.simulators.fixed.kernels import fast_fixed
+
+    return fast_fixed()
+
+
+def _sent_types(quantized: Quantized) -> dict[str, type]:
+    """int8 where a node sends spikes, 0 or 1; int64 for several spikes, graded values and the v of a read-out."""
+    one = {p.name: not p.graded for p in quantized.inputs}
+    one |= {p.name: p.neuron.fires and p.neuron.max_spikes == 1 for p in quantized.populations}
+    return {name: np.int8 if single else np.int64 for name, single in one.items()}
+
+
+def _kind(quantized: Quantized, parts: FixedParts, reach: int) -> type:
+    """int32 for sums that are proved to fit it, of weights that fit 16 bits; else int64."""
+    sizes = [np.abs(weights_of(p.operator)).max(initial=0) << max(0, p.weight_exp) for p in quantized.projections]
+    narrow = reach < 2**31 and all(size < 2**15 for size in sizes)
+    return np.int32 if narrow and parts.name == "fast" else np.int64
+
+
+def _checked(p: FixedProjection) -> FixedProjection:
+    if int(p.delay_steps.min()) < 1 or bool(np.any(p.target_delay_steps)):
+        thing = f"projection {quoted(p.source)} -> {quoted(p.target)}"
+        raise UsageError.of(thing, "a delay below 1, or one per target", "every hop takes a step", "retime the network")
+    return p
+
+
+class _Run:
+    """One run: states of the neurons, and what each source sent in its last steps."""
+
+    def __init__(self, simulator: FixedSimulator, batch: int, state: State | None) -> None:
+        self.of, self.batch = simulator, batch
+        start = simulator.blank(batch)
+        if state is not None:
+            _check_state(state, start)
+            start = state
+        self.step = start.step
+        self.states: dict[str, FixedState] = {}
+        for p in simulator.quantized.populations:
+            parts = {name: start.arrays[p.name, name] for name in ("u", "v", "refractory")}
+            self.states[p.name] = {k: x.reshape(batch, -1).astype(np.int64, order="C") for k, x in parts.items()}
+        self.past = {
+            n: a.reshape(*a.shape[:2], -1).astype(simulator.sent[n])
+            for (n, what), a in start.arrays.items()
+            if what == "past"
+        }
+
+    def chunk(
+        self, values: Mapping[str, Array], given: Mapping[str, Array], steps: int, wanted: Mapping[str, frozenset[str]]
+    ) -> dict[tuple[str, str], Array]:
+        """Runs some steps on; what is wanted of each node, ``[steps, batch, *shape]``."""
+        q, of = self.of.quantized, self.of
+        history = {x.name: self._room(x.name, int(np.prod(x.shape)), steps) for x in (*q.inputs, *q.populations)}
+        for name, array in values.items():
+            history[name][of.depths[name] :] = array
+        traces: dict[tuple[str, str], Array] = {}
+        for p in q.populations:
+            need = wanted.get(p.name, frozenset())
+            traces |= {(p.name, x): np.zeros((steps, self.batch, p.size), np.int64) for x in ("u", "v") if x in need}
+        for group in of.groups:
+            for t in range(steps) if group.has_cycle else (slice(0, steps),):
+                part = t if isinstance(t, slice) else slice(t, t + 1)
+                for p in group.populations:
+                    self._population(p.name, p.size, part, history, traces)
+        self.step += steps
+        self.past = {n: history[n][len(history[n]) - d :] for n, d in of.depths.items() if d}
+        return self._found(given, steps, history, traces, wanted)
+
+    def _room(self, name: str, size: int, steps: int) -> Array:
+        depth = self.of.depths[name]
+        room = np.zeros((depth + steps, self.batch, size), self.of.sent[name])
+        if depth:
+            room[:depth] = self.past[name]
+        return room
+
+    def _population(
+        self, name: str, size: int, part: slice, history: Mapping[str, Array], traces: Mapping[tuple[str, str], Array]
+    ) -> None:
+        of = self.of
+        a_in = np.zeros((part.stop - part.start, self.batch, size), of.kind)
+        for source, add in of.into[name]:
+            add(history[source], of.depths[source] + part.start, a_in)
+        own = {x: traces[name, x][part] for x in ("u", "v") if (name, x) in traces}
+        depth = of.depths[name]
+        of.steps[name](a_in, self.states[name], history[name][depth + part.start : depth + part.stop], own)
+
+    def _found(
+        self,
+        given: Mapping[str, Array],
+        steps: int,
+        history: Mapping[str, Array],
+        traces: Mapping[tuple[str, str], Array],
+        wanted: Mapping[str, frozenset[str]],
+    ) -> dict[tuple[str, str], Array]:
+        q, lead = self.of.quantized, (steps, self.batch)
+        found: dict[tuple[str, str], Array] = {(name, "s"): array for name, array in given.items()}
+        for p in q.populations:
+            found[p.name, "s"] = history[p.name][self.of.depths[p.name] :].reshape(*lead, *p.shape)
+            found |= {k: a.reshape(*lead, *p.shape) for k, a in traces.items() if k[0] == p.name}
+        for port in q.outputs:
+            if port.name in wanted:
+                found[port.name, "s"] = found[port.name, "v"] = self.of.reads.value(
+                    port, steps, history, self.of.depths
+                )
+        return found
+
+    def end(self) -> State:
+        """The state behind the last step."""
+        arrays: dict[tuple[str, str], Array] = {}
+        for p in self.of.quantized.populations:
+            arrays |= {(p.name, k): freeze(a.reshape(self.batch, *p.shape)) for k, a in self.states[p.name].items()}
+        for x in (*self.of.quantized.inputs, *self.of.quantized.populations):
+            if x.name in self.past:
+                arrays[x.name, "past"] = freeze(self.past[x.name].reshape(-1, self.batch, *x.shape), np.int64)
+        return State(self.step, MappingProxyType(arrays))
+
+
+def _check_state(state: State, blank: State) -> None:
+    problems = []
+    for key, wanted in blank.arrays.items():
+        found = state.arrays.get(key)
+        if found is None or found.shape != wanted.shape or found.dtype != wanted.dtype:
+            said = "is missing" if found is None else f"{found.dtype} of shape {found.shape}"
+            limit = f"this run needs {wanted.dtype} of {wanted.shape}"
+            problems.append(Problem(f"state, {quoted(key[1])} of {quoted(key[0])}", said, limit, "give its own state"))
+    if problems:
+        raise UsageError(*problems[:20])

@@ -1,0 +1,1 @@
+"""The simulator of a mapped network, core by core."""

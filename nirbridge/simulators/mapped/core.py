@@ -1,0 +1,107 @@
+"""One step of one core: what has arrived is added up, its neurons step, and spikes go into its ring buffers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.quantization.model import FixedNeuron, FixedPopulation
+from nirbridge.simulators.mapped.synapse_rows import ranges
+from nirbridge.simulators.mapped.tables import Core, Memory, Piece
+
+
+class Ring:
+    """What one memory has sent into the steps to come: row ``step % length``, one column per slot of the core."""
+
+    def __init__(self, memory: Memory, length: int, slots: int) -> None:
+        self.memory, self.length, self.slots = memory, length, slots
+        self.sums = np.zeros(length * slots, np.int64)
+
+    def take(self, step: int) -> Array:
+        """The weights that arrive in this step, per slot; their place is free again."""
+        row = self.sums[step % self.length * self.slots :][: self.slots]
+        arrived = row << self.memory.weight_exp if self.memory.weight_exp >= 0 else row >> -self.memory.weight_exp
+        row[:] = 0
+        return arrived
+
+    def add(self, step: int, axons: Array, counts: Array) -> None:
+        """Spikes on input axons: each entry of their lists is added to the step that its delay says."""
+        m = self.memory
+        at, entry = ranges(m.first[axons], m.first[axons + 1] - m.first[axons])
+        place = (step + m.delay[entry]) % self.length * self.slots + m.slot[entry]
+        np.add.at(self.sums, place, m.weight[entry] * counts[at])
+
+
+class Cells:
+    """The neurons of one piece of a population on a core: their integers, their state, and their step."""
+
+    def __init__(self, population: FixedPopulation, piece: Piece) -> None:
+        n = population.neuron
+
+        def own(values: Array) -> Array:
+            return np.broadcast_to(values, population.shape).reshape(-1)[piece.neurons].astype(np.int64)
+
+        self.neuron, self.piece = n, piece
+        self.du, self.dv, self.bias, self.hold = own(n.du), own(n.dv), own(n.bias), own(n.refractory_steps)
+        self.limit = None if n.fires_above is None else own(n.fires_above)
+        self.amount, self.size = own(n.reset_amount), own(n.spike_size)
+        self.u, self.v, self.left = own(n.u_init), own(n.v_init), np.zeros(len(piece.neurons), np.int64)
+
+    def step(self, arrived: Array) -> Array:
+        """One step with the summed weights that arrived; how many spikes each neuron sends."""
+        n = self.neuron
+        self.u = _wrapped(_decayed(self.u, self.du + 1) + (arrived << 6), n.u_bits)
+        most = (1 << (n.v_bits - 1)) - 1
+        self.v = np.clip(_decayed(self.v, self.dv) + self.u + self.bias, -most, most)
+        if self.limit is None:
+            return np.zeros(len(self.v), np.int64)
+        waiting = self.left > 0
+        self.v = np.where(waiting, 0, self.v)
+        fired = (self.v > self.limit) & ~waiting
+        sent = self._sent(fired, n)
+        self.left = np.where(sent > 0, self.hold, self.left - waiting)
+        if n.reset == "zero":
+            self.v = np.where(sent > 0, 0, self.v)
+        elif n.reset == "subtract":
+            self.v = self.v - sent * self.amount
+        return sent
+
+    def _sent(self, fired: Array, n: FixedNeuron) -> Array:
+        if n.max_spikes == 1:
+            return fired.astype(np.int64)
+        return np.where(fired, np.minimum(n.max_spikes, self.v // np.maximum(self.size, 1)), 0)
+
+
+def _decayed(x: Array, k: Array) -> Array:
+    """Towards zero by k of 4096 parts, truncated towards zero."""
+    return np.sign(x) * ((np.abs(x) * (4096 - k)) >> 12)
+
+
+def _wrapped(u: Array, bits: int) -> Array:
+    """Once around where it leaves the range; +2 ** (bits - 1) stays."""
+    half = 1 << (bits - 1)
+    return u - (u > half) * (2 * half) + (u <= -half) * (2 * half)
+
+
+class Machine:
+    """One core at work."""
+
+    def __init__(self, core: Core, populations: dict[str, FixedPopulation], longest_delay: int) -> None:
+        self.slots = core.slots
+        self.rings = [Ring(m, longest_delay + 1, core.slots) for m in core.memories]
+        self.cells = [Cells(populations[piece.population], piece) for piece in core.pieces]
+        self.sent = np.zeros(core.slots, np.int64)
+
+    def step(self, step: int) -> None:
+        """The neurons' step; ``sent`` is what they send."""
+        arrived = np.zeros(self.slots, np.int64)
+        for ring in self.rings:
+            arrived += ring.take(step)
+        for cells in self.cells:
+            here = slice(cells.piece.start, cells.piece.stop)
+            self.sent[here] = cells.step(arrived[here])
+
+    def receive(self, step: int, axons: Array, counts: Array) -> None:
+        """Spikes sent at ``step`` come in on input axons."""
+        for ring in self.rings:
+            ring.add(step, axons, counts)

@@ -1,0 +1,181 @@
+"""The mapped simulator: a quantized network on the cores of its map, axon by axon.
+
+Each core holds its own slices, the synapse lists of its input axons and ring buffers for delays; it hears of other
+cores only what arrives on its axons, and spikes go where the map has a route. What it computes has to be what
+the fixed simulator computes, bit for bit; what it needs has to be in the map.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from nirbridge._types import Progress
+from nirbridge.arrays import Array
+from nirbridge.mapping.model import Mapped
+from nirbridge.mapping.storage.document import to_record
+from nirbridge.mapping.storage.file import to_bytes
+from nirbridge.mapping.storage.record import MapRecord, record_of
+from nirbridge.quantization.model import Quantized
+from nirbridge.simulators.fixed.host_io import Reads, fixed_channels, fixed_meta, outline
+from nirbridge.simulators.fixed.whole_inputs import whole_inputs
+from nirbridge.simulators.inputs import Input
+from nirbridge.simulators.mapped.core import Machine
+from nirbridge.simulators.mapped.tables import Board, board_of
+from nirbridge.simulators.recording import Recorder
+from nirbridge.simulators.reference.delays import check_held
+from nirbridge.simulators.types import Record, Recording
+
+Key = tuple[str, str]
+
+
+def simulate_mapped(
+    quantized: Quantized,
+    mapping: Mapped | MapRecord,
+    inputs: Mapping[str, Input] | Input,
+    *,
+    steps: int | None = None,
+    record: Sequence[Record] | None = None,
+    progress: Progress | None = None,
+) -> Recording:
+    """Runs a quantized network core by core, as its map says.
+
+    Args:
+        quantized: the network in integers.
+        mapping: its map, as made or as loaded from a file.
+        inputs: as of ``simulate``: ``[steps, *shape]`` or ``[steps, batch, *shape]``, by input name or one alone.
+        steps: how many; default: as long as the inputs are.
+        record: as of ``simulate_fixed``.
+        progress: called with a stage and the share that is done.
+
+    Raises:
+        IllegalMapping: the map is not of this network, does not hold every neuron once, or lacks a route or an axon.
+        UsageError: wrong inputs or records.
+    """
+    board = board_of(quantized, as_record(mapping))
+    reads = Reads(quantized)
+    check_held((*quantized.inputs, *quantized.populations), (*quantized.projections, *quantized.reads), 1)
+    channels = fixed_channels(quantized, outline(quantized), record)
+    given, batched = whole_inputs(quantized, inputs, steps)
+    length, samples = next(iter(given.values())).shape[:2]
+    recorder = Recorder(channels, 0, length, samples)
+    wanted = recorder.wanted()
+    kept = {key: _blank(quantized, key, length, samples) for key in _needed(quantized, wanted)}
+    for sample in range(samples):
+        run = _Run(board, quantized, {name: values[:, sample] for name, values in given.items()})
+        for step in range(length):
+            run.step(step)
+            run.keep(step, sample, kept)
+            if progress is not None and step % 16 == 0:
+                progress("mapped", (sample * length + step) / (samples * length))
+    recorder.take(_found(quantized, reads, wanted, kept, given), length, np.asarray)
+    every = {f"{c.node}/{c.variable}": c.every for c in channels if c.every > 1}
+    own = {"backend": "mapped", "cores": len(board.cores), "routes": len(board.routes), "every": every}
+    meta = fixed_meta(quantized, length, 0, samples if batched else None, **own)
+    return Recording(MappingProxyType(recorder.finish(batched)), MappingProxyType(meta))
+
+
+def as_record(mapping: Mapped | MapRecord) -> MapRecord:
+    """The map as its file says it."""
+    if isinstance(mapping, MapRecord):
+        return mapping
+    return record_of(json.loads(to_bytes(to_record(mapping, "mapped", ""))), "mapping")
+
+
+@dataclass(slots=True, eq=False)
+class _Way:
+    """A route at work: where its spikes are read, and who gets them."""
+
+    sent: Array
+    slots: Array
+    machine: Machine
+    axons: Array
+
+
+class _Run:
+    """One sample on all cores."""
+
+    def __init__(self, board: Board, quantized: Quantized, given: Mapping[str, Array]) -> None:
+        populations = {p.name: p for p in quantized.populations}
+        self.machines = [Machine(core, populations, board.longest_delay) for core in board.cores]
+        self.given, self.now = given, {name: np.zeros(values[0].size, np.int64) for name, values in given.items()}
+        self.ways = []
+        for route in board.routes:
+            here = self.now[route.source_input or ""] if route.source is None else self.machines[route.source].sent
+            self.ways.append(_Way(here, route.slots, self.machines[route.target], route.axons))
+
+    def step(self, step: int) -> None:
+        """Every core steps, then every spike travels."""
+        for name, values in self.given.items():
+            self.now[name][:] = values[step].reshape(-1)
+        for machine in self.machines:
+            machine.step(step)
+        for way in self.ways:
+            counts = way.sent[way.slots]
+            hit = np.flatnonzero(counts)
+            if len(hit):
+                way.machine.receive(step, way.axons[hit], counts[hit])
+
+    def keep(self, step: int, sample: int, kept: Mapping[Key, Array]) -> None:
+        """Copies what is recorded."""
+        for machine in self.machines:
+            for cells in machine.cells:
+                piece = cells.piece
+                values = {"s": machine.sent[piece.start : piece.stop], "u": cells.u, "v": cells.v}
+                for variable, own in values.items():
+                    array = kept.get((piece.population, variable))
+                    if array is not None:
+                        array[step, sample].reshape(-1)[piece.neurons] = own
+
+
+# -- what is recorded ------------------------------------------------------------------------------------------------
+
+
+def _needed(quantized: Quantized, wanted: Mapping[str, frozenset[str]]) -> list[Key]:
+    """What has to be kept of the run: what is wanted of populations, and what the outputs wanted are read from."""
+    fires = {p.name: p.neuron.fires for p in quantized.populations}
+    keys = [(node, variable) for node, variables in wanted.items() for variable in sorted(variables) if node in fires]
+    sources = [p.source for p in quantized.reads if p.target in wanted and p.source in fires]
+    return list(dict.fromkeys([*keys, *((name, "s" if fires[name] else "v") for name in sources)]))
+
+
+def _blank(quantized: Quantized, key: Key, steps: int, samples: int) -> Array:
+    p = quantized.population(key[0])
+    return np.zeros((steps, samples, *p.shape), "int16" if key[1] == "s" else "int32")
+
+
+def _found(
+    quantized: Quantized,
+    reads: Reads,
+    wanted: Mapping[str, frozenset[str]],
+    kept: Mapping[Key, Array],
+    given: Mapping[str, Array],
+) -> dict[Key, Array]:
+    """Everything wanted, with what the host makes of what its outputs' sources sent."""
+    worth = {p.name: p.scale for p in quantized.inputs}
+    found = {**kept, **{(name, "s"): values * worth.get(name, 1.0) for name, values in given.items()}}
+    for port in quantized.outputs:
+        if port.name not in wanted:
+            continue
+        own = [p for p in quantized.reads if p.target == port.name]
+        depths = {p.source: max(int(q.delay_steps.max()) for q in own if q.source == p.source) for p in own}
+        sent = {name: _before(_sent(name, kept, given), depth) for name, depth in depths.items()}
+        steps = len(next(iter(given.values())))
+        found[port.name, "s"] = found[port.name, "v"] = reads.value(port, steps, sent, depths)
+    return found
+
+
+def _sent(name: str, kept: Mapping[Key, Array], given: Mapping[str, Array]) -> Array:
+    if name in given:
+        return given[name]
+    return kept[name, "s"] if (name, "s") in kept else kept[name, "v"]
+
+
+def _before(sent: Array, steps: int) -> Array:
+    """Flat, and with so many silent steps in front."""
+    flat = sent.reshape(*sent.shape[:2], -1)
+    return np.concatenate([np.zeros((steps, *flat.shape[1:]), flat.dtype), flat])

@@ -1,0 +1,233 @@
+"""What each core of a map holds: its neurons, its input axons with their synapse lists, and the routes to it.
+
+Everything is built from the map and from the integer operators' definitions; the fixed simulator shares none of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.errors import IllegalMapping, Problem, quoted
+from nirbridge.mapping.checker.recount import box_neurons
+from nirbridge.mapping.storage.record import BlockRecord, MapRecord, SliceRecord
+from nirbridge.mapping.storage.same_network import other_network
+from nirbridge.quantization.model import FixedProjection, Quantized
+from nirbridge.simulators.mapped.synapse_rows import Synapses, synapses_into
+
+_AGAIN = "map the model again"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """Neurons of one population on a core: flat indices; they are slots ``start`` to ``stop`` of the core."""
+
+    population: str
+    neurons: Array
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Memory:
+    """The synapse lists of one projection on a core, by input axon.
+
+    Axon a has entries ``first[a]`` to ``first[a + 1]``: ``slot`` of the target, ``weight``, ``delay`` in steps.
+    ``weight_exp`` shifts what a step has added up.
+    """
+
+    first: Array
+    slot: Array
+    weight: Array
+    delay: Array
+    weight_exp: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Core:
+    """One block of the map, on its core. ``axons``: (source name, flat neuron or element) of each input axon."""
+
+    block: int
+    pieces: tuple[Piece, ...]
+    slots: int
+    axons: tuple[tuple[str, Array], ...]
+    memories: tuple[Memory, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Route:
+    """Spikes from a block, or an input (``source_input``), to core ``target``: source slot -> input axon there.
+
+    ``source`` and ``target`` are positions among the cores.
+    """
+
+    source: int | None
+    source_input: str | None
+    target: int
+    slots: Array
+    axons: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Board:
+    """All cores and routes of a map. ``longest_delay`` is what a ring buffer has to hold."""
+
+    cores: tuple[Core, ...]
+    routes: tuple[Route, ...]
+    longest_delay: int
+
+
+def board_of(quantized: Quantized, record: MapRecord) -> Board:
+    """The cores and routes of a map, loaded with a quantized network.
+
+    Raises:
+        IllegalMapping: another network's map, neurons on no core or on several, spikes that have no route or more axons
+            than the route says; every problem is listed.
+    """
+    problems = [*other_network(quantized, record), *_odd_blocks(quantized, record)]
+    if problems:
+        raise IllegalMapping(*problems)
+    shapes = {p.name: p.shape for p in quantized.populations}
+    pieces = tuple(_pieces(block, shapes) for block in record.blocks)
+    problems = [*_uncovered(quantized, pieces)]
+    if problems:
+        raise IllegalMapping(*problems)
+    cores = tuple(_core(block, own, quantized) for block, own in zip(record.blocks, pieces, strict=True))
+    routes = tuple(_routes(cores, quantized))
+    problems = [*_missing_routes(cores, routes, record)]
+    if problems:
+        raise IllegalMapping(*problems)
+    longest = max((int(m.delay.max(initial=1)) for core in cores for m in core.memories), default=1)
+    return Board(cores, routes, longest)
+
+
+# -- is it this network's map, and whole? -----------------------------------------------------------------------------
+
+
+def _problem(thing: str, found: str, limit: str = "", /, **ids: object) -> Problem:
+    return Problem(thing, found, limit, _AGAIN, MappingProxyType(ids))
+
+
+def _odd_blocks(quantized: Quantized, record: MapRecord) -> Iterator[Problem]:
+    shapes = {p.name: p.shape for p in quantized.populations}
+    ids = [block.id for block in record.blocks]
+    for block in record.blocks:
+        if ids.count(block.id) > 1:
+            yield _problem(f"block {block.id}", "there is another block of this id", block=block.id)
+        for s in block.slices:
+            if not _is_box(s, shapes):
+                found = f"slice of {quoted(s.population)}, {list(map(list, s.box))}, is no box of a population"
+                yield _problem(f"block {block.id}", found, block=block.id)
+
+
+def _is_box(s: SliceRecord, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    shape = shapes.get(s.population)
+    if shape is None or len(s.box) != len(shape):
+        return False
+    ordered = s.order is None or sorted(s.order) == list(range(len(shape)))
+    return ordered and all(0 <= a < b <= n for (a, b), n in zip(s.box, shape, strict=True))
+
+
+def _uncovered(quantized: Quantized, pieces: tuple[tuple[Piece, ...], ...]) -> Iterator[Problem]:
+    for p in quantized.populations:
+        held = [piece.neurons for own in pieces for piece in own if piece.population == p.name]
+        times = np.bincount(np.concatenate([np.empty(0, np.int64), *held]), minlength=p.size)
+        for bad, found in ((times == 0, "are on no core"), (times > 1, "are on more than one core, or twice on one")):
+            if bad.any():
+                text = f"{int(bad.sum()):,} of {p.size:,} neurons {found} (the first: neuron {int(np.argmax(bad))})"
+                yield _problem(f"population {quoted(p.name)}", text, population=p.name)
+
+
+def _missing_routes(cores: tuple[Core, ...], routes: tuple[Route, ...], record: MapRecord) -> Iterator[Problem]:
+    listed = {(r.source_block, r.source_input, r.target_block): r.neurons for r in record.routes}
+    for route in routes:
+        source = None if route.source is None else cores[route.source].block
+        target = cores[route.target].block
+        neurons = listed.get((source, route.source_input, target), 0)
+        needed = len(np.unique(route.slots))
+        if neurons < needed:
+            sender = f"input {quoted(route.source_input)}" if source is None else f"block {source}"
+            found = f"{needed:,} neurons send spikes there, the map has " + (
+                f"axons for {neurons:,}" if neurons else "no route"
+            )
+            yield _problem(f"{sender} to block {target}", found, source=source, target=target)
+
+
+# -- what a core holds -------------------------------------------------------------------------------------------------
+
+
+def _pieces(block: BlockRecord, shapes: Mapping[str, tuple[int, ...]]) -> tuple[Piece, ...]:
+    found, start = [], 0
+    for s in block.slices:
+        neurons = box_neurons(s, shapes[s.population])
+        found.append(Piece(s.population, neurons, start, start + len(neurons)))
+        start += len(neurons)
+    return tuple(found)
+
+
+def _core(block: BlockRecord, pieces: tuple[Piece, ...], quantized: Quantized) -> Core:
+    lists = []
+    for projection in quantized.projections:
+        for piece in (p for p in pieces if p.population == projection.target):
+            found = _with_weight(synapses_into(projection.operator, piece.neurons))
+            lists.append((projection, piece, found))
+    reached: dict[str, list[Array]] = {}
+    for projection, _, found in lists:
+        reached.setdefault(projection.source, []).append(found.source)
+    axons = tuple((name, np.unique(np.concatenate(parts))) for name, parts in reached.items())
+    starts = np.cumsum([0, *(len(neurons) for _, neurons in axons)])
+    at = {name: (start, neurons) for start, (name, neurons) in zip(starts.tolist(), axons, strict=False)}
+    memories = []
+    for projection, piece, found in lists:
+        start, neurons = at[projection.source]
+        axon = start + np.searchsorted(neurons, found.source)
+        delay = _delays(projection, found.source, piece.neurons[found.target])
+        order = np.argsort(axon, kind="stable")
+        first = np.concatenate(([0], np.cumsum(np.bincount(axon, minlength=int(starts[-1])))))
+        slots = piece.start + found.target[order]
+        weight = found.weight[order].astype(np.int64)
+        memories.append(Memory(first, slots, weight, delay[order], projection.weight_exp))
+    return Core(block.id, pieces, sum(len(piece.neurons) for piece in pieces), axons, tuple(memories))
+
+
+def _with_weight(found: Synapses) -> Synapses:
+    """Without the synapses of weight 0: the kernel that pools in a row become has some where no pool looks."""
+    is_there = found.weight != 0
+    return Synapses(found.target[is_there], found.source[is_there], found.weight[is_there])
+
+
+def _delays(projection: FixedProjection, source: Array, target: Array) -> Array:
+    # an operator may see its source flat, so delays are flattened first
+    sizes = math.prod(projection.operator.input_shape), math.prod(projection.operator.output_shape)
+    own = np.broadcast_to(projection.delay_steps.ravel(), sizes[:1])
+    late = np.broadcast_to(projection.target_delay_steps.ravel(), sizes[1:])
+    return own[source] + late[target]
+
+
+def _routes(cores: tuple[Core, ...], quantized: Quantized) -> Iterator[Route]:
+    """One for each sender of each core: which of the sender's slots is which input axon."""
+    owner = {p.name: np.empty((2, p.size), np.int64) for p in quantized.populations}
+    for number, core in enumerate(cores):
+        for piece in core.pieces:
+            owner[piece.population][0, piece.neurons] = number
+            owner[piece.population][1, piece.neurons] = np.arange(piece.start, piece.stop)
+    for target, core in enumerate(cores):
+        senders: dict[int, list[tuple[Array, Array]]] = {}
+        start = 0
+        for name, neurons in core.axons:
+            axons = np.arange(start, start + len(neurons))
+            start += len(neurons)
+            if name not in owner:
+                yield Route(None, name, target, neurons, axons)
+                continue
+            block, slot = owner[name][:, neurons]
+            for number in np.unique(block).tolist():
+                senders.setdefault(number, []).append((slot[block == number], axons[block == number]))
+        for number, parts in senders.items():
+            slots, axons = (np.concatenate(column) for column in zip(*parts, strict=True))
+            yield Route(number, None, target, slots, axons)

@@ -1,0 +1,1 @@
+"""The executable semantics, and the arrays it runs on."""

@@ -1,0 +1,106 @@
+"""Delays: what a source sent in the last steps, and what of it arrives now."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.errors import ModelError
+from nirbridge.network.nir.delays import SECONDS, delayed_thing
+from nirbridge.simulators.reference.array_namespace import Space
+
+HELD_MAX = 2**25
+"""Values of past time steps that a run holds: steps x batch x neurons, of all sources together."""
+
+
+def check_held(sources: Iterable[Any], projections: Sequence[Any], batch: int) -> None:
+    """Nothing, where the past steps that the delays reach back to fit in memory; counted before any is held.
+
+    Raises:
+        ModelError: they are too many; the longest delay is named.
+    """
+    sizes = {thing.name: math.prod(thing.shape) for thing in sources}
+    depths = dict.fromkeys(sizes, 0)
+    late = 0
+    for p in projections:
+        depths[p.source] = max(depths[p.source], int(p.delay_steps.max()))
+        late += int(p.target_delay_steps.max()) * math.prod(p.operator.output_shape)
+    total = batch * (late + sum(depth * sizes[name] for name, depth in depths.items()))
+    if total <= HELD_MAX:
+        return
+    longest = max(projections, key=lambda p: int(p.delay_steps.max()) + int(p.target_delay_steps.max()))
+    steps = int(longest.delay_steps.max()) + int(longest.target_delay_steps.max())
+    found = f"with a delay of {steps:,} time steps, {total:,} values of past steps are held (batch {batch:,})"
+    raise ModelError.of(delayed_thing(longest), found, f"at most {HELD_MAX:,} are held", SECONDS)
+
+
+class Trail:
+    """The outputs of one source: ``depth`` past steps and the steps of the chunk so far, oldest first.
+
+    ``past`` has shape ``[depth, batch, *shape]``, None for no depth; before the first step of a run a source sent
+    nothing.
+    """
+
+    def __init__(self, space: Space, past: Any) -> None:
+        self.space, self.past, self.depth = space, past, 0 if past is None else past.shape[0]
+        self._begin()
+
+    def _begin(self) -> None:
+        self.pieces: list[Any] = [self.past] if self.depth else []
+        self.starts = [-self.depth] if self.depth else []
+        self.steps = 0
+
+    def add(self, sent: Any) -> None:
+        """Steps behind those known: ``[steps, batch, *shape]``."""
+        self.pieces.append(sent)
+        self.starts.append(self.steps)
+        self.steps += sent.shape[0]
+
+    def window(self, start: int, stop: int, delay: Delay) -> Any:
+        """What arrives in the steps ``start`` to ``stop`` of the chunk after ``delay``."""
+        if delay.uniform == 0 and start == 0 and stop == self.steps and len(self.pieces) == 1:
+            return self.pieces[0]
+        if delay.uniform is not None:
+            return self._rows(start - delay.uniform, stop - delay.uniform)
+        out = self._rows(start - delay.parts[0][0], stop - delay.parts[0][0])
+        for steps, mask in delay.parts[1:]:
+            out = self.space.xp.where(mask, self._rows(start - steps, stop - steps), out)
+        return out
+
+    def _rows(self, start: int, stop: int) -> Any:
+        """Steps of the chunk; those before it are negative."""
+        at = bisect_right(self.starts, start) - 1
+        first, piece = self.starts[at], self.pieces[at]
+        if start < stop <= first + piece.shape[0]:
+            whole = start == first and stop == first + piece.shape[0]
+            return piece if whole else piece[start - first : stop - first, ...]
+        found: list[Any] = []
+        while start < stop:
+            first, piece = self.starts[at], self.pieces[at]
+            last = min(stop, first + piece.shape[0])
+            whole = start == first and last == first + piece.shape[0]
+            found.append(piece if whole else piece[start - first : last - first, ...])
+            start, at = last, at + 1
+        return self.space.xp.concat(found, axis=0)
+
+    def close(self) -> Any:
+        """The chunk is over: its last ``depth`` steps become the past, which is returned."""
+        if self.depth:
+            self.past = self._rows(self.steps - self.depth, self.steps)
+        self._begin()
+        return self.past
+
+
+class Delay:
+    """Delays of the elements of a shape, in steps: uniform, or one mask per distinct delay."""
+
+    def __init__(self, steps: Array, space: Space) -> None:
+        distinct: Iterable[int] = map(int, np.unique(steps))
+        self.longest = int(steps.max())
+        self.uniform = self.longest if int(steps.min()) == self.longest else None
+        self.parts = [] if self.uniform is not None else [(d, space.booleans(steps == d)) for d in distinct]

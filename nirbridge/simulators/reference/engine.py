@@ -1,0 +1,299 @@
+"""The engine: a network in chunks of steps, layer by layer where no cycle is, else step by step.
+
+What a step means is in step.py and sums.py; this file moves arrays between them and is the same for every backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array, freeze
+from nirbridge.errors import Problem, UsageError, quoted
+from nirbridge.network.groups import Group, groups
+from nirbridge.network.model import Network, Population, Port, Projection
+from nirbridge.simulators.recording import copied_source
+from nirbridge.simulators.reference.array_namespace import Space
+from nirbridge.simulators.reference.beginning import Start, frozen, start_of
+from nirbridge.simulators.reference.delays import Delay, Trail, check_held
+from nirbridge.simulators.reference.semantics import Accumulate, Layer, Loop, Parts, Ran, ReferenceNeurons
+from nirbridge.simulators.reference.sums import accumulate
+from nirbridge.simulators.types import State
+
+Wanted = Mapping[str, frozenset[str]]
+
+
+def reference_parts(space: Space) -> Parts:
+    """The reference backend on an array library."""
+    return Parts(
+        space=space,
+        accumulate=lambda projection: accumulate(projection.operator, space),
+        neurons=lambda population: ReferenceNeurons(population, space),
+        take_input=space.array,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wire:
+    """A projection made ready; ``late`` is its delay per target element, None where there is none.
+
+    ``add_up`` is None where a layer or a loop does the sums.
+    """
+
+    index: int
+    source: str
+    shape: tuple[int, ...]
+    add_up: Accumulate | None
+    bias: Any
+    delay: Delay
+    late: Delay | None
+
+
+class Engine:
+    """A network made ready for one backend; holds no state of a run, so that many runs may share it."""
+
+    def __init__(self, network: Network, parts: Parts) -> None:
+        self.network, self.parts = network, parts
+        self.groups: Sequence[Group] = groups(network)
+        self.loops: dict[str, Loop] = {}
+        self.layers: dict[str, Layer] = {}
+        self.wires: dict[str, list[Wire]] = {p.name: [] for p in (*network.populations, *network.outputs)}
+        incoming: dict[str, list[Projection]] = {name: [] for name in self.wires}
+        for projection in network.projections:
+            incoming[projection.target].append(projection)
+        alone = {g.populations[0].name: g for g in self.groups if len(g.populations) == 1}
+        for index, p in enumerate(network.projections):
+            done = p.target in alone and self._in_one_go(p, alone[p.target], incoming[p.target])
+            self.wires[p.target].append(self._wire(index, p, None if done else parts.accumulate(p)))
+        rest = (p for p in network.populations if p.name not in self.loops and p.name not in self.layers)
+        self.neurons = {p.name: parts.neurons(p) for p in rest}
+        self.depths = {p.name: 0 for p in (*network.inputs, *network.populations)}
+        for projection in network.projections:
+            depth = int(projection.delay_steps.max())
+            self.depths[projection.source] = max(self.depths[projection.source], depth)
+        passed = (p.name for p in network.outputs if copied_source(network, p.name) is not None)
+        self.copied = {name for name in passed if self.wires[name][0].late is None}
+        self._blank: tuple[int, State] | None = None
+        self._begun: tuple[int, Start] | None = None
+
+    def _wire(self, index: int, p: Projection, add_up: Accumulate | None) -> Wire:
+        space = self.parts.space
+        bias = None if p.bias is None else space.array(p.bias)
+        late = Delay(p.target_delay_steps, space) if p.target_delay_steps.any() else None
+        return Wire(index, p.source, p.operator.output_shape, add_up, bias, Delay(p.delay_steps, space), late)
+
+    def _in_one_go(self, p: Projection, group: Group, incoming: Sequence[Projection]) -> bool:
+        """True where a layer or a loop of the backend does this projection together with its target's neurons."""
+        population, sources = group.populations[0], [q.source for q in incoming]
+        if not group.has_cycle:
+            layer = self.parts.layer(population, p) if len(incoming) == 1 and not p.target_delay_steps.any() else None
+            self.layers.update({} if layer is None else {p.target: layer})
+            return layer is not None
+        behind = len(sources) - sources.index(p.target) - 1
+        if p.source != p.target or sources.count(p.target) != 1 or behind > 1:
+            return False
+        loop = self.parts.loop(population, p)
+        self.loops.update({} if loop is None else {p.target: loop})
+        return loop is not None
+
+    def start(self, batch: int, state: State | None) -> Run:
+        """A run from the beginning or from a state. Raises UsageError for a state of another network or batch."""
+        if state is not None:
+            _check_state(state, self.blank(batch))
+        return Run(self, batch, state)
+
+    def blank(self, batch: int) -> State:
+        """The state before the first step; that of the last batch asked for is kept."""
+        blank = self._blank
+        if blank is None or blank[0] != batch:
+            self._blank = blank = batch, self._made_blank(batch)
+        return blank[1]
+
+    def begin(self, batch: int, state: State | None) -> Start:
+        """A state as the backend takes it; that before the first step is kept, as nobody changes what is in it."""
+        late = (w.index for wires in self.wires.values() for w in wires if w.late is not None)
+        if state is not None:
+            return start_of(self.network, self.parts, state, late, False)
+        begun = self._begun
+        if begun is None or begun[0] != batch:
+            self._begun = begun = batch, start_of(self.network, self.parts, self.blank(batch), late, True)
+        return begun[1]
+
+    def _made_blank(self, batch: int) -> State:
+        space, arrays = self.parts.space, {}
+        for p in self.network.populations:
+            for name, value in (("v", p.neuron.v_init), ("i", p.neuron.i_init)):
+                arrays[p.name, name] = _batched(np.asarray(value, space.float_name), batch, p.shape)
+            arrays[p.name, "refractory"] = _batched(np.zeros((), np.int64), batch, p.shape)
+        check_held((*self.network.inputs, *self.network.populations), self.network.projections, batch)
+        shapes = {p.name: p.shape for p in (*self.network.inputs, *self.network.populations)}
+        silent = np.zeros((), space.float_name)
+        for name, depth in self.depths.items():
+            if depth:
+                arrays[name, "past"] = _batched(silent, depth, (batch, *shapes[name]))
+        for wires in self.wires.values():
+            for wire in (w for w in wires if w.late is not None):
+                name = self.network.projections[wire.index].target, f"past of projection {wire.index}"
+                arrays[name] = _batched(silent, wire.late.longest if wire.late else 0, (batch, *wire.shape))
+        return State(0, arrays)
+
+
+def _batched(value: Array, count: int, shape: tuple[int, ...]) -> Array:
+    return freeze(np.broadcast_to(value, (count, *shape)))
+
+
+def _check_state(state: State, blank: State) -> None:
+    problems = []
+    for key, wanted in blank.arrays.items():
+        found = state.arrays.get(key)
+        thing = f"state, {quoted(key[1])} of {quoted(key[0])}"
+        if found is None:
+            problems.append(Problem(thing, "is missing", "", "give the state of a run of this network"))
+        elif found.shape != wanted.shape or found.dtype != wanted.dtype:
+            had, needs = f"{found.dtype} of shape {found.shape}", f"this run needs {wanted.dtype} of {wanted.shape}"
+            problems.append(Problem(thing, had, needs, "run with the batch, dtype and network that it is from"))
+    if problems:
+        raise UsageError(*problems[:20])
+
+
+class Run:
+    """One run: its state, and what each source sent. Chunks follow each other in time."""
+
+    def __init__(self, engine: Engine, batch: int, state: State | None) -> None:
+        self.engine, self.batch = engine, batch
+        start, space = engine.begin(batch, state), engine.parts.space
+        self.step, self.states = start.step, dict(start.states)
+        self.trails = {name: Trail(space, past) for name, past in start.past.items()}
+        self.late = {index: Trail(space, past) for index, past in start.late.items()}
+
+    def chunk(self, inputs: Mapping[str, Array], steps: int, wanted: Wanted) -> dict[tuple[str, str], Any]:
+        """Runs the steps of ``inputs`` (``[steps, batch, *shape]`` each) and returns the variables wanted."""
+        out: dict[tuple[str, str], Any] = {}
+        for name, values in inputs.items():
+            sent = self.engine.parts.take_input(values)
+            self.trails[name].add(sent)
+            out[name, "s"] = sent
+        for group in self.engine.groups:
+            self._run_group(group, steps, wanted, out)
+        for port in self.engine.network.outputs:
+            if wanted.get(port.name):
+                out[port.name, "s"] = out[port.name, "v"] = self._shown(port, steps)
+            else:
+                self._keep_up(port.name, steps)
+        for trail in (*self.trails.values(), *self.late.values()):
+            trail.close()
+        self.step += steps
+        return {key: values for key, values in out.items() if key[1] in wanted.get(key[0], ())}
+
+    def _run_group(self, group: Group, steps: int, wanted: Wanted, out: dict[tuple[str, str], Any]) -> None:
+        first = group.populations[0]
+        if first.name in self.engine.loops:
+            return self._store(first, self._run_loop(group, steps, wanted), wanted, out)
+        if first.name in self.engine.layers:
+            return self._store(first, self._run_layer(first, steps, wanted), wanted, out)
+        stretch = 1 if group.has_cycle else steps
+        outer = self._from_outside(group, steps) if group.has_cycle else {}
+        pieces: dict[tuple[str, str], list[Any]] = {}
+        for start in range(0, steps, stretch):
+            for p in group.populations:
+                drive = self._drive(p.name, p.shape, start, start + stretch, outer)
+                asked = wanted.get(p.name, frozenset())
+                ran = self.engine.neurons[p.name].run(drive, self.states[p.name], asked)
+                self.states[p.name] = dict(ran.state)
+                self.trails[p.name].add(ran.sent)
+                for variable, values in {"s": ran.sent, **ran.traces}.items():
+                    if variable in asked:
+                        pieces.setdefault((p.name, variable), []).append(values)
+        concat = self.engine.parts.space.xp.concat
+        out.update({key: v[0] if len(v) == 1 else concat(v, axis=0) for key, v in pieces.items()})
+
+    def _run_layer(self, p: Population, steps: int, wanted: Wanted) -> Ran:
+        (wire,) = self.engine.wires[p.name]
+        spikes = self.trails[wire.source].window(0, steps, wire.delay)
+        return self.engine.layers[p.name].run(spikes, self.states[p.name], wanted.get(p.name, frozenset()))
+
+    def _run_loop(self, group: Group, steps: int, wanted: Wanted) -> Ran:
+        p = group.populations[0]
+        outer, before, after, own = self._from_outside(group, steps), None, None, None
+        for wire in self.engine.wires[p.name]:
+            if wire.source == p.name:
+                own = wire
+            elif own is not None:
+                after = outer[wire.index]
+            else:
+                before = outer[wire.index] if before is None else before + outer[wire.index]
+        past = self.trails[p.name].window(0, 1, own.delay)[0, ...] if own is not None else None
+        loop = self.engine.loops[p.name]
+        return loop.run(steps, (before, after), past, self.states[p.name], wanted.get(p.name, frozenset()))
+
+    def _store(self, p: Population, ran: Ran, wanted: Wanted, out: dict[tuple[str, str], Any]) -> None:
+        self.states[p.name] = dict(ran.state)
+        self.trails[p.name].add(ran.sent)
+        for variable, values in {"s": ran.sent, **ran.traces}.items():
+            if variable in wanted.get(p.name, ()):
+                out[p.name, variable] = values
+
+    def _shown(self, port: Port, steps: int) -> Any:
+        """What arrives at an output; what is only passed on stays as it is."""
+        if port.name not in self.engine.copied:
+            return self._drive(port.name, port.shape, 0, steps)
+        wire = self.engine.wires[port.name][0]
+        sent = self.trails[wire.source].window(0, steps, wire.delay)
+        return self.engine.parts.space.reshape(sent, (steps, self.batch, *port.shape))
+
+    def _from_outside(self, group: Group, steps: int) -> dict[int, Any]:
+        """Currents that do not wait for the group itself, for all steps at once."""
+        names = {p.name for p in group.populations}
+        return {
+            w.index: self._current(w, 0, steps) for n in names for w in self.engine.wires[n] if w.source not in names
+        }
+
+    def _drive(
+        self, target: str, shape: tuple[int, ...], start: int, stop: int, ready: Mapping[int, Any] | None = None
+    ) -> Any:
+        """The summed input of a target, projections in the network's order: ``[steps, batch, *shape]``."""
+        total = None
+        for wire in self.engine.wires[target]:
+            known = None if ready is None else ready.get(wire.index)
+            current = self._current(wire, start, stop) if known is None else known[start:stop, ...]
+            total = current if total is None else total + current
+        return self.engine.parts.space.full((stop - start, self.batch, *shape), 0.0) if total is None else total
+
+    def _current(self, wire: Wire, start: int, stop: int) -> Any:
+        space = self.engine.parts.space
+        spikes = self.trails[wire.source].window(start, stop, wire.delay)
+        items = space.reshape(spikes, ((stop - start) * self.batch, *spikes.shape[2:]))
+        assert wire.add_up is not None  # else nobody asks for its current
+        current = space.reshape(wire.add_up(items), (stop - start, self.batch, *wire.shape))
+        if wire.late is not None:
+            trail = self.late[wire.index]
+            trail.add(current)
+            current = trail.window(start, stop, wire.late)
+        return current if wire.bias is None else current + wire.bias
+
+    def _keep_up(self, target: str, steps: int) -> None:
+        """Nobody looks at this output, but what is on its way to it belongs to the state."""
+        for wire in self.engine.wires[target]:
+            if wire.late is not None:
+                self._current(wire, 0, steps)
+
+    def state(self) -> State:
+        """Everything that the next step depends on."""
+        space = self.engine.parts.space
+        arrays: dict[tuple[str, str], Array] = {}
+        blank = self.engine.blank(self.batch).arrays
+        for name, parts in self.states.items():
+            for part, value in parts.items():
+                kind = np.int64 if part == "refractory" else space.float_name
+                same = value is blank.get((name, part))  # read-only already
+                arrays[name, part] = value if same else frozen(space.numpy(value), kind)
+        for name, trail in self.trails.items():
+            if trail.depth:
+                arrays[name, "past"] = freeze(space.numpy(trail.past), space.float_name)
+        for index, trail in self.late.items():
+            target = self.engine.network.projections[index].target
+            arrays[target, f"past of projection {index}"] = freeze(space.numpy(trail.past))
+        return State(self.step, arrays)

@@ -1,0 +1,124 @@
+"""The backend where numba is not installed: NumPy and scipy alone, the same bits as the reference.
+
+Neurons are stepped in place; convolutions and pools are products of the senders with sparse matrices, which add the
+sources of a target one after the other. What has no form of its own here is the reference's.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.network.apply import matrix
+from nirbridge.network.compose import parts_of
+from nirbridge.network.model import Population
+from nirbridge.network.operators import Conv, Operator, Sparse, SumPool
+from nirbridge.simulators.reference.array_namespace import Space
+from nirbridge.simulators.reference.semantics import Accumulate, NeuronState, Parts, Ran, ReferenceNeurons
+from nirbridge.simulators.reference.sums import accumulate
+
+SYNAPSES_MAX = 2_000_000
+"""Convolutions and pools become sparse matrices up to so many synapses."""
+
+
+def numpy_parts(space: Space) -> Parts:
+    """The backend on numpy."""
+    return Parts(
+        space=space,
+        accumulate=lambda projection: Summed(projection.operator, space),
+        neurons=lambda population: NumpyNeurons(population, space),
+        take_input=space.array,
+    )
+
+
+class Summed:
+    """The ordered sums of an operator, part by part (see ``step.Accumulate``)."""
+
+    def __init__(self, operator: Operator, space: Space) -> None:
+        self.parts = [_part(part, space) for part in parts_of(operator)]
+
+    def __call__(self, spikes: Any) -> Any:
+        """``[items, *source shape] -> [items, *target shape]`` of the run's float type."""
+        for part in self.parts:
+            spikes = part(spikes)
+        return spikes
+
+
+def _part(op: Operator, space: Space) -> Accumulate:
+    if not isinstance(op, Conv | SumPool):
+        return accumulate(op, space)
+    taps = math.prod(op.weight.shape[1:]) if isinstance(op, Conv) else math.prod(op.kernel)
+    if math.prod(op.output_shape) * taps > SYNAPSES_MAX:
+        return accumulate(op, space)
+    plain = op if isinstance(op, Conv) else replace(op, factor=1.0)
+    rows = matrix(plain, SYNAPSES_MAX)
+    sparse = Sparse(rows.indptr, rows.indices, rows.data, op.input_shape, op.output_shape)
+    sums = accumulate(sparse, space)
+    if isinstance(op, Conv) or op.factor == 1.0:
+        return sums
+    factor = float(space.coefficient(np.asarray(op.factor)))
+    return lambda spikes: sums(spikes) * factor
+
+
+class NumpyNeurons(ReferenceNeurons):
+    """The reference's neurons; those that send 0 or 1 and do not rest are stepped in place."""
+
+    def __init__(self, population: Population, space: Space) -> None:
+        super().__init__(population, space)
+        self.has_synapse, self.has_plain_input = not _is(self.a_syn, 0.0), _is(self.g_syn, 1.0)
+        self.forgets, self.has_gain = _is(self.a_mem, 0.0), not _is(self.g_mem, 1.0)
+        self.decays = not self.forgets and not _is(self.a_mem, 1.0)
+        self.has_bias = not _is(self.bias, 0.0)
+
+    def run(self, drive: Any, state: NeuronState, wanted: frozenset[str]) -> Ran:
+        """See ``Neurons.run``."""
+        if self.theta is None or self.holds or self.kind.max_spikes > 1:
+            return super().run(drive, state, wanted)
+        kept: dict[str, Array] = {name: np.empty_like(drive) for name in ("v", "u", "i") if name in wanted}
+        before = [name for name in kept if name != "v"]
+        v, i = np.array(state["v"]), np.array(state["i"])
+        fired, scratch = np.empty(drive.shape, np.bool_), np.empty_like(v)
+        compare = np.greater if self.kind.compare == ">" else np.greater_equal
+        for t in range(len(drive)):
+            i = self._integrate(drive[t], v, i, scratch)
+            spikes = compare(v, self.theta, out=fired[t])
+            for name in before:
+                kept[name][t] = i if name == "i" else v
+            self._settle(v, spikes)
+            if "v" in kept:
+                kept["v"][t] = v
+        sent = fired.astype(drive.dtype)
+        return Ran(sent, kept, {"v": v, "i": np.array(i), "refractory": state["refractory"]})
+
+    def _integrate(self, x: Array, v: Array, i: Array, scratch: Array) -> Array:
+        """What i is now; ``v`` becomes the potential before the reset."""
+        gained = x if self.has_plain_input else np.multiply(x, self.g_syn)
+        if self.has_synapse:
+            i *= self.a_syn
+            i += gained
+        else:
+            i = gained
+        current = np.multiply(i, self.g_mem, out=scratch) if self.has_gain else i
+        if self.decays:
+            v *= self.a_mem
+        if self.forgets:
+            v[...] = current
+        else:
+            v += current
+        if self.has_bias:
+            v += self.bias
+        return i
+
+    def _settle(self, v: Array, spikes: Array) -> None:
+        if self.kind.reset == "to-value":
+            np.copyto(v, self.v_reset, where=spikes)
+        elif self.kind.reset == "subtract":
+            np.subtract(v, self.amount, out=v, where=spikes)
+
+
+def _is(coefficient: Any, value: float) -> bool:
+    return isinstance(coefficient, float) and coefficient == value

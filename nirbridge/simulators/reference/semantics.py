@@ -1,0 +1,190 @@
+"""One step of a population: the canonical neuron, written once against the Python array API; and the seam for others.
+
+**The exact meaning, bit for bit** (the project's semantics text, section 1, in every float type):
+
+* Weights, biases and coefficients are cast to the run's float type once.
+* A projection's current starts at 0; sources are added in ascending flat (row-major) index, each product rounded before
+  it is added (no fused multiply-add). A chain is applied part by part, each part like this. A pool adds its window
+  and multiplies by its factor afterwards, once. Then ``bias`` is added (not delayed).
+* The currents of a target are added in the order of ``network.projections``: ``((c0 + c1) + c2) …``, c with its bias.
+* ``i = a_syn * i + g_syn * x`` (products rounded, then added), ``u = (a_mem * v + g_mem * i) + bias``; then k and v.
+* k: ``u > theta`` (or ``>=``); with ``max_spikes`` above 1 ``floor(u / theta)`` where u passes theta,
+  at most ``max_spikes``. Subtraction takes off ``k * reset_amount``, the product rounded.
+* A neuron in its refractory time has ``u = v = v_reset`` and sends nothing; its synaptic current goes on.
+* Only the sign of a zero is open: a term that is 0 for all neurons may be left out.
+
+**The seam.** A faster backend gives ``Parts``, nothing else: ``accumulate(projection)`` makes the ``Accumulate`` of a
+projection, ``neurons(population)`` the ``Neurons`` of a population. ``layer`` and ``loop`` may do both for a population
+that they suit, in one go. The engine (reference.py) does the rest: inputs,
+chunks of steps, delays, cycles, order of projections, biases, recording, state. Where no cycle is, both are called once
+per chunk with all its steps and samples (layer by layer); within a cycle with one step. Arrays between parts are what
+``Neurons.run`` and ``Parts.take_input`` return (bytes for spikes are fine), ``[steps, batch, *shape]``. A backend is
+named in ``nirbridge.simulators.BACKENDS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.network.model import Population, Projection
+from nirbridge.network.neurons import Neuron
+from nirbridge.simulators.reference.array_namespace import Space
+
+NeuronState = Mapping[str, Any]
+"""``v``, ``i`` and ``refractory`` of one population, each ``[batch, *shape]``."""
+
+
+class Beginning(dict[str, Any]):
+    """The state of a population before its first step: one object for all runs of a batch, which nobody changes."""
+
+
+class Accumulate(Protocol):
+    """What one projection's operator makes of spikes; bias and delays are the engine's business."""
+
+    def __call__(self, spikes: Any) -> Any:
+        """``[items, *source shape] -> [items, *target shape]`` of the run's float type, every item by itself."""
+        ...
+
+
+class Neurons(Protocol):
+    """The neurons of one population."""
+
+    def run(self, drive: Any, state: NeuronState, wanted: frozenset[str]) -> Ran:
+        """Steps through ``drive: [steps, batch, *shape]``, the summed input current of each step."""
+        ...
+
+
+class Loop(Protocol):
+    """A population alone in its cycle, which hears itself through one projection one step later: all steps at once."""
+
+    def run(self, steps: int, currents: tuple[Any, Any], past: Any, state: NeuronState, wanted: frozenset[str]) -> Ran:
+        """Steps through ``currents``, those to be added before and behind the own one.
+
+        Each is ``[steps, batch, *shape]``, None where there is none; ``past: [batch, *shape]`` is what the population
+        sent in the step before. The own bias is the loop's business.
+        """
+        ...
+
+
+class Layer(Protocol):
+    """A population in no cycle with one incoming projection: sums, bias and neurons of all steps in one go."""
+
+    def run(self, spikes: Any, state: NeuronState, wanted: frozenset[str]) -> Ran:
+        """Steps through ``spikes: [steps, batch, *source shape]``, what arrives (its delay is done with)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a population did, and its state behind the last step.
+
+    ``sent: [steps, batch, *shape]`` (spikes; v of a read-out), ``traces``: those wanted of ``v``, ``u``, ``i``, of the
+    same shape.
+    """
+
+    sent: Any
+    traces: Mapping[str, Any]
+    state: NeuronState
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A backend: how to add up spikes and how to step neurons.
+
+    ``layer`` is asked for a population in no cycle whose one incoming projection has no delay per target element,
+    ``loop`` for one that hears itself; None: ``accumulate`` and ``neurons`` do it. ``choices``: what it chose, for the
+    recording's meta.
+    """
+
+    space: Space
+    accumulate: Callable[[Projection], Accumulate]
+    neurons: Callable[[Population], Neurons]
+    take_input: Callable[[Array], Any]
+    loop: Callable[[Population, Projection], Loop | None] = lambda population, own: None
+    layer: Callable[[Population, Projection], Layer | None] = lambda population, projection: None
+    choices: Mapping[str, Any] = field(default_factory=dict)
+
+
+class ReferenceNeurons:
+    """The canonical neuron on any array library; coefficients that all neurons share are plain numbers."""
+
+    def __init__(self, population: Population, space: Space) -> None:
+        n: Neuron = population.neuron
+        self.space, self.shape, self.kind = space, population.shape, n
+        self.a_mem, self.g_mem, self.bias = (
+            space.coefficient(n.a_mem),
+            space.coefficient(n.g_mem),
+            space.coefficient(n.bias),
+        )
+        self.a_syn, self.g_syn = space.coefficient(n.a_syn), space.coefficient(n.g_syn)
+        self.theta = None if n.theta is None else space.coefficient(n.theta)
+        self.v_reset, self.amount = space.array(n.v_reset), space.coefficient(n.reset_amount)
+        self.none, self.most = space.array(np.zeros(())), space.array(np.asarray(n.max_spikes))
+        self.holds = bool(np.any(n.refractory_steps > 0))
+        self.hold_steps = space.integers(n.refractory_steps)
+
+    def run(self, drive: Any, state: NeuronState, wanted: frozenset[str]) -> Ran:
+        """See ``Neurons.run``."""
+        xp, now = self.space.xp, dict(state)
+        sent: list[Any] = []
+        kept: dict[str, list[Any]] = {name: [] for name in ("v", "u", "i") if name in wanted}
+        for t in range(drive.shape[0]):
+            out, potential = self._step(drive[t, ...], now)
+            sent.append(out)
+            for name, values in kept.items():
+                values.append(potential if name == "u" else now[name])
+        return Ran(xp.stack(sent), {name: xp.stack(values) for name, values in kept.items()}, now)
+
+    def _step(self, x: Any, now: dict[str, Any]) -> tuple[Any, Any]:
+        """What is sent, and the potential before the reset; ``now`` is brought up to date."""
+        xp, v = self.space.xp, now["v"]
+        i = _times(self.g_syn, x)
+        if not _is(self.a_syn, 0.0):
+            i = now["i"] * self.a_syn + i
+        u = _times(self.g_mem, i)
+        if not _is(self.a_mem, 0.0):
+            u = _times(self.a_mem, v) + u
+        if not _is(self.bias, 0.0):
+            u = u + self.bias
+        now["i"] = i
+        if self.theta is None:
+            now["v"] = u
+            return u, u
+        held = now["refractory"] > 0 if self.holds else None
+        if held is not None:
+            u = xp.where(held, self.v_reset, u)
+        fired = u > self.theta if self.kind.compare == ">" else u >= self.theta
+        if held is not None:
+            fired = xp.logical_and(fired, xp.logical_not(held))
+            waits = xp.where(held, now["refractory"] - 1, now["refractory"])
+            now["refractory"] = xp.where(fired, self.hold_steps, waits)
+        sent = self._sent(u, fired)
+        now["v"] = self._reset(u, fired, sent)
+        return sent, u
+
+    def _sent(self, u: Any, fired: Any) -> Any:
+        xp = self.space.xp
+        if self.kind.max_spikes == 1:
+            return xp.astype(fired, self.space.dtype)
+        many = xp.floor(u / self.theta)
+        return xp.where(fired, xp.where(many > self.most, self.most, many), self.none)
+
+    def _reset(self, u: Any, fired: Any, sent: Any) -> Any:
+        if self.kind.reset == "none":
+            return u
+        if self.kind.reset == "subtract":
+            return u - _times(self.amount, sent)
+        return self.space.xp.where(fired, self.v_reset, u)
+
+
+def _is(coefficient: Any, value: float) -> bool:
+    return isinstance(coefficient, float) and coefficient == value
+
+
+def _times(coefficient: Any, values: Any) -> Any:
+    return values if _is(coefficient, 1.0) else values * coefficient

@@ -1,0 +1,220 @@
+"""Simulators of a ``Network``: one call, one exact meaning (step.py), several backends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from nirbridge._types import Progress
+from nirbridge.errors import UsageError, quoted
+from nirbridge.files.attributes import load_attribute
+from nirbridge.network.model import Network
+from nirbridge.network.operators import Operator
+from nirbridge.simulators.backends import auto_backend
+from nirbridge.simulators.checks import versions
+from nirbridge.simulators.inputs import Input, Inputs, from_chunks, open_inputs
+from nirbridge.simulators.recording import Channel, Recorder, channels, sources_of
+from nirbridge.simulators.retained import retained as kept_ready
+from nirbridge.simulators.types import Record, Recording, Result, State
+
+__all__ = ["BACKENDS", "Record", "Recording", "Result", "Simulator", "State", "from_chunks", "prepare", "simulate"]
+
+Chosen = tuple[list[Channel], dict[str, frozenset[str]]]
+BACKENDS: dict[str, str] = {
+    "reference": "nirbridge.simulators.reference.engine:reference_parts",
+    "numpy": "nirbridge.simulators.backends:plain_parts",
+    "fast": "nirbridge.simulators.backends:fast_parts",
+    "event": "nirbridge.simulators.backends:event_parts",
+    "dense": "nirbridge.simulators.backends:dense_parts",
+}
+"""Backend -> ``module:function``; the function takes a ``Space`` and gives ``Parts`` (see step.py)."""
+CHUNK_BYTES = 32 * 2**20
+CHUNK_STEPS = 4096
+RECORDED_BYTES = 2**37
+"""Largest recording that is tried, so that a slip in ``steps`` is an error and not a machine out of memory."""
+
+
+def simulate(
+    network: Network,
+    inputs: Mapping[str, Input] | Input,
+    *,
+    steps: int | None = None,
+    state: State | None = None,
+    record: Sequence[Record] | None = None,
+    dtype: str = "float32",
+    backend: str = "auto",
+    library: str = "numpy",
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> Result:
+    """Runs a network on inputs.
+
+    Args:
+        network: what to run.
+        inputs: by input name (or one alone, where there is one input): an array ``[steps, *shape]`` or
+            ``[steps, batch, *shape]`` of numbers or bool, 0/1 are spikes, other values graded currents; or a function
+            ``stream(start, stop)`` that gives the steps asked for (``inputs.Stream``, ``from_chunks``) and
+            keeps memory small.
+        steps: how many; default: as long as the arrays are. Behind the end of an array its input is 0.
+        state: where an earlier run ended (``Result.state``); cutting a run changes no bit of its result.
+        record: what to keep; default: ``s`` of each output (``v`` where a read-out leads to it).
+        dtype: ``float32`` or ``float64``.
+        backend: ``auto`` (on numpy ``fast`` where numba is installed, else ``numpy``; on other libraries
+            ``reference``) or a name of ``BACKENDS``; all give the same bits, but for ``dense``, which uses BLAS for
+            every dense matrix.
+        library: array library of the reference backend: ``numpy``, ``torch``, ``jax``, ``cupy``, ``array_api_strict``.
+        device: ``cpu``, or what the array library calls its devices (``cuda``).
+        progress: called with a stage and the share that is done.
+
+    Raises:
+        UsageError: wrong inputs, state, record or options; every problem that was found.
+        ModelError: a network that is not well formed (a dt that is not above 0, weights that are not finite …).
+    """
+    name = auto_backend(library) if backend == "auto" else backend
+
+    def make(same: Network) -> Simulator:
+        return prepare(same, dtype=dtype, backend=backend, library=library, device=device)
+
+    made = kept_ready(network, (name, dtype, library, device), make)
+    return made.run(inputs, steps=steps, state=state, record=record, progress=progress)
+
+
+def prepare(
+    network: Network, *, dtype: str = "float32", backend: str = "auto", library: str = "numpy", device: str = "cpu"
+) -> Simulator:
+    """A network made ready to run many times. Arguments and errors as of ``simulate``."""
+    from nirbridge.network.check import verify
+    from nirbridge.network.graph import in_causal_order
+    from nirbridge.simulators.checks import check_neurons
+    from nirbridge.simulators.reference.array_namespace import space
+    from nirbridge.simulators.reference.engine import Engine
+
+    name = auto_backend(library) if backend == "auto" else backend
+    if name not in BACKENDS:
+        known = ", ".join(["auto", *BACKENDS])
+        raise UsageError.of(f"backend {quoted(backend)}", "unknown", f"there are {known}", "choose one of them")
+    verify(network)
+    check_neurons(network)
+    parts = load_attribute(BACKENDS[name])(space(library, dtype, device))
+    return Simulator(Engine(in_causal_order(network), parts), name, device)
+
+
+class Simulator:
+    """A network on a backend, ready to run; it keeps nothing of a run but what every run of its kind needs."""
+
+    def __init__(self, engine: Any, backend: str, device: str) -> None:
+        self._engine, self._backend, self._device = engine, backend, device
+        self._usual: dict[frozenset[str], Chosen] = {}  # where no record is given
+        self._steps: dict[int, int] = {}
+        self._sized: tuple[list[Channel], int, int] = [], 0, 0  # the last recording that was small enough
+
+    def run(
+        self,
+        inputs: Mapping[str, Input] | Input,
+        *,
+        steps: int | None = None,
+        state: State | None = None,
+        record: Sequence[Record] | None = None,
+        progress: Progress | None = None,
+    ) -> Result:
+        """Runs it. Arguments and errors as of ``simulate``."""
+        network, space = self._engine.network, self._engine.parts.space
+        first = 0 if state is None else state.step
+        opened = open_inputs(network, inputs, steps, first, space.float_name)
+        chosen, wanted = self._chosen(record, opened.binary)
+        batch = 1 if opened.batch is None else opened.batch
+        if self._sized != (chosen, opened.steps, batch):
+            _check_size(chosen, opened.steps, batch)
+            self._sized = chosen, opened.steps, batch
+        run = self._engine.start(batch, state)
+        recorder = Recorder(chosen, first, opened.steps, batch)
+        stretch = self._steps.get(batch) or self._steps.setdefault(batch, self._stretch(batch))
+        for start in range(0, opened.steps, stretch):
+            stop = min(start + stretch, opened.steps)
+            values = opened.read_quick(start, stop)
+            with np.errstate(over="ignore", invalid="ignore"):  # said in meta
+                found = run.chunk(values, stop - start, wanted)
+            recorder.take(found, stop - start, space.numpy)
+            if progress is not None:
+                progress("simulate", stop / opened.steps)
+        arrays = recorder.finish(opened.batch is not None)
+        every = {f"{c.node}/{c.variable}": c.every for c in chosen if c.every > 1}
+        last = run.state()
+        beyond = sorted({name for (name, _), array in last.arrays.items() if not _finite(array)})
+        meta = {**self._meta(opened, first), "every": every, "not_finite": beyond}
+        return Result(Recording(MappingProxyType(arrays), MappingProxyType(meta)), last)
+
+    def _chosen(self, record: Sequence[Record] | None, binary: frozenset[str]) -> Chosen:
+        """What is recorded, and the variables of the run that it takes; kept where no record is given."""
+        known = self._usual.get(binary) if record is None else None
+        if known is not None:
+            return known
+        found = channels(self._engine.network, record, binary, self._engine.parts.space.float_name)
+        known = found, sources_of(found)
+        if record is None:
+            self._usual[binary] = known
+        return known
+
+    def _stretch(self, batch: int) -> int:
+        """Steps that run at once, so that what lives between two populations stays small.
+
+        A layer takes spikes and gives spikes, of a byte each; elsewhere currents lie in between.
+        """
+        network, space, layers = self._engine.network, self._engine.parts.space, self._engine.layers
+        wide = 4 * (8 if space.float_name == "float64" else 4)
+        ports = sum(port.size for port in (*network.inputs, *network.outputs))
+        per_step = ports * wide // 4
+        per_step += sum(p.size * (2 if p.name in layers and p.neuron.fires else wide) for p in network.populations)
+        rest = (_widest(p.operator) for p in network.projections if p.target not in layers)
+        per_step += wide * max(rest, default=0)
+        return max(1, min(CHUNK_STEPS, CHUNK_BYTES // max(1, per_step * batch)))
+
+    def _meta(self, opened: Inputs, first_step: int) -> dict[str, Any]:
+        network, space = self._engine.network, self._engine.parts.space
+        return {
+            "dt": network.dt,
+            "steps": opened.steps,
+            "first_step": first_step,
+            "batch": opened.batch,
+            "backend": self._backend,
+            "library": space.library,
+            "device": self._device,
+            "dtype": space.float_name,
+            "versions": versions(space.library),
+            "seed": None,
+            "latency": {port.name: 0 for port in network.outputs},
+            "assumed": list(network.assumed),
+            "notes": list(network.notes),
+            "v": "after the reset",
+            "u": "before the reset",
+            "choices": {
+                name: [dict(part) for part in log]  # copies: another run may choose anew
+                for name, log in self._engine.parts.choices.items()
+            },
+        }
+
+
+def _finite(values: Any) -> bool:
+    return values.dtype.kind != "f" or np.count_nonzero(np.isfinite(values)) == values.size
+
+
+def _widest(operator: Operator) -> int:
+    """Elements of the largest array inside a chain."""
+    from nirbridge.network.compose import parts_of
+
+    return max(math.prod(part.output_shape) for part in parts_of(operator))
+
+
+def _check_size(chosen: Sequence[Any], steps: int, batch: int) -> None:
+    total = 0
+    for channel in chosen:
+        kept = 1 if channel.variable == "count" else -(-steps // channel.every)
+        total += kept * batch * math.prod(channel.shape) * np.dtype(channel.dtype).itemsize
+    if total > RECORDED_BYTES:
+        found = f"{total / 2**30:,.0f} GiB"
+        limit = f"at most {RECORDED_BYTES / 2**30:,.0f} GiB"
+        raise UsageError.of("the recording", found, limit, "record fewer steps (every), or counts only")

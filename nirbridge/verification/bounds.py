@@ -1,0 +1,200 @@
+"""How far integers may be from reals: a bound worked out for every neuron and step, and held against what they did.
+
+Each population's real neuron is run on the spikes that the integers sent, its own included: what is left is what
+the integers of this one population round. With S the scale, c and w the real current and membrane (in the
+coordinates of ``quantization.folding``), u / S is at most C from c and v / S at most V from w::
+
+    C' = a_syn * C + |keep_u - a_syn| * |u| / S + 1 / S + W
+    V' = a_mem * V + |keep_v - a_mem| * |v| / S + 1 / S + C' + |b / S - bias|
+
+W adds up ``|integer weight * 64 * 2**exponent / S - weight|`` of the spikes that arrive, ``keep`` is the decay that
+the chip has, 1 / S its truncation (0 where nothing decays). A reset to a value makes V 0 again, a subtraction adds
+what the integer amount is off. Until a spike differs the real neuron is that of the reference, so V bounds the distance
+of the two; behind it no such bound exists, as spikes are 0 or 1. That is why the neuron is held to the integers'
+spikes: a spike that it would not send, or would send besides, has to lie within V of the threshold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.quantization.error_bounds import lost_of, starts_off
+from nirbridge.quantization.folding import Folded, fold
+from nirbridge.quantization.formats import most
+from nirbridge.quantization.model import FixedPopulation, Quantized
+from nirbridge.simulators.types import Recording
+from nirbridge.verification.drive import Drive, sources_of, stretches
+
+_FLOATS = 1e-9
+"""Share of a value that float64 may be off by, over a whole run."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LayerBound:
+    """What rounding did to one population, given the spikes that reached it.
+
+    Distances are in units of v. ``bound``: the largest that is allowed at any neuron and step, ``seen`` the largest
+    that there was; ``theta``: the threshold they are to be held against (None: a read-out). ``spikes``: how many were
+    sent, ``changed``: how many the real neuron would not have sent, or would have sent besides. ``unbounded``: neurons
+    and steps without a bound, since v was held at its last value. ``broken``: the first (step, sample, neuron)
+    at which more differs than is allowed (None: nowhere).
+    """
+
+    population: str
+    bound: float
+    seen: float
+    theta: float | None
+    spikes: int
+    changed: int
+    unbounded: int
+    broken: tuple[int, ...] | None
+
+    @property
+    def holds(self) -> bool:
+        """True if nothing is further off than the bound."""
+        return self.broken is None
+
+
+def layer_bounds(quantized: Quantized, inputs: Mapping[str, Array], fixed: Recording) -> tuple[LayerBound, ...]:
+    """Works the bound out for a run, and holds what was recorded against it.
+
+    Args:
+        quantized: with the real network that it came from.
+        inputs: what went in, ``[steps, *shape]`` or ``[steps, batch, *shape]``.
+        fixed: ``s``, ``u`` and ``v`` of every population (no ``s`` of read-outs), from step 0.
+    """
+    assert quantized.network is not None, "a network from a file has no reals to compare with"
+    batched = fixed.meta["batch"] is not None
+    arrays = {key: a if batched else a[:, None] for key, a in fixed.arrays.items()}
+    given = {p.name: _with_samples(np.asarray(inputs[p.name]), len(p.shape)) for p in quantized.inputs}
+    steps = len(next(iter(arrays.values())))
+    sent = sources_of(quantized, given, arrays, steps)
+    real = {p.name: p for p in quantized.network.populations}
+    found = []
+    for p in quantized.populations:
+        late = 0 if quantized.early else quantized.latency[p.name]
+        folded = fold(quantized.network, real[p.name], late)
+        found.append(_Held(quantized, p, folded, Drive(quantized, p, folded, sent), arrays).run(late, steps))
+    return tuple(found)
+
+
+def _with_samples(array: Array, axes: int) -> Array:
+    return array if array.ndim == axes + 2 else array[:, None]
+
+
+class _Held:
+    """The real neurons of a population, held to the spikes of its integers."""
+
+    def __init__(
+        self, quantized: Quantized, p: FixedPopulation, folded: Folded, drive: Drive, arrays: Mapping[Any, Array]
+    ):
+        self.name, self.n, self.f, self.drive = p.name, p.neuron, folded, drive
+        self.u, self.v = arrays[p.name, "u"], arrays[p.name, "v"]
+        self.s = arrays[p.name, "s"] if p.neuron.fires else None
+        self.shape, self.scale = (self.v.shape[1], *p.shape), float(p.neuron.scale)
+        self.off = _Off.of(p, folded)
+        start = (np.broadcast_to(a, self.shape).astype(float) for a in (folded.i_start, folded.v_start))
+        self.c, self.w = start
+        off = starts_off(p, folded) if quantized.early else (np.asarray(0.5), np.asarray(0.5))
+        self.far_c, self.far_w = (np.broadcast_to(x / self.scale, self.shape) for x in off)
+        self.waits, self.lost = np.zeros(self.shape, np.int64), np.zeros(self.shape, bool)
+        self.bound = self.seen = 0.0
+        self.changed = self.unbounded = 0
+        self.broken: tuple[int, ...] | None = None
+
+    def run(self, late: int, steps: int) -> LayerBound:
+        """From the first step of the reference on; where early spikes are kept, from that of the hardware."""
+        for start, stop in stretches(steps, self.c.size):
+            real, off = self.drive.between(start, stop)
+            for step in range(max(start, late), stop):
+                self._step(step, *(np.broadcast_to(a[step - start] if a.ndim else a, self.shape) for a in (real, off)))
+        f = self.f
+        theta = None if f.theta is None else float(np.min(np.abs(f.theta)))
+        spikes = 0 if self.s is None else int(self.s[late:].sum(dtype=np.int64))
+        return LayerBound(self.name, self.bound, self.seen, theta, spikes, self.changed, self.unbounded, self.broken)
+
+    def _step(self, step: int, x: Array, off: Array) -> None:
+        n, f, o = self.n, self.f, self.off
+        before_u, before_v = (self.u[step - 1], self.v[step - 1]) if step else (n.u_init, n.v_init)
+        self.c = f.a_syn * self.c + x
+        self.far_c = f.a_syn * self.far_c + o.keep_u * np.abs(before_u) + o.cut_u + off
+        w = f.a_mem * self.w + self.c + f.bias
+        far = f.a_mem * self.far_w + o.keep_v * np.abs(before_v) + o.cut_v + self.far_c + o.bias
+        far = far + _FLOATS * (np.abs(w) + np.abs(self.w) + 1e-3)
+        held = self.waits > 0
+        self.w, self.far_w = np.where(held, 0.0, w), np.where(held, 0.0, far)
+        reached = self.v[step].astype(np.int64)
+        if self.s is not None:
+            self._spike(step, held)
+            reached = reached + (self.s[step] * n.reset_amount if n.reset == "subtract" else 0)
+        self.lost |= np.abs(reached) >= most(n.v_bits)
+        self._judge(step, np.abs(self.v[step] / self.scale - self.w))
+
+    def _spike(self, step: int, held: Array) -> None:
+        """The reset of the spikes that the integers sent, and whether the real neuron agrees with them."""
+        n, f, o = self.n, self.f, self.off
+        assert self.s is not None
+        sent = self.s[step].astype(np.int64)
+        own = np.where(held, 0, self._count(self.w))
+        self.changed += int(np.abs(own - sent).sum())
+        near = self.far_w + o.theta + o.size * np.maximum(sent, own)
+        low, high = self._count(self.w - near), self._count(self.w + near)
+        self._break(step, ~held & ~self.lost & ((sent < low) | (sent > high)))
+        self.waits = np.where(held, self.waits - 1, np.where(sent > 0, n.refractory_steps, self.waits))
+        if n.reset == "subtract":
+            self.w, self.far_w = self.w - sent * f.amount, self.far_w + sent * o.amount
+        at_rest = held | (sent > 0) if n.reset == "zero" else held
+        self.w, self.far_w = np.where(at_rest, 0.0, self.w), np.where(at_rest, 0.0, self.far_w)
+        self.lost = self.lost & ~at_rest
+
+    def _count(self, w: Array) -> Array:
+        """Spikes of the real neuron at these membranes."""
+        f = self.f
+        assert f.theta is not None
+        fires = w > f.theta if f.neuron.compare == ">" else w >= f.theta
+        if f.neuron.max_spikes == 1:
+            return fires.astype(np.int64)
+        many = np.clip(np.floor(w / f.theta), 0, self.n.max_spikes)
+        return np.where(fires, many, 0).astype(np.int64)
+
+    def _judge(self, step: int, distance: Array) -> None:
+        known = ~self.lost
+        self.unbounded += int(self.lost.sum())
+        self.bound = max(self.bound, float(self.far_w[known].max(initial=0.0)))
+        self.seen = max(self.seen, float(distance[known].max(initial=0.0)))
+        self._break(step, known & (distance > self.far_w))
+
+    def _break(self, step: int, wrong: Array) -> None:
+        if self.broken is None and bool(wrong.any()):
+            self.broken = (step, *(int(x) for x in np.argwhere(wrong)[0]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Off:
+    """What the integers of a neuron are off by, in reals; ``keep`` per integer of the state."""
+
+    keep_u: Array
+    keep_v: Array
+    cut_u: Array
+    cut_v: Array
+    bias: Array
+    theta: Array
+    size: Array
+    amount: Array
+
+    @classmethod
+    def of(cls, p: FixedPopulation, f: Folded) -> _Off:
+        """The terms of ``quantization.distance``, and those of the threshold."""
+        n, scale, lost = p.neuron, float(p.neuron.scale), lost_of(f, p)
+        terms = (lost.u_decay, lost.v_decay, lost.cut_u, lost.cut_v, lost.bias)
+        theta = size = np.zeros(())
+        if f.theta is not None and n.fires_above is not None:
+            theta = np.abs(n.fires_above / scale - f.theta) + (1 / scale if n.max_spikes > 1 else 0.0)
+            size = np.abs(n.spike_size / scale - f.theta) if n.max_spikes > 1 else size
+        own = (x.reshape(p.shape) / scale for x in terms)
+        return cls(*own, theta=theta, size=size, amount=lost.amount.reshape(p.shape) / scale)

@@ -1,0 +1,141 @@
+"""What reaches a population in reals, given the spikes of the integers, and how far its integers can be from that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array, freeze
+from nirbridge.network.apply import apply, matrix
+from nirbridge.network.operators import Sparse
+from nirbridge.quantization.error_bounds import lost_weights
+from nirbridge.quantization.folding import Folded
+from nirbridge.quantization.formats import INPUT_SHIFT
+from nirbridge.quantization.model import FixedInput, FixedPopulation, FixedProjection, IntegerOperator, Quantized
+from nirbridge.quantization.operators import one_operator, weights_of, with_weights
+
+Apply = Callable[[Array], Array]
+_SYNAPSES_MAX = 200_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sent:
+    """What a source sent: its integers, and the reals that they stand for (the same for spikes)."""
+
+    whole: Array
+    real: Array
+    one: float
+
+    @property
+    def is_rounded(self) -> bool:
+        """True where the two differ (a graded input)."""
+        return self.whole is not self.real
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Way:
+    """One projection: its real operator, what a weight is off by, and when it arrives."""
+
+    sent: Sent
+    real: Apply
+    off: Apply
+    size: Apply
+    cut: float
+    source_delay: Array
+    target_delay: Array
+
+
+class Drive:
+    """The input of one population: real values, and a bound on what rounding weights and inputs changes."""
+
+    def __init__(self, quantized: Quantized, population: FixedPopulation, folded: Folded, sent: Mapping[str, Sent]):
+        self.shape = population.shape
+        into = [p for p in quantized.projections if p.target == population.name]
+        scale = float(population.neuron.scale)
+        self.ways = [_way(quantized, p, folded, scale, sent[p.source]) for p in into]
+
+    def between(self, start: int, stop: int) -> tuple[Array, Array]:
+        """(real input, bound on how far the integers' is from it) of these steps, ``[steps, batch, *shape]``."""
+        real, off = np.zeros(()), np.zeros(())
+        for way in self.ways:
+            for late in np.unique(way.target_delay):
+                here = np.broadcast_to(way.target_delay == late, self.shape)
+                own, wrong = _arriving(way, start - int(late), stop - int(late))
+                real, off = real + np.where(here, own, 0.0), off + np.where(here, wrong, 0.0)
+        return real, off
+
+
+def inputs_sent(port: FixedInput, given: Array, steps: int) -> Sent:
+    """What an input sent: zeros behind its end. ``given: [steps, batch, *shape]``."""
+    cut = given[:steps]
+    real = np.concatenate([cut, np.zeros((steps - len(cut), *cut.shape[1:]), cut.dtype)])
+    if not port.graded:
+        return Sent(real, real, 1.0)
+    return Sent(np.rint(real / port.scale), real, port.scale)
+
+
+def _way(quantized: Quantized, p: FixedProjection, folded: Folded, scale: float, sent: Sent) -> _Way:
+    assert quantized.network is not None, "asked for with a network only"
+    operator = quantized.network.projections[p.index].operator
+    exact = one_operator(operator, folded.gain)
+    lost = lost_weights(p, one_operator(operator, np.asarray(folded.gain * sent.one)), sent.one)
+    delays = len(np.unique(p.delay_steps)) * len(np.unique(p.target_delay_steps))
+    shape = folded.population.shape
+    return _Way(
+        sent=sent,
+        real=_applied(exact, weights_of(exact), shape),
+        off=_applied(exact, weights_of(lost.errors) / scale, shape),
+        size=_applied(exact, np.abs(weights_of(exact)), shape),
+        cut=float(1 << INPUT_SHIFT) / scale * delays if p.weight_exp < 0 else 0.0,
+        source_delay=p.delay_steps,
+        target_delay=p.target_delay_steps,
+    )
+
+
+def _applied(operator: IntegerOperator, weights: Array, shape: tuple[int, ...]) -> Apply:
+    """The operator with other weights, on ``[steps, batch, *source shape]``; ``shape`` is the target's."""
+    made = with_weights(operator, freeze(weights))
+    if not isinstance(made, Sparse):
+        return lambda x: apply(made, x.reshape(*x.shape[:2], *made.input_shape)).reshape(*x.shape[:2], *shape)
+    table: Any = matrix(made, _SYNAPSES_MAX)
+    return lambda x: (table @ x.reshape(x.shape[0] * x.shape[1], -1).T).T.reshape(*x.shape[:2], *shape)
+
+
+def _arriving(way: _Way, start: int, stop: int) -> tuple[Array, Array]:
+    real = _delayed(way.sent.real, way.source_delay, start, stop)
+    if not way.sent.is_rounded:
+        return way.real(real), way.off(real) + way.cut
+    whole = _delayed(way.sent.whole, way.source_delay, start, stop)
+    missed = way.size(np.abs(real - whole * way.sent.one))
+    return way.real(real), way.off(np.abs(whole)) + missed + way.cut
+
+
+def _delayed(sent: Array, delays: Array, start: int, stop: int) -> Array:
+    """``sent[t - delay]`` for the steps from start to stop; nothing was sent before step 0."""
+    out = np.zeros((stop - start, *sent.shape[1:]))
+    for delay in np.unique(delays).tolist():
+        first = max(start, delay)
+        if first < stop:
+            values = sent[first - delay : stop - delay]
+            out[first - start :] += np.where(delays == delay, values, 0)
+    return out
+
+
+def sources_of(
+    quantized: Quantized, given: Mapping[str, Array], spikes: Mapping[Any, Array], steps: int
+) -> dict[str, Sent]:
+    """What every input and population sent, ``[steps, batch, *shape]``."""
+    found = {port.name: inputs_sent(port, given[port.name], steps) for port in quantized.inputs}
+    for p in quantized.populations:
+        if p.neuron.fires:
+            found[p.name] = Sent(spikes[p.name, "s"], spikes[p.name, "s"], 1.0)
+    return found
+
+
+def stretches(steps: int, elements: int, bytes_max: int = 2**25) -> Sequence[tuple[int, int]]:
+    """Pieces of time that take little memory."""
+    length = max(1, min(steps, bytes_max // max(1, 8 * elements)))
+    return [(start, min(start + length, steps)) for start in range(0, steps, length)]

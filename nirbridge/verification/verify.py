@@ -1,0 +1,248 @@
+"""One model computed in several ways, side by side: what has to be equal, and how far integers are from reals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nirbridge._types import Progress
+from nirbridge.arrays import Array
+from nirbridge.comparison.compare import Comparison, compare
+from nirbridge.errors import quoted
+from nirbridge.network.model import Network
+from nirbridge.quantization.model import Quantized
+from nirbridge.simulators.types import Key, Record, Recording
+from nirbridge.verification.bounds import LayerBound, layer_bounds
+
+if TYPE_CHECKING:
+    from nirbridge.emitters.artifact import Artifact
+    from nirbridge.mapping.model import Mapped
+    from nirbridge.mapping.storage.record import MapRecord
+
+RATE = 0.1
+"""Spikes per step of each element of the inputs that are drawn where none are given."""
+SUMS = 1e-12
+"""Share of the largest value by which sums of the same reals may differ."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pair:
+    """Two ways of computing, compared: ``promised`` says whether they have to be equal."""
+
+    a: str
+    b: str
+    promised: bool
+    comparison: Comparison
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verification:
+    """What ``nirbridge verify`` found.
+
+    ``latency``: output -> hardware steps that it is late. ``recordings``: by way ('reference', 'fixed', 'mapped',
+    'lava'), steps of the reference in hardware time. ``layers``: how far the integers of each population are from its
+    real neurons on the same spikes, and how far they may be. ``left_out``: ways that were not run, and why.
+    ``early_spikes``: where early spikes are kept, population -> spikes of the integers before its first step; 'retimed'
+    then is the way of the real numbers with these spikes.
+    """
+
+    chip: str
+    steps: int
+    input_said: str
+    latency: Mapping[str, int]
+    pairs: tuple[Pair, ...]
+    layers: tuple[LayerBound, ...]
+    recordings: Mapping[str, Recording]
+    left_out: Mapping[str, str]
+    notes: tuple[str, ...]
+    early_spikes: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def holds(self) -> bool:
+        """True if every promised equality holds, and no population is further from the reference than its bound."""
+        return all(p.comparison.equal for p in self.pairs if p.promised) and all(x.holds for x in self.layers)
+
+
+def verify(
+    reference: Network,
+    quantized: Quantized,
+    inputs: Mapping[str, Array],
+    *,
+    steps: int,
+    mapping: Mapped | MapRecord | None = None,
+    program: Artifact | None = None,
+    labels: Any = None,
+    input_said: str = "",
+    left_out: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+) -> Verification:
+    """Runs a model in every way asked for and compares them.
+
+    Reference against fixed: spikes of populations and outputs, at their latency; they may differ, but every population
+    has to stay within its bound (``verify_bound``). Fixed against mapped, and fixed against the program run in Lava:
+    every ``s``, ``u`` and ``v`` of every population, and every output, which have to be the same.
+
+    Args:
+        reference: the network before it was retimed.
+        quantized: the same in integers.
+        inputs: arrays by input name, ``[steps, *shape]`` or ``[steps, batch, *shape]``.
+        steps: of the reference; the hardware runs longer by the largest latency, without input.
+        mapping: the map that the mapped simulator runs; None: it is left out.
+        program: the Lava program; None: it is left out.
+        labels: the right class of each sample, for accuracy.
+        input_said: in words where the input is from.
+        left_out: what else is left out, and why.
+        progress: called with a stage and the share that is done.
+
+    Raises:
+        UsageError: inputs that the network does not take; no Lava environment.
+        IllegalMapping: the map lacks something.
+        ModelError: the program failed; its log is in the message.
+    """
+    from nirbridge.simulators.fixed.simulate import simulate_fixed
+    from nirbridge.simulators.mapped.simulate import simulate_mapped
+    from nirbridge.simulators.simulate import simulate
+
+    longest = steps + max(quantized.latency.values(), default=0)
+    every = everything(quantized)
+    spikes = [Record("*", ("s",))]
+    found = {"reference": simulate(reference, inputs, steps=steps, record=spikes, progress=progress).recording}
+    if quantized.early and quantized.network is not None:
+        found["retimed"] = simulate(quantized.network, inputs, steps=longest, record=spikes).recording
+    found["fixed"] = simulate_fixed(quantized, inputs, steps=longest, record=every, progress=progress).recording
+    if mapping is not None:
+        found["mapped"] = simulate_mapped(quantized, mapping, inputs, steps=longest, record=every, progress=progress)
+    if program is not None:
+        found["lava"] = _in_lava(program, quantized, _longer(inputs, longest), found["fixed"], progress)
+    return Verification(
+        chip=quantized.chip,
+        steps=steps,
+        input_said=input_said,
+        latency=MappingProxyType({port.name: quantized.latency[port.name] for port in quantized.outputs}),
+        pairs=tuple(_pairs(found, quantized, steps, labels)),
+        layers=layer_bounds(quantized, inputs, found["fixed"]),
+        recordings=MappingProxyType(found),
+        left_out=MappingProxyType(dict(left_out or {})),
+        notes=quantized.notes,
+        early_spikes=early_spikes(quantized, found["fixed"]),
+    )
+
+
+def early_spikes(quantized: Quantized, fixed: Recording) -> Mapping[str, int]:
+    """Spikes of each population before its first step, where they are kept; none elsewhere."""
+    firing = [p.name for p in quantized.populations if p.neuron.fires] if quantized.early else []
+    counts = {name: int(fixed.arrays[name, "s"][: quantized.latency[name]].sum(dtype=np.int64)) for name in firing}
+    return MappingProxyType({name: count for name, count in counts.items() if count or name in quantized.early})
+
+
+def everything(quantized: Quantized) -> list[Record]:
+    """All that the integers compute: spikes, currents and potentials, and what each output gets."""
+    populations = [Record(p.name, ("s", "u", "v") if p.neuron.fires else ("u", "v")) for p in quantized.populations]
+    return [*populations, *(Record(port.name, ("s",)) for port in quantized.outputs)]
+
+
+def drawn_inputs(
+    network: Network,
+    steps: int,
+    seed: int,
+    rate: float = RATE,
+    graded: Mapping[str, tuple[float, int]] | None = None,
+) -> tuple[dict[str, Array], str]:
+    """Random input, the same for the same seed, and what it is in words: spikes; values of either sign where graded."""
+    rng, sizes = np.random.default_rng(seed), {name: size for name, (size, _) in (graded or {}).items()}
+    drawn: dict[str, Array] = {}
+    for port in network.inputs:
+        shape = (steps, *port.shape)
+        spikes = (rng.random(shape) < rate).astype(np.uint8)
+        drawn[port.name] = spikes * rng.uniform(-1, 1, shape) * sizes[port.name] if port.name in sizes else spikes
+    said = "random spikes" if not sizes else "random spikes and graded values"
+    return drawn, f"{said}, {rate:g} per step and element, seed {seed}"
+
+
+def input_arrays(network: Network, inputs: Any, steps: int | None) -> tuple[dict[str, Array], int]:
+    """Inputs by name, and how many steps they are or were asked for. Raises UsageError."""
+    from nirbridge.simulators.inputs import open_inputs
+
+    opened = open_inputs(network, inputs, steps, 0, "float32")
+    return {name: np.asarray(values)[: opened.steps] for name, values in opened.values.items()}, opened.steps
+
+
+def _longer(inputs: Mapping[str, Array], steps: int) -> dict[str, Array]:
+    """Zeros behind the end, or cut."""
+    out = {}
+    for name, values in inputs.items():
+        array = np.asarray(values)[:steps]
+        out[name] = np.concatenate([array, np.zeros((steps - len(array), *array.shape[1:]), array.dtype)])
+    return out
+
+
+def _in_lava(
+    program: Artifact, quantized: Quantized, inputs: Mapping[str, Array], like: Recording, progress: Progress | None
+) -> Recording:
+    """The program run in Lava, from a folder that is gone afterwards; what the fixed simulator recorded of it."""
+    from nirbridge.emitters.lava.runtime.run import run_program
+
+    wanted = [f"{p.name}:s,u,v" for p in quantized.populations] + [f"{port.name}:s" for port in quantized.outputs]
+    ran = run_program(program, inputs, steps=like.meta["steps"], record=wanted, progress=progress)
+    outputs = {port.name for port in quantized.outputs}
+    arrays = {(node, "s" if node in outputs else variable): array for (node, variable), array in ran.arrays.items()}
+    return Recording(MappingProxyType(arrays), ran.meta)
+
+
+def _pairs(found: Mapping[str, Recording], quantized: Quantized, steps: int, labels: Any) -> Iterator[Pair]:
+    fixed, reference = found["fixed"], found["reference"]
+    for name in ("fixed", "retimed"):
+        if name in found:
+            later = found[name]
+            common = [key for key in reference.arrays if key in later.arrays]
+            late = {node: quantized.latency[node] for node, _ in common}
+            cut = {key: later.arrays[key][: steps + late[key[0]]] for key in common}
+            seen = _part(reference, common, reference.arrays)
+            yield Pair("reference", name, False, compare(seen, _part(later, common, cut), latency=late, labels=labels))
+    for name in ("mapped", "lava"):
+        if name in found:
+            yield Pair("fixed", name, True, compare(fixed, _settled(fixed, found[name]), labels=labels))
+
+
+def _settled(fixed: Recording, found: Recording) -> Recording:
+    """With sums of reals that the host makes for an output taken as equal where only their last digits differ.
+
+    What the chip computes are integers, which are compared bit by bit; such a sum depends on the order of its terms.
+    """
+    arrays = dict(found.arrays)
+    for key, expected in fixed.arrays.items():
+        own = arrays.get(key)
+        if expected.dtype.kind == "f" and own is not None and own.shape == expected.shape:
+            size = float(np.abs(expected).max(initial=0.0))
+            arrays[key] = expected if np.allclose(own, expected, rtol=0, atol=SUMS * size) else own
+    return Recording(MappingProxyType(arrays), found.meta)
+
+
+def _part(recording: Recording, keys: Sequence[Key], arrays: Mapping[Key, Array]) -> Recording:
+    return Recording(MappingProxyType({key: arrays[key] for key in keys}), recording.meta)
+
+
+def verdict(verification: Verification) -> str:
+    """One sentence: which promises hold."""
+    promised = [pair for pair in verification.pairs if pair.promised]
+    broken = broken_promises(verification)
+    if broken:
+        return f"not as promised: {'; '.join(broken)}"
+    names = " == ".join(["fixed", *(pair.b for pair in promised)])
+    said = f"{names}: every spike, u and v" if promised else "nothing was promised: only the fixed simulator ran"
+    out = "; ".join(f"{quoted(way)} left out: {why}" for way, why in verification.left_out.items())
+    near = "reference ~ fixed: within the bound in every population"
+    if verification.early_spikes:
+        near = "retimed ~ fixed: within the bound in every population; not the reference: early spikes are kept"
+    return f"{said}; {near}{'; ' + out if out else ''}"
+
+
+def broken_promises(verification: Verification) -> list[str]:
+    """What does not hold, each in a few words."""
+    unequal = [f"{p.a} and {p.b} differ" for p in verification.pairs if p.promised and not p.comparison.equal]
+    far = [f"{quoted(x.population)} is beyond its bound" for x in verification.layers if not x.holds]
+    return [*unequal, *far]

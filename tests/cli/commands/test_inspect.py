@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import nir
+import numpy as np
+import pytest
+from rich.console import Console
+
+from nirbridge.cli.main import run
+from nirbridge.importers import save
+from nirbridge.network import Timing
+from nirbridge.report.inspect import inspect_text, name_text, shape_text
+from nirbridge.report.inspect_document import inspect_graph
+from tests.network.graphs import chain, graph_of, lif, out, port
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    conv = nir.Conv2d((4, 4), np.ones((3, 2, 3, 3)), 1, 1, 1, 1, np.ones(3))
+    pool = nir.SumPool2d(kernel_size=np.array([2, 2]), stride=np.array([2, 2]), padding=np.array([0, 0]))
+    flat = nir.Flatten({"input": np.array([3, 2, 2])}, 0, -1)
+    nodes = [port(2, 4, 4), conv, lif(3, 4, 4), pool, flat, nir.Linear(np.ones((5, 12))), lif(5), out(5)]
+    save(chain(*nodes), tmp_path / "model.nir")
+    return str(tmp_path / "model.nir")
+
+
+def document(model: str, capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, object]:
+    assert run(["inspect", model, "--json", *options]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_totals_and_nodes(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = document(model, capsys)
+    border_taps = (3 * 4 - 2) ** 2  # taps of a padded 3 x 3 window that fall inside 4 x 4
+    assert found["totals"] == {
+        "neurons": 53,
+        "synapses": 2 * 3 * border_taps + 5 * 48,
+        "weights": 54 + 3 + 60,
+        "parameters": 54 + 3 + 60 + 5 * 48 + 5 * 5,
+    }
+    nodes = found["nodes"]
+    assert isinstance(nodes, list)
+    assert [node["name"] for node in nodes] == ["0", "1", "2", "3", "4", "5", "in", "out"]
+    assert nodes[0] == {"name": "0", "type": "Conv2d", "input_shape": [2, 4, 4], "output_shape": [3, 4, 4]}
+    assert found["dead"] == {"no_input": [], "no_output": []}
+
+
+def test_options_are_read(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--dt", "1e-3", "--integrator", "zoh", "--reset", "subtract", "--compare", "ge", "--if-gain", "per-step"]
+    found = document(model, capsys, *options)
+    assert found["timing"] == {
+        "dt": 1e-3,
+        "integrator": "zoh",
+        "reset": "subtract",
+        "compare": ">=",
+        "if_gain": "per-step",
+    }
+    assert found["assumed"] == []
+
+
+def test_tables(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["inspect", model]) == 0
+    text = capsys.readouterr().out
+    rows = [" ".join(line.split()) for line in text.splitlines()]
+    assert "1 LIF 3 x 4 x 4 48 1 0.9 v > threshold to-value" in rows
+    assert "in 1 Conv 3x3 / 1x1 600 0 bias" in rows
+    assert "1 5 SumPool 2x2 / 2x2, Reshape, Dense 5 from 12 240 0" in rows
+    assert "53 neurons, 840 synapses, 117 weights and biases stored, 382 parameters in all" in rows
+    assert "- dt = 0.0001 s: the file stores none" in rows
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--dt", "0"], 2, "error: timing option dt: 0.0, a finite number of seconds above 0; correct it\n"),
+        (["--max-bytes", "10"], 2, "error: 'model.nir': it has"),
+        (["--reset", "soft"], 2, "error: nirbridge inspect: "),
+    ],
+)
+def test_wrong_usage(
+    arguments: list[str], code: int, message: str, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["inspect", model, *arguments]) == code
+    captured = capsys.readouterr()
+    assert captured.err.startswith(message)
+    assert captured.out == ""
+
+
+def test_a_model_without_exact_meaning_is_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save(chain(port(1), nir.Delay(np.array([1.5e-4])), lif(1), out(1)), tmp_path / "late.nir")
+    assert run(["inspect", str(tmp_path / "late.nir")]) == 1
+    assert capsys.readouterr().err.startswith("error: node '0' (Delay): a delay of 0.00015 s is 1.5 steps of dt")
+
+
+def test_names_notes_and_loops_are_shown_safely() -> None:
+    nodes = {"in": port(1), "a\nb": lif(1), "[red]": lif(1), "out": out(1), "end": lif(1)}
+    edges = [("in", "a\nb"), ("a\nb", "[red]"), ("[red]", "a\nb"), ("[red]", "out"), ("in", "end")]
+    console = Console(width=160, file=None, record=True, markup=True)
+    with console.capture() as captured:
+        console.print(inspect_text(inspect_graph(graph_of(nodes, edges), Timing())))
+    text = captured.get()
+    assert "'a\\nb'" in text
+    assert "[red]" in text
+    assert "closes a cycle" in text
+    assert "- population 'end': no output can be reached from it" in text
+
+
+def test_names_and_shapes() -> None:
+    assert (name_text("fc1"), name_text(" x"), name_text(""), shape_text((2, 3000))) == (
+        "fc1",
+        "' x'",
+        "''",
+        "2 x 3,000",
+    )
+    assert shape_text(()) == "1"
+
+
+# -- known faults of exporters ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def from_norse(tmp_path: Path) -> str:
+    """As Norse writes: tau times its dt, and the batch counted as an axis of the ports."""
+    n, m = 4, 3
+    nodes = {
+        "in": nir.Input({"input": np.array([1, n])}),
+        "fc": nir.Linear(np.ones((m, n))),
+        "lif": nir.LIF(np.full(m, 1e-5), np.ones(m), np.zeros(m), np.ones(m)),
+        "fc2": nir.Linear(np.ones((m, m))),
+        "lif2": nir.LIF(np.full(m, 1e-5), np.ones(m), np.zeros(m), np.ones(m)),
+        "out": nir.Output({"output": np.array([1, m])}),
+    }
+    edges = [("in", "fc"), ("fc", "lif"), ("lif", "fc2"), ("fc2", "lif2"), ("lif2", "out")]
+    nir.write(tmp_path / "norse.nir", nir.NIRGraph(nodes, edges, type_check=False))
+    return str(tmp_path / "norse.nir")
+
+
+def test_a_batch_that_is_counted_names_the_option(from_norse: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["inspect", from_norse]) == 2
+    assert capsys.readouterr().err.endswith(
+        "error: 'norse.nir', ports 'in', 'out': have an axis of size 1 more than their neighbours; "
+        "--drop-batch (or --repair batch-axis) takes it off\n"
+    )
+
+
+def test_faults_are_found_and_repaired_only_on_request(from_norse: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = document(from_norse, capsys, "--drop-batch")
+    assert [(f["name"], f["node"], f["sure"], f["repair"]) for f in found["findings"]] == [  # type: ignore[attr-defined]
+        ("norse", "lif", "likely", "norse"),
+        ("norse", "lif2", "likely", "norse"),
+    ]
+    assert found["timing"]["dt"] == 1e-4  # type: ignore[index]
+    mended = document(from_norse, capsys, "--drop-batch", "--repair", "norse")
+    assert mended["timing"]["dt"] == 1e-3  # type: ignore[index]
+    assert mended["populations"][0]["membrane_decay"] == pytest.approx([0.9, 0.9])  # type: ignore[index]
+    assert mended["findings"] == found["findings"]
+    assert mended["repaired"] == ["norse", "batch-axis"]
+
+
+def test_faults_are_shown_once_with_the_option_that_mends_them(
+    from_norse: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["inspect", from_norse, "--drop-batch"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    said = (
+        "tau = 1e-05 s with r = 1: Norse writes tau multiplied by its dt, and 1 more node alike (likely); mend it with "
+    )
+    assert text.count(f"known faults of exporters - node 'lif' (LIF): {said}--repair norse") == 1
+    assert text.endswith("repaired on request - batch-axis")
+
+
+def test_an_unknown_repair(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["inspect", model, "--repair", "nrse"]) == 2
+    assert capsys.readouterr().err.startswith("error: repair 'nrse': there is none of that name, one of batch-axis, ")

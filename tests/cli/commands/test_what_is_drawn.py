@@ -1,0 +1,178 @@
+"""Which node, sample and latency the pictures of compare and verify are of; options of a verification."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nirbridge import pipeline
+from nirbridge.cli import common
+from nirbridge.cli.commands import compare, simulate, verify
+from nirbridge.errors import UsageError
+from nirbridge.report import plots as pictures
+from nirbridge.simulators.types import Recording
+from tests.partitioner.nets import network_of
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What is drawn: the two recordings, the node, options, and where it goes."""
+    saved: list[Any] = []
+    monkeypatch.setattr(pictures, "difference", lambda *args, **options: (args, options))
+    monkeypatch.setattr(pictures, "save_picture", lambda figure, path: saved.append((*figure, path)))
+    return saved
+
+
+def row(node: str, *, equal: bool = True, spikes: Any = "some", latency: int = 0, neuron: Any = None) -> Any:
+    return SimpleNamespace(node=node, equal=equal, spikes=spikes, latency_steps=latency, first_neuron=neuron)
+
+
+def found(*rows: Any) -> Any:
+    return SimpleNamespace(rows=rows)
+
+
+SAME, LATE, DIFFERS = row("a"), row("b", latency=3), row("c", equal=False, latency=2)
+VALUES = row("v", equal=False, spikes=None, latency=9)
+
+
+@pytest.mark.parametrize(
+    ("rows", "node", "chosen", "latency"),
+    [
+        ((SAME, LATE), None, "a", 0),
+        ((VALUES, LATE, SAME), None, "b", 3),
+        ((SAME, DIFFERS, LATE), None, "c", 2),
+        ((SAME, DIFFERS, LATE), "b", "b", 3),
+        ((SAME,), "z", "z", 0),
+        ((VALUES,), "v", "v", 0),
+        ((), "", "", 0),
+    ],
+)
+def test_the_first_node_that_differs_is_drawn(
+    rows: Any, node: Any, chosen: str, latency: int, drawn: list[Any]
+) -> None:
+    pair: Any = ("A", "B")
+    compare._draw("p.png", pair, found(*rows), node)
+    assert drawn == [(("A", "B", chosen), {"latency": latency}, "p.png")]
+
+
+def test_without_spikes_there_is_no_node_to_choose(drawn: list[Any]) -> None:
+    pair: Any = ("A", "B")
+    for rows in ((), (VALUES,)):
+        with pytest.raises(UsageError) as caught:
+            compare._draw("p.png", pair, found(*rows), None)
+        assert str(caught.value) == "--plot: no node has spikes to compare, a raster is of spikes; record 's' in both"
+    assert drawn == []
+
+
+def verification(*pairs: Any, batch: Any = None) -> Any:
+    names = {name for pair in pairs for name in (pair.a, pair.b)}
+    return SimpleNamespace(
+        pairs=pairs, recordings={name: Recording({}, {"batch": batch, "of": name}) for name in names}
+    )
+
+
+def pair(a: str, b: str, *rows: Any, promised: bool = True) -> Any:
+    return SimpleNamespace(a=a, b=b, promised=promised, comparison=found(*rows))
+
+
+BROKEN = row("c", equal=False, latency=2, neuron=(1, 0, 3))
+UNPROMISED = pair("reference", "fixed", SAME, DIFFERS, promised=False)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "node", "batch", "wanted"),
+    [
+        ((UNPROMISED, pair("fixed", "mapped", SAME)), None, None, ("reference", "fixed", "c", 2, 0)),
+        ((UNPROMISED, pair("fixed", "lava", VALUES)), None, None, ("reference", "fixed", "c", 2, 0)),
+        ((UNPROMISED, pair("fixed", "mapped", SAME, BROKEN)), None, 4, ("fixed", "mapped", "c", 2, 1)),
+        ((UNPROMISED, pair("fixed", "mapped", SAME, BROKEN)), None, None, ("fixed", "mapped", "c", 2, 0)),
+        ((UNPROMISED, pair("fixed", "mapped", SAME, BROKEN)), "a", 4, ("fixed", "mapped", "a", 0, 0)),
+        ((UNPROMISED, pair("x", "y", SAME, BROKEN), pair("x", "z", BROKEN)), "q", 4, ("x", "y", "q", 0, 0)),
+        ((pair("x", "y", VALUES, LATE, SAME),), None, 0, ("x", "y", "b", 3, 0)),
+        ((pair("x", "y"),), None, None, ("x", "y", "", 0, 0)),
+    ],
+)
+def test_the_first_broken_promise_is_drawn(pairs: Any, node: Any, batch: Any, wanted: Any, drawn: list[Any]) -> None:
+    verify._draw(verification(*pairs, batch=batch), "p.png", node)
+    ((a, b, chosen), options, path) = drawn[0]
+    assert (a.meta["of"], b.meta["of"], chosen, options["latency"], options["sample"]) == wanted
+    assert (options["names"], path, len(drawn)) == (wanted[:2], "p.png", 1)
+
+
+# -- how a verification is asked for -----------------------------------------------------------------------------------
+
+ASKED: dict[str, Any] = {"bits": (), "weight_bits": None, "calibrate": None, "graded": (), "method": "range"}
+ASKED |= {"percentile": 99.9, "tight": False, "per_core": False, "target": None, "steps": 5}
+
+
+def test_options_that_choose_the_integers_go_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "quantize_plan", lambda *args: args)
+    monkeypatch.setattr(common, "read_inputs", lambda *args: ("read", *args))
+    network = network_of("4 dense3 lif")
+    options = dict(ASKED)
+    plain = verify._quantization(network, 7, print, options)
+    assert options == {"per_core": False, "target": None, "steps": 5}
+    asked = {"weight_bits": None, "graded": {}, "progress": print}
+    plan = {"method": "range", "percentile": 99.9, "tight": False, "progress": print}
+    assert plain == (network, asked, None, plan)
+    options = ASKED | {"weight_bits": 6, "bits": ("2_lif=4",), "calibrate": "d.npz", "graded": ("in=2.5:3",)}
+    _, asked, data, _ = verify._quantization(network, 7, print, options)
+    assert (asked["graded"], data) == ({"in": (2.5, 3)}, ("read", "d.npz", 7))
+    every = verify._quantization(network, 7, print, ASKED | {"weight_bits": 6})[1]["weight_bits"]
+    assert (every, asked["weight_bits"] != every) == (6, True)
+
+
+def test_a_verification_is_run_with_what_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("load_network", "load_chip", "load_labels"):
+        monkeypatch.setattr(pipeline, name, lambda *args, _name=name, **options: (_name, *args, options))
+    monkeypatch.setattr(pipeline, "verify_network", lambda *args, **options: (args, options))
+    monkeypatch.setattr(common, "read_inputs", lambda *args: ("read", *args))
+    monkeypatch.setattr(verify, "_quantization", lambda network, most, progress, options: ("q", most))
+    reading = {"timing": "t", "max_bytes": 7, "repairs": ("r",)}
+    network = ("load_network", "m", "t", {"max_bytes": 7, "repairs": ("r",)})
+    more = {"per_core": True, "target": "lava"}
+    made: Any = verify.run("m", "c", None, None, **reading, **more)
+    assert made[0] == (network, ("load_chip", "c", {}), None)
+    assert {k: v for k, v in made[1].items() if k != "progress"} == {"labels": None, "quantization": ("q", 7), **more}
+    made = verify.run("m", "c", "i.npy", "l.npy", **reading, per_core=False, target=None)
+    assert (made[0][2], made[1]["labels"]) == (("read", "i.npy", 7), ("load_labels", "l.npy", {}))
+    with pytest.raises(UsageError, match="^--per-core: given without --to, it is about the program; add --to lava$"):
+        verify.run("m", "c", None, None, **reading, per_core=True, target=None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "on_chip"),
+    [
+        ({}, False),
+        ({"backend": "fixed"}, True),
+        ({"backend": "mapped"}, True),
+        ({"chip": "c"}, True),
+        ({"map_file": "m"}, True),
+        ({"keep_early_spikes": True}, True),
+        ({"device": "cuda:0"}, False),
+        ({"library": "jax", "device": "cuda"}, False),
+    ],
+)
+def test_integers_are_run_where_one_of_their_options_is_given(
+    changes: dict[str, Any], on_chip: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = network_of("4 dense3 lif")
+    monkeypatch.setattr(pipeline, "load_network", lambda *args, **options: network)
+    monkeypatch.setattr(common, "read_inputs", lambda *args: np.zeros(1))
+    for name in ("simulate_network", "simulate_on_chip"):
+        monkeypatch.setattr(pipeline, name, lambda *args, _name=name, **options: (_name, options))
+    own: dict[str, Any] = {"timing": None, "max_bytes": 7, "repairs": (), "steps": 4, "wanted": (), "every": 1}
+    own |= {"dtype": "float32", "backend": "auto", "library": None, "device": "cpu"}
+    name, options = simulate.run("m", "i", **(own | changes))  # type: ignore[misc]
+    assert name == ("simulate_on_chip" if on_chip else "simulate_network")
+    assert (options["steps"], options["record"]) == (4, None)
+    if on_chip:
+        given = own | {"chip": None, "map_file": None, "keep_early_spikes": False} | changes
+        kept = ("backend", "chip", "map_file", "keep_early_spikes")
+        assert {k: options[k] for k in kept} == {k: given[k] for k in kept}
+    else:
+        library = {"cpu": "numpy", "cuda:0": "torch", "cuda": "jax"}[options["device"]]
+        assert (options["library"], options["dtype"], options["backend"]) == (library, "float32", "auto")

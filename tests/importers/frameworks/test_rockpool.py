@@ -1,0 +1,115 @@
+"""rockpool 3.1.0: every torch module that is read, run beside the simulator, over 3 seeds, 100 steps, a batch of 4."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nirbridge.arrays import Array
+from nirbridge.errors import ModelError
+from nirbridge.importers.frameworks import rockpool as reader
+from nirbridge.importers.neuron_specs import form_of
+from tests.importers.lowering.one_population import NEURONS, is_lively, measure
+from tests.simulators.reference.frameworks import grid_weights
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # deprecations of what rockpool imports are not this project's
+    modules = pytest.importorskip("rockpool.nn.modules.torch", reason="rockpool is not installed")
+
+Case = tuple[Callable[[], Any], float, dict[str, Any]]
+
+
+def spread(low: float, high: float) -> Any:
+    return torch.linspace(low, high, NEURONS)
+
+
+def per_neuron() -> Any:
+    return modules.LIFTorch(
+        NEURONS, tau_mem=spread(5e-3, 3e-2), tau_syn=spread(5e-3, 3e-2)[:, None], threshold=spread(0.5, 2),
+        bias=spread(-0.1, 0.1), dt=2e-3,
+    )  # fmt: skip
+
+
+def shifts() -> Any:
+    return modules.LIFTorch(NEURONS, leak_mode="bitshifts", dash_mem=torch.tensor(3.0), dash_syn=torch.tensor(2.0))
+
+
+def decays() -> Any:
+    return modules.LIFTorch(NEURONS, leak_mode="decays", alpha=torch.tensor(0.9), beta=torch.tensor(0.7))
+
+
+def recurrent() -> Any:
+    weight = torch.from_numpy(grid_weights((NEURONS, NEURONS), 0.02, 1))
+    return modules.LIFTorch(NEURONS, tau_mem=0.02, tau_syn=0.01, has_rec=True, w_rec=weight)
+
+
+def few_spikes() -> Any:
+    return modules.LIFTorch(NEURONS, max_spikes_per_dt=torch.tensor(2.0))
+
+
+def run(module: Any, currents: Array) -> Array:
+    module.reset_state()
+    with torch.no_grad():
+        return module(torch.from_numpy(currents).transpose(0, 1).contiguous())[0].transpose(0, 1).numpy()
+
+
+CASES: dict[str, Case] = {
+    "LIFTorch": (lambda: modules.LIFTorch(NEURONS, tau_mem=0.02, tau_syn=0.01), 0.05, {}),
+    "LIFTorch, per neuron": (per_neuron, 0.1, {"dt": 2e-3}),
+    "LIFTorch, decays": (decays, 0.1, {}),
+    "LIFTorch, bitshifts": (shifts, 0.1, {}),
+    "LIFTorch, recurrent": (recurrent, 0.02, {}),
+    "LIFTorch, two spikes a step": (few_spikes, 0.1, {}),
+    "LIFBitshiftTorch": (lambda: modules.LIFBitshiftTorch(NEURONS, tau_mem=0.02, tau_syn=0.01), 0.1, {}),
+    "LIFNeuronTorch": (lambda: modules.LIFNeuronTorch(NEURONS, tau_mem=0.02, bias=0.05), 0.1, {}),
+}
+
+
+def both(case: Case) -> tuple[Array, Array]:
+    make, scale, options = case
+    form = form_of(make(), reader.forms())
+    assert form is not None
+    return measure(make, form, run, scale=scale, **options)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_output_spike_is_that_of_the_module(name: str) -> None:
+    theirs, mine = both(CASES[name])
+    assert is_lively(theirs)
+    np.testing.assert_array_equal(mine, theirs)
+
+
+def test_a_read_out_has_the_current_of_the_module() -> None:
+    """B (i + x) is rounded once, B i + B x twice."""
+    theirs, mine = both((lambda: modules.ExpSynTorch(NEURONS, tau=0.02), 0.1, {}))
+    assert np.ptp(theirs) > 1
+    np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-5)
+
+
+def refusal_of(module: Any) -> str:
+    form = form_of(module, reader.forms())
+    assert form is not None
+    with pytest.raises(ModelError) as error:
+        form.read(module, (NEURONS,), 1e-3)
+    return str(error.value)
+
+
+def test_several_synapses_and_noise_are_refused() -> None:
+    assert "2 synapses per neuron" in refusal_of(modules.LIFTorch((2 * NEURONS, NEURONS)))
+    text = refusal_of(modules.LIFTorch(NEURONS, noise_std=0.1, dt=2e-3, threshold=torch.tensor(0.0)))
+    assert len(text.splitlines()) == 3
+    assert "noise_std is not 0" in text
+    assert "dt = 0.002 s" in text
+    assert "not above 0" in text
+    assert "a rate, not spikes" in refusal_of(modules.RateTorch(NEURONS))
+
+
+def test_hardware_parts_are_not_imported() -> None:
+    reader.forms()
+    assert "samna" not in sys.modules

@@ -1,0 +1,124 @@
+"""spikingjelly 2.0.0: every neuron that is read, beside the simulator, over 3 seeds, 100 steps, a batch of 4."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nirbridge.arrays import Array
+from nirbridge.errors import ModelError
+from nirbridge.importers.frameworks import spikingjelly as reader
+from nirbridge.importers.neuron_specs import form_of
+from tests.importers.lowering.one_population import NEURONS, is_lively, measure
+from tests.simulators.reference.frameworks import grid_weights
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # deprecations of what spikingjelly imports are not this project's
+    jelly = pytest.importorskip("spikingjelly.activation_based", reason="spikingjelly is not installed")
+    from spikingjelly.activation_based import functional, layer, surrogate  # type: ignore[import-not-found]
+    from spikingjelly.activation_based import neuron as nodes  # type: ignore[import-not-found]
+
+Case = tuple[Callable[[], Any], float, dict[str, Any]]
+
+
+def thresholds(count: int) -> tuple[Any, Any]:
+    return torch.linspace(0.5, 1, count), torch.linspace(-0.1, 0.2, count)
+
+
+def linear_container(step_mode: str = "s") -> Any:
+    module = layer.LinearRecurrentContainer(nodes.LIFNode(), NEURONS, NEURONS, step_mode=step_mode)
+    module.rc.weight.data = torch.from_numpy(grid_weights((NEURONS, 2 * NEURONS), 0.1, 2))
+    module.rc.bias.data = torch.from_numpy(grid_weights((NEURONS,), 0.1, 3))
+    return module
+
+
+def run(module: Any, currents: Array) -> Array:
+    functional.reset_net(module)
+    x = torch.from_numpy(currents)
+    with torch.no_grad():
+        return (module(x) if module.step_mode == "m" else torch.stack([module(step) for step in x])).numpy()
+
+
+CASES: dict[str, Case] = {
+    "IFNode": (lambda: nodes.IFNode(), 0.1, {}),
+    "IFNode, soft": (lambda: nodes.IFNode(v_reset=None), 0.1, {}),
+    "IFNode, several steps": (lambda: nodes.IFNode(v_reset=-0.25, step_mode="m"), 0.1, {}),
+    "SimpleIFNode": (lambda: nodes.SimpleIFNode(v_reset=-0.25), 0.1, {}),
+    "HalfThresholdIFNode": (lambda: nodes.HalfThresholdIFNode(1.0), 0.1, {}),
+    "ActivationAwareIFNode": (lambda: nodes.ActivationAwareIFNode(*thresholds(NEURONS)), 0.1, {}),
+    "ActivationAwareIFNode, channels": (
+        lambda: nodes.ActivationAwareIFNode(*thresholds(2), channel_dim=1), 0.1, {"shape": (2, 2, 4)}),
+    "LIFNode": (lambda: nodes.LIFNode(), 0.4, {}),
+    "LIFNode, tau 3, soft": (lambda: nodes.LIFNode(3.0, v_reset=None), 0.4, {}),
+    "LIFNode, tau 3, input as it is": (
+        lambda: nodes.LIFNode(3.0, decay_input=False, v_reset=-0.1, step_mode="m"), 0.2, {}),
+    "SimpleLIFNode": (lambda: nodes.SimpleLIFNode(3.0, True, v_reset=0.1), 0.4, {}),
+    "ParametricLIFNode": (lambda: nodes.ParametricLIFNode(3.0, v_reset=0.1), 0.4, {}),
+    "ParametricLIFNode, soft": (
+        lambda: nodes.ParametricLIFNode(5.0, decay_input=False, v_reset=None), 0.1, {}),
+    "CUBALIFNode": (lambda: nodes.CUBALIFNode(), 0.1, {}),
+    "CUBALIFNode, soft": (lambda: nodes.CUBALIFNode(0.3, 0.7, v_reset=None), 0.05, {}),
+    "CUBALIFNode, reset to a value": (lambda: nodes.CUBALIFNode(0.3, 0.7, v_reset=0.2), 0.05, {}),
+    "ElementWiseRecurrentContainer": (
+        lambda: layer.ElementWiseRecurrentContainer(nodes.LIFNode(v_reset=None), lambda y, x: x + y), 0.3, {}),
+    "LinearRecurrentContainer": (linear_container, 0.5, {"width": NEURONS}),
+    "LinearRecurrentContainer, several steps": (lambda: linear_container("m"), 0.5, {"width": NEURONS}),
+}  # fmt: skip
+
+
+def both(case: Case) -> tuple[Array, Array]:
+    make, scale, options = case
+    form = form_of(make(), reader.forms())
+    assert form is not None
+    return measure(make, form, run, scale=scale, **options)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_output_spike_is_that_of_the_module(name: str) -> None:
+    theirs, mine = both(CASES[name])
+    assert is_lively(theirs)
+    np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("name", reader._STEPS)
+def test_surrogates_that_are_accepted_are_steps_at_zero(name: str) -> None:
+    below, above = torch.tensor([-2.0, -1e-30]), torch.tensor([0.0, 1e-30, 3.0])
+    with torch.no_grad():
+        function = getattr(surrogate, name)()
+        assert not function(below).any()
+        assert torch.equal(function(above), torch.ones(3))
+
+
+def test_every_neuron_of_the_package_is_read_or_refused() -> None:
+    """Base classes and records are not neurons."""
+    not_neurons = {"BaseNode", "SimpleBaseNode", "NonSpikingBaseNode", "NoisyNonSpikingBaseNode"}
+    names = {n for n in dir(nodes) if n.endswith(("Node", "PSN", "FlexSN")) and n not in not_neurons}
+    known = {cls.__name__ for cls in reader.forms()}
+    assert names <= known
+
+
+def refusal_of(module: Any) -> str:
+    form = form_of(module, reader.forms())
+    assert form is not None
+    with pytest.raises(ModelError) as error:
+        form.read(module, (NEURONS,), 1e-3)
+    return str(error.value)
+
+
+def test_refusals_say_the_reason() -> None:
+    assert "QIFNode: a membrane that is not linear" in refusal_of(nodes.QIFNode())
+    assert "spiking = False" in refusal_of(nodes.IFNode(surrogate_function=surrogate.Sigmoid(spiking=False)))
+    assert "PoissonPass" in refusal_of(nodes.IFNode(surrogate_function=surrogate.PoissonPass()))
+    assert "use AvgPool2d" in refusal_of(layer.MaxPool2d(2))
+
+
+def test_containers_are_read_around_one_neuron_and_with_a_sum_only() -> None:
+    held = layer.LinearRecurrentContainer(torch.nn.Linear(4, NEURONS), NEURONS, NEURONS)
+    assert "it holds a Linear" in refusal_of(held)
+    product = layer.ElementWiseRecurrentContainer(nodes.IFNode(), lambda y, x: y * x)
+    assert "is not the sum" in refusal_of(product)

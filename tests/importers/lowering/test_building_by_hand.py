@@ -1,0 +1,267 @@
+"""Flows written by hand as networks: projections, ports, notes and every refusal in full."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nirbridge.errors import ModelError, Problem
+from nirbridge.importers.dataflow import Call, Flow, Output, Ref
+from nirbridge.importers.deviations import Deviation
+from nirbridge.importers.lowering.analysis import _reaches
+from nirbridge.importers.lowering.build import build
+from nirbridge.importers.neuron_specs import Form, Reading, Recurrence
+from nirbridge.network import Network
+from nirbridge.network.apply import apply
+from nirbridge.network.neurons import Neuron
+from nirbridge.network.neurons import neuron as record
+from nirbridge.network.operators import Dense
+
+
+def neuron(**more: Any) -> Neuron:
+    return record("LIF", a_mem=0.5, **more)
+
+
+class Cell:
+    """A framework's class: spikes and a membrane; ``reading``: what is said of it."""
+
+    def __init__(self, own: Neuron | None = None, **more: Any) -> None:
+        self.own, self.more = own or neuron(), more
+
+    def reading(self) -> Reading:
+        return Reading(self.own, **self.more)
+
+
+FORMS: Any = {Cell: Form(lambda module, shape, dt: module.reading(), spikes=0, potential=1)}
+
+
+def call(
+    name: str, kind: str, *inputs: Any, shape: Any = (2,), target: Any = None, path: Any = None, **arguments: Any
+) -> Call:
+    refs = tuple(Ref(i) if isinstance(i, str) else i for i in inputs)
+    return Call(name, name if path is None else path, kind, target, refs, arguments, shape)
+
+
+def cell(name: str, *inputs: Any, target: Any = None, shape: Any = (2,), **arguments: Any) -> Call:
+    return call(name, "neuron", *inputs, shape=shape, target=target or Cell(), **arguments)
+
+
+X = call("x", "input")
+FC = call("fc", "linear", "x", weight=np.array([[1.0, 2.0], [3.0, 4.0]]), bias=np.array([0.5, 0.0]))
+
+
+def made(*calls: Call, returns: Any = None, accept: Any = (), elements: Any = None, **more: Any) -> Network:
+    """The network of a flow that returns its last call, or ``returns``: output name -> what is returned."""
+    named = {"s": calls[-1].name} if returns is None else returns
+    outputs = tuple(Output(n, Ref(r) if isinstance(r, str) else r) for n, r in named.items())
+    return build(Flow((X, *calls), outputs, **more), FORMS, 1e-3, elements, accept)
+
+
+def wires(network: Network) -> list[tuple[str, str, int]]:
+    return [(p.source, p.target, p.max_delay_steps) for p in network.projections]
+
+
+def refused(*calls: Call, **more: Any) -> list[str]:
+    with pytest.raises(ModelError) as caught:
+        made(*calls, **more)
+    return [str(p) for p in caught.value.problems]
+
+
+def test_a_layer_and_a_neuron() -> None:
+    network = made(FC, cell("lif", "fc"))
+    assert wires(network) == [("x", "lif", 0), ("lif", "output", 0)]
+    first = network.projections[0]
+    assert isinstance(first.operator, Dense)
+    assert (first.operator.weight.tolist(), first.nodes) == ([[1, 2], [3, 4]], ("fc",))
+    assert first.bias is not None
+    assert first.bias.tolist() == [0.5, 0.0]
+    assert [(p.name, p.shape) for p in (*network.inputs, *network.outputs)] == [("x", (2,)), ("output", (2,))]
+    assert (network.dt, network.notes) == (1e-3, ())
+    without = made(replace(FC, arguments={**FC.arguments, "bias": np.zeros(2)}), cell("lif", "fc"))
+    assert without.projections[0].bias is None
+
+
+def test_one_bias_for_several_paths() -> None:
+    both = call("sum", "add", "fc", "x", signs=(1.0, -2.0))
+    network = made(FC, both, cell("lif", "sum"))
+    assert wires(network) == [("x", "lif", 0)] * 2 + [("lif", "output", 0)]
+    assert [None if p.bias is None else p.bias.tolist() for p in network.projections] == [[0.5, 0.0], None, None]
+    doubled = made(FC, replace(FC, name="fc2"), call("sum", "add", "fc", "fc2", "x"), cell("lif", "sum"))
+    assert doubled.projections[0].bias is not None
+    assert doubled.projections[0].bias.tolist() == [1.0, 0.0]
+    assert len(doubled.projections) == 4
+
+
+def test_spikes_of_the_step_before_are_a_delay() -> None:
+    late = call("sum", "add", "x", Ref("b", 0, previous=True))
+    network = made(late, cell("a", "sum"), cell("b", "a"))
+    assert wires(network) == [("x", "a", 0), ("b", "a", 1), ("a", "b", 0), ("b", "output", 0)]
+    assert [p.is_back for p in network.projections] == [False, True, False, False]
+    own = made(call("sum", "add", "x", Ref("x", 0, previous=True)), cell("a", "sum"))
+    assert wires(own) == [("x", "a", 0), ("x", "a", 1), ("a", "output", 0)]
+
+
+def test_factors_biases_and_weights_of_the_neuron_itself() -> None:
+    weight = np.array([[0.0, 1.0], [1.0, 0.0]], np.float32)
+    back = Recurrence(Dense(np.eye(2, dtype=np.float32)), np.array([0.0, 3.0]), delay_steps=2)
+    odd = Cell(
+        neuron(), scale_in=2.0, scale_out=5.0, bias=np.array([1.0, 2.0]), operator=Dense(weight), recurrences=(back,)
+    )
+    network = made(cell("lif", "x", target=odd), call("double", "scale", "lif", factor=2.0))
+    own = [(p.source, p.target, p.max_delay_steps) for p in network.projections]
+    assert own == [("x", "lif", 0), ("lif", "lif", 2), ("lif", "output", 0)]
+    assert [None if p.bias is None else p.bias.tolist() for p in network.projections] == [[1.0, 2.0], [0.0, 3.0], None]
+    assert [p.nodes for p in network.projections[:2]] == [("lif_in", "lif_scale"), ("lif_scale", "lif_rec")]
+    assert np.all(apply(network.projections[2].operator, np.ones(2)) == 10)
+    assert apply(network.projections[0].operator, np.array([1.0, 3.0])).tolist() == [6, 2]
+
+
+def test_notes_are_those_of_the_flow_and_of_each_neuron_once() -> None:
+    odd = Cell(notes=("it is odd",))
+    odd.mem = np.ones(1)  # type: ignore[attr-defined]
+    network = made(cell("lif", "x", target=odd), notes=("first", "first"))
+    assert network.notes == ("first", "module 'lif': it is odd")
+
+
+# -- refusals --------------------------------------------------------------------------------------------------------
+
+
+def test_calls_that_no_network_has() -> None:
+    relu, pool = call("r", "relu", "x"), call("p", "max_pool", "r")
+    unknown = call("u", "unknown", "p", function="softmax", reason="", next_step="")
+    said = call("w", "unknown", "u", path="", function="odd", reason="why", next_step="do that")
+    assert refused(relu, pool, unknown, said, cell("lif", "w")) == [
+        "module 'r': a ReLU is no spiking neuron; put a neuron there, or convert the trained network with from_torch",
+        "module 'p': a maximum of spikes is not linear; use an average pool, or a convolution with stride",
+        "module 'u': softmax: its outputs depend on all others; leave it out: the largest output stays the largest",
+        "the module's forward: odd: why; do that",
+    ]
+
+
+def test_problems_of_the_flow_and_of_every_neuron_are_in_one_error() -> None:
+    def read(module: Any, shape: Any, dt: float) -> Any:
+        raise ModelError(Problem("Cell", "a", "", "b"), Problem("module 'l1'", "c", "", "d"))
+
+    forms: Any = {Cell: Form(read)}
+    flow = Flow((X, cell("l1", "x"), cell("l2", "l1")), (), problems=(Problem("x", "y", "", "z"),) * 2)
+    with pytest.raises(ModelError) as caught:
+        build(flow, forms, 1e-3)
+    assert [str(p) for p in caught.value.problems] == [
+        "x: y; z", "module 'l1' (Cell): a; b", "module 'l1': c; d", "module 'l2' (Cell): a; b",
+        "module 'l2' (module 'l1'): c; d",
+    ]  # fmt: skip
+    with pytest.raises(ModelError) as caught:
+        build(Flow((X, cell("l1", "x")), ()), {}, 1e-3)
+    text = "module 'l1': no form is known for it; replace it by a neuron of the framework"
+    assert [str(p) for p in caught.value.problems] == [text]
+
+
+def test_deviations_are_refused_or_noted() -> None:
+    found = (Deviation("kept-states", "module 'lif'", "it starts anew"),)
+    (text,) = refused(cell("lif", "x"), deviations=found)
+    assert text.startswith("module 'lif': it starts anew, a network cannot do that; accept=('kept-states',)")
+    (note,) = made(cell("lif", "x"), deviations=found, accept=("kept-states",)).notes
+    assert note.startswith("module 'lif': it starts anew")
+    own = Cell(deviations=(("full-precision", "it rounds"),))
+    (text,) = refused(cell("lif", "x", target=own))
+    assert text.startswith("module 'lif': it rounds, a network cannot do that")
+
+
+def test_states_go_nowhere_else() -> None:
+    text = "it works on a state of 'lif', not on its spikes; let neurons send spikes only"
+    state = Ref("lif", 1)
+    assert refused(cell("lif", "x"), call("d", "scale", state, factor=2.0), cell("b", "d")) == [f"module 'd': {text}"]
+    assert refused(cell("lif", "x"), cell("b", state)) == [f"module 'b': {text}"]
+
+
+def test_shapes_that_do_not_meet() -> None:
+    assert refused(cell("lif", "x", shape=(3,))) == [
+        "'lif': values of shape (2,) reach neurons of shape (3,); give both one shape"
+    ]
+
+
+def test_zeros_as_a_first_state_of_neurons_that_start_elsewhere() -> None:
+    start = Cell(neuron(v_init=np.array([0.0, 0.5])))
+    text = "forward gives it a state of zeros to start from, its own start is another (its leak or reset potential)"
+    assert refused(cell("lif", "x", target=start, starts_at_zero=True)) == [
+        f"module 'lif': {text}; give it no state in the first step"
+    ]
+    assert made(cell("lif", "x", target=start, starts_at_zero=False)).notes == ()
+    assert made(cell("lif", "x", starts_at_zero=True)).notes == ()
+
+
+def test_a_relu_of_what_is_never_negative_does_nothing() -> None:
+    relu = call("r", "relu", "v")
+    for keeps in (
+        call("v", "scale", "a", factor=2.0), call("v", "scale", "a", factor=0.0), call("v", "add", "a", "a"),
+        call("v", "add", "a", "a", signs=(1.0, 0.0)), call("v", "reshape", "a"), call("v", "relu", "a"),
+        call("v", "gather", "a", indices=np.array([1, 0])),
+    ):  # fmt: skip
+        assert wires(made(cell("a", "x"), keeps, relu, cell("b", "r")))[-1] == ("b", "output", 0)
+    text = "module 'r': a ReLU is no spiking neuron; put a neuron there, or convert the trained network with from_torch"
+    for source, other in (
+        (Cell(), call("v", "scale", "a", factor=np.array([1.0, -1.0]))),
+        (Cell(), call("v", "add", "a", "a", signs=(1.0, -1.0))),
+        (Cell(), call("v", "add", "a", "x")),
+        (Cell(), replace(FC, name="v")),
+        (Cell(scale_out=-1.0), call("v", "reshape", "a")),
+        (Cell(scale_out=np.array([1.0, -1.0])), call("v", "reshape", "a")),
+        (Cell(record("LI", a_mem=0.5, theta=None)), call("v", "reshape", "a")),
+    ):
+        assert refused(cell("a", "x", target=source), other, relu, cell("b", "r")) == [text]
+
+
+# -- outputs ---------------------------------------------------------------------------------------------------------
+
+
+def test_ports_of_several_outputs() -> None:
+    two = (cell("a", "x"), cell("b", "a"))
+    network = made(*two, returns={"first": "a", "second": "b", "again": "a"})
+    assert [p.name for p in network.outputs] == ["output_first", "output_second"]
+    taken = made(cell("output", "x"), returns={"s": "output"})
+    assert [p.name for p in taken.outputs] == ["output_2"]
+    same = made(cell("output_first", "x"), cell("b", "output_first"), returns={"first": "b", "first_2": "output_first"})
+    assert [p.name for p in same.outputs] == ["output_first_2", "output_first_2_2"]
+
+
+def said(word: str, name: str = "v", place: str = "lif") -> str:
+    text = f"output '{name}' of the module is the {word} of '{place}'"
+    return f"{text}: no output of its own, record v of population '{place}'"
+
+
+def test_states_that_are_returned_beside_spikes() -> None:
+    lif = cell("lif", "x")
+    for returns in ({"s": "lif", "v": Ref("lif", 1)}, {"v": Ref("lif", 1), "s": "lif"}):
+        network = made(lif, returns=returns)
+        assert ([p.name for p in network.outputs], network.notes) == (["output"], (said("membrane potential"),))
+    network = made(lif, cell("b", "lif"), returns={"v": Ref("lif", 1), "s": "b"})
+    assert (wires(network)[-1], network.notes) == (("b", "output", 0), (said("membrane potential"),))
+    network = made(lif, cell("b", "x"), returns={"i": Ref("lif", 2), "s": "b"})
+    assert network.notes == (said("state", "i"),)
+
+
+def test_a_membrane_that_is_returned_alone() -> None:
+    text = "the module returns its membrane potential; the output gives its spikes, record v of it"
+    network = made(cell("lif", "x"), returns={"v": Ref("lif", 1)})
+    assert (network.notes, wires(network)[-1]) == ((f"population 'lif': {text}",), ("lif", "output", 0))
+    heard = made(cell("lif", "x"), cell("b", "lif"), returns={"v": Ref("lif", 1)})
+    assert heard.notes == (f"population 'lif': {text}",)
+    free = Cell(neuron(reset="none"))
+    network = made(cell("lif", "x", target=free), returns={"v": Ref("lif", 1)})
+    assert network.notes == ("population 'lif': a read-out, its output is the membrane potential",)
+    assert (network.populations[0].neuron.kind, network.populations[0].neuron.fires) == ("LI", False)
+    again = Cell(neuron(reset="none"), recurrences=(Recurrence(Dense(np.eye(2, dtype=np.float32))),))
+    network = made(cell("lif", "x", target=again), returns={"v": Ref("lif", 1)})
+    assert network.notes == (f"population 'lif': {text}",)
+    both = made(cell("lif", "x", target=free), cell("b", "x"), returns={"v": Ref("lif", 1), "s": "b"})
+    assert both.notes == ("population 'lif': a read-out, its output is the membrane potential",)
+    assert [p.name for p in both.outputs] == ["output_s", "output_v"]
+
+
+def test_loops_that_do_not_hold_the_goal_are_left() -> None:
+    beside = {"start": ["a"], "a": ["b"], "b": ["a"], "c": ["goal"]}
+    assert not _reaches("start", "goal", beside)
+    assert _reaches("start", "goal", beside | {"b": ["a", "c"]})

@@ -1,0 +1,192 @@
+"""Loops and calls in a row, written by hand, as flows of one step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nirbridge.importers.dataflow import Ref, TimeLoop
+from nirbridge.importers.tracing.recorder import Value
+from tests.importers.lowering.written import SEQUENCE, begun, flow, lif, names, texts
+from tests.importers.tracing.tape import ROW, Tape
+
+torch = pytest.importorskip("torch")
+
+
+def looped(back: int = 1, turns: int = 3, at: Any = None) -> Tape:
+    """A loop in which a neuron hears what another sent ``back`` steps before."""
+    tape = Tape()
+    tape.start()
+    x = tape.input((turns, *ROW))
+    sent: list[Value] = []
+    for k in range(turns):
+        now = tape.call("select", x, 0, k)
+        heard = sent[k - back] if k >= back else torch.zeros(ROW)
+        second = lif(tape, tape.call("add", now, heard, func=torch.add), "b")
+        sent.append(lif(tape, now, "a"))
+        tape.returns(last=second, static=tape.call("neg", x, shape=(turns, *ROW)))
+    return tape
+
+
+def test_a_loop_is_one_step() -> None:
+    tape = looped()
+    found = flow(tape, SEQUENCE)
+    assert texts(found) == []
+    assert found.loop == TimeLoop(3, True, False, 3)
+    assert [(c.name, c.kind) for c in found.calls] == [
+        ("x", "input"), ("add", "add"), ("b", "neuron"), ("a", "neuron"), ("neg", "scale")
+    ]  # fmt: skip
+    assert found.calls[1].inputs == (Ref("x"), Ref("a", 0, True))
+    assert found.notes == (
+        "output 'last': the module returns its last step, here every step is given",
+        "forward runs 3 steps of a loop: imported as one step",
+    )
+
+
+def test_the_shortest_loop() -> None:
+    found = flow(looped(turns=2), SEQUENCE)
+    assert (texts(found), found.loop.turns) == ([], 2)
+    assert found.notes[0] == "output 'last': the module returns its last step, here every step is given"
+    assert found.notes[1] == "forward runs 2 steps of a loop: imported as one step"
+
+
+def steps(turns: int = 3, **more: Any) -> tuple[Tape, list[Value]]:
+    """A loop with one neuron, and what it sent in each turn."""
+    tape = Tape()
+    tape.start()
+    x = tape.input((turns, *ROW))
+    return tape, [lif(tape, tape.call("select", x, 0, k), **more) for k in range(turns)]
+
+
+def test_what_the_steps_of_a_loop_send_put_together() -> None:
+    for axis, shape in ((0, (3, *ROW)), (1, (2, 3, 4)), (2, (2, 4, 3))):
+        tape, sent = steps()
+        tape.returns(s=tape.call("mul", tape.call("stack", tuple(sent), axis, shape=shape), 2.0, shape=shape))
+        found = flow(tape, SEQUENCE)
+        kind = "scale" if axis < 2 else "unknown"
+        assert [(c.name, c.kind) for c in found.calls] == [("x", "input"), ("lif", "neuron"), ("mul", kind)]
+        assert found.calls[2].inputs == (Ref("lif"),)
+        assert found.notes == ("forward runs 3 steps of a loop: imported as one step",)
+
+
+def test_what_the_steps_of_a_loop_send_summed() -> None:
+    tape, sent = steps()
+    total: Any = 0
+    for spikes in sent:
+        total = tape.call("add", total, spikes)
+    tape.returns(s=tape.call("div", total, 3.0))
+    found = flow(tape, SEQUENCE)
+    assert (texts(found), names(found), found.outputs[0].ref) == ([], ["x", "lif"], Ref("lif"))
+    assert found.notes[0].startswith("output 's' is summed over steps by the module")
+
+
+def test_a_slice_that_keeps_the_time_axis_is_one_step() -> None:
+    for turns in (1, 2, 3):
+        tape = Tape()
+        tape.start()
+        x = tape.input((turns, *ROW))
+        for k in range(turns):
+            one = tape.call("narrow", x, 0, k, 1, shape=(1, *ROW))
+            tape.returns(s=lif(tape, one, shape=(1, *ROW)))
+        found = flow(tape, SEQUENCE)
+        text = "module 'lif': it is given values with leading axes ('time', 'batch'); give it one step of a batch"
+        assert texts(found) == ([text] if turns == 1 else [])
+        assert found.calls[-1].shape == (4,)
+    tape = Tape()
+    tape.start()
+    x = tape.input((3, *ROW))
+    for _ in range(3):
+        tape.returns(s=lif(tape, x, shape=(3, *ROW)))
+    assert texts(flow(tape, SEQUENCE)) == [text]
+
+
+def test_states_that_start_anew_in_a_loop_are_a_problem_alone() -> None:
+    tape = Tape()
+    tape.start()
+    x = tape.input((3, *ROW))
+    for k in range(3):
+        tape.returns(s=lif(tape, tape.call("select", x, 0, k), "lif", torch.zeros(ROW)))
+    found = flow(tape, SEQUENCE)
+    assert (len(found.problems), found.deviations) == (1, ())
+
+
+def test_values_of_more_than_one_step_before() -> None:
+    found = flow(looped(back=2), SEQUENCE)
+    text = "a value is carried over more than one step behind it (2 steps)"
+    assert texts(found)[-1] == (
+        f"module 'a': {text}; use it in the next step at the latest, or put a neuron in between"
+    )
+
+
+def test_calls_in_a_row_are_one_step() -> None:
+    tape = Tape()
+    sent: Any = torch.zeros(ROW)
+    for _ in range(3):
+        tape.start()
+        x = tape.input()
+        heard = tape.call("add", x, sent, func=torch.add)
+        sent = lif(tape, heard)
+        tape.returns(s=sent)
+    tape.recording.handed = ("prev", "more")
+    found = flow(tape, calls=3)
+    assert texts(found) == []
+    assert found.notes == (
+        "forward keeps values from call to call: imported as connections from the step before",
+        "forward's arguments 'prev', 'more': what it returned in the step before",
+    )
+    assert [(c.name, c.kind) for c in found.calls] == [("x", "input"), ("add", "add"), ("lif", "neuron")]
+    assert found.calls[1].inputs == (Ref("x"), Ref("lif", 0, True))
+    tape.recording.handed = ()
+    assert len(flow(tape, calls=3).notes) == 1
+
+
+def test_an_input_of_the_call_before_is_refused() -> None:
+    tape = Tape()
+    before: Any = None
+    for _ in range(3):
+        tape.start()
+        x = tape.input()
+        tape.returns(s=lif(tape, x if before is None else before))
+        before = x
+    text = "the module's forward: it uses 'x' of the step before; put a neuron in between"
+    assert text in texts(flow(tape, calls=3))
+
+
+def test_problems_and_notes_are_said_once() -> None:
+    tape, x = begun()
+    for path in ("a", "a", "b"):
+        tape.recording.halves.append((path, "__mul__", "torch.float16"))
+    tape.returns(s=lif(tape, x))
+    found = flow(tape)
+    assert [(d.thing, d.found) for d in found.deviations] == [
+        ("module 'a'", "'mul' gives torch.float16"),
+        ("module 'b'", "'mul' gives torch.float16"),
+    ]
+    quiet = [lif(tape, torch.zeros(ROW), "q") for _ in range(1)]
+    assert len(texts(flow(tape))) == len(quiet)
+    tape.recording.problems += list(flow(tape).problems)
+    assert len(texts(flow(tape))) == 1
+
+
+def test_calls_with_whole_sequences_keep_their_time_axis() -> None:
+    tape = Tape()
+    whole = (3, *ROW)
+    sent: Any = torch.zeros(whole)
+    for _ in range(3):
+        tape.start()
+        heard = tape.call("add", tape.input(whole), sent, func=torch.add, shape=whole)
+        sent = lif(tape, heard, layout=("time", "batch"), shape=whole)
+        tape.returns(s=sent)
+    found = flow(tape, SEQUENCE, calls=3)
+    assert (texts(found), found.calls[1].kind) == ([], "add")
+
+
+def test_leading_axes_of_what_is_not_known() -> None:
+    tape = Tape()
+    tape.start()
+    x = tape.input((3, *ROW))
+    tape.returns(s=lif(tape, tape.call("fft", x, shape=(3,))))
+    assert texts(flow(tape, SEQUENCE)) == [
+        "module 'lif': it is given values with leading axes ('time',); give it one step of a batch"
+    ]

@@ -1,0 +1,82 @@
+"""States that a neuron is handed from turn to turn, by recordings written by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nirbridge.importers.tracing.recorder import Value
+from nirbridge.importers.tracing.time_loop import Turns
+from tests.importers.tracing.tape import ROW, Body, Tape, called, looped, state
+
+torch = pytest.importorskip("torch")
+
+
+def given(handed: Any) -> Body:
+    """A neuron that is handed ``handed(tape, turn, calls of the neuron before, calls of another neuron)``."""
+    others: list[Value] = []
+
+    def body(tape: Tape, x: Value, k: int, done: list[Value]) -> Value:
+        others[k:] = [tape.neuron("other", x)]
+        return tape.neuron("lif", x, *handed(tape, k, done, others))
+
+    return body
+
+
+ZERO = torch.zeros(ROW)
+FINE: dict[str, Any] = {
+    "its own, from zeros": lambda tape, k, done, others: (state(done[-1]) if k else ZERO,),
+    "its own, from None": lambda tape, k, done, others: (state(done[-1]) if k else None,),
+    "two of its own": lambda tape, k, done, others: (state(done[-1]), done[-1]) if k else (ZERO, 0),
+    "its own, from an argument": lambda tape, k, done, others: (state(done[-1]) if k else tape.input(),),
+    "a copy of its own": lambda tape, k, done, others: (tape.call("detach", state(done[-1])) if k else ZERO,),
+}
+WRONG: dict[str, tuple[int, Any]] = {
+    "from ones": (0, lambda tape, k, done, others: (state(done[-1]) if k else torch.ones(ROW),)),
+    "another's": (1, lambda tape, k, done, others: (state(others[k - 1]) if k else ZERO,)),
+    "the first for ever": (2, lambda tape, k, done, others: (state(done[0]) if k else ZERO,)),
+    "zeros in the last step": (2, lambda tape, k, done, others: (state(done[-1]) if k == 1 else ZERO,)),
+    "the second of two": (1, lambda tape, k, done, others: (state(done[-1]), state(others[-1])) if k else (ZERO, ZERO)),
+    "computed": (1, lambda tape, k, done, others: (tape.call("mul", state(done[-1]), 2) if k else ZERO,)),
+    "computed where the neuron is": (
+        1,
+        lambda tape, k, done, others: (tape.call("mul", state(done[-1]), 2, path="lif") if k else ZERO,),
+    ),
+    "computed from an argument": (0, lambda tape, k, done, others: (tape.call("relu", tape.input()),)),
+    "an argument in a later step": (1, lambda tape, k, done, others: (tape.input() if k == 1 else ZERO,)),
+}
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_states_that_are_handed_on(name: str) -> None:
+    assert looped(given(FINE[name]))[1].problems() == []
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_states_that_come_from_elsewhere(name: str) -> None:
+    step, handed = WRONG[name]
+    assert [str(p) for p in looped(given(handed))[1].problems()] == [
+        f"module 'lif': the state that it is given in step {step} is not what it returned in the step before; "
+        "pass its state on as it is, and let it start at zero"
+    ]
+
+
+def test_a_call_may_be_given_zeros_or_an_argument_every_time() -> None:
+    for handed in (lambda tape, *_: (tape.input(name="mem"),), lambda *_: (ZERO,)):
+        assert called(given(handed))[1].problems() == []
+        assert [p.thing for p in looped(given(handed))[1].problems()] == ["module 'lif'"]
+
+
+def test_states_that_are_set_anew_in_a_loop() -> None:
+    for handed in (lambda tape, k, done, others: (), FINE["its own, from zeros"]):
+        tape, _ = looped(given(handed))
+        calls = [n.index for n in tape.recording.nodes if n.path == "lif"]
+        for turn in range(3):
+            tape.recording.resets[:] = [calls[turn]]
+            found = [str(p) for p in Turns(tape.recording).problems()]
+            text = f"module 'lif': its state is set anew in step {turn} of a loop; reset it in front of the loop"
+            assert found == ([text] if turn and handed is not FINE["its own, from zeros"] else [])
+    tape, _ = called(given(lambda tape, k, done, others: ()))
+    tape.recording.resets[:] = [n.index for n in tape.recording.nodes]
+    assert Turns(tape.recording, calls=3).problems() == []

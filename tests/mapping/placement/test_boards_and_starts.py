@@ -1,0 +1,259 @@
+"""Boards and starting placements against the plainest code that does the same, on every site of small boards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nirbridge.chips.model import CoreId
+from nirbridge.mapping.placement import anneal as annealing
+from nirbridge.mapping.placement import refine as refining
+from nirbridge.mapping.placement import starts
+from nirbridge.mapping.placement.anneal import draw, step_work
+from nirbridge.mapping.placement.board import Board, Sites
+from nirbridge.mapping.placement.refine import Exact
+from nirbridge.mapping.traffic import Pulls, traffic
+from tests.mapping.tables import chip, cores_in_rows, table
+
+BOARDS = [(3, 2, 2, 1), (2, 3, 1, 2), (4, 4, 1, 3), (5, 1, 3, 1), (1, 5, 1, 2), (6, 3, 1, 1)]
+"""Columns, rows, cores of a tile, chips."""
+
+
+def sites_of(width: int, height: int, per_tile: int, chips: int) -> Sites:
+    on = chip(width, height, per_tile)
+    return Sites.of(cores_in_rows(on, chips), on)
+
+
+def board_of(shape: tuple[int, ...], blocks: int, pins: dict[int, CoreId] | None = None, seed: int = 0) -> Board:
+    width, height, per_tile, chips = shape
+    on, pins = chip(width, height, per_tile), pins or {}
+    free = [core for core in cores_in_rows(on, chips) if core not in pins.values()]
+    board = Board.empty(Sites.of(free, on), blocks, pins, on)
+    return starts.in_order(board, np.random.default_rng(seed).permutation(len(free)))
+
+
+def pulls_of(blocks: int, seed: int) -> Pulls:
+    """Whole weights, so that sums are exact."""
+    rng = np.random.default_rng(seed)
+    matrix = np.triu(rng.integers(0, 4, size=(blocks, blocks)) * rng.integers(0, 2, size=(blocks, blocks)), 1)
+    matrix = matrix + matrix.T
+    rows = [np.flatnonzero(row) for row in matrix]
+    ptr = np.concatenate(([0], np.cumsum([len(row) for row in rows])))
+    weights = np.concatenate([matrix[b][row] for b, row in enumerate(rows)]).astype(float)
+    return Pulls(ptr, np.concatenate(rows), weights, rng.integers(0, 3, size=blocks).astype(float))
+
+
+# -- boards -------------------------------------------------------------------------------------------------------
+
+
+def test_sites_know_their_tile_and_their_way_from_the_host() -> None:
+    on = chip(2, 2, 2)
+    cores = [CoreId(1, 1, 0, 0), CoreId(0, 0, 0, 1), CoreId(0, 0, 0, 0), CoreId(1, 0, 1, 1), CoreId(0, 0, 1, 0)]
+    sites = Sites.of(cores, on)
+    assert (sites.x.tolist(), sites.y.tolist()) == ([3, 0, 0, 2, 0], [0, 0, 0, 1, 1])
+    assert sites.host_hops.tolist() == [3, 0, 0, 3, 1]
+    assert sites.tile.tolist() == [3, 0, 0, 2, 1]
+
+
+def test_a_board_with_pinned_blocks_alone() -> None:
+    board = Board.empty(sites_of(2, 2, 1, 1), 4, {3: CoreId(1, 1, 0, 0), 1: CoreId(0, 0, 1, 0)}, chip(2, 2))
+    assert (board.x.tolist(), board.y.tolist()) == ([0, 0, 0, 3], [0, 1, 0, 0])
+    assert (board.site.tolist(), board.block.tolist()) == ([-1] * 4, [-1] * 4)
+    assert board.movable.tolist() == [0, 2]
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    board = board_of((3, 2, 2, 1), 4)
+    before = (board.x.tolist(), board.y.tolist(), board.site.tolist(), board.block.tolist())
+    other = board.copy()
+    for site in range(12):
+        other.swap(0, site)
+    assert (board.x.tolist(), board.y.tolist(), board.site.tolist(), board.block.tolist()) == before
+
+
+@pytest.mark.parametrize("shape", BOARDS)
+def test_a_swap_changes_two_sites_and_nothing_else(shape: tuple[int, ...]) -> None:
+    for site in range(len(sites_of(*shape).cores)):
+        board = board_of(shape, 4, seed=site)
+        here, other = int(board.site[1]), int(board.block[site])
+        expected = board.block.tolist()
+        expected[here], expected[site] = other, 1
+        board.swap(1, site)
+        assert board.block.tolist() == expected
+        for block in range(4):
+            at = expected.index(block)
+            own = (board.site[block], board.x[block], board.y[block])
+            assert own == (at, board.sites.x[at], board.sites.y[at])
+
+
+def test_a_block_that_is_nowhere_yet_takes_no_place_from_another() -> None:
+    board = Board.empty(sites_of(3, 1, 1, 1), 3, {}, chip(3, 1))
+    board.put(np.array([0]), np.array([2]))
+    board.put(np.array([1]), np.array([0]))
+    board.put(np.array([0, 1]), np.array([0, 2]))
+    assert (board.block.tolist(), board.site.tolist()) == ([0, -1, 1], [0, 2, -1])
+
+
+def targets_by_hand(board: Board, block: int) -> list[int]:
+    """Sites of other tiles that are taken, or free with no free site of the tile just before them."""
+    tile, taken = board.sites.tile.tolist(), (board.block >= 0).tolist()
+    own = tile[board.site[block]]
+    return [
+        s for s in range(len(tile)) if tile[s] != own and (taken[s] or s == 0 or tile[s - 1] != tile[s] or taken[s - 1])
+    ]
+
+
+@pytest.mark.parametrize("shape", BOARDS)
+def test_of_alike_free_sites_the_first_is_a_target(shape: tuple[int, ...]) -> None:
+    for seed in range(4):
+        board = board_of(shape, 5, seed=seed)
+        for block in range(5):
+            expected = targets_by_hand(board, block)
+            assert board.targets(block).tolist() == expected
+            length = np.zeros(len(board.sites.cores))
+            found = board.candidates(block, length, len(expected), np.random.default_rng(0))
+            assert found.tolist() == expected
+
+
+@pytest.mark.parametrize("width", [2, 3, 7, 8, 128, 398])
+def test_half_of_the_candidates_are_the_nearest_and_the_rest_are_drawn(width: int) -> None:
+    board = board_of((20, 20, 1, 1), 9)
+    sites = np.array(targets_by_hand(board, 2))
+    assert len(sites) == 399
+    length = np.random.default_rng(1).permutation(400).astype(float)
+    found = board.candidates(2, length, width, np.random.default_rng(5))
+    near = sorted(range(399), key=lambda i: length[sites[i]])[: width // 2]
+    rest = np.random.default_rng(5).integers(399, size=width - width // 2).tolist()
+    assert found.tolist() == [int(sites[i]) for i in sorted({*near, *rest})]
+
+
+# -- starts -------------------------------------------------------------------------------------------------------
+
+
+def curve(side: int) -> list[tuple[int, int]]:
+    """A Hilbert curve, by its own recursion."""
+    if side == 1:
+        return [(0, 0)]
+    half, inner = side // 2, curve(side // 2)
+    upright = [(x, y + half) for x, y in inner] + [(x + half, y + half) for x, y in inner]
+    return [(y, x) for x, y in inner] + upright + [(side - 1 - y, half - 1 - x) for x, y in inner]
+
+
+def along_the_curve(height: int) -> Callable[[int, int, int], Any]:
+    side = 2
+    while side < height:
+        side *= 2
+    place = {xy: k for k, xy in enumerate(curve(side))}
+    return lambda _, x, y: (x // side, place[x % side, y])
+
+
+@pytest.mark.parametrize("shape", [*BOARDS, (8, 8, 1, 1), (9, 5, 1, 1)])
+def test_orders_of_sites(shape: tuple[int, ...]) -> None:
+    sites = sites_of(*shape)
+    keys: dict[Callable[[Sites], Any], Callable[[int, int, int], Any]] = {
+        starts.row_major: lambda c, x, y: (c, y, x),
+        starts.snake: lambda c, x, y: (c, y, -x if y % 2 else x),
+        starts.columns_snake: lambda _, x, y: (x, -y if x % 2 else y),
+        starts.hilbert: along_the_curve(shape[1]),
+    }
+    mixed = np.random.default_rng(0).permutation(len(sites.cores))
+    other = Sites.of([sites.cores[i] for i in mixed], chip(*shape[:3]))
+    for some in (sites, other):
+        for order, key in keys.items():
+            place = list(zip((core.chip for core in some.cores), some.x.tolist(), some.y.tolist(), strict=True))
+            expected = sorted(range(len(place)), key=lambda i, place=place, key=key: (key(*place[i]), i))
+            assert order(some).tolist() == expected, order.__name__
+
+
+def test_the_baselines() -> None:
+    cores = [CoreId(c, x, y, k) for k in (1, 0) for x in (1, 0) for y in (1, 0) for c in (1, 0)]
+    assert starts.place_row_major(cores, 5) == (
+        CoreId(0, 0, 0, 0), CoreId(0, 0, 0, 1), CoreId(0, 1, 0, 0), CoreId(0, 1, 0, 1), CoreId(0, 0, 1, 0),
+    )  # fmt: skip
+    order = np.random.default_rng(3).permutation(16)[:5]
+    assert starts.place_random(cores, 5, 3) == tuple(cores[i] for i in order)
+
+
+def lengths_by_hand(board: Board, pull: Pulls, block: int, others: list[int]) -> list[float]:
+    x, y = board.sites.x.tolist(), board.sites.y.tolist()
+    weight = dict(zip(*(a.tolist() for a in pull.row(block)), strict=True))
+    return [
+        sum(weight.get(o, 0) * (abs(x[s] - board.x[o]) + abs(y[s] - board.y[o])) for o in others)
+        + pull.host[block] * (x[s] + y[s])
+        for s in range(len(x))
+    ]
+
+
+@pytest.mark.parametrize("shape", BOARDS)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_lengths_of_pulls_from_every_site(shape: tuple[int, ...], seed: int) -> None:
+    board, pull = board_of(shape, 5, seed=seed), pulls_of(5, seed)
+    for block in range(5):
+        found = starts.pull_lengths(board, pull, block)
+        assert found.tolist() == lengths_by_hand(board, pull, block, list(range(5)))
+
+
+@pytest.mark.parametrize("shape", BOARDS)
+@pytest.mark.parametrize("pinned", ["none", "first", "last"])
+def test_the_greedy_start(shape: tuple[int, ...], pinned: str) -> None:
+    """The block that is pulled most goes next, the first of equals, to the first of the free sites that pull least."""
+    last = CoreId(shape[3] - 1, shape[0] - 1, shape[1] - 1, 0)
+    pins = {"none": {}, "first": {2: CoreId(0, 0, 0, 0)}, "last": {3: last}}[pinned]
+    for seed in range(5):
+        empty, pull = board_of(shape, 5, pins), pulls_of(5, seed)
+        empty = Board.empty(empty.sites, 5, pins, chip(*shape[:3]))
+        board = empty.copy()
+        placed = list(pins)
+        while len(placed) < 5:
+            pulled = {b: pull.host[b] for b in range(5) if b not in placed}
+            for b in pulled:
+                others, weights = pull.row(b)
+                pulled[b] += sum(w for o, w in zip(others.tolist(), weights, strict=True) if o in placed)
+            block = max(pulled, key=lambda b: (pulled[b], -b))
+            length = lengths_by_hand(board, pull, block, placed)
+            site = min(np.flatnonzero(board.block < 0).tolist(), key=lambda s: (length[s], s))
+            board.put(np.array([block]), np.array([site]))
+            placed.append(block)
+        assert starts.greedy(empty, pull).site.tolist() == board.site.tolist()
+        assert empty.site.tolist() == [-1] * 5
+
+
+# -- draws and work -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "drawn"), [([], -1), ([0.0, 1.0], -1), ([1.0, -1.0, -2.0, -2.0], 2), ([1e-9], -1), ([-1e-9], 0)]
+)
+def test_a_cold_draw_takes_the_first_best_below_nothing(change: list[float], drawn: int) -> None:
+    assert draw(np.array(change), 0.0, np.random.default_rng(0)) == drawn
+
+
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
+def test_a_warm_draw_adds_noise_to_each_change_and_to_staying(temperature: float) -> None:
+    change, drawn = np.array([1.0, -0.5, 0.25]), set()
+    for seed in range(60):
+        noise = np.random.default_rng(seed).gumbel(size=4)
+        score = [noise[0], *(noise[1:] - change / temperature)]
+        expected = int(np.argmax(score)) - 1
+        assert draw(change, temperature, np.random.default_rng(seed)) == expected
+        drawn.add(expected)
+    assert drawn == {-1, 0, 1, 2}
+
+
+def test_the_work_of_a_step_and_the_constants_of_both_searches() -> None:
+    assert (annealing.WIDTH, refining.WIDTH, refining.STEP_WORK, refining.LINK_WEIGHT) == (128, 16, 8000, 1.0)
+    pull = pulls_of(5, 1)
+    entries = len(pull.others)
+    assert step_work(board_of((3, 2, 2, 1), 5), pull) == 10_000 + 4 * 12 + 8 * 12 * entries // 5
+    assert step_work(board_of((20, 10, 1, 1), 5), pull) == 10_000 + 4 * 200 + 8 * 128 * entries // 5
+    nothing = Board.empty(sites_of(2, 1, 1, 1), 0, {}, chip(2, 1))
+    assert step_work(nothing, pull) == 10_000 + 4 * 2 + 8 * 2 * entries
+
+
+@pytest.mark.parametrize(("loads", "hope"), [(np.zeros((0, 0, 4)), 0.0), (np.array([[[2.0, 8, 0, 1]]]), 0.4)])
+def test_what_the_busiest_link_can_fall_by(loads: np.ndarray, hope: float) -> None:
+    nets = traffic(table([]), 2)
+    assert refining._link_hope(Exact(board_of((2, 1, 1, 1), 2), nets, np.zeros(0), loads)) == pytest.approx(hope)

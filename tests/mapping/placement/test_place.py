@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nirbridge.chips.model import CoreId
+from nirbridge.errors import DoesNotFit, UsageError
+from nirbridge.mapping.placement import starts
+from nirbridge.mapping.placement.anneal import anneal, block_costs, changes, total
+from nirbridge.mapping.placement.board import Board, Sites
+from nirbridge.mapping.placement.place import EFFORTS, place
+from nirbridge.mapping.placement.refine import exact, propose, refine
+from nirbridge.mapping.traffic import pulls, traffic
+from nirbridge.partitioner.cost.axons import HOST
+from tests.mapping.tables import chip, cores_in_rows, group_lists, hops_by_hand, objective_by_hand, table
+
+
+def board_of(on, blocks: int, chips: int = 1, pins: dict[int, CoreId] | None = None, seed: int = 0) -> Board:
+    pins = pins or {}
+    free = [core for core in cores_in_rows(on, chips) if core not in pins.values()]
+    board = Board.empty(Sites.of(free, on), blocks, pins, on)
+    return starts.in_order(board, np.random.default_rng(seed).permutation(len(free)))
+
+
+def cores_on(board: Board, pins: dict[int, CoreId]) -> list[CoreId]:
+    return [pins[b] if b in pins else board.sites.cores[s] for b, s in enumerate(board.site)]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_as_good_as_the_best_of_all_placements(data) -> None:
+    on = chip(3, 2) if data.draw(st.booleans()) else chip(2, 2, 2)
+    blocks = data.draw(st.integers(1, 4))
+    groups = data.draw(group_lists(blocks, 5))
+    best = min(objective_by_hand(groups, cores, on) for cores in itertools.permutations(cores_in_rows(on), blocks))
+    found = place(table(groups), blocks, on, seed=1)
+    assert objective_by_hand(groups, found, on) == best
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_every_weighed_change_is_the_change_it_makes(data) -> None:
+    """Both the pairwise and the exact changes against both costs computed anew, host, pins and chips included."""
+    on, chips = chip(3, 2, data.draw(st.integers(1, 2))), data.draw(st.integers(1, 2))
+    blocks = data.draw(st.integers(2, 6))
+    pins = {0: CoreId(0, 1, 1, 0)} if data.draw(st.booleans()) else {}
+    nets = traffic(table(data.draw(group_lists(blocks))), blocks)
+    pull, board = pulls(nets), board_of(on, blocks, chips, pins, data.draw(st.integers(0, 9)))
+    block = int(data.draw(st.sampled_from(board.movable.tolist())))
+    cost, state = block_costs(board, pull), exact(board, nets)
+    sites, change = changes(board, pull, cost, block, np.random.default_rng(0))
+    exact_change = propose(state, block, sites).change
+    before = total(board, pull, cost)
+    for site, pairwise, hops in zip(sites.tolist(), change, exact_change, strict=True):
+        moved = board.copy()
+        moved.swap(block, site)
+        assert total(moved, pull, block_costs(moved, pull)) - before == pytest.approx(pairwise, abs=1e-9)
+        after = exact(moved, nets)
+        assert float(nets.rate @ (after.hops - state.hops)) == pytest.approx(float(hops), abs=1e-9)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.data())
+def test_both_searches_end_no_worse_than_they_began_and_keep_the_board_whole(data) -> None:
+    on, blocks = chip(3, 3), data.draw(st.integers(2, 7))
+    nets = traffic(table(data.draw(group_lists(blocks))), blocks)
+    pull, pins = pulls(nets), {1: CoreId(0, 2, 2, 0)}
+    board = board_of(on, blocks, pins=pins)
+    heat = data.draw(st.sampled_from([0.0, 0.5]))
+    annealed = anneal(board, pull, np.random.default_rng(0), 40, heat)
+    assert total(annealed, pull, block_costs(annealed, pull)) <= total(board, pull, block_costs(board, pull)) + 1e-9
+    refined = refine(exact(board, nets), pull, np.random.default_rng(0), 200_000, heat=heat)
+    assert refined.value <= exact(board, nets).value + 1e-9
+    for result in (annealed, refined.board):
+        cores = cores_on(result, pins)
+        assert len(set(cores)) == blocks
+        assert all(result.block[result.site[b]] == b for b in result.movable)
+        assert np.count_nonzero(result.block >= 0) == len(result.movable)
+
+
+def layers(sizes: list[int]) -> list[tuple[int, float, list[int]]]:
+    """Every block of a layer sends to all of the next; the host to the first."""
+    starts_at = np.cumsum([0, *sizes])
+    own = [list(range(a, b)) for a, b in itertools.pairwise(starts_at.tolist())]
+    return [(HOST, 1.0, own[0])] + [(b, 1.0, to) for at, to in itertools.pairwise(own) for b in at]
+
+
+def test_beats_the_baselines_on_a_layered_network() -> None:
+    on, groups, blocks = chip(8, 8), layers([8] * 5), 40
+    cores = cores_in_rows(on)
+    found = hops_by_hand(groups, place(table(groups), blocks, on, effort="fast"), on)
+    assert found < hops_by_hand(groups, starts.place_row_major(cores, blocks), on)
+    assert found < 0.5 * hops_by_hand(groups, starts.place_random(cores, blocks, 0), on)
+
+
+def test_neighbours_in_a_shuffled_chain_end_up_together() -> None:
+    """A chain of 16 blocks on 4 x 4 tiles has a placement of 15 hops and none with fewer."""
+    order = np.random.default_rng(3).permutation(16).tolist()
+    groups = [(a, 1.0, [b]) for a, b in itertools.pairwise(order)]
+    found = place(table(groups), 16, chip(4, 4))
+    assert hops_by_hand(groups, found, chip(4, 4)) == 15
+
+
+@pytest.mark.parametrize("effort", ["fast", "default"])
+def test_same_seed_same_placement(effort: str) -> None:
+    rng = np.random.default_rng(5)
+    groups = [(int(rng.integers(20)), float(rng.random()), rng.integers(20, size=3).tolist()) for _ in range(60)]
+    runs = [place(table(groups), 20, chip(5, 5), seed=7, effort=effort) for _ in range(2)]
+    assert runs[0] == runs[1]
+    assert len(set(runs[0])) == 20
+
+
+def test_pins_stay_and_dead_cores_are_left_alone() -> None:
+    dead = (CoreId(0, 0, 0, 0), CoreId(0, 1, 1, 0))
+    on = chip(3, 3, dead=dead)
+    pins = {2: CoreId(0, 2, 2, 0), 0: CoreId(0, 0, 2, 0)}
+    groups = layers([2, 3, 2])
+    found = place(table(groups), 7, on, pins=pins)
+    assert found[2] == pins[2]
+    assert found[0] == pins[0]
+    assert not set(found) & set(dead)
+    assert len(set(found)) == 7
+
+
+def test_a_pin_far_away_pulls_its_partner_along() -> None:
+    on = chip(3, 1)
+    pins = {0: CoreId(3, 2, 0, 0)}
+    found = place(table([(0, 1.0, [1])]), 2, on, chips=4, pins=pins)
+    assert found[1] in (CoreId(3, 1, 0, 0), CoreId(2, 2, 0, 0))
+
+
+def test_several_chips_are_used_where_one_is_too_small() -> None:
+    on, groups = chip(2, 2), layers([3, 3, 3])
+    found = place(table(groups), 9, on, chips=3)
+    assert len(set(found)) == 9
+    assert {core.chip for core in found} == {0, 1, 2}
+
+
+def test_all_blocks_pinned_no_blocks_one_block_no_traffic() -> None:
+    on = chip(2, 1)
+    pins = {0: CoreId(0, 1, 0, 0), 1: CoreId(0, 0, 0, 0)}
+    assert place(table([(0, 1.0, [1])]), 2, on, pins=pins) == (pins[0], pins[1])
+    assert place(table([]), 0, on) == ()
+    assert place(table([(HOST, 1.0, [0])]), 1, on) == (CoreId(0, 0, 0, 0),)
+    assert len(set(place(table([(0, 0.0, [1])]), 2, on))) == 2
+
+
+def test_more_blocks_than_cores_says_how_many_chips() -> None:
+    message = "placement: 10 blocks, one to a core, 1 tiny chip has 4 usable cores; use --chips 3"
+    with pytest.raises(DoesNotFit, match="^" + re.escape(message) + "$"):
+        place(table([]), 10, chip(2, 2))
+
+
+def test_more_blocks_than_a_board_says_so() -> None:
+    with pytest.raises(DoesNotFit, match="use a larger chip or board, or a smaller model$"):
+        place(table([]), 1000, chip(2, 2))
+
+
+def test_every_wrong_pin_is_listed() -> None:
+    on = chip(2, 2, dead=[CoreId(0, 1, 1, 0)])
+    pins = {0: CoreId(0, 1, 1, 0), 1: CoreId(0, 5, 0, 0), 2: CoreId(0, 0, 0, 0), 3: CoreId(0, 0, 0, 0)}
+    with pytest.raises(UsageError) as caught:
+        place(table([]), 3, on, pins={**pins, 3: CoreId(0, 0, 0, 0)})
+    assert [str(p) for p in caught.value.problems] == [
+        "pin of block 0 to core (0, 1, 1, 0): the core is masked out, a pin needs a usable core; choose another core",
+        "pin of block 1 to core (0, 5, 0, 0): no such core, 1 tiny chip of 2 x 2 tiles of 1 cores;"
+        " choose a core within that, or more --chips",
+        "pin of block 3 to core (0, 0, 0, 0): no such block, blocks are 0 to 2; pin one of those",
+        "pin of block 3 to core (0, 0, 0, 0): block 2 is pinned there too, a core holds one block; move one of them",
+    ]
+
+
+def test_an_unknown_effort_is_refused() -> None:
+    with pytest.raises(
+        UsageError, match="^effort 'huge': not known, known are fast, default, max; choose one of them$"
+    ):
+        place(table([]), 1, chip(), effort="huge")
+
+
+def test_efforts_grow_and_progress_is_told() -> None:
+    fast, default, most = (EFFORTS[name] for name in ("fast", "default", "max"))
+    for field in ("runs", "steps_per_block", "anneal_work", "entries_per_block", "entries"):
+        assert getattr(fast, field) < getattr(default, field) < getattr(most, field)
+    told: list[tuple[str, float | None]] = []
+    place(table(layers([2, 2])), 4, chip(), effort="fast", progress=lambda stage, done: told.append((stage, done)))
+    assert told == [("place", 0.0), ("place", 1.0)]
+
+
+@pytest.mark.parametrize("order", [starts.row_major, starts.snake, starts.columns_snake, starts.hilbert])
+@pytest.mark.parametrize("chips", [1, 3])
+def test_orders_visit_every_site_once(order, chips: int) -> None:
+    sites = Sites.of(cores_in_rows(chip(4, 4, 2), chips), chip(4, 4, 2))
+    assert sorted(order(sites).tolist()) == list(range(len(sites.cores)))
+
+
+@pytest.mark.parametrize("order", [starts.snake, starts.columns_snake, starts.hilbert])
+def test_orders_walk_from_tile_to_neighbouring_tile(order) -> None:
+    sites = Sites.of(cores_in_rows(chip(4, 4)), chip(4, 4))
+    steps = [sites.x[order(sites)], sites.y[order(sites)]]
+    assert (np.abs(np.diff(steps[0])) + np.abs(np.diff(steps[1]))).tolist() == [1] * 15

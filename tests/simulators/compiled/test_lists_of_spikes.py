@@ -1,0 +1,81 @@
+"""Compiled lists of what sends, source by source, at every length up to some words and from every place on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba", reason="the compiled backend needs the extra 'fast'")
+
+from nirbridge.simulators.compiled.kernels.conv_events import list_usual
+from nirbridge.simulators.compiled.kernels.events import ROOM, list_spikes
+from nirbridge.simulators.compiled.kernels.jit import copy, list_values, scatter_spikes, value_of
+from nirbridge.simulators.compiled.kernels.sparse import count_kernel, sparse_kernel
+
+RNG = np.random.default_rng(0)
+LENGTHS = [*range(1, 20), 55, 63, 64, 65, 71, 72, 73, 127, 128, 129, 130, 200]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.6, 1.0])
+def test_every_row_lists_its_own_senders(share: float) -> None:
+    for n in LENGTHS:
+        x = (RNG.random((5, n)) < share).astype(np.uint8) * RNG.integers(1, 200, (5, n)).astype(np.uint8)
+        indptr, idx = np.full(6, -1, np.int64), np.full(np.count_nonzero(x) + ROOM, 7, np.uint32)
+        list_spikes(x.reshape(-1), n, indptr, idx)
+        rows, columns = np.nonzero(x)
+        assert indptr.tolist() == [0, *np.cumsum(np.bincount(rows, minlength=5)).tolist()]
+        assert idx[: indptr[-1]].tolist() == columns.tolist()
+        val = np.zeros(len(idx), np.float32)
+        value_of(x.reshape(-1), n, indptr, idx, val)
+        assert val[: indptr[-1]].tolist() == x[rows, columns].tolist()
+        reals = x * np.float32(-0.5)
+        ends, at, values = np.zeros(6, np.int64), np.zeros(len(idx), np.uint32), np.zeros(len(idx), np.float32)
+        list_values(reals, ends, at, values)
+        assert ends.tolist() == indptr.tolist()
+        assert at[: ends[-1]].tolist() == columns.tolist()
+        assert values[: ends[-1]].tolist() == reals[rows, columns].tolist()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 1.0])
+def test_stretches_of_bytes_from_every_place_to_every_place(share: float) -> None:
+    x = (RNG.random(48) < share).astype(np.uint8)
+    words = x.view(np.uint64)
+    for start in range(48):
+        for stop in range(start, 49):
+            idx = np.full(49, 99, np.uint32)
+            found = list_usual(x, words, start, stop, idx)
+            wanted = np.flatnonzero(x[start:stop])
+            assert (found, idx[: len(wanted)].tolist()) == (len(wanted), wanted.tolist()), (start, stop)
+
+
+def test_spikes_are_put_in_their_places() -> None:
+    for n in (1, 3, 7, 8, 9, 16, 20):
+        x = (RNG.random((5, n)) < 0.4).astype(np.uint8)
+        places, out = RNG.permutation(n).astype(np.uint32), np.zeros((5, n), np.uint8)
+        flat = x.reshape(-1)
+        scatter_spikes(flat[: flat.size // 8 * 8].view(np.uint64), x, places, out)
+        wanted = np.zeros((5, n), int)
+        wanted[:, places] = x
+        assert out.tolist() == wanted.tolist()
+
+
+def test_sparse_sums_and_counts_of_windows() -> None:
+    weight = RNG.integers(-9, 9, (6, 7)) * (RNG.random((6, 7)) < 0.5)
+    starts = np.concatenate(([0], np.cumsum((weight != 0).sum(axis=0)))).astype(np.int64)
+    columns, rows = np.nonzero(weight.T)
+    values = weight.T[columns, rows].astype(np.float32)
+    x = RNG.integers(0, 3, (4, 7))
+    items, sources = np.nonzero(x)
+    indptr = np.concatenate(([0], np.cumsum(np.bincount(items, minlength=4)))).astype(np.int64)
+    idx, val = sources.astype(np.uint32), x[items, sources].astype(np.float32)
+    for valued, factors, wanted in ((True, val, x @ weight.T), (False, np.ones(1, np.float32), (x > 0) @ weight.T)):
+        out = np.full((4, 6), 5, np.float32)
+        sparse_kernel(valued)(indptr, idx, factors, starts, rows.astype(np.uint16), values, out)
+        assert out.tolist() == wanted.tolist()
+    window, out = np.array([0, -1, 2, 2, 0, -1, 1]), np.zeros((4, 3), np.uint8)
+    count_kernel(indptr, idx, None, window, out)
+    sends = x > 0
+    assert out.tolist() == [[int(row[window == k].sum()) for k in range(3)] for row in sends]
+    to = np.zeros(4)
+    copy(to, np.arange(4.0))
+    assert to.tolist() == [0, 1, 2, 3]
