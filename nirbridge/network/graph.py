@@ -1,14 +1,27 @@
-"""Causal order of a network: which projections close a cycle, and the delays that follow from it."""
+"""Causal order of a network: which projections close a cycle, and the delays that follow from it.
+
+Cycles of projections: which edges close them, and an order of the populations.
+
+Only edges that act within the same step matter here: an edge with an explicit delay is causal as it is
+(docs/decisions/0001-delays-in-cycles.md).
+
+Which populations matter: reached from an input, and leading to an output.
+
+Which populations can run through many steps at once, and in which order: strongly connected groups.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nirbridge.arrays import freeze
-from nirbridge.network.cycles import Arc, back_arcs, causal_order
-from nirbridge.network.model import Network, Projection
+from nirbridge.errors import quoted
+from nirbridge.network.model import Network, Population, Projection
+from nirbridge.network.naming import natural_key
 
 
 def in_causal_order(network: Network) -> Network:
@@ -37,3 +50,196 @@ def _shortest(p: Projection) -> int:
 
 def _one_later(p: Projection) -> Projection:
     return replace(p, delay_steps=freeze(p.delay_steps + 1, np.int64), is_back=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Arc:
+    """A projection as the graph of cycles sees it; ``delay_steps`` is the shortest delay of any of its synapses."""
+
+    source: str
+    target: str
+    delay_steps: int
+
+
+def back_arcs(inputs: Sequence[str], others: Sequence[str], arcs: Sequence[Arc]) -> tuple[bool, ...]:
+    """For each arc, whether it closes a cycle of zero delay.
+
+    Depth first from the inputs in natural order of names, successors in natural order, then from ``others`` that
+    were not reached; an arc to a node on the current path closes a cycle. Without these arcs no cycle of zero delay
+    is left.
+    """
+    following: dict[str, list[str]] = {}
+    for source, target in {(a.source, a.target) for a in arcs if a.delay_steps == 0}:
+        following.setdefault(source, []).append(target)
+    for targets in following.values():
+        targets.sort(key=natural_key)
+    closing: set[tuple[str, str]] = set()
+    done: set[str] = set()
+    for root in [*sorted(inputs, key=natural_key), *sorted(others, key=natural_key)]:
+        if root not in done:
+            _walk(root, following, done, closing)
+    return tuple(a.delay_steps == 0 and (a.source, a.target) in closing for a in arcs)
+
+
+def _walk(root: str, following: dict[str, list[str]], done: set[str], closing: set[tuple[str, str]]) -> None:
+    path = {root}
+    stack = [(root, iter(following.get(root, ())))]
+    while stack:
+        node, targets = stack[-1]
+        target = next(targets, None)
+        if target is None:
+            stack.pop()
+            path.discard(node)
+            done.add(node)
+        elif target in path:
+            closing.add((node, target))
+        elif target not in done:
+            path.add(target)
+            stack.append((target, iter(following.get(target, ()))))
+
+
+def causal_order(names: Sequence[str], arcs: Sequence[Arc], is_back: Sequence[bool]) -> tuple[str, ...]:
+    """``names`` so that each comes after the sources of its zero-delay arcs, back arcs aside; ties by natural name.
+
+    Among the names that may come next, those wait that a delayed arc still leads to, so that a network of explicit
+    delays keeps its layers in order. Names left over (a cycle of zero delay not marked as back) follow at the end.
+    """
+    known = set(names)
+    must = dict.fromkeys(names, 0)
+    should = dict.fromkeys(names, 0)
+    leaving: dict[str, list[tuple[str, bool]]] = {}
+    for arc, back in zip(arcs, is_back, strict=True):
+        if back or arc.source not in known or arc.target not in known or arc.source == arc.target:
+            continue
+        instant = arc.delay_steps == 0
+        (must if instant else should)[arc.target] += 1
+        leaving.setdefault(arc.source, []).append((arc.target, instant))
+    heap = [(should[n], natural_key(n)) for n in names if not must[n]]
+    heapq.heapify(heap)
+    order: list[str] = []
+    placed: set[str] = set()
+    while heap:
+        waits, key = heapq.heappop(heap)
+        name = key[1]
+        if name in placed or waits != should[name]:
+            continue  # an old entry: a newer one has fewer waits
+        placed.add(name)
+        order.append(name)
+        for target, instant in leaving.get(name, ()):
+            (must if instant else should)[target] -= 1
+            if not must[target] and target not in placed:
+                heapq.heappush(heap, (should[target], natural_key(target)))
+    rest = sorted((n for n in names if n not in placed), key=natural_key)
+    return (*order, *rest)
+
+
+def _closure(start: Iterable[str], arcs: Sequence[tuple[str, str]]) -> frozenset[str]:
+    following: dict[str, list[str]] = {}
+    for source, target in arcs:
+        following.setdefault(source, []).append(target)
+    seen = set(start)
+    waiting = list(seen)
+    while waiting:
+        for target in following.get(waiting.pop(), ()):
+            if target not in seen:
+                seen.add(target)
+                waiting.append(target)
+    return frozenset(seen)
+
+
+def reached(network: Network) -> frozenset[str]:
+    """Names that a path from an input leads to, the inputs among them."""
+    return _closure((p.name for p in network.inputs), [(p.source, p.target) for p in network.projections])
+
+
+def useful(network: Network) -> frozenset[str]:
+    """Names from which a path leads to an output, the outputs among them."""
+    return _closure((p.name for p in network.outputs), [(p.target, p.source) for p in network.projections])
+
+
+def unreached(network: Network) -> tuple[str, ...]:
+    """Populations that no input reaches, in network order; their own constants may still make them spike."""
+    alive = reached(network)
+    return tuple(p.name for p in network.populations if p.name not in alive)
+
+
+def useless(network: Network) -> tuple[str, ...]:
+    """Populations that no output can be reached from, in network order."""
+    alive = useful(network)
+    return tuple(p.name for p in network.populations if p.name not in alive)
+
+
+def dead_notes(network: Network) -> tuple[str, ...]:
+    """One sentence for each population, input and output that is cut off."""
+    alive, wanted = reached(network), useful(network)
+    notes = [f"population {quoted(n)}: no input reaches it" for n in unreached(network)]
+    notes += [f"population {quoted(n)}: no output can be reached from it" for n in useless(network)]
+    notes += [
+        f"input {quoted(p.name)}: no output can be reached from it" for p in network.inputs if p.name not in wanted
+    ]
+    notes += [f"output {quoted(p.name)}: no input reaches it" for p in network.outputs if p.name not in alive]
+    return tuple(notes)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Populations that hear each other, in causal order; a population outside every cycle is alone."""
+
+    populations: tuple[Population, ...]
+    has_cycle: bool
+
+
+def groups(network: Network) -> tuple[Group, ...]:
+    """The groups so that each comes after all those that it hears, delayed or not.
+
+    ``network.populations`` is in causal order (``in_causal_order``), and so are the members of a group.
+    """
+    rank = {p.name: k for k, p in enumerate(network.populations)}
+    heard: dict[str, list[str]] = {p.name: [] for p in network.populations}
+    for p in network.projections:
+        if p.source in rank and p.target in rank:
+            heard[p.target].append(p.source)
+    found = []
+    for names in _components(list(rank), heard):
+        members = tuple(network.populations[k] for k in sorted(rank[n] for n in names))
+        found.append(Group(members, len(names) > 1 or names[0] in heard[names[0]]))
+    return tuple(found)
+
+
+def _components(names: Sequence[str], heard: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
+    """Strongly connected components, those that are heard first (Tarjan 1972, without recursion)."""
+    number: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    waiting: set[str] = set()
+    for root in names:
+        if root in number:
+            continue
+        path = [(root, iter(heard[root]))]
+        number[root] = low[root] = len(number)
+        stack.append(root)
+        waiting.add(root)
+        while path:
+            name, others = path[-1]
+            other = next(others, None)
+            if other is None:
+                path.pop()
+                if path:
+                    low[path[-1][0]] = min(low[path[-1][0]], low[name])
+                if low[name] == number[name]:
+                    yield _cut(stack, waiting, name)
+            elif other not in number:
+                number[other] = low[other] = len(number)
+                stack.append(other)
+                waiting.add(other)
+                path.append((other, iter(heard[other])))
+            elif other in waiting:
+                low[name] = min(low[name], number[other])
+
+
+def _cut(stack: list[str], waiting: set[str], name: str) -> list[str]:
+    component: list[str] = []
+    while not component or component[-1] != name:
+        component.append(stack.pop())
+    waiting.difference_update(component)
+    return component

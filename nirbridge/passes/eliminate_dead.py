@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nirbridge.errors import quoted
+from nirbridge.network.graph import useful
 from nirbridge.network.model import Network
-from nirbridge.network.reach import useful
 
 
 def drop_dead(network: Network) -> Network:

@@ -24,23 +24,24 @@ from nirbridge.pipeline.emit import (
     write_program,
 )
 from nirbridge.pipeline.fit import fit_to_chip, retime, split_sources
-from nirbridge.pipeline.importing import import_module, network_of_graph, save_graph
 from nirbridge.pipeline.load import (
     faults_of,
     fingerprint,
+    import_module,
     load_chip,
     load_graph,
     load_labels,
     load_network,
     load_rates,
+    network_of_graph,
     network_of_shapes,
+    save_graph,
     timing,
 )
-from nirbridge.pipeline.map import map_network, map_retimed
+from nirbridge.pipeline.map import complete, map_network, map_retimed
 from nirbridge.pipeline.map_files import check_map, load_map, map_document, save_map, timing_of_map
 from nirbridge.pipeline.options import OBJECTIVES, RETIME, MapOptions
 from nirbridge.pipeline.partitioning import SPREADS, TRIED_NEURONS_MAX, check_fit
-from nirbridge.pipeline.placing import complete
 from nirbridge.pipeline.quantize import quantize_network, quantize_plan, save_quantized, simulate_on_chip
 from nirbridge.pipeline.recordings import (
     compare_recordings,

@@ -14,8 +14,7 @@ from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
 from nirbridge.errors import UsageError, quoted
 from nirbridge.network.model import Network
-from nirbridge.quantization.calibrate import calibration_of, clips
-from nirbridge.quantization.calibration import Calibration
+from nirbridge.quantization.calibration import Calibration, calibration_of, clips
 from nirbridge.quantization.mixed_precision import Choice, Widths, choose_widths
 from nirbridge.quantization.model import LayerReport, Quantized
 from nirbridge.quantization.options import Options, bits_of

@@ -45,7 +45,7 @@ def emit_lava(
         IllegalMapping: the map has other delays or fewer bits than what runs.
     """
     from nirbridge.emitters.lava.emit import emit
-    from nirbridge.mapping.storage.same_network import check_same
+    from nirbridge.mapping.storage.consistency import check_same
     from nirbridge.quantization.options import Options
     from nirbridge.quantization.quantize import quantize
 

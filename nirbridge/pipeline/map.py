@@ -1,4 +1,7 @@
-"""A network on the cores of a chip, and nothing that the checker refuses."""
+"""A network on the cores of a chip, and nothing that the checker refuses.
+
+A partition on the cores of a chip, with what a step costs.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,20 @@ from nirbridge.errors import UsageError, quoted
 from nirbridge.pipeline.fit import Ready, prepare, prepare_retimed
 from nirbridge.pipeline.options import OBJECTIVES, MapOptions
 from nirbridge.pipeline.partitioning import partitions, refuse
-from nirbridge.pipeline.placing import complete
 
 if TYPE_CHECKING:
     from nirbridge.chips.model import Chip
     from nirbridge.mapping.model import Mapped
     from nirbridge.network.model import Network
     from nirbridge.passes import Retimed
+from nirbridge.pipeline.partitioning import listed
+
+if TYPE_CHECKING:
+    from nirbridge.chips.model import Chip, CoreId
+    from nirbridge.mapping.model import Mapped
+    from nirbridge.network.model import Network
+    from nirbridge.partitioner import Partition
+    from nirbridge.partitioner.cost.sizing import Sizing
 
 
 def map_network(network: Network, chip: Chip, options: MapOptions | None = None) -> Mapped:
@@ -73,3 +83,84 @@ def _score(options: MapOptions) -> Callable[[Mapped], tuple[float, ...]]:
         return (cores, costs.multicast_hops_per_step)
 
     return score
+
+
+def complete(
+    network: Network,
+    chip: Chip,
+    partition: Partition,
+    options: MapOptions | None = None,
+    cores: tuple[CoreId, ...] | None = None,
+) -> Mapped:
+    """Place (unless ``cores`` says where each block sits), route and cost one partition; the checker is not asked.
+
+    Raises:
+        DoesNotFit: more blocks than cores.
+        UsageError: pins that can not be.
+    """
+    from nirbridge.mapping.cost import costs
+    from nirbridge.mapping.model import Mapped
+    from nirbridge.mapping.placement.place import place
+    from nirbridge.mapping.rates import assumed_rates
+    from nirbridge.partitioner import axon_table
+    from nirbridge.partitioner.cost.sizing import sizing
+
+    options = options or MapOptions()
+    rates, said = options.rates if options.rates is not None else assumed_rates(network)
+    sizes = sizing(network, chip, partition.weight_bits)
+    table = axon_table(sizes, tuple(b.slices for b in partition.blocks), rates)
+    if cores is None:
+        cores = place(
+            table,
+            len(partition.blocks),
+            chip,
+            chips=options.chips,
+            seed=options.seed,
+            effort=options.effort,
+            pins=_pinned(partition, chip, options),
+            progress=options.progress,
+        )
+    neurons = tuple(b.used["neurons"] for b in partition.blocks)
+    paid = costs(table, cores, chip, neurons, chips=options.chips)
+    network = replace(network, notes=(*network.notes, *_full_runs(sizes, partition)))
+    splits = tuple(options.splits.items())
+    return Mapped(network, chip, options.chips, partition, cores, table, paid, options.objective, said, splits)
+
+
+def _full_runs(sizes: Sizing, partition: Partition) -> tuple[str, ...]:
+    """What the map would take with full runs, said beside every map that cuts runs freely."""
+    from nirbridge.partitioner.cost.usage import full_run_words
+
+    words = full_run_words(sizes, tuple(b.slices for b in partition.blocks))
+    fmt = sizes.chip.synapses
+    if words is None or fmt.words is None or sum(words) == sum(b.used["synapse_words"] for b in partition.blocks):
+        return ()
+    over = sum(w > fmt.words for w in words)
+    return (
+        f"with full runs of {fmt.run_targets_max} targets instead of runs of free length this map would take "
+        f"{sum(words):,} words, and {over} of {len(words)} cores would hold too many",
+    )
+
+
+def _pinned(partition: Partition, chip: Chip, options: MapOptions) -> dict[int, CoreId]:
+    pins: dict[int, CoreId] = {}
+    for cores in sorted(set(options.pins.values())):
+        names = {name for name, own in options.pins.items() if own == cores}
+        blocks = [i for i, b in enumerate(partition.blocks) if any(s.population in names for s in b.slices)]
+        if len(blocks) > len(cores):
+            raise UsageError.of(
+                f"--pin {listed(names)}",
+                f"takes {len(blocks)} cores",
+                f"{len(cores)} named",
+                "name as many: --pin NAME=3,4,5",
+            )
+        pins.update({block: _core(chip, core) for block, core in zip(blocks, cores, strict=False)})
+    return pins
+
+
+def _core(chip: Chip, number: int) -> CoreId:
+    """The core of a number that runs on over the chips of a board."""
+    from nirbridge.chips import core_at
+
+    on_chip, index = divmod(number, chip.mesh.cores)
+    return core_at(chip, index, on_chip)

@@ -42,7 +42,7 @@ def check_map(
     """
     from nirbridge.mapping.checker import check
     from nirbridge.mapping.storage import file
-    from nirbridge.mapping.storage.latencies import wrong_latencies
+    from nirbridge.mapping.storage.consistency import wrong_latencies
 
     record = file.load(path)
     if sum(ways for _, ways in record.splits) > len(record.populations):
@@ -81,7 +81,7 @@ def _other_delays(record: MapRecord, network: Network) -> tuple[Problem, ...]:
 def timing_of_map(path: str | Path, network: Network, asked: Timing) -> Timing:
     """``asked``, and what was asked for when the map was made, where it differs from how ``network`` was read."""
     from nirbridge.mapping.storage import file
-    from nirbridge.mapping.storage.timing import asked_by
+    from nirbridge.mapping.storage.consistency import asked_by
 
     return asked_by(file.load(path), network, asked)
 

@@ -1,4 +1,7 @@
-"""What data showed of a network: ranges of inputs and currents, rates, and a sample of what sources sent."""
+"""What data showed of a network: ranges of inputs and currents, rates, and a sample of what sources sent.
+
+Calibration by data: what ranges are really used, and which share of the range of weights to keep.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from nirbridge.arrays import Array
+import numpy as np
+
+from nirbridge.arrays import Array, freeze
+from nirbridge.errors import UsageError, quoted
+from nirbridge.network.apply import apply
+from nirbridge.network.model import Network
+from nirbridge.quantization.folding import fold
+from nirbridge.quantization.model import IntegerOperator
+from nirbridge.quantization.operators import one_operator, weights_of, with_weights
+from nirbridge.quantization.weights import Range, on_grid, range_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +41,97 @@ class Calibration:
     seen: Mapping[str, Seen]
     samples: Mapping[str, Array] = field(default_factory=lambda: MappingProxyType({}))
     said: str = ""
+
+
+SHARES = tuple(round(1.0 - 0.02 * k, 2) for k in range(41))
+"""Shares of the range that the search tries: 1, 0.98, … 0.2."""
+ITEMS = 512
+"""Steps of each source that are kept as a sample, spread evenly."""
+
+
+def calibration_of(network: Network, arrays: Mapping[tuple[str, str], Array], said: str = "") -> Calibration:
+    """What recordings of the reference showed.
+
+    Args:
+        network: the one that ran.
+        arrays: recordings ``[steps, batch, *shape]``: ``s`` of inputs and firing populations, ``i`` and ``u`` (before
+            the reset) of populations.
+        said: where the data is from, for reports.
+
+    Raises:
+        UsageError: a recording is missing.
+    """
+    needed = [(p.name, x) for p in network.populations for x in ("i", "u")] + [(p.name, "s") for p in network.inputs]
+    missing = [key for key in needed if key not in arrays]
+    if missing:
+        raise UsageError.of(f"calibration of {quoted(missing[0][0])}", f"{missing[0][1]} was not recorded")
+    seen = {}
+    for p in network.populations:
+        folded = fold(network, p, 0)
+        c = p.neuron.g_mem * (arrays[p.name, "i"].astype(np.float64) - folded.steady)
+        x = c.copy()
+        x[1:] -= p.neuron.a_syn * c[:-1]
+        seen[p.name] = Seen(_ends(x), _ends(c), _ends(arrays[p.name, "u"].astype(np.float64) - folded.offset))
+    samples = {name: freeze(_spread(array)) for (name, what), array in arrays.items() if what == "s"}
+    return Calibration(MappingProxyType(seen), MappingProxyType(samples), said)
+
+
+def _ends(values: Array) -> tuple[float, float]:
+    return float(values.min(initial=0.0)), float(values.max(initial=0.0))
+
+
+def _spread(array: Array) -> Array:
+    items = array.reshape(-1, *array.shape[2:])
+    return items[np.linspace(0, len(items) - 1, min(ITEMS, len(items))).astype(int)]
+
+
+def clips(
+    network: Network,
+    bits: Mapping[int, int],
+    method: str,
+    calibration: Calibration | None = None,
+    percentile: float = 99.9,
+) -> dict[int, float]:
+    """The share of the range of weights to keep, by projection index.
+
+    ``bits``: width by projection index. ``method``: 'range' (all of it), 'percentile' (so many of the sizes of
+    weights), or 'error' (the share that makes the mean square error of the summed input least on the calibration's
+    samples; of the weights themselves where there is no sample).
+
+    Raises:
+        UsageError: another method.
+    """
+    if method not in ("range", "percentile", "error"):
+        raise UsageError.of(f"method {quoted(method)}", "unknown", "there are range, percentile, error", "choose one")
+    found = {}
+    for index, width in bits.items():
+        projection = network.projections[index]
+        folded = fold(network, network.population(projection.target), 0)
+        operator = one_operator(projection.operator, folded.gain)
+        weights = weights_of(operator)
+        whole = range_of(weights, width)
+        if method == "range" or whole.unit == 0.0:
+            found[index] = 1.0
+        elif method == "percentile":
+            found[index] = _percentile(weights, percentile)
+        else:
+            sample = None if calibration is None else calibration.samples.get(projection.source)
+            errors = {share: _error(operator, whole, share, sample) for share in SHARES}
+            found[index] = min(SHARES, key=errors.__getitem__)
+    return found
+
+
+def _percentile(weights: Array, percentile: float) -> float:
+    sizes = np.abs(weights.reshape(-1))
+    return float(max(np.percentile(sizes, percentile) / sizes.max(), 1e-3))
+
+
+def _error(operator: IntegerOperator, whole: Range, share: float, sample: Array | None) -> float:
+    """Mean square error of what the rounded weights add up to."""
+    weights = weights_of(operator)
+    cut = Range(whole.bits, whole.mode, whole.low * share, whole.high * share)
+    off = on_grid(weights, 1.0 / cut.unit, cut.grid) * cut.unit - weights
+    if sample is None:
+        return float(np.mean(np.square(off)))
+    made = with_weights(operator, off)
+    return float(np.mean(np.square(apply(made, sample.reshape(-1, *made.input_shape).astype(np.float64)))))

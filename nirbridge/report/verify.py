@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nirbridge.comparison.compare import Row
-from nirbridge.report.compare_document import compare_document
+from nirbridge.report.compare import compare_document
 from nirbridge.report.inspect import name_text
 from nirbridge.verification.bounds import LayerBound
 from nirbridge.verification.verify import Pair, Verification, broken_promises, verdict

@@ -1,24 +1,33 @@
-"""Simulators of a ``Network``: one call, one exact meaning (step.py), several backends."""
+"""Simulators of a ``Network``: one call, one exact meaning (step.py), several backends.
+
+Cache of the last prepared simulator per network, one in each thread.
+
+The cache is global: it lives as long as the thread and the network do. Threads share nothing of it, since a simulator
+notes which kernels its runs chose.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from nirbridge._types import Progress
 from nirbridge.errors import UsageError, quoted
 from nirbridge.files.attributes import load_attribute
+from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network
 from nirbridge.network.operators import Operator
 from nirbridge.simulators.backends import auto_backend
 from nirbridge.simulators.checks import versions
 from nirbridge.simulators.inputs import Input, Inputs, from_chunks, open_inputs
 from nirbridge.simulators.recording import Channel, Recorder, channels, sources_of
-from nirbridge.simulators.retained import retained as kept_ready
 from nirbridge.simulators.types import Record, Recording, Result, State
 
 __all__ = ["BACKENDS", "Record", "Recording", "Result", "Simulator", "State", "from_chunks", "prepare", "simulate"]
@@ -79,7 +88,7 @@ def simulate(
     def make(same: Network) -> Simulator:
         return prepare(same, dtype=dtype, backend=backend, library=library, device=device)
 
-    made = kept_ready(network, (name, dtype, library, device), make)
+    made = retained(network, (name, dtype, library, device), make)
     return made.run(inputs, steps=steps, state=state, record=record, progress=progress)
 
 
@@ -218,3 +227,37 @@ def _check_size(chosen: Sequence[Any], steps: int, batch: int) -> None:
         found = f"{total / 2**30:,.0f} GiB"
         limit = f"at most {RECORDED_BYTES / 2**30:,.0f} GiB"
         raise UsageError.of("the recording", found, limit, "record fewer steps (every), or counts only")
+
+
+BYTES = 2**26
+"""Weights up to which a network is kept ready: what is kept is about as large, for as long as the network lives."""
+Options = tuple[str, ...]
+
+
+class _Cache(threading.local):
+    def __init__(self) -> None:
+        self.ready: WeakKeyDictionary[Network, tuple[Options, Any]] = WeakKeyDictionary()
+
+
+_of_thread = _Cache()
+
+
+def retained(network: Network, options: Options, make: Callable[[Network], Simulator]) -> Simulator:
+    """What ``make`` gives for this very network and these options: that of the last call, else a new one.
+
+    A network never changes, so neither does what is made of it. One is kept per network and thread, the last that was
+    requested, and it goes when the network or the thread goes.
+    """
+    ready = _of_thread.ready
+    found = ready.get(network)
+    if found is not None and found[0] == options:
+        return found[1]
+    made = make(replace(network))  # which must not keep the network itself alive
+    if _bytes(network) <= BYTES:
+        ready[network] = options, made
+    return made
+
+
+def _bytes(network: Network) -> int:
+    parts = [part for p in network.projections for part in parts_of(p.operator)]
+    return sum(getattr(part, name).nbytes for part in parts for name in ("weight", "data") if hasattr(part, name))

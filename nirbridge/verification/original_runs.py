@@ -16,8 +16,7 @@ from nirbridge.importers.lowering.analysis import position
 from nirbridge.importers.neuron_specs import Form, Forms, form_of
 from nirbridge.importers.tracing.consistency import state_arguments
 from nirbridge.importers.tracing.recorder import tensors_of
-from nirbridge.importers.tracing.run import computed
-from nirbridge.importers.tracing.run_traced import handed_on, one_thread
+from nirbridge.importers.tracing.run import computed, handed_on, one_thread
 
 _RESETS = ("reset_mem", "reset_states", "reset_state", "reset")
 """Methods by which the frameworks set the state of a neuron to its initial one (snnTorch, sinabs, rockpool,

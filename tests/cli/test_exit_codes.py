@@ -17,7 +17,7 @@ from nirbridge import plugins as registry
 from nirbridge.cli import main as cli
 from nirbridge.cli.main import run
 from nirbridge.importers import save
-from nirbridge.report import inspect_document
+from nirbridge.report import inspect as inspect_document
 from nirbridge.simulators.simulate import Record
 from tests.network.graphs import graph_of, lif, out, port
 

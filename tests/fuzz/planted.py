@@ -86,7 +86,7 @@ FAULTS = (
     Fault(
         "strides of convolutions change places",
         "networks",
-        "simulators/mapped/synapse_rows.py",
+        "simulators/mapped/tables.py",
         "place[axis] * operator.stride[axis]",
         "place[axis] * operator.stride[-1 - axis]",
     ),

@@ -55,8 +55,7 @@ def make_recording(c: Choices) -> bytes:
 
 def read_recording(path: Path) -> object:
     """As ``compare`` does."""
-    from nirbridge.report.compare import compare_text
-    from nirbridge.report.compare_document import compare_document
+    from nirbridge.report.compare import compare_document, compare_text
 
     found = pipeline.load_recording(path)
     good = models.recording_arrays()

@@ -25,7 +25,7 @@ snn = pytest.importorskip("snntorch")
 from nirbridge.importers.frameworks import snntorch  # noqa: E402
 from nirbridge.importers.frameworks.snntorch import from_snntorch  # noqa: E402
 from nirbridge.importers.tracing import memory  # noqa: E402
-from nirbridge.importers.tracing.run_traced import record  # noqa: E402
+from nirbridge.importers.tracing.run import record  # noqa: E402
 from nirbridge.importers.tracing.stand_ins import LARGE, StandIns  # noqa: E402
 
 

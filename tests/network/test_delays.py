@@ -9,7 +9,7 @@ import pytest
 
 from nirbridge.errors import ModelError
 from nirbridge.network import Network, Projection, from_nir, same, to_nir, verify
-from nirbridge.network.cycles import Arc, back_arcs, causal_order
+from nirbridge.network.graph import Arc, back_arcs, causal_order
 from nirbridge.network.naming import fresh_name, natural_key
 from tests.network.graphs import chain, graph_of, lif, out, port, run
 

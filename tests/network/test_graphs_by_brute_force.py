@@ -8,10 +8,9 @@ import pytest
 
 from nirbridge.errors import ModelError
 from nirbridge.files.archive_names import decoded, encoded
-from nirbridge.network.cycles import Arc, back_arcs, causal_order
+from nirbridge.network.graph import Arc, _closure, back_arcs, causal_order
 from nirbridge.network.naming import fresh_name, natural_key
 from nirbridge.network.nir.paths import check_count, paths_into, wire
-from nirbridge.network.reach import _closure
 
 NAMES = ("1", "2", "10")
 PAIRS = tuple(product(NAMES, NAMES))

@@ -18,9 +18,8 @@ from nirbridge.network.model import Network, Timing
 from nirbridge.network.nir.to_nir import to_nir
 from nirbridge.passes.retiming.delay_lines import RELAYS_MAX
 from nirbridge.passes.retiming.retime import balance_delays
-from nirbridge.report.inspect import ROWS_SHOWN, inspect_text
-from nirbridge.report.inspect_document import inspect_graph
-from nirbridge.simulators.reference.delays import HELD_MAX
+from nirbridge.report.inspect import ROWS_SHOWN, inspect_graph, inspect_text
+from nirbridge.simulators.reference.state import HELD_MAX
 from nirbridge.simulators.simulate import simulate
 
 from .graphs import graph_of, lif, out, port

@@ -17,8 +17,10 @@ from nirbridge import pipeline
 from nirbridge import plugins as registry
 from nirbridge.chips import core_at, load_chip
 from nirbridge.errors import DoesNotFit, FileError, ModelError, NirbridgeError, Problem
-from nirbridge.pipeline import MapOptions, fit, importing, load, partitioning, placing, recordings
+from nirbridge.pipeline import MapOptions, fit, load, partitioning, recordings
+from nirbridge.pipeline import load as importing
 from nirbridge.pipeline import map as mapping
+from nirbridge.pipeline import map as placing
 from nirbridge.pipeline import quantize as integers
 from tests.partitioner.nets import network_of
 from tests.pipeline.test_retimed_maps import skip

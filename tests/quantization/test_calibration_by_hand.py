@@ -11,7 +11,7 @@ from nirbridge.chips import load_chip
 from nirbridge.errors import UsageError
 from nirbridge.network.operators import Identity, Sparse
 from nirbridge.quantization import Calibration, quantize
-from nirbridge.quantization.calibrate import ITEMS, _ends, _spread, calibration_of, clips
+from nirbridge.quantization.calibration import ITEMS, _ends, _spread, calibration_of, clips
 from nirbridge.quantization.qat import factor_of, scales_of
 from tests.quantization.nets import layer, lif
 

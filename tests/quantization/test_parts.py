@@ -17,7 +17,7 @@ from nirbridge.network.operators import Chain, Conv, Dense, Reshape, Scale, SumP
 from nirbridge.passes import balance_delays
 from nirbridge.pipeline.calibrated import Judge, Plan, data_of, observe, quantize_with_data
 from nirbridge.quantization import FixedProjection, Options, quantize
-from nirbridge.quantization.calibrate import clips
+from nirbridge.quantization.calibration import clips
 from nirbridge.quantization.decays import dec, undo
 from nirbridge.quantization.memory import fan_outs
 from nirbridge.quantization.mixed_precision import choose_widths, memory_of

@@ -18,7 +18,7 @@ from nirbridge.quantization import unsupported as refusals
 from nirbridge.quantization.memoryless import with_known_resets
 from nirbridge.quantization.options import Options
 from nirbridge.quantization.overflow import bounds_of
-from nirbridge.quantization.storage.typed import fits, hints_of
+from nirbridge.quantization.storage.codec import fits, hints_of
 from tests.quantization.nets import layer, lif
 
 LOIHI1, LOIHI2, CROSSBAR = (load_chip(name) for name in ("loihi1", "loihi2", "crossbar256"))

@@ -28,7 +28,7 @@ from nirbridge.report.map_facts import (
     resource_rows,
     traffic_lines,
 )
-from nirbridge.report.mesh_text import _shown
+from nirbridge.report.map_text import _shown
 from tests.report.test_map_report import USED, made
 from tests.report.test_whole_reports import uneven
 

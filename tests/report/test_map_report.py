@@ -18,8 +18,7 @@ from nirbridge.network.operators import Dense
 from nirbridge.partitioner.model import Block, BlockId, Partition, Slice, SolveReport
 from nirbridge.report.map_facts import core_rows, figure, population_rows, resource_rows, safe
 from nirbridge.report.map_html import map_html
-from nirbridge.report.map_text import map_text
-from nirbridge.report.mesh_text import mesh_text, shade
+from nirbridge.report.map_text import map_text, mesh_text, shade
 from tests.mapping.tables import table
 
 HOSTILE = "[bold red]x[/] \x1b[31m\n\r\u202e<script>alert(1)</script>&\"'" + "y" * 200

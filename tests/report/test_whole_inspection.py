@@ -14,8 +14,8 @@ import pytest
 from nirbridge.arrays import freeze
 from nirbridge.network import Timing
 from nirbridge.network.operators import Dense, Reshape, Sparse
-from nirbridge.report import inspect_document
-from nirbridge.report.inspect_document import inspect_graph
+from nirbridge.report import inspect as inspect_document
+from nirbridge.report.inspect import inspect_graph
 from tests.network.graphs import graph_of, lif, out, port
 
 WHOLE = Path(__file__).parent / "whole" / "inspected.json"

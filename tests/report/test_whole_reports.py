@@ -17,13 +17,11 @@ from nirbridge.mapping.cost import costs
 from nirbridge.mapping.model import Mapped
 from nirbridge.partitioner.model import Block, BlockId, Slice
 from nirbridge.report.chips import _figure, chip_table, chips_table
-from nirbridge.report.compare import compare_text
-from nirbridge.report.compare_document import compare_document
+from nirbridge.report.compare import compare_document, compare_text
 from nirbridge.report.inspect import _cut, _table, inspect_text, name_text
 from nirbridge.report.map_facts import ResourceRow, figure, spikes
 from nirbridge.report.map_html import map_html
-from nirbridge.report.map_text import _style, map_text
-from nirbridge.report.mesh_text import mesh_text, shade
+from nirbridge.report.map_text import _style, map_text, mesh_text, shade
 from nirbridge.report.quantize import quantize_document, quantize_text
 from nirbridge.report.verify import verify_document, verify_text
 from nirbridge.verification.verify import Pair

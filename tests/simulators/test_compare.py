@@ -19,8 +19,7 @@ from nirbridge.comparison.alignment import Clock, clock_of, estimate_latency, pa
 from nirbridge.comparison.compare import compare
 from nirbridge.comparison.decisions import Decisions
 from nirbridge.errors import UsageError
-from nirbridge.report.compare import compare_text, verdict
-from nirbridge.report.compare_document import compare_document
+from nirbridge.report.compare import compare_document, compare_text, verdict
 from nirbridge.simulators.types import Recording
 
 HOSTILE = "[bold red]x[/]\x1b[31m\n\u202e$\\frac{$" + "y" * 100

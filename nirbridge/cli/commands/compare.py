@@ -55,7 +55,7 @@ def command(
     if plot is not None:
         _draw(plot, recordings, found, node)
     if as_json:
-        from nirbridge.report.compare_document import compare_document
+        from nirbridge.report.compare import compare_document
 
         faults = {"faults": {side: _faults(made) for side, made in zip("ab", recordings, strict=True)}}
         print_json(compare_document(found, Path(a).name, Path(b).name) | faults)

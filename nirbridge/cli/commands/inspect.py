@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nirbridge.cli.options import model_options
 from nirbridge.cli.paths import Command
-from nirbridge.cli.timing_options import model_options
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Timing
@@ -30,7 +30,7 @@ def command(model: str, timing: Timing, max_bytes: int, repairs: tuple[str, ...]
     known to get wrong in such files, with the name that --repair takes.
     """
     from nirbridge.cli.output import print_json, print_rich
-    from nirbridge.report.inspect_document import inspect_file
+    from nirbridge.report.inspect import inspect_file
 
     document = inspect_file(model, timing, max_bytes, repairs)
     if as_json:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge.cli.early_option import early_option
+from nirbridge.cli.options import model_options
 from nirbridge.cli.paths import REPORT_FILES, ChipFile, Command, OutputFile, ReportFolder
-from nirbridge.cli.timing_options import model_options
 
 if TYPE_CHECKING:
     from nirbridge.mapping.model import Mapped

@@ -9,12 +9,12 @@ import numpy as np
 
 from nirbridge._types import Progress
 from nirbridge.arrays import Array
+from nirbridge.importers.ann.data import measured_samples, some
 from nirbridge.importers.ann.measure import Measured, measure
 from nirbridge.importers.ann.replay import ceiling, check_replayable, rectified, walk
 from nirbridge.importers.ann.report import Layer
-from nirbridge.importers.ann.rescale import Readout, fires, sends_plainly, spiking
-from nirbridge.importers.ann.samples import measured_samples, some
 from nirbridge.importers.ann.scales import SEARCHED, SEARCHED_IN_ALL, ScaleOptions, choose_scale, clipped_share
+from nirbridge.importers.ann.spiking import Readout, fires, sends_plainly, spiking
 from nirbridge.network.model import Network, Population
 
 

@@ -20,18 +20,24 @@ from nirbridge._types import Progress
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError, Problem, UsageError, quoted
 from nirbridge.importers.ann.convert import Converted, Options, convert
-from nirbridge.importers.ann.data import calibration_arrays, folding_error, module_outputs
+from nirbridge.importers.ann.data import (
+    calibration_arrays,
+    checked_samples,
+    folding_error,
+    module_outputs,
+    seen_samples,
+    some,
+)
 from nirbridge.importers.ann.rectifiers import FORMS, with_rectifiers
 from nirbridge.importers.ann.replay import check_replayable, walk
 from nirbridge.importers.ann.report import Report, document, folding_note
-from nirbridge.importers.ann.rescale import Readout
-from nirbridge.importers.ann.samples import checked_samples, seen_samples, some
 from nirbridge.importers.ann.scales import Choice, ScaleOptions
+from nirbridge.importers.ann.spiking import Readout
 from nirbridge.importers.checked import APPROXIMATE, KEY
 from nirbridge.importers.dataflow import Flow
 from nirbridge.importers.deviations import check_accepted
 from nirbridge.importers.neuron_specs import Form
-from nirbridge.importers.tracing.run_traced import one_thread
+from nirbridge.importers.tracing.run import one_thread
 from nirbridge.network.model import Network, Port
 
 LEAST_ERROR = "least-error"

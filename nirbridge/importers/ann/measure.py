@@ -13,8 +13,7 @@ import numpy as np
 from nirbridge._types import Progress
 from nirbridge.arrays import Array
 from nirbridge.importers.ann.replay import incoming
-from nirbridge.importers.ann.spiking import magnitude
-from nirbridge.importers.ann.start import HALF, count_spikes, fair_start
+from nirbridge.importers.ann.spiking import HALF, count_spikes, fair_start, magnitude
 from nirbridge.importers.torch_apply import applied
 from nirbridge.network.model import Network, Population
 

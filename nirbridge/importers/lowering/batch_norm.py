@@ -8,7 +8,7 @@ from nirbridge.arrays import Array
 from nirbridge.importers.dataflow import Call
 from nirbridge.importers.lowering.linear_layers import Expression, channels
 from nirbridge.importers.torch_apply import applied
-from nirbridge.importers.tracing.run_traced import one_thread
+from nirbridge.importers.tracing.run import one_thread
 from nirbridge.network.operators import Conv, Dense
 
 _PROBES = 2

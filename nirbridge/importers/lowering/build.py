@@ -16,6 +16,7 @@ from nirbridge.importers.lowering.analysis import (
     leftover,
     marked,
     named_ports,
+    never_negative,
     not_known,
     placed,
     position,
@@ -24,7 +25,14 @@ from nirbridge.importers.lowering.analysis import (
     without_spikes,
 )
 from nirbridge.importers.lowering.batch_norm import folding_text
-from nirbridge.importers.lowering.inputs import input_notes, input_shapes, input_term, straightened, unsayable
+from nirbridge.importers.lowering.inputs import (
+    input_notes,
+    input_shapes,
+    input_term,
+    straightened,
+    unsayable,
+    without_splits,
+)
 from nirbridge.importers.lowering.linear_layers import (
     LAYERS,
     Expression,
@@ -36,8 +44,6 @@ from nirbridge.importers.lowering.linear_layers import (
     then,
     times,
 )
-from nirbridge.importers.lowering.signs import never_negative
-from nirbridge.importers.lowering.splits import without_splits
 from nirbridge.importers.neuron_specs import Form, Forms, Reading, form_of, is_refused
 from nirbridge.network import Network, Population, Port, Projection, verify
 from nirbridge.network.compose import compose

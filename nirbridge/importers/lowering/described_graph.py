@@ -11,8 +11,7 @@ from nirbridge.importers.neuron_specs import Forms
 from nirbridge.importers.sample.axes import TimeAxis
 from nirbridge.importers.tracing.trace import trace
 from nirbridge.network import Network, to_nir
-from nirbridge.network.nir.export_warning import warn_of_tools
-from nirbridge.network.nir.portability import export_warnings
+from nirbridge.network.nir.portability import export_warnings, warn_of_tools
 from nirbridge.network.nir.timing import PREFIX
 
 

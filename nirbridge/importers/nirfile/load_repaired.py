@@ -9,7 +9,7 @@ from nirbridge.importers.nirfile import reader as nir_file
 from nirbridge.importers.nirfile.faults import Finding, diagnose, sentences
 from nirbridge.importers.nirfile.reader import DEFAULT_MAX_BYTES, DEFAULT_MAX_EDGES, DEFAULT_MAX_NODES, Path
 from nirbridge.importers.nirfile.repairs import repair
-from nirbridge.network.nir.export_warning import warn_of_faults
+from nirbridge.network.nir.portability import warn_of_faults
 
 BATCH = "batch-axis"
 

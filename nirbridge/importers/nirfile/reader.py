@@ -17,8 +17,7 @@ import numpy as np
 from nirbridge.arrays import stored_part
 from nirbridge.errors import FileError, ModelError, Problem, quoted
 from nirbridge.importers.nirfile.faults import leading_ones
-from nirbridge.importers.nirfile.hdf5.heaps import heap_fault
-from nirbridge.importers.nirfile.hdf5.integrity import hdf5
+from nirbridge.importers.nirfile.hdf5.integrity import hdf5, heap_fault
 from nirbridge.importers.nirfile.hdf5.scan import Limits, scan
 from nirbridge.importers.nirfile.nodes import Draft, draft_graph, kind_in
 from nirbridge.importers.nirfile.repairs import drop_batch_axes

@@ -19,8 +19,7 @@ from nirbridge.importers.tracing.recorder import Node, Recording, Value, values_
 from nirbridge.importers.tracing.series import put_together, without_lists
 from nirbridge.importers.tracing.shape_ops import IN_FRONT, MOVES, REDUCES, first_of, move, reduce
 from nirbridge.importers.tracing.time_loop import FORWARD, SERIES, STATIC, Turns
-from nirbridge.importers.tracing.uses import place_of
-from nirbridge.importers.tracing.values import first_input, states, thing_of
+from nirbridge.importers.tracing.values import first_input, place_of, states, thing_of
 from nirbridge.network.naming import fresh_name
 
 _ON_DEMAND = ("unbind", "chunk", "split", "tensor_split", "split_with_sizes", "max_pool2d")

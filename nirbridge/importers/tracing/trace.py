@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from nirbridge.errors import ModelError, NirbridgeError, Problem
-from nirbridge.importers.dataflow import Call, Flow, multiplications
+from nirbridge.importers.dataflow import Flow, multiplications
 from nirbridge.importers.deviations import KEPT_STATES
 from nirbridge.importers.neuron_specs import Forms, form_of
 from nirbridge.importers.sample.axes import STEPS, WAY_OUT, SampleReading, TimeAxis, check_axes, readings
@@ -30,12 +30,20 @@ from nirbridge.importers.tracing.departures import ends_early, left_out, loops_o
 from nirbridge.importers.tracing.graph_builder import Writer, layout_of
 from nirbridge.importers.tracing.memory import Failures, TooLarge, raise_too_large
 from nirbridge.importers.tracing.recorder import Node, Recording
-from nirbridge.importers.tracing.run import ROUNDED, check_module, copied, in_float32, registered, untouched
-from nirbridge.importers.tracing.run_traced import loops, record
+from nirbridge.importers.tracing.run import (
+    ROUNDED,
+    check_module,
+    copied,
+    in_float32,
+    loops,
+    record,
+    registered,
+    untouched,
+)
 from nirbridge.importers.tracing.stand_ins import spikes
 from nirbridge.importers.tracing.time_loop import FORWARD
 from nirbridge.importers.tracing.unreached import with_unreached
-from nirbridge.importers.tracing.uses import never_handed_on
+from nirbridge.importers.tracing.values import never_handed_on
 
 _MANY_STEPS, _MANY_CALLS = 128, 32
 """What cheap modules are looked at again for: what is done in every 20th step only shows then."""
@@ -278,7 +286,7 @@ def _badness(flow: Flow, reading: SampleReading) -> tuple[int, int]:
     """(What is not followed, layers on more axes than they are made for and the like): low for a likely reading."""
     shapes = {c.name: c.shape for c in flow.calls}
     unknown = sum(c.kind == "unknown" for c in flow.calls)
-    odd = sum(_is_odd(c, shapes) for c in flow.calls)
+    odd = sum(c.kind == "linear" and len(shapes.get(c.inputs[0].call, ())) != 1 for c in flow.calls)
     absurd = sum(c.kind == "linear" and shapes.get(c.inputs[0].call) == () for c in flow.calls)
     if any(p.limit == FORWARD for p in flow.problems):
         return 1, odd
@@ -287,7 +295,3 @@ def _badness(flow: Flow, reading: SampleReading) -> tuple[int, int]:
         first += has_idle_one(flow)
     is_unlikely = bool(flow.problems) and reading.has_time and flow.loop.turns == 1
     return first, odd + len(flow.deviations) + 2 * is_unlikely
-
-
-def _is_odd(call: Call, shapes: Mapping[str, tuple[int, ...]]) -> bool:
-    return call.kind == "linear" and len(shapes.get(call.inputs[0].call, ())) != 1

@@ -21,10 +21,10 @@ from nirbridge.mapping.abilities import marked, unsupported
 from nirbridge.mapping.checker.claims import claims
 from nirbridge.mapping.checker.recount import Counts, Layout, count, lay_out
 from nirbridge.mapping.model import Mapped
+from nirbridge.mapping.storage.consistency import other_timing
 from nirbridge.mapping.storage.document import describe, to_record
 from nirbridge.mapping.storage.file import core_text, load
 from nirbridge.mapping.storage.record import BlockRecord, MapRecord, ProjectionRecord, SliceRecord, record_of
-from nirbridge.mapping.storage.timing import other_timing
 from nirbridge.network.model import Network, Projection
 from nirbridge.partitioner.cost.resources import exceeded, limits
 

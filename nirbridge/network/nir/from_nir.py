@@ -19,7 +19,7 @@ from nirbridge.errors import ModelError, Problem, quoted
 from nirbridge.network.apply import apply
 from nirbridge.network.check import verify
 from nirbridge.network.compose import compose
-from nirbridge.network.graph import in_causal_order
+from nirbridge.network.graph import dead_notes, in_causal_order
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.naming import natural_key
 from nirbridge.network.nir.delays import path_delays
@@ -31,7 +31,6 @@ from nirbridge.network.nir.lower_neurons import lower_neuron
 from nirbridge.network.nir.paths import MAX_PATHS, MAX_VISITS, Path, Wiring, check_count, paths_into, wire
 from nirbridge.network.nir.shapes import NodeShapes, infer_shapes
 from nirbridge.network.nir.timing import Metadata, Resolved, resolve_timing
-from nirbridge.network.reach import dead_notes
 
 MAX_ELEMENTS = 2**31
 _BIAS_AGREES = 1e-6

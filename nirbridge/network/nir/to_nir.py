@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nirbridge.network.check import verify
-from nirbridge.network.cycles import Arc, back_arcs
+from nirbridge.network.graph import Arc, back_arcs
 from nirbridge.network.model import Network, Projection
 from nirbridge.network.naming import fresh_name
 from nirbridge.network.nir.raise_linear import Raised, raise_projection, spacer

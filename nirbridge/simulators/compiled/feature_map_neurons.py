@@ -9,13 +9,12 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.network.model import Population
-from nirbridge.simulators.compiled.feature_map import Layout
+from nirbridge.simulators.compiled.feature_map import Layout, Packed
 from nirbridge.simulators.compiled.kernels.conv_neuron import is_usual
 from nirbridge.simulators.compiled.kernels.jit import FIRES, KEEP_V
 from nirbridge.simulators.compiled.kernels.memory import aligned
 from nirbridge.simulators.compiled.kernels.simd import lanes_of
 from nirbridge.simulators.compiled.neurons import KEPT_BYTES, Lent, aligned_empty, what_it_does
-from nirbridge.simulators.compiled.packed_map import Packed
 from nirbridge.simulators.reference.semantics import Beginning, NeuronState, Ran
 
 

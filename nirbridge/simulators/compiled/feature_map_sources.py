@@ -9,9 +9,8 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.network.operators import SumPool
-from nirbridge.simulators.compiled.feature_map import WORD, Layout
+from nirbridge.simulators.compiled.feature_map import WORD, Layout, Packed
 from nirbridge.simulators.compiled.kernels.conv_events import BITS, LAST, PAIRS, POOLED, USUAL
-from nirbridge.simulators.compiled.packed_map import Packed
 
 
 class Source:

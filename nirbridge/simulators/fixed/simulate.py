@@ -12,7 +12,7 @@ import numpy as np
 from nirbridge._types import Progress
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import Problem, UsageError, quoted
-from nirbridge.network.groups import Group, groups
+from nirbridge.network.graph import Group, groups
 from nirbridge.network.model import Network
 from nirbridge.quantization.model import FixedProjection, Quantized
 from nirbridge.quantization.operators import weights_of
@@ -21,7 +21,7 @@ from nirbridge.simulators.fixed.host_io import Reads, fixed_channels, fixed_meta
 from nirbridge.simulators.fixed.semantics import Adds, FixedParts, FixedState, Steps, reference_fixed
 from nirbridge.simulators.inputs import Input, open_inputs
 from nirbridge.simulators.recording import Recorder
-from nirbridge.simulators.reference.delays import check_held
+from nirbridge.simulators.reference.state import check_held
 from nirbridge.simulators.types import Record, Recording, Result, State
 
 CHUNK_BYTES = 32 * 2**20

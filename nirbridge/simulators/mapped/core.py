@@ -6,8 +6,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.quantization.model import FixedNeuron, FixedPopulation
-from nirbridge.simulators.mapped.synapse_rows import ranges
-from nirbridge.simulators.mapped.tables import Core, Memory, Piece
+from nirbridge.simulators.mapped.tables import Core, Memory, Piece, ranges
 
 
 class Ring:

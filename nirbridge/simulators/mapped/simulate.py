@@ -21,13 +21,12 @@ from nirbridge.mapping.storage.document import to_record
 from nirbridge.mapping.storage.file import to_bytes
 from nirbridge.mapping.storage.record import MapRecord, record_of
 from nirbridge.quantization.model import Quantized
-from nirbridge.simulators.fixed.host_io import Reads, fixed_channels, fixed_meta, outline
-from nirbridge.simulators.fixed.whole_inputs import whole_inputs
+from nirbridge.simulators.fixed.host_io import Reads, fixed_channels, fixed_meta, outline, whole_inputs
 from nirbridge.simulators.inputs import Input
 from nirbridge.simulators.mapped.core import Machine
 from nirbridge.simulators.mapped.tables import Board, board_of
 from nirbridge.simulators.recording import Recorder
-from nirbridge.simulators.reference.delays import check_held
+from nirbridge.simulators.reference.state import check_held
 from nirbridge.simulators.types import Record, Recording
 
 Key = tuple[str, str]

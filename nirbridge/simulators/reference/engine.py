@@ -13,13 +13,12 @@ import numpy as np
 
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import Problem, UsageError, quoted
-from nirbridge.network.groups import Group, groups
+from nirbridge.network.graph import Group, groups
 from nirbridge.network.model import Network, Population, Port, Projection
 from nirbridge.simulators.recording import copied_source
 from nirbridge.simulators.reference.array_namespace import Space
-from nirbridge.simulators.reference.beginning import Start, frozen, start_of
-from nirbridge.simulators.reference.delays import Delay, Trail, check_held
 from nirbridge.simulators.reference.semantics import Accumulate, Layer, Loop, Parts, Ran, ReferenceNeurons
+from nirbridge.simulators.reference.state import Delay, Start, Trail, check_held, frozen, start_of
 from nirbridge.simulators.reference.sums import accumulate
 from nirbridge.simulators.types import State
 

@@ -11,8 +11,7 @@ from rich.console import Console
 from nirbridge.cli.main import run
 from nirbridge.importers import save
 from nirbridge.network import Timing
-from nirbridge.report.inspect import inspect_text, name_text, shape_text
-from nirbridge.report.inspect_document import inspect_graph
+from nirbridge.report.inspect import inspect_graph, inspect_text, name_text, shape_text
 from tests.network.graphs import chain, graph_of, lif, out, port
 
 

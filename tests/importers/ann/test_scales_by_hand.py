@@ -11,7 +11,7 @@ import pytest
 
 from nirbridge.importers.ann.report import Layer, Report, document, folding_note
 from nirbridge.importers.ann.scales import SHARES, SMALLEST, ScaleOptions, choose_scale, clipped_share
-from nirbridge.importers.lowering.signs import never_negative
+from nirbridge.importers.lowering.analysis import never_negative
 
 TOP = float("inf")
 VALUES = np.array([[[1.0, 3.0], [0.0, 0.0], [0.0625, 0.0]], [[4.0, 2.0], [0.0, 0.0], [0.0, 0.03125]]])

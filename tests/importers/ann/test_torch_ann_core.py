@@ -15,8 +15,7 @@ from nirbridge.errors import ModelError
 from nirbridge.importers.ann.convert import Options, convert
 from nirbridge.importers.ann.replay import UNBOUNDED, check_replayable, walk
 from nirbridge.importers.ann.scales import ScaleOptions, choose_scale, clipped_share
-from nirbridge.importers.ann.spiking import rescale
-from nirbridge.importers.ann.start import count_spikes, fair_start
+from nirbridge.importers.ann.spiking import count_spikes, fair_start, rescale
 from nirbridge.network.apply import matrix
 from nirbridge.network.compose import compose, parts_of
 from nirbridge.network.model import Network, Population, Port, Projection, Timing

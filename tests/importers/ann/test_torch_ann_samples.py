@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nirbridge.importers.ann.samples import (
+from nirbridge.importers.ann.data import (
     CHECKED_FEWEST,
     FEWEST,
     MOST,

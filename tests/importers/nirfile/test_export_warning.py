@@ -9,7 +9,7 @@ import pytest
 
 from nirbridge.errors import ExportWarning
 from nirbridge.importers import from_snntorch, from_torch
-from nirbridge.network.nir.export_warning import message, warn_of_tools
+from nirbridge.network.nir.portability import message, warn_of_tools
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 with warnings.catch_warnings():

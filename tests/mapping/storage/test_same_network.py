@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nirbridge.errors import IllegalMapping
-from nirbridge.mapping.storage.same_network import check_same, other_network
+from nirbridge.mapping.storage.consistency import check_same, other_network
 
 
 def edge(source: str, target: str, delay: Any = 1, bits: int = 8, more: Any = 0) -> Any:

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from nirbridge.errors import FileError
-from nirbridge.mapping.storage.latencies import wrong_latencies
-from nirbridge.mapping.storage.timing import asked_by, other_timing, timing_of
+from nirbridge.mapping.storage.consistency import asked_by, other_timing, timing_of, wrong_latencies
 from nirbridge.network.model import Timing
 
 STORED = {"dt": 1e-3, "integrator": "euler", "reset": "to-value", "compare": ">", "if_gain": "per-second"}

@@ -20,8 +20,7 @@ from nirbridge.quantization import FixedInput, FixedPopulation, FixedProjection,
 from nirbridge.quantization.error_bounds import Lost, LostWeights, _arrived, _delayed, stated
 from nirbridge.quantization.model import Bounds
 from nirbridge.quantization.storage import check
-from nirbridge.quantization.storage.codec import from_record, to_record
-from nirbridge.quantization.storage.typed import fits
+from nirbridge.quantization.storage.codec import fits, from_record, to_record
 from tests.quantization.nets import layer, lif
 from tests.quantization.test_one_wrong_element import (
     DENSE,

@@ -11,10 +11,9 @@ import pytest
 pytest.importorskip("numba", reason="the compiled backend needs the extra 'fast'")
 
 from nirbridge.network.operators import SumPool
-from nirbridge.simulators.compiled.feature_map import Layout
+from nirbridge.simulators.compiled.feature_map import Layout, Packed
 from nirbridge.simulators.compiled.feature_map_sources import Source
 from nirbridge.simulators.compiled.kernels.conv_layer import list_steps
-from nirbridge.simulators.compiled.packed_map import Packed
 
 RNG = np.random.default_rng(0)
 FLOAT = np.dtype(np.float32)

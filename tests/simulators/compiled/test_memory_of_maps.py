@@ -15,13 +15,12 @@ from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import SumPool
 from nirbridge.simulators.compiled import feature_map_neurons as conv_cells
 from nirbridge.simulators.compiled import neurons as event_neurons
-from nirbridge.simulators.compiled.feature_map import Layout, _strides
+from nirbridge.simulators.compiled.feature_map import Layout, Packed, _strides
 from nirbridge.simulators.compiled.feature_map_neurons import MapCells
 from nirbridge.simulators.compiled.feature_map_sources import Source, _geometry
 from nirbridge.simulators.compiled.kernels.conv_events import BITS, LAST, PAIRS, POOLED, USUAL
 from nirbridge.simulators.compiled.kernels.simd import lanes_of
 from nirbridge.simulators.compiled.neurons import Cells
-from nirbridge.simulators.compiled.packed_map import Packed
 from nirbridge.simulators.reference.semantics import Beginning
 
 FLOAT = np.dtype(np.float32)

@@ -16,9 +16,8 @@ from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Dense, Identity
 from nirbridge.quantization import FixedInput, FixedNeuron, FixedPopulation, FixedProjection, Quantized
 from nirbridge.simulators.fixed import simulate as fixed
-from nirbridge.simulators.fixed.host_io import Reads, fixed_channels, fixed_meta, outline, whole_values
+from nirbridge.simulators.fixed.host_io import Reads, fixed_channels, fixed_meta, outline, whole_inputs, whole_values
 from nirbridge.simulators.fixed.simulate import FixedSimulator, simulate_fixed
-from nirbridge.simulators.fixed.whole_inputs import whole_inputs
 from nirbridge.simulators.simulate import Record
 from nirbridge.simulators.types import State
 from tests.quantization.cells import cell as fixed_cell

@@ -16,8 +16,7 @@ from nirbridge.quantization import FixedInput, FixedPopulation, FixedProjection,
 from nirbridge.simulators.mapped import simulate as mapped
 from nirbridge.simulators.mapped import tables
 from nirbridge.simulators.mapped.core import Ring
-from nirbridge.simulators.mapped.synapse_rows import ranges
-from nirbridge.simulators.mapped.tables import Core, Memory, Piece, Route
+from nirbridge.simulators.mapped.tables import Core, Memory, Piece, Route, ranges
 from tests.simulators.fixed.test_integers_by_hand import cell, whole
 
 

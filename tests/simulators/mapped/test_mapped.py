@@ -27,7 +27,7 @@ from nirbridge.quantization.model import Quantized
 from nirbridge.quantization.quantize import quantize
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.mapped.simulate import as_record, simulate_mapped
-from nirbridge.simulators.mapped.synapse_rows import synapses_into
+from nirbridge.simulators.mapped.tables import synapses_into
 from nirbridge.simulators.simulate import Record, Recording
 from nirbridge.testing import networks
 from tests.network.graphs import graph_of, lif, out, port

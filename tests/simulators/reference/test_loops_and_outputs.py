@@ -11,8 +11,8 @@ from nirbridge.arrays import freeze
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Dense, Identity, Sparse
-from nirbridge.simulators.reference.delays import Delay, Trail
 from nirbridge.simulators.reference.engine import Engine
+from nirbridge.simulators.reference.state import Delay, Trail
 from nirbridge.simulators.simulate import Record, prepare
 
 TIMING = Timing(1e-3, "euler", "to-value", ">", "per-second")

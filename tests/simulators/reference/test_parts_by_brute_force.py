@@ -11,11 +11,11 @@ import pytest
 
 from nirbridge.comparison.decisions import Decisions, checked_labels, decide, deciding
 from nirbridge.errors import ModelError, UsageError
-from nirbridge.network.groups import groups
+from nirbridge.network.graph import groups
 from nirbridge.simulators import checks
 from nirbridge.simulators.compiled import cost_model
 from nirbridge.simulators.encoders import delta, latency, rate_stream
-from nirbridge.simulators.reference import delays
+from nirbridge.simulators.reference import state as delays
 from tests.quantization.nets import layer, lif
 
 NAMES = ("a", "b", "c")

@@ -17,12 +17,13 @@ from nirbridge.errors import ModelError, UsageError
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Dense, Identity, Sparse
-from nirbridge.simulators import checks, retained
+from nirbridge.simulators import checks
+from nirbridge.simulators import simulate as retained
 from nirbridge.simulators import simulate as simulators
-from nirbridge.simulators.reference import delays
 from nirbridge.simulators.reference import engine as reference
+from nirbridge.simulators.reference import state as delays
 from nirbridge.simulators.reference.array_namespace import Space, space
-from nirbridge.simulators.reference.beginning import frozen
+from nirbridge.simulators.reference.state import frozen
 from nirbridge.simulators.simulate import Record, prepare, simulate
 from nirbridge.simulators.types import State
 

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from nirbridge.simulators.compiled.kernels.conv_bits import list_bits, list_pairs
 from nirbridge.simulators.compiled.kernels.conv_events import (
     BITS,
     LAST,
     PAIRS,
     USUAL,
+    list_bits,
     list_last,
+    list_pairs,
     list_pooled,
     list_usual,
 )
