@@ -184,7 +184,7 @@ from nirbridge.arrays import freeze
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Identity
-from nirbridge.simulators import Record, simulate
+from nirbridge.simulators.simulate import Record, simulate
 from nirbridge.simulators.encoders import rate_stream
 
 n = 10_000
