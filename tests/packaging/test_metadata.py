@@ -1,0 +1,159 @@
+"""What pyproject.toml, constraints.txt and CITATION.cff say, held against each other and against the package."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from nirbridge._version import __version__
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+EXTRAS = {
+    extra: [Requirement(line) for line in lines] for extra, lines in PROJECT["project"]["optional-dependencies"].items()
+}
+CORE = [Requirement(line) for line in PROJECT["project"]["dependencies"]]
+REGISTRIES = ("pypi", "pythonhosted", "anaconda", "conda.io", "npmjs", "debian")
+# Keys of the Citation File Format 1.2.0, and those that it requires.
+CFF_KEYS = {
+    "abstract",
+    "authors",
+    "cff-version",
+    "commit",
+    "contact",
+    "date-released",
+    "doi",
+    "identifiers",
+    "keywords",
+}
+CFF_KEYS |= {
+    "license",
+    "license-url",
+    "message",
+    "preferred-citation",
+    "references",
+    "repository",
+    "repository-artifact",
+}
+CFF_KEYS |= {"repository-code", "title", "type", "url", "version"}
+CFF_REQUIRED = {"authors", "cff-version", "message", "title"}
+
+
+def requirements(extra: str) -> Iterator[Requirement]:
+    """What an extra asks for, with what the extras that it names ask for."""
+    for requirement in EXTRAS[extra]:
+        if requirement.name == "nirbridge":
+            for other in sorted(requirement.extras):
+                yield from requirements(other)
+        else:
+            yield requirement
+
+
+def pins() -> dict[str, Version]:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pairs = [line.split("==") for line in lines if line and not line.startswith("#")]
+    return {name.lower().replace("_", "-"): Version(version) for name, version in pairs}
+
+
+@pytest.mark.parametrize("extra", ["", *EXTRAS])
+def test_ranges_without_pins_that_hold_the_tested_versions(extra: str) -> None:
+    for requirement in requirements(extra) if extra else CORE:
+        operators = {one.operator for one in requirement.specifier}
+        assert operators & {">="}, f"{requirement}: no lower bound"
+        assert not operators & {"==", "===", "~="}, f"{requirement}: a pin, which belongs into constraints.txt"
+        tested = pins().get(requirement.name)
+        assert tested is None or tested in requirement.specifier, f"{requirement}: tested with {tested}"
+
+
+def test_torch_from_the_oldest_tested_version_in_every_extra() -> None:
+    found = {str(r.specifier) for extra in EXTRAS for r in requirements(extra) if r.name == "torch"}
+    assert found == {"<3,>=2.6"}
+    page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+    assert f"torch 2.6.0 and {pins()['torch']}" in " ".join(page.split())
+
+
+def test_numba_up_to_the_newest_tested_version() -> None:
+    (numba,) = requirements("fast")
+    tested = pins()["numba"]
+    (above,) = (one.version for one in numba.specifier if one.operator == "<")
+    assert Version(above).release[:2] == (tested.major, tested.minor + 1)
+
+
+def test_all_is_every_extra_that_needs_no_hardware_nor_develops() -> None:
+    others = set(EXTRAS) - {"all", "jax", "cupy", "fuzz", "test", "dev"}
+    wanted = {str(r) for extra in others for r in requirements(extra)}
+    assert {str(r) for r in requirements("all")} == wanted
+    assert {"torch", "snntorch", "norse", "numba", "matplotlib", "pandas", "ipykernel"} <= {
+        r.name for r in requirements("all")
+    }
+
+
+def test_page_of_installation_names_every_extra() -> None:
+    text = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+    rows = "".join(line.split("|")[1] for line in text.splitlines() if line.startswith("| `"))
+    assert set(re.findall(r"`([a-z]+)`", rows)) == set(EXTRAS)
+
+
+def test_classifiers_are_the_tested_versions_of_python() -> None:
+    from tests.packaging.wheel import VERSIONS
+
+    prefix = "Programming Language :: Python :: 3."
+    found = [line.rsplit(" ", 1)[1] for line in PROJECT["project"]["classifiers"] if line.startswith(prefix)]
+    assert tuple(found) == VERSIONS
+    assert PROJECT["project"]["requires-python"] == f">={VERSIONS[0]}"
+
+
+def test_addresses_are_of_no_registry() -> None:
+    urls = PROJECT["project"]["urls"]
+    assert urls
+    for url in urls.values():
+        assert url.startswith("https://")
+        assert not any(name in url for name in REGISTRIES)
+
+
+def test_every_file_of_the_package_is_in_the_wheel_by_some_pattern() -> None:
+    package = ROOT / "nirbridge"
+    patterns = PROJECT["tool"]["setuptools"]["package-data"]["nirbridge"]
+    files = [p for p in package.rglob("*") if p.is_file() and "__pycache__" not in p.parts]
+    data = [p.relative_to(package).as_posix() for p in files if p.suffix != ".py"]
+    assert [name for name in data if not any(fnmatch(name, pattern) for pattern in patterns)] == []
+    expected = set(patterns) - {"*.pyi"}  # the types of the front door
+    assert [pattern for pattern in expected if not any(fnmatch(name, pattern) for name in data)] == []
+    folders = {p.parent for p in files if p.suffix == ".py"}
+    assert [str(f) for f in folders if not (f / "__init__.py").is_file()] == []
+
+
+def citation() -> dict[str, Any]:
+    """CITATION.cff: of YAML it uses keys, plain or quoted texts, and lists."""
+    found: dict[str, Any] = {}
+    key = ""
+    for line in (ROOT / "CITATION.cff").read_text(encoding="utf-8").splitlines():
+        item = re.fullmatch(r"  - (.+)", line)
+        if item is not None:
+            found[key].append(item[1])
+            continue
+        pair = re.fullmatch(r'([a-z-]+):(?: (?:"([^"\\]+)"|([\w.][^":#]*)))?', line)
+        assert pair is not None, line
+        key = pair[1]
+        assert key not in found, key
+        found[key] = pair[2] or pair[3] or []
+    return found
+
+
+def test_citation_is_whole_and_of_this_version() -> None:
+    found, project = citation(), PROJECT["project"]
+    assert CFF_REQUIRED <= set(found) <= CFF_KEYS
+    assert found["cff-version"] == "1.2.0"
+    assert (found["title"], found["version"]) == (project["name"], __version__)
+    assert found["abstract"] == project["description"]
+    assert found["license"] == project["license"]
+    assert found["keywords"] == project["keywords"]
+    assert found["authors"] == [f'name: "{author["name"]}"' for author in project["authors"]]
