@@ -16,11 +16,15 @@ export NIRBRIDGE_CACHE := $(CURDIR)/$(VENV)/cache
 unexport PYTHONPATH
 unexport PYTHONHOME
 
-.PHONY: help demo test test-slow mutants fuzz check format clean
+.PHONY: help tools demo test test-slow wheel mutants fuzz check format clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-18s %s\n' "$$target" "$$text"; done
+
+# The only target that touches the system.
+tools: $(VENV)/.made ## install the system's programs that some tests use (apt, or the command is printed)
+	$(BIN)/python -m tests.tools
 
 demo: $(VENV)/.core ## set up the light core and map a trained network onto loihi2, then onto a chip of small cores
 	$(DEMO) --chip loihi2
@@ -32,6 +36,9 @@ test: $(VENV)/.test $(VENV)/.lava ## set up everything that the tests need and r
 
 test-slow: $(VENV)/.test $(VENV)/.lava ## the tests that take long, too
 	$(BIN)/python -m pytest $(WORKERS) -m "not benchmark"
+
+wheel: $(VENV)/.made ## build the wheel, install it outside this folder on each Python that is found, and run it there
+	$(BIN)/python -m tests.packaging.wheel
 
 mutants: $(VENV)/.test $(VENV)/.lava ## plant faults in a copy and list those that no test notices (hours; SEED=, COUNT=)
 	$(BIN)/python -m benchmarks.mutants collect
@@ -71,7 +78,7 @@ $(VENV)/.core: $(VENV)/.made pyproject.toml constraints.txt
 
 # torch first and alone: it is by far the largest, and a second try of the rest need not fetch it again.
 $(VENV)/.torch: $(VENV)/.made constraints.txt
-	$(PIP) torch==2.13.0
+	$(PIP) torch
 	@touch $@
 
 # The frameworks that importers are held against. Alone, since with what they ask for they would bring another torch,
@@ -82,7 +89,7 @@ $(VENV)/.frameworks: $(VENV)/.torch constraints.txt
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.torch $(VENV)/.frameworks $(VENV)/.made pyproject.toml constraints.txt
-	$(PIP) --editable ".[train,plot,fast,test]"
+	$(PIP) --editable ".[train,plot,frame,fast,test]"
 	@touch $(VENV)/.core $@
 
 # atheris has wheels for few versions of Python; where there is none, recipes are random

@@ -1,0 +1,98 @@
+"""Programs of the system that some tests use; ``python -m tests.tools`` (``make tools``) installs them.
+
+A test that needs one calls ``needs("zsh")``: where it is absent, the test is skipped with its name, or fails with
+``NIRBRIDGE_TOOLS=required``. Installing uses the standard library alone, since it runs before anything is installed.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A program, under any of its names, Debian's package of it, and what tests do with it."""
+
+    commands: tuple[str, ...]
+    package: str
+    use: str
+
+
+TOOLS: Mapping[str, Tool] = {
+    "make": Tool(("make",), "make", "reads what targets run"),
+    "browser": Tool(("chromium", "chromium-browser", "google-chrome"), "chromium", "opens HTML reports"),
+}
+
+
+def path_of(name: str) -> str | None:
+    """Where a tool is, None if it is not installed."""
+    found = (shutil.which(command) for command in TOOLS[name].commands)
+    return next((path for path in found if path is not None), None)
+
+
+def needs(name: str) -> str:
+    """The path of a tool; without it the calling test is skipped, or fails where tools are required."""
+    import pytest
+
+    path = path_of(name)
+    if path is not None:
+        return path
+    text = f"the system's {name} ({TOOLS[name].package}) is not installed; run: make tools"
+    if os.environ.get("NIRBRIDGE_TOOLS") == "required":
+        pytest.fail(f"{text} (NIRBRIDGE_TOOLS=required)", pytrace=False)
+    pytest.skip(text)
+
+
+def absent(tools: Mapping[str, Tool] = TOOLS) -> list[Tool]:
+    """The tools that are not installed."""
+    return [tool for name, tool in tools.items() if path_of(name) is None]
+
+
+def installation(packages: Sequence[str]) -> list[list[str]]:
+    """The commands that install packages of Debian."""
+    options = ["--yes", "--no-install-recommends"]
+    return [["apt-get", "update"], ["apt-get", "install", *options, *packages]]
+
+
+def permitted_prefix() -> list[str] | None:
+    """Words before apt-get: none for root, sudo where it asks for no password; None where apt may not run."""
+    if shutil.which("apt-get") is None:
+        return None
+    if os.geteuid() == 0:
+        return []
+    sudo = ["sudo", "--non-interactive"]
+    if shutil.which("sudo") is None:
+        return None
+    return sudo if subprocess.run([*sudo, "true"], capture_output=True, check=False).returncode == 0 else None
+
+
+def main() -> int:
+    """Installs what is absent; 1 if something still is, with the command that installs it."""
+    missing = absent()
+    if not missing:
+        print(f"tools: all installed ({', '.join(TOOLS)})")
+        return 0
+    for tool in missing:
+        print(f"tools: {tool.commands[0]} is not installed (a test {tool.use})")
+    commands = installation([tool.package for tool in missing])
+    prefix = permitted_prefix()
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    for command in commands if prefix is not None else ():
+        print(shlex.join([*prefix, *command]), flush=True)
+        if subprocess.run([*prefix, *command], env=environment, check=False).returncode != 0:
+            break
+    still = absent()
+    if still:
+        text = " && ".join(shlex.join(["sudo", *c]) for c in installation([tool.package for tool in still]))
+        print(f"tools: not installed here; on Debian and Ubuntu: {text}")
+    return 1 if still else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
