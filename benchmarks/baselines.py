@@ -13,15 +13,15 @@ import numpy as np
 
 from nirbridge.chips import Chip
 from nirbridge.network.model import Network
-from nirbridge.partitioner.cost.sizing import Sizing, sizing
+from nirbridge.partitioner.cost.sizing import CostModel, cost_model
 from nirbridge.partitioner.model import Slice
-from nirbridge.partitioner.search.packing import Pieces, first_fit
+from nirbridge.partitioner.search.packing import PackingItems, first_fit
 from nirbridge.partitioner.search.slicing import (
+    NoTiling,
     Tilings,
-    Unfit,
     best_grid,
     capacity,
-    largest_pieces,
+    largest_slices,
     output_slots,
     tile_all,
     vector,
@@ -61,7 +61,7 @@ def round_robin(network: Network, chip: Chip) -> Outcome:
 def random_first_fit(network: Network, chip: Chip) -> Outcome:
     """The pieces of ``layer_per_core`` in random order (seeded), each to the first core where it fits."""
 
-    def cores(sizes: Sizing) -> int:
+    def cores(sizes: CostModel) -> int:
         pieces = _largest(sizes)
         order = np.random.default_rng(SEED).permutation(len(pieces.slices))
         return len(first_fit(pieces, capacity(chip), order))
@@ -77,16 +77,16 @@ BASELINES: dict[str, Callable[[Network, Chip], Outcome]] = {
 }
 
 
-def _on(network: Network, chip: Chip, rule: Callable[[Sizing], int | Outcome]) -> Outcome:
+def _on(network: Network, chip: Chip, rule: Callable[[CostModel], int | Outcome]) -> Outcome:
     try:
-        result = rule(sizing(network, chip, chip.synapses.weight_bits_default))
+        result = rule(cost_model(network, chip, chip.synapses.weight_bits_default))
         return result if isinstance(result, Outcome) else Outcome(result)
-    except Unfit as error:
+    except NoTiling as error:
         what = f"{error.output_axons:,} output axons of one neuron" if error.output_axons else "no split fits"
         return Outcome(None, f"{error.population}: {what}")
 
 
-def _even_splits(sizes: Sizing) -> Outcome:
+def _even_splits(sizes: CostModel) -> Outcome:
     cap = capacity(sizes.chip)
     tilings: Tilings = {name: best_grid(sizes, name, None, cap) for name in sizes.shapes}
     slots = output_slots(sizes, tilings)
@@ -97,14 +97,14 @@ def _even_splits(sizes: Sizing) -> Outcome:
     return Outcome(sum(len(boxes) for boxes in tilings.values()))
 
 
-def _largest(sizes: Sizing) -> Pieces:
-    tilings, slots = tile_all(sizes, capacity(sizes.chip), largest_pieces)
+def _largest(sizes: CostModel) -> PackingItems:
+    tilings, slots = tile_all(sizes, capacity(sizes.chip), largest_slices)
     slices = tuple(Slice(name, box) for name, boxes in tilings.items() for box in boxes)
     vectors = np.array([vector(sizes, s.population, s.box, slots[s.population]) for s in slices])
-    return Pieces(slices, vectors, (0,) * len(slices))
+    return PackingItems(slices, vectors, (0,) * len(slices))
 
 
-def _least_deal(pieces: Pieces, cap: np.ndarray) -> int:
+def _least_deal(pieces: PackingItems, cap: np.ndarray) -> int:
     count = len(pieces.slices)
     for cores in range(1, count + 1):
         used = np.zeros((cores, len(cap)), np.int64)

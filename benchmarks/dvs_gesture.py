@@ -28,7 +28,7 @@ from pathlib import Path
 import nir
 import numpy as np
 
-from nirbridge.importers import save
+from nirbridge.importers import save_nir
 
 MEMBER = "sanafe/examples/dvs_challenge.npz"
 SHAPES = {
@@ -121,7 +121,7 @@ def main() -> int:
         print(f"dvs_gesture: {error}", file=sys.stderr)
         return 1
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    save(graph, options.output)
+    save_nir(graph, options.output)
     print(f"{options.output}: {sum(NEURONS):,} neurons, {SYNAPSES:,} synapses")
     return 0
 

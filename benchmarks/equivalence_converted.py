@@ -15,9 +15,9 @@ from benchmarks.equivalence_measure import Cell, Row
 from benchmarks.equivalence_model import Model, quiet, whole
 from benchmarks.equivalence_rivals import IMPORTERS, Failed, rerun
 from nirbridge.arrays import Array
-from nirbridge.importers import from_torch, load, save
+from nirbridge.importers import from_torch, load_nir, save_nir
 from nirbridge.network import from_nir
-from nirbridge.simulators.simulate import Record, simulate
+from nirbridge.simulators.simulate import Probe, simulate
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 STEPS = 64
@@ -43,8 +43,8 @@ def _row(name: str, title: str, *, others: bool) -> Row:
         wanted = net(torch.from_numpy(test)).numpy().argmax(1)
         network = from_nir(from_torch(net, images[:1], images))
     record = [
-        Record("output_readout", ("v",)),
-        *(Record(p.name, ("s",)) for p in network.populations if p.neuron.fires),
+        Probe("output_readout", ("v",)),
+        *(Probe(p.name, ("s",)) for p in network.populations if p.neuron.fires),
     ]
     fed = np.broadcast_to(test, (STEPS, *test.shape))
     arrays = simulate(network, fed, record=record).recording.arrays
@@ -81,8 +81,8 @@ def _others(net: Any, images: Array, test: Array, wanted: Array) -> dict[str, Ce
     fed = torch.from_numpy(np.broadcast_to(test, (STEPS, *test.shape)).copy())
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
         path = Path(folder) / "net.nir"
-        save(graph, path)
-        network = from_nir(load(path))
+        save_nir(graph, path)
+        network = from_nir(load_nir(path))
         return {tool: _theirs(tool, path, network, fed, wanted) for tool in IMPORTERS}
 
 

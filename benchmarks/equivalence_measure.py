@@ -15,7 +15,7 @@ from benchmarks.equivalence_model import SEEDS, Model, fill, quiet, spikes
 from benchmarks.equivalence_rivals import IMPORTERS, Failed, rerun
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
-from nirbridge.importers import importer, load, save
+from nirbridge.importers import importer, load_nir, save_nir
 from nirbridge.network import from_nir
 from nirbridge.simulators.simulate import simulate
 
@@ -89,7 +89,7 @@ def _refused(model: Model) -> Row:
             _imported(model, model.make())
     except ModelError as error:
         problem = error.problems[0]
-        return Row(model, 0, 0, 0.0, Cell(reason=f"{problem.found}; {problem.next_step}"), {})
+        return Row(model, 0, 0, 0.0, Cell(reason=f"{problem.found}; {problem.hint}"), {})
     raise ValueError(f"{model.framework}, {model.name}: it was to be refused, and is not")
 
 
@@ -111,8 +111,8 @@ def _original(model: Model, seed: int, path: Path, grid: bool) -> tuple[dict[str
         torch.manual_seed(seed)
         module = model.make().eval()
         fill(module, model.scale, seed, grid=grid)
-        save(_imported(model, module), path)
-        network = from_nir(load(path))
+        save_nir(_imported(model, module), path)
+        network = from_nir(load_nir(path))
         found = model.run(module, tuple(torch.from_numpy(v) for v in inputs))
     return _by_name(found, [p.name for p in network.outputs]), network, inputs
 

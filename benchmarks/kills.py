@@ -106,10 +106,10 @@ def prepare(folder: Path) -> None:
     np.save(folder / "in.npy", (noise.random((30, 4, *shape)) < 0.2).astype(np.uint8))
     np.save(folder / "small.npy", (noise.random((10, 20)) < 0.3).astype(np.uint8))
     np.save(folder / "flat.npy", noise.random((50, 20)).astype(np.float32))
-    from nirbridge.importers import save
-    from nirbridge.importers.shapes.parser import graph_of
+    from nirbridge.importers import save_nir
+    from nirbridge.importers.shapes.parser import graph_of_shapes
 
-    save(graph_of(SMALL), folder / "small.nir")
+    save_nir(graph_of_shapes(SMALL), folder / "small.nir")
     network, chip = pipeline.load_network(folder / "small.nir"), pipeline.load_chip("loihi2")
     pipeline.write_program(pipeline.emit_lava(network, chip), folder / "program")
 

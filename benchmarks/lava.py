@@ -28,14 +28,14 @@ from types import MappingProxyType
 import numpy as np
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.emitters.artifact import write
+from nirbridge.emitters.artifact import write_artifact
 from nirbridge.emitters.lava.emit import emit
 from nirbridge.emitters.lava.runtime.run import run_program
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Dense, Identity, Sparse
-from nirbridge.quantization.model import FixedInput, FixedNeuron, FixedPopulation, FixedProjection, Quantized
+from nirbridge.quantization.model import FixedInput, FixedNeuron, FixedPopulation, FixedProjection, QuantizedNetwork
 from nirbridge.simulators.fixed.simulate import FixedSimulator
-from nirbridge.simulators.simulate import Record
+from nirbridge.simulators.simulate import Probe
 
 FIRING = {"rare": (0.05, 1.0), "some": (0.15, 0.5), "much": (0.5, 0.01)}
 """Input spikes per step and element, and the threshold as a share of the highest."""
@@ -66,7 +66,7 @@ def integers(value: object) -> Array:
     return freeze(np.asarray(value, np.int64))
 
 
-def network(size: int, share: float = 1.0, seed: int = 0) -> Quantized:
+def network(size: int, share: float = 1.0, seed: int = 0) -> QuantizedNetwork:
     rng = np.random.default_rng(seed)
     fan_in = min(size, FAN_IN) if size > DENSE_MAX else size
     above = 64 * round(100 * np.sqrt(fan_in * 0.05) * share)
@@ -90,7 +90,7 @@ def network(size: int, share: float = 1.0, seed: int = 0) -> Quantized:
     edges = tuple(
         FixedProjection(source, target, operator(rng, size), 8) for source, target in (("in", "a"), ("a", "b"))
     )
-    return Quantized(
+    return QuantizedNetwork(
         chip="loihi2",
         dt=1e-3,
         populations=layers,
@@ -127,11 +127,11 @@ class Clock:
         return (last - first) * steps / (end - start)
 
 
-def fixed(q: Quantized, inputs: Mapping[str, Array], steps: int) -> tuple[float, float, float]:
+def fixed(q: QuantizedNetwork, inputs: Mapping[str, Array], steps: int) -> tuple[float, float, float]:
     """Steps per second of a run alone (the fastest of some), per second of its own CPU time, and with preparation."""
     start = time.perf_counter()
     made = FixedSimulator(q)
-    records = [Record("a", ("s",)), Record("b", ("s",))]
+    records = [Probe("a", ("s",)), Probe("b", ("s",))]
     made.run(inputs, record=records)
     whole, runs, cpu = steps / (time.perf_counter() - start), [], []
     short = min(steps, SHORT)
@@ -151,13 +151,13 @@ def measure(size: int, firing: str, steps: int) -> Row:
     few = {"in": inputs["in"][:30]}
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "program"
-        write(emit(q), program)
+        write_artifact(emit(q), program)
         exact = run_program(program, few, record=["*:s,u,v"])
         clocks = [Clock() for _ in range(LAVA_RUNS)]
         long = [run_program(program, inputs, record=["*:s"], progress=clock) for clock in clocks][-1]
     simulator = FixedSimulator(q)
-    records = [Record(name, ("s", "u", "v")) for name in ("a", "b")]
-    spikes = [Record(name, ("s",)) for name in ("a", "b")]
+    records = [Probe(name, ("s", "u", "v")) for name in ("a", "b")]
+    spikes = [Probe(name, ("s",)) for name in ("a", "b")]
     for ran, given, wanted in ((exact, few, records), (long, inputs, spikes)):
         expected = simulator.run(given, record=wanted).recording.arrays
         assert all(np.array_equal(ran.arrays[key], values) for key, values in expected.items()), "not equal"

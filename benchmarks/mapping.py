@@ -19,7 +19,7 @@ from rich.table import Table
 
 from benchmarks import nets
 from benchmarks.baselines import BASELINES
-from nirbridge.chips import Chip, load_chip
+from nirbridge.chips import Chip, read_chip
 from nirbridge.errors import NirbridgeError
 from nirbridge.network.model import Network
 from nirbridge.network.nir.from_nir import from_nir
@@ -122,7 +122,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("-o", "--output", type=Path, default=Path("build/mapping.json"))
     options = parser.parse_args()
-    chip, methods = load_chip(options.chip), options.methods.split(",")
+    chip, methods = read_chip(options.chip), options.methods.split(",")
     if unknown := sorted(set(methods) - {*METHODS, *BASELINES}):
         parser.error(f"unknown methods {unknown}; there are {[*METHODS, *BASELINES]}")
     results: list[Result] = []

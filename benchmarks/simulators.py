@@ -122,13 +122,13 @@ def once(run: Callable[[], object]) -> float:
 
 def ours(net: sim_nets.Net, spikes: Array | None, backend: str, anew: bool = False) -> Callable[[], Array]:
     """A run of a prepared network (``anew``: with the preparation): output spikes ``[steps, batch, outputs]``."""
-    from nirbridge.simulators.simulate import prepare
+    from nirbridge.simulators.simulate import prepare_simulator
 
     inputs, steps = ({}, net.steps) if spikes is None else (spikes, None)
-    ready = prepare(net.network, backend=backend)
+    ready = prepare_simulator(net.network, backend=backend)
 
     def run() -> Array:
-        simulator = prepare(net.network, backend=backend) if anew else ready
+        simulator = prepare_simulator(net.network, backend=backend) if anew else ready
         result = simulator.run(inputs, steps=steps)
         return result.recording.arrays["output", "s"].reshape(net.steps, -1, net.network.outputs[0].size)
 
@@ -164,10 +164,10 @@ def rival(build: Callable[[], sim_rivals.Run], spikes: Array, steps: int) -> Cal
 
 def rates_of(net: sim_nets.Net, spikes: Array | None) -> dict[str, float]:
     """Spikes per neuron, step and sample of every population."""
-    from nirbridge.simulators.simulate import Record, simulate
+    from nirbridge.simulators.simulate import Probe, simulate
 
     inputs, steps = ({}, net.steps) if spikes is None else (spikes, None)
-    record = [Record(p.name, ("count",)) for p in net.network.populations]
+    record = [Probe(p.name, ("count",)) for p in net.network.populations]
     arrays = simulate(net.network, inputs, steps=steps, record=record).recording.arrays
     return {r.node: float(arrays[r.node, "count"].mean()) / net.steps for r in record}
 

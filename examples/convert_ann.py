@@ -15,7 +15,7 @@ import train_digits_ann as digits_ann
 
 from nirbridge.importers.ann.from_torch import convert_torch
 from nirbridge.network import from_nir
-from nirbridge.simulators.simulate import Record, simulate
+from nirbridge.simulators.simulate import Probe, simulate
 
 STEPS = 64
 
@@ -24,7 +24,7 @@ def outputs(graph: object, images: np.ndarray) -> np.ndarray:
     """What the spiking network takes for the ANN's outputs after 1, 2, … steps, ``[64, images, 10]``."""
     network = from_nir(graph)
     fed = np.broadcast_to(images, (STEPS, *images.shape))  # the image as it is, in every step
-    arrays = simulate(network, fed, record=[Record("output_readout", ("v",))]).recording.arrays
+    arrays = simulate(network, fed, record=[Probe("output_readout", ("v",))]).recording.arrays
     return arrays["output_readout", "v"] / np.arange(1, STEPS + 1).reshape(-1, 1, 1)
 
 

@@ -5,7 +5,7 @@ import sys
 import sinabs.layers as layers
 import torch
 
-from nirbridge.importers import from_sinabs, save
+from nirbridge.importers import from_sinabs, save_nir
 
 torch.manual_seed(0)
 model = torch.nn.Sequential(
@@ -13,5 +13,5 @@ model = torch.nn.Sequential(
     torch.nn.Linear(36, 4), layers.IAFSqueeze(batch_size=1),
 )  # fmt: skip
 graph = from_sinabs(model, torch.zeros(1, 1, 8, 8))
-save(graph, sys.argv[1] if len(sys.argv) > 1 else "sinabs.nir")
+save_nir(graph, sys.argv[1] if len(sys.argv) > 1 else "sinabs.nir")
 print(graph.metadata["nirbridge:warnings"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from nirbridge.importers import from_snntorch, save
+from nirbridge.importers import from_snntorch, save_nir
 from nirbridge.network import from_nir
 from nirbridge.simulators.simulate import simulate
 
@@ -45,7 +45,7 @@ def main(path: Path) -> None:
             layer.weight.copy_(torch.round(torch.randn_like(layer.weight) * 512) / 1024)
             layer.bias.zero_()
     graph = from_snntorch(model, torch.zeros(64), dt=1e-3)
-    save(graph, path)
+    save_nir(graph, path)
     inputs = (torch.rand(100, 4, 64) < 0.2).float()
     ours = simulate(from_nir(graph), inputs.numpy()).recording.arrays["output", "s"]
     theirs = model(inputs).detach().numpy()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.errors import NirbridgeError
 from nirbridge.pipeline import load_network, map_network
 
@@ -16,7 +16,7 @@ MODEL = Path(__file__).parent / "models" / "digits_cnn.nir"
 
 
 def main(model: str | Path = MODEL, chip_name: str = "loihi2") -> None:
-    network, chip = load_network(model), load_chip(chip_name)
+    network, chip = load_network(model), read_chip(chip_name)
     mapped = map_network(network, chip)
     report = mapped.partition.report
     print(f"{network.neurons} neurons on {report.cores} of {chip.mesh.cores} cores of {chip.name}")

@@ -11,7 +11,7 @@ import copy
 from pathlib import Path
 from typing import Any
 
-from nirbridge.chips import Chip, from_record, load_chip
+from nirbridge.chips import Chip, chip_from_dict, read_chip
 from nirbridge.errors import DoesNotFit
 from nirbridge.network.model import Network
 from nirbridge.pipeline import load_network, map_network
@@ -23,7 +23,7 @@ def variant(chip: Chip, table: str, **numbers: int) -> Chip:
     """The chip with other numbers in one table of its file, checked as a file is."""
     record: dict[str, Any] = copy.deepcopy(dict(chip.record))
     record[table] = {**record[table], **numbers}
-    return from_record(record)
+    return chip_from_dict(record)
 
 
 def cores(network: Network, chip: Chip) -> str:
@@ -37,7 +37,7 @@ def cores(network: Network, chip: Chip) -> str:
 
 def main() -> None:
     network = load_network(HERE / "models" / "digits_cnn.nir")
-    chip = load_chip(HERE / "chips" / "my_chip.toml")
+    chip = read_chip(HERE / "chips" / "my_chip.toml")
     for neurons, words in ((128, 4096), (256, 4096), (128, 8192), (256, 8192)):
         other = variant(variant(chip, "core", neurons=neurons), "synapses", words=words)
         print(f"{neurons} neurons and {words} words a core: {cores(network, other)}")

@@ -12,7 +12,7 @@ import itertools
 import nir
 import numpy as np
 
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.errors import DoesNotFit
 from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.pipeline import map_network
@@ -33,7 +33,7 @@ def multilayer(*widths: int) -> nir.NIRGraph:
 
 
 def main() -> None:
-    chip = load_chip("loihi1")
+    chip = read_chip("loihi1")
     for widths in ((2312, 128, 10), (2312, 512, 512, 10), (4900, 128, 10)):
         print(" -> ".join(str(n) for n in widths))
         try:

@@ -18,7 +18,7 @@ import snntorch as snn
 import torch
 from snntorch import surrogate
 
-from nirbridge.importers import save
+from nirbridge.importers import save_nir
 
 BETA = 0.875
 GRID = 64
@@ -89,7 +89,7 @@ def train_and_save(model: str, folder: Path, epochs: int | None = None) -> tuple
     about |= {"dataset": "scikit-learn digits, test images 1200 to 1796", "encoding": "Bernoulli, pixel / 16"}
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"digits_{model}.nir"
-    save(digits_nir.to_graph(net, shape, about), path)
+    save_nir(digits_nir.to_graph(net, shape, about), path)
     return net, path, measured
 
 

@@ -25,24 +25,24 @@ def quoted(name: object, limit: int = 80) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Diagnostic:
     """One thing that is wrong, in the four parts that every message has.
 
     ``ids`` keeps what the message speaks of (node, population, core …) for programs.
     """
 
-    thing: str
+    subject: str
     found: str
     limit: str = ""
-    next_step: str = ""
+    hint: str = ""
     ids: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
     def __str__(self) -> str:
-        text = f"{self.thing}: {self.found}"
+        text = f"{self.subject}: {self.found}"
         if self.limit:
             text += f", {self.limit}"
-        if self.next_step:
-            text += f"; {self.next_step}"
+        if self.hint:
+            text += f"; {self.hint}"
         return text
 
 
@@ -55,17 +55,17 @@ class NirbridgeError(Exception):
 
     exit_code = 1
 
-    def __init__(self, *problems: Problem) -> None:
-        self.problems: tuple[Problem, ...] = tuple(problems)
+    def __init__(self, *problems: Diagnostic) -> None:
+        self.problems: tuple[Diagnostic, ...] = tuple(problems)
         super().__init__("\n".join(str(p) for p in self.problems))
 
     @classmethod
-    def of(cls, thing: str, found: str, limit: str = "", next_step: str = "", **ids: Any) -> Self:
+    def of(cls, subject: str, found: str, limit: str = "", hint: str = "", **ids: Any) -> Self:
         """The error with one problem."""
-        return cls(Problem(thing, found, limit, next_step, MappingProxyType(ids)))
+        return cls(Diagnostic(subject, found, limit, hint, MappingProxyType(ids)))
 
     @classmethod
-    def all(cls, problems: Iterable[Problem]) -> Self:
+    def all(cls, problems: Iterable[Diagnostic]) -> Self:
         """The error with every problem of ``problems``."""
         return cls(*problems)
 

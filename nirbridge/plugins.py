@@ -21,9 +21,9 @@ from types import MappingProxyType
 from typing import Any
 
 from nirbridge.chips.load import builtin_chips
-from nirbridge.chips.load import load_chip as load_known_chip
+from nirbridge.chips.load import read_chip as load_known_chip
 from nirbridge.chips.model import Chip
-from nirbridge.errors import Bug, NirbridgeError, Problem, UsageError, quoted
+from nirbridge.errors import Bug, Diagnostic, NirbridgeError, UsageError, quoted
 from nirbridge.files.attributes import load_attribute
 
 GROUP = "nirbridge.plugins"
@@ -40,7 +40,8 @@ class Plugin:
     * ``importers`` (``nirbridge import --from NAME``): ``(module, sample, **options) -> nir.NIRGraph``; ``module`` is
       what the user named, ``sample`` zeros of one step's input; options are ``dt`` where it was given;
     * ``passes``: ``(network) -> Network``, called from scripts;
-    * ``partitioners`` (``map --method NAME``): ``(network, chip, partitioner.Options) -> partitioner.Partition``; the
+    * ``partitioners`` (``map --method NAME``): ``(network, chip, partitioner.PartitionOptions) ->
+    partitioner.Partition``; the
       checker sees what comes of it;
     * ``emitters`` (``emit --to NAME``): ``(quantized, mapped) -> emitters.artifact.Artifact``;
     * ``simulators`` (``simulate --backend NAME``): ``(network, inputs, *, steps, record, progress) ->
@@ -59,7 +60,7 @@ KINDS: tuple[str, ...] = tuple(f.name for f in fields(Plugin))
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedPlugin:
     """A plugin that was found: its distribution, and either the plugin or why it can not be loaded."""
 
     distribution: str
@@ -67,19 +68,19 @@ class Loaded:
     trouble: str = ""
 
 
-def installed(entry_points: Iterable[metadata.EntryPoint] | None = None) -> tuple[Loaded, ...]:
+def installed_plugins(entry_points: Iterable[metadata.EntryPoint] | None = None) -> tuple[LoadedPlugin, ...]:
     """Every plugin of the environment, by distribution name; broken ones say why instead of raising."""
     found = metadata.entry_points(group=GROUP) if entry_points is None else entry_points
     return tuple(sorted((_load(point) for point in found), key=lambda p: (p.distribution, p.trouble)))
 
 
-def chip_names(plugins: tuple[Loaded, ...] | None = None) -> tuple[str, ...]:
+def chip_names(plugins: tuple[LoadedPlugin, ...] | None = None) -> tuple[str, ...]:
     """Names of all chips, built-in and from plugins, in alphabetical order."""
-    known = installed() if plugins is None else plugins
+    known = installed_plugins() if plugins is None else plugins
     return tuple(sorted({*builtin_chips(), *(name for _, names in _of_kind("chips", known) for name in names)}))
 
 
-def load_chip(name_or_path: str | Path, plugins: tuple[Loaded, ...] | None = None) -> Chip:
+def find_chip(name_or_path: str | Path, plugins: tuple[LoadedPlugin, ...] | None = None) -> Chip:
     """A chip by name (built-in or from a plugin) or from a TOML file.
 
     Raises ChipError for what is wrong with the chip, UsageError for a name that two distributions use and for a
@@ -88,13 +89,13 @@ def load_chip(name_or_path: str | Path, plugins: tuple[Loaded, ...] | None = Non
     text = str(name_or_path)
     if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text or "\\" in text:
         return load_known_chip(name_or_path)
-    known = installed() if plugins is None else plugins
+    known = installed_plugins() if plugins is None else plugins
     builtin = ("nirbridge",) if text in builtin_chips() else ()
     owner = _one("chips", text, known, builtin)
     if owner is not None:
         return load_known_chip(_resource(text, owner[1]))
     if not builtin and any(p.plugin is None for p in known):
-        raise UsageError(Problem(f"chip {quoted(text)}", "unknown", next_step=_troubles(known)))
+        raise UsageError(Diagnostic(f"chip {quoted(text)}", "unknown", hint=_troubles(known)))
     return load_known_chip(text, {name: Path() for name in chip_names(known)})
 
 
@@ -120,24 +121,24 @@ def builtin(kind: str) -> Mapping[str, str]:
     return {"lava": "nirbridge.emitters.lava.emit:emit"} if kind == "emitters" else _NONE
 
 
-def names(kind: str, plugins: tuple[Loaded, ...] | None = None) -> tuple[str, ...]:
+def names(kind: str, plugins: tuple[LoadedPlugin, ...] | None = None) -> tuple[str, ...]:
     """Names of a kind: nirbridge's own in their order, then those of plugins in alphabetical order."""
-    own, known = builtin(kind), installed() if plugins is None else plugins
+    own, known = builtin(kind), installed_plugins() if plugins is None else plugins
     return (*own, *sorted({name for _, table in _of_kind(kind, known) for name in table} - set(own)))
 
 
-def get(kind: str, name: str, plugins: tuple[Loaded, ...] | None = None) -> Any:
+def get(kind: str, name: str, plugins: tuple[LoadedPlugin, ...] | None = None) -> Any:
     """The object behind a name, nirbridge's own or a plugin's. Raises UsageError (see ``find``)."""
     return find(kind, name, builtin(kind), plugins)
 
 
-def find(kind: str, name: str, builtin: Mapping[str, str], plugins: tuple[Loaded, ...] | None = None) -> Any:
+def find(kind: str, name: str, builtin: Mapping[str, str], plugins: tuple[LoadedPlugin, ...] | None = None) -> Any:
     """The object behind a name of ``kind`` ("partitioners" …), imported now.
 
     ``builtin`` has nirbridge's own names, in the same form as a plugin's. Raises UsageError for an unknown name, a name
     that two distributions use, and an object that can not be imported.
     """
-    known = installed() if plugins is None else plugins
+    known = installed_plugins() if plugins is None else plugins
     owner = _one(kind, name, known, ("nirbridge",) if name in builtin else ())
     if owner is not None:
         who, where = owner
@@ -146,11 +147,11 @@ def find(kind: str, name: str, builtin: Mapping[str, str], plugins: tuple[Loaded
         names = sorted({*builtin, *(n for _, table in _of_kind(kind, known) for n in table)})
         step = _troubles(known)
         shown = ", ".join(quoted(known_name)[1:-1] for known_name in names)
-        raise UsageError(Problem(f"{_singular(kind)} {quoted(name)}", "unknown", f"known: {shown}", step))
+        raise UsageError(Diagnostic(f"{_singular(kind)} {quoted(name)}", "unknown", f"known: {shown}", step))
     return _import(kind, name, builtin[name])
 
 
-def _guarded(function: Any, thing: str) -> Any:
+def _guarded(function: Any, subject: str) -> Any:
     """The function of a plugin; what it raises by mistake is said to be the plugin's."""
 
     @functools.wraps(function)
@@ -161,43 +162,45 @@ def _guarded(function: Any, thing: str) -> Any:
             raise
         except Exception as error:
             found = f"{type(error).__name__}: {error}"
-            raise Bug(Problem(thing, found, next_step="please report it to its authors")) from error
+            raise Bug(Diagnostic(subject, found, hint="please report it to its authors")) from error
 
     return called if callable(function) else function
 
 
-def _load(point: metadata.EntryPoint) -> Loaded:
+def _load(point: metadata.EntryPoint) -> LoadedPlugin:
     distribution = point.dist.name if point.dist is not None else point.name
     try:
         plugin = point.load()
     except Exception as error:
-        return Loaded(distribution, None, f"{type(error).__name__}: {error}")
+        return LoadedPlugin(distribution, None, f"{type(error).__name__}: {error}")
     if not isinstance(plugin, Plugin):
-        return Loaded(distribution, None, f"{point.value} is a {type(plugin).__name__}, not a nirbridge Plugin")
+        return LoadedPlugin(distribution, None, f"{point.value} is a {type(plugin).__name__}, not a nirbridge Plugin")
     wrong = [kind for kind in KINDS if not _is_table(getattr(plugin, kind))]
     if wrong:
-        return Loaded(distribution, None, f"its {', '.join(wrong)} are not names with text such as 'module:attribute'")
-    return Loaded(distribution, plugin)
+        return LoadedPlugin(
+            distribution, None, f"its {', '.join(wrong)} are not names with text such as 'module:attribute'"
+        )
+    return LoadedPlugin(distribution, plugin)
 
 
 def _is_table(table: object) -> bool:
     return isinstance(table, Mapping) and all(isinstance(x, str) for pair in table.items() for x in pair)
 
 
-def _of_kind(kind: str, plugins: tuple[Loaded, ...]) -> Iterator[tuple[str, Mapping[str, str]]]:
+def _of_kind(kind: str, plugins: tuple[LoadedPlugin, ...]) -> Iterator[tuple[str, Mapping[str, str]]]:
     for loaded in plugins:
         if loaded.plugin is not None:
             yield loaded.distribution, getattr(loaded.plugin, kind)
 
 
-def _one(kind: str, name: str, plugins: tuple[Loaded, ...], builtin: tuple[str, ...]) -> tuple[str, str] | None:
+def _one(kind: str, name: str, plugins: tuple[LoadedPlugin, ...], builtin: tuple[str, ...]) -> tuple[str, str] | None:
     """Whose ``name`` is and where, None where no plugin has it; a clash is an error that names all who have it."""
     found = [(who, table[name]) for who, table in _of_kind(kind, plugins) if name in table]
     owners = [*builtin, *(who for who, _ in found)]
     if found and len(owners) > 1:
         step = f"uninstall all but one of {', '.join(owners)}"
-        thing = f"{_singular(kind)} {quoted(name)}"
-        raise UsageError(Problem(thing, f"defined by {' and by '.join(owners)}", "a name has one owner", step))
+        subject = f"{_singular(kind)} {quoted(name)}"
+        raise UsageError(Diagnostic(subject, f"defined by {' and by '.join(owners)}", "a name has one owner", step))
     return found[0] if found else None
 
 
@@ -207,7 +210,7 @@ def _resource(name: str, where: str) -> Path:
         file = resources.files(package).joinpath(path)
     except (ImportError, TypeError, ValueError, OSError) as error:
         found = f"its package {quoted(package)} cannot be imported ({quoted(error, 200)})"
-        raise UsageError(Problem(f"chip {quoted(name)}", found)) from error
+        raise UsageError(Diagnostic(f"chip {quoted(name)}", found)) from error
     return Path(str(file))
 
 
@@ -215,12 +218,12 @@ def _import(kind: str, name: str, where: str) -> Any:
     try:
         return load_attribute(where)
     except (ImportError, AttributeError, ValueError, TypeError) as error:
-        thing = f"{_singular(kind)} {quoted(name)}"
+        subject = f"{_singular(kind)} {quoted(name)}"
         said = quoted(error, 200)
-        raise UsageError(Problem(thing, f"{quoted(where)} cannot be imported ({said})")) from error
+        raise UsageError(Diagnostic(subject, f"{quoted(where)} cannot be imported ({said})")) from error
 
 
-def _troubles(plugins: tuple[Loaded, ...]) -> str:
+def _troubles(plugins: tuple[LoadedPlugin, ...]) -> str:
     broken = [f"{p.distribution} ({quoted(p.trouble, 200)[1:-1]})" for p in plugins if p.plugin is None]
     return f"plugins that can not be loaded: {', '.join(broken)}" if broken else ""
 

@@ -278,12 +278,12 @@ def chips(draw: st.DrawFn, *, words: bool = True) -> Chip:
 
     ``words=False`` leaves out the limit of synaptic memory.
     """
-    from nirbridge.chips import from_record, load_chip
+    from nirbridge.chips import chip_from_dict, read_chip
 
     def limit(low: int, high: int) -> int | str:
         return draw(st.one_of(st.integers(low, high), st.just("unlimited")))
 
-    base: Any = load_chip("loihi1").record
+    base: Any = read_chip("loihi1").record
     record = dict(base)
     record["mesh"] = base["mesh"] | {
         "width_tiles": draw(st.integers(1, 4)),
@@ -305,4 +305,4 @@ def chips(draw: st.DrawFn, *, words: bool = True) -> Chip:
         "index_bits": draw(st.sampled_from([10, "none"])),
         "shared_kernels": draw(st.booleans()),
     }
-    return from_record(record)
+    return chip_from_dict(record)

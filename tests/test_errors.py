@@ -7,7 +7,7 @@ import pytest
 
 from nirbridge import errors
 from nirbridge.arrays import compact, freeze, same_array, stored_part
-from nirbridge.errors import NirbridgeError, Problem, quoted
+from nirbridge.errors import Diagnostic, NirbridgeError, quoted
 
 
 @pytest.mark.parametrize(
@@ -39,16 +39,16 @@ def test_a_name_is_cut_at_the_limit() -> None:
     ],
 )
 def test_the_four_parts_of_a_message(parts: tuple[str, ...], text: str) -> None:
-    assert str(Problem(*parts)) == text
+    assert str(Diagnostic(*parts)) == text
     assert str(NirbridgeError.of(*parts)) == text
 
 
 def test_an_error_lists_all_problems_and_keeps_their_ids() -> None:
-    error = NirbridgeError.all(Problem(k, "x") for k in "ab")
+    error = NirbridgeError.all(Diagnostic(k, "x") for k in "ab")
     assert str(error) == "a: x\nb: x"
-    assert [p.thing for p in error.problems] == ["a", "b"]
+    assert [p.subject for p in error.problems] == ["a", "b"]
     assert dict(NirbridgeError.of("a", "b", core=3).problems[0].ids) == {"core": 3}
-    assert dict(Problem("a", "b").ids) == {}
+    assert dict(Diagnostic("a", "b").ids) == {}
 
 
 def test_exit_codes() -> None:

@@ -10,12 +10,12 @@ import pytest
 
 from nirbridge import plugins as registry
 from nirbridge.errors import Bug, ModelError, NirbridgeError, UsageError
-from nirbridge.plugins import Loaded, Plugin
+from nirbridge.plugins import LoadedPlugin, Plugin
 
-ONE = Loaded("one", Plugin(emitters={"z": "json:dumps", "b": "json:loads"}, passes={"p": "json:dumps"}))
-TWO = Loaded("two", Plugin(emitters={"a": "json:loads", "z": "json:dumps"}, chips={"c": "x:y"}))
-GONE = Loaded("gone", None, "ImportError: no")
-LOST = Loaded("lost", None, "ValueError: a\nb")
+ONE = LoadedPlugin("one", Plugin(emitters={"z": "json:dumps", "b": "json:loads"}, passes={"p": "json:dumps"}))
+TWO = LoadedPlugin("two", Plugin(emitters={"a": "json:loads", "z": "json:dumps"}, chips={"c": "x:y"}))
+GONE = LoadedPlugin("gone", None, "ImportError: no")
+LOST = LoadedPlugin("lost", None, "ValueError: a\nb")
 
 
 def refused(call: Any, *args: Any) -> str:
@@ -43,7 +43,7 @@ def test_a_kind_in_one_word() -> None:
 def test_a_name_of_two_owners_names_them_and_one_of_nirbridge_too() -> None:
     both = "defined by one and by two, a name has one owner; uninstall all but one of one, two"
     assert refused(registry.get, "emitters", "z", (ONE, TWO)) == f"emitter 'z': {both}"
-    own = Loaded("own", Plugin(emitters={"lava": "json:dumps"}))
+    own = LoadedPlugin("own", Plugin(emitters={"lava": "json:dumps"}))
     three = "defined by nirbridge and by own, a name has one owner; uninstall all but one of nirbridge, own"
     assert refused(registry.get, "emitters", "lava", (own,)) == f"emitter 'lava': {three}"
     assert registry.get("emitters", "b", (ONE, TWO))("[1]") == [1]
@@ -54,15 +54,15 @@ def test_an_unknown_name_lists_the_known_ones_and_what_cannot_be_loaded() -> Non
     said = refused(registry.get, "emitters", "q", (ONE, GONE, LOST))
     assert said == f"emitter 'q': unknown, known: b, lava, z; {troubles}"
     assert refused(registry.get, "emitters", "q", (ONE,)) == "emitter 'q': unknown, known: b, lava, z"
-    assert refused(registry.load_chip, "q", (ONE, GONE)) == (
+    assert refused(registry.find_chip, "q", (ONE, GONE)) == (
         "chip 'q': unknown; plugins that can not be loaded: gone (ImportError: no)"
     )
 
 
 @pytest.mark.parametrize("path", ["a.toml", "a/b", "a\\b", Path("loihi1")])
 def test_a_path_is_no_name(path: Any) -> None:
-    assert refused(registry.load_chip, path, (GONE,)).startswith("chip file '")
-    assert "plugins" not in refused(registry.load_chip, path, (GONE,))
+    assert refused(registry.find_chip, path, (GONE,)).startswith("chip file '")
+    assert "plugins" not in refused(registry.find_chip, path, (GONE,))
 
 
 def test_places_that_cannot_be_imported() -> None:
@@ -70,7 +70,7 @@ def test_places_that_cannot_be_imported() -> None:
         ("none:x", "'none:x' cannot be imported ('No module named \\'none\\'')"),
         ("json:none", "'json:none' cannot be imported ('module \\'json\\' has no attribute \\'none\\'')"),
     ):
-        known = (Loaded("d", Plugin(passes={"p": where})),)
+        known = (LoadedPlugin("d", Plugin(passes={"p": where})),)
         assert refused(registry.get, "passes", "p", known) == f"pass 'p': {found}"
 
 
@@ -99,20 +99,20 @@ def test_plugins_are_sorted_by_distribution_then_trouble() -> None:
 
         return SimpleNamespace(name=name, value="v", dist=None, load=fail)
 
-    found = registry.installed([point("b", "2"), point("a", "3"), point("b", "1")])
+    found = registry.installed_plugins([point("b", "2"), point("a", "3"), point("b", "1")])
     assert [(p.distribution, p.trouble) for p in found] == [
         ("a", "ValueError: 3"),
         ("b", "ValueError: 1"),
         ("b", "ValueError: 2"),
     ]
     named: Any = SimpleNamespace(name="p", value="v", dist=SimpleNamespace(name="d"), load=lambda: Plugin())
-    assert registry.installed([named]) == (Loaded("d", Plugin()),)
+    assert registry.installed_plugins([named]) == (LoadedPlugin("d", Plugin()),)
 
 
 def test_every_table_that_is_none_is_named() -> None:
     tables: Any = Plugin(chips={"a": 3}, passes={"a": "b"}, simulators=[("a", "b")])  # type: ignore[dict-item, arg-type]
     found: Any = SimpleNamespace(name="p", value="v", dist=None, load=lambda: tables)
-    assert registry.installed([found])[0].trouble == (
+    assert registry.installed_plugins([found])[0].trouble == (
         "its chips, simulators are not names with text such as 'module:attribute'"
     )
     assert registry._is_table({}) is True

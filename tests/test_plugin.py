@@ -14,10 +14,10 @@ import pytest
 
 from nirbridge import pipeline
 from nirbridge import plugins as registry
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.cli.main import run
 from nirbridge.errors import UsageError
-from nirbridge.simulators.recording_file import load
+from nirbridge.simulators.recording_file import read_recording
 
 PLUGIN = Path(__file__).parent / "plugin"
 
@@ -84,7 +84,7 @@ def test_a_simulator(model: str, tmp_path: Path) -> None:
     for backend in ("auto", "twice"):
         out = str(tmp_path / f"{backend}.npz")
         assert run(["simulate", model, "--input", str(tmp_path / "in.npy"), "--backend", backend, "-o", out]) == 0
-        found.append(load(out).arrays)
+        found.append(read_recording(out).arrays)
     assert found[0].keys() == found[1].keys()
     assert all(np.array_equal(array, found[1][key]) for key, array in found[0].items())
 
@@ -97,7 +97,7 @@ def test_a_pass(model: str) -> None:
 @pytest.mark.parametrize("kind", registry.KINDS)
 def test_names_of_nirbridge_itself_are_found_in_the_same_way(kind: str) -> None:
     if kind == "chips":
-        assert registry.load_chip("loihi1") == load_chip("loihi1")
+        assert registry.find_chip("loihi1") == read_chip("loihi1")
         return
     names = [name for name in registry.builtin(kind) if name not in {"torch", "norse", "rockpool", "sinabs"}]
     assert names

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from nirbridge import plugins as registry
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.errors import Bug, ChipError, UsageError
-from nirbridge.plugins import Loaded, Plugin
+from nirbridge.plugins import LoadedPlugin, Plugin
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "chips" / "my_chip.toml"
 CHIPS, PARTITIONERS = {"my_chip": "fake_plugin:data/my_chip.toml"}, {"other": "fake_plugin:partition"}
 MINE = Plugin(chips=CHIPS, partitioners=PARTITIONERS)
-BROKEN = Loaded("broken-dist", None, "ImportError: no module named gone")
+BROKEN = LoadedPlugin("broken-dist", None, "ImportError: no module named gone")
 
 
 class Distribution(metadata.Distribution):
@@ -67,10 +67,10 @@ def partition(): return "partitioned"
 
 def test_an_installed_plugin(package: Callable[[str], None]) -> None:
     package(GOOD)
-    (plugin,) = registry.installed([entry_point("fake_plugin:PLUGIN", "fake-dist")])
-    assert plugin == Loaded("fake-dist", MINE)
+    (plugin,) = registry.installed_plugins([entry_point("fake_plugin:PLUGIN", "fake-dist")])
+    assert plugin == LoadedPlugin("fake-dist", MINE)
     assert registry.chip_names((plugin,)) == ("crossbar256", "loihi1", "loihi2", "my_chip")
-    assert registry.load_chip("my_chip", (plugin,)) == load_chip(EXAMPLE)
+    assert registry.find_chip("my_chip", (plugin,)) == read_chip(EXAMPLE)
     assert registry.find("partitioners", "other", {}, (plugin,))() == "partitioned"
 
 
@@ -85,49 +85,49 @@ def test_the_entry_points_of_the_environment_are_used(
         return [entry_point("fake_plugin:PLUGIN", "fake-dist")]
 
     monkeypatch.setattr(metadata, "entry_points", entry_points)
-    assert registry.load_chip("my_chip").name == "my_chip"
+    assert registry.find_chip("my_chip").name == "my_chip"
     assert asked == ["nirbridge.plugins"]
 
 
 def test_built_in_names_need_no_plugin() -> None:
-    assert registry.load_chip("loihi1", ()) == load_chip("loihi1")
+    assert registry.find_chip("loihi1", ()) == read_chip("loihi1")
     assert registry.find("partitioners", "join", {"join": "os.path:join"}, ())("a", "b") == str(Path("a") / "b")
 
 
 def test_a_path_asks_no_plugin() -> None:
-    assert registry.load_chip(str(EXAMPLE), (BROKEN,)).name == "my_chip"
+    assert registry.find_chip(str(EXAMPLE), (BROKEN,)).name == "my_chip"
 
 
 def test_a_clash_names_both_distributions() -> None:
-    plugins = (Loaded("first-dist", MINE), Loaded("second-dist", MINE))
+    plugins = (LoadedPlugin("first-dist", MINE), LoadedPlugin("second-dist", MINE))
     with pytest.raises(UsageError) as caught:
-        registry.load_chip("my_chip", plugins)
+        registry.find_chip("my_chip", plugins)
     assert str(caught.value) == (
         "chip 'my_chip': defined by first-dist and by second-dist, a name has one owner; uninstall all but one of "
         "first-dist, second-dist"
     )
     with pytest.raises(UsageError, match="^partitioner 'other': defined by first-dist and by second-dist"):
         registry.find("partitioners", "other", {}, plugins)
-    assert registry.load_chip("loihi1", plugins).name == "loihi1"
+    assert registry.find_chip("loihi1", plugins).name == "loihi1"
 
 
 def test_a_clash_with_a_built_in_name() -> None:
-    plugins = (Loaded("some-dist", Plugin(chips={"loihi1": "x:y"}, partitioners={"join": "x:y"})),)
+    plugins = (LoadedPlugin("some-dist", Plugin(chips={"loihi1": "x:y"}, partitioners={"join": "x:y"})),)
     with pytest.raises(UsageError, match="^chip 'loihi1': defined by nirbridge and by some-dist"):
-        registry.load_chip("loihi1", plugins)
+        registry.find_chip("loihi1", plugins)
     with pytest.raises(UsageError, match="^partitioner 'join': defined by nirbridge and by some-dist"):
         registry.find("partitioners", "join", {"join": "os.path:join"}, plugins)
-    assert registry.load_chip("loihi2", plugins).name == "loihi2"
+    assert registry.find_chip("loihi2", plugins).name == "loihi2"
 
 
 def test_a_broken_plugin_matters_only_for_unknown_names(package: Callable[[str], None]) -> None:
     package("raise RuntimeError('half installed')")
-    (broken,) = registry.installed([entry_point("fake_plugin:PLUGIN", "fake-dist")])
-    assert broken == Loaded("fake-dist", None, "RuntimeError: half installed")
-    assert registry.load_chip("loihi1", (broken,)).name == "loihi1"
+    (broken,) = registry.installed_plugins([entry_point("fake_plugin:PLUGIN", "fake-dist")])
+    assert broken == LoadedPlugin("fake-dist", None, "RuntimeError: half installed")
+    assert registry.find_chip("loihi1", (broken,)).name == "loihi1"
     assert registry.chip_names((broken,)) == ("crossbar256", "loihi1", "loihi2")
     with pytest.raises(UsageError) as caught:
-        registry.load_chip("my_chip", (broken,))
+        registry.find_chip("my_chip", (broken,))
     assert str(caught.value) == (
         "chip 'my_chip': unknown; plugins that can not be loaded: fake-dist (RuntimeError: half installed)"
     )
@@ -135,29 +135,29 @@ def test_a_broken_plugin_matters_only_for_unknown_names(package: Callable[[str],
 
 def test_what_is_no_plugin(package: Callable[[str], None]) -> None:
     package(GOOD)
-    (loaded,) = registry.installed([entry_point("fake_plugin:NOT_A_PLUGIN", "fake-dist")])
-    assert loaded == Loaded("fake-dist", None, "fake_plugin:NOT_A_PLUGIN is a int, not a nirbridge Plugin")
+    (loaded,) = registry.installed_plugins([entry_point("fake_plugin:NOT_A_PLUGIN", "fake-dist")])
+    assert loaded == LoadedPlugin("fake-dist", None, "fake_plugin:NOT_A_PLUGIN is a int, not a nirbridge Plugin")
 
 
 def test_unknown_names_without_trouble() -> None:
     with pytest.raises(
         ChipError, match=r"^chip 'my_chp': unknown, known chips: .*, my_chip; did you mean 'my_chip'\?$"
     ):
-        registry.load_chip("my_chp", (Loaded("d", MINE),))
+        registry.find_chip("my_chp", (LoadedPlugin("d", MINE),))
     with pytest.raises(UsageError, match="^partitioner 'oter': unknown, known: join, other$"):
-        registry.find("partitioners", "oter", {"join": "os.path:join"}, (Loaded("d", MINE),))
+        registry.find("partitioners", "oter", {"join": "os.path:join"}, (LoadedPlugin("d", MINE),))
 
 
 @pytest.mark.parametrize("where", ["no_such_module:x", "os.path:no_such_name", "", "os.path"])
 def test_an_object_that_can_not_be_imported(where: str) -> None:
-    plugins = (Loaded("d", Plugin(partitioners={"p": where})),)
+    plugins = (LoadedPlugin("d", Plugin(partitioners={"p": where})),)
     with pytest.raises(UsageError, match=r"^partitioner 'p': '.*' cannot be imported \("):
         registry.find("partitioners", "p", {}, plugins)
 
 
 def test_what_a_plugin_raises_by_mistake_is_said_to_be_its_own(package: Callable[[str], None]) -> None:
     package(GOOD.replace('return "partitioned"', "return 1 / 0"))
-    (plugin,) = registry.installed([entry_point("fake_plugin:PLUGIN", "fake-dist")])
+    (plugin,) = registry.installed_plugins([entry_point("fake_plugin:PLUGIN", "fake-dist")])
     with pytest.raises(Bug) as caught:
         registry.find("partitioners", "other", {}, (plugin,))()
     assert str(caught.value) == (
@@ -166,21 +166,21 @@ def test_what_a_plugin_raises_by_mistake_is_said_to_be_its_own(package: Callable
 
 
 def test_a_chip_whose_package_is_gone() -> None:
-    plugins = (Loaded("d", Plugin(chips={"c": "no_such_package:c.toml"})),)
+    plugins = (LoadedPlugin("d", Plugin(chips={"c": "no_such_package:c.toml"})),)
     with pytest.raises(UsageError, match=r"^chip 'c': its package 'no_such_package' cannot be imported"):
-        registry.load_chip("c", plugins)
+        registry.find_chip("c", plugins)
 
 
 def test_a_chip_whose_file_is_gone() -> None:
-    plugins = (Loaded("d", Plugin(chips={"c": "nirbridge.chips:data/gone.toml"})),)
+    plugins = (LoadedPlugin("d", Plugin(chips={"c": "nirbridge.chips:data/gone.toml"})),)
     with pytest.raises(ChipError, match=r"^chip file '.*gone\.toml': no such file"):
-        registry.load_chip("c", plugins)
+        registry.find_chip("c", plugins)
 
 
 @pytest.mark.parametrize("table", [3, ["x"], {"x": 3}, {3: "json:loads"}, None])
 def test_a_plugin_whose_names_are_no_table_of_text_is_named_not_raised(table: Any) -> None:
     point: Any = SimpleNamespace(name="p", value="p", dist=None, load=lambda: Plugin(emitters=table))
-    [found] = registry.installed([point])
+    [found] = registry.installed_plugins([point])
     assert found.plugin is None
     assert "emitters are not names with text" in found.trouble
     with pytest.raises(UsageError, match="emitter 'y': unknown, known: lava; plugins that can not be loaded: p"):
@@ -189,7 +189,7 @@ def test_a_plugin_whose_names_are_no_table_of_text_is_named_not_raised(table: An
 
 @pytest.mark.parametrize("where", ["..json:x", "json:loads\n", "\ud800:x"])
 def test_a_place_that_is_none_is_told_in_one_line(where: str) -> None:
-    known = (Loaded("p", Plugin(emitters={"x": where})),)
+    known = (LoadedPlugin("p", Plugin(emitters={"x": where})),)
     with pytest.raises(UsageError) as caught:
         registry.get("emitters", "x", known)
     assert str(caught.value).isprintable()

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from nirbridge import testing
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.network import Network
 from nirbridge.network.operators import Sparse
 
@@ -162,7 +162,7 @@ def test_chips_are_drawn_from_their_ranges() -> None:
         10,
         True,
     )
-    assert chip.neuron == load_chip("loihi1").neuron
+    assert chip.neuron == read_chip("loihi1").neuron
 
 
 def test_chips_without_a_limit_of_words() -> None:

@@ -1,8 +1,8 @@
 """What a chip is, as data: limits of a core, a mesh of cores, figures of energy and time, each with its source."""
 
-from nirbridge.chips.check import diagnose, is_valid, verify
+from nirbridge.chips.check import check_chip, diagnose_chip, is_valid_chip
 from nirbridge.chips.cores import core_at, cores_of, flat_index, without_cores
-from nirbridge.chips.load import builtin_chips, from_record, load_chip
+from nirbridge.chips.load import builtin_chips, chip_from_dict, read_chip
 from nirbridge.chips.model import (
     Chip,
     CoreId,
@@ -26,13 +26,13 @@ __all__ = [
     "SynapseFormat",
     "TimeFigures",
     "builtin_chips",
+    "check_chip",
+    "chip_from_dict",
     "core_at",
     "cores_of",
-    "diagnose",
+    "diagnose_chip",
     "flat_index",
-    "from_record",
-    "is_valid",
-    "load_chip",
-    "verify",
+    "is_valid_chip",
+    "read_chip",
     "without_cores",
 ]

@@ -1,13 +1,13 @@
-"""What every chip must satisfy: ``diagnose`` yields all problems, ``verify`` raises, ``is_valid`` is a bool."""
+"""What every chip must satisfy: ``diagnose_chip`` lists problems, ``check_chip`` raises, ``is_valid_chip`` says."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nirbridge.chips.codec import record_of, record_problems
+from nirbridge.chips.codec import chip_dict_problems, chip_to_dict
 from nirbridge.chips.model import Chip, Mesh, NumberFormats, SynapseFormat
 from nirbridge.chips.schema import CORES_MAX
-from nirbridge.errors import ChipError, Problem, quoted
+from nirbridge.errors import ChipError, Diagnostic, quoted
 
 STATE_BITS_MAX = 48
 """Widest state: times 4096 and a few bits of sums it still fits 64 bits."""
@@ -15,59 +15,59 @@ BOARD_CORES_MAX = CORES_MAX
 """Boards with more cores are refused: lists of cores would no longer fit in memory."""
 
 
-def diagnose(chip: Chip) -> Iterator[Problem]:
+def diagnose_chip(chip: Chip) -> Iterator[Diagnostic]:
     """Every problem of a chip: types, ranges and sources of its numbers, then what they say together."""
-    problems = list(record_problems(record_of(chip)))
+    problems = list(chip_dict_problems(chip_to_dict(chip)))
     yield from problems
     if problems:  # ratios of wrong numbers say nothing
         return
-    thing = f"chip {quoted(chip.name)}"
-    yield from _weights(thing, chip.synapses)
-    yield from _memory(thing, chip.synapses)
-    yield from _board(thing, chip.mesh)
+    subject = f"chip {quoted(chip.name)}"
+    yield from _weights(subject, chip.synapses)
+    yield from _memory(subject, chip.synapses)
+    yield from _board(subject, chip.mesh)
     if chip.numbers is not None:
-        yield from _numbers(thing, chip.numbers)
+        yield from _numbers(subject, chip.numbers)
     yield from dead_core_problems(chip)
 
 
-def verify(chip: Chip) -> None:
-    """Raises one ChipError with all problems of ``diagnose``; returns when there are none."""
-    problems = list(diagnose(chip))
+def check_chip(chip: Chip) -> None:
+    """Raises one ChipError with all problems of ``diagnose_chip``; returns when there are none."""
+    problems = list(diagnose_chip(chip))
     if problems:
         raise ChipError(*problems)
 
 
-def is_valid(chip: Chip) -> bool:
-    """True if ``diagnose`` finds nothing."""
-    return next(diagnose(chip), None) is None
+def is_valid_chip(chip: Chip) -> bool:
+    """True if ``diagnose_chip`` finds nothing."""
+    return next(diagnose_chip(chip), None) is None
 
 
-def _weights(thing: str, synapses: SynapseFormat) -> Iterator[Problem]:
+def _weights(subject: str, synapses: SynapseFormat) -> Iterator[Diagnostic]:
     widths = synapses.weight_bits
     if list(widths) != sorted(set(widths)):
-        yield Problem(thing, f"synapses.weight_bits is {list(widths)}", "widths ascend and are distinct")
+        yield Diagnostic(subject, f"synapses.weight_bits is {list(widths)}", "widths ascend and are distinct")
     if synapses.weight_bits_default not in widths:
-        yield Problem(
-            thing,
+        yield Diagnostic(
+            subject,
             f"synapses.weight_bits_default is {synapses.weight_bits_default}",
             f"the chip stores {', '.join(map(str, widths))} bits",
             "take one of these",
         )
 
 
-def _memory(thing: str, synapses: SynapseFormat) -> Iterator[Problem]:
+def _memory(subject: str, synapses: SynapseFormat) -> Iterator[Diagnostic]:
     widest = max(synapses.weight_bits) + synapses.delay_bits + synapses.run_header_bits
     words = -(-widest // synapses.word_bits)
     if synapses.words is not None and words > synapses.words:
-        yield Problem(
-            thing,
+        yield Diagnostic(
+            subject,
             f"one synapse of {max(synapses.weight_bits)} bits takes {words:,} words",
             f"a core has {synapses.words:,}",
             "check synapses.words and synapses.word_bits",
         )
 
 
-def _numbers(thing: str, numbers: NumberFormats) -> Iterator[Problem]:
+def _numbers(subject: str, numbers: NumberFormats) -> Iterator[Diagnostic]:
     limits = (
         ("du_max", numbers.du_max, 4095, "decays are parts of 4096, and the current loses one more"),
         ("dv_max", numbers.dv_max, 4096, "decays are parts of 4096"),
@@ -81,33 +81,35 @@ def _numbers(thing: str, numbers: NumberFormats) -> Iterator[Problem]:
     )
     for key, value, most, why in limits:
         if value > most:
-            yield Problem(thing, f"numbers.{key} is {value}", f"at most {most}: {why}")
+            yield Diagnostic(subject, f"numbers.{key} is {value}", f"at most {most}: {why}")
 
 
-def _board(thing: str, mesh: Mesh) -> Iterator[Problem]:
+def _board(subject: str, mesh: Mesh) -> Iterator[Diagnostic]:
     cores = mesh.cores * mesh.chips_max
     if cores > BOARD_CORES_MAX:
-        yield Problem(
-            thing, f"{mesh.chips_max:,} chips of {mesh.cores:,} cores", f"at most {BOARD_CORES_MAX:,} cores on a board"
+        yield Diagnostic(
+            subject,
+            f"{mesh.chips_max:,} chips of {mesh.cores:,} cores",
+            f"at most {BOARD_CORES_MAX:,} cores on a board",
         )
 
 
-def dead_core_problems(chip: Chip) -> Iterator[Problem]:
+def dead_core_problems(chip: Chip) -> Iterator[Diagnostic]:
     """Dead cores that do not exist, are listed twice, or leave no core alive."""
-    thing, mesh, dead = f"chip {quoted(chip.name)}", chip.mesh, chip.dead_cores
+    subject, mesh, dead = f"chip {quoted(chip.name)}", chip.mesh, chip.dead_cores
     for core in dead:
         bounds = (mesh.chips_max, mesh.width_tiles, mesh.height_tiles, mesh.cores_per_tile)
         if not all(0 <= i < n for i, n in zip(core, bounds, strict=True)):
-            yield _absent_core(thing, core, bounds)
+            yield _absent_core(subject, core, bounds)
     if list(dead) != sorted(set(dead)):
-        yield Problem(thing, "dead_cores has an entry twice or out of order", "cores ascend and are distinct")
+        yield Diagnostic(subject, "dead_cores has an entry twice or out of order", "cores ascend and are distinct")
     elif len(dead) >= mesh.cores * mesh.chips_max:
-        yield Problem(thing, "every core is dead", "at least one must be alive")
+        yield Diagnostic(subject, "every core is dead", "at least one must be alive")
 
 
-def _absent_core(thing: str, core: tuple[int, ...], bounds: tuple[int, ...]) -> Problem:
-    return Problem(
-        thing,
+def _absent_core(subject: str, core: tuple[int, ...], bounds: tuple[int, ...]) -> Diagnostic:
+    return Diagnostic(
+        subject,
         f"dead core {list(core)} (chip, x, y, core) does not exist",
         f"there are {bounds[0]} chips of {bounds[1]} columns, {bounds[2]} rows and {bounds[3]} cores per tile",
     )

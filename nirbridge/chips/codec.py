@@ -21,7 +21,7 @@ from nirbridge.chips.model import (
     TimeFigures,
 )
 from nirbridge.chips.schema import COUNT_MAX, FIELDS, FIGURE_MAX, TABLES, Field, table_fields
-from nirbridge.errors import Problem, quoted
+from nirbridge.errors import Diagnostic, quoted
 
 SCHEMA = 1
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
@@ -31,8 +31,8 @@ _SHOWN = 60
 _LINE = "one line of printable text, not empty, of at most 1,000 characters"
 
 
-def record_of(chip: Chip) -> dict[str, Any]:
-    """The chip as JSON values, complete: ``chip_of(record_of(chip))`` equals the chip."""
+def chip_to_dict(chip: Chip) -> dict[str, Any]:
+    """The chip as JSON values, complete: ``chip_from_valid_dict(chip_to_dict(chip))`` equals the chip."""
     record: dict[str, Any] = {
         "schema": SCHEMA,
         "name": chip.name,
@@ -50,7 +50,7 @@ def record_of(chip: Chip) -> dict[str, Any]:
     return record
 
 
-def chip_of(record: Mapping[str, Any]) -> Chip:
+def chip_from_valid_dict(record: Mapping[str, Any]) -> Chip:
     """The chip that a record without problems describes; every source resolved to its own key."""
     parts = {table: _part(table, record.get(table, {})) for table in TABLES}
     given = flat_sources(record["source"])
@@ -73,10 +73,10 @@ def chip_of(record: Mapping[str, Any]) -> Chip:
     return _with_record(chip)
 
 
-def record_problems(record: Mapping[str, Any]) -> Iterator[Problem]:
+def chip_dict_problems(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
     """Every problem of form: keys, types, ranges, names, sources, approximate keys."""
     if record.get("schema") != SCHEMA or isinstance(record.get("schema"), bool):
-        yield Problem("schema", _found(record, "schema"), f"this nirbridge reads schema = {SCHEMA}")
+        yield Diagnostic("schema", _found(record, "schema"), f"this nirbridge reads schema = {SCHEMA}")
     yield from _keys("", record, _TOP, _OPTIONAL_TOP)
     yield from _texts(record)
     for table in TABLES:
@@ -98,7 +98,7 @@ def flat_sources(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def nearest(word: str, words: Iterable[str]) -> str:
+def nearest_hint(word: str, words: Iterable[str]) -> str:
     """A next step that names the nearest of ``words``, or none where nothing is near."""
     near = difflib.get_close_matches(word[:_SHOWN], sorted(words), n=1, cutoff=0.6)
     return f"did you mean {quoted(near[0])}?" if near else ""
@@ -106,7 +106,7 @@ def nearest(word: str, words: Iterable[str]) -> str:
 
 def _with_record(chip: Chip) -> Chip:
     # Made from the chip, so that two files that differ only in layout give equal chips.
-    return dataclasses.replace(chip, record=record_of(chip))
+    return dataclasses.replace(chip, record=chip_to_dict(chip))
 
 
 def _present(record: Mapping[str, Any]) -> Iterator[Field]:
@@ -155,30 +155,30 @@ def _show(value: object) -> str:
 
 def _keys(
     table: str, values: Mapping[str, Any], known: tuple[str, ...], optional: tuple[str, ...]
-) -> Iterator[Problem]:
+) -> Iterator[Diagnostic]:
     where = f"[{table}] " if table else ""
     for key in values:
         if key not in known:
-            step = nearest(str(key), known) or f"known keys: {', '.join(known)}"
-            yield Problem(f"{where}key {quoted(key)}", "unknown", next_step=step)
+            step = nearest_hint(str(key), known) or f"known keys: {', '.join(known)}"
+            yield Diagnostic(f"{where}key {quoted(key)}", "unknown", hint=step)
     for key in known:
         if key not in values and key not in optional and key != "schema":
-            yield Problem(f"{table}.{key}" if table else key, "missing")
+            yield Diagnostic(f"{table}.{key}" if table else key, "missing")
 
 
-def _texts(record: Mapping[str, Any]) -> Iterator[Problem]:
+def _texts(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
     name = record.get("name")
     if name is not None and not (isinstance(name, str) and NAME.fullmatch(name)):
         limit = "a name is a letter, then up to 63 letters, digits, '_', '.', '-'"
-        yield Problem("name", f"found {_show(name)}", limit)
+        yield Diagnostic("name", f"found {_show(name)}", limit)
     description = record.get("description")
     if description is not None and not _is_line(description):
-        yield Problem("description", f"found {_show(description)}", f"a description is {_LINE}")
+        yield Diagnostic("description", f"found {_show(description)}", f"a description is {_LINE}")
 
 
-def _table(table: str, values: Any) -> Iterator[Problem]:
+def _table(table: str, values: Any) -> Iterator[Diagnostic]:
     if not isinstance(values, Mapping):
-        yield Problem(table, f"found {_show(values)}", f"expected a table [{table}]")
+        yield Diagnostic(table, f"found {_show(values)}", f"expected a table [{table}]")
         return
     fields = table_fields(table)
     optional = tuple(f.key for f in fields if not f.required)
@@ -188,19 +188,21 @@ def _table(table: str, values: Any) -> Iterator[Problem]:
             yield from _value(f, values[f.key])
 
 
-def _value(f: Field, value: Any) -> Iterator[Problem]:
+def _value(f: Field, value: Any) -> Iterator[Diagnostic]:
     if f.absent and value == f.absent:
         return
     if f.kind == "flag" and not isinstance(value, bool):
-        yield Problem(f.name, f"found {_show(value)}", "expected true or false")
+        yield Diagnostic(f.name, f"found {_show(value)}", "expected true or false")
     if f.kind == "figure" and not _is_figure(value):
-        yield Problem(f.name, f"found {_show(value)}", f"expected a finite number of {f.unit}, not negative, to 10^6")
+        yield Diagnostic(
+            f.name, f"found {_show(value)}", f"expected a finite number of {f.unit}, not negative, to 10^6"
+        )
     if f.kind == "count" and not _is_count(value, f.least, f.most):
         other = f' or "{f.absent}"' if f.absent else ""
         most = "10^12" if f.most == COUNT_MAX else f"{f.most:,}"
-        yield Problem(f.name, f"found {_show(value)}", f"expected a whole number from {f.least} to {most}{other}")
+        yield Diagnostic(f.name, f"found {_show(value)}", f"expected a whole number from {f.least} to {most}{other}")
     if f.kind == "count list" and not _is_width_list(value):
-        yield Problem(f.name, f"found {_show(value)}", "expected a list of whole numbers from 1 to 64")
+        yield Diagnostic(f.name, f"found {_show(value)}", "expected a list of whole numbers from 1 to 64")
 
 
 def _is_count(value: Any, least: int, most: int = COUNT_MAX) -> bool:
@@ -222,37 +224,37 @@ def _is_width_list(value: Any) -> bool:
     return isinstance(value, list | tuple) and 0 < len(value) <= 64 and all(_is_count(w, 1) and w <= 64 for w in value)
 
 
-def _approximate(record: Mapping[str, Any]) -> Iterator[Problem]:
+def _approximate(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
     names = record.get("approximate", [])
     if not isinstance(names, list | tuple):
-        yield Problem("approximate", f"found {_show(names)}", "expected a list of keys such as 'core.neurons'")
+        yield Diagnostic("approximate", f"found {_show(names)}", "expected a list of keys such as 'core.neurons'")
         return
     present = [f.name for f in _present(record)]
     for name in names:
         if name not in present:
-            step = nearest(str(name), present)
-            yield Problem("approximate", f"{_show(name)} is not a key of this file", next_step=step)
+            step = nearest_hint(str(name), present)
+            yield Diagnostic("approximate", f"{_show(name)} is not a key of this file", hint=step)
     strings = [name for name in names if isinstance(name, str)]
     for name in sorted({name for name in strings if strings.count(name) > 1}):
-        yield Problem("approximate", f"{quoted(name)} is listed twice")
+        yield Diagnostic("approximate", f"{quoted(name)} is listed twice")
 
 
-def _dead_cores(record: Mapping[str, Any]) -> Iterator[Problem]:
+def _dead_cores(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
     dead = record.get("dead_cores", [])
     if not isinstance(dead, list | tuple):
-        yield Problem("dead_cores", f"found {_show(dead)}", "expected a list of [chip, x, y, core]")
+        yield Diagnostic("dead_cores", f"found {_show(dead)}", "expected a list of [chip, x, y, core]")
         return
     for core in dead:
         if not (isinstance(core, list | tuple) and len(core) == 4 and all(_is_count(i, 0) for i in core)):
-            yield Problem("dead_cores", f"found {_show(core)}", "expected [chip, x, y, core], whole numbers from 0")
+            yield Diagnostic("dead_cores", f"found {_show(core)}", "expected [chip, x, y, core], whole numbers from 0")
 
 
-def _sources(record: Mapping[str, Any]) -> Iterator[Problem]:
+def _sources(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
     table = record.get("source")
     if table is None:
         return  # reported as a missing key
     if not isinstance(table, Mapping):
-        yield Problem("source", f"found {_show(table)}", "expected a table [source]")
+        yield Diagnostic("source", f"found {_show(table)}", "expected a table [source]")
         return
     given = flat_sources(table)
     present = [f.name for f in _present(record)]
@@ -263,10 +265,10 @@ def _sources(record: Mapping[str, Any]) -> Iterator[Problem]:
     for key, text in given.items():
         if key not in allowed:
             known = any(f.name == key for f in FIELDS)
-            step = "give the number, or take its source out" if known else nearest(key, allowed)
-            yield Problem("[source]", f"{quoted(key)} is not a key of this file", next_step=step)
+            step = "give the number, or take its source out" if known else nearest_hint(key, allowed)
+            yield Diagnostic("[source]", f"{quoted(key)} is not a key of this file", hint=step)
         elif not _is_line(text):
-            yield Problem("[source]", f"{quoted(key)}: found {_show(text)}", f"a source is {_LINE}")
+            yield Diagnostic("[source]", f"{quoted(key)}: found {_show(text)}", f"a source is {_LINE}")
     for name in present:
         if name not in given and name.partition(".")[0] not in given:
-            yield Problem(name, "no source", "every number has one", f'add "{name}" = "…" under [source]')
+            yield Diagnostic(name, "no source", "every number has one", f'add "{name}" = "…" under [source]')

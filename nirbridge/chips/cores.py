@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Iterable
 
 from nirbridge.chips.check import dead_core_problems
-from nirbridge.chips.codec import record_of
+from nirbridge.chips.codec import chip_to_dict
 from nirbridge.chips.model import Chip, CoreId
-from nirbridge.errors import ChipError, Problem
+from nirbridge.errors import ChipError, Diagnostic
 
 
 def flat_index(chip: Chip, core_id: CoreId) -> int:
@@ -22,7 +22,7 @@ def core_at(chip: Chip, index: int, on_chip: int = 0) -> CoreId:
     mesh = chip.mesh
     if not 0 <= index < mesh.cores:
         raise ChipError(
-            Problem(f"core {index}", "does not exist", f"cores of {chip.name} are numbered 0 to {mesh.cores - 1:,}")
+            Diagnostic(f"core {index}", "does not exist", f"cores of {chip.name} are numbered 0 to {mesh.cores - 1:,}")
         )
     tile, core = divmod(index, mesh.cores_per_tile)
     y, x = divmod(tile, mesh.width_tiles)
@@ -36,7 +36,7 @@ def cores_of(chip: Chip, chips: int = 1) -> tuple[CoreId, ...]:
     """
     if not 1 <= chips <= chip.mesh.chips_max:
         limit = f"a board of {chip.name} has 1 to {chip.mesh.chips_max:,}"
-        raise ChipError(Problem("number of chips", f"{chips:,}", limit))
+        raise ChipError(Diagnostic("number of chips", f"{chips:,}", limit))
     dead = set(chip.dead_cores)
     cores = (core_at(chip, index, c) for c in range(chips) for index in range(chip.mesh.cores))
     return tuple(core for core in cores if core not in dead)
@@ -53,4 +53,4 @@ def without_cores(chip: Chip, cores: Iterable[CoreId | int]) -> Chip:
     problems = list(dead_core_problems(masked))
     if problems:
         raise ChipError(*problems)
-    return dataclasses.replace(masked, record=record_of(masked))
+    return dataclasses.replace(masked, record=chip_to_dict(masked))

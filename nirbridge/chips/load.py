@@ -10,10 +10,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from nirbridge.chips.check import verify
-from nirbridge.chips.codec import chip_of, nearest, record_problems
+from nirbridge.chips.check import check_chip
+from nirbridge.chips.codec import chip_dict_problems, chip_from_valid_dict, nearest_hint
 from nirbridge.chips.model import Chip
-from nirbridge.errors import ChipError, Problem, quoted
+from nirbridge.errors import ChipError, Diagnostic, quoted
 
 FILE_BYTES_MAX = 1_000_000
 _NOTHING: Mapping[str, Path] = MappingProxyType({})
@@ -25,7 +25,7 @@ def builtin_chips() -> tuple[str, ...]:
     return tuple(sorted(f.name.removesuffix(".toml") for f in files if f.name.endswith(".toml")))
 
 
-def load_chip(name_or_path: str | Path, more: Mapping[str, Path] = _NOTHING) -> Chip:
+def read_chip(name_or_path: str | Path, more: Mapping[str, Path] = _NOTHING) -> Chip:
     """A chip by name, or from a file where ``name_or_path`` is a Path, ends in ``.toml`` or has a separator.
 
     ``more`` maps further names (of plugins) to their files. Raises ChipError with every problem of the file.
@@ -38,11 +38,11 @@ def load_chip(name_or_path: str | Path, more: Mapping[str, Path] = _NOTHING) -> 
     if text in more:
         return _from_file(more[text], quoted(text))
     names = sorted({*builtin_chips(), *more})
-    step = nearest(text, names) or "or give the path of a .toml file"
-    raise ChipError(Problem(f"chip {quoted(text)}", "unknown", f"known chips: {', '.join(names)}", step))
+    step = nearest_hint(text, names) or "or give the path of a .toml file"
+    raise ChipError(Diagnostic(f"chip {quoted(text)}", "unknown", f"known chips: {', '.join(names)}", step))
 
 
-def from_record(record: Mapping[str, Any]) -> Chip:
+def chip_from_dict(record: Mapping[str, Any]) -> Chip:
     """The chip of a record such as ``Chip.record`` (so a saved map rebuilds its chip).
 
     Raises ChipError with every problem: unknown and missing keys, wrong types, negative numbers, missing sources;
@@ -55,44 +55,44 @@ def _from_file(path: Path, label: str) -> Chip:
     if not os.path.isfile(path):  # unlike Path.is_file, no exception for a name that is too long
         found = "is not a regular file" if os.path.exists(path) else "no such file"
         step = f"built-in chips: {', '.join(builtin_chips())}"
-        raise ChipError(Problem(f"chip file {label}", found, next_step=step))
+        raise ChipError(Diagnostic(f"chip file {label}", found, hint=step))
     try:
         with path.open("rb") as file:
             data = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
-        raise ChipError(Problem(f"chip file {label}", f"can not be read ({error.strerror})")) from error
+        raise ChipError(Diagnostic(f"chip file {label}", f"can not be read ({error.strerror})")) from error
     return _parsed(data, label)
 
 
 def _parsed(data: bytes, label: str) -> Chip:
-    thing = f"chip file {label}"
+    subject = f"chip file {label}"
     if len(data) > FILE_BYTES_MAX:
-        raise ChipError(Problem(thing, "too large", f"at most {FILE_BYTES_MAX:,} bytes are read"))
+        raise ChipError(Diagnostic(subject, "too large", f"at most {FILE_BYTES_MAX:,} bytes are read"))
     try:
         record = tomllib.loads(data.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise ChipError(Problem(thing, f"not UTF-8 text (byte {error.start})")) from error
+        raise ChipError(Diagnostic(subject, f"not UTF-8 text (byte {error.start})")) from error
     except RecursionError as error:
-        raise ChipError(Problem(thing, "nested too deeply")) from error
+        raise ChipError(Diagnostic(subject, "nested too deeply")) from error
     except ValueError as error:  # TOMLDecodeError, and whole numbers of thousands of digits
-        raise ChipError(Problem(thing, f"not valid TOML ({_safe(str(error))})")) from error
-    return _checked(record, thing)
+        raise ChipError(Diagnostic(subject, f"not valid TOML ({_safe(str(error))})")) from error
+    return _checked(record, subject)
 
 
 def _safe(text: str) -> str:
     return quoted(text, 200)[1:-1]
 
 
-def _checked(record: Mapping[str, Any], thing: str) -> Chip:
+def _checked(record: Mapping[str, Any], subject: str) -> Chip:
     if not isinstance(record, Mapping):
-        raise ChipError(Problem(thing, "not a table", "a chip is a table of keys"))
-    problems = list(record_problems(record))
+        raise ChipError(Diagnostic(subject, "not a table", "a chip is a table of keys"))
+    problems = list(chip_dict_problems(record))
     if problems:
-        raise ChipError(*(_at(thing, p) for p in problems))
-    chip = chip_of(record)
-    verify(chip)
+        raise ChipError(*(_at(subject, p) for p in problems))
+    chip = chip_from_valid_dict(record)
+    check_chip(chip)
     return chip
 
 
-def _at(thing: str, problem: Problem) -> Problem:
-    return Problem(f"{thing}: {problem.thing}", problem.found, problem.limit, problem.next_step, problem.ids)
+def _at(subject: str, problem: Diagnostic) -> Diagnostic:
+    return Diagnostic(f"{subject}: {problem.subject}", problem.found, problem.limit, problem.hint, problem.ids)

@@ -143,7 +143,7 @@ class Chip:
     """One chip. ``sources``: dotted key of the file -> where the number is from; ``approximate``: keys not public.
 
     ``dead_cores`` are masked out (a faulty core is a chip without that core). ``record`` is the resolved file as a
-    plain dict of JSON values, enough to build the same chip again (``chips.from_record``). ``numbers`` None: the
+    plain dict of JSON values, enough to build the same chip again (``chips.chip_from_dict``). ``numbers`` None: the
     file has no ``[numbers]``, so networks can be mapped but not quantized.
     """
 

@@ -78,7 +78,7 @@ def summary(recording: Recording) -> list[dict[str, Any]]:
     return out
 
 
-def said(recording: Recording) -> list[str]:
+def summary_lines(recording: Recording) -> list[str]:
     """The lines of the text output."""
     from nirbridge.errors import quoted
 

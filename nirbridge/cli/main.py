@@ -17,7 +17,7 @@ from nirbridge._version import __version__
 from nirbridge.cli import interrupts, streams
 from nirbridge.cli.memory import memory_error
 from nirbridge.cli.output import print_error
-from nirbridge.errors import Bug, FileError, NirbridgeError, Problem, UsageError
+from nirbridge.errors import Bug, Diagnostic, FileError, NirbridgeError, UsageError
 from nirbridge.files.attributes import load_attribute
 
 COMMANDS: tuple[tuple[str, str, str], ...] = (
@@ -118,9 +118,9 @@ def main(args: Sequence[str] | None = None) -> None:
         code = run(sys.argv[1:]) if is_open else _report(streams.closed_stdout(), as_json=False, debug=False)
         interrupts.leave_on_interrupt()
     except KeyboardInterrupt:  # before or after all that ``run`` guards
-        streams.complain(interrupts.MESSAGE)
+        streams.write_to_stderr(interrupts.MESSAGE)
         code = interrupts.EXIT_CODE
-    streams.abandon_what_fails()
+    streams.abandon_failing_streams()
     if code == interrupts.EXIT_CODE:
         interrupts.leave_after_cleaning()
     sys.exit(code)
@@ -136,12 +136,12 @@ def run(args: list[str]) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except (KeyboardInterrupt, click.exceptions.Abort):
-        streams.complain(interrupts.MESSAGE)
+        streams.write_to_stderr(interrupts.MESSAGE)
         return interrupts.EXIT_CODE
     except (streams.ReaderGone, BrokenPipeError):
         return READER_GONE
     except click.exceptions.NoArgsIsHelpError as help_text:
-        streams.complain(help_text.format_message())
+        streams.write_to_stderr(help_text.format_message())
         return UsageError.exit_code
     except Exception as error:
         return _report(error, as_json, debug)
@@ -168,13 +168,13 @@ def _known(error: Exception) -> NirbridgeError:
     if isinstance(error, click.ClickException):
         command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "nirbridge"
         found = error.format_message().rstrip(".")
-        return UsageError(Problem(command, found[:1].lower() + found[1:], next_step=f"{command} --help"))
+        return UsageError(Diagnostic(command, found[:1].lower() + found[1:], hint=f"{command} --help"))
     short = memory_error(error)
     if short is not None:
         return short
     found = f"{type(error).__name__}: {error}"
     step = "please report it; 'nirbridge --debug COMMAND …' shows the traceback"
-    return Bug(Problem("this is a bug of nirbridge", found, next_step=step))
+    return Bug(Diagnostic("this is a bug of nirbridge", found, hint=step))
 
 
 def _has_flag(args: list[str], flag: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from nirbridge.errors import Problem, UsageError, quoted
+from nirbridge.errors import Diagnostic, UsageError, quoted
 
 LEAST_ERROR = "least-error"
 _NAMES = {
@@ -64,7 +64,7 @@ def importer_arguments(framework: str, conversion: Mapping[str, Any]) -> dict[st
     """
     if framework != "torch":
         where = f"it belongs to --from torch, not to --from {framework}"
-        problems = [Problem(_NAMES[name], "is of no use here", where, "leave it out") for name in conversion]
+        problems = [Diagnostic(_NAMES[name], "is of no use here", where, "leave it out") for name in conversion]
         if problems:
             raise UsageError(*problems)
         return {}

@@ -88,7 +88,7 @@ def faults_on_stderr(*, silent: bool) -> Iterator[None]:
             _SAID.reset(token)
 
 
-def faults_said() -> list[str]:
+def reported_faults() -> list[str]:
     """The known faults of exporters in the files that this command has read so far."""
     return list(_SAID.get())
 
@@ -102,7 +102,7 @@ def print_warning(text: str) -> None:
 def error_document(error: NirbridgeError) -> dict[str, Any]:
     """An error as JSON: its type and every problem in its parts."""
     problems = [
-        {"thing": p.thing, "found": p.found, "limit": p.limit, "next_step": p.next_step, "ids": _jsonable(p.ids)}
+        {"subject": p.subject, "found": p.found, "limit": p.limit, "hint": p.hint, "ids": _jsonable(p.ids)}
         for p in error.problems
     ]
     return {"error": {"type": type(error).__name__, "problems": problems}}

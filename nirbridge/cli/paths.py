@@ -86,19 +86,19 @@ def _given(ctx: click.Context) -> Iterator[tuple[click.Path, str, str]]:
 
 
 def _outputs(ctx: click.Context) -> Iterator[Any]:
-    from nirbridge.files.gate import Output
+    from nirbridge.files.gate import CommandOutput
 
     for kind, name, path in _given(ctx):
         if isinstance(kind, OutputFile):
-            yield Output(name, path)
+            yield CommandOutput(name, path)
         elif isinstance(kind, OutputFolder):
-            yield Output(name, path, "folder")
+            yield CommandOutput(name, path, "folder")
         elif isinstance(kind, ReportFolder):
-            yield Output(name, path, "report", REPORT_FILES)
+            yield CommandOutput(name, path, "report", REPORT_FILES)
 
 
 def _inputs(ctx: click.Context) -> Iterator[Any]:
-    from nirbridge.files.gate import Input
+    from nirbridge.files.gate import CommandInput
 
     for kind, name, path in _given(ctx):
         if isinstance(kind, OutputFile | OutputFolder | ReportFolder):
@@ -106,7 +106,7 @@ def _inputs(ctx: click.Context) -> Iterator[Any]:
         if isinstance(kind, ChipFile) and not (path.endswith(".toml") or "/" in path or "\\" in path):
             continue
         for each in _files_of(kind, path):
-            yield Input(name, each)
+            yield CommandInput(name, each)
 
 
 def _files_of(kind: click.Path, path: str) -> Iterable[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from nirbridge.errors import Problem, UsageError, quoted
+from nirbridge.errors import Diagnostic, UsageError, quoted
 
 _NAMES = {"batched": "--batched/--no-batched", "time_axis": "--time-axis", "accept": "--accept"}
 
@@ -40,7 +40,7 @@ def sample_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-def fitting(framework: str, reading: Mapping[str, Any]) -> dict[str, Any]:
+def sample_arguments(framework: str, reading: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of the framework's importer.
 
     Raises:
@@ -53,7 +53,7 @@ def fitting(framework: str, reading: Mapping[str, Any]) -> dict[str, Any]:
     known = inspect.signature(registry.get("importers", framework)).parameters
     where = f"--from {framework} has no such option"
     problems = [
-        Problem(_NAMES[name], "is of no use here", where, "leave it out") for name in reading if name not in known
+        Diagnostic(_NAMES[name], "is of no use here", where, "leave it out") for name in reading if name not in known
     ]
     if problems:
         raise UsageError(*problems)

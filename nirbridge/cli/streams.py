@@ -87,13 +87,13 @@ def closed_stdout() -> FileError:
     return FileError.of("stdout", "is closed", "results are written to it", "send it to a file or /dev/null")
 
 
-def complain(text: str) -> None:
+def write_to_stderr(text: str) -> None:
     """A line to stderr, or nowhere where stderr takes nothing."""
     with suppress(OSError):
         click.echo(text, err=True)
 
 
-def abandon_what_fails() -> None:
+def abandon_failing_streams() -> None:
     """Sends what stdout and stderr still hold, and do not take, to ``/dev/null``.
 
     Python would fail again when it flushes them at exit, with a traceback and exit code 120.
@@ -102,10 +102,10 @@ def abandon_what_fails() -> None:
         try:
             stream.flush()
         except (OSError, FileError, ReaderGone):
-            abandon(descriptor)
+            redirect_to_null(descriptor)
 
 
-def abandon(descriptor: int) -> None:
+def redirect_to_null(descriptor: int) -> None:
     """What is written to the descriptor from now on goes nowhere."""
     with suppress(OSError):
         devnull = os.open(os.devnull, os.O_WRONLY)

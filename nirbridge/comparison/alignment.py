@@ -21,7 +21,7 @@ BY_EVENTS, BY_VALUES = ("s",), ("v", "u", "i")
 
 
 @dataclass(frozen=True, slots=True)
-class Pairing:
+class StepAlignment:
     """Step ``t`` of A belongs to step ``t + latency`` of B; slices are of kept steps, along the first axis.
 
     ``first_step`` is the step of A at the start of its slice, ``every`` the steps from one kept step to the next.
@@ -36,14 +36,16 @@ class Pairing:
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class RecordedSteps:
     """Which steps an array holds: kept step ``k`` is step ``first + k * every`` of the simulation."""
 
     first: int = 0
     every: int = 1
 
 
-def pair(steps_a: int, steps_b: int, latency: int, clock_a: Clock, clock_b: Clock) -> Pairing | None:
+def align_steps(
+    steps_a: int, steps_b: int, latency: int, clock_a: RecordedSteps, clock_b: RecordedSteps
+) -> StepAlignment | None:
     """Pairs the kept steps of two recordings; None where no step of one belongs to a step of the other."""
     every = clock_a.every
     shift, rest = divmod(clock_a.first + latency - clock_b.first, every)
@@ -52,7 +54,7 @@ def pair(steps_a: int, steps_b: int, latency: int, clock_a: Clock, clock_b: Cloc
     if steps <= 0 or rest or every != clock_b.every:
         return None
     in_a, in_b = slice(start_a, start_a + steps), slice(start_b, start_b + steps)
-    return Pairing(latency, in_a, in_b, steps, clock_a.first + start_a * every, every)
+    return StepAlignment(latency, in_a, in_b, steps, clock_a.first + start_a * every, every)
 
 
 def stored_latency(recording: Recording, node: str) -> int | None:
@@ -66,7 +68,7 @@ def stored_latency(recording: Recording, node: str) -> int | None:
     return _whole(stated[node], f"latency of {quoted(node)} in the recording's meta", least=None)
 
 
-def clock_of(recording: Recording, key: Key) -> Clock:
+def recorded_steps(recording: Recording, key: Key) -> RecordedSteps:
     """The clock of one array, from ``meta``: ``first_step``, and ``every`` by ``NODE/variable`` (0 and 1 if not said).
 
     Of each stretch of ``every`` steps of the simulation the last one is kept. Raises UsageError for values that are no
@@ -77,7 +79,7 @@ def clock_of(recording: Recording, key: Key) -> Clock:
     said = stated.get(name, 1) if isinstance(stated, Mapping) else 1
     every = _whole(said, f"'every' of {quoted(name)} in the recording's meta", least=1)
     first = _whole(recording.meta.get("first_step", 0), "'first_step' in the recording's meta", least=0)
-    return Clock(-(-(first + 1) // every) * every - 1, every)
+    return RecordedSteps(-(-(first + 1) // every) * every - 1, every)
 
 
 def has_batch(recording: Recording) -> bool | None:
@@ -87,11 +89,11 @@ def has_batch(recording: Recording) -> bool | None:
     return recording.meta["batch"] is not None and recording.meta["batch"] is not False
 
 
-def _whole(value: Any, thing: str, least: int | None) -> int:
+def _whole(value: Any, subject: str, least: int | None) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and (least is None or value >= least):
         return value
     limit = "whole steps" if least is None else f"whole steps, {least} or more"
-    raise UsageError.of(thing, quoted(value), limit, "simulate it again")
+    raise UsageError.of(subject, quoted(value), limit, "simulate it again")
 
 
 def node_latency(
@@ -122,7 +124,7 @@ def _estimated(a: Recording, b: Recording, node: str) -> int:
         x, y = a.arrays.get(key), b.arrays.get(key)
         if x is None or y is None or not x.ndim or not y.ndim or x.shape[1:] != y.shape[1:]:
             continue
-        clock_a, clock_b = clock_of(a, key), clock_of(b, key)
+        clock_a, clock_b = recorded_steps(a, key), recorded_steps(b, key)
         around, rest = divmod(clock_a.first - clock_b.first, clock_a.every)
         if clock_a.every == clock_b.every and not rest:
             found = estimate_latency(x, y, by_values=variable in BY_VALUES, around=around)

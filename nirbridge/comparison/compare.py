@@ -14,16 +14,16 @@ from nirbridge.arrays import Array
 from nirbridge.comparison import distances
 from nirbridge.comparison.alignment import (
     ESTIMATE_MAX_STEPS,
-    Clock,
     LatencySource,
-    Pairing,
+    RecordedSteps,
+    StepAlignment,
+    align_steps,
     both_stored,
-    clock_of,
     node_latency,
-    pair,
+    recorded_steps,
 )
-from nirbridge.comparison.decisions import Decisions, checked_labels, decide, deciding
-from nirbridge.errors import Problem, UsageError, quoted
+from nirbridge.comparison.decisions import Decisions, checked_labels, compare_decisions, deciding_outputs
+from nirbridge.errors import Diagnostic, UsageError, quoted
 from nirbridge.network.naming import natural_key
 from nirbridge.simulators.types import Key, Recording
 
@@ -57,7 +57,7 @@ class SpikeDistances:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ComparisonRow:
     """One variable of one node. Steps are numbered as in A; neurons (and samples) are indices of one step's array.
 
     ``problem`` says why the two are not equal whatever their values (shapes, numbers of steps), and ``steps`` is how
@@ -84,7 +84,7 @@ class Row:
 class Comparison:
     """What ``compare`` found; ``rows`` in natural order of names; ``only_a`` and ``only_b`` are in one of the two."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[ComparisonRow, ...]
     only_a: tuple[Key, ...]
     only_b: tuple[Key, ...]
     tau_steps: float
@@ -141,7 +141,7 @@ def compare(
     if problems:
         raise UsageError(*problems)
     right = None if labels is None else checked_labels(labels)
-    deciders = deciding(a, b, labels=right is not None)
+    deciders = deciding_outputs(a, b, labels=right is not None)
     rows = []
     for key in common:
         row = _row(a, b, key, node_latency(a, b, key[0], latency), tau_steps)
@@ -157,14 +157,14 @@ def _order(key: Key) -> tuple[Any, ...]:
 # -- what can not be compared ------------------------------------------------------------------------------------
 
 
-def _unlike(a: Recording, b: Recording, common: Sequence[Key]) -> Iterator[Problem]:
+def _unlike(a: Recording, b: Recording, common: Sequence[Key]) -> Iterator[Diagnostic]:
     if not common:
         found = f"one has {_names(a.arrays)}, the other {_names(b.arrays)}"
-        yield Problem("recordings", found, "nothing was recorded in both", "record the same nodes and variables")
+        yield Diagnostic("recordings", found, "nothing was recorded in both", "record the same nodes and variables")
     dt_a, dt_b = a.meta.get("dt"), b.meta.get("dt")
     if dt_a is not None and dt_b is not None and dt_a != dt_b:
         found = f"dt {quoted(dt_a)} s in one and {quoted(dt_b)} s in the other"
-        yield Problem("recordings", found, "a step is another time in each", "simulate both with the same --dt")
+        yield Diagnostic("recordings", found, "a step is another time in each", "simulate both with the same --dt")
 
 
 def _names(arrays: Mapping[Key, Array]) -> str:
@@ -173,34 +173,34 @@ def _names(arrays: Mapping[Key, Array]) -> str:
     return (", ".join(shown) + (f" and {more:,} more" if more else "")) or "nothing"
 
 
-def _latency_problems(latency: Latency, nodes: set[str]) -> Iterator[Problem]:
+def _latency_problems(latency: Latency, nodes: set[str]) -> Iterator[Diagnostic]:
     given = latency if isinstance(latency, Mapping) else {}
     for node in sorted(set(given) - nodes):
         near = difflib.get_close_matches(node, nodes, n=1)
         step = f"did you mean {quoted(near[0])}?" if near else f"recorded: {', '.join(map(quoted, sorted(nodes)[:8]))}"
-        yield Problem("latency", f"node {quoted(node)}", "not recorded in both", step)
+        yield Diagnostic("latency", f"node {quoted(node)}", "not recorded in both", step)
     for value in given.values() if isinstance(latency, Mapping) else [latency]:
         if value != "auto" and (not isinstance(value, int) or isinstance(value, bool)):
-            yield Problem("latency", quoted(value), "whole steps", "give a number of steps or 'auto'")
+            yield Diagnostic("latency", quoted(value), "whole steps", "give a number of steps or 'auto'")
 
 
 # -- one row -----------------------------------------------------------------------------------------------------
 
 
-def _row(a: Recording, b: Recording, key: Key, known: tuple[int, LatencySource], tau_steps: float) -> Row:
+def _row(a: Recording, b: Recording, key: Key, known: tuple[int, LatencySource], tau_steps: float) -> ComparisonRow:
     x, y = a.arrays[key], b.arrays[key]
     latency, source = known
-    empty = Row(*key, steps=0, latency_steps=latency, latency_source=source, equal=False)
+    empty = ComparisonRow(*key, steps=0, latency_steps=latency, latency_source=source, equal=False)
     if key[1] == COUNT:
         return _counts(empty, x, y)
-    clocks = clock_of(a, key), clock_of(b, key)
+    clocks = recorded_steps(a, key), recorded_steps(b, key)
     if clocks[0].every != clocks[1].every:
         return replace(empty, problem=f"one step in {clocks[0].every} was kept in A, one in {clocks[1].every} in B")
     if x.ndim == 0 or y.ndim == 0 or x.shape[1:] != y.shape[1:]:
         return replace(empty, problem=f"shape {_shape(x)} of a step in A, {_shape(y)} in B")
     if latency % clocks[0].every:
         return replace(empty, problem=f"a latency of {latency} steps where one step in {clocks[0].every} was kept")
-    pairing = pair(len(x), len(y), latency, *clocks)
+    pairing = align_steps(len(x), len(y), latency, *clocks)
     if pairing is None:
         return replace(empty, problem=f"no step in common: {len(x)} kept in A, {len(y)} in B, latency {latency}")
     filled = _values(empty, x[pairing.in_a], y[pairing.in_b], pairing)
@@ -212,7 +212,7 @@ def _row(a: Recording, b: Recording, key: Key, known: tuple[int, LatencySource],
     return replace(filled, spikes=_spikes(x, y, pairing, tau_steps, same=filled.first_step is None))
 
 
-def _as_long(steps_a: int, steps_b: int, latency: int, clock_a: Clock, clock_b: Clock) -> bool:
+def _as_long(steps_a: int, steps_b: int, latency: int, clock_a: RecordedSteps, clock_b: RecordedSteps) -> bool:
     """B may start and stop with A, or when it starts and stops seeing what A saw; all else is a difference."""
     later = clock_b.first - clock_a.first
     longer = later + (steps_b - steps_a) * clock_a.every
@@ -223,7 +223,7 @@ def _shape(array: Array) -> str:
     return str(tuple(array.shape[1:])) if array.ndim else "missing"
 
 
-def _values(row: Row, x: Array, y: Array, pairing: Pairing) -> Row:
+def _values(row: ComparisonRow, x: Array, y: Array, pairing: StepAlignment) -> ComparisonRow:
     place = distances.first_difference(x, y)
     if place is None:
         return replace(row, steps=pairing.steps, equal=True, largest_difference=0.0)
@@ -237,19 +237,19 @@ def _values(row: Row, x: Array, y: Array, pairing: Pairing) -> Row:
     )
 
 
-def _spikes(x: Array, y: Array, pairing: Pairing, tau_steps: float, *, same: bool) -> SpikeDistances:
+def _spikes(x: Array, y: Array, pairing: StepAlignment, tau_steps: float, *, same: bool) -> SpikeDistances:
     a, b = x[pairing.in_a], y[pairing.in_b]
     common, either = distances.event_overlap(a, b)
     return SpikeDistances(
         is_graded=not (distances.is_counts(a) and distances.is_counts(b)),
-        spikes_a=distances.events(a),
-        spikes_b=distances.events(b),
+        spikes_a=distances.event_count(a),
+        spikes_b=distances.event_count(b),
         common=common,
         either=either,
         count_error=distances.count_error(a, b),
         van_rossum=0.0 if same else distances.van_rossum(a, b, tau_steps),
-        outside_a=sum(distances.events(part) for part in _rest(x, pairing.in_a)),
-        outside_b=sum(distances.events(part) for part in _rest(y, pairing.in_b)),
+        outside_a=sum(distances.event_count(part) for part in _rest(x, pairing.in_a)),
+        outside_b=sum(distances.event_count(part) for part in _rest(y, pairing.in_b)),
     )
 
 
@@ -257,7 +257,7 @@ def _rest(array: Array, inside: slice) -> tuple[Array, Array]:
     return array[: inside.start], array[inside.stop :]
 
 
-def _counts(row: Row, x: Array, y: Array) -> Row:
+def _counts(row: ComparisonRow, x: Array, y: Array) -> ComparisonRow:
     """Counts have no steps, so no latency: equal, the first neuron that differs, the largest difference."""
     row = replace(row, latency_steps=0, latency_source="given")
     if x.shape != y.shape:
@@ -273,22 +273,22 @@ def _counts(row: Row, x: Array, y: Array) -> Row:
     )
 
 
-def _with_decisions(row: Row, a: Recording, b: Recording, labels: Array | None) -> Row:
+def _with_decisions(row: ComparisonRow, a: Recording, b: Recording, labels: Array | None) -> ComparisonRow:
     x, y = a.arrays[row.node, row.variable], b.arrays[row.node, row.variable]
     if row.steps:
-        clocks = (clock_of(r, (row.node, row.variable)) for r in (a, b))
-        pairing = pair(len(x), len(y), row.latency_steps, *clocks)
+        clocks = (recorded_steps(r, (row.node, row.variable)) for r in (a, b))
+        pairing = align_steps(len(x), len(y), row.latency_steps, *clocks)
         assert pairing is not None, "steps were compared"
         x, y = x[pairing.in_a], y[pairing.in_b]
     if x.shape != y.shape:
         return row
-    return replace(row, decisions=decide((row.node, row.variable), (x, y), (a, b), labels))
+    return replace(row, decisions=compare_decisions((row.node, row.variable), (x, y), (a, b), labels))
 
 
 # -- what a reader should know -----------------------------------------------------------------------------------
 
 
-def _notes(a: Recording, b: Recording, rows: Sequence[Row], latency: Latency) -> Iterator[str]:
+def _notes(a: Recording, b: Recording, rows: Sequence[ComparisonRow], latency: Latency) -> Iterator[str]:
     estimated = sorted({row.node for row in rows if row.latency_source == "estimated"}, key=natural_key)
     if estimated:
         yield (

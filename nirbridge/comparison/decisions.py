@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from nirbridge.arrays import Array
 from nirbridge.comparison.alignment import has_batch
-from nirbridge.errors import Problem, UsageError, quoted
+from nirbridge.errors import Diagnostic, UsageError, quoted
 from nirbridge.simulators.types import Key, Recording
 
 VARIABLES = ("s", "count", "v")
@@ -46,7 +46,7 @@ class Decisions:
         return None if self.right_b is None or not self.samples else self.right_b / self.samples
 
 
-def deciding(a: Recording, b: Recording, *, labels: bool) -> tuple[Key, ...]:
+def deciding_outputs(a: Recording, b: Recording, *, labels: bool) -> tuple[Key, ...]:
     """The node and variable of each decision: of each output that both recorded alike, with two classes or more.
 
     Outputs are those that ``meta`` names (in ``outputs``, else ``latency`` has an entry for each); where neither
@@ -75,7 +75,7 @@ def _batched(a: Recording, b: Recording) -> bool | None:
     return has_batch(b) if said is None else said
 
 
-def decide(
+def compare_decisions(
     key: Key, pair: tuple[Array, Array], recordings: tuple[Recording, Recording], labels: Array | None
 ) -> Decisions | None:
     """Decisions of two arrays that were cut to the same steps; None where there are no two classes to decide between.
@@ -113,15 +113,17 @@ def checked_labels(labels: npt.ArrayLike) -> Array:
     values = np.asarray(labels)
     if values.dtype.kind not in "iu" or values.ndim > 1:
         found = f"{values.dtype} of shape {values.shape}"
-        raise UsageError(Problem("labels", found, "whole numbers, one per sample", "give the class of each sample"))
+        raise UsageError(Diagnostic("labels", found, "whole numbers, one per sample", "give the class of each sample"))
     return values
 
 
 def _fitting(labels: Array, node: str, samples: int, classes: int) -> Array:
-    thing = f"labels of {quoted(node)}"
+    subject = f"labels of {quoted(node)}"
     if labels.size != samples:
-        raise UsageError(Problem(thing, f"{labels.size:,} labels", f"the recordings have {samples:,} samples"))
+        raise UsageError(Diagnostic(subject, f"{labels.size:,} labels", f"the recordings have {samples:,} samples"))
     if labels.size and (labels.min() < 0 or labels.max() >= classes):
         found = f"a label of {labels.min() if labels.min() < 0 else labels.max()}"
-        raise UsageError(Problem(thing, found, f"classes are 0 to {classes - 1}", "give the index of the right neuron"))
+        raise UsageError(
+            Diagnostic(subject, found, f"classes are 0 to {classes - 1}", "give the index of the right neuron")
+        )
     return labels

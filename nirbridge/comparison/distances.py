@@ -40,7 +40,7 @@ def first_difference(a: Array, b: Array) -> tuple[int, ...] | None:
     return None
 
 
-def events(array: Array) -> int:
+def event_count(array: Array) -> int:
     """Number of events: the sum of whole numbers, or how many graded values are not 0."""
     flat = _steps_by_neurons(array)
     counts = is_counts(array)

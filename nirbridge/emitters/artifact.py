@@ -15,7 +15,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import Bug, FileError, quoted
-from nirbridge.files.folders import atomic_folder, folder_place
+from nirbridge.files.folders import atomic_folder, resolve_folder
 
 MANIFEST = "manifest.json"
 MADE_BY = "nirbridge"
@@ -34,7 +34,7 @@ class Artifact:
         return hashlib.sha256(self.files[MANIFEST]).hexdigest()
 
 
-def artifact(files: Mapping[str, bytes], facts: Mapping[str, object]) -> Artifact:
+def make_artifact(files: Mapping[str, bytes], facts: Mapping[str, object]) -> Artifact:
     """The artifact of these files: a manifest is added that holds ``facts`` (plain JSON) and the digests.
 
     Raises:
@@ -64,35 +64,35 @@ def npz_bytes(arrays: Mapping[str, Array]) -> bytes:
     return out.getvalue()
 
 
-def write(artifact: Artifact, folder: str | Path) -> None:
+def write_artifact(artifact: Artifact, folder: str | Path) -> None:
     """Writes every file; the folder appears, or is replaced, as a whole.
 
     Raises:
         FileError: see ``check_folder``, or the folder cannot be written.
     """
     check_folder(folder)
-    atomic_folder(folder, artifact.files, thing=f"folder {quoted(Path(folder).name)}")
+    atomic_folder(folder, artifact.files, subject=f"folder {quoted(Path(folder).name)}")
 
 
 def check_folder(folder: str | Path) -> None:
-    """Refuses a folder that ``write`` would not replace; nothing is changed.
+    """Refuses a folder that ``write_artifact`` would not replace; nothing is changed.
 
     Raises:
         FileError: it is no folder, cannot be made there, or holds something that nirbridge did not make.
     """
-    thing = f"folder {quoted(Path(folder).name)}"
-    place = folder_place(folder, thing)
+    subject = f"folder {quoted(Path(folder).name)}"
+    place = resolve_folder(folder, subject)
     found = Path(place.path)
     if place.kind == "new" or not any(found.iterdir()):
         return
     known = known_files(found)
     if known is None:
-        raise FileError.of(thing, "holds files, and no manifest of nirbridge", "", "name another folder, or empty it")
+        raise FileError.of(subject, "holds files, and no manifest of nirbridge", "", "name another folder, or empty it")
     files = (p.relative_to(found).as_posix() for p in found.rglob("*") if p.is_symlink() or not p.is_dir())
     strange = sorted(p for p in files if p not in known and "__pycache__" not in p)
     if strange:
         shown = ", ".join(quoted(p) for p in strange[:4]) + (" …" if len(strange) > 4 else "")
-        raise FileError.of(thing, f"holds files that nirbridge did not write: {shown}", "", "move them away")
+        raise FileError.of(subject, f"holds files that nirbridge did not write: {shown}", "", "move them away")
 
 
 def known_files(folder: Path) -> set[str] | None:

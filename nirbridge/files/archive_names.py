@@ -9,13 +9,13 @@ from __future__ import annotations
 from urllib.parse import unquote_to_bytes
 
 
-def encoded(name: str) -> str:
+def encode_name(name: str) -> str:
     """A node's name as a part of a file's name, readable and harmless."""
     segments = name.split("/")
     return "/".join(_hex(s) if s in ("", ".", "..") else "".join(map(_safe, s)) for s in segments)
 
 
-def decoded(name: str) -> str:
+def decode_name(name: str) -> str:
     """The node's name again."""
     whole = "/".join("" if s == "%" else s for s in name.split("/"))
     return unquote_to_bytes(whole).decode("utf-8", "surrogatepass")

@@ -10,8 +10,8 @@ from contextlib import suppress
 from typing import BinaryIO
 
 from nirbridge.errors import FileError
-from nirbridge.files.places import Path, Place, output_place
-from nirbridge.files.scratch import lock, part_name, sweep
+from nirbridge.files.places import Path, ResolvedPath, resolve_output
+from nirbridge.files.scratch import lock_unfinished, sweep, unfinished_name
 
 _TRIES = 100
 
@@ -20,7 +20,7 @@ def atomic_write(
     path: Path,
     write: Callable[[BinaryIO], object],
     *,
-    thing: str,
+    subject: str,
     check: Callable[[str], object] | None = None,
 ) -> None:
     """Writes a file, whole or not at all, also if the process is killed; nothing unfinished is left.
@@ -33,14 +33,14 @@ def atomic_write(
     Args:
         path: where the file goes.
         write: gets an empty file, open for reading and writing in binary mode, with a descriptor.
-        thing: the subject of error messages, such as ``recording 'out.npz'``.
+        subject: the subject of error messages, such as ``recording 'out.npz'``.
         check: gets a path under which the complete content can be read before it takes its place; may raise.
 
     Raises:
-        FileError: the place cannot be written (see ``output_place``), or the disk is full; anything that ``write``
+        FileError: the place cannot be written (see ``resolve_output``), or the disk is full; anything that ``write``
             and ``check`` raise, an OSError as a FileError.
     """
-    place = output_place(path, thing)
+    place = resolve_output(path, subject)
     try:
         if place.kind == "stream":
             _write_through(place, write, check)
@@ -48,15 +48,17 @@ def atomic_write(
             _write_file(place, write, check)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise FileError.of(thing, f"cannot be written ({reason})", "", "check where it goes") from error
+        raise FileError.of(subject, f"cannot be written ({reason})", "", "check where it goes") from error
 
 
-def atomic_write_bytes(path: Path, data: bytes, *, thing: str) -> None:
+def atomic_write_bytes(path: Path, data: bytes, *, subject: str) -> None:
     """``atomic_write`` of these bytes."""
-    atomic_write(path, lambda file: file.write(data), thing=thing)
+    atomic_write(path, lambda file: file.write(data), subject=subject)
 
 
-def _write_through(place: Place, write: Callable[[BinaryIO], object], check: Callable[[str], object] | None) -> None:
+def _write_through(
+    place: ResolvedPath, write: Callable[[BinaryIO], object], check: Callable[[str], object] | None
+) -> None:
     """Into a file without a name first, since zip and HDF5 move back and forth, then into the stream."""
     with tempfile.TemporaryFile() as scratch:
         write(scratch)
@@ -69,7 +71,9 @@ def _write_through(place: Place, write: Callable[[BinaryIO], object], check: Cal
             shutil.copyfileobj(scratch, out)
 
 
-def _write_file(place: Place, write: Callable[[BinaryIO], object], check: Callable[[str], object] | None) -> None:
+def _write_file(
+    place: ResolvedPath, write: Callable[[BinaryIO], object], check: Callable[[str], object] | None
+) -> None:
     name = os.path.basename(place.path)
     sweep(place.folder, name)
     folder = os.open(place.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -85,8 +89,8 @@ def _write_file(place: Place, write: Callable[[BinaryIO], object], check: Callab
             if part is None and place.kind == "new" and _linked(descriptor, name, folder):
                 return
             if part is None:
-                lock(descriptor)
-                part = part_name(name)
+                lock_unfinished(descriptor)
+                part = unfinished_name(name)
                 _link(descriptor, part, folder)
             os.replace(part, name, src_dir_fd=folder, dst_dir_fd=folder)
             part = None
@@ -105,9 +109,9 @@ def _unfinished(folder: int, name: str) -> tuple[int, str | None]:
         except OSError:
             pass
     for _ in range(_TRIES):
-        part = part_name(name)
+        part = unfinished_name(name)
         descriptor = os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o666, dir_fd=folder)
-        lock(descriptor)
+        lock_unfinished(descriptor)
         if os.fstat(descriptor).st_nlink:  # else another writer of this name swept it before it was locked
             return descriptor, part
         os.close(descriptor)

@@ -9,29 +9,29 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from nirbridge.errors import FileError
-from nirbridge.files.places import Path, Place, check_folder_above, place_of
-from nirbridge.files.scratch import lock, part_name, sweep
+from nirbridge.files.places import Path, ResolvedPath, check_folder_above, resolve_path
+from nirbridge.files.scratch import lock_unfinished, sweep, unfinished_name
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 _TRIES = 100
 
 
-def folder_place(path: Path, thing: str) -> Place:
+def resolve_folder(path: Path, subject: str) -> ResolvedPath:
     """The place of a result that is a folder, if one can be made or replaced there; nothing is changed.
 
     Raises:
         FileError: something that is no folder; a folder above it that does not exist or cannot be written.
     """
-    place = place_of(path, thing)
+    place = resolve_path(path, subject)
     if place.kind not in ("new", "folder"):
-        raise FileError.of(thing, "is no folder", "", "name another one")
+        raise FileError.of(subject, "is no folder", "", "name another one")
     if f"{os.path.realpath(os.curdir)}{os.sep}".startswith(f"{place.path}{os.sep}"):
-        raise FileError.of(thing, "holds the working folder", "a folder is replaced as a whole", "name another one")
-    check_folder_above(place, thing)
+        raise FileError.of(subject, "holds the working folder", "a folder is replaced as a whole", "name another one")
+    check_folder_above(place, subject)
     return place
 
 
-def atomic_folder(path: Path, files: Mapping[str, bytes], *, thing: str) -> None:
+def atomic_folder(path: Path, files: Mapping[str, bytes], *, subject: str) -> None:
     """Makes a folder of these files (by relative path with ``/``); an old one there is replaced and removed.
 
     The folder is there whole or not at all. A symbolic link stays and the folder it leads to is replaced. Whether an
@@ -40,16 +40,16 @@ def atomic_folder(path: Path, files: Mapping[str, bytes], *, thing: str) -> None
     Raises:
         FileError: the folder cannot be made there.
     """
-    place = folder_place(path, thing)
+    place = resolve_folder(path, subject)
     sweep(place.folder, os.path.basename(place.path))
     try:
         _write_folder(place, files)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise FileError.of(thing, f"cannot be written ({reason})", "", "check where it goes") from error
+        raise FileError.of(subject, f"cannot be written ({reason})", "", "check where it goes") from error
 
 
-def _write_folder(place: Place, files: Mapping[str, bytes]) -> None:
+def _write_folder(place: ResolvedPath, files: Mapping[str, bytes]) -> None:
     made: list[str] = []
     try:
         scratch, descriptor = _unfinished(place, made)
@@ -82,15 +82,15 @@ def _remove(folder: str) -> None:
         raise
 
 
-def _unfinished(place: Place, made: list[str]) -> tuple[str, int]:
+def _unfinished(place: ResolvedPath, made: list[str]) -> tuple[str, int]:
     """A new folder beside the place, locked; ``made`` gets its name before it is there."""
     for _ in range(_TRIES):
-        scratch = os.path.join(place.folder, part_name(os.path.basename(place.path)))
+        scratch = os.path.join(place.folder, unfinished_name(os.path.basename(place.path)))
         made.append(scratch)
         os.mkdir(scratch)
         with suppress(FileNotFoundError):  # another writer of this name swept it before it was locked
             descriptor = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            lock(descriptor)
+            lock_unfinished(descriptor)
             if os.path.isdir(scratch):
                 return scratch, descriptor
             os.close(descriptor)

@@ -29,7 +29,7 @@ _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class ArrayHeader:
     """Shape and type of an array in a file; ``start``: bytes in front of its data."""
 
     shape: tuple[int, ...]
@@ -57,7 +57,7 @@ def open_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> IO[bytes]:
     return archive.open(member)
 
 
-def header_of(file: IO[bytes], *, text: bool = False) -> Header | None:
+def header_of(file: IO[bytes], *, text: bool = False) -> ArrayHeader | None:
     """The header of an array of real numbers (or of one text) in format 1.0; None for anything else.
 
     numpy's own reader evaluates the header as Python; this takes only the form in which numpy writes it.
@@ -70,12 +70,12 @@ def header_of(file: IO[bytes], *, text: bool = False) -> Header | None:
     numbers = HEADER.fullmatch(words)
     if numbers is not None:
         shape = tuple(map(int, re.findall(r"\d+", numbers["shape"])))
-        return Header(shape, np.dtype(numbers["type"]), numbers["fortran"] == "True", 10 + length)
+        return ArrayHeader(shape, np.dtype(numbers["type"]), numbers["fortran"] == "True", 10 + length)
     letters = TEXT.fullmatch(words) if text else None
-    return None if letters is None else Header((), np.dtype(f"<U{letters['length']}"), False, 10 + length)
+    return None if letters is None else ArrayHeader((), np.dtype(f"<U{letters['length']}"), False, 10 + length)
 
 
-def read_header(file: IO[bytes], thing: str, *, text: bool = False) -> Header:
+def read_header(file: IO[bytes], subject: str, *, text: bool = False) -> ArrayHeader:
     """As ``header_of``.
 
     Raises:
@@ -84,26 +84,26 @@ def read_header(file: IO[bytes], thing: str, *, text: bool = False) -> Header:
     header = header_of(file, text=text)
     if header is None:
         step = "save plain numbers with numpy.save or numpy.savez"
-        raise FileError.of(thing, "not an array of plain numbers", "", step)
+        raise FileError.of(subject, "not an array of plain numbers", "", step)
     return header
 
 
 def load_npy(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Array:
     """The array of a ``.npy`` file, mapped into memory (read-only, read as it is used)."""
     path = Path(path)
-    thing = f"file {quoted(path.name)}"
+    subject = f"file {quoted(path.name)}"
     try:
         with path.open("rb") as file:
-            header = read_header(file, thing)
-        _limit(thing, header.bytes, max_bytes)
+            header = read_header(file, subject)
+        _limit(subject, header.bytes, max_bytes)
         if header.bytes > path.stat().st_size - header.start:
-            raise FileError.of(thing, "ends early", f"its header promises {header.bytes:,} bytes", "save it again")
+            raise FileError.of(subject, "ends early", f"its header promises {header.bytes:,} bytes", "save it again")
         if not header.bytes:
             return np.zeros(header.shape, header.dtype)
         order = "F" if header.fortran else "C"
         return np.memmap(path, header.dtype, "r", header.start, header.shape, order)
     except UNREADABLE as error:
-        raise _unreadable(thing, error) from None
+        raise _unreadable(subject, error) from None
 
 
 def load_npz(path: str | Path, *, max_bytes: int = MAX_BYTES, text: str | None = None) -> dict[str, Array]:
@@ -121,36 +121,36 @@ def load_npz(path: str | Path, *, max_bytes: int = MAX_BYTES, text: str | None =
             _limit(f"file {quoted(path.name)}", len(members), MEMBERS_MAX, "arrays")
             for member in members:
                 name = member.filename.removesuffix(".npy")
-                thing = f"file {quoted(path.name)}, array {quoted(name)}"
+                subject = f"file {quoted(path.name)}, array {quoted(name)}"
                 if name in out:
-                    raise FileError.of(thing, "is there twice", "", "keep one of them")
+                    raise FileError.of(subject, "is there twice", "", "keep one of them")
                 with open_member(archive, member) as file:
-                    header = read_header(file, thing, text=name == text)
-                    _limit(thing, header.bytes, left)
-                    out[name] = _data(file, header, thing)
+                    header = read_header(file, subject, text=name == text)
+                    _limit(subject, header.bytes, left)
+                    out[name] = _data(file, header, subject)
                 left -= header.bytes
     except UNREADABLE as error:
         raise _unreadable(f"file {quoted(path.name)}", error) from None
     return out
 
 
-def _data(file: IO[bytes], header: Header, thing: str) -> Array:
+def _data(file: IO[bytes], header: ArrayHeader, subject: str) -> Array:
     data = file.read(header.bytes)
     if len(data) != header.bytes:
-        raise FileError.of(thing, "ends early", f"its header promises {header.bytes:,} bytes", "save it again")
+        raise FileError.of(subject, "ends early", f"its header promises {header.bytes:,} bytes", "save it again")
     order = "F" if header.fortran else "C"
     if not header.bytes:
         return np.zeros(header.shape, header.dtype)
     return np.frombuffer(data, header.dtype).reshape(header.shape, order=order)
 
 
-def _limit(thing: str, found: int, most: int, what: str = "bytes") -> None:
+def _limit(subject: str, found: int, most: int, what: str = "bytes") -> None:
     if found > most:
-        raise FileError.of(thing, f"{found:,} {what}", f"at most {most:,} are read", "raise --max-bytes, or cut it")
+        raise FileError.of(subject, f"{found:,} {what}", f"at most {most:,} are read", "raise --max-bytes, or cut it")
 
 
-def _unreadable(thing: str, error: Exception) -> NirbridgeError:
+def _unreadable(subject: str, error: Exception) -> NirbridgeError:
     if isinstance(error, FileNotFoundError):
-        return FileError.of(thing, "does not exist", "", "check the path")
+        return FileError.of(subject, "does not exist", "", "check the path")
     said = quoted(getattr(error, "strerror", None) or str(error) or type(error).__name__)
-    return FileError.of(thing, f"can not be read ({said})", "", "write it with numpy.save or numpy.savez")
+    return FileError.of(subject, f"can not be read ({said})", "", "write it with numpy.save or numpy.savez")

@@ -18,7 +18,7 @@ _REFUSED = {stat.S_IFBLK: "is a block device", stat.S_IFSOCK: "is a socket"}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResolvedPath:
     """The end of a path.
 
     No symbolic link is left in ``path``. ``descriptor`` is that of a stream that this process has open already, as
@@ -35,7 +35,7 @@ class Place:
         """The folder that holds the place."""
         return os.path.dirname(self.path)
 
-    def is_same(self, other: Place) -> bool:
+    def is_same(self, other: ResolvedPath) -> bool:
         """Whether both are one file or folder: the same path, or the same device and inode, as of hard links.
 
         Streams are compared only where a regular file lies behind them: two results may go to ``/dev/null``.
@@ -47,7 +47,7 @@ class Place:
         return os.path.samestat(self.status, other.status)
 
 
-def place_of(path: Path, thing: str) -> Place:
+def resolve_path(path: Path, subject: str) -> ResolvedPath:
     """Follows the symbolic links of ``path``; nothing is opened.
 
     Raises:
@@ -58,15 +58,15 @@ def place_of(path: Path, thing: str) -> Place:
         status = _status(end)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise FileError.of(thing, f"is no place for a file ({reason})", "", "check the path") from None
+        raise FileError.of(subject, f"is no place for a file ({reason})", "", "check the path") from None
     if status is None:
-        return Place("new", end)
+        return ResolvedPath("new", end)
     if stat.S_ISDIR(status.st_mode):
-        return Place("folder", end, None, status)
+        return ResolvedPath("folder", end, None, status)
     if descriptor is None and stat.S_ISREG(status.st_mode):
-        return Place("file", end, None, status)
+        return ResolvedPath("file", end, None, status)
     is_own = descriptor is not None and descriptor[0] == os.getpid()
-    return Place("stream", end, descriptor[1] if descriptor and is_own else None, status)
+    return ResolvedPath("stream", end, descriptor[1] if descriptor and is_own else None, status)
 
 
 def _status(path: str) -> os.stat_result | None:
@@ -94,38 +94,38 @@ def _end_of_links(path: str) -> tuple[str, tuple[int, int] | None]:
     raise ValueError("too many levels of symbolic links")
 
 
-def output_place(path: Path, thing: str) -> Place:
+def resolve_output(path: Path, subject: str) -> ResolvedPath:
     """The place of a result that is one file, if it can be written there; nothing is opened or changed.
 
     Raises:
         FileError: a folder, a block device, a socket; a folder above it that does not exist or cannot be written; a
             file or stream that this user may not write.
     """
-    place = place_of(path, thing)
+    place = resolve_path(path, subject)
     if place.kind == "folder" or os.fsdecode(path).endswith(os.sep):
-        raise FileError.of(thing, "is a folder", "", "name a file")
+        raise FileError.of(subject, "is a folder", "", "name a file")
     refused = None
     if place.status is not None and place.descriptor is None:
         refused = _REFUSED.get(stat.S_IFMT(place.status.st_mode))
     if refused is not None:
         limit = "results go to files, character devices and FIFOs"
-        raise FileError.of(thing, refused, limit, "name another path")
+        raise FileError.of(subject, refused, limit, "name another path")
     if place.kind in ("new", "file"):
-        check_folder_above(place, thing)
+        check_folder_above(place, subject)
     if place.kind != "new" and not _is_writable(place):
-        raise FileError.of(thing, "cannot be written", "this user has no right to", "name another path")
+        raise FileError.of(subject, "cannot be written", "this user has no right to", "name another path")
     return place
 
 
-def check_folder_above(place: Place, thing: str) -> None:
+def check_folder_above(place: ResolvedPath, subject: str) -> None:
     """Raises FileError where the folder that holds the place does not exist or takes no new files."""
     if not os.path.isdir(place.folder):
-        raise FileError.of(thing, "its folder does not exist", "", "create it")
+        raise FileError.of(subject, "its folder does not exist", "", "create it")
     if not os.access(place.folder, os.W_OK | os.X_OK):
-        raise FileError.of(thing, "its folder cannot be written", "this user has no right to", "name another one")
+        raise FileError.of(subject, "its folder cannot be written", "this user has no right to", "name another one")
 
 
-def _is_writable(place: Place) -> bool:
+def _is_writable(place: ResolvedPath) -> bool:
     if place.descriptor is None:
         return os.access(place.path, os.W_OK)
     return fcntl.fcntl(place.descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY

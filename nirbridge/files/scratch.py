@@ -22,7 +22,7 @@ _RANDOM = re.compile(r"[a-z0-9_]{8}")
 _SUFFIX = ".part"
 
 
-def part_name(name: str) -> str:
+def unfinished_name(name: str) -> str:
     """A new name for the unfinished form of ``name``."""
     return f"{_prefix(name)}{secrets.token_hex(8)}{_SUFFIX}"
 
@@ -32,7 +32,7 @@ def _prefix(name: str) -> str:
     return "." + os.fsdecode(os.fsencode(name)[:_NAME_MAX]) + "."
 
 
-def lock(descriptor: int) -> None:
+def lock_unfinished(descriptor: int) -> None:
     """Marks an unfinished result as that of a living process; closing the descriptor, or death, ends it.
 
     A file system without locks is no reason to fail: there, nothing is ever swept.

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from nirbridge.files.attributes import load_attribute
 from nirbridge.importers.frameworks import FRAMEWORKS
-from nirbridge.importers.nirfile.load_repaired import load
-from nirbridge.importers.nirfile.reader import fingerprint
-from nirbridge.importers.nirfile.writer import save
+from nirbridge.importers.nirfile.load_repaired import load_nir
+from nirbridge.importers.nirfile.reader import file_sha256
+from nirbridge.importers.nirfile.writer import save_nir
 
 if TYPE_CHECKING:
     from nirbridge.importers.ann.from_torch import from_torch
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FRAMEWORKS",
-    "fingerprint",
+    "file_sha256",
     "from_norse",
     "from_rockpool",
     "from_sinabs",
     "from_snntorch",
     "from_spikingjelly",
     "from_torch",
-    "load",
-    "save",
+    "load_nir",
+    "save_nir",
 ]
 
 

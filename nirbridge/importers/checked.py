@@ -14,7 +14,7 @@ from typing import Any
 from nirbridge.errors import UsageError
 from nirbridge.files.attributes import load_attribute
 from nirbridge.importers.deviations import accepted_in
-from nirbridge.importers.neuron_specs import Forms
+from nirbridge.importers.neuron_specs import NeuronSpecs
 from nirbridge.network.nir.timing import PREFIX
 
 CHECKER = "nirbridge.verification.self_check:self_check"
@@ -33,11 +33,11 @@ APPROXIMATE = MappingProxyType(
 """The outcome of a conversion, whose outputs are never equal to those of the module."""
 
 
-def checked(
+def with_self_check(
     graph: Any,
     module: Any,
     sample: Any,
-    forms: Forms,
+    forms: NeuronSpecs,
     inputs: int | None,
     *,
     private: Callable[[Any], Any] | None = None,

@@ -1,8 +1,8 @@
 """What a traced torch module computes in one step, as frozen records: calls, and which value goes where.
 
 Shapes exclude batch and time. A time loop in the user's code is one step here: a value of the step before is a
-``Ref`` with ``previous``. Layers are written by what they do, not by the class that did it: a ``torch.nn.Linear``, a
-subclass of it and ``torch.nn.functional.linear`` are all a call of kind ``linear`` that carries its weight.
+``ValueRef`` with ``previous``. Layers are written by what they do, not by the class that did it: a ``torch.nn.Linear``,
+a subclass of it and ``torch.nn.functional.linear`` are all a call of kind ``linear`` that carries its weight.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from nirbridge._types import Shape
-from nirbridge.errors import Problem, quoted
+from nirbridge.errors import Diagnostic, quoted
 from nirbridge.importers.deviations import Deviation
 
 KINDS: Mapping[str, str] = MappingProxyType(
@@ -47,7 +47,7 @@ def _none() -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Ref:
+class ValueRef:
     """Output ``output`` (flat order, 0 for all but neurons) of a call; of the step before if ``previous``."""
 
     call: str
@@ -56,7 +56,7 @@ class Ref:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Call:
+class Operation:
     """One call.
 
     ``name`` is unique, made from ``path``, the path of the module within the user's (``""``: in its own forward).
@@ -68,33 +68,33 @@ class Call:
     path: str
     kind: str
     target: Any
-    inputs: tuple[Ref, ...]
+    inputs: tuple[ValueRef, ...]
     arguments: Mapping[str, Any] = field(default_factory=_none)
     shape: Shape = ()
 
     @property
-    def thing(self) -> str:
+    def subject(self) -> str:
         """How a message names it."""
         return f"module {quoted(self.path)}" if self.path else "the module's forward"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Output:
+class GraphOutput:
     """One value that the module returns, step by step; ``name`` is unique among outputs."""
 
     name: str
-    ref: Ref
+    ref: ValueRef
 
 
 @dataclass(frozen=True, slots=True)
-class TimeLoop:
-    """What forward does with time: ``turns`` of a loop; ``follows``: it takes one time step after the other.
+class LoopSummary:
+    """What forward does with time: ``iterations`` of a loop; ``follows``: it takes one time step after the other.
 
     ``has_only_part``: it takes the only slice of an axis of its input, as a loop over time does of one time step.
     ``time_steps``: the size of the time axis that the loop goes along, 0 where it goes along none.
     """
 
-    turns: int = 1
+    iterations: int = 1
     follows: bool = False
     has_only_part: bool = False
     time_steps: int = 0
@@ -102,11 +102,11 @@ class TimeLoop:
     @property
     def leaves_steps_out(self) -> bool:
         """True if the loop ends before the time axis does."""
-        return self.time_steps > self.turns
+        return self.time_steps > self.iterations
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Flow:
+class DataflowGraph:
     """A module's data flow in one step: ``calls`` in order of execution (inputs among them).
 
     ``notes``: what the reader should know, in words (a loop that was folded, layers that were never reached …).
@@ -114,20 +114,20 @@ class Flow:
     would be computed otherwise than by the module, which the user may accept. ``loop``: what it does with time.
     """
 
-    calls: tuple[Call, ...]
-    outputs: tuple[Output, ...]
+    calls: tuple[Operation, ...]
+    outputs: tuple[GraphOutput, ...]
     notes: tuple[str, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[Diagnostic, ...] = ()
     deviations: tuple[Deviation, ...] = ()
-    loop: TimeLoop = TimeLoop()
+    loop: LoopSummary = LoopSummary()
 
     @property
-    def inputs(self) -> tuple[Call, ...]:
+    def inputs(self) -> tuple[Operation, ...]:
         """The calls of kind ``input``."""
         return tuple(c for c in self.calls if c.kind == "input")
 
 
-def multiplications(flow: Flow) -> int:
+def graph_multiplications(flow: DataflowGraph) -> int:
     """Multiplications by weights in one step of one sample."""
     return sum(
         int(call.arguments["weight"].size) * math.prod(call.shape[1:] if call.kind == "conv" else call.shape[:-1])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from nirbridge.errors import Problem, UsageError, quoted
+from nirbridge.errors import Diagnostic, UsageError, quoted
 
 EARLY_SUBTRACTION, KEPT_STATES, FULL_PRECISION = "early-subtraction", "kept-states", "full-precision"
 DEVIATIONS: Mapping[str, str] = MappingProxyType(
@@ -29,7 +29,7 @@ class Deviation:
     """One place where the module does something that a network cannot: ``name`` is a key of ``DEVIATIONS``."""
 
     name: str
-    thing: str
+    subject: str
     found: str
 
 
@@ -56,14 +56,14 @@ def accepted_in(notes: str) -> bool:
     return _ACCEPTED in notes
 
 
-def judged(deviations: Iterable[Deviation], accept: Sequence[str]) -> tuple[list[Problem], list[str]]:
+def sort_deviations(deviations: Iterable[Deviation], accept: Sequence[str]) -> tuple[list[Diagnostic], list[str]]:
     """(Problems of deviations that are not accepted, notes on the others)."""
-    problems: list[Problem] = []
+    problems: list[Diagnostic] = []
     notes: list[str] = []
     for d in dict.fromkeys(deviations):
         if d.name in accept:
-            notes.append(f"{d.thing}: {d.found}{_ACCEPTED}{quoted(d.name)}: {DEVIATIONS[d.name]}")
+            notes.append(f"{d.subject}: {d.found}{_ACCEPTED}{quoted(d.name)}: {DEVIATIONS[d.name]}")
         else:
             step = f"accept=({d.name!r},) or --accept {d.name} imports it all the same: {DEVIATIONS[d.name]}"
-            problems.append(Problem(d.thing, d.found, "a network cannot do that", step))
+            problems.append(Diagnostic(d.subject, d.found, "a network cannot do that", step))
     return problems, notes

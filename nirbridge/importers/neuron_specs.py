@@ -1,7 +1,8 @@
 """What a framework's module means: the seam between the tracer, the frameworks' readers and the builder.
 
-A framework's file offers ``forms() -> Mapping[type, Form]`` and imports the framework inside. Classes are looked up
-along the method resolution order; a subclass that overrides a method of its base is refused (see ``form_of``).
+A framework's file offers ``neuron_specs() -> Mapping[type, NeuronSpec]`` and imports the framework inside. Classes are
+looked up along the method resolution order; a subclass that overrides a method of its base is refused (see
+``neuron_spec_of``).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Recurrence:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reading:
+class ImportedNeuron:
     """A module as a canonical neuron.
 
     ``operator``: what the module itself does to its input before all else, from its input's shape to the population's
@@ -51,12 +52,12 @@ class Reading:
     deviations: tuple[tuple[str, str], ...] = ()
 
 
-Reader = Callable[[Any, Shape, float], Reading]
+NeuronReader = Callable[[Any, Shape, float], ImportedNeuron]
 """``read(module, shape, dt)``; raises ModelError with EVERY problem of that module (see ``module_values.problem``)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class NeuronSpec:
     """How a neuron class is called and read.
 
     Its real forward is run while tracing (on a copy), so that it may return what it likes. All tensors that it returns
@@ -73,21 +74,21 @@ class Form:
     ``is_refusal``: ``read`` does nothing but say why the class has no form, whatever it is given.
     """
 
-    read: Reader
+    read: NeuronReader
     spikes: int | Callable[[Any], int | None] = 0
     potential: int | Callable[[Any], int | None] | None = None
     layout: tuple[str, ...] | Callable[[Any], tuple[str, ...] | None] | None = None
     is_refusal: bool = False
 
 
-Forms = Mapping[type, Form]
+NeuronSpecs = Mapping[type, NeuronSpec]
 
 
 _HARMLESS = frozenset({"_get_name", "extra_repr", "supported_backends"})
 """What a subclass may define anew without changing what its neurons do (beside its ``__init__``)."""
 
 
-def form_of(module: Any, forms: Forms) -> Form | None:
+def neuron_spec_of(module: Any, forms: NeuronSpecs) -> NeuronSpec | None:
     """The form of the module's class, or of its nearest base; a subclass that changes what that does is refused."""
     classes = type(module).__mro__
     base = next((cls for cls in classes if cls in forms), None)
@@ -97,9 +98,9 @@ def form_of(module: Any, forms: Forms) -> Form | None:
     return _refused(base, changed) if changed else forms[base]
 
 
-def is_refused(module: Any, forms: Forms) -> bool:
+def is_refused(module: Any, forms: NeuronSpecs) -> bool:
     """True for a module of a class that is refused by name."""
-    form = form_of(module, forms)
+    form = neuron_spec_of(module, forms)
     return form is not None and form.is_refusal
 
 
@@ -112,11 +113,11 @@ def _changes(cls: type, base: type) -> Iterator[str]:
             yield name
 
 
-def _refused(base: type, names: Sequence[str]) -> Form:
+def _refused(base: type, names: Sequence[str]) -> NeuronSpec:
     def read(module: Any, shape: Shape, dt: float) -> NoReturn:
         found = f"its class defines {', '.join(names)} of {base.__name__} anew"
         raise ModelError.of(
             type(module).__name__, found, "only the framework's own code has a known form", f"use {base.__name__}"
         )
 
-    return Form(read, is_refusal=True)
+    return NeuronSpec(read, is_refusal=True)

@@ -10,11 +10,11 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array
-from nirbridge.errors import ModelError, Problem
-from nirbridge.importers.neuron_specs import Form
+from nirbridge.errors import Diagnostic, ModelError
+from nirbridge.importers.neuron_specs import NeuronSpec
 
 
-def numbers(value: Any) -> Array:
+def as_float64(value: Any) -> Array:
     """A tensor, array or number as a float64 array (float32 values stay what they are)."""
     if hasattr(value, "detach"):
         value = value.detach().cpu().numpy()
@@ -38,16 +38,16 @@ def version_of(package: str) -> str:
     return f"{package} {version(package)}"
 
 
-def problem(module: Any, found: str, limit: str = "", next_step: str = "") -> Problem:
+def module_problem(module: Any, found: str, limit: str = "", hint: str = "") -> Diagnostic:
     """What is wrong with a module, under the name of its class."""
-    return Problem(type(module).__name__, found, limit, next_step)
+    return Diagnostic(type(module).__name__, found, limit, hint)
 
 
-def fitted(module: Any, name: str, value: Any, shape: Shape, problems: list[Problem]) -> Array:
+def per_neuron(module: Any, name: str, value: Any, shape: Shape, problems: list[Diagnostic]) -> Array:
     """``value`` as one number of shape ``()`` or one per neuron; what does not broadcast is added to ``problems``."""
-    array = numbers(value)
+    array = as_float64(value)
     if not bool(np.all(np.isfinite(array))):
-        problems.append(problem(module, f"{name} is not finite", "parameters are finite numbers", "correct it"))
+        problems.append(module_problem(module, f"{name} is not finite", "parameters are finite numbers", "correct it"))
         return np.zeros(())
     if array.size == 1:
         return array.reshape(())
@@ -57,11 +57,13 @@ def fitted(module: Any, name: str, value: Any, shape: Shape, problems: list[Prob
         return np.broadcast_to(array, shape)
     except ValueError:
         limit = f"its neurons have shape {shape}"
-        problems.append(problem(module, f"{name} has shape {array.shape}", limit, "give one value, or one per neuron"))
+        problems.append(
+            module_problem(module, f"{name} has shape {array.shape}", limit, "give one value, or one per neuron")
+        )
         return np.zeros(())
 
 
-def refuse(problems: Sequence[Problem]) -> None:
+def refuse(problems: Sequence[Diagnostic]) -> None:
     """Nothing, or every problem at once.
 
     Raises:
@@ -71,29 +73,29 @@ def refuse(problems: Sequence[Problem]) -> None:
         raise ModelError.all(problems)
 
 
-def refusal(reason: str, next_step: str) -> Form:
+def refusal(reason: str, hint: str) -> NeuronSpec:
     """The form of a class that has no exact meaning in NIR: reading it says why."""
 
     def read(module: Any, shape: Shape, dt: float) -> NoReturn:
-        raise ModelError(problem(module, reason, "NIR has no form for it", next_step))
+        raise ModelError(module_problem(module, reason, "NIR has no form for it", hint))
 
-    return Form(read, is_refusal=True)
+    return NeuronSpec(read, is_refusal=True)
 
 
-def refusals(package: Any, table: Iterable[tuple[str, str, Iterable[str]]]) -> dict[type, Form]:
+def refusals(package: Any, table: Iterable[tuple[str, str, Iterable[str]]]) -> dict[type, NeuronSpec]:
     """``(reason, next step, class names)`` as forms, for those classes that the installed package has."""
     return {
-        getattr(package, name): refusal(reason, next_step)
-        for reason, next_step, names in table
+        getattr(package, name): refusal(reason, hint)
+        for reason, hint, names in table
         for name in names
         if isinstance(getattr(package, name, None), type)
     }
 
 
-def square(module: Any, name: str, weight: Any, shape: Shape, problems: list[Problem]) -> Array:
+def recurrent_weights(module: Any, name: str, weight: Any, shape: Shape, problems: list[Diagnostic]) -> Array:
     """Recurrent weights ``[post, pre]`` of a flat population, float64."""
-    array = numbers(weight)
+    array = as_float64(weight)
     if len(shape) != 1 or array.shape != (shape[0], shape[0]):
         limit = f"its neurons have shape {shape}"
-        problems.append(problem(module, f"{name} has shape {array.shape}", limit, "use one axis of neurons"))
+        problems.append(module_problem(module, f"{name} has shape {array.shape}", limit, "use one axis of neurons"))
     return array

@@ -17,7 +17,7 @@ AT_ONCE = 2**22
 """Most elements of any value along a chain that are held at once."""
 
 
-def applied(operator: Operator, x: Array) -> Array:
+def torch_apply(operator: Operator, x: Array) -> Array:
     """``operator(x)`` for ``x: [..., *input_shape]``; float64 where x is, else float32.
 
     Weights are taken in that type too. Sums are those of ``network.apply`` in another order.

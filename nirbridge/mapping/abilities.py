@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from types import MappingProxyType
 
 from nirbridge.chips.model import Chip
-from nirbridge.errors import Problem, quoted
+from nirbridge.errors import Diagnostic, quoted
 from nirbridge.mapping.storage.record import MapRecord
 from nirbridge.network.model import Network, Projection
 from nirbridge.partitioner.cost.resources import delay_on_chip_steps
-from nirbridge.quantization.legality import problems_of
+from nirbridge.quantization.legality import feature_problems
 
 
-def unsupported(record: MapRecord, network: Network, chip: Chip, *, placement_only: bool) -> Iterator[Problem]:
+def unsupported_features(
+    record: MapRecord, network: Network, chip: Chip, *, placement_only: bool
+) -> Iterator[Diagnostic]:
     """Delays and weight widths beyond those of the chip; and, unless only the placement counts, what it cannot run."""
     yield from _delays(network, chip)
     illegal = [*_weight_bits(record, chip)]
@@ -25,36 +27,36 @@ def unsupported(record: MapRecord, network: Network, chip: Chip, *, placement_on
     widths = (
         {id(q): p.weight_bits for p, q in zip(record.projections, network.projections, strict=False)} if same else {}
     )
-    yield from problems_of(network, chip, lambda q: widths.get(id(q), default))
+    yield from feature_problems(network, chip, lambda q: widths.get(id(q), default))
 
 
-def marked(record: MapRecord, next_step: str) -> list[Problem]:
+def placement_only_problem(record: MapRecord, hint: str) -> list[Diagnostic]:
     """The problem of a map that is a placement alone, where one that runs is needed."""
     if not record.placement_only:
         return []
     found, limit = "is marked placement_only", "it is not quantized, run or emitted"
-    return [Problem("map", found, limit, next_step, MappingProxyType({"placement_only": True}))]
+    return [Diagnostic("map", found, limit, hint, MappingProxyType({"placement_only": True}))]
 
 
 def _thing(k: int, p: Projection) -> str:
     return f"projection {k} ({quoted(p.source)} -> {quoted(p.target)})"
 
 
-def _delays(network: Network, chip: Chip) -> Iterator[Problem]:
+def _delays(network: Network, chip: Chip) -> Iterator[Diagnostic]:
     most = chip.core.delay_steps
     for k, p in enumerate(network.projections):
         steps = delay_on_chip_steps(p)
         if most is not None and steps > most:
             limit = f"a {quoted(chip.name)} synapse delays by at most {most:,}"
             ids = MappingProxyType({"projection": k})
-            yield Problem(_thing(k, p), f"a delay of {steps:,} steps", limit, "shorten the delay", ids)
+            yield Diagnostic(_thing(k, p), f"a delay of {steps:,} steps", limit, "shorten the delay", ids)
 
 
-def _weight_bits(record: MapRecord, chip: Chip) -> Iterator[Problem]:
+def _weight_bits(record: MapRecord, chip: Chip) -> Iterator[Diagnostic]:
     legal = chip.synapses.weight_bits
     for k, p in enumerate(record.projections):
         if p.weight_bits not in legal:
-            thing = f"projection {k} ({quoted(p.source)} -> {quoted(p.target)})"
+            subject = f"projection {k} ({quoted(p.source)} -> {quoted(p.target)})"
             limit = f"a {quoted(chip.name)} stores {', '.join(map(str, legal))}"
             ids = MappingProxyType({"projection": k})
-            yield Problem(thing, f"{p.weight_bits} weight bits", limit, "choose one of these", ids)
+            yield Diagnostic(subject, f"{p.weight_bits} weight bits", limit, "choose one of these", ids)

@@ -22,8 +22,8 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip, CoreId
 from nirbridge.mapping.mesh import columns
-from nirbridge.mapping.model import Costs
-from nirbridge.mapping.route import Routes, hops, link_loads, routes
+from nirbridge.mapping.model import MapCosts
+from nirbridge.mapping.route import Routes, link_loads, routes, tree_hops
 from nirbridge.mapping.traffic_bound import traffic_lower_bound
 from nirbridge.partitioner.cost.axons import HOST, AxonTable
 
@@ -52,7 +52,7 @@ TIME_FIGURES = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Events:
+class CoreEvents:
     """What happens in each core in one step: float64 [blocks] each; ``neurons`` are accessed and updated every step.
 
     ``axons_in`` and ``axons_out`` are messages: one per spike and destination core, the own core included.
@@ -73,7 +73,7 @@ def costs(
     *,
     chips: int | None = None,
     spikes_per_block: Sequence[float] | Array | None = None,
-) -> Costs:
+) -> MapCosts:
     """The costs of blocks on ``cores`` (``cores[b]``: the core of block b).
 
     Args:
@@ -87,12 +87,12 @@ def costs(
     paths = routes(axons, cores, chip)
     loads = link_loads(paths.multicast, axons.spikes_per_step, *_extent(cores, chip))
     used = loads[loads > 0]
-    happens = events(axons, neurons_per_block, spikes_per_block)
+    happens = core_events(axons, neurons_per_block, spikes_per_block)
     energy, time = _energy(happens, paths, axons, chip), _time(happens, paths, axons, cores, chip)
     away = axons.targets != axons.source_block[paths.entry_group]
-    return Costs(
+    return MapCosts(
         unicast_spikes_per_step=float(axons.spikes_per_step[paths.entry_group] @ away),
-        multicast_hops_per_step=float(axons.spikes_per_step @ hops(paths.multicast)),
+        multicast_hops_per_step=float(axons.spikes_per_step @ tree_hops(paths.multicast)),
         max_link_load_spikes_per_step=float(loads.max(initial=0.0)),
         mean_link_load_spikes_per_step=float(used.mean()) if len(used) else 0.0,
         energy_per_step_j=sum(energy.values()) if energy else None,
@@ -103,9 +103,9 @@ def costs(
     )
 
 
-def events(
+def core_events(
     axons: AxonTable, neurons_per_block: Sequence[int] | Array, spikes_per_block: Sequence[float] | Array | None = None
-) -> Events:
+) -> CoreEvents:
     """What happens in each core in one step."""
     blocks = len(neurons_per_block)
     group = np.repeat(np.arange(len(axons.source_block)), np.diff(axons.target_ptr))
@@ -114,7 +114,7 @@ def events(
     spikes = np.bincount(source[on_chip], rate[on_chip], blocks)
     if spikes_per_block is not None:
         spikes = np.asarray(spikes_per_block, dtype=np.float64)
-    return Events(
+    return CoreEvents(
         np.bincount(axons.targets, axons.synaptic_ops_per_step, blocks),
         np.asarray(neurons_per_block, dtype=np.float64),
         spikes,
@@ -123,7 +123,7 @@ def events(
     )
 
 
-def _energy(happens: Events, paths: Routes, axons: AxonTable, chip: Chip) -> dict[str, float]:
+def _energy(happens: CoreEvents, paths: Routes, axons: AxonTable, chip: Chip) -> dict[str, float]:
     messages = np.asarray(axons.spikes_per_step, dtype=np.float64)[paths.entry_group]
     counts = {
         "synaptic operations": happens.synaptic_ops.sum(),
@@ -138,7 +138,9 @@ def _energy(happens: Events, paths: Routes, axons: AxonTable, chip: Chip) -> dic
     return {kind: float(counts[kind]) * figure for kind, figure in figures.items() if figure is not None}
 
 
-def _time(happens: Events, paths: Routes, axons: AxonTable, cores: Sequence[CoreId], chip: Chip) -> dict[str, float]:
+def _time(
+    happens: CoreEvents, paths: Routes, axons: AxonTable, cores: Sequence[CoreId], chip: Chip
+) -> dict[str, float]:
     counts = {
         "synaptic operations": happens.synaptic_ops,
         "neuron updates": happens.neurons,

@@ -12,7 +12,7 @@ from nirbridge.partitioner.model import Partition
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class MapCosts:
     """Traffic, energy and time of one step, from the chip's figures and the assumed or given rates.
 
     ``unicast_spikes_per_step``: sum over source neurons of rate x number of destination cores other than its own.
@@ -35,7 +35,7 @@ class Costs:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Mapped:
+class MappedNetwork:
     """A network on a chip, self-contained. ``cores[b]`` is where block b (its position in the partition) sits.
 
     ``splits``: populations of the model that were replaced by so many copies, in the order in which that was done.
@@ -51,7 +51,7 @@ class Mapped:
     partition: Partition
     cores: tuple[CoreId, ...]
     axons: AxonTable
-    costs: Costs
+    costs: MapCosts
     objective: str
     rates: str
     splits: tuple[tuple[str, int], ...] = ()

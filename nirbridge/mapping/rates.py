@@ -12,7 +12,7 @@ from types import MappingProxyType
 import numpy as np
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.errors import FileError, Problem, UsageError, quoted
+from nirbridge.errors import Diagnostic, FileError, UsageError, quoted
 from nirbridge.files.npy import MEMBERS_MAX, UNREADABLE, header_of, open_member
 from nirbridge.network.model import Network, Population, Port
 
@@ -39,7 +39,7 @@ def assumed_rates(network: Network, value: float = ASSUMED_RATE) -> tuple[Rates,
     return MappingProxyType(rates), said + ("; read-outs that drive others send in every step" if drives else "")
 
 
-def load_rates(path: str | Path, network: Network, value: float = ASSUMED_RATE) -> tuple[Rates, str]:
+def read_rates(path: str | Path, network: Network, value: float = ASSUMED_RATE) -> tuple[Rates, str]:
     """Rates of a ``.npz`` file, and a sentence that says what is given and what had to be assumed.
 
     The file holds one array per population or input, by name: spikes per step, a scalar or of its shape. Populations
@@ -55,7 +55,7 @@ def load_rates(path: str | Path, network: Network, value: float = ASSUMED_RATE) 
     given, problems = _read(path, known)
     if problems:
         more = len(problems) - PROBLEMS_MAX
-        rest = [Problem(_thing(path), f"{more:,} more problems like these")] if more > 0 else []
+        rest = [Diagnostic(_thing(path), f"{more:,} more problems like these")] if more > 0 else []
         raise UsageError(*problems[:PROBLEMS_MAX], *rest)
     assumed, _ = assumed_rates(network, value)
     return MappingProxyType({**assumed, **given}), _sentence(path, [n for n in known if n not in given], value)
@@ -74,64 +74,68 @@ def _thing(path: Path, name: str | None = None) -> str:
     return f"rates file {quoted(path.name)}" + ("" if name is None else f", array {quoted(name)}")
 
 
-def _read(path: Path, known: Mapping[str, Port | Population]) -> tuple[dict[str, Array], list[Problem]]:
+def _read(path: Path, known: Mapping[str, Port | Population]) -> tuple[dict[str, Array], list[Diagnostic]]:
     """Every array that can be used, and what is wrong with the others."""
     if not os.path.isfile(path):  # unlike Path.is_file, no exception for a name that is too long
         found = "not a regular file" if os.path.exists(path) else "no such file"
-        raise FileError(Problem(_thing(path), found, "rates are a .npz file of numpy", "give the path of one"))
+        raise FileError(Diagnostic(_thing(path), found, "rates are a .npz file of numpy", "give the path of one"))
     given: dict[str, Array] = {}
-    problems: list[Problem] = []
+    problems: list[Diagnostic] = []
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
             if len(members) > MEMBERS_MAX:
-                raise FileError(Problem(_thing(path), f"{len(members):,} arrays", f"at most {MEMBERS_MAX:,} are read"))
+                raise FileError(
+                    Diagnostic(_thing(path), f"{len(members):,} arrays", f"at most {MEMBERS_MAX:,} are read")
+                )
             for member in members:
                 name = member.filename.removesuffix(".npy")
                 found = _array(archive, member, _thing(path, name), known.get(name), [*known])
-                if isinstance(found, Problem):
+                if isinstance(found, Diagnostic):
                     problems.append(found)
                 elif name in given:
-                    problems.append(Problem(_thing(path, name), "is there twice", "", "keep one of them"))
+                    problems.append(Diagnostic(_thing(path, name), "is there twice", "", "keep one of them"))
                 else:
                     given[name] = found
     except UNREADABLE as error:
         said = quoted(str(error) or type(error).__name__)
-        raise FileError(Problem(_thing(path), f"can not be read ({said})", "", "write it with numpy.savez")) from None
+        raise FileError(
+            Diagnostic(_thing(path), f"can not be read ({said})", "", "write it with numpy.savez")
+        ) from None
     return given, problems
 
 
 def _array(
-    archive: zipfile.ZipFile, member: zipfile.ZipInfo, thing: str, owner: Port | Population | None, names: list[str]
-) -> Array | Problem:
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, subject: str, owner: Port | Population | None, names: list[str]
+) -> Array | Diagnostic:
     """One array as float64, or what is wrong with it."""
     if owner is None:
         near = difflib.get_close_matches(member.filename.removesuffix(".npy"), names, cutoff=0.5)
         step = f"did you mean {quoted(near[0])}?" if near else f"known: {', '.join(quoted(n) for n in names[:8])}"
-        return Problem(thing, "no population or input of that name", "", step)
+        return Diagnostic(subject, "no population or input of that name", "", step)
     with open_member(archive, member) as file:
         header = header_of(file)
         if header is None:
-            return Problem(thing, "not an array of plain numbers", "rates are real numbers", SAVE_AGAIN)
+            return Diagnostic(subject, "not an array of plain numbers", "rates are real numbers", SAVE_AGAIN)
         if header.shape not in ((), owner.shape):
             limit = f"{quoted(owner.name)} has shape {owner.shape}"
-            return Problem(thing, f"shape {header.shape}", limit, "give one number, or one per neuron")
+            return Diagnostic(subject, f"shape {header.shape}", limit, "give one number, or one per neuron")
         data = file.read(header.bytes)
     if len(data) != header.bytes:
         raise ValueError("an array ends early")
     order = "F" if header.fortran else "C"
     values = np.frombuffer(data, header.dtype).reshape(header.shape, order=order).astype(np.float64)
-    return _value_problem(thing, owner, values) or freeze(values)
+    return _value_problem(subject, owner, values) or freeze(values)
 
 
-def _value_problem(thing: str, owner: Port | Population, values: Array) -> Problem | None:
+def _value_problem(subject: str, owner: Port | Population, values: Array) -> Diagnostic | None:
     bad = ~np.isfinite(values)
     if bad.any():
-        return Problem(thing, f"{int(bad.sum()):,} values that are not finite", "rates are numbers", SAVE_AGAIN)
+        return Diagnostic(subject, f"{int(bad.sum()):,} values that are not finite", "rates are numbers", SAVE_AGAIN)
     if values.size and values.min() < 0:
-        return Problem(thing, f"a rate of {values.min():g}", "rates are 0 or more spikes per step", SAVE_AGAIN)
+        return Diagnostic(subject, f"a rate of {values.min():g}", "rates are 0 or more spikes per step", SAVE_AGAIN)
     most = owner.neuron.max_spikes if isinstance(owner, Population) and owner.neuron.fires else None
     if most is not None and values.size and values.max() > most:
         limit = f"a neuron of {quoted(owner.name)} fires at most {most:,} times a step"
-        return Problem(thing, f"a rate of {values.max():g}", limit, "divide rates per second by steps per second")
+        return Diagnostic(subject, f"a rate of {values.max():g}", limit, "divide rates per second by steps per second")
     return None

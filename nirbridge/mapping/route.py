@@ -23,7 +23,7 @@ DIRECTIONS = ("+x", "-x", "+y", "-y")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Trees:
+class MulticastTrees:
     """One tree per group: its span along x in the row of the source, and one branch per column with targets.
 
     All int64. Per group: ``source_x, source_y, x_min, x_max``. Per branch, sorted by group and column:
@@ -40,7 +40,7 @@ class Trees:
     y_max: Array
 
 
-def trees(source_x: Array, source_y: Array, group: Array, target_x: Array, target_y: Array) -> Trees:
+def multicast_trees(source_x: Array, source_y: Array, group: Array, target_x: Array, target_y: Array) -> MulticastTrees:
     """The multicast trees of sources [groups] and targets [entries]; ``group`` [entries] is the group of each."""
     row_bits = int(target_y.max(initial=0)).bit_length()
     column_bits = int(target_x.max(initial=0)).bit_length()
@@ -61,7 +61,7 @@ def trees(source_x: Array, source_y: Array, group: Array, target_x: Array, targe
     left, right = branch_group[group_first], branch_group[group_last]
     x_min[left] = np.minimum(x_min[left], branch_x[group_first])
     x_max[right] = np.maximum(x_max[right], branch_x[group_last])
-    return Trees(
+    return MulticastTrees(
         source_x,
         source_y,
         x_min,
@@ -73,13 +73,13 @@ def trees(source_x: Array, source_y: Array, group: Array, target_x: Array, targe
     )
 
 
-def hops(paths: Trees) -> Array:
+def tree_hops(paths: MulticastTrees) -> Array:
     """Links of each tree: int64 [groups]."""
     along_y = np.bincount(paths.branch_group, paths.y_max - paths.y_min, minlength=len(paths.source_x))
     return paths.x_max - paths.x_min + along_y.astype(np.int64)
 
 
-def link_loads(paths: Trees, rates: Array, width: int, height: int) -> Array:
+def link_loads(paths: MulticastTrees, rates: Array, width: int, height: int) -> Array:
     """Load of every directed link: float64 [height, width, 4], ``rates`` [groups] summed over the trees that use it.
 
     Entry ``[y, x, d]`` is the link that leaves tile (x, y) in ``DIRECTIONS[d]``. Links without traffic are exactly 0.
@@ -117,11 +117,11 @@ class Routes:
     ``hops_x`` and ``hops_y`` [entries] of its own X-Y path (unicast). A target on the source's tile takes no link.
     """
 
-    multicast: Trees
+    multicast: MulticastTrees
     entry_group: Array
     hops_x: Array
     hops_y: Array
-    unicast: Trees
+    unicast: MulticastTrees
 
 
 def routes(axons: AxonTable, cores: Sequence[CoreId], chip: Chip) -> Routes:
@@ -137,9 +137,9 @@ def routes(axons: AxonTable, cores: Sequence[CoreId], chip: Chip) -> Routes:
     target_x, target_y = x[axons.targets], y[axons.targets]
     own = np.arange(len(group), dtype=np.int64)
     return Routes(
-        trees(source_x, source_y, group, target_x, target_y),
+        multicast_trees(source_x, source_y, group, target_x, target_y),
         group,
         np.abs(target_x - source_x[group]),
         np.abs(target_y - source_y[group]),
-        trees(source_x[group], source_y[group], own, target_x, target_y),
+        multicast_trees(source_x[group], source_y[group], own, target_x, target_y),
     )

@@ -1,8 +1,8 @@
 """Every synapse of a projection, listed from the operator's own definition: what the checker counts with.
 
 Nothing here is shared with the partitioner, which works with closed forms. The synapses into a set of target neurons
-are listed one by one (``Listing``); only where a dense part makes every source reach every target are they kept as two
-sets (``AllToAll``). Indices are flat, row-major, as the shapes of operators and populations are.
+are listed one by one (``SynapseList``); only where a dense part makes every source reach every target are they kept as
+two sets (``AllToAllSynapses``). Indices are flat, row-major, as the shapes of operators and populations are.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TARGETS_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Listing:
+class SynapseList:
     """One entry per synapse: ``row`` (index into the targets asked for), flat ``source`` index, ``tap``.
 
     ``tap`` (uint64) stands for the weight: equal for two synapses whose weights are the same by structure (same kernel
@@ -45,7 +45,7 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AllToAll:
+class AllToAllSynapses:
     """Each of ``sources`` (flat, ascending) reaches each of ``rows`` (ascending); no two weights are shared."""
 
     rows: Array
@@ -53,32 +53,32 @@ class AllToAll:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Expansion:
+class ExpandedOperator:
     """An operator made ready to be expanded: its parts behind the last dense one, and what reaches that one."""
 
     parts: tuple[Operator, ...]
     dense_sources: Array | None
 
 
-def expansion(operator: Operator) -> Expansion:
+def expand_operator(operator: Operator) -> ExpandedOperator:
     """Makes an operator ready; for a chain with a dense part, finds the sources that reach it, once."""
     parts = operator.parts if isinstance(operator, Chain) else (operator,)
     dense = [i for i, part in enumerate(parts) if isinstance(part, Dense)]
     if not dense:
-        return Expansion(parts, None)
+        return ExpandedOperator(parts, None)
     last = dense[-1]
-    return Expansion(parts[last + 1 :], _reached_inputs(parts[: last + 1]))
+    return ExpandedOperator(parts[last + 1 :], _reached_inputs(parts[: last + 1]))
 
 
-def synapses_into(ready: Expansion, targets: Array) -> Listing | AllToAll:
+def synapses_into(ready: ExpandedOperator, targets: Array) -> SynapseList | AllToAllSynapses:
     """The synapses into ``targets`` (flat indices of the operator's output, distinct, in any order)."""
     rows = np.arange(len(targets), dtype=np.int64)
     if ready.dense_sources is not None and not ready.parts:
-        return AllToAll(rows if len(ready.dense_sources) else rows[:0], ready.dense_sources)
-    listing = _through(ready.parts, Listing(rows, targets.astype(np.int64), np.ones(len(targets), np.uint64)))
+        return AllToAllSynapses(rows if len(ready.dense_sources) else rows[:0], ready.dense_sources)
+    listing = _through(ready.parts, SynapseList(rows, targets.astype(np.int64), np.ones(len(targets), np.uint64)))
     if ready.dense_sources is None:
         return listing
-    return AllToAll(np.unique(listing.row) if len(ready.dense_sources) else rows[:0], ready.dense_sources)
+    return AllToAllSynapses(np.unique(listing.row) if len(ready.dense_sources) else rows[:0], ready.dense_sources)
 
 
 def synapse_count(operator: Operator) -> int:
@@ -89,11 +89,11 @@ def synapse_count(operator: Operator) -> int:
     parts = operator.parts if isinstance(operator, Chain) else (operator,)
     if all(isinstance(part, (Conv, SumPool, Identity, Scale)) for part in parts):
         return _separable_count(parts)
-    ready, n = expansion(operator), math.prod(operator.output_shape)
+    ready, n = expand_operator(operator), math.prod(operator.output_shape)
     total = 0
     for start in range(0, n, _TARGETS_AT_ONCE):
         found = synapses_into(ready, np.arange(start, min(start + _TARGETS_AT_ONCE, n), dtype=np.int64))
-        total += len(found.row) if isinstance(found, Listing) else len(found.rows) * len(found.sources)
+        total += len(found.row) if isinstance(found, SynapseList) else len(found.rows) * len(found.sources)
     return total
 
 
@@ -145,7 +145,7 @@ def _reached_inputs(parts: tuple[Operator, ...]) -> Array:
     return needed
 
 
-def _through(parts: tuple[Operator, ...], listing: Listing) -> Listing:
+def _through(parts: tuple[Operator, ...], listing: SynapseList) -> SynapseList:
     """Follows a listing back through ``parts``, the last first; its sources become inputs of ``parts[0]``."""
     one_to_one = True
     for salt, part in reversed(tuple(enumerate(parts))):
@@ -159,17 +159,17 @@ def _through(parts: tuple[Operator, ...], listing: Listing) -> Listing:
     return listing
 
 
-def _joined(listing: Listing, where: Array, inner: Listing, middles: int) -> Listing:
+def _joined(listing: SynapseList, where: Array, inner: SynapseList, middles: int) -> SynapseList:
     """Replaces the source of each entry, at ``where`` among the middles, by all that ``inner`` lists for it."""
     starts = np.searchsorted(inner.row, np.arange(middles + 1))
     counts = np.diff(starts)[where]
     entry = np.repeat(np.arange(len(where)), counts)
     within = np.arange(len(entry)) - np.repeat(np.cumsum(counts) - counts, counts)
     picked = starts[where][entry] + within
-    return Listing(listing.row[entry], inner.source[picked], listing.tap[entry] * inner.tap[picked])
+    return SynapseList(listing.row[entry], inner.source[picked], listing.tap[entry] * inner.tap[picked])
 
 
-def _merged(listing: Listing, sources: int) -> Listing:
+def _merged(listing: SynapseList, sources: int) -> SynapseList:
     """Several paths between one pair become one synapse; its tap is the sum of theirs, modulo 2**64."""
     if len(listing.row) == 0:
         return listing
@@ -177,18 +177,18 @@ def _merged(listing: Listing, sources: int) -> Listing:
     order = np.argsort(key, kind="stable")
     key = key[order]
     first = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
-    return Listing(key[first] // sources, key[first] % sources, np.add.reduceat(listing.tap[order], first))
+    return SynapseList(key[first] // sources, key[first] % sources, np.add.reduceat(listing.tap[order], first))
 
 
 # -- one operator at a time --------------------------------------------------------------------------------------
 
 
-def _listing(part: Operator, targets: Array, salt: int) -> Listing:
+def _listing(part: Operator, targets: Array, salt: int) -> SynapseList:
     if isinstance(part, (Identity, Reshape)):
-        return Listing(np.arange(len(targets)), targets, np.ones(len(targets), np.uint64))
+        return SynapseList(np.arange(len(targets)), targets, np.ones(len(targets), np.uint64))
     if isinstance(part, Scale):
         values = part.scale[np.unravel_index(targets, part.scale.shape)] + 0.0  # makes -0.0 and 0.0 one weight
-        return Listing(
+        return SynapseList(
             np.arange(len(targets)), targets, _hash(salt, np.ascontiguousarray(values, np.float64).view("u8"))
         )
     if isinstance(part, Sparse):
@@ -200,15 +200,15 @@ def _listing(part: Operator, targets: Array, salt: int) -> Listing:
     raise TypeError(f"no listing of a {type(part).__name__}")
 
 
-def _sparse(part: Sparse, targets: Array, salt: int) -> Listing:
+def _sparse(part: Sparse, targets: Array, salt: int) -> SynapseList:
     begin = part.indptr[targets].astype(np.int64)
     counts = part.indptr[targets + 1].astype(np.int64) - begin
     row = np.repeat(np.arange(len(targets)), counts)
     picked = begin[row] + np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return Listing(row, part.indices[picked].astype(np.int64), _hash(salt, picked.astype(np.uint64)))
+    return SynapseList(row, part.indices[picked].astype(np.int64), _hash(salt, picked.astype(np.uint64)))
 
 
-def _conv(part: Conv, targets: Array, salt: int) -> Listing:
+def _conv(part: Conv, targets: Array, salt: int) -> SynapseList:
     """y[o, p] = sum over i, k of weight[o, i, k] * x[group(o) * channels + i, p * stride - before + k * dilation]."""
     channels_out, channels = part.weight.shape[:2]
     channel, row, kernel_index, place = _window(part, targets)
@@ -219,14 +219,14 @@ def _conv(part: Conv, targets: Array, salt: int) -> Listing:
     out = channel[row]
     source_channel = out // (channels_out // part.groups) * channels + within_group
     weight = (out * channels + within_group) * kernel + kernel_index
-    return Listing(row, source_channel * per_channel + place, _hash(salt, weight.astype(np.uint64)))
+    return SynapseList(row, source_channel * per_channel + place, _hash(salt, weight.astype(np.uint64)))
 
 
-def _pool(part: SumPool, targets: Array) -> Listing:
+def _pool(part: SumPool, targets: Array) -> SynapseList:
     """Every weight of a pool is its one factor, so every tap is 1."""
     channel, row, _, place = _window(part, targets)
     per_channel = math.prod(part.input_shape[1:])
-    return Listing(row, channel[row] * per_channel + place, np.ones(len(row), np.uint64))
+    return SynapseList(row, channel[row] * per_channel + place, np.ones(len(row), np.uint64))
 
 
 def _window(part: Conv | SumPool, targets: Array) -> tuple[Array, Array, Array, Array]:

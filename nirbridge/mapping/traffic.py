@@ -74,7 +74,7 @@ def gather(ptr: Array, rows: Array) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pulls:
+class PairwisePulls:
     """The pairwise stand-in for the nets: block a and b pull on each other with a symmetric weight.
 
     Compressed rows ``ptr, others, weights`` (ascending, no diagonal); ``host`` [blocks] is the pull to the host's tile.
@@ -91,7 +91,7 @@ class Pulls:
         return self.others[span], self.weights[span]
 
 
-def pulls(nets: Traffic) -> Pulls:
+def pairwise_pulls(nets: Traffic) -> PairwisePulls:
     """Each target of a net with k targets pulls on its source with rate / sqrt(k).
 
     A path to one of k targets is shared with the others, the more the more there are: between a link of its own
@@ -106,4 +106,4 @@ def pulls(nets: Traffic) -> Pulls:
     total = np.bincount(index, np.concatenate((w, w)), len(keys)).astype(np.float64)
     rows = np.bincount(keys // max(nets.blocks, 1), minlength=nets.blocks)
     ptr = np.concatenate(([0], np.cumsum(rows))).astype(np.int64)
-    return Pulls(ptr, keys % max(nets.blocks, 1), total, host)
+    return PairwisePulls(ptr, keys % max(nets.blocks, 1), total, host)

@@ -38,7 +38,7 @@ ROUNDED_DOWN = 1 - 1e-12
 def traffic_lower_bound(axons: AxonTable, blocks: int, chip: Chip, *, chips: int = 1) -> float:
     """No placement of these blocks on ``chips`` chips has fewer multicast hops per step (spikes per step times links).
 
-    It bounds ``Costs.multicast_hops_per_step`` for the given blocks, not over other partitions; it holds with any
+    It bounds ``MapCosts.multicast_hops_per_step`` for the given blocks, not over other partitions; it holds with any
     dead cores or pins. It is usually well below the best placement: it weighs each block on its own.
     """
     nets = traffic(axons, blocks)
@@ -47,7 +47,7 @@ def traffic_lower_bound(axons: AxonTable, blocks: int, chip: Chip, *, chips: int
     per_tile = chip.mesh.cores_per_tile
     small = nets.degrees <= per_tile
     by_tiles = nets.rate * _tiles_needed(nets, per_tile)
-    pairs = _Pairs.of_nets(nets)
+    pairs = _BlockPairs.of_nets(nets)
     ranks = _ranks(chip, chips, nets.blocks)
     all_pay = max(_pair_bound(nets, pairs, ranks, per_tile, small, ~small, shares) for shares in SHARES)
     by_group = max(float(by_tiles.sum()), all_pay)
@@ -92,7 +92,7 @@ def _tiles_needed(nets: Traffic, per_tile: int) -> Array:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Pairs:
+class _BlockPairs:
     """Pairs of blocks (payer, partner), sorted by payer; ``starts``: where each payer's begin.
 
     ``of`` lists the entries of the nets whose source is no host; for each of them, ``as_source`` is the pair that its
@@ -106,7 +106,7 @@ class _Pairs:
     starts: Array
 
     @classmethod
-    def of_nets(cls, nets: Traffic) -> _Pairs:
+    def of_nets(cls, nets: Traffic) -> _BlockPairs:
         source = nets.source[nets.entry_nets()]
         of = np.flatnonzero(source != HOST)
         a, b, base = source[of], nets.targets[of], nets.blocks
@@ -132,7 +132,7 @@ def _ranks(chip: Chip, chips: int, blocks: int) -> tuple[Array, Array]:
 
 def _pair_bound(
     nets: Traffic,
-    pairs: _Pairs,
+    pairs: _BlockPairs,
     ranks: tuple[Array, Array],
     per_tile: int,
     by_distance: Array,

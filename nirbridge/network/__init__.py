@@ -1,8 +1,8 @@
 """What a spiking network is after import: frozen populations and projections in discrete time."""
 
 from nirbridge.network.apply import apply, matrix
-from nirbridge.network.check import diagnose, is_valid, verify
-from nirbridge.network.equality import differences, same
+from nirbridge.network.check import check_network, diagnose_network, is_valid_network
+from nirbridge.network.equality import network_differences, same_network
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.nir.from_nir import from_nir
@@ -17,14 +17,14 @@ __all__ = [
     "Projection",
     "Timing",
     "apply",
-    "diagnose",
-    "differences",
+    "check_network",
+    "diagnose_network",
     "export_warnings",
     "from_nir",
-    "is_valid",
+    "is_valid_network",
     "matrix",
+    "network_differences",
     "neuron",
-    "same",
+    "same_network",
     "to_nir",
-    "verify",
 ]

@@ -1,4 +1,4 @@
-"""Is a network well formed? ``diagnose`` yields every problem, ``verify`` raises them all."""
+"""Is a network well formed? ``diagnose_network`` yields every problem, ``check_network`` raises them all."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, all_finite
-from nirbridge.errors import ModelError, Problem, quoted
+from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network, Population, Projection, Timing
 from nirbridge.network.operators import Chain, Conv, Dense, Operator, Scale, Sparse, SumPool
 
 
-def is_valid(network: Network) -> bool:
-    """True if ``diagnose`` finds nothing."""
-    return next(diagnose(network), None) is None
+def is_valid_network(network: Network) -> bool:
+    """True if ``diagnose_network`` finds nothing."""
+    return next(diagnose_network(network), None) is None
 
 
-def verify(network: Network) -> None:
-    """Raises ModelError with every problem that ``diagnose`` finds."""
-    problems = tuple(diagnose(network))
+def check_network(network: Network) -> None:
+    """Raises ModelError with every problem that ``diagnose_network`` finds."""
+    problems = tuple(diagnose_network(network))
     if problems:
         raise ModelError(*problems)
 
 
-def diagnose(network: Network) -> Iterator[Problem]:
+def diagnose_network(network: Network) -> Iterator[Diagnostic]:
     """Every problem: timing, names, shapes, values, delays, cycles of zero delay."""
     yield from _timing(network)
     yield from _names(network)
@@ -44,11 +44,11 @@ def diagnose(network: Network) -> Iterator[Problem]:
     yield from _zero_delay_cycles(network)
 
 
-def _problem(thing: str, found: str, limit: str = "", next_step: str = "", **ids: object) -> Problem:
-    return Problem(thing, found, limit, next_step, MappingProxyType(ids))
+def _problem(subject: str, found: str, limit: str = "", hint: str = "", **ids: object) -> Diagnostic:
+    return Diagnostic(subject, found, limit, hint, MappingProxyType(ids))
 
 
-def _timing(network: Network) -> Iterator[Problem]:
+def _timing(network: Network) -> Iterator[Diagnostic]:
     if not (math.isfinite(network.dt) and network.dt > 0):
         yield _problem("network", f"dt is {network.dt} s", "a finite number above 0", "correct dt")
     for f in fields(Timing):
@@ -58,106 +58,108 @@ def _timing(network: Network) -> Iterator[Problem]:
         yield _problem("network", f"dt is {network.dt} s, its timing says {network.timing.dt} s", "", "make them equal")
 
 
-def _names(network: Network) -> Iterator[Problem]:
+def _names(network: Network) -> Iterator[Diagnostic]:
     things = (*network.inputs, *network.populations, *network.outputs)
     for name, count in Counter(t.name for t in things).items():
         if count > 1:
             yield _problem("network", f"{count} populations or ports are named {quoted(name)}", "", "rename", name=name)
-    for thing in things:
-        if not thing.name:
+    for subject in things:
+        if not subject.name:
             yield _problem("network", "a population or port has no name", "", "name it")
-        if any(n < 1 for n in thing.shape):
-            what = f"population or port {quoted(thing.name)}"
+        if any(n < 1 for n in subject.shape):
+            what = f"population or port {quoted(subject.name)}"
             yield _problem(
-                what, f"shape {thing.shape}", "every axis has 1 or more", "correct the shape", name=thing.name
+                what, f"shape {subject.shape}", "every axis has 1 or more", "correct the shape", name=subject.name
             )
 
 
-def _population(population: Population) -> Iterator[Problem]:
-    thing, neuron = f"population {quoted(population.name)}", population.neuron
+def _population(population: Population) -> Iterator[Diagnostic]:
+    subject, neuron = f"population {quoted(population.name)}", population.neuron
     for f in fields(neuron):
         value = getattr(neuron, f.name)
         if not isinstance(value, np.ndarray):
             continue
         if value.shape not in ((), population.shape):
             limit = f"() or {population.shape}"
-            yield _problem(thing, f"neuron {f.name} has shape {value.shape}", limit, "reshape it", name=population.name)
+            yield _problem(
+                subject, f"neuron {f.name} has shape {value.shape}", limit, "reshape it", name=population.name
+            )
         if not all_finite(value):
-            yield _problem(thing, f"neuron {f.name} is not finite", "", "repair it", name=population.name)
+            yield _problem(subject, f"neuron {f.name} is not finite", "", "repair it", name=population.name)
     if neuron.max_spikes < 1:
-        yield _problem(thing, f"max_spikes is {neuron.max_spikes}", "at least 1", "correct it", name=population.name)
+        yield _problem(subject, f"max_spikes is {neuron.max_spikes}", "at least 1", "correct it", name=population.name)
     if bool(np.any(neuron.refractory_steps < 0)):
-        yield _problem(thing, "refractory_steps is negative", "at least 0", "correct it", name=population.name)
+        yield _problem(subject, "refractory_steps is negative", "at least 0", "correct it", name=population.name)
 
 
 def _projection(
     head: str, p: Projection, sources: Mapping[str, Shape], targets: Mapping[str, Shape]
-) -> Iterator[Problem]:
-    thing = f"{head} {quoted(p.source)} -> {quoted(p.target)}"
+) -> Iterator[Diagnostic]:
+    subject = f"{head} {quoted(p.source)} -> {quoted(p.target)}"
     for end, names, kinds in ((p.source, sources, "population or input"), (p.target, targets, "population or output")):
         if end not in names:
             yield _problem(
-                thing, f"there is no {kinds} {quoted(end)}", "", "add it, or remove the projection", name=end
+                subject, f"there is no {kinds} {quoted(end)}", "", "add it, or remove the projection", name=end
             )
-    broken = [*_operator(thing, p.operator)]
+    broken = [*_operator(subject, p.operator)]
     yield from broken
     if broken:
         return
     into, out = p.operator.input_shape, p.operator.output_shape
     if p.source in sources and sources[p.source] != into:
-        yield _problem(thing, f"its operator takes {into}", f"the source has {sources[p.source]}", "reshape")
+        yield _problem(subject, f"its operator takes {into}", f"the source has {sources[p.source]}", "reshape")
     if p.target in targets and targets[p.target] != out:
-        yield _problem(thing, f"its operator gives {out}", f"the target has {targets[p.target]}", "reshape")
+        yield _problem(subject, f"its operator gives {out}", f"the target has {targets[p.target]}", "reshape")
     if p.bias is not None and (p.bias.shape != out or not all_finite(p.bias)):
         found = f"its bias of shape {p.bias.shape} is wrong"
-        yield _problem(thing, found, f"finite numbers of shape {out}", "correct it")
-    yield from _delays(thing, p, into, out)
+        yield _problem(subject, found, f"finite numbers of shape {out}", "correct it")
+    yield from _delays(subject, p, into, out)
     if p.nodes and len(p.nodes) != len(parts_of(p.operator)):
         found = f"{len(p.nodes)} node names for {len(parts_of(p.operator))} parts"
-        yield _problem(thing, found, "none, or one for each part", "correct nodes")
+        yield _problem(subject, found, "none, or one for each part", "correct nodes")
 
 
-def _delays(thing: str, p: Projection, into: Shape, out: Shape) -> Iterator[Problem]:
+def _delays(subject: str, p: Projection, into: Shape, out: Shape) -> Iterator[Diagnostic]:
     sound = True
     for name, shape in (("delay_steps", into), ("target_delay_steps", out)):
         value: Array = getattr(p, name)
         if value.dtype.kind not in "iu" or value.shape not in ((), shape) or bool(np.any(value < 0)):
             sound = False
             found = f"{name} has shape {value.shape} and type {value.dtype}"
-            yield _problem(thing, found, f"integers of 0 or more, shape () or {shape}", "correct it")
+            yield _problem(subject, found, f"integers of 0 or more, shape () or {shape}", "correct it")
     if sound and p.is_back and _shortest(p) < 1:
-        yield _problem(thing, "it closes a cycle with a delay of 0", "a back edge has 1 step or more", "delay it")
+        yield _problem(subject, "it closes a cycle with a delay of 0", "a back edge has 1 step or more", "delay it")
 
 
 def _shortest(p: Projection) -> int:
     return int(p.delay_steps.min()) + int(p.target_delay_steps.min())
 
 
-def _operator(thing: str, operator: Operator) -> Iterator[Problem]:
+def _operator(subject: str, operator: Operator) -> Iterator[Diagnostic]:
     parts = parts_of(operator)
     if isinstance(operator, Chain) and (len(parts) < 2 or any(isinstance(p, Chain) for p in parts)):
-        yield _problem(thing, "its chain is nested or has fewer than two parts", "", "compose it again")
+        yield _problem(subject, "its chain is nested or has fewer than two parts", "", "compose it again")
         return
-    broken = [problem for part in parts for problem in _part(thing, part)]
+    broken = [problem for part in parts for problem in _part(subject, part)]
     yield from broken
     if broken:
         return
     for first, second in pairwise(parts):
         if first.output_shape != second.input_shape:
             found = f"a part of its chain gives {first.output_shape}"
-            yield _problem(thing, found, f"the next takes {second.input_shape}", "put a Reshape between")
+            yield _problem(subject, found, f"the next takes {second.input_shape}", "put a Reshape between")
 
 
-def _part(thing: str, part: Operator) -> Iterator[Problem]:
+def _part(subject: str, part: Operator) -> Iterator[Diagnostic]:
     values = _values(part)
     if values is not None and not all_finite(values):
-        yield _problem(thing, f"a weight of its {type(part).__name__} is not finite", "", "repair it")
+        yield _problem(subject, f"a weight of its {type(part).__name__} is not finite", "", "repair it")
     if isinstance(part, Dense) and part.weight.ndim != 2:
-        yield _problem(thing, f"a dense weight of shape {part.weight.shape}", "[post, pre]", "correct it")
+        yield _problem(subject, f"a dense weight of shape {part.weight.shape}", "[post, pre]", "correct it")
     if isinstance(part, Sparse):
-        yield from _sparse(thing, part)
+        yield from _sparse(subject, part)
     if isinstance(part, Conv | SumPool):
-        yield from _windows(thing, part)
+        yield from _windows(subject, part)
 
 
 def _values(part: Operator) -> Array | None:
@@ -168,44 +170,46 @@ def _values(part: Operator) -> Array | None:
     return part.data if isinstance(part, Sparse) else None
 
 
-def _sparse(thing: str, part: Sparse) -> Iterator[Problem]:
+def _sparse(subject: str, part: Sparse) -> Iterator[Diagnostic]:
     rows, columns = math.prod(part.output_shape), math.prod(part.input_shape)
     count = len(part.indices)
     whole = part.indptr.shape == (rows + 1,) and part.indptr[0] == 0 and part.indptr[-1] == count == len(part.data)
     if not whole or bool(np.any(np.diff(part.indptr) < 0)):
-        yield _problem(thing, "its sparse rows do not cover its data", f"{rows} rows", "correct indptr")
+        yield _problem(subject, "its sparse rows do not cover its data", f"{rows} rows", "correct indptr")
         return
     if count and not 0 <= int(part.indices.min()) <= int(part.indices.max()) < columns:
-        yield _problem(thing, "a sparse column index is out of range", f"{columns} columns", "correct indices")
+        yield _problem(subject, "a sparse column index is out of range", f"{columns} columns", "correct indices")
     first = np.zeros(count + 1, bool)
     first[part.indptr] = True
     if bool(np.any((np.diff(part.indices) <= 0) & ~first[1:count])):
-        yield _problem(thing, "sparse columns are not ascending within a row", "", "sort the indices, merge doubles")
+        yield _problem(subject, "sparse columns are not ascending within a row", "", "sort the indices, merge doubles")
 
 
-def _windows(thing: str, part: Conv | SumPool) -> Iterator[Problem]:
+def _windows(subject: str, part: Conv | SumPool) -> Iterator[Diagnostic]:
     axes = len(part.kernel)
     lengths = {len(part.stride), len(part.padding), len(part.dilation), len(part.input_shape) - 1}
     kind = type(part).__name__
     if axes < 1 or lengths != {axes}:
-        yield _problem(thing, f"its {kind} has {axes} kernel axes but entries for {sorted(lengths)}", "", "correct it")
+        yield _problem(
+            subject, f"its {kind} has {axes} kernel axes but entries for {sorted(lengths)}", "", "correct it"
+        )
         return
     if min((*part.stride, *part.dilation, *part.kernel, *(1 + q for pair in part.padding for q in pair))) < 1:
         yield _problem(
-            thing, f"its {kind} has a stride, kernel or dilation below 1, or padding below 0", "", "correct it"
+            subject, f"its {kind} has a stride, kernel or dilation below 1, or padding below 0", "", "correct it"
         )
     elif min(part.output_shape) < 1:
         yield _problem(
-            thing, f"its {kind} puts out {part.output_shape}", "every axis has 1 or more", "use a smaller kernel"
+            subject, f"its {kind} puts out {part.output_shape}", "every axis has 1 or more", "use a smaller kernel"
         )
     if isinstance(part, Conv):
         cout, own = part.weight.shape[:2]
         if part.groups < 1 or cout % part.groups or own * part.groups != part.input_shape[0]:
             found = f"{cout} kernels of {own} channels in {part.groups} groups on {part.input_shape[0]} channels"
-            yield _problem(thing, found, "groups divide both", "correct the weight or groups")
+            yield _problem(subject, found, "groups divide both", "correct the weight or groups")
 
 
-def _zero_delay_cycles(network: Network) -> Iterator[Problem]:
+def _zero_delay_cycles(network: Network) -> Iterator[Diagnostic]:
     following: dict[str, list[str]] = {}
     waits: dict[str, int] = {p.name: 0 for p in network.populations}
     for p in network.projections:
@@ -224,7 +228,7 @@ def _zero_delay_cycles(network: Network) -> Iterator[Problem]:
         yield _cycle([n for n in waits if waits[n]], following)
 
 
-def _cycle(left: Sequence[str], following: Mapping[str, Sequence[str]]) -> Problem:
+def _cycle(left: Sequence[str], following: Mapping[str, Sequence[str]]) -> Diagnostic:
     inside = set(left)
     before: dict[str, str] = {}
     for source in left:
@@ -238,5 +242,5 @@ def _cycle(left: Sequence[str], following: Mapping[str, Sequence[str]]) -> Probl
         name = before[name]
     loop = trail[trail.index(name) :][::-1]
     shown = " -> ".join(quoted(n) for n in [*loop[:6], *(["…"] if len(loop) > 6 else []), loop[0]])
-    next_step = "mark one edge of it as a back edge, or delay it"
-    return _problem("network", f"a cycle without delay: {shown}", "", next_step, names=tuple(loop))
+    hint = "mark one edge of it as a back edge, or delay it"
+    return _problem("network", f"a cycle without delay: {shown}", "", hint, names=tuple(loop))

@@ -23,13 +23,13 @@ from nirbridge.network.neurons import Neuron
 from nirbridge.network.operators import Operator, Reshape, Sparse
 
 
-def same(a: Network, b: Network) -> bool:
+def same_network(a: Network, b: Network) -> bool:
     """True if the two networks mean the same, bit for bit."""
     return next(_differences(a, b), None) is None
 
 
-def differences(a: Network, b: Network) -> tuple[str, ...]:
-    """What differs, one sentence each; empty where ``same``."""
+def network_differences(a: Network, b: Network) -> tuple[str, ...]:
+    """What differs, one sentence each; empty where ``same_network``."""
     return tuple(_differences(a, b))
 
 

@@ -31,7 +31,7 @@ def in_causal_order(network: Network) -> Network:
     """
     names = [p.name for p in network.populations]
     inputs, outputs = [p.name for p in network.inputs], [p.name for p in network.outputs]
-    arcs = [Arc(p.source, p.target, _shortest(p)) for p in network.projections]
+    arcs = [DelayArc(p.source, p.target, _shortest(p)) for p in network.projections]
     found = back_arcs(inputs, names, arcs)
     projections = [_one_later(p) if back else p for p, back in zip(network.projections, found, strict=True)]
     order = causal_order(names, arcs, [p.is_back for p in projections])
@@ -53,7 +53,7 @@ def _one_later(p: Projection) -> Projection:
 
 
 @dataclass(frozen=True, slots=True)
-class Arc:
+class DelayArc:
     """A projection as the graph of cycles sees it; ``delay_steps`` is the shortest delay of any of its synapses."""
 
     source: str
@@ -61,7 +61,7 @@ class Arc:
     delay_steps: int
 
 
-def back_arcs(inputs: Sequence[str], others: Sequence[str], arcs: Sequence[Arc]) -> tuple[bool, ...]:
+def back_arcs(inputs: Sequence[str], others: Sequence[str], arcs: Sequence[DelayArc]) -> tuple[bool, ...]:
     """For each arc, whether it closes a cycle of zero delay.
 
     Depth first from the inputs in natural order of names, successors in natural order, then from ``others`` that
@@ -98,7 +98,7 @@ def _walk(root: str, following: dict[str, list[str]], done: set[str], closing: s
             stack.append((target, iter(following.get(target, ()))))
 
 
-def causal_order(names: Sequence[str], arcs: Sequence[Arc], is_back: Sequence[bool]) -> tuple[str, ...]:
+def causal_order(names: Sequence[str], arcs: Sequence[DelayArc], is_back: Sequence[bool]) -> tuple[str, ...]:
     """``names`` so that each comes after the sources of its zero-delay arcs, back arcs aside; ties by natural name.
 
     Among the names that may come next, those wait that a delayed arc still leads to, so that a network of explicit
@@ -147,33 +147,33 @@ def _closure(start: Iterable[str], arcs: Sequence[tuple[str, str]]) -> frozenset
     return frozenset(seen)
 
 
-def reached(network: Network) -> frozenset[str]:
+def reached_by_inputs(network: Network) -> frozenset[str]:
     """Names that a path from an input leads to, the inputs among them."""
     return _closure((p.name for p in network.inputs), [(p.source, p.target) for p in network.projections])
 
 
-def useful(network: Network) -> frozenset[str]:
+def reaching_outputs(network: Network) -> frozenset[str]:
     """Names from which a path leads to an output, the outputs among them."""
     return _closure((p.name for p in network.outputs), [(p.target, p.source) for p in network.projections])
 
 
-def unreached(network: Network) -> tuple[str, ...]:
+def unreached_populations(network: Network) -> tuple[str, ...]:
     """Populations that no input reaches, in network order; their own constants may still make them spike."""
-    alive = reached(network)
+    alive = reached_by_inputs(network)
     return tuple(p.name for p in network.populations if p.name not in alive)
 
 
-def useless(network: Network) -> tuple[str, ...]:
+def useless_populations(network: Network) -> tuple[str, ...]:
     """Populations that no output can be reached from, in network order."""
-    alive = useful(network)
+    alive = reaching_outputs(network)
     return tuple(p.name for p in network.populations if p.name not in alive)
 
 
 def dead_notes(network: Network) -> tuple[str, ...]:
     """One sentence for each population, input and output that is cut off."""
-    alive, wanted = reached(network), useful(network)
-    notes = [f"population {quoted(n)}: no input reaches it" for n in unreached(network)]
-    notes += [f"population {quoted(n)}: no output can be reached from it" for n in useless(network)]
+    alive, wanted = reached_by_inputs(network), reaching_outputs(network)
+    notes = [f"population {quoted(n)}: no input reaches it" for n in unreached_populations(network)]
+    notes += [f"population {quoted(n)}: no output can be reached from it" for n in useless_populations(network)]
     notes += [
         f"input {quoted(p.name)}: no output can be reached from it" for p in network.inputs if p.name not in wanted
     ]
@@ -182,14 +182,14 @@ def dead_notes(network: Network) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class PopulationGroup:
     """Populations that hear each other, in causal order; a population outside every cycle is alone."""
 
     populations: tuple[Population, ...]
     has_cycle: bool
 
 
-def groups(network: Network) -> tuple[Group, ...]:
+def population_groups(network: Network) -> tuple[PopulationGroup, ...]:
     """The groups so that each comes after all those that it hears, delayed or not.
 
     ``network.populations`` is in causal order (``in_causal_order``), and so are the members of a group.
@@ -202,7 +202,7 @@ def groups(network: Network) -> tuple[Group, ...]:
     found = []
     for names in _components(list(rank), heard):
         members = tuple(network.populations[k] for k in sorted(rank[n] for n in names))
-        found.append(Group(members, len(names) > 1 or names[0] in heard[names[0]]))
+        found.append(PopulationGroup(members, len(names) > 1 or names[0] in heard[names[0]]))
     return tuple(found)
 
 

@@ -2,6 +2,16 @@
 
 from nirbridge.partitioner.cost.axons import AxonTable, axon_table
 from nirbridge.partitioner.model import Block, Partition, Slice, SolveReport
-from nirbridge.partitioner.partition import METHODS, Options, partition
+from nirbridge.partitioner.partition import METHODS, PartitionOptions, partition
 
-__all__ = ["METHODS", "AxonTable", "Block", "Options", "Partition", "Slice", "SolveReport", "axon_table", "partition"]
+__all__ = [
+    "METHODS",
+    "AxonTable",
+    "Block",
+    "Partition",
+    "PartitionOptions",
+    "Slice",
+    "SolveReport",
+    "axon_table",
+    "partition",
+]

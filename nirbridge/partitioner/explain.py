@@ -11,13 +11,13 @@ import numpy as np
 from nirbridge._types import Box
 from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
-from nirbridge.errors import Problem, quoted
+from nirbridge.errors import Diagnostic, quoted
 from nirbridge.network.model import Network
 from nirbridge.partitioner.cost.connectivity import Axis, Explicit, Separable, out_degrees
 from nirbridge.partitioner.cost.resources import delay_on_chip_steps, limits
-from nirbridge.partitioner.cost.sizing import Sizing
+from nirbridge.partitioner.cost.sizing import CostModel
 
-WORDS = {
+RESOURCE_NAMES = {
     "neurons": "neurons",
     "input_axons": "input axons",
     "output_axons": "output axons",
@@ -35,18 +35,18 @@ ADVICE = {
 }
 
 
-def problem(thing: str, found: str, limit: str, next_step: str, /, **ids: object) -> Problem:
-    """A ``Problem`` with its ids frozen."""
-    return Problem(thing, found, limit, next_step, MappingProxyType(ids))
+def fit_diagnostic(subject: str, found: str, limit: str, hint: str, /, **ids: object) -> Diagnostic:
+    """A ``Diagnostic`` with its ids frozen."""
+    return Diagnostic(subject, found, limit, hint, MappingProxyType(ids))
 
 
-def delay_problems(network: Network, chip: Chip) -> Iterator[Problem]:
+def delay_problems(network: Network, chip: Chip) -> Iterator[Diagnostic]:
     """Projections whose delay is out of the chip's range."""
     most = chip.core.delay_steps
     for projection in network.projections:
         steps = delay_on_chip_steps(projection)
         if most is not None and steps > most:
-            yield problem(
+            yield fit_diagnostic(
                 f"projection {quoted(projection.source)} -> {quoted(projection.target)}",
                 f"a delay of {steps:,} steps",
                 f"a {chip.name} synapse holds {most:,}",
@@ -56,15 +56,15 @@ def delay_problems(network: Network, chip: Chip) -> Iterator[Problem]:
             )
 
 
-def neuron_problems(sizes: Sizing) -> Iterator[Problem]:
+def oversized_neurons(sizes: CostModel) -> Iterator[Diagnostic]:
     """Populations of which a single neuron is already too much for a core: no map can hold it."""
     limit = limits(sizes.chip)
     for population in sizes.network.populations:
         for resource, most, found, box in _single(sizes, population.name, limit):
             place = "" if population.size == 1 else f", neuron {_place([a for a, _ in box])}"
-            yield problem(
+            yield fit_diagnostic(
                 f"population {quoted(population.name)}{place}",
-                f"{found:,} {WORDS[resource]} for one neuron",
+                f"{found:,} {RESOURCE_NAMES[resource]} for one neuron",
                 f"a {sizes.chip.name} core holds {most:,}",
                 ADVICE[resource],
                 population=population.name,
@@ -74,7 +74,7 @@ def neuron_problems(sizes: Sizing) -> Iterator[Problem]:
             )
 
 
-def fan_out_problems(sizes: Sizing) -> Iterator[Problem]:
+def fan_out_problems(sizes: CostModel) -> Iterator[Diagnostic]:
     """Populations of which a single neuron reaches more cores than a neuron may: no map can hold it.
 
     Its targets, counted once, are at least so many as those of its largest projection into each population, and no
@@ -94,7 +94,7 @@ def fan_out_problems(sizes: Sizing) -> Iterator[Problem]:
         if cores > most:
             at = np.unravel_index(widest, population.shape)
             place = "" if population.size == 1 else f", neuron {_place(at)}"
-            yield problem(
+            yield fit_diagnostic(
                 f"population {quoted(population.name)}{place}",
                 f"{int(total[widest]):,} targets, which fill {cores:,} cores and take as many output axons",
                 f"a {sizes.chip.name} core holds {most:,}",
@@ -110,7 +110,7 @@ def _place(at: Iterable[object]) -> str:
     return "[" + ", ".join(str(i) for i in at) + "]"
 
 
-def _single(sizes: Sizing, name: str, limit: Mapping[str, int | None]) -> Iterator[tuple[str, int, int, Box]]:
+def _single(sizes: CostModel, name: str, limit: Mapping[str, int | None]) -> Iterator[tuple[str, int, int, Box]]:
     for box in _heaviest(sizes, name):
         cost = sizes.cost(name, box)
         found = []
@@ -123,7 +123,7 @@ def _single(sizes: Sizing, name: str, limit: Mapping[str, int | None]) -> Iterat
             return
 
 
-def _heaviest(sizes: Sizing, name: str) -> list[Box]:
+def _heaviest(sizes: CostModel, name: str) -> list[Box]:
     """Neurons that may have the most sources: the middle one, and the longest list of each explicit projection."""
     shape = sizes.shapes[name]
     boxes = [tuple((n // 2, n // 2 + 1) for n in shape)]
@@ -144,14 +144,16 @@ def _widest(axis: Axis) -> tuple[int, int]:
     return (most, most + 1)
 
 
-def no_core(chip: Chip, chips: int) -> Problem:
+def no_core_left(chip: Chip, chips: int) -> Diagnostic:
     """Every core is masked out."""
-    thing = f"{chips} x {chip.name}"
-    return problem(thing, "no core is left", "every one is masked out", "name fewer cores, or more chips (--chips)")
+    subject = f"{chips} x {chip.name}"
+    return fit_diagnostic(
+        subject, "no core is left", "every one is masked out", "name fewer cores, or more chips (--chips)"
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class NoMapProof:
     """Why no map exists: the bound, the limits that alone prove it, and the population that needs most cores."""
 
     cores: int
@@ -160,33 +162,35 @@ class Proof:
     heaviest_cores: int
 
 
-def too_many_cores(network: Network, chip: Chip, chips: int, available: int, proof: Proof) -> Problem:
+def too_many_cores(network: Network, chip: Chip, chips: int, available: int, proof: NoMapProof) -> Diagnostic:
     """The bound alone says that no map exists."""
-    thing = f"network of {network.neurons:,} neurons"
+    subject = f"network of {network.neurons:,} neurons"
     layer = f"population {quoted(proof.heaviest)} alone {proof.heaviest_cores:,}"
     found = f"at least {proof.cores:,} cores in any map ({layer}), proved by {_limits_text(chip, proof.reasons)}"
     ids = {"reasons": proof.reasons, "found": proof.cores, "limit": available, "population": proof.heaviest}
     if proof.cores > network.neurons:
         limit = "more cores than neurons: no number of them is enough"
-        return problem(thing, found, limit, "use another chip, or let each neuron reach fewer others", **ids)
+        return fit_diagnostic(subject, found, limit, "use another chip, or let each neuron reach fewer others", **ids)
     need = -(-proof.cores * chips // available)
     step = f"use at least --chips {need}" if need <= chip.mesh.chips_max else "use another chip, or a smaller network"
-    return problem(thing, found, f"{chips} x {chip.name} {'has' if chips == 1 else 'have'} {available:,}", step, **ids)
+    return fit_diagnostic(
+        subject, found, f"{chips} x {chip.name} {'has' if chips == 1 else 'have'} {available:,}", step, **ids
+    )
 
 
 def _limits_text(chip: Chip, reasons: tuple[str, ...]) -> str:
     limit = limits(chip)
-    return "the limit per core of " + " and ".join(f"{limit[r]:,} {WORDS[r]}" for r in reasons)
+    return "the limit per core of " + " and ".join(f"{limit[r]:,} {RESOURCE_NAMES[r]}" for r in reasons)
 
 
 def _more(chip: Chip, chips: int) -> str:
     return f"--chips {chips + 1}, or --effort max" if chips < chip.mesh.chips_max else "--effort max, or another chip"
 
 
-def not_found(network: Network, chip: Chip, chips: int, available: int, best: int | None, bound: int) -> Problem:
+def not_found(network: Network, chip: Chip, chips: int, available: int, best: int | None, bound: int) -> Diagnostic:
     """No map was found, and none was ruled out: said as such."""
     found = "no map was found" if best is None else f"the best map found needs {best:,} cores"
-    return problem(
+    return fit_diagnostic(
         f"network of {network.neurons:,} neurons",
         f"{found} (not proved impossible: at least {bound:,} are needed)",
         f"{chips} x {chip.name} {'has' if chips == 1 else 'have'} {available:,}",
@@ -196,11 +200,11 @@ def not_found(network: Network, chip: Chip, chips: int, available: int, best: in
     )
 
 
-def ruled_out(network: Network, chip: Chip, available: int, reasons: tuple[str, ...]) -> Problem:
+def ruled_out(network: Network, chip: Chip, available: int, reasons: tuple[str, ...]) -> Diagnostic:
     """The exact model ruled out every map."""
     limit = limits(chip)
-    parts = " and ".join(f"{limit[r]:,} {WORDS[r]}" for r in reasons) or "the number of cores"
-    return problem(
+    parts = " and ".join(f"{limit[r]:,} {RESOURCE_NAMES[r]}" for r in reasons) or "the number of cores"
+    return fit_diagnostic(
         f"network of {network.neurons:,} neurons",
         f"no map onto {available:,} cores exists (proved by CP-SAT, neuron by neuron)",
         f"the limits {parts} per core rule it out together" if len(reasons) > 1 else f"{parts} per core rule it out",

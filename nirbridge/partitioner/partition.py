@@ -15,13 +15,13 @@ from nirbridge.errors import DoesNotFit, UsageError
 from nirbridge.network.model import Network
 from nirbridge.partitioner import explain
 from nirbridge.partitioner.cost.axons import Blocks
-from nirbridge.partitioner.cost.sizing import Sizing, sizing
-from nirbridge.partitioner.cost.usage import usage
+from nirbridge.partitioner.cost.sizing import CostModel, cost_model
+from nirbridge.partitioner.cost.usage import resource_use
 from nirbridge.partitioner.model import Block, BlockId, Partition, SolveReport, Status
 from nirbridge.partitioner.search import exact
-from nirbridge.partitioner.search.bounds import any_map_bounds, least_cores, least_slots, reasons
-from nirbridge.partitioner.search.methods import EFFORTS, Found, fewest, is_within, packed, sequential
-from nirbridge.partitioner.search.slicing import Tilings, Unfit, capacity, shrunk
+from nirbridge.partitioner.search.bounds import any_map_bounds, bounding_limits, least_cores, least_slots
+from nirbridge.partitioner.search.methods import EFFORTS, SearchResult, fewest_cores, is_within, packed, sequential
+from nirbridge.partitioner.search.slicing import NoTiling, Tilings, capacity, shrunk_capacity
 
 METHODS = ("sequential", "packed", "cp-sat")
 EXACT_TIME = 4.0
@@ -29,7 +29,7 @@ EXACT_TIME = 4.0
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class PartitionOptions:
     """How to partition. ``groups``: populations of different numbers never share a core (0 where not named).
 
     ``spread``: `sequential` fills 1/spread of the neurons and words of a core, so that the load is spread.
@@ -45,21 +45,21 @@ class Options:
     progress: Progress = no_progress
 
 
-def partition(network: Network, chip: Chip, options: Options | None = None) -> Partition:
+def partition(network: Network, chip: Chip, options: PartitionOptions | None = None) -> Partition:
     """Cut the populations and pack the pieces into as few cores as can be found, with a proved lower bound.
 
     Raises:
         DoesNotFit: no map exists, or none was found; the problems say which, and what would fit.
         UsageError: an option that makes no sense.
     """
-    chosen = options or Options()
+    chosen = options or PartitionOptions()
     bits = _checked_bits(chip, chosen)
-    sizes = sizing(network, chip, bits)
+    sizes = cost_model(network, chip, bits)
     available = len(cores_of(chip, chosen.chips))
-    problems = [*explain.delay_problems(network, chip), *explain.neuron_problems(sizes)]
+    problems = [*explain.delay_problems(network, chip), *explain.oversized_neurons(sizes)]
     problems += explain.fan_out_problems(sizes)
     if not available:
-        problems.append(explain.no_core(chip, chosen.chips))
+        problems.append(explain.no_core_left(chip, chosen.chips))
     if problems:
         raise DoesNotFit(*problems)
     cap = capacity(chip)
@@ -77,15 +77,17 @@ def partition(network: Network, chip: Chip, options: Options | None = None) -> P
     return _report(sizes, outcome, bounds, chosen)
 
 
-def _no_map(sizes: Sizing, cap: np.ndarray, options: Options, available: int, lower: int) -> explain.Problem:
+def _no_map(
+    sizes: CostModel, cap: np.ndarray, options: PartitionOptions, available: int, lower: int
+) -> explain.Diagnostic:
     needed = least_cores(sizes, cap)
     heaviest = max(sorted(needed), key=lambda name: needed[name])
-    why = reasons(sizes, cap, options.seed, min(available, sizes.network.neurons))
-    proof = explain.Proof(lower, why, heaviest, needed[heaviest])
+    why = bounding_limits(sizes, cap, options.seed, min(available, sizes.network.neurons))
+    proof = explain.NoMapProof(lower, why, heaviest, needed[heaviest])
     return explain.too_many_cores(sizes.network, sizes.chip, options.chips, available, proof)
 
 
-def _checked_bits(chip: Chip, options: Options) -> int:
+def _checked_bits(chip: Chip, options: PartitionOptions) -> int:
     bits = chip.synapses.weight_bits_default if options.weight_bits is None else options.weight_bits
     if bits not in chip.synapses.weight_bits:
         legal = ", ".join(str(b) for b in chip.synapses.weight_bits)
@@ -100,10 +102,10 @@ def _checked_bits(chip: Chip, options: Options) -> int:
     return bits
 
 
-def _heuristics(sizes: Sizing, cap: np.ndarray, options: Options) -> tuple[Blocks | None, Tilings]:
+def _heuristics(sizes: CostModel, cap: np.ndarray, options: PartitionOptions) -> tuple[Blocks | None, Tilings]:
     try:
-        blocks, tilings = sequential(sizes, shrunk(cap, options.spread))
-    except Unfit:
+        blocks, tilings = sequential(sizes, shrunk_capacity(cap, options.spread))
+    except NoTiling:
         return None, {}
     if options.method == "sequential":
         return blocks, tilings
@@ -111,52 +113,54 @@ def _heuristics(sizes: Sizing, cap: np.ndarray, options: Options) -> tuple[Block
 
 
 def _improve(
-    sizes: Sizing,
+    sizes: CostModel,
     cap: np.ndarray,
     found: Blocks | None,
     tilings: Tilings,
     bounds: dict[str, int],
     available: int,
-    options: Options,
-) -> Found | None:
+    options: PartitionOptions,
+) -> SearchResult | None:
     lower = max(bounds.values())
     if options.method != "cp-sat" or (found is not None and len(found) <= lower):
-        return None if found is None else Found(found, lower, 0.0)
-    outcome = None if found is None else Found(found, lower, 0.0)
+        return None if found is None else SearchResult(found, lower, 0.0)
+    outcome = None if found is None else SearchResult(found, lower, 0.0)
     if exact.is_tiny(sizes, available):
         outcome = _exactly(sizes, outcome, bounds, available, options)
     elif found is not None and not options.groups:
         least = least_slots(sizes, least_cores(sizes, cap), cap)
-        outcome = fewest(sizes, cap, found, tilings, least, lower, options.effort, options.seed, options.progress)
+        outcome = fewest_cores(sizes, cap, found, tilings, least, lower, options.effort, options.seed, options.progress)
     return outcome
 
 
 def _exactly(
-    sizes: Sizing, outcome: Found | None, bounds: dict[str, int], available: int, options: Options
-) -> Found | None:
+    sizes: CostModel, outcome: SearchResult | None, bounds: dict[str, int], available: int, options: PartitionOptions
+) -> SearchResult | None:
     """Ask the exact model for fewer cores, from the bound upwards; what it refutes raises the bound."""
     lower, spent = max(bounds.values()), 0.0
     most = available if outcome is None else min(len(outcome.blocks) - 1, available)
     for cores in range(lower, most + 1):
-        answer = exact.solve(sizes, cores, options.seed, EXACT_TIME, groups=dict(options.groups))
+        answer = exact.solve_exactly(sizes, cores, options.seed, EXACT_TIME, groups=dict(options.groups))
         spent += answer.spent
         if answer.blocks is not None and is_within(sizes, answer.blocks):
-            return Found(answer.blocks, max(lower, bounds.get("exact", 1)), spent)
+            return SearchResult(answer.blocks, max(lower, bounds.get("exact", 1)), spent)
         if answer.blocks is None and answer.proved and bounds.get("exact", lower) == cores:
             bounds["exact"] = cores + 1
-    return None if outcome is None else Found(outcome.blocks, max(bounds.values()), spent)
+    return None if outcome is None else SearchResult(outcome.blocks, max(bounds.values()), spent)
 
 
-def _refusal(sizes: Sizing, options: Options, available: int, best: int | None, lower: int) -> explain.Problem:
+def _refusal(
+    sizes: CostModel, options: PartitionOptions, available: int, best: int | None, lower: int
+) -> explain.Diagnostic:
     if exact.is_tiny(sizes, available):
-        answer = exact.solve(sizes, available, options.seed, EXACT_TIME)
+        answer = exact.solve_exactly(sizes, available, options.seed, EXACT_TIME)
         if answer.proved and answer.blocks is None:
-            reasons = exact.reasons(sizes, available, options.seed, EXACT_TIME)
+            reasons = exact.ruling_out_limits(sizes, available, options.seed, EXACT_TIME)
             return explain.ruled_out(sizes.network, sizes.chip, available, reasons)
     return explain.not_found(sizes.network, sizes.chip, options.chips, available, best, lower)
 
 
-def _report(sizes: Sizing, outcome: Found, bounds: Mapping[str, int], options: Options) -> Partition:
+def _report(sizes: CostModel, outcome: SearchResult, bounds: Mapping[str, int], options: PartitionOptions) -> Partition:
     import ortools
 
     cores, lower = len(outcome.blocks), max(bounds.values())
@@ -176,6 +180,6 @@ def _report(sizes: Sizing, outcome: Found, bounds: Mapping[str, int], options: O
     )
     blocks = tuple(
         Block(BlockId(i), slices, used)
-        for i, (slices, used) in enumerate(zip(outcome.blocks, usage(sizes, outcome.blocks), strict=True))
+        for i, (slices, used) in enumerate(zip(outcome.blocks, resource_use(sizes, outcome.blocks), strict=True))
     )
     return Partition(blocks, sizes.weight_bits, report)

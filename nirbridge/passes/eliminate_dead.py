@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nirbridge.errors import quoted
-from nirbridge.network.graph import useful
+from nirbridge.network.graph import reaching_outputs
 from nirbridge.network.model import Network
 
 
-def drop_dead(network: Network) -> Network:
+def eliminate_dead(network: Network) -> Network:
     """The network without the populations (and their projections) that no output can be reached from.
 
     Every output keeps its meaning, bit for bit. Populations that no input reaches but that lead to an output stay:
     their biases may make them spike. Ports stay, since they are the network's interface. What was removed is noted.
     """
-    alive = useful(network)
+    alive = reaching_outputs(network)
     dead = [p.name for p in network.populations if p.name not in alive]
     if not dead:
         return network

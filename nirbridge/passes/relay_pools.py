@@ -88,9 +88,11 @@ def relay_projection(
     p = network.projections[projection_index]
     parts = parts_of(p.operator)
     if not 0 <= part_index < len(parts) - 1:
-        thing = f"projection {quoted(p.source)} -> {quoted(p.target)}"
-        raise ModelError.of(thing, f"nothing follows part {part_index}", f"it has {len(parts)} parts", "choose another")
-    taken = {thing.name for thing in (*network.inputs, *network.outputs, *network.populations)}
+        subject = f"projection {quoted(p.source)} -> {quoted(p.target)}"
+        raise ModelError.of(
+            subject, f"nothing follows part {part_index}", f"it has {len(parts)} parts", "choose another"
+        )
+    taken = {subject.name for subject in (*network.inputs, *network.outputs, *network.populations)}
     name = fresh_name(_node_name(p, part_index) or f"{p.source}_{p.target}", taken)
     relay = Population(name, parts[part_index].output_shape, _relay_neuron(parts[part_index], graded=graded_spikes))
     before, behind = _halves(p, parts, part_index, name)

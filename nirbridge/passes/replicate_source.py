@@ -16,7 +16,7 @@ from nirbridge.network.naming import fresh_name
 from nirbridge.network.operators import Operator
 
 
-def split_source(network: Network, name: str, ways: int) -> Network:
+def replicate_source(network: Network, name: str, ways: int) -> Network:
     """Puts ``ways`` copies in the place of a population, so that each neuron of a copy sends to fewer cores.
 
     Every copy gets all of the population's inputs and so sends the same spikes. Each of its projections is cut along
@@ -31,7 +31,7 @@ def split_source(network: Network, name: str, ways: int) -> Network:
     """
     whole = _population(network, name)
     _check_ways(network, name, ways)
-    taken = {thing.name for thing in (*network.inputs, *network.outputs, *network.populations)}
+    taken = {subject.name for subject in (*network.inputs, *network.outputs, *network.populations)}
     names = [name]
     for _ in range(ways - 1):
         names.append(fresh_name(f"{name}_copy", taken))
@@ -57,11 +57,11 @@ def _check_ways(network: Network, name: str, ways: int) -> None:
     targets = [sizes[p.target] for p in network.projections if p.source == name and p.target in sizes]
     most = max(targets, default=0)
     if not 2 <= ways <= most:
-        thing = f"split of {quoted(name)}"
+        subject = f"split of {quoted(name)}"
         limit = (
             f"2 to {most:,} (neurons of its largest target)" if most > 1 else "it feeds no population that can be cut"
         )
-        raise UsageError.of(thing, f"{ways} ways", limit, "choose another number or population")
+        raise UsageError.of(subject, f"{ways} ways", limit, "choose another number or population")
 
 
 def _split(p: Projection, name: str, names: list[str], shapes: dict[str, Shape]) -> Iterator[Projection]:
@@ -92,5 +92,5 @@ def _rows(p: Projection, inside: Array) -> Operator:
     try:
         return only_targets(p.operator, inside)
     except ModelError as error:
-        thing = f"projection {quoted(p.source)} -> {quoted(p.target)}"
-        raise ModelError.of(thing, "too many synapses to be listed one by one", "", "split another source") from error
+        subject = f"projection {quoted(p.source)} -> {quoted(p.target)}"
+        raise ModelError.of(subject, "too many synapses to be listed one by one", "", "split another source") from error

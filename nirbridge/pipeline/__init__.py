@@ -23,7 +23,7 @@ from nirbridge.pipeline.emit import (
     run_emitted,
     write_program,
 )
-from nirbridge.pipeline.fit import fit_to_chip, retime, split_sources
+from nirbridge.pipeline.fit import fit_to_chip, replicate_sources, retime
 from nirbridge.pipeline.load import (
     faults_of,
     fingerprint,
@@ -38,7 +38,7 @@ from nirbridge.pipeline.load import (
     save_graph,
     timing,
 )
-from nirbridge.pipeline.map import complete, map_network, map_retimed
+from nirbridge.pipeline.map import map_network, map_retimed, place_partition
 from nirbridge.pipeline.map_files import check_map, load_map, map_document, save_map, timing_of_map
 from nirbridge.pipeline.options import OBJECTIVES, RETIME, MapOptions
 from nirbridge.pipeline.partitioning import SPREADS, TRIED_NEURONS_MAX, check_fit
@@ -47,7 +47,7 @@ from nirbridge.pipeline.recordings import (
     compare_recordings,
     load_inputs,
     load_recording,
-    records,
+    probes,
     save_recording,
     simulate_network,
 )
@@ -64,7 +64,6 @@ __all__ = [
     "check_map",
     "check_program_folder",
     "compare_recordings",
-    "complete",
     "emit_lava",
     "emit_quantized",
     "emit_with",
@@ -87,10 +86,12 @@ __all__ = [
     "map_retimed",
     "network_of_graph",
     "network_of_shapes",
+    "place_partition",
+    "probes",
     "program_files",
     "quantize_network",
     "quantize_plan",
-    "records",
+    "replicate_sources",
     "retime",
     "run_emitted",
     "save_graph",
@@ -99,7 +100,6 @@ __all__ = [
     "save_recording",
     "simulate_network",
     "simulate_on_chip",
-    "split_sources",
     "timing",
     "timing_of_map",
     "verify_network",

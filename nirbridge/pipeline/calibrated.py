@@ -14,21 +14,21 @@ from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
 from nirbridge.errors import UsageError, quoted
 from nirbridge.network.model import Network
-from nirbridge.quantization.calibration import Calibration, calibration_of, clips
-from nirbridge.quantization.mixed_precision import Choice, Widths, choose_widths
-from nirbridge.quantization.model import LayerReport, Quantized
-from nirbridge.quantization.options import Options, bits_of
+from nirbridge.quantization.calibration import Calibration, calibration_of, clip_shares
+from nirbridge.quantization.mixed_precision import WidthChoice, Widths, choose_widths
+from nirbridge.quantization.model import LayerReport, QuantizedNetwork
+from nirbridge.quantization.options import QuantizationOptions, bits_of
 from nirbridge.quantization.quantize import quantize
 from nirbridge.simulators.fixed.simulate import FixedSimulator
 from nirbridge.simulators.inputs import open_inputs
-from nirbridge.simulators.simulate import Record, simulate
+from nirbridge.simulators.simulate import Probe, simulate
 
 SAMPLES = 32
 """Samples whose currents and potentials are looked at together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Data:
+class CalibrationData:
     """Inputs ``[steps, batch, *shape]`` by name, and the class of each sample (``labels: [batch]``), where known."""
 
     inputs: Mapping[str, Array]
@@ -41,7 +41,7 @@ class Data:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CalibrationPlan:
     """How to use data.
 
     ``method``: which share of the weights' range to keep (``calibrate.clips``); ``tight``: room for the observed inputs
@@ -55,7 +55,7 @@ class Plan:
     progress: Progress = no_progress
 
 
-def data_of(network: Network, arrays: Mapping[str, Array] | Array) -> Data:
+def calibration_data(network: Network, arrays: Mapping[str, Array] | Array) -> CalibrationData:
     """Data from the arrays of a file: inputs by name (or one array, for the one input) and ``labels``.
 
     Raises:
@@ -76,22 +76,24 @@ def data_of(network: Network, arrays: Mapping[str, Array] | Array) -> Data:
         raise UsageError.of(
             "labels", found, f"whole numbers, one for each of {shown.batch or 1} samples", "correct them"
         )
-    return Data(inputs, labels)
+    return CalibrationData(inputs, labels)
 
 
-def observe(network: Network, data: Data) -> Calibration:
+def observe_reference(network: Network, data: CalibrationData) -> Calibration:
     """What the reference shows on data. Raises UsageError for inputs that do not fit."""
-    wanted = [Record(p.name, ("i", "u") + (("s",) if p.neuron.fires else ())) for p in network.populations]
-    wanted += [Record(port.name, ("s",)) for port in network.inputs]
+    wanted = [Probe(p.name, ("i", "u") + (("s",) if p.neuron.fires else ())) for p in network.populations]
+    wanted += [Probe(port.name, ("s",)) for port in network.inputs]
     found = simulate(network, data.inputs, record=wanted, dtype="float64").recording
     return calibration_of(network, found.arrays, f"{data.steps} steps of {_batch(data)} samples")
 
 
-def _batch(data: Data) -> int:
+def _batch(data: CalibrationData) -> int:
     return next(iter(data.inputs.values())).shape[1]
 
 
-def quantize_with_data(retimed: Any, chip: Chip, options: Options, data: Data | None, plan: Plan) -> Quantized:
+def quantize_with_data(
+    retimed: Any, chip: Chip, options: QuantizationOptions, data: CalibrationData | None, plan: CalibrationPlan
+) -> QuantizedNetwork:
     """Quantizes as the plan says, and measures the result on the data.
 
     Raises:
@@ -105,27 +107,29 @@ def quantize_with_data(retimed: Any, chip: Chip, options: Options, data: Data | 
         )
     network: Network = getattr(retimed, "network", retimed)
     plan.progress("calibrate", None)
-    seen = observe(network, data) if data is not None else None
+    seen = observe_reference(network, data) if data is not None else None
     chosen = replace(options, calibration=seen if plan.tight else None)
     targets = {p.name for p in network.populations}
 
-    asked = widths_of(options)
+    asked = requested_widths(options)
 
-    def make(widths: Widths) -> Quantized:  # what is asked by projection stays, and unknown names are told
+    def make(widths: Widths) -> QuantizedNetwork:  # what is asked by projection stays, and unknown names are told
         own = replace(chosen, weight_bits={**asked, **widths})
         bits = {k: bits_of(p, chip, own) for k, p in enumerate(network.projections) if p.target in targets}
-        return quantize(retimed, chip, replace(own, clip=clips(network, bits, plan.method, seen, plan.percentile)))
+        return quantize(
+            retimed, chip, replace(own, clip=clip_shares(network, bits, plan.method, seen, plan.percentile))
+        )
 
     if data is None:
         return make({})
-    judge = Judge(network, getattr(retimed, "latency", {}), data)
+    judge = ReferenceScore(network, getattr(retimed, "latency", {}), data)
     if plan.memory_bits is None:
         return judge.measured(make({}))
     choice = choose_widths(network, chip, plan.memory_bits, make, judge.score, plan.progress, asked)
     return _with_choice(judge.measured(make(choice.weight_bits)), choice)
 
 
-def widths_of(options: Options) -> Widths:
+def requested_widths(options: QuantizationOptions) -> Widths:
     """The widths that were asked for, by target, by projection and under ``'*'`` for all others."""
     asked = options.weight_bits
     if asked is None:
@@ -133,30 +137,30 @@ def widths_of(options: Options) -> Widths:
     return dict(asked) if isinstance(asked, Mapping) else {"*": asked}
 
 
-def _with_choice(quantized: Quantized, choice: Choice) -> Quantized:
+def _with_choice(quantized: QuantizedNetwork, choice: WidthChoice) -> QuantizedNetwork:
     said = ", ".join(f"{quoted(name)} {bits}" for name, bits in choice.weight_bits.items())
     return replace(
         quantized, notes=(*quantized.notes, f"bits by layer, searched: {said}; {choice.synapse_bits:,} bits")
     )
 
 
-class Judge:
+class ReferenceScore:
     """The reference's spikes on data, to compare integers with."""
 
-    def __init__(self, network: Network, latency: Mapping[str, int], data: Data) -> None:
+    def __init__(self, network: Network, latency: Mapping[str, int], data: CalibrationData) -> None:
         self.data, self.network = data, network
         self.late = max(latency.values(), default=0)
         firing = [p.name for p in network.populations if p.neuron.fires]
-        self.record = [Record(name, ("s",)) for name in firing] + [Record(p.name, ("s",)) for p in network.outputs]
+        self.record = [Probe(name, ("s",)) for name in firing] + [Probe(p.name, ("s",)) for p in network.outputs]
         self.inputs = {k: _longer(a, self.late) for k, a in data.inputs.items()}
         self.latency = {name: latency.get(name, 0) for name in (*firing, *(p.name for p in network.outputs))}
         self.truth = simulate(network, self.inputs, record=self.record, dtype="float64").recording.arrays
 
-    def run(self, quantized: Quantized) -> Mapping[tuple[str, str], Array]:
+    def run(self, quantized: QuantizedNetwork) -> Mapping[tuple[str, str], Array]:
         """What the integers record."""
         return FixedSimulator(quantized).run(self.inputs, record=self.record).recording.arrays
 
-    def score(self, quantized: Quantized) -> float:
+    def score(self, quantized: QuantizedNetwork) -> float:
         """Accuracy where labels are given, and less for every spike that changed: the higher the better."""
         found = self.run(quantized)
         changed = [
@@ -165,16 +169,16 @@ class Judge:
         accuracy = self._accuracy(found) if self.data.labels is not None else 0.0
         return (accuracy or 0.0) - 1e-3 * float(np.mean(changed or [0.0]))
 
-    def measured(self, quantized: Quantized) -> Quantized:
+    def measured(self, quantized: QuantizedNetwork) -> QuantizedNetwork:
         """The network with what was measured in the report of each layer."""
         found, ranges = self.run(quantized), self._ranges(quantized)
         layers = tuple(self._layer(layer, found, ranges) for layer in quantized.report)
         return replace(quantized, report=layers)
 
-    def _ranges(self, quantized: Quantized) -> dict[tuple[str, str], list[int]]:
+    def _ranges(self, quantized: QuantizedNetwork) -> dict[tuple[str, str], list[int]]:
         """Least and greatest u and v of each population, some samples at a time."""
         made, found = FixedSimulator(quantized), dict[tuple[str, str], list[int]]()
-        record = [Record(p.name, ("u", "v")) for p in quantized.populations]
+        record = [Probe(p.name, ("u", "v")) for p in quantized.populations]
         for first in range(0, _batch(self.data), SAMPLES):
             part = {k: a[:, first : first + SAMPLES] for k, a in self.inputs.items()}
             for key, array in made.run(part, record=record).recording.arrays.items():

@@ -45,17 +45,17 @@ def emit_lava(
         IllegalMapping: the map has other delays or fewer bits than what runs.
     """
     from nirbridge.emitters.lava.emit import emit
-    from nirbridge.mapping.storage.consistency import check_same
-    from nirbridge.quantization.options import Options
+    from nirbridge.mapping.storage.consistency import check_same_network
+    from nirbridge.quantization.options import QuantizationOptions
     from nirbridge.quantization.quantize import quantize
 
     early = keep_early_spikes or bool(mapping and mapping.early_spikes)
     retimed = retime(network, chip, splits=dict(mapping.splits) if mapping else None, keep_early_spikes=early)
     bits = weight_bits if mapping is None or weight_bits is not None else mapping.weight_bits
-    options = Options(weight_bits=bits, graded=MappingProxyType(dict(graded or {})), progress=progress)
+    options = QuantizationOptions(weight_bits=bits, graded=MappingProxyType(dict(graded or {})), progress=progress)
     quantized = quantize(retimed, chip, options)
     if mapping is not None:
-        check_same(quantized, mapping)
+        check_same_network(quantized, mapping)
         return emit(quantized, mapped=[piece for b in mapping.blocks for piece in b.slices], per_core=True)
     if per_core:
         mapped = map_retimed(retimed, chip, MapOptions(weight_bits=weight_bits, progress=progress))
@@ -79,12 +79,12 @@ def emit_with(
         ModelError, DoesNotFit: as of ``quantize_network`` and ``map_network``.
     """
     from nirbridge import plugins as registry
-    from nirbridge.quantization.options import Options
+    from nirbridge.quantization.options import QuantizationOptions
     from nirbridge.quantization.quantize import quantize
 
     emit = registry.get("emitters", target)
     retimed = retime(network, chip, keep_early_spikes=keep_early_spikes)
-    quantized = quantize(retimed, chip, Options(weight_bits=weight_bits, progress=progress))
+    quantized = quantize(retimed, chip, QuantizationOptions(weight_bits=weight_bits, progress=progress))
     bits = max((p.weight_bits for p in quantized.projections), default=weight_bits)
     mapped = map_retimed(retimed, chip, MapOptions(weight_bits=bits, progress=progress))
     return emit(quantized, mapped)
@@ -94,9 +94,9 @@ def emit_quantized(path: str | Path, *, max_bytes: int | None = None) -> Artifac
     """The Lava program of a ``.q.npz`` file of ``save_quantized``. Raises FileError; ModelError as of ``emit_lava``."""
     from nirbridge.emitters.lava.emit import emit
     from nirbridge.files.npy import MAX_BYTES
-    from nirbridge.quantization.storage.file import load
+    from nirbridge.quantization.storage.file import read_quantized
 
-    return emit(load(path, max_bytes=max_bytes or MAX_BYTES))
+    return emit(read_quantized(path, max_bytes=max_bytes or MAX_BYTES))
 
 
 def run_emitted(
@@ -133,9 +133,9 @@ def write_program(program: Artifact, folder: str | Path) -> Mapping[str, Any]:
     """Writes an emitted program, whole or not at all, and returns its manifest. Raises FileError."""
     import json
 
-    from nirbridge.emitters.artifact import MANIFEST, write
+    from nirbridge.emitters.artifact import MANIFEST, write_artifact
 
-    write(program, folder)
+    write_artifact(program, folder)
     return json.loads(program.files[MANIFEST])
 
 
@@ -143,7 +143,7 @@ def lava_status() -> LavaStatus:
     """The isolated Lava environment as it is."""
     from nirbridge.emitters.lava.runtime import environment
 
-    return environment.status()
+    return environment.environment_status()
 
 
 def install_lava(
@@ -152,4 +152,4 @@ def install_lava(
     """Makes the isolated Lava environment where it is not there. Raises UsageError (no fit Python, no network)."""
     from nirbridge.emitters.lava.runtime import environment
 
-    return environment.install(None if python is None else Path(python), again=again, progress=progress)
+    return environment.install_environment(None if python is None else Path(python), again=again, progress=progress)

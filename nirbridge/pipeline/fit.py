@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
-from nirbridge.errors import ModelError, Problem, UsageError, quoted
+from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted
 from nirbridge.pipeline.options import RETIME, MapOptions
 
 if TYPE_CHECKING:
     from nirbridge.arrays import Array
     from nirbridge.chips.model import Chip
     from nirbridge.network.model import Network, Projection
-    from nirbridge.passes import Retimed
+    from nirbridge.passes import RetimedNetwork
 
 T = TypeVar("T")
 Rates = tuple[Mapping[str, "Array"], str]
@@ -22,7 +22,7 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ready:
+class PreparedNetwork:
     """A network as its map is made of it.
 
     ``latency``: step of the hardware at which each input, population and output is at its step 0, where retiming
@@ -35,13 +35,13 @@ class Ready:
     network: Network
     latency: Mapping[str, int] | None = None
     rates: Rates | None = None
-    refused: tuple[Problem, ...] = ()
-    unsupported: tuple[Problem, ...] = ()
+    refused: tuple[Diagnostic, ...] = ()
+    unsupported: tuple[Diagnostic, ...] = ()
     placement_only: bool = False
     early: tuple[str, ...] = ()
 
 
-def prepare(network: Network, chip: Chip, options: MapOptions) -> Ready:
+def prepare_network(network: Network, chip: Chip, options: MapOptions) -> PreparedNetwork:
     """The network as it will run on the chip: relays, delays that hold the hops, copies; each said in its notes.
 
     Raises:
@@ -50,15 +50,15 @@ def prepare(network: Network, chip: Chip, options: MapOptions) -> Ready:
     """
     _one_of("--retime", options.retime, RETIME)
     fitted = fit_to_chip(network, chip, relays=options.relays)
-    return _judged(_ready(fitted, _as_it_runs(fitted, chip, options), options), chip, options)
+    return _judged(_ready(fitted, _apply_retiming(fitted, chip, options), options), chip, options)
 
 
-def prepare_retimed(retimed: Retimed, chip: Chip, options: MapOptions) -> Ready:
-    """What ``prepare`` makes of the network that was retimed."""
+def prepare_retimed(retimed: RetimedNetwork, chip: Chip, options: MapOptions) -> PreparedNetwork:
+    """What ``prepare_network`` makes of the network that was retimed."""
     return _judged(_ready(retimed.reference, _retimed(retimed), options), chip, options)
 
 
-def _judged(ready: Ready, chip: Chip, options: MapOptions) -> Ready:
+def _judged(ready: PreparedNetwork, chip: Chip, options: MapOptions) -> PreparedNetwork:
     """With all that the chip cannot run; in the notes where only a placement is requested."""
     found = _unsupported(ready.network, chip, options.weight_bits)
     marked = options.placement_only or ready.placement_only
@@ -69,17 +69,17 @@ def _judged(ready: Ready, chip: Chip, options: MapOptions) -> Ready:
     return replace(ready, network=network, placement_only=marked)
 
 
-def _unsupported(network: Network, chip: Chip, weight_bits: int | None) -> list[Problem]:
-    from nirbridge.quantization.legality import problems_of
+def _unsupported(network: Network, chip: Chip, weight_bits: int | None) -> list[Diagnostic]:
+    from nirbridge.quantization.legality import feature_problems
 
     bits = weight_bits or chip.synapses.weight_bits_default
-    return list(problems_of(network, chip, lambda _: bits))
+    return list(feature_problems(network, chip, lambda _: bits))
 
 
-def or_placed(problem: Problem) -> Problem:
+def with_placement_hint(problem: Diagnostic) -> Diagnostic:
     """The problem of a network that the chip cannot run but could hold, with the option for that."""
     way_out = "give --placement-only for a map that nothing runs"
-    return replace(problem, next_step=f"{problem.next_step}, or {way_out}" if problem.next_step else way_out)
+    return replace(problem, hint=f"{problem.hint}, or {way_out}" if problem.hint else way_out)
 
 
 def fit_to_chip(network: Network, chip: Chip, *, relays: bool = True) -> Network:
@@ -96,7 +96,7 @@ def retime(
     relays: bool = True,
     splits: Mapping[str, int] | None = None,
     keep_early_spikes: bool = False,
-) -> Retimed:
+) -> RetimedNetwork:
     """The network with what the chip's fan-in needs, and with delays that hold the hops.
 
     ``splits``: as of a map that this is run on. ``keep_early_spikes`` as of ``balance_delays``. Raises ModelError, with
@@ -114,7 +114,7 @@ def retime(
     return replace(made, network=network, latency=MappingProxyType(_with_copies(made.latency, of)), early=early)
 
 
-def as_mapped(retimed: Retimed) -> tuple[Network, Mapping[str, int] | None]:
+def network_to_map(retimed: RetimedNetwork) -> tuple[Network, Mapping[str, int] | None]:
     """The network that a map is made of, and its latencies; the reference and None where a map would be the same."""
     from nirbridge.passes.retiming.retime import without_hops
 
@@ -124,19 +124,19 @@ def as_mapped(retimed: Retimed) -> tuple[Network, Mapping[str, int] | None]:
     return delayed, retimed.latency
 
 
-def split_sources(network: Network, splits: Mapping[str, int]) -> Network:
+def replicate_sources(network: Network, splits: Mapping[str, int]) -> Network:
     """The network with populations replaced by copies of them, in the given order, each said in its notes."""
     return _split(network, splits)[0]
 
 
 def _split(network: Network, splits: Mapping[str, int]) -> tuple[Network, dict[str, str]]:
     """The network with copies, and copy -> the population that it is a copy of."""
-    from nirbridge.passes import split_source
+    from nirbridge.passes import replicate_source
 
     of: dict[str, str] = {}
     for name, ways in splits.items():
         known = {p.name for p in network.populations}
-        changed = split_source(network, name, ways)
+        changed = replicate_source(network, name, ways)
         note = f"population {quoted(name)} is mapped as {ways} copies, each feeding a part of its targets"
         network = replace(changed, notes=(*changed.notes, note))
         of |= {p.name: name for p in network.populations if p.name not in known}
@@ -148,22 +148,22 @@ def _one_of(option: str, value: str, choices: tuple[str, ...]) -> None:
         raise UsageError.of(option, quoted(value), f"there are {', '.join(choices)}", "choose one of these")
 
 
-def _balanced(fitted: Network, chip: Chip, *, keep_early_spikes: bool) -> Retimed:
+def _balanced(fitted: Network, chip: Chip, *, keep_early_spikes: bool) -> RetimedNetwork:
     from nirbridge.passes import balance_delays
 
     limits = {"delay_steps_max": chip.core.delay_steps, "graded_spikes": chip.neuron.graded_spikes}
     return balance_delays(fitted, **limits, keep_early_spikes=keep_early_spikes)
 
 
-def _retimed(retimed: Retimed) -> Ready:
+def _retimed(retimed: RetimedNetwork) -> PreparedNetwork:
     """As it is mapped; that early spikes are kept is said even where the map is that of the model."""
-    network, latency = as_mapped(retimed)
+    network, latency = network_to_map(retimed)
     if latency is None and retimed.early:
         network = replace(network, notes=(*network.notes, *retimed.notes))
-    return Ready(network, latency, early=retimed.early)
+    return PreparedNetwork(network, latency, early=retimed.early)
 
 
-def _as_it_runs(fitted: Network, chip: Chip, options: MapOptions) -> Ready:
+def _apply_retiming(fitted: Network, chip: Chip, options: MapOptions) -> PreparedNetwork:
     how = options.retime
     try:
         ready = _retimed(_balanced(fitted, chip, keep_early_spikes=options.keep_early_spikes))
@@ -171,14 +171,14 @@ def _as_it_runs(fitted: Network, chip: Chip, options: MapOptions) -> Ready:
         if how == "always":
             raise
         notes = _shown("mapped with the delays of the model, nothing runs this map", error.problems)
-        return Ready(replace(fitted, notes=(*fitted.notes, *notes)), refused=error.problems)
+        return PreparedNetwork(replace(fitted, notes=(*fitted.notes, *notes)), refused=error.problems)
     if how == "never" and ready.latency is not None:
         note = "mapped with the delays of the model, as asked: hops are not made up for, so nothing runs this map"
-        return Ready(replace(fitted, notes=(*fitted.notes, note)), placement_only=True)
+        return PreparedNetwork(replace(fitted, notes=(*fitted.notes, note)), placement_only=True)
     return ready
 
 
-def _shown(heading: str, problems: Sequence[Problem]) -> list[str]:
+def _shown(heading: str, problems: Sequence[Diagnostic]) -> list[str]:
     shown = [f"{heading}: {p}" for p in problems[:_SHOWN]]
     more = len(problems) - _SHOWN
     return [*shown, f"and {more:,} more reasons"] if more > 0 else shown
@@ -202,7 +202,7 @@ def _delays(p: Projection) -> object:
     return compact(own).tolist(), late.tolist()
 
 
-def _ready(fitted: Network, runs: Ready, options: MapOptions) -> Ready:
+def _ready(fitted: Network, runs: PreparedNetwork, options: MapOptions) -> PreparedNetwork:
     split, of = _split(runs.network, options.splits)
     rates, latency = _with_rates_of_added(fitted, runs.network, options.rates), runs.latency
     if rates is not None:

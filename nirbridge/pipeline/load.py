@@ -48,13 +48,13 @@ def _graph_and_faults(
     path: str | Path, max_bytes: int | None, repairs: Sequence[str], dt: float | None
 ) -> tuple[Any, tuple[str, ...]]:
     """The graph, and a sentence for each known fault of its exporter that no repair settles; warns of these."""
-    from nirbridge.importers.nirfile.faults import sentences, unsettled
+    from nirbridge.importers.nirfile.faults import fault_sentences, unsettled_findings
     from nirbridge.importers.nirfile.load_repaired import load_repaired
     from nirbridge.importers.nirfile.reader import DEFAULT_MAX_BYTES
     from nirbridge.network.nir.portability import warn_of_faults
 
     graph, findings = load_repaired(path, repairs, dt=dt, max_bytes=max_bytes or DEFAULT_MAX_BYTES)
-    faults = sentences(unsettled(findings, repairs))
+    faults = fault_sentences(unsettled_findings(findings, repairs))
     warn_of_faults(faults)
     return graph, faults
 
@@ -70,10 +70,10 @@ def load_network(
 
     dt = None if timing is None else timing.dt
     graph, faults = _graph_and_faults(path, max_bytes, repairs, dt)
-    return noted(from_nir(graph, timing), faults, repairs)
+    return with_fault_notes(from_nir(graph, timing), faults, repairs)
 
 
-def noted(network: Network, faults: Sequence[str], repairs: Sequence[str] = ()) -> Network:
+def with_fault_notes(network: Network, faults: Sequence[str], repairs: Sequence[str] = ()) -> Network:
     """The network, with the known faults of its exporter and the repairs made among its notes."""
     notes = [FAULT + sentence for sentence in faults]
     notes += [f"repaired on request: {', '.join(repairs)}"] if repairs else []
@@ -87,10 +87,10 @@ def faults_of(notes: Sequence[Any]) -> tuple[str, ...]:
 
 def network_of_shapes(text: str, timing: Timing | None = None) -> Network:
     """A network of shapes alone from a line of text (``importers.shapes_text``). Raises UsageError."""
-    from nirbridge.importers.shapes.parser import graph_of
+    from nirbridge.importers.shapes.parser import graph_of_shapes
     from nirbridge.network.nir.from_nir import from_nir
 
-    return from_nir(graph_of(text), timing)
+    return from_nir(graph_of_shapes(text), timing)
 
 
 def load_chip(name_or_path: str | Path, without: tuple[int, ...] = ()) -> Chip:
@@ -98,7 +98,7 @@ def load_chip(name_or_path: str | Path, without: tuple[int, ...] = ()) -> Chip:
     from nirbridge import plugins as registry
     from nirbridge.chips import without_cores
 
-    chip = registry.load_chip(name_or_path)
+    chip = registry.find_chip(name_or_path)
     return without_cores(chip, without) if without else chip
 
 
@@ -106,7 +106,7 @@ def load_rates(path: str | Path, network: Network) -> tuple[Mapping[str, Array],
     """Rates of a ``.npz`` file for ``MapOptions.rates``. Raises FileError or UsageError."""
     from nirbridge.mapping import rates
 
-    return rates.load_rates(path, network)
+    return rates.read_rates(path, network)
 
 
 def load_labels(path: str | Path) -> Array:
@@ -120,7 +120,7 @@ def fingerprint(path: str | Path) -> str:
     """SHA-256 of a model file, which a map file names. Raises FileError."""
     from nirbridge.importers.nirfile import reader as nir_file
 
-    return nir_file.fingerprint(Path(path))
+    return nir_file.file_sha256(Path(path))
 
 
 def import_module(framework: str, module: Any, sample: Any, *, check: int | None = None, **options: Any) -> Any:
@@ -151,17 +151,17 @@ def import_module(framework: str, module: Any, sample: Any, *, check: int | None
 
 def save_graph(graph: Any, path: str | Path) -> None:
     """Writes a graph as a ``.nir`` file, whole or not at all. Raises FileError or ModelError."""
-    from nirbridge.importers import save
+    from nirbridge.importers import save_nir
 
-    save(graph, path)
+    save_nir(graph, path)
 
 
 def network_of_graph(graph: Any, timing: Timing | None = None) -> Network:
     """What a graph means; known faults of exporters that it shows are warned of and noted. Raises ModelError."""
-    from nirbridge.importers.nirfile.faults import diagnose, sentences
+    from nirbridge.importers.nirfile.faults import diagnose_exporter, fault_sentences
     from nirbridge.network.nir.from_nir import from_nir
     from nirbridge.network.nir.portability import warn_of_faults
 
-    faults = sentences(diagnose(graph))
+    faults = fault_sentences(diagnose_exporter(graph))
     warn_of_faults(faults)
-    return noted(from_nir(graph, timing), faults)
+    return with_fault_notes(from_nir(graph, timing), faults)

@@ -11,26 +11,26 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nirbridge.errors import UsageError, quoted
-from nirbridge.pipeline.fit import Ready, prepare, prepare_retimed
+from nirbridge.pipeline.fit import PreparedNetwork, prepare_network, prepare_retimed
 from nirbridge.pipeline.options import OBJECTIVES, MapOptions
-from nirbridge.pipeline.partitioning import partitions, refuse
+from nirbridge.pipeline.partitioning import partitions, raise_unfit
 
 if TYPE_CHECKING:
     from nirbridge.chips.model import Chip
-    from nirbridge.mapping.model import Mapped
+    from nirbridge.mapping.model import MappedNetwork
     from nirbridge.network.model import Network
-    from nirbridge.passes import Retimed
-from nirbridge.pipeline.partitioning import listed
+    from nirbridge.passes import RetimedNetwork
+from nirbridge.pipeline.partitioning import first_names
 
 if TYPE_CHECKING:
     from nirbridge.chips.model import Chip, CoreId
-    from nirbridge.mapping.model import Mapped
+    from nirbridge.mapping.model import MappedNetwork
     from nirbridge.network.model import Network
     from nirbridge.partitioner import Partition
-    from nirbridge.partitioner.cost.sizing import Sizing
+    from nirbridge.partitioner.cost.sizing import CostModel
 
 
-def map_network(network: Network, chip: Chip, options: MapOptions | None = None) -> Mapped:
+def map_network(network: Network, chip: Chip, options: MapOptions | None = None) -> MappedNetwork:
     """Partition, place, route and cost a network as it will run, and let the independent checker pass the result.
 
     Raises:
@@ -41,10 +41,10 @@ def map_network(network: Network, chip: Chip, options: MapOptions | None = None)
         UsageError: an option that makes no sense.
     """
     chosen = _checked(options)
-    return _mapped(prepare(network, chip, chosen), network, chip, chosen)
+    return _mapped(prepare_network(network, chip, chosen), network, chip, chosen)
 
 
-def map_retimed(retimed: Retimed, chip: Chip, options: MapOptions | None = None) -> Mapped:
+def map_retimed(retimed: RetimedNetwork, chip: Chip, options: MapOptions | None = None) -> MappedNetwork:
     """The map of a retimed network: what ``map_network`` makes of the network that was retimed. Raises DoesNotFit."""
     chosen = _checked(options)
     return _mapped(prepare_retimed(retimed, chip, chosen), retimed.reference, chip, chosen)
@@ -59,22 +59,22 @@ def _checked(options: MapOptions | None) -> MapOptions:
     return chosen
 
 
-def _mapped(ready: Ready, model: Network, chip: Chip, options: MapOptions) -> Mapped:
+def _mapped(ready: PreparedNetwork, model: Network, chip: Chip, options: MapOptions) -> MappedNetwork:
     from nirbridge.mapping.checker import check
 
     if ready.unsupported:
-        refuse(ready, chip, options, model)
+        raise_unfit(ready, chip, options, model)
     chosen = replace(options, rates=ready.rates)
     found = partitions(ready, chip, chosen, model)
-    best = min((complete(ready.network, chip, p, chosen) for p in found), key=_score(chosen))
+    best = min((place_partition(ready.network, chip, p, chosen) for p in found), key=_score(chosen))
     best = replace(best, latency=ready.latency, placement_only=ready.placement_only, early_spikes=ready.early)
     chosen.progress("check", None)
-    check.verify(best)
+    check.check_mapping(best)
     return best
 
 
-def _score(options: MapOptions) -> Callable[[Mapped], tuple[float, ...]]:
-    def score(mapped: Mapped) -> tuple[float, ...]:
+def _score(options: MapOptions) -> Callable[[MappedNetwork], tuple[float, ...]]:
+    def score(mapped: MappedNetwork) -> tuple[float, ...]:
         cores, costs = len(mapped.cores), mapped.costs
         if options.objective == "traffic":
             return (costs.multicast_hops_per_step, costs.unicast_spikes_per_step, cores)
@@ -85,13 +85,13 @@ def _score(options: MapOptions) -> Callable[[Mapped], tuple[float, ...]]:
     return score
 
 
-def complete(
+def place_partition(
     network: Network,
     chip: Chip,
     partition: Partition,
     options: MapOptions | None = None,
     cores: tuple[CoreId, ...] | None = None,
-) -> Mapped:
+) -> MappedNetwork:
     """Place (unless ``cores`` says where each block sits), route and cost one partition; the checker is not asked.
 
     Raises:
@@ -99,15 +99,15 @@ def complete(
         UsageError: pins that can not be.
     """
     from nirbridge.mapping.cost import costs
-    from nirbridge.mapping.model import Mapped
+    from nirbridge.mapping.model import MappedNetwork
     from nirbridge.mapping.placement.place import place
     from nirbridge.mapping.rates import assumed_rates
     from nirbridge.partitioner import axon_table
-    from nirbridge.partitioner.cost.sizing import sizing
+    from nirbridge.partitioner.cost.sizing import cost_model
 
     options = options or MapOptions()
     rates, said = options.rates if options.rates is not None else assumed_rates(network)
-    sizes = sizing(network, chip, partition.weight_bits)
+    sizes = cost_model(network, chip, partition.weight_bits)
     table = axon_table(sizes, tuple(b.slices for b in partition.blocks), rates)
     if cores is None:
         cores = place(
@@ -124,10 +124,10 @@ def complete(
     paid = costs(table, cores, chip, neurons, chips=options.chips)
     network = replace(network, notes=(*network.notes, *_full_runs(sizes, partition)))
     splits = tuple(options.splits.items())
-    return Mapped(network, chip, options.chips, partition, cores, table, paid, options.objective, said, splits)
+    return MappedNetwork(network, chip, options.chips, partition, cores, table, paid, options.objective, said, splits)
 
 
-def _full_runs(sizes: Sizing, partition: Partition) -> tuple[str, ...]:
+def _full_runs(sizes: CostModel, partition: Partition) -> tuple[str, ...]:
     """What the map would take with full runs, said beside every map that cuts runs freely."""
     from nirbridge.partitioner.cost.usage import full_run_words
 
@@ -149,7 +149,7 @@ def _pinned(partition: Partition, chip: Chip, options: MapOptions) -> dict[int, 
         blocks = [i for i, b in enumerate(partition.blocks) if any(s.population in names for s in b.slices)]
         if len(blocks) > len(cores):
             raise UsageError.of(
-                f"--pin {listed(names)}",
+                f"--pin {first_names(names)}",
                 f"takes {len(blocks)} cores",
                 f"{len(cores)} named",
                 "name as many: --pin NAME=3,4,5",

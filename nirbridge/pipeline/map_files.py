@@ -5,36 +5,36 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nirbridge.errors import IllegalMapping, ModelError, NirbridgeError, Problem
-from nirbridge.pipeline.fit import as_mapped, fit_to_chip, retime, split_sources
+from nirbridge.errors import Diagnostic, IllegalMapping, ModelError, NirbridgeError
+from nirbridge.pipeline.fit import fit_to_chip, network_to_map, replicate_sources, retime
 from nirbridge.pipeline.load import fingerprint
 
 if TYPE_CHECKING:
     from nirbridge.chips.model import Chip
-    from nirbridge.mapping.model import Mapped
+    from nirbridge.mapping.model import MappedNetwork
     from nirbridge.mapping.storage.record import MapRecord
     from nirbridge.network.model import Network, Timing
 
 
-def map_document(mapped: Mapped, model: str | Path) -> dict[str, Any]:
+def map_document(mapped: MappedNetwork, model: str | Path) -> dict[str, Any]:
     """The content of the map file of a model file. Raises FileError."""
-    from nirbridge.mapping.storage.document import to_record
+    from nirbridge.mapping.storage.document import map_to_dict
 
-    return to_record(mapped, Path(model).name, fingerprint(model))
+    return map_to_dict(mapped, Path(model).name, fingerprint(model))
 
 
-def save_map(mapped: Mapped, path: str | Path, model: str | Path) -> None:
+def save_map(mapped: MappedNetwork, path: str | Path, model: str | Path) -> None:
     """Writes the map file, whole or not at all. Raises FileError, also where the path is that of the model."""
-    from nirbridge.files.gate import Input, Output, check_outputs
+    from nirbridge.files.gate import CommandInput, CommandOutput, check_outputs
     from nirbridge.mapping.storage import file
 
-    check_outputs([Output("map file", str(path))], [Input("model", str(model))])
+    check_outputs([CommandOutput("map file", str(path))], [CommandInput("model", str(model))])
     file.write_document(map_document(mapped, model), path)
 
 
 def check_map(
     path: str | Path, network: Network, model_sha256: str, chip: Chip | None = None, *, placement_only: bool = False
-) -> tuple[Problem, ...]:
+) -> tuple[Diagnostic, ...]:
     """Every violation of a saved map of this model; none: it is legal and tells the truth. Raises FileError.
 
     ``placement_only``: the placement alone is judged; else a map so marked is refused, as is one that the chip cannot
@@ -42,11 +42,11 @@ def check_map(
     """
     from nirbridge.mapping.checker import check
     from nirbridge.mapping.storage import file
-    from nirbridge.mapping.storage.consistency import wrong_latencies
+    from nirbridge.mapping.storage.consistency import latency_problems
 
-    record = file.load(path)
+    record = file.read_map(path)
     if sum(ways for _, ways in record.splits) > len(record.populations):
-        return (Problem("map", "splits make more copies than the map has populations", "", "map the model again"),)
+        return (Diagnostic("map", "splits make more copies than the map has populations", "", "map the model again"),)
     try:
         model, ready = _as_mapped(record, network)
     except NirbridgeError as error:
@@ -54,64 +54,64 @@ def check_map(
     found = check.check_file(path, ready, model_sha256, chip, placement_only=placement_only)
     delays = () if placement_only or record.placement_only else _other_delays(record, network)
     known = {str(p) for p in found}
-    return (*found, *(p for p in delays if str(p) not in known), *wrong_latencies(record, model))
+    return (*found, *(p for p in delays if str(p) not in known), *latency_problems(record, model))
 
 
-def _other_delays(record: MapRecord, network: Network) -> tuple[Problem, ...]:
+def _other_delays(record: MapRecord, network: Network) -> tuple[Diagnostic, ...]:
     """Why nothing runs a map with the delays of its model: there are none that hold the hops, or they are others."""
-    from nirbridge.chips import from_record
+    from nirbridge.chips import chip_from_dict
 
     relays, keep = any(p.relay for p in record.populations), bool(record.early_spikes)
     try:
-        retimed = retime(network, from_record(record.chip), relays=relays, keep_early_spikes=keep)
+        retimed = retime(network, chip_from_dict(record.chip), relays=relays, keep_early_spikes=keep)
     except ModelError as error:
         return error.problems
     except NirbridgeError:
         return ()  # the checker says what is wrong with the chip
     if set(retimed.early) != set(record.early_spikes):
-        return (Problem("early_spikes", "are not those of the model", "", "map the model again"),)
-    if record.latency is not None or as_mapped(retimed)[1] is None:
+        return (Diagnostic("early_spikes", "are not those of the model", "", "map the model again"),)
+    if record.latency is not None or network_to_map(retimed)[1] is None:
         return ()
     limit = "on the chip a hop takes a time step, so the model needs other delays"
     return (
-        Problem("map", "has the delays of the model", limit, "map the model again, or check with --placement-only"),
+        Diagnostic("map", "has the delays of the model", limit, "map the model again, or check with --placement-only"),
     )
 
 
 def timing_of_map(path: str | Path, network: Network, asked: Timing) -> Timing:
     """``asked``, and what was asked for when the map was made, where it differs from how ``network`` was read."""
     from nirbridge.mapping.storage import file
-    from nirbridge.mapping.storage.consistency import asked_by
+    from nirbridge.mapping.storage.consistency import requested_timing
 
-    return asked_by(file.load(path), network, asked)
+    return requested_timing(file.read_map(path), network, asked)
 
 
 def _as_mapped(record: MapRecord, network: Network) -> tuple[Network, Network]:
     """The model with the copies and pools on relays that the map has, and what retiming makes of it."""
-    from nirbridge.chips import from_record
+    from nirbridge.chips import chip_from_dict
 
     splits, relays = dict(record.splits), any(p.relay for p in record.populations)
     if record.latency is None and not relays:
-        model = split_sources(network, splits)
+        model = replicate_sources(network, splits)
         return model, model
-    chip = from_record(record.chip)
+    chip = chip_from_dict(record.chip)
     fitted = fit_to_chip(network, chip, relays=relays)
-    model = split_sources(fitted, splits)
+    model = replicate_sources(fitted, splits)
     if record.latency is None:
         return model, model
-    delayed, latency = as_mapped(retime(fitted, chip, relays=False, keep_early_spikes=bool(record.early_spikes)))
+    delayed, latency = network_to_map(retime(fitted, chip, relays=False, keep_early_spikes=bool(record.early_spikes)))
     if latency is None:
         raise IllegalMapping.of("retimed", "the map says so", "this model needs no other delays", "map the model again")
-    return model, split_sources(delayed, splits)
+    return model, replicate_sources(delayed, splits)
 
 
 def load_runnable(path: str | Path) -> MapRecord:
     """A saved map that is more than a placement, not checked. Raises FileError, IllegalMapping."""
-    from nirbridge.mapping.abilities import marked
+    from nirbridge.mapping.abilities import placement_only_problem
     from nirbridge.mapping.storage import file
 
-    record = file.load(path)
-    problems = marked(record, "map the model for a chip that can run it, without --placement-only")
+    record = file.read_map(path)
+    problems = placement_only_problem(record, "map the model for a chip that can run it, without --placement-only")
     if problems:
         raise IllegalMapping(*problems)
     return record
@@ -124,4 +124,4 @@ def load_map(path: str | Path, network: Network, model_sha256: str, chip: Chip) 
     problems = check_map(path, network, model_sha256, chip)
     if problems:
         raise IllegalMapping(*problems)
-    return file.load(path)
+    return file.read_map(path)

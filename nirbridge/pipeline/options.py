@@ -23,11 +23,11 @@ class MapOptions:
     ``pins``: population -> the cores it shall sit on, one per block of it; numbers run on over the chips of a board
     (core 3 of chip 1 of loihi1 is 131).
     ``rates``: spikes per step by population or input name (scalar or of its shape) and a sentence that says where they
-    are from (``mapping.rates.load_rates``); None: assumed, and said so.
+    are from (``mapping.rates.read_rates``); None: assumed, and said so.
     ``relays``: put a pool between neurons on neurons of its own where the chip can not hold the folded fan-in.
     ``retime``: 'auto' maps the network with the delays that it runs with (``passes.balance_delays``), and with those of
     the model where there are none, which the notes say; 'always' refuses that; 'never' keeps the model's delays.
-    ``splits``: population -> copies of it, each of which feeds a part of its targets (``passes.split_source``).
+    ``splits``: population -> copies of it, each of which feeds a part of its targets (``passes.replicate_source``).
     ``placement_only``: also map what the chip cannot run; the map is marked, and nothing quantizes, runs or emits it.
     ``keep_early_spikes``: populations that cannot wait for their first step start at once (``passes.balance_delays``).
     """

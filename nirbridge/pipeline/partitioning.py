@@ -6,14 +6,14 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
 
-from nirbridge.errors import DoesNotFit, ModelError, Problem, UsageError, quoted
-from nirbridge.pipeline.fit import Ready, or_placed, prepare
+from nirbridge.errors import Diagnostic, DoesNotFit, ModelError, UsageError, quoted
+from nirbridge.pipeline.fit import PreparedNetwork, prepare_network, with_placement_hint
 from nirbridge.pipeline.options import MapOptions
 
 if TYPE_CHECKING:
     from nirbridge.chips.model import Chip
     from nirbridge.network.model import Network
-    from nirbridge.partitioner import Options, Partition
+    from nirbridge.partitioner import Partition, PartitionOptions
 
 TRIED_NEURONS_MAX = 200_000
 """Above this many neurons changes that would fit are not tried: each trial takes seconds."""
@@ -29,19 +29,19 @@ def check_fit(network: Network, chip: Chip, options: MapOptions | None = None) -
         ModelError: what the chip cannot run, unless ``placement_only`` is requested.
     """
     chosen = options or MapOptions()
-    ready = prepare(network, chip, chosen)
+    ready = prepare_network(network, chip, chosen)
     if ready.unsupported:
-        refuse(ready, chip, chosen, network)
+        raise_unfit(ready, chip, chosen, network)
     return ready.network, partitions(ready, chip, replace(chosen, objective="cores"), network)[0]
 
 
-def refuse(ready: Ready, chip: Chip, options: MapOptions, model: Network) -> NoReturn:
+def raise_unfit(ready: PreparedNetwork, chip: Chip, options: MapOptions, model: Network) -> NoReturn:
     """Raises ModelError with all that the chip cannot run, or DoesNotFit where it does not even fit (quick search)."""
     partitions(ready, chip, replace(options, objective="cores", effort="fast"), model)
-    raise ModelError(*map(or_placed, ready.unsupported))
+    raise ModelError(*map(with_placement_hint, ready.unsupported))
 
 
-def partitions(ready: Ready, chip: Chip, options: MapOptions, model: Network) -> list[Partition]:
+def partitions(ready: PreparedNetwork, chip: Chip, options: MapOptions, model: Network) -> list[Partition]:
     """The partition for the fewest cores; for other objectives several, of which the best is taken.
 
     ``model``: what ``ready`` was prepared from, which other chips are tried with. Raises DoesNotFit, with the reasons
@@ -66,15 +66,15 @@ def partitions(ready: Ready, chip: Chip, options: MapOptions, model: Network) ->
     return found
 
 
-def _partition_options(network: Network, options: MapOptions) -> Options:
-    from nirbridge.partitioner import Options
+def _partition_options(network: Network, options: MapOptions) -> PartitionOptions:
+    from nirbridge.partitioner import PartitionOptions
 
     names = {p.name for p in network.populations}
     for name in options.pins:
         if name not in names:
-            raise UsageError.of("--pin", f"no population {quoted(name)}", f"there are {listed(names)}", "name one")
+            raise UsageError.of("--pin", f"no population {quoted(name)}", f"there are {first_names(names)}", "name one")
     groups = {cores: number + 1 for number, cores in enumerate(sorted(set(options.pins.values())))}
-    return Options(
+    return PartitionOptions(
         method=options.method,
         weight_bits=options.weight_bits,
         chips=options.chips,
@@ -85,7 +85,7 @@ def _partition_options(network: Network, options: MapOptions) -> Options:
     )
 
 
-def _alternatives(base: Options, objective: str) -> list[Options]:
+def _alternatives(base: PartitionOptions, objective: str) -> list[PartitionOptions]:
     if objective == "cores":
         return []
     methods = [replace(base, method=m) for m in ("packed", "sequential")]
@@ -94,29 +94,31 @@ def _alternatives(base: Options, objective: str) -> list[Options]:
     return methods + [replace(base, method="sequential", spread=s) for s in SPREADS[1:]]
 
 
-def _what_would_fit(network: Network, chip: Chip, options: MapOptions, model: Network) -> tuple[Problem, ...]:
+def _what_would_fit(network: Network, chip: Chip, options: MapOptions, model: Network) -> tuple[Diagnostic, ...]:
     from nirbridge.pipeline.remedies import remedies
 
     if network.neurons > TRIED_NEURONS_MAX:
         found = "not tried on so large a network"
         return (
-            Problem("what would fit", found, "", "ask nirbridge check with --chips, --weight-bits or another --chip"),
+            Diagnostic(
+                "what would fit", found, "", "ask nirbridge check with --chips, --weight-bits or another --chip"
+            ),
         )
     options.progress("what would fit", None)
     found = remedies(network, chip, _partition_options(network, options), lambda *other: _runs(model, options, *other))
     if not found:
         nothing = "none of more chips, fewer weight bits, a split source or another built-in chip, each alone"
-        return (Problem("what would fit", nothing),)
-    return (Problem("what would fit", "; or ".join(found)),)
+        return (Diagnostic("what would fit", nothing),)
+    return (Diagnostic("what would fit", "; or ".join(found)),)
 
 
 def _runs(model: Network, options: MapOptions, chip: Chip, bits: int | None) -> Network | None:
     """The network as another chip, or other weights, would run it; None: it would not."""
-    ready = prepare(model, chip, replace(options, weight_bits=bits))
+    ready = prepare_network(model, chip, replace(options, weight_bits=bits))
     return None if ready.unsupported else ready.network
 
 
-def listed(names: set[str]) -> str:
+def first_names(names: set[str]) -> str:
     """Names in a message, the first eight."""
     shown = [quoted(n) for n in sorted(names)]
     return ", ".join(shown[:8]) + (f" and {len(shown) - 8} more" if len(shown) > 8 else "")

@@ -17,9 +17,9 @@ from nirbridge.pipeline.options import MapOptions
 if TYPE_CHECKING:
     from nirbridge.chips.model import Chip
     from nirbridge.network.model import Network
-    from nirbridge.pipeline.calibrated import Plan
-    from nirbridge.quantization import Options as Quantization
-    from nirbridge.quantization import Quantized
+    from nirbridge.pipeline.calibrated import CalibrationPlan
+    from nirbridge.quantization import QuantizationOptions as Quantization
+    from nirbridge.quantization import QuantizedNetwork
     from nirbridge.simulators.simulate import Recording
 
 
@@ -28,39 +28,39 @@ def quantize_network(
     chip: Chip,
     options: Quantization | None = None,
     data: Any = None,
-    plan: Plan | None = None,
+    plan: CalibrationPlan | None = None,
     *,
     keep_early_spikes: bool = False,
-) -> Quantized:
+) -> QuantizedNetwork:
     """Retimes a network for a chip and puts it into the chip's integers.
 
     ``data``: ``simulators.quantize_data.Data`` to calibrate and measure on, ``plan``: how; ``keep_early_spikes`` as of
     ``passes.balance_delays``.
     Raises ModelError (what the chip can not do), DoesNotFit (no widths within the memory asked for), UsageError.
     """
-    from nirbridge.pipeline.calibrated import Plan, quantize_with_data
-    from nirbridge.quantization import Options
+    from nirbridge.pipeline.calibrated import CalibrationPlan, quantize_with_data
+    from nirbridge.quantization import QuantizationOptions
 
     retimed = retime(network, chip, keep_early_spikes=keep_early_spikes)
-    return quantize_with_data(retimed, chip, options or Options(), data, plan or Plan())
+    return quantize_with_data(retimed, chip, options or QuantizationOptions(), data, plan or CalibrationPlan())
 
 
 def quantize_plan(
     network: Network, options: Mapping[str, Any], arrays: Any, plan: Mapping[str, Any]
-) -> tuple[Quantization, Any, Plan]:
+) -> tuple[Quantization, Any, CalibrationPlan]:
     """What ``quantize_network`` takes behind the chip, from plain values (of a command). Raises UsageError."""
-    from nirbridge.pipeline.calibrated import Plan, data_of
-    from nirbridge.quantization import Options
+    from nirbridge.pipeline.calibrated import CalibrationPlan, calibration_data
+    from nirbridge.quantization import QuantizationOptions
 
-    data = None if arrays is None else data_of(network, arrays)
-    return Options(**options), data, Plan(**plan)
+    data = None if arrays is None else calibration_data(network, arrays)
+    return QuantizationOptions(**options), data, CalibrationPlan(**plan)
 
 
-def save_quantized(quantized: Quantized, path: str | Path) -> str:
+def save_quantized(quantized: QuantizedNetwork, path: str | Path) -> str:
     """Writes a ``.q.npz`` file and returns its digest. Raises FileError."""
-    from nirbridge.quantization.storage.file import save
+    from nirbridge.quantization.storage.file import write_quantized
 
-    return save(quantized, path)
+    return write_quantized(quantized, path)
 
 
 def simulate_on_chip(
@@ -82,7 +82,7 @@ def simulate_on_chip(
         ModelError: what the chip can not do.
         DoesNotFit, IllegalMapping: as of ``map_network`` and ``simulate_mapped``.
     """
-    from nirbridge.quantization.options import Options
+    from nirbridge.quantization.options import QuantizationOptions
     from nirbridge.quantization.quantize import quantize
     from nirbridge.simulators.fixed.simulate import simulate_fixed
     from nirbridge.simulators.mapped.simulate import simulate_mapped
@@ -97,7 +97,7 @@ def simulate_on_chip(
     saved = None if map_file is None else load_runnable(map_file)
     early = keep_early_spikes or bool(saved and saved.early_spikes)
     retimed = retime(network, known, splits=dict(saved.splits) if saved else None, keep_early_spikes=early)
-    quantized = quantize(retimed, known, Options(weight_bits=None if saved is None else saved.weight_bits))
+    quantized = quantize(retimed, known, QuantizationOptions(weight_bits=None if saved is None else saved.weight_bits))
     if backend == "fixed":
         return simulate_fixed(quantized, inputs, steps=steps, record=record, progress=progress).recording
     mapping = saved or map_retimed(retimed, known, MapOptions(effort="fast", progress=progress))

@@ -11,7 +11,7 @@ from nirbridge.errors import UsageError, quoted
 if TYPE_CHECKING:
     from nirbridge.comparison.compare import Comparison
     from nirbridge.network.model import Network
-    from nirbridge.simulators.simulate import Record, Recording
+    from nirbridge.simulators.simulate import Probe, Recording
 
 
 def load_inputs(path: str | Path, *, max_bytes: int | None = None) -> Any:
@@ -47,28 +47,28 @@ def simulate_network(network: Network, inputs: Any, *, backend: str = "auto", **
     return registry.get("simulators", backend)(network, inputs, **known)
 
 
-def records(network: Network, wanted: Sequence[tuple[str, tuple[str, ...]]], every: int) -> list[Record] | None:
+def probes(network: Network, wanted: Sequence[tuple[str, tuple[str, ...]]], every: int) -> list[Probe] | None:
     """Which variables of which nodes are kept, one step in ``every``; None: the default of the simulators."""
-    from nirbridge.simulators.recording import default_records
-    from nirbridge.simulators.simulate import Record
+    from nirbridge.simulators.recording import default_probes
+    from nirbridge.simulators.simulate import Probe
 
     if wanted:
-        return [Record(node, variables, every) for node, variables in wanted]
-    return None if every == 1 else [Record(r.node, r.variables, every) for r in default_records(network)]
+        return [Probe(node, variables, every) for node, variables in wanted]
+    return None if every == 1 else [Probe(r.node, r.variables, every) for r in default_probes(network)]
 
 
 def load_recording(path: str | Path) -> Recording:
     """A recording of a ``.npz`` file. Raises FileError."""
-    from nirbridge.simulators.recording_file import load
+    from nirbridge.simulators.recording_file import read_recording
 
-    return load(path)
+    return read_recording(path)
 
 
 def save_recording(recording: Recording, path: str | Path) -> None:
     """Writes a ``.npz`` file, whole or not at all. Raises FileError."""
-    from nirbridge.simulators.recording_file import save
+    from nirbridge.simulators.recording_file import write_recording
 
-    save(recording, path)
+    write_recording(recording, path)
 
 
 def compare_recordings(

@@ -9,8 +9,8 @@ from nirbridge.errors import quoted
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network, Projection
 from nirbridge.network.operators import SumPool
-from nirbridge.partitioner.cost.sizing import sizing
-from nirbridge.partitioner.explain import neuron_problems
+from nirbridge.partitioner.cost.sizing import cost_model
+from nirbridge.partitioner.explain import oversized_neurons
 from nirbridge.passes.relay_pools import relay_projection
 
 
@@ -27,7 +27,7 @@ def with_relays(network: Network, chip: Chip) -> Network:
 
 def _heavy_pool(network: Network, chip: Chip) -> tuple[int, int] | None:
     """(projection, part) of a pool in front of a population that is too heavy; None: there is none."""
-    problems = neuron_problems(sizing(network, chip, chip.synapses.weight_bits_default))
+    problems = oversized_neurons(cost_model(network, chip, chip.synapses.weight_bits_default))
     heavy = {p.ids["population"] for p in problems}
     for index, projection in enumerate(network.projections):
         split = _pool_of(projection, index)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from nirbridge.chips import builtin_chips, cores_of, load_chip
+from nirbridge.chips import builtin_chips, cores_of, read_chip
 from nirbridge.chips.model import Chip
 from nirbridge.errors import NirbridgeError, quoted
 from nirbridge.network.model import Network
-from nirbridge.partitioner.cost.sizing import sizing, total_out_degrees
-from nirbridge.partitioner.partition import Options, partition
-from nirbridge.passes.replicate_source import split_source
+from nirbridge.partitioner.cost.sizing import cost_model, total_out_degrees
+from nirbridge.partitioner.partition import PartitionOptions, partition
+from nirbridge.passes.replicate_source import replicate_source
 
 SPLITS = (2, 3, 4, 6, 8, 12, 16)
 """Copies of a source that are tried, in this order."""
@@ -20,7 +20,7 @@ SOURCES_MAX = 3
 
 
 def remedies(
-    network: Network, chip: Chip, options: Options, prepare: Callable[[Chip, int | None], Network | None]
+    network: Network, chip: Chip, options: PartitionOptions, prepare: Callable[[Chip, int | None], Network | None]
 ) -> tuple[str, ...]:
     """Single changes that fit, the smallest of each kind: more chips, fewer bits, a split source, another chip.
 
@@ -36,18 +36,18 @@ def remedies(
     ]
     for name in builtin_chips():
         if name != chip.name:
-            found.append(_another(load_chip(name), quick, prepare))
+            found.append(_another(read_chip(name), quick, prepare))
     return tuple(text for text in found if text)
 
 
-def _cores(network: Network, chip: Chip, options: Options) -> int | None:
+def _cores(network: Network, chip: Chip, options: PartitionOptions) -> int | None:
     try:
         return len(partition(network, chip, options).blocks)
     except NirbridgeError:
         return None
 
 
-def _more_chips(network: Network, chip: Chip, options: Options) -> str:
+def _more_chips(network: Network, chip: Chip, options: PartitionOptions) -> str:
     most = chip.mesh.chips_max
     needed = _cores(network, chip, replace(options, chips=most)) if most > options.chips else None
     if needed is None:
@@ -57,7 +57,7 @@ def _more_chips(network: Network, chip: Chip, options: Options) -> str:
 
 
 def _fewer_bits(
-    network: Network, chip: Chip, options: Options, prepare: Callable[[Chip, int | None], Network | None]
+    network: Network, chip: Chip, options: PartitionOptions, prepare: Callable[[Chip, int | None], Network | None]
 ) -> str:
     bits = options.weight_bits or chip.synapses.weight_bits_default
     for fewer in sorted((b for b in chip.synapses.weight_bits if b < bits), reverse=True):
@@ -67,7 +67,7 @@ def _fewer_bits(
     return ""
 
 
-def _split(network: Network, chip: Chip, options: Options) -> str:
+def _split(network: Network, chip: Chip, options: PartitionOptions) -> str:
     """The split that adds the fewest neurons; only where the network fits but for the limit of output axons."""
     unlimited = replace(chip, core=replace(chip.core, output_axons=None))
     if chip.core.output_axons is None or _cores(network, unlimited, options) is None:
@@ -85,22 +85,22 @@ def _split(network: Network, chip: Chip, options: Options) -> str:
     return min(found)[1] if found else ""
 
 
-def _widest_sources(network: Network, chip: Chip, options: Options) -> list[str]:
+def _widest_sources(network: Network, chip: Chip, options: PartitionOptions) -> list[str]:
     """Populations whose neurons have the most targets, with two targets at least."""
-    degrees = total_out_degrees(sizing(network, chip, options.weight_bits or chip.synapses.weight_bits_default))
+    degrees = total_out_degrees(cost_model(network, chip, options.weight_bits or chip.synapses.weight_bits_default))
     most = {p.name: int(degrees[p.name].max(initial=0)) for p in network.populations if p.name in degrees}
     wide = [name for name in most if most[name] > 1]
     return sorted(wide, key=lambda name: -most[name])[:SOURCES_MAX]
 
 
-def _after_split(network: Network, name: str, ways: int, chip: Chip, options: Options) -> int | None:
+def _after_split(network: Network, name: str, ways: int, chip: Chip, options: PartitionOptions) -> int | None:
     try:
-        return _cores(split_source(network, name, ways), chip, options)
+        return _cores(replicate_source(network, name, ways), chip, options)
     except NirbridgeError:
         return None
 
 
-def _another(chip: Chip, options: Options, prepare: Callable[[Chip, int | None], Network | None]) -> str:
+def _another(chip: Chip, options: PartitionOptions, prepare: Callable[[Chip, int | None], Network | None]) -> str:
     try:
         ready = prepare(chip, None)
     except NirbridgeError:

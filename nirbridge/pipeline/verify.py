@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from nirbridge.chips.model import Chip
     from nirbridge.emitters.artifact import Artifact
     from nirbridge.network.model import Network
-    from nirbridge.passes import Retimed
-    from nirbridge.pipeline.calibrated import Plan
-    from nirbridge.quantization import Options as Quantization
-    from nirbridge.quantization import Quantized
+    from nirbridge.passes import RetimedNetwork
+    from nirbridge.pipeline.calibrated import CalibrationPlan
+    from nirbridge.quantization import QuantizationOptions as Quantization
+    from nirbridge.quantization import QuantizedNetwork
     from nirbridge.verification.verify import Verification
 
 VERIFY_STEPS = 100
@@ -37,7 +37,7 @@ def verify_network(
     labels: Any = None,
     map_file: str | Path | None = None,
     weight_bits: int | None = None,
-    quantization: tuple[Quantization, Any, Plan] | None = None,
+    quantization: tuple[Quantization, Any, CalibrationPlan] | None = None,
     per_core: bool = False,
     keep_early_spikes: bool = False,
     seed: int = 0,
@@ -68,22 +68,22 @@ def verify_network(
         IllegalMapping: the saved map is not of this network.
         DoesNotFit: no widths within the memory asked for, or ``per_core`` without a map that fits.
     """
-    from nirbridge.pipeline.calibrated import Plan as Planned
+    from nirbridge.pipeline.calibrated import CalibrationPlan as Planned
     from nirbridge.pipeline.calibrated import quantize_with_data
-    from nirbridge.quantization.options import Options
-    from nirbridge.verification.verify import drawn_inputs, input_arrays, verify
+    from nirbridge.quantization.options import QuantizationOptions
+    from nirbridge.verification.verify import draw_inputs, input_arrays, verify
 
     saved = None if map_file is None else load_runnable(map_file)
     early = keep_early_spikes or bool(saved and saved.early_spikes)
     retimed = retime(network, chip, splits=dict(saved.splits) if saved else None, keep_early_spikes=early)
-    options, data, plan = quantization or (Options(weight_bits=weight_bits, progress=progress), None, Planned())
+    options, data, plan = quantization or (QuantizationOptions(weight_bits, progress=progress), None, Planned())
     if saved is not None and options.weight_bits is None:
         options = replace(options, weight_bits=saved.weight_bits)
     quantized = quantize_with_data(retimed, chip, options, data, plan)
     count = steps or (None if inputs is not None else VERIFY_STEPS)
     said = "as given"
     if inputs is None:
-        inputs, said = drawn_inputs(network, count or VERIFY_STEPS, seed, graded=options.graded)
+        inputs, said = draw_inputs(network, count or VERIFY_STEPS, seed, graded=options.graded)
     given, count = input_arrays(network, inputs, count)
     mapping, left_out = (saved, {}) if saved else _map_to_verify(retimed, chip, quantized, progress, needed=per_core)
     return verify(
@@ -100,7 +100,7 @@ def verify_network(
     )
 
 
-def _program(quantized: Quantized, mapping: Any, *, per_core: bool) -> Artifact:
+def _program(quantized: QuantizedNetwork, mapping: Any, *, per_core: bool) -> Artifact:
     from nirbridge.emitters.lava.emit import emit
     from nirbridge.mapping.storage.record import MapRecord
 
@@ -111,7 +111,7 @@ def _program(quantized: Quantized, mapping: Any, *, per_core: bool) -> Artifact:
 
 
 def _map_to_verify(
-    retimed: Retimed, chip: Chip, quantized: Quantized, progress: Progress, *, needed: bool
+    retimed: RetimedNetwork, chip: Chip, quantized: QuantizedNetwork, progress: Progress, *, needed: bool
 ) -> tuple[Any, dict[str, str]]:
     """A map, and why there is none; the widest weights take the memory of all."""
     bits = max((p.weight_bits for p in quantized.projections), default=None)

@@ -1,32 +1,32 @@
 """A network in a chip's integers: what every number became, what that costs, and the proof that nothing overflows."""
 
-from nirbridge.quantization.calibration import Calibration, Seen
+from nirbridge.quantization.calibration import Calibration, ObservedRange
 from nirbridge.quantization.error_bounds import v_bounds
 from nirbridge.quantization.model import (
-    Bounds,
+    AccumulatorBounds,
     FixedInput,
     FixedNeuron,
     FixedPopulation,
     FixedProjection,
     LayerReport,
-    Quantized,
+    QuantizedNetwork,
     VBound,
 )
-from nirbridge.quantization.options import Options
+from nirbridge.quantization.options import QuantizationOptions
 from nirbridge.quantization.overflow import prove
 from nirbridge.quantization.quantize import quantize
 
 __all__ = [
-    "Bounds",
+    "AccumulatorBounds",
     "Calibration",
     "FixedInput",
     "FixedNeuron",
     "FixedPopulation",
     "FixedProjection",
     "LayerReport",
-    "Options",
-    "Quantized",
-    "Seen",
+    "ObservedRange",
+    "QuantizationOptions",
+    "QuantizedNetwork",
     "VBound",
     "prove",
     "quantize",

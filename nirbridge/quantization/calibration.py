@@ -15,14 +15,14 @@ from nirbridge.arrays import Array, freeze
 from nirbridge.errors import UsageError, quoted
 from nirbridge.network.apply import apply
 from nirbridge.network.model import Network
-from nirbridge.quantization.folding import fold
+from nirbridge.quantization.folding import fold_population
 from nirbridge.quantization.model import IntegerOperator
-from nirbridge.quantization.operators import one_operator, weights_of, with_weights
-from nirbridge.quantization.weights import Range, on_grid, range_of
+from nirbridge.quantization.operators import gained_operator, weights_of, with_weights
+from nirbridge.quantization.weights import WeightRange, round_to_grid, weight_range
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedRange:
     """Least and greatest of what one population got and held, in the reference's units.
 
     ``x``: ``g_mem * g_syn`` times the summed input of a step (without biases); ``current``: ``g_mem * i`` (without the
@@ -38,7 +38,7 @@ class Seen:
 class Calibration:
     """``seen`` by population; ``samples`` by source: ``[items, *shape]`` sent in some steps; ``said``: where from."""
 
-    seen: Mapping[str, Seen]
+    seen: Mapping[str, ObservedRange]
     samples: Mapping[str, Array] = field(default_factory=lambda: MappingProxyType({}))
     said: str = ""
 
@@ -67,11 +67,11 @@ def calibration_of(network: Network, arrays: Mapping[tuple[str, str], Array], sa
         raise UsageError.of(f"calibration of {quoted(missing[0][0])}", f"{missing[0][1]} was not recorded")
     seen = {}
     for p in network.populations:
-        folded = fold(network, p, 0)
+        folded = fold_population(network, p, 0)
         c = p.neuron.g_mem * (arrays[p.name, "i"].astype(np.float64) - folded.steady)
         x = c.copy()
         x[1:] -= p.neuron.a_syn * c[:-1]
-        seen[p.name] = Seen(_ends(x), _ends(c), _ends(arrays[p.name, "u"].astype(np.float64) - folded.offset))
+        seen[p.name] = ObservedRange(_ends(x), _ends(c), _ends(arrays[p.name, "u"].astype(np.float64) - folded.offset))
     samples = {name: freeze(_spread(array)) for (name, what), array in arrays.items() if what == "s"}
     return Calibration(MappingProxyType(seen), MappingProxyType(samples), said)
 
@@ -85,7 +85,7 @@ def _spread(array: Array) -> Array:
     return items[np.linspace(0, len(items) - 1, min(ITEMS, len(items))).astype(int)]
 
 
-def clips(
+def clip_shares(
     network: Network,
     bits: Mapping[int, int],
     method: str,
@@ -106,10 +106,10 @@ def clips(
     found = {}
     for index, width in bits.items():
         projection = network.projections[index]
-        folded = fold(network, network.population(projection.target), 0)
-        operator = one_operator(projection.operator, folded.gain)
+        folded = fold_population(network, network.population(projection.target), 0)
+        operator = gained_operator(projection.operator, folded.gain)
         weights = weights_of(operator)
-        whole = range_of(weights, width)
+        whole = weight_range(weights, width)
         if method == "range" or whole.unit == 0.0:
             found[index] = 1.0
         elif method == "percentile":
@@ -126,11 +126,11 @@ def _percentile(weights: Array, percentile: float) -> float:
     return float(max(np.percentile(sizes, percentile) / sizes.max(), 1e-3))
 
 
-def _error(operator: IntegerOperator, whole: Range, share: float, sample: Array | None) -> float:
+def _error(operator: IntegerOperator, whole: WeightRange, share: float, sample: Array | None) -> float:
     """Mean square error of what the rounded weights add up to."""
     weights = weights_of(operator)
-    cut = Range(whole.bits, whole.mode, whole.low * share, whole.high * share)
-    off = on_grid(weights, 1.0 / cut.unit, cut.grid) * cut.unit - weights
+    cut = WeightRange(whole.bits, whole.mode, whole.low * share, whole.high * share)
+    off = round_to_grid(weights, 1.0 / cut.unit, cut.grid) * cut.unit - weights
     if sample is None:
         return float(np.mean(np.square(off)))
     made = with_weights(operator, off)

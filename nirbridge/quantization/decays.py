@@ -7,8 +7,8 @@ from types import MappingProxyType
 import numpy as np
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.errors import Problem, quoted
-from nirbridge.quantization.formats import DECAY_ONE, most
+from nirbridge.errors import Diagnostic, quoted
+from nirbridge.quantization.formats import DECAY_ONE, signed_max
 from nirbridge.quantization.model import FixedNeuron
 
 
@@ -33,7 +33,7 @@ def decay_of(factor: Array, most_parts: int) -> Array:
     return freeze(np.clip(np.rint((1.0 - factor) * DECAY_ONE), 0, most_parts).astype(np.int64))
 
 
-def started(neuron: FixedNeuron, name: str, latency: int) -> tuple[Array, Array, Problem | None]:
+def initial_integers(neuron: FixedNeuron, name: str, latency: int) -> tuple[Array, Array, Diagnostic | None]:
     """(v_init, u_init) from which ``latency`` steps without input lead exactly to the neuron's own v_init and u_init.
 
     Solved backwards: the one-step map is onto, so there always is a start; the problem says where a neuron would fire
@@ -41,11 +41,11 @@ def started(neuron: FixedNeuron, name: str, latency: int) -> tuple[Array, Array,
     """
     voltages, currents = _backwards(neuron, latency)
     v = voltages[-1]
-    wide = max(int(np.max(np.abs(x))) for x in voltages) > most(neuron.v_bits)
-    wide = wide or max(int(np.max(np.abs(x))) for x in currents) > most(neuron.u_bits)
+    wide = max(int(np.max(np.abs(x))) for x in voltages) > signed_max(neuron.v_bits)
+    wide = wide or max(int(np.max(np.abs(x))) for x in currents) > signed_max(neuron.u_bits)
     reached = _forwards(neuron, v, currents[-1], latency)
     fires = neuron.fires_above is not None and any(bool(np.any(x > neuron.fires_above)) for x in reached)
-    thing = f"population {quoted(name)}"
+    subject = f"population {quoted(name)}"
     if not (wide or fires):
         return freeze(v), freeze(currents[-1]), None
     what = "fire" if fires else "need a start wider than the chip's numbers"
@@ -53,7 +53,7 @@ def started(neuron: FixedNeuron, name: str, latency: int) -> tuple[Array, Array,
     limit = "a chip runs all neurons from the first step on"
     step = "make its bias smaller, or its first v lower, or give --keep-early-spikes"
     ids = MappingProxyType({"population": name, "rule": "early", "steps": latency})
-    return freeze(v), freeze(currents[-1]), Problem(thing, found, limit, step, ids)
+    return freeze(v), freeze(currents[-1]), Diagnostic(subject, found, limit, step, ids)
 
 
 def _backwards(neuron: FixedNeuron, steps: int) -> tuple[list[Array], list[Array]]:

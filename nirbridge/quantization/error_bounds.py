@@ -10,7 +10,8 @@ parts of 4096, one step of a neuron adds at most (all in integers; ``e_u`` and `
 spike of both resets: to a value, then ``e_v`` is 0; by an amount, then what its rounding lost is added. A graded input
 adds half a unit of itself times each weight. Roundings of the reference's own floats are counted too, so that nothing
 is left over for a test to forgive. ``u`` and ``v`` are the integers' own. The equations hold up to the first spike that
-is not alike, of the population or of what it hears, and until v is held at its last value (``Bounds.v_steps``).
+is not alike, of the population or of what it hears, and until v is held at its last value
+(``AccumulatorBounds.v_steps``).
 """
 
 from __future__ import annotations
@@ -26,17 +27,24 @@ from nirbridge.arrays import Array
 from nirbridge.errors import UsageError, quoted
 from nirbridge.network.apply import apply
 from nirbridge.network.model import Network
-from nirbridge.quantization.folding import Folded, fold
+from nirbridge.quantization.folding import FoldedPopulation, fold_population
 from nirbridge.quantization.formats import DECAY_ONE, INPUT_SHIFT
-from nirbridge.quantization.model import Bounds, FixedPopulation, FixedProjection, IntegerOperator, Quantized, VBound
-from nirbridge.quantization.operators import one_operator, weights_of, with_weights
+from nirbridge.quantization.model import (
+    AccumulatorBounds,
+    FixedPopulation,
+    FixedProjection,
+    IntegerOperator,
+    QuantizedNetwork,
+    VBound,
+)
+from nirbridge.quantization.operators import gained_operator, weights_of, with_weights
 
 Arrays = Mapping[tuple[str, str], Array]
 EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lost:
+class RoundingLoss:
     """What rounding loses in a population: flat float64 arrays over its neurons (or ``()``), in integers of v.
 
     ``u_decay`` and ``v_decay`` are ``|B - b|`` and ``|A - a|``, ``keeps_u`` and ``keeps_v`` the real ``b`` and ``a``,
@@ -55,7 +63,7 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LostWeights:
+class WeightLoss:
     """What rounding loses in a projection: ``errors`` in integers of v per spike; ``sizes`` those of the weights.
 
     ``worth``: what integer 1 of a graded input stands for; None for spikes.
@@ -67,7 +75,7 @@ class LostWeights:
     worth: float | None
 
 
-def lost_of(folded: Folded, made: FixedPopulation) -> Lost:
+def rounding_loss(folded: FoldedPopulation, made: FixedPopulation) -> RoundingLoss:
     """What rounding loses in a population's own numbers."""
     n, scale = made.neuron, made.neuron.scale
 
@@ -76,7 +84,7 @@ def lost_of(folded: Folded, made: FixedPopulation) -> Lost:
 
     kept_u, kept_v = (DECAY_ONE - 1 - n.du) / DECAY_ONE, (DECAY_ONE - n.dv) / DECAY_ONE
     current = folded.neuron.g_mem * (np.abs(folded.neuron.i_init) + np.abs(folded.steady))
-    return Lost(
+    return RoundingLoss(
         keeps_u=flat(folded.a_syn),
         keeps_v=flat(folded.a_mem),
         u_decay=flat(np.abs(kept_u - folded.a_syn)),
@@ -89,15 +97,17 @@ def lost_of(folded: Folded, made: FixedPopulation) -> Lost:
     )
 
 
-def lost_weights(p: FixedProjection, exact: IntegerOperator, worth: float | None) -> LostWeights:
+def weight_loss(p: FixedProjection, exact: IntegerOperator, worth: float | None) -> WeightLoss:
     """What rounding loses in the weights of a projection; ``exact``: the real ones, with the gain of the neurons."""
     unit = float(1 << INPUT_SHIFT) * 2.0**p.weight_exp
     off = np.abs(weights_of(p.operator) - weights_of(exact) * p.scale) * unit
     sizes = np.abs(weights_of(exact)) * p.scale * unit
-    return LostWeights(p, with_weights(exact, off), with_weights(exact, sizes), worth)
+    return WeightLoss(p, with_weights(exact, off), with_weights(exact, sizes), worth)
 
 
-def stated(lost: Lost, weights: Sequence[LostWeights], most: Sequence[int], bounds: Bounds, scale: float) -> VBound:
+def report_bound(
+    lost: RoundingLoss, weights: Sequence[WeightLoss], most: Sequence[int], bounds: AccumulatorBounds, scale: float
+) -> VBound:
     """The bound of a population for a report, in real units of v: for the worst neuron, input and state.
 
     ``most``: what the source of each projection sends at most.
@@ -130,7 +140,7 @@ def stated(lost: Lost, weights: Sequence[LostWeights], most: Sequence[int], boun
     )
 
 
-def v_bounds(quantized: Quantized, arrays: Arrays, *, eps: float = EPS) -> dict[str, Array]:
+def v_bounds(quantized: QuantizedNetwork, arrays: Arrays, *, eps: float = EPS) -> dict[str, Array]:
     """The bound of ``|v - reference|`` of every population in every step of a run, from what the integers did.
 
     Args:
@@ -152,10 +162,10 @@ def v_bounds(quantized: Quantized, arrays: Arrays, *, eps: float = EPS) -> dict[
     return {p.name: _bound_of(quantized, quantized.network, p, arrays, eps) for p in quantized.populations}
 
 
-def _bound_of(q: Quantized, network: Network, p: FixedPopulation, arrays: Arrays, eps: float) -> Array:
+def _bound_of(q: QuantizedNetwork, network: Network, p: FixedPopulation, arrays: Arrays, eps: float) -> Array:
     late = 0 if q.early else q.latency.get(p.name, 0)
-    folded = fold(network, network.population(p.name), late)
-    lost, (v, u) = lost_of(folded, p), (_flat(arrays, p.name, p.shape, x) for x in "vu")
+    folded = fold_population(network, network.population(p.name), late)
+    lost, (v, u) = rounding_loss(folded, p), (_flat(arrays, p.name, p.shape, x) for x in "vu")
     weights = [_lost_weights(q, network, folded, x) for x in q.projections if x.target == p.name]
     shapes = {x.name: x.shape for x in (*q.inputs, *q.populations)}
     added, size, fan_in = np.zeros(v.shape), np.abs(u) + np.abs(v) + np.abs(p.neuron.bias).max() + lost.far, 16
@@ -167,18 +177,18 @@ def _bound_of(q: Quantized, network: Network, p: FixedPopulation, arrays: Arrays
         fan_in += sent.shape[2]
     floats = eps * fan_in * size
     fired = _flat(arrays, p.name, p.shape, "s") if p.neuron.fires else None
-    starts = starts_off(p, folded) if q.early else (np.asarray(0.5), np.asarray(0.5))
+    starts = initial_offsets(p, folded) if q.early else (np.asarray(0.5), np.asarray(0.5))
     bound = _carried(p, lost, (late, *starts), (v, u, fired), added, floats)
     return (bound / float(p.neuron.scale)).reshape(arrays[p.name, "v"].shape)
 
 
-def _lost_weights(q: Quantized, network: Network, folded: Folded, p: FixedProjection) -> LostWeights:
+def _lost_weights(q: QuantizedNetwork, network: Network, folded: FoldedPopulation, p: FixedProjection) -> WeightLoss:
     worth = next((x.scale for x in q.inputs if x.name == p.source and x.graded), None)
     gain = np.asarray(folded.gain * (1.0 if worth is None else worth))
-    return lost_weights(p, one_operator(network.projections[p.index].operator, gain), worth)
+    return weight_loss(p, gained_operator(network.projections[p.index].operator, gain), worth)
 
 
-def starts_off(p: FixedPopulation, folded: Folded) -> tuple[Array, Array]:
+def initial_offsets(p: FixedPopulation, folded: FoldedPopulation) -> tuple[Array, Array]:
     """How far u and v are from the real start at the first step of the hardware, in integers, at least half a unit.
 
     Before its first step a population follows a start that was solved backwards anew in integers; only at its own
@@ -192,7 +202,7 @@ def starts_off(p: FixedPopulation, folded: Folded) -> tuple[Array, Array]:
 
 def _carried(
     p: FixedPopulation,
-    lost: Lost,
+    lost: RoundingLoss,
     since: tuple[int, Array, Array],
     run: tuple[Array, Array, Array | None],
     added: Array,
@@ -228,7 +238,7 @@ def _flat(arrays: Arrays, name: str, shape: tuple[int, ...], what: str) -> Array
     return array.reshape(len(array), batch, -1).astype(np.float64)
 
 
-def _delayed(sent: Array, one: LostWeights) -> Array:
+def _delayed(sent: Array, one: WeightLoss) -> Array:
     """What of ``sent`` arrives in each step, in the units that the weights multiply."""
     values = sent if one.worth is None else sent / one.worth
     delays = np.broadcast_to(one.projection.delay_steps.reshape(-1), values.shape[2:])
@@ -238,7 +248,7 @@ def _delayed(sent: Array, one: LostWeights) -> Array:
     return late
 
 
-def _arrived(one: LostWeights, sent: Array) -> Array:
+def _arrived(one: WeightLoss, sent: Array) -> Array:
     """What the errors of the weights add up to, ``[steps, batch, targets]``."""
     shape = (*sent.shape[:2], -1)
     items = np.abs(sent).reshape(-1, *one.errors.input_shape)

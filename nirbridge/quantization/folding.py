@@ -21,7 +21,7 @@ from nirbridge.network.neurons import Neuron
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Folded:
+class FoldedPopulation:
     """See the head of this file; ``v_start`` and ``i_start`` (w and c) are the state at the reference's first step."""
 
     population: Population
@@ -42,7 +42,7 @@ class Folded:
         return self.population.neuron
 
 
-def fold(network: Network, population: Population, latency: int) -> Folded:
+def fold_population(network: Network, population: Population, latency: int) -> FoldedPopulation:
     """The population in the integers' coordinates, and its state when ``latency`` steps without spikes have gone by."""
     n = population.neuron
     drive = sum(
@@ -57,7 +57,7 @@ def fold(network: Network, population: Population, latency: int) -> Folded:
     for _ in range(latency):
         i = n.a_syn * i
         v = n.a_mem * v + i + bias
-    return Folded(
+    return FoldedPopulation(
         population=population,
         gain=compact(n.g_mem * n.g_syn),
         a_mem=n.a_mem,

@@ -16,7 +16,7 @@ INPUT_SHIFT = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class WeightGrid:
     """The weights that a width and a sign mode allow: multiples of ``step`` from ``low`` to ``high``."""
 
     step: int
@@ -24,18 +24,18 @@ class Grid:
     high: int
 
 
-def grid_of(weight_bits: int, sign_mode: SignMode) -> Grid:
+def grid_of(weight_bits: int, sign_mode: SignMode) -> WeightGrid:
     """The grid of a width, as Lava 0.10.0 truncates weights: the ``8 - bits + mixed`` low bits are always 0."""
     step = 1 << (8 - weight_bits + (sign_mode == "mixed"))
     least = {"mixed": -256, "excitatory": 0, "inhibitory": -(256 - step)}[sign_mode]
-    return Grid(step, least, 0 if sign_mode == "inhibitory" else 256 - step)
+    return WeightGrid(step, least, 0 if sign_mode == "inhibitory" else 256 - step)
 
 
 def formats_of(chip: Chip) -> NumberFormats:
     """The number formats of a chip. Raises UsageError where its file has none."""
     if chip.numbers is None:
-        thing = f"chip {quoted(chip.name)}"
-        raise UsageError.of(thing, "no number formats", "its file has no [numbers]", "add them, see docs/chips.md")
+        subject = f"chip {quoted(chip.name)}"
+        raise UsageError.of(subject, "no number formats", "its file has no [numbers]", "add them, see docs/chips.md")
     return chip.numbers
 
 
@@ -44,16 +44,16 @@ def plain_formats(chip: Chip) -> dict[str, object]:
     return dataclasses.asdict(formats_of(chip))
 
 
-def most(bits: int) -> int:
+def signed_max(bits: int) -> int:
     """The largest value of a signed number of so many bits; the least is its negative."""
     return (1 << (bits - 1)) - 1
 
 
-def threshold_most(numbers: NumberFormats) -> int:
+def threshold_max(numbers: NumberFormats) -> int:
     """The largest threshold, in units of v."""
     return ((1 << numbers.vth_bits) - 1) << INPUT_SHIFT
 
 
-def bias_most(numbers: NumberFormats) -> int:
+def bias_max(numbers: NumberFormats) -> int:
     """The largest constant drive, in units of v."""
-    return most(numbers.bias_mant_bits) << numbers.bias_exp_max
+    return signed_max(numbers.bias_mant_bits) << numbers.bias_exp_max

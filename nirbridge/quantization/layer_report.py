@@ -10,22 +10,22 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
-from nirbridge.quantization.error_bounds import lost_of, lost_weights, stated
-from nirbridge.quantization.folding import Folded
+from nirbridge.quantization.error_bounds import report_bound, rounding_loss, weight_loss
+from nirbridge.quantization.folding import FoldedPopulation
 from nirbridge.quantization.formats import DECAY_ONE
 from nirbridge.quantization.memory import projection_bits
-from nirbridge.quantization.model import Bounds, FixedPopulation, FixedProjection, LayerReport, VBound
+from nirbridge.quantization.model import AccumulatorBounds, FixedPopulation, FixedProjection, LayerReport, VBound
 from nirbridge.quantization.operators import weights_of
-from nirbridge.quantization.scales import Incoming, Scale
+from nirbridge.quantization.scales import IncomingOperator, PopulationScale
 
 
 def layer_report(
-    folded: Folded,
+    folded: FoldedPopulation,
     made: FixedPopulation,
     projections: Sequence[FixedProjection],
-    incoming: Sequence[Incoming],
-    bounds: Bounds,
-    scale: Scale,
+    incoming: Sequence[IncomingOperator],
+    bounds: AccumulatorBounds,
+    scale: PopulationScale,
     notes: Sequence[str],
     chip: Chip,
 ) -> LayerReport:
@@ -41,7 +41,7 @@ def layer_report(
     )
 
 
-def _decays(f: Folded, made: FixedPopulation, scale: Scale) -> dict[str, Any]:
+def _decays(f: FoldedPopulation, made: FixedPopulation, scale: PopulationScale) -> dict[str, Any]:
     """Real values and what the integers stand for; errors of decays as parts of the time constant."""
     n = made.neuron
     found: dict[str, Any] = {
@@ -59,18 +59,18 @@ def _decays(f: Folded, made: FixedPopulation, scale: Scale) -> dict[str, Any]:
 
 
 def _v_bound(
-    folded: Folded,
+    folded: FoldedPopulation,
     made: FixedPopulation,
     projections: Sequence[FixedProjection],
-    incoming: Sequence[Incoming],
-    bounds: Bounds,
+    incoming: Sequence[IncomingOperator],
+    bounds: AccumulatorBounds,
 ) -> VBound:
     lost = [
-        lost_weights(p, one.operator, 1.0 if one.sent.low < 0 else None)
+        weight_loss(p, one.operator, 1.0 if one.sent.low < 0 else None)
         for p, one in zip(projections, incoming, strict=True)
     ]
     most = [max(one.sent.high, -one.sent.low) for one in incoming]
-    return stated(lost_of(folded, made), lost, most, bounds, float(made.neuron.scale))
+    return report_bound(rounding_loss(folded, made), lost, most, bounds, float(made.neuron.scale))
 
 
 def _constant_error(real: Array, fixed: Array) -> float:
@@ -79,7 +79,7 @@ def _constant_error(real: Array, fixed: Array) -> float:
     return float(np.max(np.where(real > 0, np.abs(fixed - real) / kept, fixed)))
 
 
-def _weights(p: FixedProjection, one: Incoming, chip: Chip) -> Mapping[str, Any]:
+def _weights(p: FixedProjection, one: IncomingOperator, chip: Chip) -> Mapping[str, Any]:
     real, whole = weights_of(one.operator), weights_of(p.operator)
     size = float(np.sqrt(np.mean(np.square(real)))) if real.size else 0.0
     error = float(np.sqrt(np.mean(np.square(whole / p.scale - real)))) if real.size else 0.0

@@ -14,19 +14,19 @@ from typing import NamedTuple
 import numpy as np
 
 from nirbridge.arrays import Array, compact
-from nirbridge.chips import builtin_chips, load_chip
+from nirbridge.chips import builtin_chips, read_chip
 from nirbridge.chips.model import Chip
-from nirbridge.errors import Problem, quoted
+from nirbridge.errors import Diagnostic, quoted
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.quantization.formats import DECAY_ONE, grid_of
-from nirbridge.quantization.operators import one_operator, weights_of
-from nirbridge.quantization.weights import range_of
+from nirbridge.quantization.operators import gained_operator, weights_of
+from nirbridge.quantization.weights import weight_range
 
 WEIGHT_BITS_MAX = 8
 """The grids of ``formats.grid_of`` end here."""
 
 
-class Fault(NamedTuple):
+class MissingFeature(NamedTuple):
     """One thing that a chip cannot do: what was found, the chip's limit, and advice besides another chip."""
 
     found: str
@@ -34,10 +34,10 @@ class Fault(NamedTuple):
     advice: str = ""
 
 
-Rule = Callable[[Population, Chip], Iterator[Fault]]
+Rule = Callable[[Population, Chip], Iterator[MissingFeature]]
 
 
-def problems_of(network: Network, chip: Chip, bits: Callable[[Projection], int]) -> Iterator[Problem]:
+def feature_problems(network: Network, chip: Chip, bits: Callable[[Projection], int]) -> Iterator[Diagnostic]:
     """Every reason why the chip's neurons and synapses cannot run the network; none: they can.
 
     Rules that need the chip's ``[numbers]`` are left out where its file has none.
@@ -52,16 +52,16 @@ def problems_of(network: Network, chip: Chip, bits: Callable[[Projection], int])
             for fault in rule(population, chip):
                 ids = MappingProxyType({"population": population.name, "rule": rule.__name__.strip("_")})
                 advice = _advice(fault, chip, lambda other, r=rule, p=population: next(r(p, other), None) is None)
-                yield Problem(f"population {quoted(population.name)}", fault.found, fault.limit, advice, ids)
+                yield Diagnostic(f"population {quoted(population.name)}", fault.found, fault.limit, advice, ids)
     inside = {p.name: p for p in network.populations}
     for projection in network.projections:
         if projection.target in inside:
-            thing = f"projection {quoted(projection.source)} -> {quoted(projection.target)}"
+            subject = f"projection {quoted(projection.source)} -> {quoted(projection.target)}"
             for fault in _synapses(inside, projection, chip, bits(projection)):
-                yield Problem(thing, fault.found, fault.limit, fault.advice)
+                yield Diagnostic(subject, fault.found, fault.limit, fault.advice)
 
 
-def _advice(fault: Fault, chip: Chip, able: Callable[[Chip], bool]) -> str:
+def _advice(fault: MissingFeature, chip: Chip, able: Callable[[Chip], bool]) -> str:
     """The built-in chips that can do it, and the fault's own advice."""
     names = [other.name for other in _builtin() if other.name != chip.name and able(other)]
     chips = f"choose a chip that can ({', '.join(names)})" if names else ""
@@ -70,7 +70,7 @@ def _advice(fault: Fault, chip: Chip, able: Callable[[Chip], bool]) -> str:
 
 @lru_cache(maxsize=1)
 def _builtin() -> tuple[Chip, ...]:
-    return tuple(load_chip(name) for name in builtin_chips())
+    return tuple(read_chip(name) for name in builtin_chips())
 
 
 # -- neurons -----------------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ def is_memoryless(population: Population) -> bool:
     return not bool(np.any(population.neuron.a_mem))
 
 
-def _decays(population: Population, chip: Chip) -> Iterator[Fault]:
+def _decays(population: Population, chip: Chip) -> Iterator[MissingFeature]:
     """Decays that no integers have, and those faster than the chip's; 1/4096 of memory is emulated for none."""
     n, numbers = population.neuron, chip.numbers
     if numbers is None:
@@ -92,14 +92,16 @@ def _decays(population: Population, chip: Chip) -> Iterator[Fault]:
     ):
         if bool(np.any((decay < 0) | (decay > 1))):
             found = f"its {name} is multiplied by {_outside(decay):g} per time step"
-            yield Fault(found, "integers decay by a factor of 0 to 1", "make dt smaller than the time constant")
+            yield MissingFeature(
+                found, "integers decay by a factor of 0 to 1", "make dt smaller than the time constant"
+            )
             continue
         least, wanted = 1.0 - parts / DECAY_ONE, float(np.min(decay))
         if least - wanted > 1.5 / DECAY_ONE:
             found = f"its {name.rpartition(' ')[2]} is multiplied by {wanted:g} per time step"
-            yield Fault(found, f"the decays of chip {quoted(chip.name)} keep {least:g} or more")
+            yield MissingFeature(found, f"the decays of chip {quoted(chip.name)} keep {least:g} or more")
     if bool(np.any((n.a_syn == 1.0) & n.has_synapse)):
-        yield Fault("its synaptic current never decays", "the chip's loses 1/4096 per time step or more")
+        yield MissingFeature("its synaptic current never decays", "the chip's loses 1/4096 per time step or more")
 
 
 def _outside(decay: Array) -> float:
@@ -107,54 +109,62 @@ def _outside(decay: Array) -> float:
     return float(flat[int(np.argmax(np.abs(flat - 0.5)))])
 
 
-def _current(population: Population, chip: Chip) -> Iterator[Fault]:
+def _current(population: Population, chip: Chip) -> Iterator[MissingFeature]:
     if bool(np.any(population.neuron.a_syn != 0)) and not chip.neuron.synaptic_current:
         limit = f"neurons of chip {quoted(chip.name)} have none"
-        yield Fault("a decaying synaptic current", limit, "train neurons without a synaptic time constant")
+        yield MissingFeature("a decaying synaptic current", limit, "train neurons without a synaptic time constant")
 
 
-def _reset(population: Population, chip: Chip) -> Iterator[Fault]:
+def _reset(population: Population, chip: Chip) -> Iterator[MissingFeature]:
     n, name = population.neuron, quoted(chip.name)
     if not n.fires or is_memoryless(population):
         return
     if n.reset == "subtract" and not chip.neuron.soft_reset:
-        yield Fault("a soft reset", f"chip {name} resets the membrane to a value", "train with a reset to a value")
+        yield MissingFeature(
+            "a soft reset", f"chip {name} resets the membrane to a value", "train with a reset to a value"
+        )
     if n.reset == "none" and chip.numbers is not None and not chip.numbers.programmable:
-        yield Fault("no reset", f"chip {name} resets every neuron that fires", "train with a reset to a value")
+        yield MissingFeature("no reset", f"chip {name} resets every neuron that fires", "train with a reset to a value")
 
 
-def _spikes(population: Population, chip: Chip) -> Iterator[Fault]:
+def _spikes(population: Population, chip: Chip) -> Iterator[MissingFeature]:
     n = population.neuron
     if not n.fires or n.max_spikes == 1:
         return
     if not chip.neuron.graded_spikes:
         limit = f"chip {quoted(chip.name)} sends 0 or 1"
-        yield Fault(f"up to {n.max_spikes:,} spikes per time step", limit, "train with 1 spike per time step")
+        yield MissingFeature(f"up to {n.max_spikes:,} spikes per time step", limit, "train with 1 spike per time step")
     if chip.numbers is None:
         return
     if bool(np.any(n.v_reset != 0)) and n.reset == "to-value":
-        yield Fault("several spikes per time step and a reset to another value than 0", "", "reset to 0 or subtract")
+        yield MissingFeature(
+            "several spikes per time step and a reset to another value than 0", "", "reset to 0 or subtract"
+        )
     if n.theta is not None and bool(np.any(n.theta <= 0)):
-        yield Fault("several spikes per time step with a threshold of 0 or less", "", "give a positive threshold")
+        yield MissingFeature(
+            "several spikes per time step with a threshold of 0 or less", "", "give a positive threshold"
+        )
 
 
-def _refractory(population: Population, chip: Chip) -> Iterator[Fault]:
+def _refractory(population: Population, chip: Chip) -> Iterator[MissingFeature]:
     n = population.neuron
     longest = int(np.max(n.refractory_steps)) if n.fires else 0
     limit = None if chip.numbers is None else chip.numbers.refractory_steps_max
     if limit is not None and longest > limit:
         found = f"a refractory time of {longest:,} time steps"
-        yield Fault(found, f"chip {quoted(chip.name)} has at most {limit:,}", "make dt larger")
+        yield MissingFeature(found, f"chip {quoted(chip.name)} has at most {limit:,}", "make dt larger")
 
 
-def _threshold(population: Population, chip: Chip) -> Iterator[Fault]:
+def _threshold(population: Population, chip: Chip) -> Iterator[MissingFeature]:
     n = population.neuron
     if n.theta is None or chip.numbers is None or chip.numbers.programmable:
         return
     offset = n.v_reset if n.reset == "to-value" or bool(np.any(n.refractory_steps > 0)) else 0.0
     if bool(np.any(n.theta - offset < 0)):
         found = "a threshold below the value that it resets to"
-        yield Fault(found, f"chip {quoted(chip.name)} has thresholds from 0 up", "train with positive thresholds")
+        yield MissingFeature(
+            found, f"chip {quoted(chip.name)} has thresholds from 0 up", "train with positive thresholds"
+        )
 
 
 RULES: tuple[Rule, ...] = (_decays, _current, _reset, _spikes, _refractory, _threshold)
@@ -163,20 +173,20 @@ RULES: tuple[Rule, ...] = (_decays, _current, _reset, _spikes, _refractory, _thr
 # -- synapses ----------------------------------------------------------------------------------------------------
 
 
-def _synapses(inside: Mapping[str, Population], p: Projection, chip: Chip, bits: int) -> Iterator[Fault]:
+def _synapses(inside: Mapping[str, Population], p: Projection, chip: Chip, bits: int) -> Iterator[MissingFeature]:
     if p.source in inside and not inside[p.source].neuron.fires:
-        yield Fault("sends the membrane of a read-out", "a chip's neurons send spikes", "give it a threshold")
+        yield MissingFeature("sends the membrane of a read-out", "a chip's neurons send spikes", "give it a threshold")
     if bits not in chip.synapses.weight_bits:
         stored = ", ".join(map(str, chip.synapses.weight_bits))
-        yield Fault(f"weights of {bits} bits", f"chip {quoted(chip.name)} has {stored}", "choose one of these")
+        yield MissingFeature(f"weights of {bits} bits", f"chip {quoted(chip.name)} has {stored}", "choose one of these")
     elif chip.numbers is not None and bits > WEIGHT_BITS_MAX:
         limit = f"integer weights have 1 to {WEIGHT_BITS_MAX}"
-        yield Fault(f"weights of {bits} bits, more than 8 bits", limit, "choose fewer")
+        yield MissingFeature(f"weights of {bits} bits, more than 8 bits", limit, "choose fewer")
     elif chip.numbers is not None and grid_of(bits, "mixed").high == 0 and _has_both_signs(inside[p.target], p, bits):
         limit = f"{bits} bit with both signs holds {grid_of(bits, 'mixed').low} and 0"
-        yield Fault("weights of both signs", limit, "give 2 bits or more")
+        yield MissingFeature("weights of both signs", limit, "give 2 bits or more")
 
 
 def _has_both_signs(target: Population, p: Projection, bits: int) -> bool:
     gain = compact(target.neuron.g_mem * target.neuron.g_syn)
-    return range_of(weights_of(one_operator(p.operator, gain)), bits).mode == "mixed"
+    return weight_range(weights_of(gained_operator(p.operator, gain)), bits).mode == "mixed"

@@ -10,13 +10,13 @@ from nirbridge.chips.model import Chip
 from nirbridge.errors import DoesNotFit, NirbridgeError
 from nirbridge.network.model import Network
 from nirbridge.quantization.memory import projection_bits
-from nirbridge.quantization.model import Quantized
+from nirbridge.quantization.model import QuantizedNetwork
 
 Widths = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class WidthChoice:
     """Widths by target population, their memory and score; ``tried``: (widths, memory, score) of each round."""
 
     weight_bits: Widths
@@ -25,7 +25,7 @@ class Choice:
     tried: tuple[tuple[Widths, int, float], ...]
 
 
-def memory_of(quantized: Quantized, chip: Chip) -> int:
+def memory_of(quantized: QuantizedNetwork, chip: Chip) -> int:
     """Bits of synaptic memory of all projections, by the chip's own encoding (see ``memory.projection_bits``)."""
     return sum(projection_bits(p, chip) for p in quantized.projections)
 
@@ -34,11 +34,11 @@ def choose_widths(
     network: Network,
     chip: Chip,
     limit_bits: int,
-    make: Callable[[Widths], Quantized],
-    score: Callable[[Quantized], float],
+    make: Callable[[Widths], QuantizedNetwork],
+    score: Callable[[QuantizedNetwork], float],
     progress: Progress | None = None,
     asked: Widths | None = None,
-) -> Choice:
+) -> WidthChoice:
     """Greedy and deterministic: from the widest weights down, one layer at a time, until the memory is small enough.
 
     In each round every layer is tried one width narrower; taken is the one that loses least score per bit of memory
@@ -75,12 +75,12 @@ def choose_widths(
         tried.append((widths, bits, found))
         if progress is not None:
             progress(f"mixed precision: {bits:,} bits", None)
-    return Choice(widths, tried[-1][1], tried[-1][2], tuple(tried))
+    return WidthChoice(widths, tried[-1][1], tried[-1][2], tuple(tried))
 
 
 def _narrower(
-    now: Quantized, widths: Widths, name: str, chip: Chip, make: Callable[[Widths], Quantized]
-) -> tuple[dict[str, int], Quantized] | None:
+    now: QuantizedNetwork, widths: Widths, name: str, chip: Chip, make: Callable[[Widths], QuantizedNetwork]
+) -> tuple[dict[str, int], QuantizedNetwork] | None:
     """The widest narrower weights of a layer that save memory and can be had; None: there are none."""
     own = [p for p in now.projections if p.target == name]
     needed = sum(projection_bits(p, chip) for p in own)

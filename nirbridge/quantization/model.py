@@ -160,7 +160,7 @@ class FixedInput:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class AccumulatorBounds:
     """What the accumulators of a population can reach: least and greatest value over its neurons, any input.
 
     ``proved``: from the weights alone; False: a_in and u rest on what calibration data showed. ``v_steps`` is how many
@@ -218,7 +218,7 @@ class LayerReport:
 
     population: str
     process: Process
-    bounds: Bounds
+    bounds: AccumulatorBounds
     decays: Mapping[str, Any]
     weights: tuple[Mapping[str, Any], ...]
     v_bound: VBound
@@ -227,7 +227,7 @@ class LayerReport:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Quantized:
+class QuantizedNetwork:
     """A network in a chip's integers.
 
     ``latency``: node (input, population, output) -> the hardware step at which its reference step 0 happens, as in the

@@ -15,7 +15,7 @@ from nirbridge.network.operators import Conv, Dense, Operator, Reshape, Sparse, 
 from nirbridge.quantization.model import IntegerOperator
 
 
-def one_operator(operator: Operator, gain: Array) -> IntegerOperator:
+def gained_operator(operator: Operator, gain: Array) -> IntegerOperator:
     """``gain * operator`` as one operator on row-major flat arrays; ``gain`` has shape ``()`` or the target's.
 
     Pools before and behind a convolution become taps of it where the borders allow; all else becomes a matrix, dense

@@ -8,13 +8,13 @@ from types import MappingProxyType
 
 from nirbridge._types import Progress, no_progress
 from nirbridge.chips.model import Chip
-from nirbridge.errors import Problem, quoted
+from nirbridge.errors import Diagnostic, quoted
 from nirbridge.network.model import Network, Projection
 from nirbridge.quantization.calibration import Calibration
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class QuantizationOptions:
     """How to quantize.
 
     ``weight_bits``: for all projections, or by target population or by ``'source -> target'`` (the rest: ``'*'``, else
@@ -36,7 +36,7 @@ class Options:
     progress: Progress = no_progress
 
 
-def bits_of(projection: Projection, chip: Chip, options: Options) -> int:
+def bits_of(projection: Projection, chip: Chip, options: QuantizationOptions) -> int:
     """The width of a projection's weights."""
     asked = options.weight_bits
     if asked is None:
@@ -48,13 +48,13 @@ def bits_of(projection: Projection, chip: Chip, options: Options) -> int:
     return asked.get(pair, asked.get(projection.target, rest))
 
 
-def unknown_names(network: Network, options: Options) -> list[Problem]:
+def unknown_names(network: Network, options: QuantizationOptions) -> list[Diagnostic]:
     """Widths asked for targets, sources and pairs that the network does not have."""
     if not isinstance(options.weight_bits, Mapping):
         return []
     known = {"*"} | {p.target for p in network.projections} | {f"{p.source} -> {p.target}" for p in network.projections}
     return [
-        Problem(f"weight_bits of {quoted(name)}", "the network has no such population or projection")
+        Diagnostic(f"weight_bits of {quoted(name)}", "the network has no such population or projection")
         for name in options.weight_bits
         if name not in known
     ]

@@ -18,22 +18,28 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.network.apply import apply
-from nirbridge.quantization.formats import DECAY_ONE, INPUT_SHIFT, most
-from nirbridge.quantization.model import Bounds, FixedNeuron, FixedPopulation, FixedProjection, Quantized
+from nirbridge.quantization.formats import DECAY_ONE, INPUT_SHIFT, signed_max
+from nirbridge.quantization.model import (
+    AccumulatorBounds,
+    FixedNeuron,
+    FixedPopulation,
+    FixedProjection,
+    QuantizedNetwork,
+)
 from nirbridge.quantization.operators import weights_of, with_weights
 
 Flat = Callable[[Array], Array]
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class OutputRange:
     """What a source sends in one step: values from ``low`` to ``high``."""
 
     low: int
     high: int
 
 
-def input_bounds(projection: FixedProjection, sent: Sent) -> tuple[Array, Array]:
+def input_bounds(projection: FixedProjection, sent: OutputRange) -> tuple[Array, Array]:
     """(least, greatest) that the projection adds to ``a_in`` of each target in one step: flat int64 arrays."""
     operator = projection.operator
     ones = np.ones(operator.input_shape, np.int64)
@@ -44,7 +50,7 @@ def input_bounds(projection: FixedProjection, sent: Sent) -> tuple[Array, Array]
     return low << projection.weight_exp, high << projection.weight_exp
 
 
-def bounds_of(population: FixedPopulation, a_low: Array, a_high: Array, *, proved: bool = True) -> Bounds:
+def bounds_of(population: FixedPopulation, a_low: Array, a_high: Array, *, proved: bool = True) -> AccumulatorBounds:
     """The bounds of a population from those of its ``a_in`` (flat arrays)."""
     n, size = population.neuron, population.size
 
@@ -58,7 +64,7 @@ def bounds_of(population: FixedPopulation, a_low: Array, a_high: Array, *, prove
     v_high, above = _highest(n, flat, high)
     v_low, below = _lowest(n, flat, low)
     steps = [s for s in (above, below) if s is not None]
-    return Bounds(
+    return AccumulatorBounds(
         a_in=(int(a_low.min(initial=0)), int(a_high.max(initial=0))),
         u=(int(u_low.min(initial=0)), int(u_high.max(initial=0))),
         v=(int(v_low.min(initial=0)), int(v_high.max(initial=0))),
@@ -74,7 +80,7 @@ def _held(drive: Array, k: Array) -> Array:
 
 def _highest(n: FixedNeuron, at: Flat, drive: Array) -> tuple[Array, int | None]:
     """Greatest v of any step before the reset, and the steps until it is held there (None: never)."""
-    v0, dv, last = at(n.v_init), at(n.dv), most(n.v_bits)
+    v0, dv, last = at(n.v_init), at(n.dv), signed_max(n.v_bits)
     up = np.maximum(drive, 0)
     if n.fires_above is not None and n.reset == "zero":
         carried = np.maximum(np.maximum(at(n.fires_above), 0), v0)
@@ -98,7 +104,7 @@ def _subtracts_enough(n: FixedNeuron, at: Flat, up: Array) -> bool:
 
 def _lowest(n: FixedNeuron, at: Flat, drive: Array) -> tuple[Array, int | None]:
     """Least v of any step, and the steps until it is held there (None: never)."""
-    v0, dv, last = at(n.v_init), at(n.dv), most(n.v_bits)
+    v0, dv, last = at(n.v_init), at(n.dv), signed_max(n.v_bits)
     down = np.maximum(-drive, 0)
     start = -v0
     if n.fires_above is not None and n.reset == "subtract":
@@ -120,22 +126,24 @@ def _limited(reach: Array, start: Array, drive: Array, last: int) -> tuple[Array
     return np.minimum(reach, last), max(1, int((room // np.maximum(drive[over], 1)).min()))
 
 
-def sent_by(populations: Sequence[FixedPopulation], inputs: Mapping[str, Sent]) -> dict[str, Sent]:
+def output_ranges(populations: Sequence[FixedPopulation], inputs: Mapping[str, OutputRange]) -> dict[str, OutputRange]:
     """What every source sends at most, before anything else is known: a neuron its ``max_spikes``."""
-    return {**inputs, **{p.name: Sent(0, p.neuron.max_spikes) for p in populations}}
+    return {**inputs, **{p.name: OutputRange(0, p.neuron.max_spikes) for p in populations}}
 
 
-def prove(quantized: Quantized) -> dict[str, Bounds]:
+def prove(quantized: QuantizedNetwork) -> dict[str, AccumulatorBounds]:
     """The bounds of every population of a quantized network, from its integers alone."""
-    inputs = {p.name: Sent(-p.value_max if p.graded else 0, p.value_max) for p in quantized.inputs}
-    sent = sent_by(quantized.populations, inputs)
+    inputs = {p.name: OutputRange(-p.value_max if p.graded else 0, p.value_max) for p in quantized.inputs}
+    sent = output_ranges(quantized.populations, inputs)
     into: dict[str, list[FixedProjection]] = {p.name: [] for p in quantized.populations}
     for projection in quantized.projections:
         into[projection.target].append(projection)
-    return {p.name: bounds_of(p, *total(into[p.name], sent, p.size)) for p in quantized.populations}
+    return {p.name: bounds_of(p, *total_input_range(into[p.name], sent, p.size)) for p in quantized.populations}
 
 
-def total(projections: Sequence[FixedProjection], sent: Mapping[str, Sent], size: int) -> tuple[Array, Array]:
+def total_input_range(
+    projections: Sequence[FixedProjection], sent: Mapping[str, OutputRange], size: int
+) -> tuple[Array, Array]:
     """(least, greatest) ``a_in`` of each of ``size`` targets in one step, over all projections into them."""
     low, high = np.zeros(size, np.int64), np.zeros(size, np.int64)
     for projection in projections:

@@ -10,14 +10,14 @@ import numpy as np
 
 from nirbridge.arrays import Array, compact, freeze
 from nirbridge.chips.model import Chip, NumberFormats
-from nirbridge.errors import Problem, quoted
+from nirbridge.errors import Diagnostic, quoted
 from nirbridge.network.model import Network, Population
-from nirbridge.quantization.decays import decay_of, started
-from nirbridge.quantization.folding import Folded
-from nirbridge.quantization.formats import DECAY_ONE, formats_of, most, threshold_most
+from nirbridge.quantization.decays import decay_of, initial_integers
+from nirbridge.quantization.folding import FoldedPopulation
+from nirbridge.quantization.formats import DECAY_ONE, formats_of, signed_max, threshold_max
 from nirbridge.quantization.layer_report import layer_report
 from nirbridge.quantization.model import (
-    Bounds,
+    AccumulatorBounds,
     FixedNeuron,
     FixedPopulation,
     FixedProjection,
@@ -26,53 +26,60 @@ from nirbridge.quantization.model import (
     Process,
 )
 from nirbridge.quantization.operators import weights_of, with_weights
-from nirbridge.quantization.overflow import bounds_of, total
-from nirbridge.quantization.scales import Incoming, Reach, Scale, exponents, reach_of, scale_for
-from nirbridge.quantization.weights import on_grid
+from nirbridge.quantization.overflow import bounds_of, total_input_range
+from nirbridge.quantization.scales import (
+    IncomingOperator,
+    InputRange,
+    PopulationScale,
+    exponents,
+    input_range,
+    scale_for,
+)
+from nirbridge.quantization.weights import round_to_grid
 
 if TYPE_CHECKING:
-    from nirbridge.quantization.options import Options
+    from nirbridge.quantization.options import QuantizationOptions
 
 RESETS: dict[str, FixedReset] = {"to-value": "zero", "subtract": "subtract", "none": "none"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Made:
+class QuantizedPopulation:
     """A population in integers; ``problems`` are what the chip's numbers can not hold."""
 
     population: FixedPopulation
     projections: tuple[FixedProjection, ...]
     report: LayerReport
-    problems: tuple[Problem, ...]
+    problems: tuple[Diagnostic, ...]
 
 
-def make_population(
+def quantize_population(
     network: Network,
-    folded: Folded,
-    incoming: Sequence[Incoming],
+    folded: FoldedPopulation,
+    incoming: Sequence[IncomingOperator],
     chip: Chip,
-    options: Options,
+    options: QuantizationOptions,
     timing: tuple[int, int],
-) -> Made:
+) -> QuantizedPopulation:
     """The integers of a population: a scale, then everything at that scale; a smaller one while something overflows.
 
     ``timing``: its latency, and the spikes that it sends in a step at most.
     """
     numbers, population = formats_of(chip), folded.population
-    seen = _seen(population, reach_of(incoming, population.size), options)
+    seen = _seen(population, input_range(incoming, population.size), options)
     asked = options.scales.get(population.name)
     scale = scale_for(folded, incoming, seen, numbers, options.run_steps, asked)
     sent = {network.projections[one.index].source: one.sent for one in incoming}
     made = _at_scale(network, folded, incoming, scale, numbers, timing)
-    bounds = bounds_of(made.population, *total(made.projections, sent, population.size))
+    bounds = bounds_of(made.population, *total_input_range(made.projections, sent, population.size))
     while asked is None and seen.proved and _over(bounds, numbers) > 1.0:  # what rounding added to the real bounds
         scale = replace(scale, value=scale.value / _over(bounds, numbers) * (1 - 1e-3), exact=False)
         made = _at_scale(network, folded, incoming, scale, numbers, timing)
-        bounds = bounds_of(made.population, *total(made.projections, sent, population.size))
+        bounds = bounds_of(made.population, *total_input_range(made.projections, sent, population.size))
     fits = _over(bounds, numbers) <= 1.0
     bounds = replace(bounds, proved=fits if asked is not None else seen.proved or fits)
     account = (made.population, made.projections, incoming, bounds, scale)
-    return Made(
+    return QuantizedPopulation(
         population=made.population,
         projections=made.projections,
         report=layer_report(folded, *account, made.notes, chip),
@@ -85,50 +92,52 @@ def make_population(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Draft:
+class _ScaleDraft:
     """A population at one scale."""
 
     population: FixedPopulation
     projections: tuple[FixedProjection, ...]
     notes: tuple[str, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[Diagnostic, ...]
 
 
 def _at_scale(
     network: Network,
-    folded: Folded,
-    incoming: Sequence[Incoming],
-    scale: Scale,
+    folded: FoldedPopulation,
+    incoming: Sequence[IncomingOperator],
+    scale: PopulationScale,
     numbers: NumberFormats,
     timing: tuple[int, int],
-) -> _Draft:
+) -> _ScaleDraft:
     projections = _projections(network, incoming, scale)
     neuron, notes, problem = _neuron(folded, scale, numbers, *timing)
     population = FixedPopulation(folded.population.name, folded.population.shape, neuron, _process(neuron))
-    return _Draft(population, projections, tuple(notes), (problem,) if problem else ())
+    return _ScaleDraft(population, projections, tuple(notes), (problem,) if problem else ())
 
 
-def _seen(population: Population, worst: Reach, options: Options) -> Reach:
+def _seen(population: Population, worst: InputRange, options: QuantizationOptions) -> InputRange:
     """What the input may reach: the worst case, or what calibration data showed with its margin, where that is less."""
     seen = options.calibration.seen.get(population.name) if options.calibration is not None else None
     if seen is None:
         return worst
     high, low = seen.x[1] * options.margin, -seen.x[0] * options.margin
-    return Reach(min(worst.high, max(high, 0.0)), min(worst.low, max(low, 0.0)), False)
+    return InputRange(min(worst.high, max(high, 0.0)), min(worst.low, max(low, 0.0)), False)
 
 
-def _over(bounds: Bounds, numbers: NumberFormats) -> float:
+def _over(bounds: AccumulatorBounds, numbers: NumberFormats) -> float:
     """By what factor the bounds are beyond what the chip holds."""
-    a_in = max(abs(x) for x in bounds.a_in) / most(numbers.a_in_bits)
-    return max(a_in, max(abs(x) for x in bounds.u) / most(numbers.u_bits))
+    a_in = max(abs(x) for x in bounds.a_in) / signed_max(numbers.a_in_bits)
+    return max(a_in, max(abs(x) for x in bounds.u) / signed_max(numbers.u_bits))
 
 
-def _projections(network: Network, incoming: Sequence[Incoming], scale: Scale) -> tuple[FixedProjection, ...]:
+def _projections(
+    network: Network, incoming: Sequence[IncomingOperator], scale: PopulationScale
+) -> tuple[FixedProjection, ...]:
     made = []
     for one, exponent in zip(incoming, exponents(scale.value, incoming), strict=True):
         real = network.projections[one.index]
         factor = scale.value / 64 / 2**exponent
-        weights = on_grid(weights_of(one.operator), factor, one.range.grid)
+        weights = round_to_grid(weights_of(one.operator), factor, one.range.grid)
         made.append(
             FixedProjection(
                 source=real.source,
@@ -147,8 +156,8 @@ def _projections(network: Network, incoming: Sequence[Incoming], scale: Scale) -
 
 
 def _neuron(
-    f: Folded, scale: Scale, numbers: NumberFormats, latency: int, most_spikes: int
-) -> tuple[FixedNeuron, list[str], Problem | None]:
+    f: FoldedPopulation, scale: PopulationScale, numbers: NumberFormats, latency: int, most_spikes: int
+) -> tuple[FixedNeuron, list[str], Diagnostic | None]:
     """The integer neuron at a scale, what is emulated, and why it has no start (None: it has)."""
     n, s = f.neuron, scale.value
     bias_mant, bias_exp = _bias(f.bias, s, numbers)
@@ -173,22 +182,24 @@ def _neuron(
     )
     fires_above, notes = _threshold(f, first, scale, numbers)
     made = replace(first, fires_above=fires_above, spike_size=_spike_size(first, fires_above))
-    v, u, problem = started(made, f.population.name, latency)
+    v, u, problem = initial_integers(made, f.population.name, latency)
     return replace(made, v_init=compact(v), u_init=compact(u)), notes + _decay_notes(f, numbers), problem
 
 
 def _bias(bias: Array, scale: float, numbers: NumberFormats) -> tuple[Array, int]:
     whole, exponent = _whole(bias * scale), 0
-    while int(np.max(np.abs(np.rint(whole / 2**exponent)))) > most(numbers.bias_mant_bits):
+    while int(np.max(np.abs(np.rint(whole / 2**exponent)))) > signed_max(numbers.bias_mant_bits):
         exponent += 1
     return compact(np.rint(whole / 2**exponent).astype(np.int64)), exponent
 
 
-def _threshold(f: Folded, n: FixedNeuron, scale: Scale, numbers: NumberFormats) -> tuple[Array | None, list[str]]:
+def _threshold(
+    f: FoldedPopulation, n: FixedNeuron, scale: PopulationScale, numbers: NumberFormats
+) -> tuple[Array | None, list[str]]:
     """``fires_above`` on the grid of 64 where possible; '>=' becomes '>' of one less."""
     if f.theta is None:
         return None, []
-    top = np.minimum(np.rint(f.theta * scale.value / 64).astype(np.int64) * 64, threshold_most(numbers))
+    top = np.minimum(np.rint(f.theta * scale.value / 64).astype(np.int64) * 64, threshold_max(numbers))
     if f.neuron.compare == ">":
         return compact(top), []
     if _multiples_of_64(n):
@@ -213,7 +224,7 @@ def _multiples_of_64(n: FixedNeuron) -> bool:
     return still and not bool(np.any(n.bias % 64)) and not bool(np.any(n.v_init % 64))
 
 
-def _decay_notes(f: Folded, numbers: NumberFormats) -> list[str]:
+def _decay_notes(f: FoldedPopulation, numbers: NumberFormats) -> list[str]:
     if numbers.dv_max < DECAY_ONE and bool(np.any(f.a_mem == 0.0)):
         return [f"has no memory of v: the chip's least memory, {DECAY_ONE - numbers.dv_max}/4096 a step, stands for it"]
     return []
@@ -233,23 +244,26 @@ def _process(n: FixedNeuron) -> Process:
     return "lif" if one and plain and grid else "custom"
 
 
-def _too_large(population: Population, scale: Scale, asked: float | None, fits: bool) -> list[Problem]:
+def _too_large(population: Population, scale: PopulationScale, asked: float | None, fits: bool) -> list[Diagnostic]:
     """A scale that was asked for and is more than the chip's numbers hold."""
     if asked is None or (fits and asked <= scale.value):
         return []
     what = f"a scale of {asked:g} was asked for, {scale.limited_by} allows less"
     what = what if asked > scale.value else f"at the scale of {asked:g} that was asked for its input may overflow"
-    return [Problem(f"population {quoted(population.name)}", what, "", "quantize without given scales")]
+    return [Diagnostic(f"population {quoted(population.name)}", what, "", "quantize without given scales")]
 
 
 def _too_small(
-    population: Population, incoming: Sequence[Incoming], projections: Sequence[FixedProjection], scale: Scale
-) -> list[Problem]:
+    population: Population,
+    incoming: Sequence[IncomingOperator],
+    projections: Sequence[FixedProjection],
+    scale: PopulationScale,
+) -> list[Diagnostic]:
     """A projection all of whose weights, or all that excite, have become 0: that is refused, not reported."""
     found = []
     for one, made in zip(incoming, projections, strict=True):
         if bool(np.any(weights_of(one.operator))) and not bool(np.any(weights_of(made.operator))):
-            thing = f"projection {quoted(made.source)} -> {quoted(population.name)}"
+            subject = f"projection {quoted(made.source)} -> {quoted(population.name)}"
             what = f"all weights become 0 at {one.range.bits} bits, since {scale.limited_by} limits the scale"
-            found.append(Problem(thing, what, "", "give more bits, calibrate with data, or split the fan-in"))
+            found.append(Diagnostic(subject, what, "", "give more bits, calibrate with data, or split the fan-in"))
     return found

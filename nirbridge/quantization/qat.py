@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 from nirbridge.quantization.formats import grid_of
-from nirbridge.quantization.model import Quantized, SignMode
+from nirbridge.quantization.model import QuantizedNetwork, SignMode
 from nirbridge.quantization.operators import weights_of
-from nirbridge.quantization.weights import range_of
+from nirbridge.quantization.weights import weight_range
 
 
 def fake_weights(weight: Any, bits: int, factor: float | None = None, mode: SignMode | None = None) -> Any:
@@ -28,7 +28,7 @@ def fake_weights(weight: Any, bits: int, factor: float | None = None, mode: Sign
     """
     import torch
 
-    found = range_of(weight.detach().cpu().double().numpy(), bits)
+    found = weight_range(weight.detach().cpu().double().numpy(), bits)
     grid = grid_of(bits, mode or found.mode)
     if factor is None:
         factor = 1.0 / found.unit if found.unit else 1.0
@@ -41,7 +41,7 @@ def fake_weights(weight: Any, bits: int, factor: float | None = None, mode: Sign
     return ((whole.detach() + (passed - passed.detach())) / factor).to(weight.dtype)
 
 
-def factor_of(quantized: Quantized, source: str, target: str) -> tuple[float, int, SignMode]:
+def factor_of(quantized: QuantizedNetwork, source: str, target: str) -> tuple[float, int, SignMode]:
     """(factor, bits, sign mode) of the projection from source to target, for ``fake_weights``.
 
     Raises:
@@ -53,7 +53,7 @@ def factor_of(quantized: Quantized, source: str, target: str) -> tuple[float, in
     raise KeyError(f"{source} -> {target}")
 
 
-def scales_of(quantized: Quantized) -> dict[str, float]:
+def scales_of(quantized: QuantizedNetwork) -> dict[str, float]:
     """The scale of each population, for ``Options(scales=…)``: a tuned model gets the integers it was trained on."""
     return {p.name: float(p.neuron.scale) for p in quantized.populations}
 
@@ -83,7 +83,7 @@ def detach(module: Any, name: str = "weight") -> Any:
     return parametrize.remove_parametrizations(module, name, leave_parametrized=True)
 
 
-def real_weights(quantized: Quantized, index: int) -> Any:
+def real_weights(quantized: QuantizedNetwork, index: int) -> Any:
     """What the integers of the projection with this index stand for, in reals (gains of the neurons included)."""
     projection = next(p for p in quantized.projections if p.index == index)
     return weights_of(projection.operator) / projection.scale

@@ -12,20 +12,20 @@ from nirbridge.chips.model import Chip
 from nirbridge.errors import ModelError
 from nirbridge.network.model import Network
 from nirbridge.passes.retiming.retime import early_notes
-from nirbridge.quantization.folding import Folded, fold
+from nirbridge.quantization.folding import FoldedPopulation, fold_population
 from nirbridge.quantization.formats import formats_of, plain_formats
 from nirbridge.quantization.memoryless import with_known_resets
-from nirbridge.quantization.model import FixedInput, Quantized
-from nirbridge.quantization.operators import one_operator, weights_of
-from nirbridge.quantization.options import Options, bits_of
-from nirbridge.quantization.overflow import Sent
-from nirbridge.quantization.population import Made, make_population
-from nirbridge.quantization.scales import Incoming, reach_of
-from nirbridge.quantization.unsupported import problems_of
-from nirbridge.quantization.weights import range_of
+from nirbridge.quantization.model import FixedInput, QuantizedNetwork
+from nirbridge.quantization.operators import gained_operator, weights_of
+from nirbridge.quantization.options import QuantizationOptions, bits_of
+from nirbridge.quantization.overflow import OutputRange
+from nirbridge.quantization.population import QuantizedPopulation, quantize_population
+from nirbridge.quantization.scales import IncomingOperator, input_range
+from nirbridge.quantization.unsupported import quantization_problems
+from nirbridge.quantization.weights import weight_range
 
 
-def quantize(retimed: Any, chip: Chip, options: Options | None = None) -> Quantized:
+def quantize(retimed: Any, chip: Chip, options: QuantizationOptions | None = None) -> QuantizedNetwork:
     """A network in the integers of a chip.
 
     Args:
@@ -38,7 +38,7 @@ def quantize(retimed: Any, chip: Chip, options: Options | None = None) -> Quanti
         ModelError: everything that the chip's neurons can not do, population by population.
         UsageError: a chip without number formats, or options that make no sense.
     """
-    chosen = options or Options()
+    chosen = options or QuantizationOptions()
     formats_of(chip)
     network = _accepted(getattr(retimed, "network", retimed), chip, chosen)
     latency: Mapping[str, int] = getattr(retimed, "latency", {})
@@ -48,7 +48,7 @@ def quantize(retimed: Any, chip: Chip, options: Options | None = None) -> Quanti
     if problems:
         raise ModelError(*problems)
     outputs = {port.name for port in network.outputs}
-    return Quantized(
+    return QuantizedNetwork(
         chip=chip.name,
         dt=network.dt,
         populations=tuple(one.population for one in made),
@@ -66,29 +66,29 @@ def quantize(retimed: Any, chip: Chip, options: Options | None = None) -> Quanti
 
 
 def _populations(
-    network: Network, retimed: Any, inputs: tuple[FixedInput, ...], chip: Chip, options: Options
-) -> tuple[list[Made], tuple[str, ...]]:
+    network: Network, retimed: Any, inputs: tuple[FixedInput, ...], chip: Chip, options: QuantizationOptions
+) -> tuple[list[QuantizedPopulation], tuple[str, ...]]:
     """Every population in integers, and those that act before their first step, where that is accepted."""
     latency: Mapping[str, int] = getattr(retimed, "latency", {})
     early: set[str] = set(getattr(retimed, "early", ()))
     waits = {p.name: 0 if p.name in early else latency.get(p.name, 0) for p in network.populations}
-    folded = {p.name: fold(network, p, waits[p.name]) for p in network.populations}
+    folded = {p.name: fold_population(network, p, waits[p.name]) for p in network.populations}
     into, sent = _incoming(network, folded, inputs, chip, options)
-    made: list[Made] = []
+    made: list[QuantizedPopulation] = []
     for k, p in enumerate(network.populations):
         most = sent[p.name].high
-        one = make_population(network, folded[p.name], into[p.name], chip, options, (waits[p.name], most))
+        one = quantize_population(network, folded[p.name], into[p.name], chip, options, (waits[p.name], most))
         if getattr(retimed, "keep_early_spikes", False) and any(x.ids.get("rule") == "early" for x in one.problems):
-            one = make_population(network, fold(network, p, 0), into[p.name], chip, options, (0, most))
+            one = quantize_population(network, fold_population(network, p, 0), into[p.name], chip, options, (0, most))
             early.add(p.name)  # only its integers have no such start
         made.append(one)
         options.progress("quantize", (k + 1) / len(network.populations))
     return made, tuple(p.name for p in network.populations if p.name in early)
 
 
-def _accepted(network: Network, chip: Chip, options: Options) -> Network:
+def _accepted(network: Network, chip: Chip, options: QuantizationOptions) -> Network:
     """The network as the chip runs it. Raises ModelError with everything that the chip or the options refuse."""
-    problems = list(problems_of(network, chip, options))
+    problems = list(quantization_problems(network, chip, options))
     if problems:
         raise ModelError(*problems)
     return with_known_resets(network, chip)
@@ -98,7 +98,7 @@ def _every_node(network: Network) -> dict[str, int]:
     return {node.name: 0 for node in (*network.inputs, *network.populations, *network.outputs)}
 
 
-def _input(name: str, shape: tuple[int, ...], options: Options) -> FixedInput:
+def _input(name: str, shape: tuple[int, ...], options: QuantizationOptions) -> FixedInput:
     if name not in options.graded:
         return FixedInput(name, shape)
     size, bits = options.graded[name]
@@ -107,33 +107,37 @@ def _input(name: str, shape: tuple[int, ...], options: Options) -> FixedInput:
 
 
 def _incoming(
-    network: Network, folded: Mapping[str, Folded], inputs: tuple[FixedInput, ...], chip: Chip, options: Options
-) -> tuple[dict[str, list[Incoming]], dict[str, Sent]]:
+    network: Network,
+    folded: Mapping[str, FoldedPopulation],
+    inputs: tuple[FixedInput, ...],
+    chip: Chip,
+    options: QuantizationOptions,
+) -> tuple[dict[str, list[IncomingOperator]], dict[str, OutputRange]]:
     """What reaches each population, as real operators of its gain, and what each source sends at most."""
     worth = {p.name: p.scale for p in inputs}
-    sent = {p.name: Sent(-p.value_max if p.graded else 0, p.value_max) for p in inputs}
-    into: dict[str, list[Incoming]] = {p.name: [] for p in network.populations}
+    sent = {p.name: OutputRange(-p.value_max if p.graded else 0, p.value_max) for p in inputs}
+    into: dict[str, list[IncomingOperator]] = {p.name: [] for p in network.populations}
     for p in network.populations:
-        sent[p.name] = Sent(0, min(p.neuron.max_spikes, np.iinfo(np.int16).max))
+        sent[p.name] = OutputRange(0, min(p.neuron.max_spikes, np.iinfo(np.int16).max))
     for p in network.populations:  # causal order, so that most sources are bounded before their targets
         for index, projection in enumerate(network.projections):
             if projection.target == p.name:
                 gain = folded[p.name].gain * worth.get(projection.source, 1.0)
-                operator = one_operator(projection.operator, np.asarray(gain))
+                operator = gained_operator(projection.operator, np.asarray(gain))
                 bits = bits_of(projection, chip, options)
-                found = range_of(weights_of(operator), bits, options.clip.get(index, 1.0))
-                into[p.name].append(Incoming(index, operator, found, sent[projection.source]))
+                found = weight_range(weights_of(operator), bits, options.clip.get(index, 1.0))
+                into[p.name].append(IncomingOperator(index, operator, found, sent[projection.source]))
         if p.neuron.max_spikes > 1:
-            sent[p.name] = Sent(0, _most_spikes(folded[p.name], into[p.name], sent[p.name].high))
+            sent[p.name] = OutputRange(0, _most_spikes(folded[p.name], into[p.name], sent[p.name].high))
     return into, sent
 
 
-def _most_spikes(folded: Folded, incoming: list[Incoming], declared: int) -> int:
+def _most_spikes(folded: FoldedPopulation, incoming: list[IncomingOperator], declared: int) -> int:
     """Spikes that one step can have at most, where each step's spikes take v back below its threshold."""
     n, theta = folded.neuron, folded.theta
     if theta is None or n.reset == "none" or (n.reset == "subtract" and not np.all(n.reset_amount >= theta)):
         return declared
     gone = float(np.min(np.maximum(1.0 - folded.a_syn, 1 / 4096)))
-    drive = reach_of(incoming, folded.population.size).high / gone + float(np.max(folded.bias))
+    drive = input_range(incoming, folded.population.size).high / gone + float(np.max(folded.bias))
     carried = max(float(np.max(theta)), float(np.max(folded.v_start)))
     return max(1, min(declared, int(1.05 * (carried + drive) / float(np.min(theta))) + 2))

@@ -22,12 +22,12 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.chips.model import NumberFormats
 from nirbridge.network.apply import apply
-from nirbridge.quantization.folding import Folded
-from nirbridge.quantization.formats import DECAY_ONE, INPUT_SHIFT, bias_most, most, threshold_most
+from nirbridge.quantization.folding import FoldedPopulation
+from nirbridge.quantization.formats import DECAY_ONE, INPUT_SHIFT, bias_max, signed_max, threshold_max
 from nirbridge.quantization.model import IntegerOperator
 from nirbridge.quantization.operators import weights_of, with_weights
-from nirbridge.quantization.overflow import Sent
-from nirbridge.quantization.weights import Range, exponent_for, on_grid, quantum
+from nirbridge.quantization.overflow import OutputRange
+from nirbridge.quantization.weights import WeightRange, exponent_for, quantum, round_to_grid
 
 LOST = 1 / 512
 """Share of a threshold that rounding may cost before a larger scale is taken."""
@@ -41,17 +41,17 @@ _UNIT = 1 << INPUT_SHIFT
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Incoming:
+class IncomingOperator:
     """A projection with its gain, as one real operator and what its source sends."""
 
     index: int
     operator: IntegerOperator
-    range: Range
-    sent: Sent
+    range: WeightRange
+    sent: OutputRange
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class InputRange:
     """Greatest real input of a step, up and down, over all neurons; ``proved``: from the weights."""
 
     high: float
@@ -60,7 +60,7 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class PopulationScale:
     """The scale of a population, what limits it, and whether all weights are exact."""
 
     value: float
@@ -68,7 +68,7 @@ class Scale:
     exact: bool
 
 
-def reach_of(incoming: Sequence[Incoming], size: int) -> Reach:
+def input_range(incoming: Sequence[IncomingOperator], size: int) -> InputRange:
     """The worst input of a step, from the weights."""
     high, low = np.zeros(size), np.zeros(size)
     for one in incoming:
@@ -77,43 +77,47 @@ def reach_of(incoming: Sequence[Incoming], size: int) -> Reach:
         minus = apply(with_weights(one.operator, np.minimum(weights, 0)), ones).reshape(-1)
         high += plus * one.sent.high + minus * one.sent.low
         low += minus * one.sent.high + plus * one.sent.low
-    return Reach(float(high.max(initial=0.0)), float(-low.min(initial=0.0)), True)
+    return InputRange(float(high.max(initial=0.0)), float(-low.min(initial=0.0)), True)
 
 
 def scale_for(
-    folded: Folded,
-    incoming: Sequence[Incoming],
-    reach: Reach,
+    folded: FoldedPopulation,
+    incoming: Sequence[IncomingOperator],
+    reach: InputRange,
     numbers: NumberFormats,
     run_steps: int | None,
     asked: float | None = None,
-) -> Scale:
+) -> PopulationScale:
     """The scale of a population (see the head of this file); ``asked``: this one, or the largest that is allowed."""
     limit, why = min(_limits(folded, reach, numbers, run_steps), default=(math.inf, ""))
     if asked is not None:
-        return Scale(asked, "the scale that was asked for", False) if asked <= limit else Scale(limit, why, False)
+        return (
+            PopulationScale(asked, "the scale that was asked for", False)
+            if asked <= limit
+            else PopulationScale(limit, why, False)
+        )
     units = [one.range.unit for one in incoming if one.range.unit > 0]
     if not units:
-        return Scale(_without_weights(limit), why, True)
+        return PopulationScale(_without_weights(limit), why, True)
     exact = _exact(folded, incoming, limit)
     top = min(limit, _UNIT * 2.0**numbers.weight_exp_max / max(units))
-    roomy = min(top, _roomy(folded, incoming, reach, most(numbers.v_bits)))
+    roomy = min(top, _roomy(folded, incoming, reach, signed_max(numbers.v_bits)))
     if exact is not None:
-        return Scale(_doubled(exact, roomy, folded, incoming), "weights on a grid", True)
+        return PopulationScale(_doubled(exact, roomy, folded, incoming), "weights on a grid", True)
     full = _UNIT / min(units)
     if full > top:
         said = why if top == limit else "the largest exponent of weights"
-        return Scale(_least_rounding(top, incoming), said, False)
+        return PopulationScale(_least_rounding(top, incoming), said, False)
     best = _least_rounding(full, incoming)
-    return Scale(_doubled(best, roomy, folded, incoming), "the range of the weights", False)
+    return PopulationScale(_doubled(best, roomy, folded, incoming), "the range of the weights", False)
 
 
-def exponents(scale: float, incoming: Sequence[Incoming]) -> list[int]:
+def exponents(scale: float, incoming: Sequence[IncomingOperator]) -> list[int]:
     """The exponent of each projection at a scale."""
     return [exponent_for(scale / _UNIT, one.range.unit) for one in incoming]
 
 
-def _least_rounding(top: float, incoming: Sequence[Incoming]) -> float:
+def _least_rounding(top: float, incoming: Sequence[IncomingOperator]) -> float:
     """The scale within the octave up to ``top`` that rounds weights the least; ``top`` for a single projection.
 
     What counts is the sum of squared errors of all synapses, as if all sources sent alike and independently; graded
@@ -127,43 +131,45 @@ def _least_rounding(top: float, incoming: Sequence[Incoming]) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Sample:
+class _WeightSample:
     """Some real weights of a projection, and how much the square of an error of one of them counts."""
 
     weights: Array
-    range: Range
+    range: WeightRange
     count: float
 
     def error(self, scale: float) -> float:
         """Infinite where all weights of the projection become 0, which is refused later."""
         factor = scale / _UNIT / 2.0 ** exponent_for(scale / _UNIT, self.range.unit)
-        if not np.any(on_grid(np.array([self.range.low, self.range.high]), factor, self.range.grid)):
+        if not np.any(round_to_grid(np.array([self.range.low, self.range.high]), factor, self.range.grid)):
             return math.inf
-        lost = on_grid(self.weights, factor, self.range.grid) / factor - self.weights
+        lost = round_to_grid(self.weights, factor, self.range.grid) / factor - self.weights
         return self.count * float(np.dot(lost, lost))
 
 
-def _sample(one: Incoming) -> _Sample:
+def _sample(one: IncomingOperator) -> _WeightSample:
     weights = weights_of(one.operator).reshape(-1)
     some = weights[:: max(1, -(-weights.size // SAMPLED))]
     ones = with_weights(one.operator, np.ones(weights_of(one.operator).shape))
     synapses = float(apply(ones, np.ones(one.operator.input_shape)).sum())
     sent = float(one.sent.low) if one.sent.low < 0 else 1.0  # its square counts
-    return _Sample(some, one.range, synapses / some.size * sent**2)
+    return _WeightSample(some, one.range, synapses / some.size * sent**2)
 
 
-def _limits(f: Folded, reach: Reach, numbers: NumberFormats, run_steps: int | None) -> list[tuple[float, str]]:
+def _limits(
+    f: FoldedPopulation, reach: InputRange, numbers: NumberFormats, run_steps: int | None
+) -> list[tuple[float, str]]:
     """(largest scale, limit that it comes from) of everything that has a limit."""
-    worst, v_last, u_last = max(reach.high, reach.low), most(numbers.v_bits), most(numbers.u_bits)
+    worst, v_last, u_last = max(reach.high, reach.low), signed_max(numbers.v_bits), signed_max(numbers.u_bits)
     gone = float(np.min(np.maximum(1.0 - f.a_syn, 1 / DECAY_ONE)))
     bias = float(np.max(np.abs(f.bias)))
     theta = 0.0 if f.theta is None else float(np.max(np.abs(f.theta)))
     above = theta + reach.high / gone + bias if f.neuron.reset == "subtract" and f.theta is not None else theta
     sizes = [
-        (theta, threshold_most(numbers), "the widest threshold"),
-        (worst, most(numbers.a_in_bits) * _UNIT, "the worst input of a step (a_in)"),
+        (theta, threshold_max(numbers), "the widest threshold"),
+        (worst, signed_max(numbers.a_in_bits) * _UNIT, "the worst input of a step (a_in)"),
         (worst / gone, u_last, "the worst input over time (u)"),
-        (bias, bias_most(numbers), "the widest bias"),
+        (bias, bias_max(numbers), "the widest bias"),
         (max(above, float(np.max(np.abs(f.v_start)))), v_last, "the widest membrane (v)"),
         (float(np.max(np.abs(f.i_start))), u_last, "the widest current (u)"),
         (float(np.max(np.abs(f.amount))) if f.neuron.reset == "subtract" else 0.0, v_last, "the widest reset"),
@@ -175,7 +181,7 @@ def _limits(f: Folded, reach: Reach, numbers: NumberFormats, run_steps: int | No
     return [(last / size, why) for size, last, why in sizes if size > 0]
 
 
-def _depth(f: Folded, drive: float, steps: int) -> float:
+def _depth(f: FoldedPopulation, drive: float, steps: int) -> float:
     """How far v can get from 0 within so many steps."""
     a = float(np.max(f.a_mem))
     return drive * (steps if a == 1.0 else min(float(steps), 1.0 / (1.0 - a))) + float(np.max(np.abs(f.v_start)))
@@ -186,7 +192,7 @@ def _without_weights(limit: float) -> float:
     return 2.0 ** math.floor(math.log2(limit)) if math.isfinite(limit) else float(_UNIT)
 
 
-def _roomy(f: Folded, incoming: Sequence[Incoming], reach: Reach, last: int) -> float:
+def _roomy(f: FoldedPopulation, incoming: Sequence[IncomingOperator], reach: InputRange, last: int) -> float:
     """The scale up to which doubling leaves v room: for the worst input, or for ``ROOM`` times what it works with."""
     gone = float(np.min(np.maximum(1.0 - f.a_syn, 1 / DECAY_ONE)))
     leak = float(np.min(np.maximum(1.0 - f.a_mem, 1 / DECAY_ONE)))
@@ -195,13 +201,13 @@ def _roomy(f: Folded, incoming: Sequence[Incoming], reach: Reach, last: int) -> 
     return last / max(size, min(worst, ROOM * size * (8 if f.theta is None else 1)))
 
 
-def _working_size(f: Folded, incoming: Sequence[Incoming]) -> float:
+def _working_size(f: FoldedPopulation, incoming: Sequence[IncomingOperator]) -> float:
     """The threshold; the largest weight of a read-out."""
     typical = max(max(abs(one.range.low), one.range.high) for one in incoming)
     return typical if f.theta is None else float(np.max(np.abs(f.theta))) or typical
 
 
-def _doubled(scale: float, top: float, f: Folded, incoming: Sequence[Incoming]) -> float:
+def _doubled(scale: float, top: float, f: FoldedPopulation, incoming: Sequence[IncomingOperator]) -> float:
     size = _working_size(f, incoming)
     leak = float(np.min(np.where(f.a_mem < 1.0, 1.0 - f.a_mem, 1.0)))
     fade = float(np.min(np.where((f.a_syn > 0) & (f.a_syn < 1.0), 1.0 - f.a_syn, 1.0)))
@@ -211,7 +217,7 @@ def _doubled(scale: float, top: float, f: Folded, incoming: Sequence[Incoming]) 
     return scale
 
 
-def _exact(f: Folded, incoming: Sequence[Incoming], limit: float) -> float | None:
+def _exact(f: FoldedPopulation, incoming: Sequence[IncomingOperator], limit: float) -> float | None:
     """A scale with which every weight is a whole number of grid steps, with exponents 0; None: there is none.
 
     Without decay one is preferred with which threshold, bias, reset and start are whole numbers of 64, too.
@@ -229,7 +235,7 @@ def _exact(f: Folded, incoming: Sequence[Incoming], limit: float) -> float | Non
     return times // parts * parts * step / q * _UNIT
 
 
-def _parts(f: Folded, unit: float, most_parts: int) -> int:
+def _parts(f: FoldedPopulation, unit: float, most_parts: int) -> int:
     """Into how many parts ``unit`` is cut at least, so that the constants of a neuron without decay are whole."""
     if bool(np.any(f.a_mem != 1.0)) or bool(np.any(f.a_syn != 0.0)):
         return 1

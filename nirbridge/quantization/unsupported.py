@@ -7,49 +7,53 @@ from collections.abc import Iterator
 import numpy as np
 
 from nirbridge.chips.model import Chip
-from nirbridge.errors import Problem, quoted
+from nirbridge.errors import Diagnostic, quoted
 from nirbridge.network.model import Network
 from nirbridge.quantization import legality
-from nirbridge.quantization.options import Options, bits_of, unknown_names
+from nirbridge.quantization.options import QuantizationOptions, bits_of, unknown_names
 
 
-def problems_of(network: Network, chip: Chip, options: Options) -> Iterator[Problem]:
+def quantization_problems(network: Network, chip: Chip, options: QuantizationOptions) -> Iterator[Diagnostic]:
     """Every reason why the network can not be quantized for the chip."""
-    yield from legality.problems_of(network, chip, lambda p: bits_of(p, chip, options))
+    yield from legality.feature_problems(network, chip, lambda p: bits_of(p, chip, options))
     yield from _delay_problems(network, chip)
     yield from unknown_names(network, options)
     yield from _input_problems(network, chip, options)
     names = {p.name for p in network.populations}
     for name, scale in options.scales.items():
         if name not in names or not (np.isfinite(scale) and scale > 0):
-            yield Problem(f"scale of {quoted(name)}", f"{scale:g}", "a number above 0, of a population of the network")
+            yield Diagnostic(
+                f"scale of {quoted(name)}", f"{scale:g}", "a number above 0, of a population of the network"
+            )
 
 
-def _delay_problems(network: Network, chip: Chip) -> Iterator[Problem]:
+def _delay_problems(network: Network, chip: Chip) -> Iterator[Diagnostic]:
     """Delays of a network that runs as it is: a hop is one step of every delay, a synapse holds the rest."""
     inside, longest = {p.name for p in network.populations}, chip.core.delay_steps
     for p in network.projections:
         if p.target not in inside:
             continue
         least, most = int(p.delay_steps.min()), int(p.delay_steps.max())
-        thing = f"projection {quoted(p.source)} -> {quoted(p.target)}"
+        subject = f"projection {quoted(p.source)} -> {quoted(p.target)}"
         if least < 1 or bool(np.any(p.target_delay_steps)):
             found = "a delay per target" if np.any(p.target_delay_steps) else f"a delay of {least} steps"
-            yield Problem(thing, found, "every hop of a chip takes a step", "retime the network first (balance_delays)")
+            yield Diagnostic(
+                subject, found, "every hop of a chip takes a step", "retime the network first (balance_delays)"
+            )
         elif longest is not None and most - 1 > longest:
             limit = f"a hop of chip {quoted(chip.name)} and its synapse delay by at most {longest + 1:,} steps"
             step = "retime the network with delay_steps_max (balance_delays)"
-            yield Problem(thing, f"a delay of {most:,} steps", limit, step)
+            yield Diagnostic(subject, f"a delay of {most:,} steps", limit, step)
 
 
-def _input_problems(network: Network, chip: Chip, options: Options) -> Iterator[Problem]:
+def _input_problems(network: Network, chip: Chip, options: QuantizationOptions) -> Iterator[Diagnostic]:
     names = {port.name for port in network.inputs}
     for name, (size, bits) in options.graded.items():
-        thing = f"input {quoted(name)}"
+        subject = f"input {quoted(name)}"
         if name not in names:
-            yield Problem(thing, "the network has no input of that name")
+            yield Diagnostic(subject, "the network has no input of that name")
         if not chip.neuron.graded_spikes:
             step = "turn values into spikes first (simulators.encoders: rate or latency code)"
-            yield Problem(thing, "graded values", f"chip {quoted(chip.name)} sends 0 or 1", step)
+            yield Diagnostic(subject, "graded values", f"chip {quoted(chip.name)} sends 0 or 1", step)
         if not (np.isfinite(size) and size > 0 and 2 <= bits <= 24):
-            yield Problem(thing, f"values up to {size:g} in {bits} bits", "sizes are above 0, bits 2 to 24")
+            yield Diagnostic(subject, f"values up to {size:g} in {bits} bits", "sizes are above 0, bits 2 to 24")

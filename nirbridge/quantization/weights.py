@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.quantization.formats import Grid, grid_of
+from nirbridge.quantization.formats import WeightGrid, grid_of
 from nirbridge.quantization.model import SignMode
 
 _TOLERANCE = 1e-9
@@ -17,7 +17,7 @@ _SINGLE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class WeightRange:
     """The real weights of a projection: width, sign mode, least and greatest weight that is not clipped."""
 
     bits: int
@@ -26,7 +26,7 @@ class Range:
     high: float
 
     @property
-    def grid(self) -> Grid:
+    def grid(self) -> WeightGrid:
         """The integers that they become."""
         return grid_of(self.bits, self.mode)
 
@@ -38,14 +38,14 @@ class Range:
         return max([*units, self.low / grid.low if grid.low else 0.0], default=0.0)
 
 
-def range_of(weights: Array, bits: int, clip: float = 1.0) -> Range:
+def weight_range(weights: Array, bits: int, clip: float = 1.0) -> WeightRange:
     """The range of real weights; ``clip`` keeps this share of it (weights beyond become the last of the grid)."""
     low, high = float(min(weights.min(initial=0.0), 0.0)), float(max(weights.max(initial=0.0), 0.0))
     mode: SignMode = "excitatory" if low == 0.0 else "inhibitory" if high == 0.0 else "mixed"
-    return Range(bits, mode, low * clip, high * clip)
+    return WeightRange(bits, mode, low * clip, high * clip)
 
 
-def on_grid(weights: Array, factor: object, grid: Grid) -> Array:
+def round_to_grid(weights: Array, factor: object, grid: WeightGrid) -> Array:
     """``weights * factor`` rounded to the nearest multiple of the grid's step (halves to the even), clipped; int64."""
     nearest = np.rint(weights * np.asarray(factor) / grid.step) * grid.step
     return freeze(np.clip(nearest, grid.low, grid.high).astype(np.int64))

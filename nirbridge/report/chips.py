@@ -22,9 +22,10 @@ def chips_table(chips: Sequence[Chip]) -> RenderableType:
         table.add_column(heading, justify="left" if heading == "chip" else "right", no_wrap=heading == "chip")
     for chip in chips:
         limits = [
-            shown(chip, name) for name in ("core.neurons", "core.input_axons", "core.output_axons", "synapses.words")
+            figure_text(chip, name)
+            for name in ("core.neurons", "core.input_axons", "core.output_axons", "synapses.words")
         ]
-        table.add_row(chip.name, f"{chip.mesh.cores:,}", *limits, _weights(chip), shown(chip, "core.delay_steps"))
+        table.add_row(chip.name, f"{chip.mesh.cores:,}", *limits, _weights(chip), figure_text(chip, "core.delay_steps"))
     return Group(table, Text(), Text(_legend(chips)))
 
 
@@ -34,7 +35,7 @@ def chip_table(chip: Chip) -> RenderableType:
     return Group(*head, *(_part(chip, part) for part in TABLES), Text(), Text(_legend([chip])))
 
 
-def shown(chip: Chip, name: str) -> str:
+def figure_text(chip: Chip, name: str) -> str:
     """The value of a dotted key as text, with ``~`` where it is approximate."""
     table, _, key = name.partition(".")
     value = getattr(getattr(chip, table), key)
@@ -81,7 +82,7 @@ def _part(chip: Chip, part: str) -> RenderableType:
     for heading in ("key", "value", "unit", "meaning", "source"):
         table.add_column(heading, justify="right" if heading == "value" else "left", no_wrap=heading == "key")
     for field in present:
-        value, unit = shown(chip, field.name), field.unit
+        value, unit = figure_text(chip, field.name), field.unit
         if field.kind == "figure":
             mark = APPROXIMATE if field.name in chip.approximate else ""
             value, unit = _figure(getattr(getattr(chip, part), field.key), field.unit)

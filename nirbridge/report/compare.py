@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from nirbridge.comparison.compare import SPIKES, Comparison, Row, SpikeDistances
+from nirbridge.comparison.compare import SPIKES, Comparison, ComparisonRow, SpikeDistances
 from nirbridge.comparison.decisions import Decisions
 from nirbridge.comparison.distances import KERNEL
 from nirbridge.report.inspect import name_text
@@ -36,11 +36,14 @@ def compare_text(comparison: Comparison) -> RenderableType:
     if spikes is not None and sum(row.spikes is not None for row in comparison.rows) > 1:
         table.add_row(*(Text(cell) for cell in ("(all)", SPIKES, *_overall(comparison, spikes))), style="bold")
     return Group(
-        table, Text(), Text(verdict(comparison), style="bold"), *(Text(f"- {s}") for s in _remarks(comparison))
+        table,
+        Text(),
+        Text(comparison_verdict(comparison), style="bold"),
+        *(Text(f"- {s}") for s in _remarks(comparison)),
     )
 
 
-def verdict(comparison: Comparison) -> str:
+def comparison_verdict(comparison: Comparison) -> str:
     """One sentence: equal, or how many rows differ and from which step on."""
     rows = len(comparison.rows)
     if comparison.equal:
@@ -57,7 +60,7 @@ def verdict(comparison: Comparison) -> str:
     return "not equal: " + "; ".join(parts)
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: ComparisonRow) -> tuple[str, ...]:
     first = "" if row.first_step is None else f"{row.first_step:,}"
     largest = "" if row.largest_difference is None else f"{row.largest_difference:.6g}"
     mark = {"stored": "", "given": "", "estimated": " est."}[row.latency_source]
@@ -84,7 +87,7 @@ def _share(value: float) -> str:
     return "0.9999" if text == "1.0000" and value < 1 else text
 
 
-def _decided(row: Row) -> str:
+def _decided(row: ComparisonRow) -> str:
     return "" if row.decisions is None else f"{row.decisions.alike:,} of {row.decisions.samples:,}"
 
 
@@ -133,7 +136,7 @@ def compare_document(comparison: Comparison, name_a: str = "A", name_b: str = "B
     }
 
 
-def _row(row: Row) -> dict[str, Any]:
+def _row(row: ComparisonRow) -> dict[str, Any]:
     return {
         "node": row.node,
         "variable": row.variable,

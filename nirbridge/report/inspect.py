@@ -16,17 +16,17 @@ from rich.text import Text
 
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError, quoted
-from nirbridge.importers.nirfile.faults import sentences, unsettled
+from nirbridge.importers.nirfile.faults import fault_sentences, unsettled_findings
 from nirbridge.importers.nirfile.load_repaired import load_repaired
-from nirbridge.importers.nirfile.reader import DEFAULT_MAX_BYTES, fingerprint
+from nirbridge.importers.nirfile.reader import DEFAULT_MAX_BYTES, file_sha256
 from nirbridge.network.compose import parts_of
-from nirbridge.network.graph import unreached, useless
+from nirbridge.network.graph import unreached_populations, useless_populations
 from nirbridge.network.model import Population, Projection, Timing
 from nirbridge.network.naming import natural_key
 from nirbridge.network.neurons import Neuron
 from nirbridge.network.nir.fields import NEURONS, WEIGHTED, kind_of
 from nirbridge.network.nir.flatten import FlatGraph
-from nirbridge.network.nir.from_nir import lowered, shaped
+from nirbridge.network.nir.from_nir import lower_graph, nodes_with_shapes
 from nirbridge.network.nir.portability import warn_of_faults
 from nirbridge.network.nir.shapes import NodeShapes
 from nirbridge.network.operators import Conv, Dense, Operator, Scale, Sparse, SumPool
@@ -176,10 +176,10 @@ def inspect_file(
         UsageError: repairs that are none.
     """
     graph, findings = load_repaired(path, repairs, dt=timing.dt, max_bytes=max_bytes)
-    warn_of_faults(sentences(unsettled(findings, repairs)))
-    found = {"findings": [asdict(f) for f in findings], "faults": list(sentences(findings))}
+    warn_of_faults(fault_sentences(unsettled_findings(findings, repairs)))
+    found = {"findings": [asdict(f) for f in findings], "faults": list(fault_sentences(findings))}
     told = {**found, "repaired": list(repairs)}
-    return {"sha256": fingerprint(path), **told, **inspect_graph(graph, timing)}
+    return {"sha256": file_sha256(path), **told, **inspect_graph(graph, timing)}
 
 
 def inspect_graph(graph: Any, timing: Timing) -> dict[str, Any]:
@@ -188,8 +188,8 @@ def inspect_graph(graph: Any, timing: Timing) -> dict[str, Any]:
     ``synapses`` are pairs of source and target (null where they can not be counted without listing too many; the
     total leaves out those onto outputs), ``weights`` numbers stored in the file, each node counted once.
     """
-    flat, shapes = shaped(graph)
-    network = lowered(graph, flat, shapes, timing)
+    flat, shapes = nodes_with_shapes(graph)
+    network = lower_graph(graph, flat, shapes, timing)
     projections = [_projection(p) for p in network.projections]
     outputs = {p.name for p in network.outputs}
     counts = [p["synapses"] for p in projections if p["target"] not in outputs]
@@ -208,7 +208,7 @@ def inspect_graph(graph: Any, timing: Timing) -> dict[str, Any]:
         "timing": asdict(network.timing),
         "assumed": list(network.assumed),
         "notes": list(network.notes),
-        "dead": {"no_input": list(unreached(network)), "no_output": list(useless(network))},
+        "dead": {"no_input": list(unreached_populations(network)), "no_output": list(useless_populations(network))},
     }
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import quoted
-from nirbridge.mapping.model import Mapped
+from nirbridge.mapping.model import MappedNetwork
 from nirbridge.partitioner.cost.resources import limits
 from nirbridge.partitioner.model import RESOURCES, Block, Slice
 
@@ -67,12 +67,12 @@ class PopulationRow:
     boxes: str
 
 
-def safe(text: object) -> str:
+def one_line(text: object) -> str:
     """Text that may hold names from a file, on one line: characters that do not print are escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in str(text))
 
 
-def figure(value: float, unit: str, *, approximate: bool = False) -> str:
+def figure_with_prefix(value: float, unit: str, *, approximate: bool = False) -> str:
     """A number with the prefix of its size, three digits: ``1.51 uJ``; ``~`` before it where approximate."""
     mark = "~" if approximate else ""
     for prefix, scale in _PREFIXES:
@@ -81,12 +81,12 @@ def figure(value: float, unit: str, *, approximate: bool = False) -> str:
     return f"{mark}{value:.3g} {unit}"
 
 
-def spikes(value: float) -> str:
+def rate_text(value: float) -> str:
     """Spikes per step: thousands separated, three digits after a small number."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
-def core_name(core: CoreId, mapped: Mapped) -> str:
+def core_name(core: CoreId, mapped: MappedNetwork) -> str:
     """The number that ``--pin`` and ``--without-cores`` take, with the chip where there are several."""
     mesh = mapped.chip.mesh
     number = (core.y * mesh.width_tiles + core.x) * mesh.cores_per_tile + core.core
@@ -98,7 +98,7 @@ def slice_text(piece: Slice) -> str:
     return f"{quoted(piece.population, 40)} [{', '.join(f'{a}:{b}' for a, b in piece.box)}]"
 
 
-def resource_rows(mapped: Mapped) -> list[ResourceRow]:
+def resource_rows(mapped: MappedNetwork) -> list[ResourceRow]:
     """Every resource, in the order of ``RESOURCES``."""
     blocks, limit = mapped.partition.blocks, limits(mapped.chip)
     rows = []
@@ -111,14 +111,14 @@ def resource_rows(mapped: Mapped) -> list[ResourceRow]:
     return rows
 
 
-def core_rows(mapped: Mapped) -> list[CoreRow]:
+def core_rows(mapped: MappedNetwork) -> list[CoreRow]:
     """Every used core, by chip, then number."""
     limit = limits(mapped.chip)
     rows = [_core_row(b, c, mapped, limit) for b, c in zip(mapped.partition.blocks, mapped.cores, strict=True)]
     return sorted(rows, key=lambda row: (row.core.chip, row.core.y, row.core.x, row.core.core))
 
 
-def _core_row(block: Block, core: CoreId, mapped: Mapped, limit: Mapping[str, int | None]) -> CoreRow:
+def _core_row(block: Block, core: CoreId, mapped: MappedNetwork, limit: Mapping[str, int | None]) -> CoreRow:
     used = {name: (int(block.used.get(name, 0)), limit[name]) for name in RESOURCES}
     shares = {name: amount / most for name, (amount, most) in used.items() if most}
     fullest = max(shares, key=lambda name: shares[name]) if shares else "-"
@@ -126,7 +126,7 @@ def _core_row(block: Block, core: CoreId, mapped: Mapped, limit: Mapping[str, in
     return CoreRow(core, core_name(core, mapped), pieces, used, fullest, shares.get(fullest, 0.0))
 
 
-def population_rows(mapped: Mapped) -> list[PopulationRow]:
+def population_rows(mapped: MappedNetwork) -> list[PopulationRow]:
     """Every population, in network order."""
     pieces: dict[str, list[tuple[int, Slice]]] = {p.name: [] for p in mapped.network.populations}
     for number, block in enumerate(mapped.partition.blocks):
@@ -147,13 +147,13 @@ def _boxes(pieces: Sequence[Slice]) -> str:
     return ", ".join(shown) + (f", {len(sizes) - 3} other sizes" if len(sizes) > 3 else "")
 
 
-def cores_available(mapped: Mapped) -> int:
+def cores_available(mapped: MappedNetwork) -> int:
     """Cores of the chips, dead ones left out."""
     dead = {core for core in mapped.chip.dead_cores if core.chip < mapped.chips}
     return mapped.chip.mesh.cores * mapped.chips - len(dead)
 
 
-def proof_text(mapped: Mapped) -> list[str]:
+def proof_text(mapped: MappedNetwork) -> list[str]:
     """Status, bounds, gap and what decided, in sentences."""
     report = mapped.partition.report
     any_map, sliced = report.cores_lower_bound, report.cores_lower_bound_sliced
@@ -162,32 +162,32 @@ def proof_text(mapped: Mapped) -> list[str]:
         "optimal-sliced": "proved: no map of the slicings searched needs fewer cores",
         "feasible": "not proved to be the fewest",
     }[report.status]
-    lines = [f"{report.status} ({safe(report.method)}): {meaning}"]
+    lines = [f"{report.status} ({one_line(report.method)}): {meaning}"]
     lines.append(f"at least {any_map} for any map, {sliced} for the slicings searched; gap {report.cores - any_map}")
-    known = ", ".join(f"{safe(name)} {value:,}" for name, value in report.bounds.items())
-    return [*lines, f"bound that decided: {safe(report.binding)}" + (f" (of {known})" if known else "")]
+    known = ", ".join(f"{one_line(name)} {value:,}" for name, value in report.bounds.items())
+    return [*lines, f"bound that decided: {one_line(report.binding)}" + (f" (of {known})" if known else "")]
 
 
-def is_rough(mapped: Mapped, table: str) -> bool:
+def is_approximate_table(mapped: MappedNetwork, table: str) -> bool:
     """True if a figure of that table of the chip file is approximate."""
     return any(key.startswith(f"{table}.") for key in mapped.chip.approximate)
 
 
-def facts(mapped: Mapped) -> list[tuple[str, list[str]]]:
+def map_facts(mapped: MappedNetwork) -> list[tuple[str, list[str]]]:
     """The heading of a map: label and lines, in order."""
     network, chip, costs = mapped.network, mapped.chip, mapped.costs
     populations = len(network.populations)
     chips = f"{chip.name}, {mapped.chips} chip{'s' if mapped.chips > 1 else ''}"
     rows: list[tuple[str, list[str]]] = [
-        ("chip", [safe(chips)]),
+        ("chip", [one_line(chips)]),
         ("model", [f"{network.neurons:,} neurons in {populations} population{'s' * (populations != 1)}"]),
-        ("dt", [figure(network.dt, "s")]),
+        ("dt", [figure_with_prefix(network.dt, "s")]),
         ("cores", [f"{len(mapped.cores):,} of {cores_available(mapped):,} used", *proof_text(mapped)]),
         ("weights", [f"{mapped.partition.weight_bits} bits"]),
         ("traffic", traffic_lines(mapped)),
         ("energy", [_total(costs.energy_per_step_j, "J", mapped, "energy")]),
         ("time", [_total(costs.time_per_step_s, "s", mapped, "time")]),
-        ("rates", [safe(mapped.rates)]),
+        ("rates", [one_line(mapped.rates)]),
     ]
     if mapped.placement_only:
         why = any(text in note for note in network.notes for text in ("placement only, chip", "nothing runs this map"))
@@ -196,37 +196,39 @@ def facts(mapped: Mapped) -> list[tuple[str, list[str]]]:
     return rows
 
 
-def traffic_lines(mapped: Mapped) -> list[str]:
+def traffic_lines(mapped: MappedNetwork) -> list[str]:
     """Unicast and multicast traffic, its bound, and the links."""
     costs = mapped.costs
     hops, bound = costs.multicast_hops_per_step, costs.traffic_lower_bound
     above = f", {hops / bound:.2f} times the bound" if bound > 0 else ""
     return [
-        f"{spikes(costs.unicast_spikes_per_step)} spikes a step to other cores (host inputs too)",
-        f"{spikes(hops)} multicast hops a step; any placement of these blocks at least {spikes(bound)}{above}",
-        f"busiest link {spikes(costs.max_link_load_spikes_per_step)} spikes a step,"
-        f" mean of the links used {spikes(costs.mean_link_load_spikes_per_step)}",
+        f"{rate_text(costs.unicast_spikes_per_step)} spikes a step to other cores (host inputs too)",
+        f"{rate_text(hops)} multicast hops a step; any placement of these blocks at least {rate_text(bound)}{above}",
+        f"busiest link {rate_text(costs.max_link_load_spikes_per_step)} spikes a step,"
+        f" mean of the links used {rate_text(costs.mean_link_load_spikes_per_step)}",
     ]
 
 
-def _total(value: float | None, unit: str, mapped: Mapped, table: str) -> str:
+def _total(value: float | None, unit: str, mapped: MappedNetwork, table: str) -> str:
     from nirbridge.mapping.cost import missing_figures
 
     missing = missing_figures(mapped.chip)[table]
     if value is None:
         return f"not known: the chip file has no figures of {table}"
     without = f" (without figures, so left out: {', '.join(missing)})" if missing else ""
-    return f"{figure(value, unit, approximate=is_rough(mapped, table))} per step{without}"
+    return f"{figure_with_prefix(value, unit, approximate=is_approximate_table(mapped, table))} per step{without}"
 
 
-def remarks(mapped: Mapped) -> list[tuple[str, list[str]]]:
+def remarks(mapped: MappedNetwork) -> list[tuple[str, list[str]]]:
     """Assumptions, notes, relays, and approximate figures: heading and sentences; empty ones left out."""
     network, chip = mapped.network, mapped.chip
     relays = [p for p in network.populations if p.neuron.kind.lower() == "relay"]
-    rough = [f"limits and figures of {safe(chip.name)} that are not public: {', '.join(map(safe, chip.approximate))}"]
+    rough = [
+        f"limits and figures of {one_line(chip.name)} that are not public: {', '.join(map(one_line, chip.approximate))}"
+    ]
     found = [
-        ("assumed", [safe(text) for text in network.assumed]),
-        ("notes", [safe(text) for text in network.notes]),
+        ("assumed", [one_line(text) for text in network.assumed]),
+        ("notes", [one_line(text) for text in network.notes]),
         ("relays", [f"{quoted(p.name, 40)}: {p.size:,} neurons that the model does not have" for p in relays]),
         ("approximate (~)", rough if chip.approximate else []),
     ]

@@ -6,17 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from nirbridge.chips.model import CoreId
-from nirbridge.mapping.model import Mapped
+from nirbridge.mapping.model import MappedNetwork
 from nirbridge.report.map_facts import (
     CoreRow,
     core_rows,
-    facts,
-    figure,
-    is_rough,
+    figure_with_prefix,
+    is_approximate_table,
+    map_facts,
+    one_line,
     population_rows,
     remarks,
     resource_rows,
-    safe,
 )
 
 CHIPS_SHOWN = 16
@@ -34,9 +34,9 @@ td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space:
 """
 
 
-def map_html(mapped: Mapped, *, title: str = "") -> str:
+def map_html(mapped: MappedNetwork, *, title: str = "") -> str:
     """The report of a map as an HTML document; ``title`` (the model's name) is escaped like every name."""
-    name = safe(title) or "nirbridge map"
+    name = one_line(title) or "nirbridge map"
     parts = [
         f"<h1>{escape(name)}</h1>",
         _facts(mapped),
@@ -48,8 +48,10 @@ def map_html(mapped: Mapped, *, title: str = "") -> str:
         _populations(mapped),
         "<h2>Cores</h2>",
         _cores(core_rows(mapped)),
-        *_breakdown("Energy per step", mapped.costs.energy_breakdown_j, "J", rough=is_rough(mapped, "energy")),
-        *_breakdown("Time per step", mapped.costs.time_breakdown_s, "s", rough=is_rough(mapped, "time")),
+        *_breakdown(
+            "Energy per step", mapped.costs.energy_breakdown_j, "J", rough=is_approximate_table(mapped, "energy")
+        ),
+        *_breakdown("Time per step", mapped.costs.time_breakdown_s, "s", rough=is_approximate_table(mapped, "time")),
         *(_remark(heading, lines) for heading, lines in remarks(mapped)),
     ]
     head = (
@@ -75,11 +77,11 @@ def _lines(lines: Iterable[str]) -> str:
     return "<br>".join(escape(line) for line in lines)
 
 
-def _facts(mapped: Mapped) -> str:
-    return _table([("", False), ("", False)], ([escape(label), _lines(lines)] for label, lines in facts(mapped)))
+def _facts(mapped: MappedNetwork) -> str:
+    return _table([("", False), ("", False)], ([escape(label), _lines(lines)] for label, lines in map_facts(mapped)))
 
 
-def _resources(mapped: Mapped) -> str:
+def _resources(mapped: MappedNetwork) -> str:
     headings = [("resource", False), ("all cores", True), ("fullest core", True), ("limit", True), ("at core", True)]
     rows = []
     for row in resource_rows(mapped):
@@ -95,7 +97,7 @@ def _bar(share: float | None) -> str:
     return f'<div class="track"><span class="bar" style="width:{min(share, 1):.1%}" title="{share:.1%}"></span></div>'
 
 
-def _mesh(mapped: Mapped) -> str:
+def _mesh(mapped: MappedNetwork) -> str:
     """One small square per core, darker where its fullest resource is fuller; chips without a block are left out."""
     shares = {row.core: row for row in core_rows(mapped)}
     chips = sorted({core.chip for core in mapped.cores})
@@ -105,7 +107,7 @@ def _mesh(mapped: Mapped) -> str:
     return "\n".join(parts)
 
 
-def _chip(mapped: Mapped, chip: int, shares: Mapping[CoreId, CoreRow]) -> str:
+def _chip(mapped: MappedNetwork, chip: int, shares: Mapping[CoreId, CoreRow]) -> str:
     mesh, dead = mapped.chip.mesh, set(mapped.chip.dead_cores)
     rows = []
     for y in range(mesh.height_tiles):
@@ -127,7 +129,7 @@ def _square(core: CoreId, shares: Mapping[CoreId, CoreRow], dead: set[CoreId]) -
     return f'<span style="background:hsl(203 48% {lightness:.0f}%)" title="{escape(says)}"></span>'
 
 
-def _populations(mapped: Mapped) -> str:
+def _populations(mapped: MappedNetwork) -> str:
     headings = [("population", False), ("shape", True), ("neurons", True), ("slices", True), ("cores", True)]
     rows = [
         [*map(escape, (row.name, row.shape, f"{row.neurons:,}", str(row.slices), str(row.cores), row.boxes))]
@@ -163,7 +165,8 @@ def _breakdown(heading: str, parts: Mapping[str, float], unit: str, *, rough: bo
     if total <= 0:
         return []
     rows = (
-        [escape(kind), figure(value, unit, approximate=rough), _bar(value / total)] for kind, value in parts.items()
+        [escape(kind), figure_with_prefix(value, unit, approximate=rough), _bar(value / total)]
+        for kind, value in parts.items()
     )
     return [f"<h2>{escape(heading)}</h2>", _table([("", False), ("", True), ("", False)], rows)]
 

@@ -13,17 +13,17 @@ from rich.table import Table
 from rich.text import Text
 
 from nirbridge.chips.model import CoreId
-from nirbridge.mapping.model import Mapped
+from nirbridge.mapping.model import MappedNetwork
 from nirbridge.report.map_facts import (
     CoreRow,
     core_rows,
-    facts,
-    figure,
-    is_rough,
+    figure_with_prefix,
+    is_approximate_table,
+    map_facts,
+    one_line,
     population_rows,
     remarks,
     resource_rows,
-    safe,
 )
 
 CORES_SHOWN = 24
@@ -38,7 +38,7 @@ _SHORT = {
 }
 
 
-def map_text(mapped: Mapped, width: int = 100, *, title: str = "", color: bool = False) -> str:
+def map_text(mapped: MappedNetwork, width: int = 100, *, title: str = "", color: bool = False) -> str:
     """The report as one string, lines of at most ``width``, with terminal colours only if ``color``.
 
     ``title`` is shown above (the model's name). Names from files are escaped and never read as markup.
@@ -59,9 +59,9 @@ def map_text(mapped: Mapped, width: int = 100, *, title: str = "", color: bool =
     return "\n".join(line.rstrip() for line in captured.get().split("\n"))
 
 
-def map_renderable(mapped: Mapped, width: int = 100, *, title: str = "") -> RenderableType:
+def map_renderable(mapped: MappedNetwork, width: int = 100, *, title: str = "") -> RenderableType:
     """The same report for a ``rich`` console of one's own."""
-    parts: list[RenderableType] = [Text(safe(title), style="bold")] if title else []
+    parts: list[RenderableType] = [Text(one_line(title), style="bold")] if title else []
     parts += [_facts(mapped), _heading("resources"), _resources(mapped)]
     rows = core_rows(mapped)
     if len(rows) <= CORES_SHOWN:
@@ -69,8 +69,10 @@ def map_renderable(mapped: Mapped, width: int = 100, *, title: str = "") -> Rend
     else:
         parts += [_heading("populations"), _populations(mapped), _heading("fullest cores"), _cores(_fullest(rows))]
     parts += [_heading("mesh"), Text(mesh_text(mapped, width))]
-    parts += _breakdown("energy per step", mapped.costs.energy_breakdown_j, "J", rough=is_rough(mapped, "energy"))
-    parts += _breakdown("time per step", mapped.costs.time_breakdown_s, "s", rough=is_rough(mapped, "time"))
+    parts += _breakdown(
+        "energy per step", mapped.costs.energy_breakdown_j, "J", rough=is_approximate_table(mapped, "energy")
+    )
+    parts += _breakdown("time per step", mapped.costs.time_breakdown_s, "s", rough=is_approximate_table(mapped, "time"))
     for heading, lines in remarks(mapped):
         parts += [_heading(heading), *(Text(f"- {line}") for line in lines)]
     return Group(*parts)
@@ -88,16 +90,16 @@ def _table(*columns: tuple[str, bool]) -> Table:
     return table
 
 
-def _facts(mapped: Mapped) -> RenderableType:
+def _facts(mapped: MappedNetwork) -> RenderableType:
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column()
-    for label, lines in facts(mapped):
+    for label, lines in map_facts(mapped):
         table.add_row(Text(label), Text("\n".join(lines)))
     return table
 
 
-def _resources(mapped: Mapped) -> RenderableType:
+def _resources(mapped: MappedNetwork) -> RenderableType:
     table = _table(("resource", False), ("all cores", True), ("fullest core", True), ("", True), ("limit", True))
     table.add_column(Text("at core"), justify="right")
     for row in resource_rows(mapped):
@@ -144,7 +146,7 @@ def _fullest(rows: Sequence[CoreRow]) -> list[CoreRow]:
     return sorted(rows, key=lambda row: -row.share)[:3]
 
 
-def _populations(mapped: Mapped) -> RenderableType:
+def _populations(mapped: MappedNetwork) -> RenderableType:
     columns = (("population", False), ("shape", True), ("neurons", True), ("slices", True), ("cores", True))
     table = _table(*columns, ("boxes", False))
     for row in population_rows(mapped):
@@ -160,7 +162,9 @@ def _breakdown(heading: str, parts: Mapping[str, float], unit: str, *, rough: bo
     table = _table(("", False), ("", True), ("", True))
     table.show_header = False
     for kind, value in parts.items():
-        table.add_row(Text(kind), Text(figure(value, unit, approximate=rough)), Text(f"{value / total:.0%}"))
+        table.add_row(
+            Text(kind), Text(figure_with_prefix(value, unit, approximate=rough)), Text(f"{value / total:.0%}")
+        )
     return [_heading(heading), table]
 
 
@@ -169,7 +173,7 @@ FREE, DEAD = "·", "x"
 CHIPS_SHOWN, ROWS_SHOWN = 4, 16
 
 
-def mesh_text(mapped: Mapped, width: int = 100) -> str:
+def mesh_text(mapped: MappedNetwork, width: int = 100) -> str:
     """The chips in use (the first four), tiles row by row; in a tile one sign per core.
 
     A shade is the share of the core's fullest resource: up to a quarter, a half, three quarters, all of the limit.
@@ -194,7 +198,7 @@ def shade(share: float) -> str:
     return SHADES[min(max(-int(-share * 4 // 1), 1), 4) - 1]
 
 
-def _chip(mapped: Mapped, chip: int, shares: Mapping[CoreId, float], width: int) -> list[str]:
+def _chip(mapped: MappedNetwork, chip: int, shares: Mapping[CoreId, float], width: int) -> list[str]:
     mesh, dead = mapped.chip.mesh, set(mapped.chip.dead_cores)
     used = [core for core in shares if core.chip == chip]
     columns = _shown(mesh.width_tiles, (width + 1) // (mesh.cores_per_tile + 1), max(core.x for core in used))

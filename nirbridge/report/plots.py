@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.comparison.alignment import Clock, clock_of, has_batch, pair
+from nirbridge.comparison.alignment import RecordedSteps, align_steps, has_batch, recorded_steps
 from nirbridge.comparison.distances import is_counts
 from nirbridge.errors import UsageError, quoted
 from nirbridge.files.atomic import atomic_write
@@ -32,12 +32,12 @@ _LAST_CHARACTER = 0x24F
 """Up to here (Latin) the font has every letter; others are escaped, since a missing letter is drawn as a box."""
 
 
-def raster(recording: Recording, node: str, *, sample: int = 0) -> Figure:
+def plot_raster(recording: Recording, node: str, *, sample: int = 0) -> Figure:
     """Events of a node: a mark per step and neuron that sent one; a graded value is an event where it is not 0.
 
     ``sample``: which one of a batch. Raises UsageError where the spikes of the node were not recorded.
     """
-    spikes, clock = _spikes(recording, node, sample), clock_of(recording, (node, "s"))
+    spikes, clock = _spikes(recording, node, sample), recorded_steps(recording, (node, "s"))
     figure, axes = _figure(f"{_label(node)}: {np.count_nonzero(spikes):,} events")
     step, neuron = np.nonzero(spikes)
     _marks(axes, step, neuron, clock, "black", None)
@@ -45,7 +45,7 @@ def raster(recording: Recording, node: str, *, sample: int = 0) -> Figure:
     return figure
 
 
-def trace(
+def plot_trace(
     recording: Recording, node: str, neuron: int = 0, threshold: float | None = None, *, sample: int = 0
 ) -> Figure:
     """The potential of one neuron over time, its threshold as a line, its spikes (where recorded) as marks above.
@@ -54,7 +54,7 @@ def trace(
     recorded, else ``v``, which is the one after. Raises UsageError where neither was, or there is no such neuron.
     """
     variable = "u" if (node, "u") in recording.arrays else "v"
-    values, clock = _array(recording, node, variable, sample), clock_of(recording, (node, variable))
+    values, clock = _array(recording, node, variable, sample), recorded_steps(recording, (node, variable))
     if not 0 <= neuron < values.shape[1]:
         limit = f"it has {values.shape[1]:,}, numbered from 0"
         raise UsageError.of(f"population {quoted(node)}", f"neuron {neuron}", limit, "choose one of them")
@@ -68,7 +68,7 @@ def trace(
         at = np.flatnonzero(spikes[:, neuron])
         high = axes.get_ylim()[1]
         axes.plot(
-            _steps(at, clock_of(recording, (node, "s"))),
+            _steps(at, recorded_steps(recording, (node, "s"))),
             np.full(len(at), high),
             "|",
             color=ONLY_B,
@@ -80,7 +80,7 @@ def trace(
     return figure
 
 
-def rates(recording: Recording, node: str, *, sample: int = 0) -> Figure:
+def plot_rates(recording: Recording, node: str, *, sample: int = 0) -> Figure:
     """How many neurons of a node have which rate: spikes per step kept, over all of the recording.
 
     Raises UsageError where the spikes of the node were not recorded, or are graded and have no rate.
@@ -99,7 +99,7 @@ def rates(recording: Recording, node: str, *, sample: int = 0) -> Figure:
     return figure
 
 
-def difference(
+def plot_difference(
     a: Recording,
     b: Recording,
     node: str,
@@ -115,8 +115,8 @@ def difference(
     Raises UsageError where the spikes were not recorded in both, or their shapes can not be laid over each other.
     """
     x, y = _spikes(a, node, sample), _spikes(b, node, sample)
-    clock, other = clock_of(a, (node, "s")), clock_of(b, (node, "s"))
-    pairing = pair(len(x), len(y), latency, clock, other) if x.shape[1] == y.shape[1] else None
+    clock, other = recorded_steps(a, (node, "s")), recorded_steps(b, (node, "s"))
+    pairing = align_steps(len(x), len(y), latency, clock, other) if x.shape[1] == y.shape[1] else None
     if pairing is None:
         found = f"{x.shape} steps and neurons in one, {y.shape} in the other, latency {latency}"
         raise UsageError.of(f"population {quoted(node)}", found, "no steps in common", "compare without a picture")
@@ -138,15 +138,15 @@ def save_picture(figure: Figure, path: str | os.PathLike[str]) -> None:
     Raises UsageError where the name does not end in ``.png``, FileError where the place cannot be written.
     """
     check_picture(path)
-    thing = f"picture {quoted(Path(path).name)}"
-    atomic_write(path, lambda file: figure.savefig(file, format="png", dpi=150), thing=thing)
+    subject = f"picture {quoted(Path(path).name)}"
+    atomic_write(path, lambda file: figure.savefig(file, format="png", dpi=150), subject=subject)
 
 
 def check_picture(path: str | os.PathLike[str]) -> None:
     """Raises UsageError, before any work is done, where the name is not that of a PNG or matplotlib is missing."""
     if Path(path).suffix.lower() != ".png":
-        thing = f"picture {quoted(Path(path).name)}"
-        raise UsageError.of(thing, "not a name of a PNG", "pictures are PNG", "let the name end in .png")
+        subject = f"picture {quoted(Path(path).name)}"
+        raise UsageError.of(subject, "not a name of a PNG", "pictures are PNG", "let the name end in .png")
     _require_matplotlib()
 
 
@@ -172,11 +172,11 @@ def _label(name: str) -> str:
     return "".join(escaped)
 
 
-def _marks(axes: Axes, kept: Array, neuron: Array, clock: Clock, color: str, label: str | None) -> None:
+def _marks(axes: Axes, kept: Array, neuron: Array, clock: RecordedSteps, color: str, label: str | None) -> None:
     axes.plot(_steps(kept, clock), neuron, "|", color=color, markersize=5, markeredgewidth=1.2, label=label)
 
 
-def _extent(axes: Axes, shape: tuple[int, ...], clock: Clock) -> None:
+def _extent(axes: Axes, shape: tuple[int, ...], clock: RecordedSteps) -> None:
     left = clock.first - clock.every + 1
     axes.set_xlim(left - 0.5, left + max(1, shape[0] * clock.every) - 0.5)
     axes.set_ylim(-0.5, max(1, shape[1]) - 0.5)
@@ -193,7 +193,7 @@ def _legend(axes: Axes) -> None:
     axes.figure.legend(loc="outside lower center", ncols=4, fontsize=8, frameon=False)
 
 
-def _steps(kept: Array, clock: Clock) -> Array:
+def _steps(kept: Array, clock: RecordedSteps) -> Array:
     return clock.first + kept * clock.every
 
 

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from nirbridge.quantization.model import LayerReport, Quantized
+from nirbridge.quantization.model import LayerReport, QuantizedNetwork
 from nirbridge.report.inspect import name_text
 
 LEFT = ("into", "from", "kind", "signs", "process")
@@ -30,7 +30,7 @@ HEADINGS = (
 )
 
 
-def quantize_document(quantized: Quantized, digest: str | None = None) -> dict[str, Any]:
+def quantize_document(quantized: QuantizedNetwork, digest: str | None = None) -> dict[str, Any]:
     """Everything that the report says, as JSON values."""
     return {
         "chip": quantized.chip,
@@ -58,7 +58,7 @@ def _layer(layer: LayerReport) -> dict[str, Any]:
     }
 
 
-def quantize_text(quantized: Quantized) -> RenderableType:
+def quantize_text(quantized: QuantizedNetwork) -> RenderableType:
     """The table and the sentences below it. Names from files are escaped and never read as markup."""
     table = Table(box=None, pad_edge=False)
     for heading in HEADINGS:
@@ -85,7 +85,7 @@ def _cells(layer: LayerReport, w: Mapping[str, Any], *, first: bool) -> tuple[st
     return (name, *what, *ranges, f"{w['error']:.2%}", *own)
 
 
-def _remarks(quantized: Quantized) -> Iterator[str]:
+def _remarks(quantized: QuantizedNetwork) -> Iterator[str]:
     loose = [layer.population for layer in quantized.report if not layer.bounds.proved]
     if loose:
         names = ", ".join(map(name_text, loose))

@@ -9,11 +9,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from nirbridge.comparison.compare import Row
+from nirbridge.comparison.compare import ComparisonRow
 from nirbridge.report.compare import compare_document
 from nirbridge.report.inspect import name_text
 from nirbridge.verification.bounds import LayerBound
-from nirbridge.verification.verify import Pair, Verification, broken_promises, verdict
+from nirbridge.verification.verify import ComparedPair, Verification, broken_promises, verification_verdict
 
 __all__ = ["broken_promises", "verify_document", "verify_text"]
 
@@ -45,7 +45,7 @@ def verify_text(found: Verification) -> RenderableType:
         *(Text(line) for line in (*lines, *_early(found))),
         *(Text(f"- {line}") for line in _layers(found)),
         *(Text(f"- {note}") for note in found.notes),
-        Text(verdict(found), style="bold"),
+        Text(verification_verdict(found), style="bold"),
     )
 
 
@@ -90,7 +90,7 @@ def _bound_cells(found: Verification, layer: LayerBound) -> tuple[str, ...]:
     )
 
 
-def _cells(whole: Verification, pair: Pair) -> tuple[str, ...]:
+def _cells(whole: Verification, pair: ComparedPair) -> tuple[str, ...]:
     found, spikes = pair.comparison, pair.comparison.spikes
     first = "" if found.first_step is None else f"step {found.first_step:,}"
     decided = next((row.decisions for row in found.rows if row.decisions is not None), None)
@@ -136,7 +136,7 @@ def _layers(found: Verification) -> list[str]:
     return lines
 
 
-def _layer(pair: Pair, row: Row) -> str:
+def _layer(pair: ComparedPair, row: ComparisonRow) -> str:
     text = f"{pair.a} / {pair.b}: {name_text(row.node)} {row.variable} differs"
     text += (
         "" if row.first_step is None else f" first at step {row.first_step:,}, neuron {list(row.first_neuron or ())}"
@@ -152,7 +152,7 @@ def verify_document(found: Verification) -> dict[str, Any]:
     """Everything that was found, as JSON."""
     return {
         "holds": found.holds,
-        "verdict": verdict(found),
+        "verdict": verification_verdict(found),
         "chip": found.chip,
         "steps": found.steps,
         "input": found.input_said,

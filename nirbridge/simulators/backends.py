@@ -9,8 +9,8 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from nirbridge.errors import UsageError, quoted
-from nirbridge.simulators.reference.array_namespace import Space
-from nirbridge.simulators.reference.semantics import Parts
+from nirbridge.simulators.reference.array_namespace import ArrayNamespace
+from nirbridge.simulators.reference.semantics import Backend
 
 
 def auto_backend(library: str) -> str:
@@ -20,46 +20,46 @@ def auto_backend(library: str) -> str:
     return "fast" if find_spec("numba") is not None else "numpy"
 
 
-def plain_parts(space: Space) -> Parts:
+def plain_backend(space: ArrayNamespace) -> Backend:
     """NumPy and scipy alone."""
     _check_library("numpy", space)
-    from nirbridge.simulators.reference.numpy_backend import numpy_parts
+    from nirbridge.simulators.reference.numpy_backend import numpy_backend
 
-    return numpy_parts(space)
+    return numpy_backend(space)
 
 
-def fast_parts(space: Space) -> Parts:
+def fast_backend(space: ArrayNamespace) -> Backend:
     """Event by event, or as one product where that is predicted to be quicker and every sum is exact in any order."""
     _check("fast", space)
-    from nirbridge.simulators.compiled.backend import compiled_parts
+    from nirbridge.simulators.compiled.backend import compiled_backend
 
-    return compiled_parts(space, "auto")
+    return compiled_backend(space, "auto")
 
 
-def event_parts(space: Space) -> Parts:
+def event_backend(space: ArrayNamespace) -> Backend:
     """Event by event at every density."""
     _check("event", space)
-    from nirbridge.simulators.compiled.backend import compiled_parts
+    from nirbridge.simulators.compiled.backend import compiled_backend
 
-    return compiled_parts(space, "event")
+    return compiled_backend(space, "event")
 
 
-def dense_parts(space: Space) -> Parts:
+def dense_backend(space: ArrayNamespace) -> Backend:
     """One BLAS product for every dense matrix, by request: its sums have no fixed order, so bits may differ."""
     _check("dense", space)
-    from nirbridge.simulators.compiled.backend import compiled_parts
+    from nirbridge.simulators.compiled.backend import compiled_backend
 
-    return compiled_parts(space, "dense")
+    return compiled_backend(space, "dense")
 
 
-def _check(backend: str, space: Space) -> None:
+def _check(backend: str, space: ArrayNamespace) -> None:
     _check_library(backend, space)
     if find_spec("numba") is None:
         step = "install nirbridge[fast], or choose the backend 'numpy'"
         raise UsageError.of(f"backend {quoted(backend)}", "numba is not installed", "", step)
 
 
-def _check_library(backend: str, space: Space) -> None:
+def _check_library(backend: str, space: ArrayNamespace) -> None:
     if not space.is_numpy:
         found = f"runs on numpy, not on {space.library}"
         raise UsageError.of(f"backend {quoted(backend)}", found, "", "choose the backend 'reference'")

@@ -8,7 +8,7 @@ from importlib import metadata
 import numpy as np
 
 from nirbridge._version import __version__
-from nirbridge.errors import ModelError, Problem, quoted
+from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.network.model import Network
 
 DISTRIBUTIONS = {"torch": "torch", "jax": "jax", "cupy": "cupy", "array_api_strict": "array-api-strict"}
@@ -22,7 +22,9 @@ def check_neurons(network: Network) -> None:
         if p.neuron.max_spikes > 1 and theta is not None and bool(np.any(theta <= 0)):
             found = f"up to {p.neuron.max_spikes:,} spikes per step, and a threshold of {float(theta.min()):g}"
             limit = "spikes are counted in thresholds above 0"
-            problems.append(Problem(f"population {quoted(p.name)}", found, limit, "raise it, or set max_spikes to 1"))
+            problems.append(
+                Diagnostic(f"population {quoted(p.name)}", found, limit, "raise it, or set max_spikes to 1")
+            )
     if problems:
         raise ModelError(*problems)
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nirbridge.arrays import Array
-from nirbridge.errors import Problem, UsageError, quoted
+from nirbridge.errors import Diagnostic, UsageError, quoted
 from nirbridge.network.model import Network, Port
 
 Stream = Callable[[int, int], npt.ArrayLike]
@@ -94,7 +94,7 @@ def open_inputs(
     """
     given = _by_name(network, inputs)
     values: dict[str, Any] = {}
-    problems: list[Problem] = []
+    problems: list[Diagnostic] = []
     binary: set[str] = set()
     for port in network.inputs:
         value = given[port.name]
@@ -125,14 +125,14 @@ def _by_name(network: Network, inputs: Mapping[str, Input] | Input) -> Mapping[s
             "inputs", "one array", f"the network has {len(names)} inputs", f"give each by name: {known}"
         )
     problems = [
-        Problem(f"input {quoted(n)}", "is not given", "", "give an array for it") for n in names if n not in inputs
+        Diagnostic(f"input {quoted(n)}", "is not given", "", "give an array for it") for n in names if n not in inputs
     ]
     for name in inputs:
         if name not in names:
             near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
             known = ", ".join(map(quoted, names[:8]))
             step = f"did you mean {quoted(near[0])}?" if near else f"inputs: {known}"
-            problems.append(Problem(f"input {quoted(name)}", "the network has no input of that name", "", step))
+            problems.append(Diagnostic(f"input {quoted(name)}", "the network has no input of that name", "", step))
     if problems:
         raise UsageError(*problems)
     return inputs
@@ -147,24 +147,24 @@ def _array(port: Port, value: Any) -> Array:
         raise UsageError.of(f"input {quoted(port.name)}", found, "", "give a plain array") from None
 
 
-def _shape_problem(port: Port, values: Array, steps: int | None = None) -> Problem | None:
+def _shape_problem(port: Port, values: Array, steps: int | None = None) -> Diagnostic | None:
     axes = len(port.shape)
     ends = values.shape[values.ndim - axes :] if values.ndim >= axes else None
     fits = ends == port.shape and (values.ndim == axes + 1 or (values.ndim == axes + 2 and values.shape[1] > 0))
     if fits and values.dtype.kind in "biuf" and steps in (None, len(values)):
         return None
-    thing = f"input {quoted(port.name)}"
+    subject = f"input {quoted(port.name)}"
     if values.dtype.kind not in "biuf":
-        return Problem(thing, f"an array of type {values.dtype}", "inputs are real numbers", "convert it")
+        return Diagnostic(subject, f"an array of type {values.dtype}", "inputs are real numbers", "convert it")
     if not fits:
         shape = ", ".join(map(str, port.shape))
-        return Problem(
-            thing, f"an array of shape {values.shape}", f"it takes [steps, {shape}] or [steps, batch, {shape}]"
+        return Diagnostic(
+            subject, f"an array of shape {values.shape}", f"it takes [steps, {shape}] or [steps, batch, {shape}]"
         )
-    return Problem(thing, f"{len(values)} steps", f"{steps} were asked for", "give exactly those")
+    return Diagnostic(subject, f"{len(values)} steps", f"{steps} were asked for", "give exactly those")
 
 
-def _value_problem(port: Port, values: Array, dtype: str) -> Problem | None:
+def _value_problem(port: Port, values: Array, dtype: str) -> Diagnostic | None:
     found = (_not_finite(port, part, start, dtype) for start, part in _scan(values))
     return next((problem for problem in found if problem is not None), None)
 
@@ -182,7 +182,7 @@ def _is_binary(values: Array) -> bool:
     return all(bool(np.all((part == 0) | (part == 1))) for _, part in _scan(values))
 
 
-def _not_finite(port: Port, values: Array, first: int, dtype: str) -> Problem | None:
+def _not_finite(port: Port, values: Array, first: int, dtype: str) -> Diagnostic | None:
     if values.dtype.kind != "f":
         return None
     with np.errstate(over="ignore", invalid="ignore"):
@@ -192,13 +192,13 @@ def _not_finite(port: Port, values: Array, first: int, dtype: str) -> Problem | 
     at = np.unravel_index(int(np.argmax(bad)), bad.shape)
     what = "NaN" if np.isnan(values[at]) else f"{values[at]:g}"
     found = f"{what} at step {first + int(at[0])} ({int(bad.sum()):,} such values)"
-    return Problem(f"input {quoted(port.name)}", found, f"inputs are finite numbers of {dtype}", "remove them")
+    return Diagnostic(f"input {quoted(port.name)}", found, f"inputs are finite numbers of {dtype}", "remove them")
 
 
-def _check(port: Port, values: Array, batch: int | None, steps: int, thing: str) -> None:
+def _check(port: Port, values: Array, batch: int | None, steps: int, subject: str) -> None:
     problem = _shape_problem(port, values, steps)
     if problem is None and _batch_of(port, values) != batch:
-        problem = Problem(thing, f"an array of shape {values.shape}", f"its batch is {batch or 'without an axis'}")
+        problem = Diagnostic(subject, f"an array of shape {values.shape}", f"its batch is {batch or 'without an axis'}")
     if problem is not None:
         raise UsageError(problem)
 

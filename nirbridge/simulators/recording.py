@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.errors import Problem, UsageError, quoted
+from nirbridge.errors import Diagnostic, UsageError, quoted
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network, Population, Port
 from nirbridge.network.operators import Identity, Reshape
-from nirbridge.simulators.types import Record
+from nirbridge.simulators.types import Probe
 
 VARIABLES = ("s", "v", "u", "i", "count")
 ALL = "*"
@@ -33,16 +33,18 @@ class Channel:
     every: int
 
 
-def channels(network: Network, records: Sequence[Record] | None, binary: frozenset[str], dtype: str) -> list[Channel]:
+def recording_channels(
+    network: Network, records: Sequence[Probe] | None, binary: frozenset[str], dtype: str
+) -> list[Channel]:
     """Every array that is wanted, in order; ``'*'`` stands for all populations and outputs, where a variable exists.
 
     Raises:
         UsageError: unknown nodes (with the nearest names), variables that a node does not have, contradictions.
     """
-    types = sent_types(network, binary, dtype)
-    wanted = default_records(network) if records is None else records
+    types = output_dtypes(network, binary, dtype)
+    wanted = default_probes(network) if records is None else records
     found: dict[tuple[str, str], Channel] = {}
-    problems: list[Problem] = []
+    problems: list[Diagnostic] = []
     for node, variable, every, sure in _each(network, wanted, problems):
         trouble = _trouble(node, variable, types[node.name])
         if trouble is not None:
@@ -50,16 +52,16 @@ def channels(network: Network, records: Sequence[Record] | None, binary: frozens
             continue
         channel = _channel(network, node, variable, every, types, dtype)
         if found.setdefault((node.name, variable), channel) != channel:
-            thing = f"record {quoted(node.name)}, variable {variable}"
-            problems.append(Problem(thing, "is asked for with different 'every'", "", "ask for it once"))
+            subject = f"record {quoted(node.name)}, variable {variable}"
+            problems.append(Diagnostic(subject, "is asked for with different 'every'", "", "ask for it once"))
     if problems:
         raise UsageError(*problems)
     return list(found.values())
 
 
-def default_records(network: Network) -> list[Record]:
+def default_probes(network: Network) -> list[Probe]:
     """``s`` of every output, ``v`` of those that a read-out alone leads to."""
-    return [Record(port.name, ("v" if _reads_out(network, port) else "s",)) for port in network.outputs]
+    return [Probe(port.name, ("v" if _reads_out(network, port) else "s",)) for port in network.outputs]
 
 
 def _reads_out(network: Network, port: Port) -> bool:
@@ -69,23 +71,23 @@ def _reads_out(network: Network, port: Port) -> bool:
 
 
 def _each(
-    network: Network, records: Sequence[Record], problems: list[Problem]
+    network: Network, records: Sequence[Probe], problems: list[Diagnostic]
 ) -> Iterator[tuple[Port | Population, str, int, bool]]:
     """(node, variable, every, whether it was asked for by name)."""
     nodes: dict[str, Port | Population] = {n.name: n for n in (*network.inputs, *network.populations, *network.outputs)}
     star = [*network.populations, *network.outputs]
     for record in records:
-        thing = f"record {quoted(record.node)}"
+        subject = f"record {quoted(record.node)}"
         if record.every < 1:
-            problems.append(Problem(thing, f"one step in {record.every}", "every is at least 1", "correct it"))
+            problems.append(Diagnostic(subject, f"one step in {record.every}", "every is at least 1", "correct it"))
         unknown = [v for v in record.variables if v not in VARIABLES]
         for variable in unknown:
             known = ", ".join(VARIABLES)
             problems.append(
-                Problem(thing, f"no variable {quoted(variable)}", f"there are {known}", "choose one of them")
+                Diagnostic(subject, f"no variable {quoted(variable)}", f"there are {known}", "choose one of them")
             )
         if record.node != ALL and record.node not in nodes:
-            problems.append(_no_node(thing, record.node, list(nodes)))
+            problems.append(_no_node(subject, record.node, list(nodes)))
         else:
             chosen = star if record.node == ALL and ALL not in nodes else [nodes[record.node]]
             for node in chosen:
@@ -93,23 +95,23 @@ def _each(
                     yield node, variable, record.every, record.node in nodes
 
 
-def _no_node(thing: str, name: str, names: list[str]) -> Problem:
+def _no_node(subject: str, name: str, names: list[str]) -> Diagnostic:
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     shown = ", ".join(map(quoted, near or names[:8]))
-    return Problem(
-        thing, "no population, input or output of that name", "", f"{'nearest' if near else 'known'}: {shown}"
+    return Diagnostic(
+        subject, "no population, input or output of that name", "", f"{'nearest' if near else 'known'}: {shown}"
     )
 
 
-def _trouble(node: Port | Population, variable: str, sent: str) -> Problem | None:
-    thing = f"record {quoted(node.name)}, variable {variable}"
+def _trouble(node: Port | Population, variable: str, sent: str) -> Diagnostic | None:
+    subject = f"record {quoted(node.name)}, variable {variable}"
     if isinstance(node, Port):
         if variable in ("u", "i"):
-            return Problem(thing, "an input or output has no neurons", "", "record 's' of it")
+            return Diagnostic(subject, "an input or output has no neurons", "", "record 's' of it")
     elif not node.neuron.fires and variable in ("s", "count"):
-        return Problem(thing, "a read-out never fires", "it has v, u and i", "record 'v' of it")
+        return Diagnostic(subject, "a read-out never fires", "it has v, u and i", "record 'v' of it")
     if variable == "count" and sent.startswith("float"):
-        return Problem(thing, "it sends values, not spikes", "", "record 's' of it")
+        return Diagnostic(subject, "it sends values, not spikes", "", "record 's' of it")
     return None
 
 
@@ -123,7 +125,7 @@ def _channel(
     return Channel(node.name, variable, "s" if is_input else variable, node.shape, kind, every)
 
 
-def sent_types(network: Network, binary: frozenset[str], dtype: str) -> dict[str, str]:
+def output_dtypes(network: Network, binary: frozenset[str], dtype: str) -> dict[str, str]:
     """Type of what a node sends or gets: uint8 for 0 and 1, int16 (int32) for several spikes, else the float type."""
     types = {port.name: "uint8" if port.name in binary else dtype for port in network.inputs}
     for p in network.populations:
@@ -153,7 +155,7 @@ def _count(values: Array) -> Array:
     return total
 
 
-def sources_of(chosen: Sequence[Channel]) -> dict[str, frozenset[str]]:
+def required_variables(chosen: Sequence[Channel]) -> dict[str, frozenset[str]]:
     """The variables of the run that are needed, by node."""
     out: dict[str, set[str]] = {}
     for channel in chosen:
@@ -161,7 +163,7 @@ def sources_of(chosen: Sequence[Channel]) -> dict[str, frozenset[str]]:
     return {node: frozenset(variables) for node, variables in out.items()}
 
 
-class Recorder:
+class ChannelRecorder:
     """Arrays of a recording, filled chunk by chunk; nothing else of a run is kept."""
 
     def __init__(self, chosen: Sequence[Channel], first_step: int, steps: int, batch: int) -> None:
@@ -175,7 +177,7 @@ class Recorder:
 
     def wanted(self) -> dict[str, frozenset[str]]:
         """The variables of the run that are needed, by node."""
-        return sources_of(self.channels)
+        return required_variables(self.channels)
 
     def take(self, chunk: Mapping[tuple[str, str], Any], steps: int, to_numpy: Callable[[Any], Array]) -> None:
         """Keeps what is wanted of the next ``steps`` steps; of ``every`` steps the last, counted from step 0 on."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import FileError, quoted
-from nirbridge.files.archive_names import decoded, encoded
+from nirbridge.files.archive_names import decode_name, encode_name
 from nirbridge.files.atomic import atomic_write
 from nirbridge.files.npy import MAX_BYTES, load_npz
 from nirbridge.simulators.recording import VARIABLES
@@ -30,22 +30,22 @@ _LONGEST_NAME = 2**15
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
 
 
-def save(recording: Recording, path: str | Path) -> None:
+def write_recording(recording: Recording, path: str | Path) -> None:
     """Writes a recording; the file is there whole or not at all.
 
     Raises:
         FileError: the place cannot be written, or a name is longer than a zip archive takes.
     """
-    thing = f"recording {quoted(Path(path).name)}"
+    subject = f"recording {quoted(Path(path).name)}"
     for node, _ in recording.arrays:
-        if len(encoded(node).encode()) > _LONGEST_NAME:
-            raise FileError.of(thing, f"the name {quoted(node)} is too long for an archive", "", "rename the node")
-    atomic_write(path, lambda file: _write(file, recording), thing=thing)
+        if len(encode_name(node).encode()) > _LONGEST_NAME:
+            raise FileError.of(subject, f"the name {quoted(node)} is too long for an archive", "", "rename the node")
+    atomic_write(path, lambda file: _write(file, recording), subject=subject)
 
 
 def _write(file: Any, recording: Recording) -> None:
     text = json.dumps({"schema": SCHEMA, **recording.meta}, sort_keys=True, default=_plain, allow_nan=False)
-    arrays: dict[str, Array] = {f"{encoded(node)}/{name}": a for (node, name), a in recording.arrays.items()}
+    arrays: dict[str, Array] = {f"{encode_name(node)}/{name}": a for (node, name), a in recording.arrays.items()}
     arrays[META] = np.array(text)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name, array in arrays.items():
@@ -61,28 +61,28 @@ def _plain(value: Any) -> Any:
     return dict(value)
 
 
-def load(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Recording:
+def read_recording(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Recording:
     """Reads a recording. Nothing in the file is run, and no more than ``max_bytes`` are held.
 
     Raises:
         FileError: not a recording, damaged, too large.
     """
     arrays = load_npz(path, max_bytes=max_bytes, text=META)
-    thing = f"recording {quoted(Path(path).name)}"
+    subject = f"recording {quoted(Path(path).name)}"
     if META not in arrays or arrays[META].dtype.kind != "U":
-        raise FileError.of(thing, "has no text 'meta'", "a recording holds NODE/VARIABLE and meta", "record it again")
+        raise FileError.of(subject, "has no text 'meta'", "a recording holds NODE/VARIABLE and meta", "record it again")
     try:
         meta = json.loads(str(arrays.pop(META)))
     except (ValueError, RecursionError):
-        raise FileError.of(thing, "its meta is not JSON", "", "record it again") from None
+        raise FileError.of(subject, "its meta is not JSON", "", "record it again") from None
     if not isinstance(meta, dict) or meta.pop("schema", None) != SCHEMA:
-        raise FileError.of(thing, "its meta is of another form", f"schema {SCHEMA} is read", "record it again")
+        raise FileError.of(subject, "its meta is of another form", f"schema {SCHEMA} is read", "record it again")
     out: dict[tuple[str, str], Array] = {}
     for key, array in arrays.items():
         node, slash, variable = key.rpartition("/")
         if not slash or variable not in VARIABLES:
             step = f"variables are {', '.join(VARIABLES)}"
-            raise FileError.of(thing, f"has an array {quoted(key)}", "arrays are named NODE/VARIABLE", step)
+            raise FileError.of(subject, f"has an array {quoted(key)}", "arrays are named NODE/VARIABLE", step)
         array.flags.writeable = False
-        out[decoded(node), variable] = array
+        out[decode_name(node), variable] = array
     return Recording(MappingProxyType(out), MappingProxyType(meta))

@@ -27,18 +27,28 @@ from nirbridge.network.operators import Operator
 from nirbridge.simulators.backends import auto_backend
 from nirbridge.simulators.checks import versions
 from nirbridge.simulators.inputs import Input, Inputs, from_chunks, open_inputs
-from nirbridge.simulators.recording import Channel, Recorder, channels, sources_of
-from nirbridge.simulators.types import Record, Recording, Result, State
+from nirbridge.simulators.recording import Channel, ChannelRecorder, recording_channels, required_variables
+from nirbridge.simulators.types import Probe, Recording, SimulationResult, SimulationState
 
-__all__ = ["BACKENDS", "Record", "Recording", "Result", "Simulator", "State", "from_chunks", "prepare", "simulate"]
+__all__ = [
+    "BACKENDS",
+    "Probe",
+    "Recording",
+    "SimulationResult",
+    "SimulationState",
+    "Simulator",
+    "from_chunks",
+    "prepare_simulator",
+    "simulate",
+]
 
 Chosen = tuple[list[Channel], dict[str, frozenset[str]]]
 BACKENDS: dict[str, str] = {
-    "reference": "nirbridge.simulators.reference.engine:reference_parts",
-    "numpy": "nirbridge.simulators.backends:plain_parts",
-    "fast": "nirbridge.simulators.backends:fast_parts",
-    "event": "nirbridge.simulators.backends:event_parts",
-    "dense": "nirbridge.simulators.backends:dense_parts",
+    "reference": "nirbridge.simulators.reference.engine:reference_backend",
+    "numpy": "nirbridge.simulators.backends:plain_backend",
+    "fast": "nirbridge.simulators.backends:fast_backend",
+    "event": "nirbridge.simulators.backends:event_backend",
+    "dense": "nirbridge.simulators.backends:dense_backend",
 }
 """Backend -> ``module:function``; the function takes a ``Space`` and gives ``Parts`` (see step.py)."""
 CHUNK_BYTES = 32 * 2**20
@@ -52,14 +62,14 @@ def simulate(
     inputs: Mapping[str, Input] | Input,
     *,
     steps: int | None = None,
-    state: State | None = None,
-    record: Sequence[Record] | None = None,
+    state: SimulationState | None = None,
+    record: Sequence[Probe] | None = None,
     dtype: str = "float32",
     backend: str = "auto",
     library: str = "numpy",
     device: str = "cpu",
     progress: Progress | None = None,
-) -> Result:
+) -> SimulationResult:
     """Runs a network on inputs.
 
     Args:
@@ -69,7 +79,7 @@ def simulate(
             ``stream(start, stop)`` that gives the steps asked for (``inputs.Stream``, ``from_chunks``) and
             keeps memory small.
         steps: how many; default: as long as the arrays are. Behind the end of an array its input is 0.
-        state: where an earlier run ended (``Result.state``); cutting a run changes no bit of its result.
+        state: where an earlier run ended (``SimulationResult.state``); cutting a run changes no bit of its result.
         record: what to keep; default: ``s`` of each output (``v`` where a read-out leads to it).
         dtype: ``float32`` or ``float64``.
         backend: ``auto`` (on numpy ``fast`` where numba is installed, else ``numpy``; on other libraries
@@ -86,29 +96,29 @@ def simulate(
     name = auto_backend(library) if backend == "auto" else backend
 
     def make(same: Network) -> Simulator:
-        return prepare(same, dtype=dtype, backend=backend, library=library, device=device)
+        return prepare_simulator(same, dtype=dtype, backend=backend, library=library, device=device)
 
     made = retained(network, (name, dtype, library, device), make)
     return made.run(inputs, steps=steps, state=state, record=record, progress=progress)
 
 
-def prepare(
+def prepare_simulator(
     network: Network, *, dtype: str = "float32", backend: str = "auto", library: str = "numpy", device: str = "cpu"
 ) -> Simulator:
     """A network made ready to run many times. Arguments and errors as of ``simulate``."""
-    from nirbridge.network.check import verify
+    from nirbridge.network.check import check_network
     from nirbridge.network.graph import in_causal_order
     from nirbridge.simulators.checks import check_neurons
-    from nirbridge.simulators.reference.array_namespace import space
+    from nirbridge.simulators.reference.array_namespace import array_namespace
     from nirbridge.simulators.reference.engine import Engine
 
     name = auto_backend(library) if backend == "auto" else backend
     if name not in BACKENDS:
         known = ", ".join(["auto", *BACKENDS])
         raise UsageError.of(f"backend {quoted(backend)}", "unknown", f"there are {known}", "choose one of them")
-    verify(network)
+    check_network(network)
     check_neurons(network)
-    parts = load_attribute(BACKENDS[name])(space(library, dtype, device))
+    parts = load_attribute(BACKENDS[name])(array_namespace(library, dtype, device))
     return Simulator(Engine(in_causal_order(network), parts), name, device)
 
 
@@ -126,10 +136,10 @@ class Simulator:
         inputs: Mapping[str, Input] | Input,
         *,
         steps: int | None = None,
-        state: State | None = None,
-        record: Sequence[Record] | None = None,
+        state: SimulationState | None = None,
+        record: Sequence[Probe] | None = None,
         progress: Progress | None = None,
-    ) -> Result:
+    ) -> SimulationResult:
         """Runs it. Arguments and errors as of ``simulate``."""
         network, space = self._engine.network, self._engine.parts.space
         first = 0 if state is None else state.step
@@ -140,7 +150,7 @@ class Simulator:
             _check_size(chosen, opened.steps, batch)
             self._sized = chosen, opened.steps, batch
         run = self._engine.start(batch, state)
-        recorder = Recorder(chosen, first, opened.steps, batch)
+        recorder = ChannelRecorder(chosen, first, opened.steps, batch)
         stretch = self._steps.get(batch) or self._steps.setdefault(batch, self._stretch(batch))
         for start in range(0, opened.steps, stretch):
             stop = min(start + stretch, opened.steps)
@@ -155,15 +165,15 @@ class Simulator:
         last = run.state()
         beyond = sorted({name for (name, _), array in last.arrays.items() if not _finite(array)})
         meta = {**self._meta(opened, first), "every": every, "not_finite": beyond}
-        return Result(Recording(MappingProxyType(arrays), MappingProxyType(meta)), last)
+        return SimulationResult(Recording(MappingProxyType(arrays), MappingProxyType(meta)), last)
 
-    def _chosen(self, record: Sequence[Record] | None, binary: frozenset[str]) -> Chosen:
+    def _chosen(self, record: Sequence[Probe] | None, binary: frozenset[str]) -> Chosen:
         """What is recorded, and the variables of the run that it takes; kept where no record is given."""
         known = self._usual.get(binary) if record is None else None
         if known is not None:
             return known
-        found = channels(self._engine.network, record, binary, self._engine.parts.space.float_name)
-        known = found, sources_of(found)
+        found = recording_channels(self._engine.network, record, binary, self._engine.parts.space.float_name)
+        known = found, required_variables(found)
         if record is None:
             self._usual[binary] = known
         return known
@@ -231,18 +241,18 @@ def _check_size(chosen: Sequence[Any], steps: int, batch: int) -> None:
 
 BYTES = 2**26
 """Weights up to which a network is kept ready: what is kept is about as large, for as long as the network lives."""
-Options = tuple[str, ...]
+SimulatorOptions = tuple[str, ...]
 
 
-class _Cache(threading.local):
+class _SimulatorCache(threading.local):
     def __init__(self) -> None:
-        self.ready: WeakKeyDictionary[Network, tuple[Options, Any]] = WeakKeyDictionary()
+        self.ready: WeakKeyDictionary[Network, tuple[SimulatorOptions, Any]] = WeakKeyDictionary()
 
 
-_of_thread = _Cache()
+_of_thread = _SimulatorCache()
 
 
-def retained(network: Network, options: Options, make: Callable[[Network], Simulator]) -> Simulator:
+def retained(network: Network, options: SimulatorOptions, make: Callable[[Network], Simulator]) -> Simulator:
     """What ``make`` gives for this very network and these options: that of the last call, else a new one.
 
     A network never changes, so neither does what is made of it. One is kept per network and thread, the last that was

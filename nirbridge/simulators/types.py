@@ -13,7 +13,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class Probe:
     """What to record of one node: ``s``, ``v`` (after the reset), ``u`` (before the reset), ``i``, ``count``.
 
     ``every``: one step in so many is kept (the last of each stretch); ``count`` sums spikes over all steps instead.
@@ -39,7 +39,7 @@ class Recording:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class State:
+class SimulationState:
     """Everything that the next step depends on, so that a long run can be cut: read-only arrays with a batch axis.
 
     ``arrays[name, part]``: ``v``, ``i``, ``refractory`` per population; ``past`` per source of a delayed projection:
@@ -51,8 +51,8 @@ class State:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Result:
+class SimulationResult:
     """A recording and the state after its last step."""
 
     recording: Recording
-    state: State
+    state: SimulationState

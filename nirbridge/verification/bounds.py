@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.quantization.error_bounds import lost_of, starts_off
-from nirbridge.quantization.folding import Folded, fold
-from nirbridge.quantization.formats import most
-from nirbridge.quantization.model import FixedPopulation, Quantized
+from nirbridge.quantization.error_bounds import initial_offsets, rounding_loss
+from nirbridge.quantization.folding import FoldedPopulation, fold_population
+from nirbridge.quantization.formats import signed_max
+from nirbridge.quantization.model import FixedPopulation, QuantizedNetwork
 from nirbridge.simulators.types import Recording
-from nirbridge.verification.drive import Drive, sources_of, stretches
+from nirbridge.verification.drive import PopulationDrive, source_outputs, time_chunks
 
 _FLOATS = 1e-9
 """Share of a value that float64 may be off by, over a whole run."""
@@ -60,7 +60,7 @@ class LayerBound:
         return self.broken is None
 
 
-def layer_bounds(quantized: Quantized, inputs: Mapping[str, Array], fixed: Recording) -> tuple[LayerBound, ...]:
+def layer_bounds(quantized: QuantizedNetwork, inputs: Mapping[str, Array], fixed: Recording) -> tuple[LayerBound, ...]:
     """Works the bound out for a run, and holds what was recorded against it.
 
     Args:
@@ -73,13 +73,17 @@ def layer_bounds(quantized: Quantized, inputs: Mapping[str, Array], fixed: Recor
     arrays = {key: a if batched else a[:, None] for key, a in fixed.arrays.items()}
     given = {p.name: _with_samples(np.asarray(inputs[p.name]), len(p.shape)) for p in quantized.inputs}
     steps = len(next(iter(arrays.values())))
-    sent = sources_of(quantized, given, arrays, steps)
+    sent = source_outputs(quantized, given, arrays, steps)
     real = {p.name: p for p in quantized.network.populations}
     found = []
     for p in quantized.populations:
         late = 0 if quantized.early else quantized.latency[p.name]
-        folded = fold(quantized.network, real[p.name], late)
-        found.append(_Held(quantized, p, folded, Drive(quantized, p, folded, sent), arrays).run(late, steps))
+        folded = fold_population(quantized.network, real[p.name], late)
+        found.append(
+            _ConstrainedNeurons(quantized, p, folded, PopulationDrive(quantized, p, folded, sent), arrays).run(
+                late, steps
+            )
+        )
     return tuple(found)
 
 
@@ -87,20 +91,25 @@ def _with_samples(array: Array, axes: int) -> Array:
     return array if array.ndim == axes + 2 else array[:, None]
 
 
-class _Held:
+class _ConstrainedNeurons:
     """The real neurons of a population, held to the spikes of its integers."""
 
     def __init__(
-        self, quantized: Quantized, p: FixedPopulation, folded: Folded, drive: Drive, arrays: Mapping[Any, Array]
+        self,
+        quantized: QuantizedNetwork,
+        p: FixedPopulation,
+        folded: FoldedPopulation,
+        drive: PopulationDrive,
+        arrays: Mapping[Any, Array],
     ):
         self.name, self.n, self.f, self.drive = p.name, p.neuron, folded, drive
         self.u, self.v = arrays[p.name, "u"], arrays[p.name, "v"]
         self.s = arrays[p.name, "s"] if p.neuron.fires else None
         self.shape, self.scale = (self.v.shape[1], *p.shape), float(p.neuron.scale)
-        self.off = _Off.of(p, folded)
+        self.off = _RoundingError.of(p, folded)
         start = (np.broadcast_to(a, self.shape).astype(float) for a in (folded.i_start, folded.v_start))
         self.c, self.w = start
-        off = starts_off(p, folded) if quantized.early else (np.asarray(0.5), np.asarray(0.5))
+        off = initial_offsets(p, folded) if quantized.early else (np.asarray(0.5), np.asarray(0.5))
         self.far_c, self.far_w = (np.broadcast_to(x / self.scale, self.shape) for x in off)
         self.waits, self.lost = np.zeros(self.shape, np.int64), np.zeros(self.shape, bool)
         self.bound = self.seen = 0.0
@@ -109,7 +118,7 @@ class _Held:
 
     def run(self, late: int, steps: int) -> LayerBound:
         """From the first step of the reference on; where early spikes are kept, from that of the hardware."""
-        for start, stop in stretches(steps, self.c.size):
+        for start, stop in time_chunks(steps, self.c.size):
             real, off = self.drive.between(start, stop)
             for step in range(max(start, late), stop):
                 self._step(step, *(np.broadcast_to(a[step - start] if a.ndim else a, self.shape) for a in (real, off)))
@@ -132,7 +141,7 @@ class _Held:
         if self.s is not None:
             self._spike(step, held)
             reached = reached + (self.s[step] * n.reset_amount if n.reset == "subtract" else 0)
-        self.lost |= np.abs(reached) >= most(n.v_bits)
+        self.lost |= np.abs(reached) >= signed_max(n.v_bits)
         self._judge(step, np.abs(self.v[step] / self.scale - self.w))
 
     def _spike(self, step: int, held: Array) -> None:
@@ -175,7 +184,7 @@ class _Held:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Off:
+class _RoundingError:
     """What the integers of a neuron are off by, in reals; ``keep`` per integer of the state."""
 
     keep_u: Array
@@ -188,9 +197,9 @@ class _Off:
     amount: Array
 
     @classmethod
-    def of(cls, p: FixedPopulation, f: Folded) -> _Off:
+    def of(cls, p: FixedPopulation, f: FoldedPopulation) -> _RoundingError:
         """The terms of ``quantization.distance``, and those of the threshold."""
-        n, scale, lost = p.neuron, float(p.neuron.scale), lost_of(f, p)
+        n, scale, lost = p.neuron, float(p.neuron.scale), rounding_loss(f, p)
         terms = (lost.u_decay, lost.v_decay, lost.cut_u, lost.cut_v, lost.bias)
         theta = size = np.zeros(())
         if f.theta is not None and n.fires_above is not None:

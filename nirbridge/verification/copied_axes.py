@@ -16,7 +16,7 @@ from nirbridge.arrays import Array
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network
 from nirbridge.network.operators import Conv, Dense, Sparse
-from nirbridge.simulators.simulate import Record, simulate
+from nirbridge.simulators.simulate import Probe, simulate
 
 _STEPS = 6
 
@@ -68,8 +68,8 @@ def _has_the_same(usual: Array, turned: Array) -> bool:
 def _values(network: Network, fed: Mapping[str, Array]) -> dict[str, Array]:
     """What every output gets, and the membranes of every population before their reset."""
     wanted = [
-        *(Record(p.name, ("u",)) for p in network.populations),
-        *(Record(p.name, ("s",)) for p in network.outputs),
+        *(Probe(p.name, ("u",)) for p in network.populations),
+        *(Probe(p.name, ("s",)) for p in network.outputs),
     ]
     run = simulate(network, dict(fed), record=wanted, dtype="float64", backend="numpy")
     return {name: values.astype(np.float64) for (name, _), values in run.recording.arrays.items()}

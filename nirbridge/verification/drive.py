@@ -11,18 +11,18 @@ import numpy as np
 from nirbridge.arrays import Array, freeze
 from nirbridge.network.apply import apply, matrix
 from nirbridge.network.operators import Sparse
-from nirbridge.quantization.error_bounds import lost_weights
-from nirbridge.quantization.folding import Folded
+from nirbridge.quantization.error_bounds import weight_loss
+from nirbridge.quantization.folding import FoldedPopulation
 from nirbridge.quantization.formats import INPUT_SHIFT
-from nirbridge.quantization.model import FixedInput, FixedPopulation, FixedProjection, IntegerOperator, Quantized
-from nirbridge.quantization.operators import one_operator, weights_of, with_weights
+from nirbridge.quantization.model import FixedInput, FixedPopulation, FixedProjection, IntegerOperator, QuantizedNetwork
+from nirbridge.quantization.operators import gained_operator, weights_of, with_weights
 
 Apply = Callable[[Array], Array]
 _SYNAPSES_MAX = 200_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sent:
+class SourceOutput:
     """What a source sent: its integers, and the reals that they stand for (the same for spikes)."""
 
     whole: Array
@@ -36,10 +36,10 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Way:
+class _ProjectionError:
     """One projection: its real operator, what a weight is off by, and when it arrives."""
 
-    sent: Sent
+    sent: SourceOutput
     real: Apply
     off: Apply
     size: Apply
@@ -48,10 +48,16 @@ class _Way:
     target_delay: Array
 
 
-class Drive:
+class PopulationDrive:
     """The input of one population: real values, and a bound on what rounding weights and inputs changes."""
 
-    def __init__(self, quantized: Quantized, population: FixedPopulation, folded: Folded, sent: Mapping[str, Sent]):
+    def __init__(
+        self,
+        quantized: QuantizedNetwork,
+        population: FixedPopulation,
+        folded: FoldedPopulation,
+        sent: Mapping[str, SourceOutput],
+    ):
         self.shape = population.shape
         into = [p for p in quantized.projections if p.target == population.name]
         scale = float(population.neuron.scale)
@@ -68,23 +74,25 @@ class Drive:
         return real, off
 
 
-def inputs_sent(port: FixedInput, given: Array, steps: int) -> Sent:
+def input_output(port: FixedInput, given: Array, steps: int) -> SourceOutput:
     """What an input sent: zeros behind its end. ``given: [steps, batch, *shape]``."""
     cut = given[:steps]
     real = np.concatenate([cut, np.zeros((steps - len(cut), *cut.shape[1:]), cut.dtype)])
     if not port.graded:
-        return Sent(real, real, 1.0)
-    return Sent(np.rint(real / port.scale), real, port.scale)
+        return SourceOutput(real, real, 1.0)
+    return SourceOutput(np.rint(real / port.scale), real, port.scale)
 
 
-def _way(quantized: Quantized, p: FixedProjection, folded: Folded, scale: float, sent: Sent) -> _Way:
+def _way(
+    quantized: QuantizedNetwork, p: FixedProjection, folded: FoldedPopulation, scale: float, sent: SourceOutput
+) -> _ProjectionError:
     assert quantized.network is not None, "asked for with a network only"
     operator = quantized.network.projections[p.index].operator
-    exact = one_operator(operator, folded.gain)
-    lost = lost_weights(p, one_operator(operator, np.asarray(folded.gain * sent.one)), sent.one)
+    exact = gained_operator(operator, folded.gain)
+    lost = weight_loss(p, gained_operator(operator, np.asarray(folded.gain * sent.one)), sent.one)
     delays = len(np.unique(p.delay_steps)) * len(np.unique(p.target_delay_steps))
     shape = folded.population.shape
-    return _Way(
+    return _ProjectionError(
         sent=sent,
         real=_applied(exact, weights_of(exact), shape),
         off=_applied(exact, weights_of(lost.errors) / scale, shape),
@@ -104,7 +112,7 @@ def _applied(operator: IntegerOperator, weights: Array, shape: tuple[int, ...]) 
     return lambda x: (table @ x.reshape(x.shape[0] * x.shape[1], -1).T).T.reshape(*x.shape[:2], *shape)
 
 
-def _arriving(way: _Way, start: int, stop: int) -> tuple[Array, Array]:
+def _arriving(way: _ProjectionError, start: int, stop: int) -> tuple[Array, Array]:
     real = _delayed(way.sent.real, way.source_delay, start, stop)
     if not way.sent.is_rounded:
         return way.real(real), way.off(real) + way.cut
@@ -124,18 +132,18 @@ def _delayed(sent: Array, delays: Array, start: int, stop: int) -> Array:
     return out
 
 
-def sources_of(
-    quantized: Quantized, given: Mapping[str, Array], spikes: Mapping[Any, Array], steps: int
-) -> dict[str, Sent]:
+def source_outputs(
+    quantized: QuantizedNetwork, given: Mapping[str, Array], spikes: Mapping[Any, Array], steps: int
+) -> dict[str, SourceOutput]:
     """What every input and population sent, ``[steps, batch, *shape]``."""
-    found = {port.name: inputs_sent(port, given[port.name], steps) for port in quantized.inputs}
+    found = {port.name: input_output(port, given[port.name], steps) for port in quantized.inputs}
     for p in quantized.populations:
         if p.neuron.fires:
-            found[p.name] = Sent(spikes[p.name, "s"], spikes[p.name, "s"], 1.0)
+            found[p.name] = SourceOutput(spikes[p.name, "s"], spikes[p.name, "s"], 1.0)
     return found
 
 
-def stretches(steps: int, elements: int, bytes_max: int = 2**25) -> Sequence[tuple[int, int]]:
+def time_chunks(steps: int, elements: int, bytes_max: int = 2**25) -> Sequence[tuple[int, int]]:
     """Pieces of time that take little memory."""
     length = max(1, min(steps, bytes_max // max(1, 8 * elements)))
     return [(start, min(start + length, steps)) for start in range(0, steps, length)]

@@ -14,8 +14,8 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.network.model import Network
 from nirbridge.network.operators import Identity
-from nirbridge.verification.original_runs import OriginalRun, Probe
-from nirbridge.verification.rounding import Bounds
+from nirbridge.verification.original_runs import NeuronObservation, OriginalRun
+from nirbridge.verification.rounding import RoundingBounds
 from nirbridge.verification.sample_axes import BATCH, TIME
 
 STEPWISE, LAST, SUM, MEAN = "each time step", "the last time step", "the sum over time", "the mean over time"
@@ -24,7 +24,7 @@ _HALF = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Matched:
+class MatchedValues:
     """One output or population of both sides, ``[steps, batch, values]``; ``bound``: what rounding may do.
 
     ``over_time`` says how a returned value relates to the time steps; one that has none has ``steps`` 1.
@@ -49,15 +49,15 @@ class Matched:
 
 
 def matched_outputs(
-    run: OriginalRun, samples: int, network: Network, imported: Mapping[tuple[str, str], Array], bounds: Bounds
-) -> list[Matched]:
+    run: OriginalRun, samples: int, network: Network, imported: Mapping[tuple[str, str], Array], bounds: RoundingBounds
+) -> list[MatchedValues]:
     """What the module returned beside the outputs of the network, one entry for each output of the network.
 
     An output that no returned value fits has no entry. Of several that fit (spikes and membranes) the one that
     agrees best is taken: an importer leaves out the states that come with spikes. Where a module returns nothing but
     the membrane of neurons that fire, the output of the network has their spikes, and their membrane is compared.
     """
-    found: list[Matched] = []
+    found: list[MatchedValues] = []
     for port in network.outputs:
         sent = imported[port.name, "s"].astype(np.float64)
         fitting = [
@@ -72,7 +72,7 @@ def matched_outputs(
 
 
 def _behind(
-    output: str, network: Network, imported: Mapping[tuple[str, str], Array], bounds: Bounds
+    output: str, network: Network, imported: Mapping[tuple[str, str], Array], bounds: RoundingBounds
 ) -> Iterator[tuple[Array, Array]]:
     """The membranes of the population whose spikes are an output as they are, before and after the reset."""
     sources = [p for p in network.projections if p.target == output]
@@ -93,24 +93,24 @@ def _returned(run: OriginalRun) -> Iterator[tuple[str, Array]]:
             yield name, np.stack(parts)
 
 
-def _options(name: str, tensor: Array, values: Array, bound: Array, batch: int) -> Iterator[Matched]:
+def _options(name: str, tensor: Array, values: Array, bound: Array, batch: int) -> Iterator[MatchedValues]:
     """The ways in which a tensor can hold ``values [steps, batch, *shape]``."""
     steps, size = len(values), math.prod(values.shape[2:])
     flat, spread = values.reshape(steps, batch, size), np.broadcast_to(bound, values.shape).reshape(steps, batch, size)
     if tensor.size == flat.size:
-        yield Matched(name, STEPWISE, tensor.reshape(flat.shape), flat, spread)
+        yield MatchedValues(name, STEPWISE, tensor.reshape(flat.shape), flat, spread)
         if steps > 1 and batch > 1:
             swapped = np.swapaxes(tensor.reshape(batch, steps, size), 0, 1)
-            yield Matched(name, STEPWISE, swapped, flat, spread)
+            yield MatchedValues(name, STEPWISE, swapped, flat, spread)
         for before in _sizes_before_time(values.shape[2:]) if steps > 1 else ():
             time_later = np.moveaxis(tensor.reshape(batch, before, steps, size // before), 2, 0)
-            yield Matched(name, STEPWISE, time_later.reshape(flat.shape), flat, spread)
+            yield MatchedValues(name, STEPWISE, time_later.reshape(flat.shape), flat, spread)
     if steps > 1 and tensor.size == batch * size:
         alone, total = tensor.reshape(1, batch, size), spread.sum(axis=0, keepdims=True)
         rounding = 2.0**-50 * np.abs(flat).sum(axis=0, keepdims=True)
-        yield Matched(name, LAST, alone, flat[-1:], spread[-1:])
-        yield Matched(name, SUM, alone, flat.sum(axis=0, keepdims=True), total + rounding)
-        yield Matched(name, MEAN, alone, flat.mean(axis=0, keepdims=True), (total + rounding) / steps)
+        yield MatchedValues(name, LAST, alone, flat[-1:], spread[-1:])
+        yield MatchedValues(name, SUM, alone, flat.sum(axis=0, keepdims=True), total + rounding)
+        yield MatchedValues(name, MEAN, alone, flat.mean(axis=0, keepdims=True), (total + rounding) / steps)
 
 
 def _sizes_before_time(shape: tuple[int, ...]) -> list[int]:
@@ -126,10 +126,12 @@ def population_names(paths: Sequence[str]) -> dict[str, str]:
     return {path: path.replace(".", "_") or "neuron" for path in paths}
 
 
-def matched_spikes(run: OriginalRun, network: Network, imported: Mapping[tuple[str, str], Array]) -> list[Matched]:
+def matched_spikes(
+    run: OriginalRun, network: Network, imported: Mapping[tuple[str, str], Array]
+) -> list[MatchedValues]:
     """Spikes of every population whose module is known, in causal order."""
     probes = {name: run.probes[path] for path, name in population_names(list(run.probes)).items()}
-    found: list[Matched] = []
+    found: list[MatchedValues] = []
     for p in network.populations:
         probe, values = probes.get(p.name), imported.get((p.name, "s"))
         if probe is None or values is None:
@@ -137,18 +139,18 @@ def matched_spikes(run: OriginalRun, network: Network, imported: Mapping[tuple[s
         spikes, worth = _in_time(probe.spikes, probe, values), _worth(probe)
         if spikes is not None and worth:
             flat = values.reshape(spikes.shape).astype(np.float64)
-            found.append(Matched(p.name, STEPWISE, spikes / worth, flat, np.full(spikes.shape, _HALF)))
+            found.append(MatchedValues(p.name, STEPWISE, spikes / worth, flat, np.full(spikes.shape, _HALF)))
     return found
 
 
-def _worth(probe: Probe) -> float:
+def _worth(probe: NeuronObservation) -> float:
     """The value of one spike in the module's output (snnTorch's factor), 0 where neurons have different ones."""
     factor: Any = getattr(probe.module, "graded_spikes_factor", 1.0)
     numbers = np.unique(factor.detach().numpy() if hasattr(factor, "detach") else np.asarray(factor))
     return float(numbers[0]) if numbers.size == 1 else 0.0
 
 
-def _in_time(calls: Sequence[Array], probe: Probe, values: Array) -> Array | None:
+def _in_time(calls: Sequence[Array], probe: NeuronObservation, values: Array) -> Array | None:
     """Outputs of a neuron as ``[steps, batch, values]``; None where they are not one of each time step."""
     steps, batch = values.shape[:2]
     if probe.steps != steps:  # a module with several uses per time step is several populations
@@ -163,11 +165,11 @@ def _in_time(calls: Sequence[Array], probe: Probe, values: Array) -> Array | Non
 
 
 def matched_membranes(
-    run: OriginalRun, network: Network, imported: Mapping[tuple[str, str], Array], bounds: Bounds
-) -> list[Matched]:
+    run: OriginalRun, network: Network, imported: Mapping[tuple[str, str], Array], bounds: RoundingBounds
+) -> list[MatchedValues]:
     """Membranes of every population whose module shows them, before or after the reset: whichever agrees better."""
     probes = {name: run.probes[path] for path, name in population_names(list(run.probes)).items()}
-    found: list[Matched] = []
+    found: list[MatchedValues] = []
     for p in network.populations:
         probe = probes.get(p.name)
         calls = [m for m in probe.membranes if m is not None] if probe else []
@@ -183,7 +185,7 @@ def matched_membranes(
     return found
 
 
-def _without_offset(m: Matched) -> Matched:
+def _without_offset(m: MatchedValues) -> MatchedValues:
     """The import's membrane on the module's scale, where the two differ by one number for the whole population.
 
     An importer may measure membranes from another zero (sinabs adds ``reset_value`` in every time step).
@@ -193,12 +195,12 @@ def _without_offset(m: Matched) -> Matched:
     return replace(m, imported=m.imported + offset, bound=bound)
 
 
-def _membranes(probe: Probe, values: Array, bound: Array, name: str) -> Iterator[Matched]:
+def _membranes(probe: NeuronObservation, values: Array, bound: Array, name: str) -> Iterator[MatchedValues]:
     calls = [m for m in probe.membranes if m is not None]
     stepwise = _in_time(calls, probe, values)
     last = calls[-1]
     if stepwise is not None:
-        yield Matched(name, STEPWISE, stepwise, values.reshape(stepwise.shape), bound.reshape(stepwise.shape))
+        yield MatchedValues(name, STEPWISE, stepwise, values.reshape(stepwise.shape), bound.reshape(stepwise.shape))
     elif probe.steps == len(values) and last.size * len(values) == values.size:
         alone = last.reshape(1, values.shape[1], -1)
-        yield Matched(name, LAST, alone, values[-1:].reshape(alone.shape), bound[-1:].reshape(alone.shape))
+        yield MatchedValues(name, LAST, alone, values[-1:].reshape(alone.shape), bound[-1:].reshape(alone.shape))

@@ -12,7 +12,7 @@ from nirbridge.network.model import Network
 from nirbridge.network.operators import Chain, Conv, Dense, Sparse
 
 
-def tensors(module: Any) -> list[Array]:
+def module_tensors(module: Any) -> list[Array]:
     """Every tensor and number that the module holds, in float64."""
     import torch
 
@@ -27,12 +27,12 @@ def tensors(module: Any) -> list[Array]:
     return found
 
 
-def drops(module: Any) -> bool:
+def has_active_dropout(module: Any) -> bool:
     """True if dropout would act in the mode that the module is in."""
     return any("Dropout" in type(m).__name__ and m.training and getattr(m, "p", 0) for m in module.modules())
 
 
-def multiplications(network: Network) -> int:
+def network_multiplications(network: Network) -> int:
     """Multiplications of one time step of one sample."""
     total = 0
     for p in network.projections:
@@ -54,19 +54,19 @@ PARAMETER_BYTES = 24
 the numbers among which constants are looked up."""
 
 
-def held_bytes(network: Network, module: Any, steps: int, samples: int) -> int:
+def trial_bytes(network: Network, module: Any, steps: int, samples: int) -> int:
     """Bytes that a trial of so many time steps and samples takes."""
     values = network.neurons + sum(math.prod(p.shape) for p in (*network.inputs, *network.outputs))
-    return PARAMETER_BYTES * parameters(module) + VALUE_BYTES * values * steps * samples
+    return PARAMETER_BYTES * parameter_count(module) + VALUE_BYTES * values * steps * samples
 
 
-def parameters(module: Any) -> int:
+def parameter_count(module: Any) -> int:
     """Number of parameters."""
     import torch
 
     return sum(value.numel() for _, value in torch.nn.Module.named_parameters(module))
 
 
-def leaves(module: Any) -> int:
+def leaf_modules(module: Any) -> int:
     """Modules without modules inside."""
     return sum(not any(True for _ in inner.children()) for inner in module.modules())

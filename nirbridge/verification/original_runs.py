@@ -13,10 +13,10 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.importers.lowering.analysis import position
-from nirbridge.importers.neuron_specs import Form, Forms, form_of
+from nirbridge.importers.neuron_specs import NeuronSpec, NeuronSpecs, neuron_spec_of
 from nirbridge.importers.tracing.consistency import state_arguments
 from nirbridge.importers.tracing.recorder import tensors_of
-from nirbridge.importers.tracing.run import computed, handed_on, one_thread
+from nirbridge.importers.tracing.run import computed_tensors_memo, handed_over_arguments, one_thread
 
 _RESETS = ("reset_mem", "reset_states", "reset_state", "reset")
 """Methods by which the frameworks set the state of a neuron to its initial one (snnTorch, sinabs, rockpool,
@@ -26,10 +26,10 @@ _MEMBRANES = ("mem", "v", "v_mem", "vmem")
 
 
 @dataclass(slots=True)
-class Probe:
+class NeuronObservation:
     """Outputs of one neuron module, one entry per call; ``membranes`` are those after each call, None if unknown."""
 
-    form: Form
+    form: NeuronSpec
     module: Any
     spikes: list[Array] = field(default_factory=list)
     membranes: list[Array | None] = field(default_factory=list)
@@ -54,18 +54,18 @@ class OriginalRun:
     """
 
     returned: Sequence[Sequence[tuple[str, Array]]]
-    probes: Mapping[str, Probe]
+    probes: Mapping[str, NeuronObservation]
     is_stopped: bool = False
 
     @property
-    def turns(self) -> int:
+    def iterations(self) -> int:
         """The largest number of time steps that one neuron went through."""
         return max((probe.steps for probe in self.probes.values()), default=0)
 
 
 def run_original(
     private_copy: Callable[[], Any],
-    forms: Forms,
+    forms: NeuronSpecs,
     calls: Iterable[Sequence[Array]],
     *,
     wide: bool,
@@ -114,7 +114,7 @@ def deep_copy(module: Any) -> Any:
     Raises:
         RuntimeError: the module copies itself in a way of its own, and the copy shares parts with it.
     """
-    found = copy.deepcopy(module, computed(module))
+    found = copy.deepcopy(module, computed_tensors_memo(module))
     own = {id(part) for part in _parts(module)}
     if any(id(part) in own for part in _parts(found)):
         raise RuntimeError("its copy shares parts with it, and a check would change them")
@@ -146,7 +146,7 @@ def _reset(module: Any) -> None:
 
 
 def _called(
-    private: Any, forms: Forms, calls: Sequence[Any], names: Sequence[str], *, wide: bool, stops: bool
+    private: Any, forms: NeuronSpecs, calls: Sequence[Any], names: Sequence[str], *, wide: bool, stops: bool
 ) -> OriginalRun:
     import torch
 
@@ -155,7 +155,7 @@ def _called(
     result: Any = ()
     with _widened() if wide else _as_it_is():
         for number, arrays in enumerate(calls):
-            more = handed_on(result, names) if number else {}
+            more = handed_over_arguments(result, names) if number else {}
             kind = torch.float64 if wide else torch.float32
             result = private(*(torch.tensor(a, dtype=kind) for a in arrays), **more)
             returned.append([(name, _numpy(tensor)) for name, tensor in tensors_of(result)])
@@ -164,7 +164,7 @@ def _called(
     return OriginalRun(returned, _reached(probes))
 
 
-def _reached(probes: Mapping[str, Probe]) -> dict[str, Probe]:
+def _reached(probes: Mapping[str, NeuronObservation]) -> dict[str, NeuronObservation]:
     return {path: probe for path, probe in probes.items() if probe.spikes}
 
 
@@ -177,19 +177,21 @@ def _numpy(tensor: Any) -> Array:
 # -- neurons -------------------------------------------------------------------------------------------------------
 
 
-def _probed(private: Any, forms: Forms) -> dict[str, Probe]:
+def _probed(private: Any, forms: NeuronSpecs) -> dict[str, NeuronObservation]:
     """Probes of every neuron; of a neuron inside of another one only the outer one is recorded."""
-    probes: dict[str, Probe] = {}
+    probes: dict[str, NeuronObservation] = {}
     inside: list[str] = []
     for path, inner in private.named_modules():
-        form = form_of(inner, forms)
+        form = neuron_spec_of(inner, forms)
         if form is not None and not form.is_refusal:
-            probes[path] = Probe(form, inner)
+            probes[path] = NeuronObservation(form, inner)
             inner.forward = _recorded(inner.forward, path, probes[path], inside)
     return probes
 
 
-def _recorded(forward: Callable[..., Any], path: str, probe: Probe, inside: list[str]) -> Callable[..., Any]:
+def _recorded(
+    forward: Callable[..., Any], path: str, probe: NeuronObservation, inside: list[str]
+) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         inside.append(path)
         try:
@@ -205,7 +207,7 @@ def _recorded(forward: Callable[..., Any], path: str, probe: Probe, inside: list
     return call
 
 
-def _membrane(probe: Probe, tensors: Sequence[Any]) -> Array | None:
+def _membrane(probe: NeuronObservation, tensors: Sequence[Any]) -> Array | None:
     at = position(probe.form.potential, probe.module)
     if at is not None and at < len(tensors):
         return _numpy(tensors[at])

@@ -17,7 +17,7 @@ LOUDER = 3.0
 """A further factor on derived inputs, so that some membranes pass their thresholds by far."""
 
 
-def drawn(sample: Array, shape: tuple[int, ...], seed: int, *, derived: bool, gain: float) -> Array:
+def draw_values(sample: Array, shape: tuple[int, ...], seed: int, *, derived: bool, gain: float) -> Array:
     """Values as the sample has them: spikes of its density where it holds 0 and 1 alone, else draws of its values.
 
     ``derived``: uniform between its smallest and its largest value (0 and 1 for spikes) instead; in every time step and
@@ -41,7 +41,7 @@ def drawn(sample: Array, shape: tuple[int, ...], seed: int, *, derived: bool, ga
     return np.asarray(values * gain, np.float32).astype(np.float64)
 
 
-def numbers_of(samples: Sequence[Any]) -> list[Array]:
+def finite_samples(samples: Sequence[Any]) -> list[Array]:
     """The sample's tensors or arrays as finite float64 arrays; what is not finite counts as 0."""
     arrays = [np.asarray(s.detach().cpu().numpy() if hasattr(s, "detach") else s, np.float64) for s in samples]
     return [np.where(np.isfinite(a), a, 0.0) for a in arrays]

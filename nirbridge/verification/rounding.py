@@ -47,7 +47,7 @@ Values = Mapping[tuple[str, str], Array]
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class RoundingBounds:
     """Largest differences ``[steps, batch, *shape]``: of ``u`` and ``v`` per population, of what each output gets."""
 
     before_reset: Mapping[str, Array]
@@ -55,7 +55,7 @@ class Bounds:
     outputs: Mapping[str, Array]
 
 
-class Known:
+class ModuleConstants:
     """The numbers of the module's own tensors, to tell coefficients that are exact from those that were computed."""
 
     def __init__(self, tensors: list[Array]) -> None:
@@ -73,18 +73,18 @@ class Known:
         return flat.size <= _MOST_SEARCHED and bool(np.isin(np.abs(flat), self.numbers).all())
 
 
-def bounds(network: Network, values: Values, known: Known, unit: float) -> Bounds:
+def rounding_bounds(network: Network, values: Values, known: ModuleConstants, unit: float) -> RoundingBounds:
     """The bounds of a run whose ``values`` hold s (of inputs and of neurons that fire), u, v and i."""
     before: dict[str, Array] = {}
     after: dict[str, Array] = {}
     sent: dict[str, Array] = {}
     for p in network.populations:
         drive, size = _drive(network, p.name, p.shape, values, sent, known, unit)
-        before[p.name], after[p.name] = _Update(p, values, known, unit).run(drive, size)
+        before[p.name], after[p.name] = _BoundUpdate(p, values, known, unit).run(drive, size)
         if not p.neuron.fires:
             sent[p.name] = after[p.name]
     ports = {p.name: _drive(network, p.name, p.shape, values, sent, known, unit)[0] for p in network.outputs}
-    return Bounds(before, after, ports)
+    return RoundingBounds(before, after, ports)
 
 
 def sent_values(values: Values, name: str) -> Array:
@@ -93,7 +93,8 @@ def sent_values(values: Values, name: str) -> Array:
 
 
 def _drive(
-    network: Network, target: str, shape: tuple[int, ...], values: Values, sent: Mapping[str, Array], known: Known,
+    network: Network, target: str, shape: tuple[int, ...], values: Values, sent: Mapping[str, Array],
+    known: ModuleConstants,
     unit: float,
 ) -> tuple[Array, Array]:  # fmt: skip
     """(Largest difference of the summed input, sum of the sizes of its terms)."""
@@ -149,7 +150,7 @@ def _terms(operator: Operator) -> int:
     return total
 
 
-def _weights_known(operator: Operator, known: Known) -> bool:
+def _weights_known(operator: Operator, known: ModuleConstants) -> bool:
     for part in parts_of(operator):
         weights: Any = part.weight if isinstance(part, Dense | Conv) else getattr(part, "data", None)
         weights = part.scale if isinstance(part, Scale) else weights
@@ -158,10 +159,10 @@ def _weights_known(operator: Operator, known: Known) -> bool:
     return True
 
 
-class _Update:
+class _BoundUpdate:
     """The recursion of one population's bounds."""
 
-    def __init__(self, p: Population, values: Values, known: Known, unit: float) -> None:
+    def __init__(self, p: Population, values: Values, known: ModuleConstants, unit: float) -> None:
         n = p.neuron
         self.p, self.n, self.unit = p, n, unit
         self.v, self.i = values[p.name, "v"].astype(np.float64), values[p.name, "i"].astype(np.float64)
@@ -200,7 +201,7 @@ class _Update:
         return d_u + spikes * self.d_amount if self.n.reset == "subtract" else d_u
 
 
-def _gain_error(gain: Array, decay: Array, known: Known) -> Any:
+def _gain_error(gain: Array, decay: Array, known: ModuleConstants) -> Any:
     if known.holds(gain):
         return 0.0
     one_minus = np.abs(np.asarray(gain) + decay - 1) <= 8 * COMPUTED

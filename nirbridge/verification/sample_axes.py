@@ -23,7 +23,7 @@ LAST = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class TrialEffort:
     """Sizes of the runs: time steps and batch where the sample has none, the largest batch where it has one.
 
     ``longer``: time steps for a forward that requires more than ``steps``.
@@ -35,12 +35,12 @@ class Effort:
     longer: int = 300
 
 
-EFFORTS = (Effort(32, 4, 2**31), Effort(16, 2, 4), Effort(8, 1, 1))
+EFFORTS = (TrialEffort(32, 4, 2**31), TrialEffort(16, 2, 4), TrialEffort(8, 1, 1))
 """From the most thorough to the least; the first that is affordable is taken."""
 
 
 @dataclass(frozen=True, slots=True)
-class SampleReading:
+class TrialReading:
     """``time``, ``batch``: the places of the two among the argument's axes, None where it has no such axis.
 
     ``own``: the shape of one time step's values, for each argument. ``is_stepwise``: forward is called once per time
@@ -83,10 +83,10 @@ class SampleReading:
         return f"[{', '.join(axes)}], {'one call per time step' if self.is_stepwise else 'one call'}"
 
 
-def readings(samples: Sequence[Shape], ports: Sequence[Shape], effort: Effort) -> list[SampleReading]:
+def trial_readings(samples: Sequence[Shape], ports: Sequence[Shape], effort: TrialEffort) -> list[TrialReading]:
     """Every reading of the sample's shapes for a network with these input shapes, the most natural ones first."""
-    exact: list[SampleReading] = []
-    as_many: list[SampleReading] = []
+    exact: list[TrialReading] = []
+    as_many: list[TrialReading] = []
     for time, batch in _axes(min(map(len, samples))):
         removed = [axis for axis in (time, batch) if axis is not None]
         own = tuple(tuple(n for k, n in enumerate(s) if k not in removed) for s in samples)
@@ -108,30 +108,30 @@ def _axes(rank: int) -> Iterator[Places]:
 
 
 def _of_axes(
-    time: int | None, batch: int | None, own: tuple[Shape, ...], sample: Shape, effort: Effort
-) -> Iterator[SampleReading]:
+    time: int | None, batch: int | None, own: tuple[Shape, ...], sample: Shape, effort: TrialEffort
+) -> Iterator[TrialReading]:
     steps = effort.steps if time is None else sample[time]
     samples = effort.batch if batch is None else min(sample[batch], effort.most_batch)
     if time is not None and batch is not None:
-        yield SampleReading(time, batch, own, steps, samples)
-        yield SampleReading(None, 0, own, steps, samples, is_stepwise=True)
+        yield TrialReading(time, batch, own, steps, samples)
+        yield TrialReading(None, 0, own, steps, samples, is_stepwise=True)
     elif time is not None:
-        yield SampleReading(time, None, own, steps, 1)
-        yield SampleReading(0 if time == 0 else time + 1, 1 if time == 0 else 0, own, steps, samples)
-        yield SampleReading(time + 1, 0, own, steps, samples)
-        yield SampleReading(None, 0, own, steps, samples, is_stepwise=True)
-        yield SampleReading(None, None, own, steps, 1, is_stepwise=True)
+        yield TrialReading(time, None, own, steps, 1)
+        yield TrialReading(0 if time == 0 else time + 1, 1 if time == 0 else 0, own, steps, samples)
+        yield TrialReading(time + 1, 0, own, steps, samples)
+        yield TrialReading(None, 0, own, steps, samples, is_stepwise=True)
+        yield TrialReading(None, None, own, steps, 1, is_stepwise=True)
     else:
-        yield SampleReading(None, 0, own, steps, samples, is_stepwise=True)
+        yield TrialReading(None, 0, own, steps, samples, is_stepwise=True)
         yield from _with_time(own, steps, samples)
         if batch is None:
-            yield SampleReading(None, None, own, steps, 1, is_stepwise=True)
-            yield SampleReading(0, None, own, steps, 1)
+            yield TrialReading(None, None, own, steps, 1, is_stepwise=True)
+            yield TrialReading(0, None, own, steps, 1)
         yield from (replace(r, steps=effort.longer) for r in _with_time(own, steps, samples))
 
 
-def _with_time(own: tuple[Shape, ...], steps: int, samples: int) -> Iterator[SampleReading]:
+def _with_time(own: tuple[Shape, ...], steps: int, samples: int) -> Iterator[TrialReading]:
     """The sample is one time step, and forward takes sequences: time first, after the batch, last."""
-    yield SampleReading(0, 1, own, steps, samples)
-    yield SampleReading(1, 0, own, steps, samples)
-    yield SampleReading(LAST, 0, own, steps, samples)
+    yield TrialReading(0, 1, own, steps, samples)
+    yield TrialReading(1, 0, own, steps, samples)
+    yield TrialReading(LAST, 0, own, steps, samples)

@@ -14,18 +14,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from nirbridge.errors import Problem, UnequalImport
-from nirbridge.importers.neuron_specs import Forms
+from nirbridge.errors import Diagnostic, UnequalImport
+from nirbridge.importers.neuron_specs import NeuronSpecs
 from nirbridge.importers.tracing.memory import VARIABLE, limit_of_user
-from nirbridge.importers.tracing.run import untouched
+from nirbridge.importers.tracing.run import preserved_module
 from nirbridge.network.model import Network
 from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.network.nir.timing import PREFIX
 from nirbridge.verification.copied_axes import copied_axis
-from nirbridge.verification.module_facts import drops, held_bytes, leaves, multiplications, parameters
+from nirbridge.verification.module_facts import (
+    has_active_dropout,
+    leaf_modules,
+    network_multiplications,
+    parameter_count,
+    trial_bytes,
+)
 from nirbridge.verification.original_runs import deep_copy
-from nirbridge.verification.random_inputs import numbers_of
-from nirbridge.verification.sample_axes import EFFORTS, Effort, SampleReading, readings
+from nirbridge.verification.random_inputs import finite_samples
+from nirbridge.verification.sample_axes import EFFORTS, TrialEffort, TrialReading, trial_readings
 from nirbridge.verification.trials import Trial, Trials
 
 INPUTS = 2
@@ -61,7 +67,7 @@ def self_check(
     module: Any,
     sample: Any,
     graph: Any,
-    forms: Forms,
+    forms: NeuronSpecs,
     inputs: int | None,
     *,
     private: Callable[[Any], Any] | None = None,
@@ -88,10 +94,10 @@ def self_check(
         UnequalImport: the two differ by more than rounding.
     """
     given = INPUTS if inputs is None else inputs
-    if inputs is None and parameters(module) * (given + 1) * EFFORTS[-1].steps > AFFORDABLE:
-        return _skipped(f"{parameters(module):,} parameters").document()
+    if inputs is None and parameter_count(module) * (given + 1) * EFFORTS[-1].steps > AFFORDABLE:
+        return _skipped(f"{parameter_count(module):,} parameters").document()
     network = from_nir(graph)
-    samples = numbers_of(tuple(sample) if isinstance(sample, tuple | list) else (sample,))
+    samples = finite_samples(tuple(sample) if isinstance(sample, tuple | list) else (sample,))
     shapes, ports = [s.shape for s in samples], [p.shape for p in network.inputs]
     efforts = [e for e in EFFORTS if _fits(network, module, _natural(shapes, ports, e))]
     if not efforts:
@@ -99,15 +105,15 @@ def self_check(
     effort, cost = _effort(network, module, shapes, ports, given, efforts)
     if inputs is None and cost > AFFORDABLE:
         return _skipped(f"about {cost:.1e} multiplications").document()
-    options = [r for r in readings(shapes, ports, effort) if _fits(network, module, [r])]
-    with untouched(module):
+    options = [r for r in trial_readings(shapes, ports, effort) if _fits(network, module, [r])]
+    with preserved_module(module):
         trials = Trials(network, forms, samples, lambda: (private or deep_copy)(module), module)
         notes = str(graph.metadata.get(f"{PREFIX}notes", ""))
         found = _outcome(trials, options, given, accepted, notes)
     axis = None if are_axes_given else copied_axis(network)
     if axis is not None and found.outcome == "identical":
         raise UnequalImport(_copies(network, axis))
-    return replace(found, text=found.text + "; dropout is off" if drops(module) else found.text).document()
+    return replace(found, text=found.text + "; dropout is off" if has_active_dropout(module) else found.text).document()
 
 
 def _skipped(why: str) -> SelfCheck:
@@ -115,18 +121,18 @@ def _skipped(why: str) -> SelfCheck:
     return SelfCheck("skipped", f"skipped: {why}, {limit}; force it with check=1 (--check 1)")
 
 
-def _natural(shapes: Sequence[Any], ports: Sequence[Any], effort: Effort) -> list[SampleReading]:
+def _natural(shapes: Sequence[Any], ports: Sequence[Any], effort: TrialEffort) -> list[TrialReading]:
     """The readings but those with more time steps, which are tried where forward accepts nothing else."""
-    return readings(shapes, ports, replace(effort, longer=effort.steps))
+    return trial_readings(shapes, ports, replace(effort, longer=effort.steps))
 
 
-def _fits(network: Network, module: Any, options: Sequence[SampleReading]) -> bool:
+def _fits(network: Network, module: Any, options: Sequence[TrialReading]) -> bool:
     most = limit_of_user() or ROOM
-    return all(held_bytes(network, module, r.steps, r.samples) <= most for r in options)
+    return all(trial_bytes(network, module, r.steps, r.samples) <= most for r in options)
 
 
-def _out_of_room(network: Network, module: Any, options: Sequence[SampleReading]) -> SelfCheck:
-    size = max(held_bytes(network, module, r.steps, r.samples) for r in options)
+def _out_of_room(network: Network, module: Any, options: Sequence[TrialReading]) -> SelfCheck:
+    size = max(trial_bytes(network, module, r.steps, r.samples) for r in options)
     limit = f"it may take {limit_of_user() or ROOM:,}; set {VARIABLE}={size} for more"
     return SelfCheck("skipped", f"skipped: the check would take about {size:,} bytes of memory, {limit}")
 
@@ -137,13 +143,13 @@ def _effort(
     shapes: Sequence[Any],
     ports: Sequence[Any],
     inputs: int,
-    efforts: Sequence[Effort] = EFFORTS,
-) -> tuple[Effort, float]:
+    efforts: Sequence[TrialEffort] = EFFORTS,
+) -> tuple[TrialEffort, float]:
     """The most thorough effort that is affordable, else the least, and its cost."""
-    per_step, per_call = multiplications(network), CALL * leaves(module)
+    per_step, per_call = network_multiplications(network), CALL * leaf_modules(module)
     cost = 0.0
     for effort in efforts:
-        first: Sequence[SampleReading] = readings(shapes, ports, effort)[:1]
+        first: Sequence[TrialReading] = trial_readings(shapes, ports, effort)[:1]
         cost = (inputs + 1) * sum(r.steps * (r.samples * per_step + per_call) for r in first)
         if cost <= AFFORDABLE:
             return effort, cost
@@ -151,7 +157,7 @@ def _effort(
 
 
 def _outcome(
-    trials: Trials, options: Sequence[SampleReading], inputs: int, accepted: Sequence[str], notes: str
+    trials: Trials, options: Sequence[TrialReading], inputs: int, accepted: Sequence[str], notes: str
 ) -> SelfCheck:
     chosen = trials.chosen(options)
     if chosen is None:
@@ -183,7 +189,7 @@ def _identical(trials: Sequence[Trial], inputs: int) -> SelfCheck:
     return SelfCheck("identical", text, outputs, inputs, ties)
 
 
-def _unequal(trial: Trial) -> Problem:
+def _unequal(trial: Trial) -> Diagnostic:
     verdict = trial.verdict
     assert verdict.difference is not None
     found = str(verdict.difference.text)
@@ -192,12 +198,12 @@ def _unequal(trial: Trial) -> Problem:
     text = f"{found}; {verdict.share_equal:.2%} of the outputs are equal"
     text += f"; the first population that differs: {first}" if first and first != verdict.difference else ""
     limit = f"the import has to compute the same as the module (random input, {trial.reading.words})"
-    return Problem(f"self-check: {place}", text, limit, _RISK)
+    return Diagnostic(f"self-check: {place}", text, limit, _RISK)
 
 
-def _copies(network: Network, axis: tuple[int, int]) -> Problem:
+def _copies(network: Network, axis: tuple[int, int]) -> Diagnostic:
     port, place = network.inputs[axis[0]], axis[1]
     found = f"the import holds {port.shape[place]} copies of its neurons, one for each part of axis {place}"
     limit = f"one time step was read as {port.shape}"
     step = "say which axes of the sample are batch and time, or import with check=0 (--no-check)"
-    return Problem(f"self-check: input {port.name!r}", found, limit, step)
+    return Diagnostic(f"self-check: input {port.name!r}", found, limit, step)

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.importers.neuron_specs import Forms
+from nirbridge.importers.neuron_specs import NeuronSpecs
 from nirbridge.network.model import Network
-from nirbridge.simulators.simulate import Record, simulate
+from nirbridge.simulators.simulate import Probe, simulate
 from nirbridge.verification.matching import matched_membranes, matched_outputs, matched_spikes
-from nirbridge.verification.module_facts import tensors
+from nirbridge.verification.module_facts import module_tensors
 from nirbridge.verification.original_runs import OriginalRun, run_original
-from nirbridge.verification.random_inputs import GAINS, drawn
-from nirbridge.verification.rounding import DOUBLE, SINGLE, Known, bounds
-from nirbridge.verification.sample_axes import SampleReading
-from nirbridge.verification.verdicts import Evidence, Verdict
+from nirbridge.verification.random_inputs import GAINS, draw_values
+from nirbridge.verification.rounding import DOUBLE, SINGLE, ModuleConstants, rounding_bounds
+from nirbridge.verification.sample_axes import TrialReading
+from nirbridge.verification.verdicts import RunEvidence, Verdict
 
 Values = Mapping[tuple[str, str], Array]
 _LIVELY = 0.9
@@ -38,7 +38,7 @@ class Trial:
     batch axis of the reading holds time and batch, which forward takes apart. ``size``: time steps times samples.
     """
 
-    reading: SampleReading
+    reading: TrialReading
     form: str
     verdict: Verdict
     size: int
@@ -55,13 +55,13 @@ class Trials:
     def __init__(
         self,
         network: Network,
-        forms: Forms,
+        forms: NeuronSpecs,
         samples: Sequence[Array],
         private: Callable[[], Any],
         module: Any,
     ) -> None:
         self.network, self.forms, self.samples, self.private = network, forms, samples, private
-        self.known = Known(tensors(module))
+        self.known = ModuleConstants(module_tensors(module))
         self.shapes = {n.name: n.shape for n in (*network.populations, *network.outputs)}
         self.failures: dict[str, str] = {}
         self.unmatched: dict[str, str] = {}
@@ -79,7 +79,7 @@ class Trials:
         more = len(ordered) - _SHOWN
         return f"{shown}; and {more} more ways" if more > 0 else shown
 
-    def chosen(self, options: Sequence[SampleReading]) -> Trial | None:
+    def chosen(self, options: Sequence[TrialReading]) -> Trial | None:
         """The first reading with which all that fires is compared and equal, else that with the best agreement."""
         firing = sum(p.neuron.fires for p in self.network.populations)
         for wide in (True, False):
@@ -117,20 +117,22 @@ class Trials:
 
     # -- inputs ----------------------------------------------------------------------------------------------------
 
-    def _drawn(self, reading: SampleReading, number: int) -> list[Array]:
+    def _drawn(self, reading: TrialReading, number: int) -> list[Array]:
         """Inputs ``[steps, samples, values]``: of the sample's own kind first, then derived, then without the gain."""
         if self.gains is None:
             self.gains = self._loudness(reading)
         derived, gain = number % 3 == 1, (*self.gains, 1.0)[number % 3]
         return self._random(reading, number, derived=derived, gain=gain)
 
-    def _random(self, reading: SampleReading, number: int, *, derived: bool, gain: float) -> list[Array]:
+    def _random(self, reading: TrialReading, number: int, *, derived: bool, gain: float) -> list[Array]:
         return [
-            drawn(s, (reading.steps, reading.samples, math.prod(own)), 97 * number + k, derived=derived, gain=gain)
+            draw_values(
+                s, (reading.steps, reading.samples, math.prod(own)), 97 * number + k, derived=derived, gain=gain
+            )
             for k, (s, own) in enumerate(zip(self.samples, reading.own, strict=True))
         ]
 
-    def _loudness(self, reading: SampleReading) -> tuple[float, float]:
+    def _loudness(self, reading: TrialReading) -> tuple[float, float]:
         """The least factor on the inputs with which nearly as many neurons fire as with any, then the loudest."""
         firing = [p for p in self.network.populations if p.neuron.fires]
         short = replace(reading, steps=min(reading.steps, _LISTENED))
@@ -150,15 +152,15 @@ class Trials:
             for port, values in zip(self.network.inputs, arrays, strict=True)
         }
         wanted = [
-            Record(p.name, tuple(v for v in variables if v != "s" or p.neuron.fires))
+            Probe(p.name, tuple(v for v in variables if v != "s" or p.neuron.fires))
             for p in self.network.populations
             if p.neuron.fires or len(variables) > 1
         ]
-        ports = [Record(p.name, ("s",)) for p in self.network.outputs]
+        ports = [Probe(p.name, ("s",)) for p in self.network.outputs]
         run = simulate(self.network, fed, record=[*wanted, *ports], dtype="float64", backend="numpy")
         return {**run.recording.arrays, **{(name, "s"): values for name, values in fed.items()}}
 
-    def _ran(self, reading: SampleReading, arrays: Sequence[Array], seed: int, *, stops: bool) -> OriginalRun | None:
+    def _ran(self, reading: TrialReading, arrays: Sequence[Array], seed: int, *, stops: bool) -> OriginalRun | None:
         calls = reading.calls(arrays)
         try:
             return run_original(self.private, self.forms, calls, wide=self.wide, seed=seed, stops_at_loops=stops)
@@ -166,7 +168,7 @@ class Trials:
             self.failures.setdefault(reading.words, f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
             return None
 
-    def _tried(self, reading: SampleReading, number: int) -> Iterator[Trial]:
+    def _tried(self, reading: TrialReading, number: int) -> Iterator[Trial]:
         """The reading on one input, in every form that the run allows."""
         arrays = self._drawn(reading, number)
         run = self._ran(reading, arrays, number, stops=reading.is_stepwise)
@@ -176,26 +178,26 @@ class Trials:
         if run is not None:
             yield from self._judged(reading, STEPS, arrays, run)
 
-    def _loops(self, reading: SampleReading, arrays: Sequence[Array], run: OriginalRun) -> Iterator[Trial]:
+    def _loops(self, reading: TrialReading, arrays: Sequence[Array], run: OriginalRun) -> Iterator[Trial]:
         """One call that ran several turns: a static input, or an axis of time and batch together."""
-        turns, samples = run.turns, reading.samples
-        repeated = [np.repeat(a[:1], turns, axis=0) for a in arrays]
+        iterations, samples = run.iterations, reading.samples
+        repeated = [np.repeat(a[:1], iterations, axis=0) for a in arrays]
         yield from self._judged(reading, STATIC, repeated, run)
-        if samples % turns == 0:
-            first = [a[0].reshape(turns, samples // turns, -1) for a in arrays]
+        if samples % iterations == 0:
+            first = [a[0].reshape(iterations, samples // iterations, -1) for a in arrays]
             yield from self._judged(reading, MERGED, first, run)
-            last = [np.swapaxes(a[0].reshape(samples // turns, turns, -1), 0, 1) for a in arrays]
+            last = [np.swapaxes(a[0].reshape(samples // iterations, iterations, -1), 0, 1) for a in arrays]
             yield from self._judged(reading, MERGED_BATCH_FIRST, last, run)
 
-    def _judged(self, reading: SampleReading, form: str, arrays: Sequence[Array], run: OriginalRun) -> Iterator[Trial]:
+    def _judged(self, reading: TrialReading, form: str, arrays: Sequence[Array], run: OriginalRun) -> Iterator[Trial]:
         values, samples = self._simulated(arrays), arrays[0].shape[1]
-        limits = bounds(self.network, values, self.known, DOUBLE if self.wide else SINGLE)
+        limits = rounding_bounds(self.network, values, self.known, DOUBLE if self.wide else SINGLE)
         outputs = matched_outputs(run, samples, self.network, values, limits)
         if len(outputs) == len(self.network.outputs):
             spikes = matched_spikes(run, self.network, values)
             membranes = matched_membranes(run, self.network, values, limits)
             shown = (outputs, spikes, membranes)
-            evidence = Evidence(self.network, values, limits, self.known, *shown, samples, self.shapes)
+            evidence = RunEvidence(self.network, values, limits, self.known, *shown, samples, self.shapes)
             yield Trial(reading, form, evidence.verdict(), len(arrays[0]) * samples)
         else:
             shapes = list(dict.fromkeys(str(tensor.shape) for _, tensor in run.returned[0]))

@@ -10,8 +10,8 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.errors import quoted
 from nirbridge.network.model import Network, Population
-from nirbridge.verification.matching import STEPWISE, Matched
-from nirbridge.verification.rounding import COMPUTED, Bounds, Known
+from nirbridge.verification.matching import STEPWISE, MatchedValues
+from nirbridge.verification.rounding import COMPUTED, ModuleConstants, RoundingBounds
 
 _TELLING = 10
 """Values other than 0 from which on equal outputs prove something."""
@@ -19,10 +19,10 @@ Values = Mapping[tuple[str, str], Array]
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """A place at which the two differ; ``thing`` names an output or a population, ``text`` the two values."""
+class ValueDifference:
+    """A place at which the two differ; ``subject`` names an output or a population, ``text`` the two values."""
 
-    thing: str
+    subject: str
     step: int
     sample: int
     neuron: tuple[int, ...]
@@ -30,7 +30,7 @@ class Difference:
 
     def __str__(self) -> str:
         place = f"time step {self.step}, sample {self.sample}, neuron {self.neuron}"
-        return f"{self.thing}, {place}: {self.text}"
+        return f"{self.subject}, {place}: {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class Verdict:
     busy: int
     fired: int
     neurons: int
-    ties: Sequence[Difference] = ()
-    difference: Difference | None = None
-    first_population: Difference | None = None
+    ties: Sequence[ValueDifference] = ()
+    difference: ValueDifference | None = None
+    first_population: ValueDifference | None = None
 
     @property
     def agreement(self) -> tuple[bool, int, float, int]:
@@ -60,24 +60,24 @@ class Verdict:
 
 
 @dataclass(slots=True)
-class Evidence:
+class RunEvidence:
     """All that one run shows."""
 
     network: Network
     values: Values
-    bounds: Bounds
-    known: Known
-    outputs: Sequence[Matched]
-    spikes: Sequence[Matched]
-    membranes: Sequence[Matched]
+    bounds: RoundingBounds
+    known: ModuleConstants
+    outputs: Sequence[MatchedValues]
+    spikes: Sequence[MatchedValues]
+    membranes: Sequence[MatchedValues]
     batch: int
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def verdict(self) -> Verdict:
         """Judge every sample up to its first difference."""
         ends = [self._first_step(b) for b in range(self.batch)]
-        ties: list[Difference] = []
-        found: list[tuple[Difference, Difference | None]] = []
+        ties: list[ValueDifference] = []
+        found: list[tuple[ValueDifference, ValueDifference | None]] = []
         for sample, step in enumerate(ends):
             if step is None:
                 continue
@@ -121,16 +121,16 @@ class Evidence:
     def _steps(self) -> int:
         return len(next(iter(self.values.values())))
 
-    def _first_population(self, step: int, sample: int) -> Difference | None:
+    def _first_population(self, step: int, sample: int) -> ValueDifference | None:
         for m in self.spikes:
             cells = np.flatnonzero(m.differs[step, sample])
             if cells.size:
                 return self._difference(m, f"population {quoted(m.name)}", step, step, sample, int(cells[0]))
         return None
 
-    def _place(self, step: int, sample: int) -> Difference:
+    def _place(self, step: int, sample: int) -> ValueDifference:
         """The first output that differs in this sample, else the population."""
-        best: Difference | None = None
+        best: ValueDifference | None = None
         for m in self.outputs:
             row = 0 if m.over_time != STEPWISE else int(np.argmax(m.differs[:, sample].any(axis=-1)))
             cells = np.flatnonzero(m.differs[row, sample])
@@ -141,16 +141,18 @@ class Evidence:
         assert found is not None  # a difference is in one of the two
         return found
 
-    def _difference(self, m: Matched, thing: str, step: int, row: int, sample: int, cell: int) -> Difference:
+    def _difference(
+        self, m: MatchedValues, subject: str, step: int, row: int, sample: int, cell: int
+    ) -> ValueDifference:
         shape = self.shapes.get(m.name, (m.original.shape[-1],))
         neuron = tuple(int(k) for k in np.unravel_index(cell, shape)) if shape else ()
         a, b = m.original[row, sample, cell], m.imported[row, sample, cell]
         over = "" if m.over_time == STEPWISE else f"{m.over_time}: "
-        return Difference(thing, step, sample, neuron, f"{over}the module gives {a:.9g}, the import {b:.9g}")
+        return ValueDifference(subject, step, sample, neuron, f"{over}the module gives {a:.9g}, the import {b:.9g}")
 
     # -- ties ------------------------------------------------------------------------------------------------------
 
-    def _is_tie(self, step: int, sample: int, first: Difference | None) -> bool:
+    def _is_tie(self, step: int, sample: int, first: ValueDifference | None) -> bool:
         """True if rounding may decide the first difference: its membranes lie within the bound of the threshold."""
         probed = {m.name: m for m in self.spikes}
         for p in (p for p in self.network.populations if p.neuron.fires):
@@ -176,9 +178,9 @@ class Evidence:
 
     # -- membranes -------------------------------------------------------------------------------------------------
 
-    def _membrane_difference(self, ends: Sequence[int | None]) -> Difference | None:
+    def _membrane_difference(self, ends: Sequence[int | None]) -> ValueDifference | None:
         """The first membrane that is further off than rounding, before the spikes of its sample differ."""
-        found: list[Difference] = []
+        found: list[ValueDifference] = []
         for m in self.membranes:
             differs = m.differs
             for sample, end in enumerate(ends):
@@ -189,8 +191,8 @@ class Evidence:
                     continue
                 row, cell = (int(k) for k in cells[0])
                 step = row if m.over_time == STEPWISE else self._steps() - 1
-                thing = f"membrane of population {quoted(m.name)}"
-                found.append(self._difference(m, thing, step, row, sample, cell))
+                subject = f"membrane of population {quoted(m.name)}"
+                found.append(self._difference(m, subject, step, row, sample, cell))
         return min(found, key=lambda d: d.step, default=None)
 
     def _compared(self, ends: Sequence[int | None]) -> int:

@@ -14,13 +14,13 @@ from nirbridge.arrays import Array
 from nirbridge.comparison.compare import Comparison, compare
 from nirbridge.errors import quoted
 from nirbridge.network.model import Network
-from nirbridge.quantization.model import Quantized
-from nirbridge.simulators.types import Key, Record, Recording
+from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.simulators.types import Key, Probe, Recording
 from nirbridge.verification.bounds import LayerBound, layer_bounds
 
 if TYPE_CHECKING:
     from nirbridge.emitters.artifact import Artifact
-    from nirbridge.mapping.model import Mapped
+    from nirbridge.mapping.model import MappedNetwork
     from nirbridge.mapping.storage.record import MapRecord
 
 RATE = 0.1
@@ -30,7 +30,7 @@ SUMS = 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pair:
+class ComparedPair:
     """Two ways of computing, compared: ``promised`` says whether they have to be equal."""
 
     a: str
@@ -54,7 +54,7 @@ class Verification:
     steps: int
     input_said: str
     latency: Mapping[str, int]
-    pairs: tuple[Pair, ...]
+    pairs: tuple[ComparedPair, ...]
     layers: tuple[LayerBound, ...]
     recordings: Mapping[str, Recording]
     left_out: Mapping[str, str]
@@ -69,11 +69,11 @@ class Verification:
 
 def verify(
     reference: Network,
-    quantized: Quantized,
+    quantized: QuantizedNetwork,
     inputs: Mapping[str, Array],
     *,
     steps: int,
-    mapping: Mapped | MapRecord | None = None,
+    mapping: MappedNetwork | MapRecord | None = None,
     program: Artifact | None = None,
     labels: Any = None,
     input_said: str = "",
@@ -108,8 +108,8 @@ def verify(
     from nirbridge.simulators.simulate import simulate
 
     longest = steps + max(quantized.latency.values(), default=0)
-    every = everything(quantized)
-    spikes = [Record("*", ("s",))]
+    every = all_probes(quantized)
+    spikes = [Probe("*", ("s",))]
     found = {"reference": simulate(reference, inputs, steps=steps, record=spikes, progress=progress).recording}
     if quantized.early and quantized.network is not None:
         found["retimed"] = simulate(quantized.network, inputs, steps=longest, record=spikes).recording
@@ -132,20 +132,20 @@ def verify(
     )
 
 
-def early_spikes(quantized: Quantized, fixed: Recording) -> Mapping[str, int]:
+def early_spikes(quantized: QuantizedNetwork, fixed: Recording) -> Mapping[str, int]:
     """Spikes of each population before its first step, where they are kept; none elsewhere."""
     firing = [p.name for p in quantized.populations if p.neuron.fires] if quantized.early else []
     counts = {name: int(fixed.arrays[name, "s"][: quantized.latency[name]].sum(dtype=np.int64)) for name in firing}
     return MappingProxyType({name: count for name, count in counts.items() if count or name in quantized.early})
 
 
-def everything(quantized: Quantized) -> list[Record]:
+def all_probes(quantized: QuantizedNetwork) -> list[Probe]:
     """All that the integers compute: spikes, currents and potentials, and what each output gets."""
-    populations = [Record(p.name, ("s", "u", "v") if p.neuron.fires else ("u", "v")) for p in quantized.populations]
-    return [*populations, *(Record(port.name, ("s",)) for port in quantized.outputs)]
+    populations = [Probe(p.name, ("s", "u", "v") if p.neuron.fires else ("u", "v")) for p in quantized.populations]
+    return [*populations, *(Probe(port.name, ("s",)) for port in quantized.outputs)]
 
 
-def drawn_inputs(
+def draw_inputs(
     network: Network,
     steps: int,
     seed: int,
@@ -181,7 +181,11 @@ def _longer(inputs: Mapping[str, Array], steps: int) -> dict[str, Array]:
 
 
 def _in_lava(
-    program: Artifact, quantized: Quantized, inputs: Mapping[str, Array], like: Recording, progress: Progress | None
+    program: Artifact,
+    quantized: QuantizedNetwork,
+    inputs: Mapping[str, Array],
+    like: Recording,
+    progress: Progress | None,
 ) -> Recording:
     """The program run in Lava, from a folder that is gone afterwards; what the fixed simulator recorded of it."""
     from nirbridge.emitters.lava.runtime.run import run_program
@@ -193,7 +197,9 @@ def _in_lava(
     return Recording(MappingProxyType(arrays), ran.meta)
 
 
-def _pairs(found: Mapping[str, Recording], quantized: Quantized, steps: int, labels: Any) -> Iterator[Pair]:
+def _pairs(
+    found: Mapping[str, Recording], quantized: QuantizedNetwork, steps: int, labels: Any
+) -> Iterator[ComparedPair]:
     fixed, reference = found["fixed"], found["reference"]
     for name in ("fixed", "retimed"):
         if name in found:
@@ -202,10 +208,12 @@ def _pairs(found: Mapping[str, Recording], quantized: Quantized, steps: int, lab
             late = {node: quantized.latency[node] for node, _ in common}
             cut = {key: later.arrays[key][: steps + late[key[0]]] for key in common}
             seen = _part(reference, common, reference.arrays)
-            yield Pair("reference", name, False, compare(seen, _part(later, common, cut), latency=late, labels=labels))
+            yield ComparedPair(
+                "reference", name, False, compare(seen, _part(later, common, cut), latency=late, labels=labels)
+            )
     for name in ("mapped", "lava"):
         if name in found:
-            yield Pair("fixed", name, True, compare(fixed, _settled(fixed, found[name]), labels=labels))
+            yield ComparedPair("fixed", name, True, compare(fixed, _settled(fixed, found[name]), labels=labels))
 
 
 def _settled(fixed: Recording, found: Recording) -> Recording:
@@ -226,7 +234,7 @@ def _part(recording: Recording, keys: Sequence[Key], arrays: Mapping[Key, Array]
     return Recording(MappingProxyType({key: arrays[key] for key in keys}), recording.meta)
 
 
-def verdict(verification: Verification) -> str:
+def verification_verdict(verification: Verification) -> str:
     """One sentence: which promises hold."""
     promised = [pair for pair in verification.pairs if pair.promised]
     broken = broken_promises(verification)

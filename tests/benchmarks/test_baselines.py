@@ -16,10 +16,10 @@ def _repository_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def outcomes(graph: object) -> dict[str, tuple[int | None, str]]:
     from benchmarks.baselines import BASELINES
-    from nirbridge.chips import load_chip
+    from nirbridge.chips import read_chip
     from nirbridge.network.nir.from_nir import from_nir
 
-    network, chip = from_nir(graph), load_chip("loihi1")
+    network, chip = from_nir(graph), read_chip("loihi1")
     found = {name: rule(network, chip) for name, rule in BASELINES.items()}
     return {name: (outcome.cores, outcome.reason) for name, outcome in found.items()}
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks import sim_nets, sim_rivals, simulators
-from nirbridge.network.check import verify
+from nirbridge.network.check import check_network
 
 
 def is_on_grid(values: np.ndarray, bits: int) -> bool:
@@ -15,13 +15,13 @@ def is_on_grid(values: np.ndarray, bits: int) -> bool:
 @pytest.mark.parametrize("make", [sim_nets.net_a, sim_nets.net_c])
 def test_dense_nets_are_well_formed_and_on_the_grid(make: type) -> None:
     net = make()
-    verify(net.network)
+    check_network(net.network)
     assert all(is_on_grid(w, 10) for w in net.weights.values())
 
 
 def test_the_random_network_has_distinct_sources_on_a_grid() -> None:
     net = sim_nets.net_d(neurons=1000, steps=10)
-    verify(net.network)
+    check_network(net.network)
     rows = net.weights["indices"].reshape(1000, 10)
     assert (np.diff(rows, axis=1) > 0).all()
     assert is_on_grid(net.weights["data"], 14)
@@ -34,7 +34,7 @@ def test_repeated_sources_move_on() -> None:
 
 def test_the_blob_has_the_mean_density_and_moves(shared_data: object) -> None:
     net = sim_nets.net_b()
-    verify(net.network)
+    check_network(net.network)
     spikes = sim_nets.moving_blob(net, 0.02, batch=1)
     assert spikes.shape == (300, 2, 34, 34)
     assert spikes.mean() == pytest.approx(0.02, rel=0.03)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from nirbridge.chips import from_record, load_chip
+from nirbridge.chips import chip_from_dict, read_chip
 from nirbridge.chips.codec import _is_width_list
 from nirbridge.chips.schema import COUNT_MAX, FIELDS, FIGURE_MAX, RUN_TARGETS_MAX, Field
 from nirbridge.errors import ChipError
@@ -21,7 +21,7 @@ FIGURES = [f for f in FIELDS if f.kind == "figure"]
 
 
 def changed(field: Field, value: Any) -> dict[str, Any]:
-    record = copy.deepcopy(json.loads(json.dumps(load_chip("loihi2").record)))
+    record = copy.deepcopy(json.loads(json.dumps(read_chip("loihi2").record)))
     record[field.table][field.key] = value
     record["source"].setdefault(field.name, "this test")
     return record
@@ -29,7 +29,7 @@ def changed(field: Field, value: Any) -> dict[str, Any]:
 
 def refusal(field: Field, value: Any) -> str:
     with pytest.raises(ChipError) as caught:
-        from_record(changed(field, value))
+        chip_from_dict(changed(field, value))
     return str(caught.value)
 
 
@@ -65,12 +65,12 @@ def test_one_wrong_width_among_right_ones(wrong: Any, place: int) -> None:
 @pytest.mark.parametrize("wrong", [10**30, -1, math.nan, 1.0, True])
 @pytest.mark.parametrize("place", [0, 1, 2, 3])
 def test_one_wrong_number_among_right_ones_of_a_dead_core(wrong: Any, place: int) -> None:
-    record = copy.deepcopy(json.loads(json.dumps(load_chip("loihi2").record)))
+    record = copy.deepcopy(json.loads(json.dumps(read_chip("loihi2").record)))
     core: list[Any] = [0, 1, 1, 2]
     core[place] = wrong
     record["dead_cores"] = [[0, 0, 0, 0], core, [0, 2, 0, 0]]
     with pytest.raises(ChipError, match="dead_cores: found|does not exist"):
-        from_record(record)
+        chip_from_dict(record)
 
 
 WORST = """
@@ -78,8 +78,8 @@ import json, resource, sys
 from pathlib import Path
 resource.setrlimit(resource.RLIMIT_AS, (3 * 2**30, 3 * 2**30))
 import nirbridge.pipeline as pipeline
-from nirbridge.chips import from_record
-chip = from_record(json.loads(sys.stdin.read()))
+from nirbridge.chips import chip_from_dict
+chip = chip_from_dict(json.loads(sys.stdin.read()))
 network = pipeline.network_of_shapes("700 dense2000 lif dense10 lif")
 pipeline.map_network(network, chip, pipeline.MapOptions())
 # VmHWM is of this program alone; ru_maxrss counts the process that it was forked from
@@ -89,7 +89,7 @@ print(int(peak.split()[1]) // 1024)
 
 
 def test_the_largest_run_is_built_in_little_memory() -> None:
-    record = copy.deepcopy(json.loads(json.dumps(load_chip("loihi2").record)))
+    record = copy.deepcopy(json.loads(json.dumps(read_chip("loihi2").record)))
     longest = {"run_targets_max": RUN_TARGETS_MAX, "word_bits": 1, "index_bits": 64, "delay_bits": 64, "run_free": True}
     record["synapses"] |= {**longest, "words": COUNT_MAX}
     run = subprocess.run(

@@ -12,14 +12,14 @@ import pytest
 from nirbridge.chips import (
     Chip,
     CoreId,
+    check_chip,
+    chip_from_dict,
     core_at,
     cores_of,
-    diagnose,
+    diagnose_chip,
     flat_index,
-    from_record,
-    is_valid,
-    load_chip,
-    verify,
+    is_valid_chip,
+    read_chip,
     without_cores,
 )
 from nirbridge.chips.schema import FIELDS, TABLES, table_fields
@@ -53,9 +53,9 @@ shared_kernels = false
 def chip(request: pytest.FixtureRequest, tmp_path: Path) -> Chip:
     """Every chip file of the repository, and one that a user has somewhere else."""
     if isinstance(request.param, Path):
-        return load_chip(request.param)
+        return read_chip(request.param)
     (tmp_path / "user.toml").write_text(USER)
-    return load_chip(tmp_path / "user.toml")
+    return read_chip(tmp_path / "user.toml")
 
 
 def changed(chip: Chip, table: str, **values: Any) -> Chip:
@@ -66,14 +66,14 @@ def changed(chip: Chip, table: str, **values: Any) -> Chip:
 
 
 def test_no_problems(chip: Chip) -> None:
-    assert list(diagnose(chip)) == []
-    assert is_valid(chip)
-    verify(chip)
+    assert list(diagnose_chip(chip)) == []
+    assert is_valid_chip(chip)
+    check_chip(chip)
 
 
 def test_the_record_is_the_whole_chip(chip: Chip) -> None:
-    assert from_record(chip.record) == chip
-    assert from_record(json.loads(json.dumps(chip.record, allow_nan=False))) == chip
+    assert chip_from_dict(chip.record) == chip
+    assert chip_from_dict(json.loads(json.dumps(chip.record, allow_nan=False))) == chip
 
 
 def test_every_number_has_a_source(chip: Chip) -> None:
@@ -96,17 +96,17 @@ def test_cores_and_their_numbers(chip: Chip) -> None:
 def test_a_dead_core_and_its_record(chip: Chip) -> None:
     masked = without_cores(chip, [1])
     assert cores_of(masked) == tuple(c for c in cores_of(chip) if flat_index(chip, c) != 1)
-    assert from_record(masked.record) == masked
+    assert chip_from_dict(masked.record) == masked
     assert without_cores(masked, [core_at(chip, 1)]) == masked
 
 
 def test_file_name_is_chip_name() -> None:
     for file in FILES:
-        assert load_chip(file).name == file.stem
+        assert read_chip(file).name == file.stem
 
 
 def test_fields_are_the_model() -> None:
-    chip = load_chip("loihi1")
+    chip = read_chip("loihi1")
     model = {f"{t}.{f.name}" for t in TABLES for f in dataclasses.fields(getattr(chip, t))}
     assert {f.name for f in FIELDS} == model
 
@@ -148,22 +148,22 @@ def test_fields_are_the_model() -> None:
     ],
 )
 def test_broken_chip(table: str, values: dict[str, Any], message: str) -> None:
-    broken = changed(load_chip("loihi1"), table, **values)
-    assert [str(p) for p in diagnose(broken)] == [message]
-    assert not is_valid(broken)
+    broken = changed(read_chip("loihi1"), table, **values)
+    assert [str(p) for p in diagnose_chip(broken)] == [message]
+    assert not is_valid_chip(broken)
     with pytest.raises(ChipError) as caught:
-        verify(broken)
+        check_chip(broken)
     assert str(caught.value) == message
 
 
 def test_a_chip_without_sources_is_not_valid() -> None:
-    problems = list(diagnose(dataclasses.replace(load_chip("loihi1"), sources={})))
-    assert len(problems) == len(load_chip("loihi1").sources)
-    assert all(p.found == "no source" for p in problems if p.thing != "approximate")
+    problems = list(diagnose_chip(dataclasses.replace(read_chip("loihi1"), sources={})))
+    assert len(problems) == len(read_chip("loihi1").sources)
+    assert all(p.found == "no source" for p in problems if p.subject != "approximate")
 
 
 def test_order_of_cores() -> None:
-    chip = load_chip("loihi1")
+    chip = read_chip("loihi1")
     assert cores_of(chip, 2)[:6] == (
         CoreId(0, 0, 0, 0),
         CoreId(0, 0, 0, 1),
@@ -178,7 +178,7 @@ def test_order_of_cores() -> None:
 
 
 def test_dead_cores_on_a_further_chip() -> None:
-    chip = without_cores(load_chip("loihi1"), [CoreId(1, 0, 0, 0), 5])
+    chip = without_cores(read_chip("loihi1"), [CoreId(1, 0, 0, 0), 5])
     assert chip.dead_cores == (CoreId(0, 1, 0, 1), CoreId(1, 0, 0, 0))
     assert (len(cores_of(chip)), len(cores_of(chip, 2)), len(cores_of(chip, 3))) == (127, 254, 382)
 
@@ -197,20 +197,20 @@ def test_dead_cores_on_a_further_chip() -> None:
 )
 def test_a_core_that_does_not_exist(cores: list[CoreId | int], message: str) -> None:
     with pytest.raises(ChipError) as caught:
-        without_cores(load_chip("loihi1"), cores)
+        without_cores(read_chip("loihi1"), cores)
     assert str(caught.value) == message
 
 
 def test_no_core_left() -> None:
-    chip = changed(load_chip("loihi1"), "mesh", chips_max=1)
+    chip = changed(read_chip("loihi1"), "mesh", chips_max=1)
     with pytest.raises(ChipError, match="^chip 'loihi1': every core is dead, at least one must be alive$"):
         without_cores(chip, range(128))
     assert cores_of(without_cores(chip, range(127))) == (CoreId(0, 7, 3, 3),)
 
 
 def test_dead_cores_out_of_order() -> None:
-    chip = dataclasses.replace(load_chip("loihi1"), dead_cores=(CoreId(0, 1, 0, 0), CoreId(0, 0, 0, 0)))
-    assert [str(p) for p in diagnose(chip)] == [
+    chip = dataclasses.replace(read_chip("loihi1"), dead_cores=(CoreId(0, 1, 0, 0), CoreId(0, 0, 0, 0)))
+    assert [str(p) for p in diagnose_chip(chip)] == [
         "chip 'loihi1': dead_cores has an entry twice or out of order, cores ascend and are distinct"
     ]
 
@@ -218,7 +218,7 @@ def test_dead_cores_out_of_order() -> None:
 @pytest.mark.parametrize("chips", [0, 33, -1])
 def test_number_of_chips(chips: int) -> None:
     with pytest.raises(ChipError, match=f"^number of chips: {chips}, a board of loihi1 has 1 to 32$"):
-        cores_of(load_chip("loihi1"), chips)
+        cores_of(read_chip("loihi1"), chips)
 
 
 def test_number_formats_stand_in_the_rule_of_the_integer_simulator(chip: Chip) -> None:
@@ -243,15 +243,15 @@ def test_number_formats_stand_in_the_rule_of_the_integer_simulator(chip: Chip) -
     ],
 )
 def test_wrong_number_formats_are_named(change: dict[str, Any], found: str) -> None:
-    record = json.loads(json.dumps(load_chip("loihi1").record))
+    record = json.loads(json.dumps(read_chip("loihi1").record))
     record["numbers"].update(change)
     with pytest.raises(ChipError) as error:
-        from_record(record)
+        chip_from_dict(record)
     assert found in str(error.value)
 
 
 def test_missing_number_formats_are_named() -> None:
-    record = json.loads(json.dumps(load_chip("loihi1").record))
+    record = json.loads(json.dumps(read_chip("loihi1").record))
     del record["numbers"]["vth_bits"], record["source"]["numbers.vth_bits"]
     with pytest.raises(ChipError, match=r"numbers\.vth_bits: missing"):
-        from_record(record)
+        chip_from_dict(record)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nirbridge.chips import builtin_chips, from_record, load_chip
+from nirbridge.chips import builtin_chips, chip_from_dict, read_chip
 from nirbridge.chips.schema import FIELDS
 from nirbridge.errors import ChipError
 
@@ -19,13 +19,13 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "chips" / "my_chip.
 
 @pytest.fixture
 def record() -> dict[str, Any]:
-    return copy.deepcopy(dict(load_chip("loihi1").record))
+    return copy.deepcopy(dict(read_chip("loihi1").record))
 
 
 def lines(record: dict[str, Any]) -> list[str]:
     """The problems of a record, as text."""
     with pytest.raises(ChipError) as caught:
-        from_record(record)
+        chip_from_dict(record)
     return [str(p).removeprefix("chip record: ") for p in caught.value.problems]
 
 
@@ -40,7 +40,7 @@ def test_builtin_names() -> None:
 
 
 def test_loihi1_limits() -> None:
-    chip = load_chip("loihi1")
+    chip = read_chip("loihi1")
     assert (chip.mesh.width_tiles, chip.mesh.height_tiles, chip.mesh.cores_per_tile, chip.mesh.cores) == (8, 4, 4, 128)
     assert (chip.core.neurons, chip.core.input_axons, chip.core.output_axons) == (1024, 4096, 4096)
     assert chip.synapses.words == 128 * 1024 * 8 // chip.synapses.word_bits
@@ -50,7 +50,7 @@ def test_loihi1_limits() -> None:
 
 
 def test_unlimited_and_none_become_python_none() -> None:
-    chip = load_chip("crossbar256")
+    chip = read_chip("crossbar256")
     assert chip.core.output_axons is None
     assert chip.synapses.words is None
     assert chip.synapses.index_bits is None
@@ -59,14 +59,14 @@ def test_unlimited_and_none_become_python_none() -> None:
 
 
 def test_figures_left_out_are_not_known() -> None:
-    chip = load_chip("crossbar256")
+    chip = read_chip("crossbar256")
     assert chip.energy.synaptic_op_j is None
     assert chip.time.barrier_s is None
 
 
 @pytest.mark.parametrize("name", builtin_chips())
 def test_every_unpublished_limit_of_loihi2_is_marked(name: str) -> None:
-    chip = load_chip(name)
+    chip = read_chip(name)
     for key in chip.approximate:
         assert key in chip.sources
     if name == "loihi2":
@@ -75,14 +75,14 @@ def test_every_unpublished_limit_of_loihi2_is_marked(name: str) -> None:
 
 def test_a_path_is_a_file_and_a_name_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path, EXAMPLE.read_text())
-    assert load_chip(path) == load_chip(str(path)) == load_chip(EXAMPLE)
+    assert read_chip(path) == read_chip(str(path)) == read_chip(EXAMPLE)
     (tmp_path / "loihi1").write_text("not a chip")
     monkeypatch.chdir(tmp_path)
-    assert load_chip("loihi1").core.neurons == 1024
+    assert read_chip("loihi1").core.neurons == 1024
 
 
 def test_further_names() -> None:
-    assert load_chip("mine", {"mine": EXAMPLE}).name == "my_chip"
+    assert read_chip("mine", {"mine": EXAMPLE}).name == "my_chip"
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_further_names() -> None:
 )
 def test_unknown_chip(name: str, message: str) -> None:
     with pytest.raises(ChipError) as caught:
-        load_chip(name)
+        read_chip(name)
     assert str(caught.value) == message
     assert caught.value.exit_code == 2
 
@@ -129,15 +129,15 @@ def test_unknown_chip(name: str, message: str) -> None:
 )
 def test_broken_file(tmp_path: Path, content: str | bytes, message: str) -> None:
     with pytest.raises(ChipError, match=message):
-        load_chip(write(tmp_path, content))
+        read_chip(write(tmp_path, content))
 
 
 def test_a_folder_and_a_pipe_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ChipError, match="^chip file '.*': is not a regular file"):
-        load_chip(tmp_path)
+        read_chip(tmp_path)
     os.mkfifo(tmp_path / "pipe.toml")
     with pytest.raises(ChipError, match="^chip file '.*': is not a regular file"):
-        load_chip(tmp_path / "pipe.toml")
+        read_chip(tmp_path / "pipe.toml")
 
 
 def test_all_problems_at_once(record: dict[str, Any]) -> None:
@@ -242,27 +242,27 @@ def test_every_limit_is_required(record: dict[str, Any], field: Any) -> None:
 
 
 def test_a_source_for_a_whole_table(record: dict[str, Any]) -> None:
-    chip = from_record(record)
+    chip = chip_from_dict(record)
     record["source"] = {k: v for k, v in record["source"].items() if not k.startswith("core.")}
     record["source"]["core"] = "a book"
     record["source"]["core.neurons"] = "another"
-    loaded = from_record(record)
+    loaded = chip_from_dict(record)
     assert loaded.sources["core.neurons"] == "another"
     assert loaded.sources["core.delay_steps"] == "a book"
     assert loaded.core == chip.core
 
 
 def test_sources_as_nested_tables(record: dict[str, Any]) -> None:
-    flat = from_record(record)
+    flat = chip_from_dict(record)
     nested: dict[str, dict[str, str]] = {}
     for key, text in record["source"].items():
         table, _, name = key.partition(".")
         nested.setdefault(table, {})[name] = text
-    assert from_record(record | {"source": nested}) == flat
+    assert chip_from_dict(record | {"source": nested}) == flat
 
 
 def test_a_record_survives_json(record: dict[str, Any]) -> None:
-    assert from_record(json.loads(json.dumps(record))) == load_chip("loihi1")
+    assert chip_from_dict(json.loads(json.dumps(record))) == read_chip("loihi1")
 
 
 JUNK = st.recursive(
@@ -270,33 +270,33 @@ JUNK = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=5,
 )
-PLACES = [*((f.table, f.key) for f in FIELDS), *(("", key) for key in load_chip("loihi1").record)]
+PLACES = [*((f.table, f.key) for f in FIELDS), *(("", key) for key in read_chip("loihi1").record)]
 
 
 @settings(max_examples=300)
 @given(places=st.lists(st.sampled_from(PLACES), min_size=1, max_size=4), junk=st.lists(JUNK, min_size=4, max_size=4))
 def test_junk_is_a_chip_or_one_of_our_errors(places: list[tuple[str, str]], junk: list[Any]) -> None:
-    record = copy.deepcopy(dict(load_chip("loihi1").record))
+    record = copy.deepcopy(dict(read_chip("loihi1").record))
     for (table, key), value in zip(places, junk, strict=False):
         target = record[table] if table and isinstance(record[table], dict) else record
         target[key] = value
     try:
-        chip = from_record(record)
+        chip = chip_from_dict(record)
     except ChipError as error:
         problems = [str(p) for p in error.problems]
     else:
         problems = []
-        assert from_record(chip.record) == chip
+        assert chip_from_dict(chip.record) == chip
     assert all(p.isprintable() for p in problems)
 
 
 @pytest.mark.parametrize("value", [3, [], "chip", None])
 def test_a_record_that_is_no_table(value: Any) -> None:
     with pytest.raises(ChipError, match="^chip record: not a table, a chip is a table of keys$"):
-        from_record(value)
+        chip_from_dict(value)
 
 
 @pytest.mark.parametrize("name", ["x" * 300 + ".toml", "a/" * 3000 + "a.toml"])
 def test_a_name_longer_than_files_have(name: str) -> None:
     with pytest.raises(ChipError, match="no such file"):
-        load_chip(name)
+        read_chip(name)

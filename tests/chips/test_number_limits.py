@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from nirbridge.chips import Chip, CoreId, core_at, cores_of, diagnose, load_chip
-from nirbridge.chips.codec import nearest, record_problems
+from nirbridge.chips import Chip, CoreId, core_at, cores_of, diagnose_chip, read_chip
+from nirbridge.chips.codec import chip_dict_problems, nearest_hint
 from nirbridge.chips.model import Mesh
 from nirbridge.chips.schema import table_fields
 from nirbridge.errors import ChipError
@@ -27,11 +27,11 @@ LIMITS = (
 
 
 def said(chip: Chip) -> list[str]:
-    return [str(problem) for problem in diagnose(chip)]
+    return [str(problem) for problem in diagnose_chip(chip)]
 
 
 def with_numbers(**values: Any) -> Chip:
-    chip = load_chip("loihi1")
+    chip = read_chip("loihi1")
     assert chip.numbers is not None
     return replace(chip, numbers=replace(chip.numbers, **({"v_bits": 40, "u_bits": 40} | values)))
 
@@ -46,7 +46,7 @@ def test_a_number_format_at_its_limit_and_one_beyond(key: str, most: int, why: s
 @pytest.mark.parametrize(("words", "fits"), [(3, True), (2, False)])
 def test_the_widest_synapse_fits_a_core(words: int, fits: bool) -> None:
     """8 bits, 6 of a delay and 10 of a header are 24: three words of 8 bits."""
-    chip = load_chip("loihi1")
+    chip = read_chip("loihi1")
     chip = replace(chip, synapses=replace(chip.synapses, words=words, word_bits=8, delay_bits=6, run_header_bits=10))
     small = (
         "chip 'loihi1': one synapse of 8 bits takes 3 words, a core has 2; check synapses.words and synapses.word_bits"
@@ -58,7 +58,7 @@ def test_the_widest_synapse_fits_a_core(words: int, fits: bool) -> None:
 
 @pytest.mark.parametrize(("chips", "fits"), [(7812, True), (7813, False)])
 def test_a_board_has_at_most_a_million_cores(chips: int, fits: bool) -> None:
-    chip = load_chip("loihi1")
+    chip = read_chip("loihi1")
     chip = replace(chip, mesh=replace(chip.mesh, chips_max=chips))
     large = f"chip 'loihi1': {chips:,} chips of 128 cores, at most 1,000,000 cores on a board"
     assert said(chip) == ([] if fits else [large])
@@ -72,7 +72,7 @@ def test_dead_cores_lie_on_the_board(place: int, edge: str) -> None:
     bounds = (2, 3, 5, 7)
     core = [0, 0, 0, 0]
     core[place] = {"last": bounds[place] - 1, "beyond": bounds[place], "below": -1}[edge]
-    chip = replace(load_chip("loihi1"), mesh=Mesh(3, 5, 7, 2), dead_cores=(CoreId(*core),))
+    chip = replace(read_chip("loihi1"), mesh=Mesh(3, 5, 7, 2), dead_cores=(CoreId(*core),))
     lines = said(chip)
     assert len(lines) == (0 if edge == "last" else 1)
     if edge == "beyond":
@@ -81,7 +81,7 @@ def test_dead_cores_lie_on_the_board(place: int, edge: str) -> None:
 
 
 def test_one_living_core_is_enough() -> None:
-    chip = replace(load_chip("loihi1"), mesh=Mesh(2, 1, 1, 1))
+    chip = replace(read_chip("loihi1"), mesh=Mesh(2, 1, 1, 1))
     assert said(replace(chip, dead_cores=(CoreId(0, 0, 0, 0),))) == []
     both = (CoreId(0, 0, 0, 0), CoreId(0, 1, 0, 0))
     assert said(replace(chip, dead_cores=both)) == ["chip 'loihi1': every core is dead, at least one must be alive"]
@@ -90,7 +90,7 @@ def test_one_living_core_is_enough() -> None:
 
 
 def test_the_first_and_the_last_core_of_a_chip() -> None:
-    chip = replace(load_chip("loihi1"), mesh=Mesh(3, 5, 7, 2))
+    chip = replace(read_chip("loihi1"), mesh=Mesh(3, 5, 7, 2))
     assert (core_at(chip, 0), core_at(chip, 104, 1)) == (CoreId(0, 0, 0, 0), CoreId(1, 2, 4, 6))
     assert core_at(chip, 7 * 4 + 3) == CoreId(0, 1, 1, 3)
     for index in (-1, 105):
@@ -106,23 +106,23 @@ def test_the_first_and_the_last_core_of_a_chip() -> None:
     [("x", True), ("x" * 1000, True), ("x" * 1001, False), (" ", False), ("a\tb", False), (3, False), (None, True)],
 )
 def test_descriptions_are_one_line(description: Any, right: bool) -> None:
-    record = dict(load_chip("loihi1").record) | {"description": description}
-    assert (list(record_problems(record)) == []) == right
+    record = dict(read_chip("loihi1").record) | {"description": description}
+    assert (list(chip_dict_problems(record)) == []) == right
 
 
 @pytest.mark.parametrize(
     ("name", "shown"), [("9" + "x" * 3, "'9xxx'"), (10**59, "1" + "0" * 59), (10**60, "1" + "0" * 59 + "…")]
 )
 def test_long_values_are_cut_after_sixty_characters(name: Any, shown: str) -> None:
-    record = dict(load_chip("loihi1").record) | {"name": name}
+    record = dict(read_chip("loihi1").record) | {"name": name}
     limit = "a name is a letter, then up to 63 letters, digits, '_', '.', '-'"
-    assert [str(problem) for problem in record_problems(record)] == [f"name: found {shown}, {limit}"]
+    assert [str(problem) for problem in chip_dict_problems(record)] == [f"name: found {shown}, {limit}"]
 
 
 def test_the_nearest_of_many_names() -> None:
-    assert nearest("neurns", ["words", "neurons", "run_free"]) == "did you mean 'neurons'?"
-    assert nearest("neurns", ["words"]) == ""
-    assert nearest("x" * 61, ["x" * 60]) == f"did you mean '{'x' * 60}'?"
+    assert nearest_hint("neurns", ["words", "neurons", "run_free"]) == "did you mean 'neurons'?"
+    assert nearest_hint("neurns", ["words"]) == ""
+    assert nearest_hint("x" * 61, ["x" * 60]) == f"did you mean '{'x' * 60}'?"
 
 
 def test_fields_of_a_table_in_their_order() -> None:

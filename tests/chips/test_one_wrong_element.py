@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nirbridge.chips import from_record, load_chip
+from nirbridge.chips import chip_from_dict, read_chip
 from nirbridge.chips.schema import FIELDS
 from nirbridge.errors import ChipError
 
@@ -17,12 +17,12 @@ PLACES = pytest.mark.parametrize("place", [0, 1, 2])
 
 @pytest.fixture
 def record() -> dict[str, Any]:
-    return copy.deepcopy(dict(load_chip("loihi1").record))
+    return copy.deepcopy(dict(read_chip("loihi1").record))
 
 
 def problems(record: dict[str, Any]) -> list[str]:
     with pytest.raises(ChipError) as caught:
-        from_record(record)
+        chip_from_dict(record)
     return [str(p) for p in caught.value.problems]
 
 

@@ -16,9 +16,9 @@ from nirbridge import pipeline
 from nirbridge import plugins as registry
 from nirbridge.cli import main as cli
 from nirbridge.cli.main import run
-from nirbridge.importers import save
+from nirbridge.importers import save_nir
 from nirbridge.report import inspect as inspect_document
-from nirbridge.simulators.simulate import Record
+from nirbridge.simulators.simulate import Probe
 from tests.network.graphs import graph_of, lif, out, port
 
 NAMES = [name for name, _, _ in cli.COMMANDS]
@@ -39,12 +39,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model, one without an exact meaning, a damaged one, inputs and three recordings."""
     folder = tmp_path_factory.mktemp("files")
     edges = [("in", "a"), ("a", "out")]
-    save(graph_of({"in": port(2), "a": lif(2), "out": out(2)}, edges, dt=1e-4), folder / "m.nir")
+    save_nir(graph_of({"in": port(2), "a": lif(2), "out": out(2)}, edges, dt=1e-4), folder / "m.nir")
     late = {"in": port(2), "d": nir.Delay(np.full(2, 1.5e-4)), "a": lif(2), "out": out(2)}
-    save(graph_of(late, [("in", "d"), ("d", "a"), ("a", "out")], dt=1e-4), folder / "late.nir")
+    save_nir(graph_of(late, [("in", "d"), ("d", "a"), ("a", "out")], dt=1e-4), folder / "late.nir")
     (folder / "bad.nir").write_bytes((folder / "m.nir").read_bytes()[:900])
     network = pipeline.load_network(folder / "m.nir")
-    every = [Record("in", ("s",)), Record("a", ("v",))]
+    every = [Probe("in", ("s",)), Probe("a", ("v",))]
     for name, spikes, record in (("a", 1, None), ("b", 0, every), ("c", 1, every)):
         inputs = np.full((5, 2), spikes, np.uint8)
         np.save(folder / "in.npy", inputs)

@@ -15,7 +15,7 @@ import pytest
 
 from nirbridge.cli.main import run
 from nirbridge.errors import ExporterFaultWarning
-from nirbridge.importers import load
+from nirbridge.importers import load_nir
 from nirbridge.network import from_nir, to_nir
 from nirbridge.pipeline import load_graph, load_network, network_of_graph, save_graph
 
@@ -110,7 +110,7 @@ def test_what_is_made_of_the_file_keeps_it(model: str, capsys: pytest.CaptureFix
 
 def test_the_library_warns_at_the_line_that_reads(model: str) -> None:
     readers = [
-        lambda: load(model),
+        lambda: load_nir(model),
         lambda: load_graph(model),
         lambda: load_network(model),
         lambda: network_of_graph(nir.read(model)),
@@ -130,7 +130,7 @@ def test_nothing_is_said_of_repaired_files_and_of_our_own(model: str, tmp_path: 
         assert not any(note.startswith("exporter") for note in network.notes)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ExporterFaultWarning)
-            plain = from_nir(load(model))
+            plain = from_nir(load_nir(model))
         save_graph(to_nir(plain), tmp_path / "ours.nir")
         assert load_network(tmp_path / "ours.nir").notes == ()
 

@@ -18,7 +18,7 @@ import pytest
 from nirbridge.cli.main import run
 from nirbridge.importers.nirfile import reader as nir_file
 from nirbridge.importers.nirfile.hdf5.integrity import hdf5
-from nirbridge.importers.nirfile.hdf5.scan import Scan
+from nirbridge.importers.nirfile.hdf5.scan import ScannedFile
 
 COMMANDS = {
     "inspect": ["inspect", "{model}"],
@@ -76,7 +76,7 @@ def test_each_object_of_a_file_is_opened_once(tmp_path: Path, monkeypatch: pytes
         names: list[str] = []
         file.visit(names.append)
     opened: Counter[bytes] = Counter()
-    low, scan, scans, slots = hdf5(), nir_file.scan, list[Scan](), list[int]()
+    low, scan, scans, slots = hdf5(), nir_file.scan_file, list[ScannedFile](), list[int]()
     really = low.h5o.open
 
     def count(group: Any, name: bytes) -> Any:
@@ -86,15 +86,15 @@ def test_each_object_of_a_file_is_opened_once(tmp_path: Path, monkeypatch: pytes
             slots.append(found.get_access_plist().get_chunk_cache()[0])
         return found
 
-    def spy(*arguments: Any) -> Scan:
+    def spy(*arguments: Any) -> ScannedFile:
         scans.append(scan(*arguments))
         assert not [leaf.path for leaf in leaves(scans[0].root) if leaf.dataset is not None]  # copied, and closed
         return scans[0]
 
     monkeypatch.setattr(low.h5o, "open", count)
     monkeypatch.setattr(h5py, "Dataset", None)
-    monkeypatch.setattr(nir_file, "scan", spy)
-    nir_file.load(tmp_path / "a.nir")
+    monkeypatch.setattr(nir_file, "scan_file", spy)
+    nir_file.read_nir(tmp_path / "a.nir")
     assert len(scans) == 1
     assert len(slots) == 5 * 5 + 4 + 1 + 1
     assert max(slots) <= 1  # by default 8,191, which are 64 KiB for each open dataset

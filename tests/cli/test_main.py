@@ -17,7 +17,7 @@ from nirbridge import __version__
 from nirbridge.cli import main as cli
 from nirbridge.cli.output import error_document, to_json
 from nirbridge.cli.progress import progress_on_stderr
-from nirbridge.errors import DoesNotFit, NirbridgeError, Problem
+from nirbridge.errors import Diagnostic, DoesNotFit, NirbridgeError
 
 NAMES = ", ".join(name for name, _, _ in cli.COMMANDS)
 HEAVY = ("numpy", "nir", "h5py", "ortools", "scipy", "torch", "rich")
@@ -121,10 +121,10 @@ def test_an_error_as_json(capsys: pytest.CaptureFixture[str]) -> None:
             "type": "ChipError",
             "problems": [
                 {
-                    "thing": "chip 'lohi1'",
+                    "subject": "chip 'lohi1'",
                     "found": "unknown",
                     "limit": "known chips: crossbar256, loihi1, loihi2",
-                    "next_step": "did you mean 'loihi1'?",
+                    "hint": "did you mean 'loihi1'?",
                     "ids": {},
                 }
             ],
@@ -140,13 +140,13 @@ def test_wrong_usage_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_problem_is_a_line(failing: Callable[[BaseException], None], capsys: pytest.CaptureFixture[str]) -> None:
-    problems = [Problem("a", "too many", ids={"core": (0, 1), "odd": set}), Problem("b", "too few")]
+    problems = [Diagnostic("a", "too many", ids={"core": (0, 1), "odd": set}), Diagnostic("b", "too few")]
     failing(DoesNotFit(*problems))
     assert cli.run(["fail", "--json"]) == 1
     captured = capsys.readouterr()
     assert captured.err == "error: a: too many\nerror: b: too few\n"
     listed = json.loads(captured.out)["error"]["problems"]
-    assert [p["thing"] for p in listed] == ["a", "b"]
+    assert [p["subject"] for p in listed] == ["a", "b"]
     assert listed[0]["ids"] == {"core": [0, 1], "odd": "<class 'set'>"}
 
 

@@ -19,8 +19,8 @@ from nirbridge import pipeline
 from nirbridge.cli import main as cli
 from nirbridge.cli.main import run
 from nirbridge.cli.paths import ChipFile, Command, ModuleTarget, OutputFile, OutputFolder, ProgramFolder, ReportFolder
-from nirbridge.emitters.artifact import artifact, write
-from nirbridge.importers import save
+from nirbridge.emitters.artifact import make_artifact, write_artifact
+from nirbridge.importers import save_nir
 from tests.network.graphs import graph_of, lif, out, port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,12 +42,16 @@ WRITES = {"verify": "--plot", "compare": "--plot"}
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("files")
-    save(graph_of({"in": port(2), "a": lif(2), "out": out(2)}, [("in", "a"), ("a", "out")], dt=1e-4), folder / "m.nir")
+    save_nir(
+        graph_of({"in": port(2), "a": lif(2), "out": out(2)}, [("in", "a"), ("a", "out")], dt=1e-4), folder / "m.nir"
+    )
     np.save(folder / "in.npy", np.ones((5, 2), np.uint8))
     shutil.copy(ROOT / "nirbridge/chips/data/loihi1.toml", folder / "chip.toml")
     for name in set(READ) - {"m.nir", "in.npy", "chip.toml"}:
         (folder / name).write_bytes(b"precious " + name.encode())
-    write(artifact({"run.py": b"precious", "data/a.npz": b"precious"}, {"kind": "lava"}), folder / "program")
+    write_artifact(
+        make_artifact({"run.py": b"precious", "data/a.npz": b"precious"}, {"kind": "lava"}), folder / "program"
+    )
     return folder
 
 

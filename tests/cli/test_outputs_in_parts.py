@@ -111,7 +111,7 @@ def test_a_recording_in_numbers_and_words() -> None:
         **{"node": "a", "variable": "s", "shape": [700, 2], "type": "uint8"},
         "spikes": 1400,
     }
-    assert common.said(recording) == [
+    assert common.summary_lines(recording) == [
         "1,234 steps of 0.001 s, integers, backend dense",
         "'a' s: [700, 2] uint8, 1,400 spikes",
         "'a' v: [700, 2] float64",
@@ -120,7 +120,7 @@ def test_a_recording_in_numbers_and_words() -> None:
         "'c' u: [2] int32",
     ]
     more = Recording({}, meta | {"batch": 3, "dtype": "float32", "assumed": ["dt"]})
-    assert common.said(more) == ["1,234 steps of 0.001 s, batch 3, float32, backend dense", "assumed: dt"]
+    assert common.summary_lines(more) == ["1,234 steps of 0.001 s, batch 3, float32, backend dense", "assumed: dt"]
 
 
 @pytest.mark.parametrize(
@@ -159,15 +159,15 @@ def test_nothing_to_draw() -> None:
 
 def test_the_environment_in_words_and_as_a_document() -> None:
     works = LavaStatus(Path("/p"), "cache", MappingProxyType({"python": "3.10.1", "lava-nc": "0.10.0"}))
-    assert lava.said(works) == ["Lava works", "python   /p (from cache)", "lava-nc  0.10.0", "python   3.10.1"]
-    not_there = LavaStatus(None, "X", trouble="none", next_step="install it")
-    assert lava.said(not_there) == ["Lava does not work", "trouble  none", "mend     install it"]
-    assert lava.document(not_there) == {
+    assert lava.summary_lines(works) == ["Lava works", "python   /p (from cache)", "lava-nc  0.10.0", "python   3.10.1"]
+    not_there = LavaStatus(None, "X", trouble="none", hint="install it")
+    assert lava.summary_lines(not_there) == ["Lava does not work", "trouble  none", "mend     install it"]
+    assert lava.status_document(not_there) == {
         **{"ready": False, "python": None, "source": "X", "versions": {}},
-        **{"trouble": "none", "next_step": "install it"},
+        **{"trouble": "none", "hint": "install it"},
     }
-    assert lava.document(works)["python"] == "/p"
-    assert lava.document(works)["ready"] is True
+    assert lava.status_document(works)["python"] == "/p"
+    assert lava.status_document(works)["ready"] is True
     for python, again in (("x", False), (None, True)):
         with pytest.raises(UsageError, match="^nirbridge lava status: --python and --again are of install; leave them"):
             lava.status(python, again)

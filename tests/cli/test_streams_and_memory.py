@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from nirbridge.cli import memory, output, streams
-from nirbridge.errors import ExporterFaultWarning, FileError, NirbridgeError, Problem
+from nirbridge.errors import Diagnostic, ExporterFaultWarning, FileError, NirbridgeError
 
 # -- streams -----------------------------------------------------------------------------------------------------------
 
@@ -51,7 +51,7 @@ def test_what_streams_still_hold_and_do_not_take_is_abandoned(monkeypatch: pytes
         return SimpleNamespace(flush=flush)
 
     left: list[int] = []
-    monkeypatch.setattr(streams, "abandon", left.append)
+    monkeypatch.setattr(streams, "redirect_to_null", left.append)
     for out, err in (
         (io.StringIO(), io.StringIO()),
         (failing(OSError()), io.StringIO()),
@@ -60,7 +60,7 @@ def test_what_streams_still_hold_and_do_not_take_is_abandoned(monkeypatch: pytes
     ):
         monkeypatch.setattr(sys, "stdout", out)
         monkeypatch.setattr(sys, "stderr", err)
-        streams.abandon_what_fails()
+        streams.abandon_failing_streams()
     monkeypatch.undo()
     assert left == [1, 1, 2, 1]
 
@@ -68,7 +68,7 @@ def test_what_streams_still_hold_and_do_not_take_is_abandoned(monkeypatch: pytes
 def test_an_abandoned_descriptor_goes_nowhere(tmp_path: Path) -> None:
     with (tmp_path / "a").open("wb", buffering=0) as file:
         before = len(os.listdir("/proc/self/fd"))
-        streams.abandon(file.fileno())
+        streams.redirect_to_null(file.fileno())
         file.write(b"x")
         assert len(os.listdir("/proc/self/fd")) == before
     assert (tmp_path / "a").read_bytes() == b""
@@ -88,14 +88,14 @@ def test_a_fault_is_said_once_and_other_warnings_go_on(capsys: pytest.CaptureFix
                 for text in ("a", "b", "a"):
                     warnings.warn(ExporterFaultWarning(text), stacklevel=1)
                 warnings.warn(UserWarning("c"), stacklevel=1)
-                assert output.faults_said() == ["a", "b"]
-        assert output.faults_said() == []
+                assert output.reported_faults() == ["a", "b"]
+        assert output.reported_faults() == []
         assert capsys.readouterr() == ("", "" if silent else "warning: a\nwarning: b\n")
     assert others == ["c", "c"]
 
 
 def test_an_error_goes_to_stderr_and_as_json_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
-    error = NirbridgeError(Problem("a", "b", ids={"x": Path("p"), "n": np.int64(3), "o": object}))
+    error = NirbridgeError(Diagnostic("a", "b", ids={"x": Path("p"), "n": np.int64(3), "o": object}))
     output.print_error(error, as_json=False)
     assert capsys.readouterr() == ("", "error: a: b\n")
     output.print_error(NirbridgeError(), as_json=True)

@@ -19,7 +19,7 @@ from nirbridge.cli.commands import compare, import_, simulate
 from nirbridge.cli.commands import emit as emit_command
 from nirbridge.cli.commands import map as map_command
 from nirbridge.errors import NirbridgeError, UsageError
-from nirbridge.simulators.simulate import Record
+from nirbridge.simulators.simulate import Probe
 from tests.partitioner.nets import network_of
 
 
@@ -77,7 +77,7 @@ def test_options_of_a_sample_that_the_importer_has(monkeypatch: pytest.MonkeyPat
     def importer(module: Any, sample: Any, *, batched: Any = None, time_axis: Any = None) -> None: ...
 
     monkeypatch.setattr(registry, "get", lambda kind, name: {"importers": importer}[kind])
-    fitting = sample_options.fitting
+    fitting = sample_options.sample_arguments
     assert fitting("x", {}) == {}
     assert fitting("x", {"time_axis": "1", "batched": False}) == {"time_axis": 1, "batched": False}
     assert fitting("x", {"time_axis": "none"}) == {"time_axis": "none"}
@@ -178,14 +178,17 @@ def test_pins_and_copies() -> None:
 
 def test_records_of_nodes() -> None:
     network = network_of("4 dense3 lif")
-    assert simulate.records(network, (), 1) is None
-    assert simulate.records(network, ("a:b:s, v,", "*:u"), 3) == [Record("a:b", ("s", "v"), 3), Record("*", ("u",), 3)]
-    defaults = simulate.records(network, (), 2)
+    assert simulate.parse_probes(network, (), 1) is None
+    assert simulate.parse_probes(network, ("a:b:s, v,", "*:u"), 3) == [
+        Probe("a:b", ("s", "v"), 3),
+        Probe("*", ("u",), 3),
+    ]
+    defaults = simulate.parse_probes(network, (), 2)
     assert defaults is not None
     assert {r.every for r in defaults} == {2}
     for text in ("a", ":s", "a:", "a: ,", "s,v"):
         found = "names no node or no variable, NODE:s,v with variables s, v, u, i, count; for example '*:s'"
-        assert refused(simulate.records, network, ("a:s", text), 1) == f"--record '{text}': {found}"
+        assert refused(simulate.parse_probes, network, ("a:s", text), 1) == f"--record '{text}': {found}"
 
 
 @pytest.mark.parametrize(("text", "steps"), [("auto", "auto"), ("0", 0), ("-3", -3), ("999999999", 999_999_999)])

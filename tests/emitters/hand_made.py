@@ -13,7 +13,7 @@ from nirbridge._types import Shape
 from nirbridge.arrays import freeze
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Conv, Dense, Identity, Sparse
-from nirbridge.quantization.model import FixedInput, FixedNeuron, FixedPopulation, FixedProjection, Quantized
+from nirbridge.quantization.model import FixedInput, FixedNeuron, FixedPopulation, FixedProjection, QuantizedNetwork
 
 
 def ints(value: Any) -> Any:
@@ -80,10 +80,10 @@ def conv(rng: np.random.Generator, into: Shape, cout: int, kernel: Shape, **chan
 
 def quantized(
     inputs: list[FixedInput], populations: list[FixedPopulation], projections: list[FixedProjection], outputs: list[str]
-) -> Quantized:
+) -> QuantizedNetwork:
     """The whole; each output reads one population as it is."""
     shapes = {p.name: p.shape for p in populations}
-    return Quantized(
+    return QuantizedNetwork(
         chip="loihi2",
         dt=1e-3,
         populations=tuple(populations),
@@ -96,7 +96,7 @@ def quantized(
     )
 
 
-def random_network(seed: int, prefix: str = "") -> Quantized:
+def random_network(seed: int, prefix: str = "") -> QuantizedNetwork:
     """Two to four populations of any kind, dense, sparse and convolutional, with delays, loops and several ports."""
     rng = np.random.default_rng(seed)
     shapes: dict[str, Shape] = {}
@@ -125,7 +125,7 @@ def random_network(seed: int, prefix: str = "") -> Quantized:
     return quantized(inputs, populations, projections, [populations[-1].name])
 
 
-def together(networks: list[Quantized]) -> Quantized:
+def together(networks: list[QuantizedNetwork]) -> QuantizedNetwork:
     """Several networks as one; their names differ."""
     one = networks[0]
     for other in networks[1:]:
@@ -141,7 +141,7 @@ def together(networks: list[Quantized]) -> Quantized:
     return one
 
 
-def random_inputs(q: Quantized, steps: int, seed: int = 0) -> dict[str, Any]:
+def random_inputs(q: QuantizedNetwork, steps: int, seed: int = 0) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
     out = {}
     for port in q.inputs:
@@ -197,7 +197,7 @@ def random_neuron(rng: np.random.Generator, shape: Shape) -> FixedNeuron:
 class Oracle:
     """Steps a quantized network with plain Python integers, one neuron at a time."""
 
-    def __init__(self, q: Quantized) -> None:
+    def __init__(self, q: QuantizedNetwork) -> None:
         self.q = q
         self.edges = {p.name: [(e, _synapses(e)) for e in q.projections if e.target == p.name] for p in q.populations}
 

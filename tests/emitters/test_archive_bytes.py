@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nirbridge.emitters.artifact import MANIFEST, artifact, check_folder, known_files, npz_bytes, write
+from nirbridge.emitters.artifact import MANIFEST, check_folder, known_files, make_artifact, npz_bytes, write_artifact
 from nirbridge.errors import Bug, FileError
 
 
@@ -38,7 +38,7 @@ def test_objects_are_not_written() -> None:
 
 
 def test_the_manifest_is_sorted_json_with_the_facts() -> None:
-    made = artifact({"b": b"2", "a": b""}, {"kind": "x", "n": [1]})
+    made = make_artifact({"b": b"2", "a": b""}, {"kind": "x", "n": [1]})
     assert list(made.files) == ["a", "b", "manifest.json"]
     empty, two = (json.loads(made.files[MANIFEST])["files"][name] for name in ("a", "b"))
     assert made.files[MANIFEST].decode() == (
@@ -46,14 +46,14 @@ def test_the_manifest_is_sorted_json_with_the_facts() -> None:
         ' "n": [\n  1\n ]\n}\n'
     )
     with pytest.raises(ValueError, match="Out of range float"):
-        artifact({}, {"x": float("nan")})
+        make_artifact({}, {"x": float("nan")})
 
 
 @pytest.mark.parametrize("path", [".", "/", "a/..", "..", "a\\", "\x00", "a/\u202e"])
 def test_one_wrong_path_among_right_ones(path: str) -> None:
     with pytest.raises(Bug, match="^emitter: path .*, paths stay in their folder; please report it$"):
-        artifact({"a/b": b"", path: b"", "..a/.b": b""}, {})
-    assert artifact({"a/b": b"", "..a/.b": b""}, {}).digest
+        make_artifact({"a/b": b"", path: b"", "..a/.b": b""}, {})
+    assert make_artifact({"a/b": b"", "..a/.b": b""}, {}).digest
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_one_wrong_path_among_right_ones(path: str) -> None:
 )
 def test_four_strange_files_are_named(count: int, shown: str, tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    write(artifact({"a": b"", "in/b": b""}, {}), folder)
+    write_artifact(make_artifact({"a": b"", "in/b": b""}, {}), folder)
     for name in reversed(range(count)):
         (folder / f"s{name}").touch()
     with pytest.raises(FileError) as caught:
@@ -71,7 +71,7 @@ def test_four_strange_files_are_named(count: int, shown: str, tmp_path: Path) ->
 
 def test_folders_and_caches_in_ours_are_ours_but_a_link_is_not(tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    write(artifact({"a": b""}, {}), folder)
+    write_artifact(make_artifact({"a": b""}, {}), folder)
     (folder / "in" / "__pycache__").mkdir(parents=True)
     (folder / "in" / "__pycache__" / "b.pyc").touch()
     check_folder(folder)

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nirbridge.emitters.artifact import artifact, npz_bytes, write
+from nirbridge.emitters.artifact import make_artifact, npz_bytes, write_artifact
 from nirbridge.errors import Bug, FileError
 
 
 def test_the_manifest_has_the_digest_of_every_file(tmp_path: Path) -> None:
-    made = artifact({"a.txt": b"1", "in/b.txt": b"2"}, {"kind": "test"})
-    write(made, tmp_path / "out")
+    made = make_artifact({"a.txt": b"1", "in/b.txt": b"2"}, {"kind": "test"})
+    write_artifact(made, tmp_path / "out")
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["files"] == {
         name: hashlib.sha256((tmp_path / "out" / name).read_bytes()).hexdigest() for name in ("a.txt", "in/b.txt")
@@ -24,17 +24,17 @@ def test_the_manifest_has_the_digest_of_every_file(tmp_path: Path) -> None:
 
 
 def test_our_own_folder_is_replaced_with_all_that_is_in_it(tmp_path: Path) -> None:
-    write(artifact({"old.txt": b""}, {}), tmp_path / "out")
+    write_artifact(make_artifact({"old.txt": b""}, {}), tmp_path / "out")
     (tmp_path / "out" / "__pycache__").mkdir()
     (tmp_path / "out" / "__pycache__" / "x.pyc").write_bytes(b"")
-    write(artifact({"new.txt": b""}, {}), tmp_path / "out")
+    write_artifact(make_artifact({"new.txt": b""}, {}), tmp_path / "out")
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["manifest.json", "new.txt"]
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
 
 def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    write(artifact({"a": b""}, {}), tmp_path / "out")
+    write_artifact(make_artifact({"a": b""}, {}), tmp_path / "out")
     assert (tmp_path / "out" / "a").exists()
 
 
@@ -44,34 +44,34 @@ def test_folders_of_others_are_refused_untouched(tmp_path: Path, manifest: str |
     if manifest is not None:
         (tmp_path / "manifest.json").write_text(manifest)
     with pytest.raises(FileError, match="no manifest of nirbridge|did not write"):
-        write(artifact({"a": b""}, {}), tmp_path)
+        write_artifact(make_artifact({"a": b""}, {}), tmp_path)
     assert (tmp_path / "thesis.txt").read_text() == "mine"
     assert not (tmp_path / "a").exists()
 
 
 def test_a_strange_file_in_our_folder_is_not_lost(tmp_path: Path) -> None:
-    write(artifact({"a": b""}, {}), tmp_path / "out")
+    write_artifact(make_artifact({"a": b""}, {}), tmp_path / "out")
     (tmp_path / "out" / "results.npz").write_bytes(b"a day of work")
     with pytest.raises(FileError, match=r"did not write: 'results\.npz'; move them away"):
-        write(artifact({"a": b""}, {}), tmp_path / "out")
+        write_artifact(make_artifact({"a": b""}, {}), tmp_path / "out")
     assert (tmp_path / "out" / "results.npz").exists()
 
 
 def test_places_that_can_not_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(FileError, match="is no folder"):
-        write(artifact({"a": b""}, {}), tmp_path / "file")
+        write_artifact(make_artifact({"a": b""}, {}), tmp_path / "file")
     with pytest.raises(FileError, match="does not exist"):
-        write(artifact({"a": b""}, {}), tmp_path / "nowhere" / "out")
+        write_artifact(make_artifact({"a": b""}, {}), tmp_path / "nowhere" / "out")
     (tmp_path / "link").symlink_to(tmp_path)
     with pytest.raises(FileError, match="holds files, and no manifest"):
-        write(artifact({"a": b""}, {}), tmp_path / "link")
+        write_artifact(make_artifact({"a": b""}, {}), tmp_path / "link")
 
 
 def test_a_link_to_our_folder_stays_and_the_folder_is_replaced(tmp_path: Path) -> None:
-    write(artifact({"old": b""}, {}), tmp_path / "real")
+    write_artifact(make_artifact({"old": b""}, {}), tmp_path / "real")
     (tmp_path / "link").symlink_to("real")
-    write(artifact({"new": b""}, {}), tmp_path / "link")
+    write_artifact(make_artifact({"new": b""}, {}), tmp_path / "link")
     assert (tmp_path / "link").is_symlink()
     assert sorted(p.name for p in (tmp_path / "real").iterdir()) == ["manifest.json", "new"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "real"]
@@ -82,13 +82,13 @@ def test_the_working_folder_is_not_replaced(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path / "a" / "b")
     for path in (".", "..", "../../a"):
         with pytest.raises(FileError, match="holds the working folder"):
-            write(artifact({"a": b""}, {}), path)
+            write_artifact(make_artifact({"a": b""}, {}), path)
 
 
 @pytest.mark.parametrize("path", ["../a", "/a", "a/../../b", "", "a\\b", "a\nb"])
 def test_paths_stay_in_their_folder(path: str) -> None:
     with pytest.raises(Bug, match="paths stay in their folder"):
-        artifact({path: b""}, {})
+        make_artifact({path: b""}, {})
 
 
 def test_arrays_give_the_same_bytes_and_are_read_back(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_an_interrupt_while_the_old_folder_is_removed_leaves_nothing(
 ) -> None:
     from nirbridge.files import folders
 
-    write(artifact({"old": b""}, {}), tmp_path / "out")
+    write_artifact(make_artifact({"old": b""}, {}), tmp_path / "out")
     remove, calls = folders.shutil.rmtree, []
 
     def interrupted(path: str, **options: bool) -> None:
@@ -115,6 +115,6 @@ def test_an_interrupt_while_the_old_folder_is_removed_leaves_nothing(
 
     monkeypatch.setattr(folders.shutil, "rmtree", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        write(artifact({"new": b""}, {}), tmp_path / "out")
+        write_artifact(make_artifact({"new": b""}, {}), tmp_path / "out")
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["manifest.json", "new"]
     assert [p.name for p in tmp_path.iterdir()] == ["out"]

@@ -12,14 +12,14 @@ import pytest
 
 from nirbridge.errors import FileError
 from nirbridge.files.npy import load_npz
-from nirbridge.mapping.rates import load_rates
-from nirbridge.quantization.storage.file import load as load_quantized
+from nirbridge.mapping.rates import read_rates
+from nirbridge.quantization.storage.file import read_quantized as load_quantized
 from tests.fuzz import models
 from tests.fuzz.archives import npy, npz
 
 
 def rates(path: Path) -> Any:
-    return load_rates(path, models.network())
+    return read_rates(path, models.network())
 
 
 @pytest.mark.parametrize("read", [load_npz, rates, load_quantized])

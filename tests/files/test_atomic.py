@@ -29,7 +29,7 @@ def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 
 def put(path: Path | str, data: bytes = b"new") -> None:
-    atomic_write_bytes(path, data, thing="result")
+    atomic_write_bytes(path, data, subject="result")
 
 
 def mode(path: Path) -> int:
@@ -82,7 +82,7 @@ def test_a_write_that_fails_changes_nothing(tmp_path: Path, form: str) -> None:
 
     for name in ("a", "b"):
         with pytest.raises(FileError, match=r"^result: cannot be written \(No space left on device\)"):
-            atomic_write(tmp_path / name, fails, thing="result")
+            atomic_write(tmp_path / name, fails, subject="result")
     assert os.listdir(tmp_path) == ["a"]
     assert (tmp_path / "a").read_bytes() == b"old"
 
@@ -95,7 +95,7 @@ def test_a_check_reads_the_whole_content_and_may_refuse_it(tmp_path: Path, form:
         raise FileError.of("result", "is wrong")
 
     with pytest.raises(FileError, match="is wrong"):
-        atomic_write(tmp_path / "a", lambda file: file.write(b"all of it"), thing="result", check=check)
+        atomic_write(tmp_path / "a", lambda file: file.write(b"all of it"), subject="result", check=check)
     assert (seen, os.listdir(tmp_path)) == ([b"all of it"], [])
 
 
@@ -206,7 +206,7 @@ if sys.argv[3] == "linked":
         print("ready", flush=True); time.sleep(600)
     os.replace = stop
     write = lambda file: file.write(b"whole")
-atomic.atomic_write(sys.argv[1], write, thing="result")
+atomic.atomic_write(sys.argv[1], write, subject="result")
 """
 
 
@@ -265,7 +265,7 @@ def test_only_unfinished_files_of_this_form_are_swept(tmp_path: Path) -> None:
 def test_a_folder_that_a_dead_writer_left_is_swept_without_following_links(tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "x").write_bytes(b"x")
-    left = tmp_path / scratch.part_name("a")
+    left = tmp_path / scratch.unfinished_name("a")
     left.mkdir()
     (left / "link").symlink_to(tmp_path / "outside")
     scratch.sweep(str(tmp_path), "a")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from nirbridge import importers
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.emitters import artifact
 from nirbridge.emitters.lava.runtime import run as lava
 from nirbridge.errors import NirbridgeError
@@ -45,41 +45,41 @@ def recording() -> Any:
 
 
 def quantized() -> Any:
-    return quantize_network(from_nir(graph()), load_chip("loihi2"))
+    return quantize_network(from_nir(graph()), read_chip("loihi2"))
 
 
 FIGURE: Any = None
 """No picture is drawn before its place is known."""
 READERS: dict[str, Callable[[str], Any]] = {
-    "model": importers.load,
-    "model, its digest": nir_file.fingerprint,
-    "map": map_file.load,
-    "recording": recording_file.load,
+    "model": importers.load_nir,
+    "model, its digest": nir_file.file_sha256,
+    "map": map_file.read_map,
+    "recording": recording_file.read_recording,
     "recording, of the pipeline": recordings.load_recording,
-    "quantized network": quantized_file.load,
+    "quantized network": quantized_file.read_quantized,
     "array": npy.load_npy,
     "arrays": npy.load_npz,
     "inputs, one": lambda path: recordings.load_inputs(f"{path}.npy"),
     "inputs, several": lambda path: recordings.load_inputs(f"{path}.npz"),
-    "rates": lambda path: rates.load_rates(path, from_nir(graph())),
-    "chip": lambda path: load_chip(f"{path}.toml"),
-    "chip, as a path": lambda path: load_chip(Path(path)),
+    "rates": lambda path: rates.read_rates(path, from_nir(graph())),
+    "chip": lambda path: read_chip(f"{path}.toml"),
+    "chip, as a path": lambda path: read_chip(Path(path)),
     "program": lambda path: lava._program(path),
 }
 WRITERS: dict[str, Callable[[str], Any]] = {
-    "model": lambda path: importers.save(graph(), path),
+    "model": lambda path: importers.save_nir(graph(), path),
     "map": lambda path: map_file.write_document({}, path),
-    "recording": lambda path: recording_file.save(recording(), path),
-    "quantized network": lambda path: quantized_file.save(quantized(), path),
+    "recording": lambda path: recording_file.write_recording(recording(), path),
+    "quantized network": lambda path: quantized_file.write_quantized(quantized(), path),
     "picture": lambda path: pictures.save_picture(FIGURE, f"{path}.png"),
-    "file": lambda path: atomic.atomic_write_bytes(path, b"", thing="file"),
-    "folder": lambda path: folders.atomic_folder(path, {"a": b""}, thing="folder"),
-    "program": lambda path: artifact.write(artifact.artifact({}, {}), path),
-    "place": lambda path: places.output_place(path, "file"),
-    "place of a folder": lambda path: folders.folder_place(path, "folder"),
-    "gate, file": lambda path: gate.check_outputs([gate.Output("-o", path)]),
-    "gate, folder": lambda path: gate.check_outputs([gate.Output("-o", path, "folder")]),
-    "gate, report": lambda path: gate.check_outputs([gate.Output("--report", path, "report", ("a.txt",))]),
+    "file": lambda path: atomic.atomic_write_bytes(path, b"", subject="file"),
+    "folder": lambda path: folders.atomic_folder(path, {"a": b""}, subject="folder"),
+    "program": lambda path: artifact.write_artifact(artifact.make_artifact({}, {}), path),
+    "place": lambda path: places.resolve_output(path, "file"),
+    "place of a folder": lambda path: folders.resolve_folder(path, "folder"),
+    "gate, file": lambda path: gate.check_outputs([gate.CommandOutput("-o", path)]),
+    "gate, folder": lambda path: gate.check_outputs([gate.CommandOutput("-o", path, "folder")]),
+    "gate, report": lambda path: gate.check_outputs([gate.CommandOutput("--report", path, "report", ("a.txt",))]),
 }
 TEXTS = ("a\0b", "\ud800", "folder\0/a", "folder/\udfff/a")
 
@@ -104,5 +104,5 @@ def test_a_text_that_is_no_path_is_refused(
 
 
 def test_inputs_that_are_no_paths_are_left_to_their_readers(tmp_path: Path) -> None:
-    output = gate.Output("-o", str(tmp_path / "out"))
-    assert len(gate.check_outputs([output], [gate.Input("MODEL", text) for text in TEXTS])) == 1
+    output = gate.CommandOutput("-o", str(tmp_path / "out"))
+    assert len(gate.check_outputs([output], [gate.CommandInput("MODEL", text) for text in TEXTS])) == 1

@@ -15,8 +15,8 @@ import h5py
 import nir
 import numpy as np
 
-from nirbridge.mapping.storage.document import to_record
-from nirbridge.mapping.storage.file import to_bytes
+from nirbridge.mapping.storage.document import map_to_dict
+from nirbridge.mapping.storage.file import map_bytes
 from nirbridge.network import Network, from_nir
 from nirbridge.pipeline import MapOptions, load_chip, map_retimed, retime
 from nirbridge.quantization.quantize import quantize
@@ -114,7 +114,7 @@ def sha256() -> str:
 @functools.cache
 def map_text() -> str:
     """The map file."""
-    return to_bytes(to_record(mapped(), "a.nir", sha256())).decode()
+    return map_bytes(map_to_dict(mapped(), "a.nir", sha256())).decode()
 
 
 @functools.cache
@@ -126,12 +126,12 @@ def chip_text() -> str:
 @functools.cache
 def recording_arrays() -> dict[str, Any]:
     """Of a recording of every variable."""
-    from nirbridge.simulators.recording_file import save
-    from nirbridge.simulators.simulate import Record, simulate
+    from nirbridge.simulators.recording_file import write_recording
+    from nirbridge.simulators.simulate import Probe, simulate
 
-    ran = simulate(network(), inputs(), record=[Record("*", ("s", "v", "count"))]).recording
+    ran = simulate(network(), inputs(), record=[Probe("*", ("s", "v", "count"))]).recording
     with tempfile.TemporaryDirectory() as folder:
-        save(ran, Path(folder, "a.npz"))
+        write_recording(ran, Path(folder, "a.npz"))
         with np.load(Path(folder, "a.npz")) as file:
             return dict(file)
 

@@ -12,23 +12,23 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as seeded
 
 from nirbridge.arrays import freeze
-from nirbridge.chips import core_at, from_record, load_chip
+from nirbridge.chips import chip_from_dict, core_at, read_chip
 from nirbridge.chips.model import Chip
-from nirbridge.importers import load, save
+from nirbridge.importers import load_nir, save_nir
 from nirbridge.mapping.checker import check
-from nirbridge.mapping.model import Mapped
-from nirbridge.network import Network, Population, Projection, differences, from_nir, to_nir
-from nirbridge.passes import Retimed, balance_delays
-from nirbridge.pipeline import MapOptions, complete, map_retimed
+from nirbridge.mapping.model import MappedNetwork
+from nirbridge.network import Network, Population, Projection, from_nir, network_differences, to_nir
+from nirbridge.passes import RetimedNetwork, balance_delays
+from nirbridge.pipeline import MapOptions, map_retimed, place_partition
 from nirbridge.pipeline.fit import prepare_retimed
 from nirbridge.pipeline.partitioning import partitions
-from nirbridge.quantization.model import FixedNeuron, Quantized
-from nirbridge.quantization.options import Options
+from nirbridge.quantization.model import FixedNeuron, QuantizedNetwork
+from nirbridge.quantization.options import QuantizationOptions
 from nirbridge.quantization.quantize import quantize
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.mapped.simulate import simulate_mapped
 from nirbridge.testing import networks
-from nirbridge.verification.verify import Verification, everything, verify
+from nirbridge.verification.verify import Verification, all_probes, verify
 
 STRETCH = 100
 """Networks that hypothesis draws with one seed."""
@@ -74,7 +74,7 @@ def _case(network: Network, number: int) -> Case:
 
     rng = np.random.default_rng(number)
     name = ("loihi2", "loihi2", "loihi1")[rng.integers(3)]
-    record: dict[str, Any] = {k: dict(v) if hasattr(v, "items") else v for k, v in load_chip(name).record.items()}
+    record: dict[str, Any] = {k: dict(v) if hasattr(v, "items") else v for k, v in read_chip(name).record.items()}
     record["core"] |= {"neurons": int(rng.choice([1, 3, 8, 20, 50]))}
     if rng.random() < 0.3:
         record["synapses"] |= {"run_targets_max": int(rng.integers(1, 64)), "run_free": bool(rng.integers(2))}
@@ -91,7 +91,7 @@ def _case(network: Network, number: int) -> Case:
         populations=tuple(map(_with_a_reset_that_chips_have, chosen.populations)),
         projections=tuple(map(_without_a_bias_of_zeros, chosen.projections)),
     )
-    return Case(chosen, from_record(record), options, bits, (None, 2)[rng.integers(2)], number)
+    return Case(chosen, chip_from_dict(record), options, bits, (None, 2)[rng.integers(2)], number)
 
 
 def _with_a_reset_that_chips_have(population: Population) -> Population:
@@ -115,12 +115,12 @@ def inputs(network: Network, steps: int, batch: int | None, seed: int) -> dict[s
     return {p.name: (rng.random((*lead, *p.shape)) < 0.4).astype(np.uint8) for p in network.inputs}
 
 
-def made(case: Case) -> tuple[Retimed, Quantized, Mapped]:
+def made(case: Case) -> tuple[RetimedNetwork, QuantizedNetwork, MappedNetwork]:
     """The network in integers and on cores. Raises ModelError or DoesNotFit for what the chip cannot do."""
     chip = case.chip
     most, graded = chip.core.delay_steps, chip.neuron.graded_spikes
     retimed = balance_delays(case.network, delay_steps_max=most, graded_spikes=graded)
-    quantized = quantize(retimed, chip, Options(weight_bits=case.bits))
+    quantized = quantize(retimed, chip, QuantizationOptions(weight_bits=case.bits))
     widest = max((p.weight_bits for p in quantized.projections), default=case.bits)
     return retimed, quantized, _mapped(retimed, case, replace(case.options, weight_bits=widest))
 
@@ -141,8 +141,8 @@ def narrow(case: Case) -> list[str]:
     rng = np.random.default_rng(case.seed)
     cells = tuple(replace(p, neuron=_narrowed(p.neuron, rng)) for p in quantized.populations)
     odd, given_ = replace(quantized, populations=cells), inputs(case.network, 30, None, case.seed)
-    fixed = simulate_fixed(odd, given_, record=everything(odd), backend=("reference", "auto")[case.seed % 2]).recording
-    other = simulate_mapped(odd, mapped, given_, record=everything(odd)).arrays
+    fixed = simulate_fixed(odd, given_, record=all_probes(odd), backend=("reference", "auto")[case.seed % 2]).recording
+    other = simulate_mapped(odd, mapped, given_, record=all_probes(odd)).arrays
     return [f"mapped differs in {key}, narrow" for key, a in fixed.arrays.items() if not np.array_equal(a, other[key])]
 
 
@@ -154,7 +154,7 @@ def _narrowed(neuron: FixedNeuron, rng: np.random.Generator) -> FixedNeuron:
     return replace(neuron, v_bits=v_bits, u_bits=u_bits)
 
 
-def _mapped(retimed: Retimed, case: Case, options: MapOptions) -> Mapped:
+def _mapped(retimed: RetimedNetwork, case: Case, options: MapOptions) -> MappedNetwork:
     """The blocks on cores drawn at random: quicker than to place them, and odder maps; 1 in 8 is placed."""
     if case.seed % 8 == 0:
         return map_retimed(retimed, case.chip, options)
@@ -162,8 +162,8 @@ def _mapped(retimed: Retimed, case: Case, options: MapOptions) -> Mapped:
     partition = partitions(ready, case.chip, options, retimed.reference)[0]
     drawn = np.random.default_rng(case.seed).permutation(case.chip.mesh.cores)[: len(partition.blocks)]
     cores = tuple(core_at(case.chip, int(k), 0) for k in drawn)
-    mapped = replace(complete(ready.network, case.chip, partition, options, cores), latency=ready.latency)
-    check.verify(mapped)
+    mapped = replace(place_partition(ready.network, case.chip, partition, options, cores), latency=ready.latency)
+    check.check_mapping(mapped)
     return mapped
 
 
@@ -186,6 +186,6 @@ def comes_back(network: Network, folder: Path | None) -> tuple[str, ...]:
     """What a NIR graph (a file where there is a folder) does not keep."""
     graph = to_nir(network)
     if folder is not None:
-        save(graph, folder / "a.nir")
-        graph = load(folder / "a.nir")
-    return differences(from_nir(graph), network)
+        save_nir(graph, folder / "a.nir")
+        graph = load_nir(folder / "a.nir")
+    return network_differences(from_nir(graph), network)

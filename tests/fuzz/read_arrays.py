@@ -85,14 +85,14 @@ def read_calibration(path: Path) -> object:
     """As ``import --calibrate`` does, and, where that refuses it, as ``quantize --calibrate`` does."""
     from nirbridge.cli.options import importer_arguments
     from nirbridge.importers.ann.data import calibration_arrays
-    from nirbridge.pipeline.calibrated import data_of, observe
+    from nirbridge.pipeline.calibrated import calibration_data, observe_reference
 
     network = models.network()
     given = importer_arguments("torch", {"calibration": str(path)})["calibration"]
     try:
         return calibration_arrays(given, network.inputs)
     except UsageError:
-        return observe(network, data_of(network, pipeline.load_inputs(path)))
+        return observe_reference(network, calibration_data(network, pipeline.load_inputs(path)))
 
 
 def make_labels(c: Choices) -> bytes:

@@ -29,14 +29,14 @@ def make_nir(c: Choices) -> bytes:
 def read_nir(path: Path) -> object:
     """As every command reads a model, with what ``inspect`` says of it."""
     from nirbridge.importers.nirfile.load_repaired import load_repaired
-    from nirbridge.importers.nirfile.repairs import REPAIRS, repair
+    from nirbridge.importers.nirfile.repairs import REPAIRS, repair_graph
     from nirbridge.network import from_nir, to_nir
 
     graph, _ = load_repaired(path)
     network = from_nir(graph)
     names = (*REPAIRS, "batch-axis", "zero-dimensional")
     with contextlib.suppress(NirbridgeError):  # a repair may not fit
-        repair(graph, [names[path.stat().st_size % len(names)]])
+        repair_graph(graph, [names[path.stat().st_size % len(names)]])
     return to_nir(network), pipeline.fingerprint(path)
 
 
@@ -96,9 +96,9 @@ def read_map(path: Path) -> object:
     """As ``check --map`` and ``compare`` of maps do; a map that is not refused has to run."""
     from nirbridge.mapping.storage import file
 
-    record = file.load(path)
+    record = file.read_map(path)
     problems = pipeline.check_map(path, models.network(), models.sha256(), models.chip())
-    list(file.compare(record, record))
+    list(file.compare_maps(record, record))
     if problems:
         raise UsageError(*problems)
     return problems
@@ -106,10 +106,10 @@ def read_map(path: Path) -> object:
 
 def make_quantized(c: Choices) -> bytes:
     """A ``.q.npz`` file, mostly with the digest that belongs to its content."""
-    from nirbridge.quantization.storage.codec import to_record
+    from nirbridge.quantization.storage.codec import quantized_to_dict
     from nirbridge.quantization.storage.file import KIND, SCHEMA, digest_of
 
-    record, arrays = to_record(models.quantized())
+    record, arrays = quantized_to_dict(models.quantized())
     record = json.loads(json.dumps(record))
     kind = c.below(8)
     if kind < 5:
@@ -148,10 +148,10 @@ def _changed(array: Any, c: Choices) -> Any:
 def read_quantized(path: Path) -> object:
     """A file that is not refused has to run and to be emitted."""
     from nirbridge.emitters.lava.emit import emit
-    from nirbridge.quantization.storage.file import load
+    from nirbridge.quantization.storage.file import read_quantized
     from nirbridge.simulators.fixed.simulate import simulate_fixed
 
-    quantized = load(path)
+    quantized = read_quantized(path)
     given = {p.name: np.zeros((2, *p.shape), np.uint8) for p in quantized.inputs}
     simulate_fixed(quantized, given, backend="reference")
     return emit(quantized)

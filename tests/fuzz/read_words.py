@@ -71,7 +71,7 @@ def _pins(texts: tuple[str, ...]) -> object:
 def _splits(texts: tuple[str, ...]) -> object:
     from nirbridge.cli.commands.map import _split
 
-    return pipeline.split_sources(models.network(), dict(_split(text) for text in texts))
+    return pipeline.replicate_sources(models.network(), dict(_split(text) for text in texts))
 
 
 def _without(texts: tuple[str, ...]) -> object:
@@ -88,10 +88,10 @@ def _samples(texts: tuple[str, ...]) -> object:
 
 def _bits(texts: tuple[str, ...]) -> object:
     from nirbridge.cli.common import widths
-    from nirbridge.quantization import Options
+    from nirbridge.quantization import QuantizationOptions
 
     options, data, plan = pipeline.quantize_plan(models.network(), {"weight_bits": widths(texts)}, None, {})
-    assert isinstance(options, Options)
+    assert isinstance(options, QuantizationOptions)
     return pipeline.quantize_network(models.network(), models.chip(), options, data, plan)
 
 
@@ -103,9 +103,9 @@ def _graded(texts: tuple[str, ...]) -> object:
 
 
 def _records(texts: tuple[str, ...]) -> object:
-    from nirbridge.cli.commands.simulate import records
+    from nirbridge.cli.commands.simulate import parse_probes
 
-    wanted = records(models.network(), texts, 1)
+    wanted = parse_probes(models.network(), texts, 1)
     return pipeline.simulate_network(models.network(), models.inputs(), record=wanted)
 
 
@@ -166,7 +166,7 @@ PAST_OPTIONS = tuple(
     f"nirbridge.{place}"
     for place in (
         "pipeline:map_network",
-        "pipeline:split_sources",
+        "pipeline:replicate_sources",
         "pipeline:quantize_network",
         "pipeline:simulate_network",
     )
@@ -252,14 +252,14 @@ def make_plugin(c: Choices) -> tuple[str, Any, str]:
 def read_plugin(given: tuple[str, Any, str]) -> object:
     """As every command looks its names up; a plugin that cannot be loaded is named, never raised."""
     where, tables, name = given
-    broken = registry.installed([metadata.EntryPoint("p", where, registry.GROUP)])
+    broken = registry.installed_plugins([metadata.EntryPoint("p", where, registry.GROUP)])
     assert len(broken) == 1
     plugin = registry.Plugin(**tables) if isinstance(tables, dict) and set(tables) <= set(registry.KINDS) else tables
     point: Any = types.SimpleNamespace(name="p", value="p", dist=None, load=lambda: plugin)
-    known = (*broken, *registry.installed([point]))
+    known = (*broken, *registry.installed_plugins([point]))
     found = [registry.get(kind, name, known) for kind in registry.KINDS if kind != "chips" and _has(tables, kind, name)]
     names = registry.chip_names(known)
-    return found, names, registry.load_chip(name if name in names else "loihi1", known)
+    return found, names, registry.find_chip(name if name in names else "loihi1", known)
 
 
 def _has(tables: Any, kind: str, name: str) -> bool:
@@ -296,4 +296,4 @@ def read_program(data: bytes) -> object:
     program = run._program(folder)
     arrays = run._arrays(models.inputs(), program)
     batches = [run._batched(a, program) for a in arrays.values()]
-    return known, batches, run.Limits().seconds(5, program["processes"])
+    return known, batches, run.RunLimits().seconds(5, program["processes"])

@@ -210,7 +210,7 @@ def _bad_refusal(error: NirbridgeError) -> str:
             return f"over {BYTES:,} bytes: {str(cause)[:160]}"
         cause = cause.__context__
     text = str(error)
-    if not error.problems or not all(p.thing and p.found for p in error.problems):
+    if not error.problems or not all(p.subject and p.found for p in error.problems):
         return "an error without a subject or finding"
     if len(text) > 100_000:
         return f"a message of {len(text):,} characters"

@@ -148,7 +148,7 @@ def test_several_deviations_are_all_in_one_error() -> None:
     assert "--accept kept-states" in text
     with pytest.raises(ModelError) as caught:
         from_snntorch(module, torch.zeros(6), accept=("kept-states",))
-    assert [p.thing for p in caught.value.problems] == ["module 'lif'"]
+    assert [p.subject for p in caught.value.problems] == ["module 'lif'"]
     from_snntorch(module, torch.zeros(6), accept=("kept-states", "early-subtraction"))
 
 

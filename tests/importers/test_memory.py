@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from nirbridge.errors import ModelError, UsageError
-from nirbridge.importers import load, save
+from nirbridge.importers import load_nir, save_nir
 from nirbridge.network import from_nir
-from nirbridge.network.equality import same
+from nirbridge.network.equality import same_network
 
 nir = pytest.importorskip("nir")
 torch = pytest.importorskip("torch")
@@ -25,8 +25,8 @@ snn = pytest.importorskip("snntorch")
 from nirbridge.importers.frameworks import snntorch  # noqa: E402
 from nirbridge.importers.frameworks.snntorch import from_snntorch  # noqa: E402
 from nirbridge.importers.tracing import memory  # noqa: E402
-from nirbridge.importers.tracing.run import record  # noqa: E402
-from nirbridge.importers.tracing.stand_ins import LARGE, StandIns  # noqa: E402
+from nirbridge.importers.tracing.run import record_forward  # noqa: E402
+from nirbridge.importers.tracing.stand_ins import LARGE, RandomResults  # noqa: E402
 
 
 class Net(torch.nn.Module):
@@ -55,7 +55,9 @@ def alive_at_most(steps: int) -> int:
         most[0] = max(most[0], sum(reference() is not None for reference in seen))
 
     net = Net()
-    recording = record(net, dict(net.named_modules()), snntorch.forms(), [{"x": torch.ones(steps, 2, 20)}], noise)
+    recording = record_forward(
+        net, dict(net.named_modules()), snntorch.neuron_specs(), [{"x": torch.ones(steps, 2, 20)}], noise
+    )
     assert sum(node.kind == "neuron" for node in recording.nodes) == 2 * steps
     return most[0]
 
@@ -71,21 +73,21 @@ def test_a_recording_over_its_limit_is_refused(monkeypatch: pytest.MonkeyPatch) 
     [problem] = caught.value.problems
     assert "bytes or more at one time" in problem.found
     assert "2,000 bytes" in problem.limit
-    assert "one sample of one time step, or set NIRBRIDGE_RECORDING_BYTES=4000" in problem.next_step
+    assert "one sample of one time step, or set NIRBRIDGE_RECORDING_BYTES=4000" in problem.hint
     monkeypatch.setenv(memory.VARIABLE, "many")
     with pytest.raises(UsageError, match=memory.VARIABLE):
         from_snntorch(Net(), torch.zeros(7, 4, 20))
 
 
 def test_what_a_neuron_needs_inside_counts() -> None:
-    budget = memory.Budget(1000)
+    budget = memory.MemoryBudget(1000)
     budget.check_room((torch.zeros(80),))
     with pytest.raises(memory.TooLarge):
         budget.check_room((torch.zeros(90),))
 
 
 def test_bytes_of_freed_tensors_are_given_back() -> None:
-    budget = memory.Budget(1000)
+    budget = memory.MemoryBudget(1000)
     for _ in range(5):
         budget.add(torch.zeros(200))
     assert (budget.held, budget.peak) == (0, 800)
@@ -98,7 +100,7 @@ def test_bytes_of_freed_tensors_are_given_back() -> None:
 def test_memory_that_large_tensors_leave_is_handed_back_while_a_module_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     trims: list[int] = []
     monkeypatch.setattr(memory, "_trimmed", lambda: trims.append(1))
-    budget = memory.Budget(10**9)
+    budget = memory.MemoryBudget(10**9)
     for _ in range(40):
         budget.add(torch.zeros(2**18))  # 1 MiB
     assert len(trims) == 2
@@ -108,7 +110,7 @@ def test_memory_that_large_tensors_leave_is_handed_back_while_a_module_runs(monk
 
 
 def test_equal_constants_are_stored_once_as_they_were() -> None:
-    constants = memory.Constants(memory.Budget(10**9))
+    constants = memory.TensorConstants(memory.MemoryBudget(10**9))
     tensor = torch.arange(6.0)
     first = constants.kept(tensor)
     assert constants.kept(tensor.clone()) is first
@@ -125,7 +127,7 @@ def test_equal_constants_are_stored_once_as_they_were() -> None:
 
 
 def test_a_tensor_at_the_address_of_a_dead_one_is_another() -> None:
-    known = memory.Identities()
+    known = memory.TensorIdentities()
     tensor = torch.zeros(3)
     known.set(tensor, "value")
     assert known.get(tensor) == "value"
@@ -179,15 +181,15 @@ def test_a_module_that_gives_itself_as_copy_is_left_whole() -> None:
 def test_large_layers_are_not_computed_and_small_ones_are() -> None:
     weight, x = torch.zeros(4096, 4096), torch.ones(2, 4096)
     torch.manual_seed(1)
-    first = StandIns().result(torch.nn.functional.linear, "linear", (x, weight), {})
+    first = RandomResults().result(torch.nn.functional.linear, "linear", (x, weight), {})
     assert first.shape == (2, 4096)
     assert x.numel() * 4096 >= LARGE
     assert float(first.std()) == pytest.approx(1, abs=0.1)
     torch.manual_seed(2)
-    assert not torch.equal(first, StandIns().result(torch.nn.functional.linear, "linear", (x, weight), {}))
-    small = StandIns().result(torch.nn.functional.linear, "linear", (x[:, :3], weight[:5, :3]), {})
+    assert not torch.equal(first, RandomResults().result(torch.nn.functional.linear, "linear", (x, weight), {}))
+    small = RandomResults().result(torch.nn.functional.linear, "linear", (x[:, :3], weight[:5, :3]), {})
     assert not small.any()
-    images = StandIns().result(
+    images = RandomResults().result(
         torch.nn.functional.conv2d, "conv2d", (torch.ones(2, 64, 64, 64), torch.ones(64, 64, 3, 3)), {"stride": 2}
     )
     assert images.shape == (2, 64, 31, 31)
@@ -211,7 +213,7 @@ def graph_of(weight: Any) -> Any:
 def test_weights_are_stored_as_they_are_and_one_number_as_a_fill_value(tmp_path: Path) -> None:
     weight = np.random.default_rng(0).normal(size=(20_000, 50)).astype(np.float32)
     path = tmp_path / "a.nir"
-    save(graph_of(weight), path)
+    save_nir(graph_of(weight), path)
     with h5py.File(path) as file:
         node = file["node/nodes"]
         assert node["fc/weight"].compression is None
@@ -226,30 +228,30 @@ def test_what_was_stored_is_read_back_by_both_readers(tmp_path: Path, rows: int)
     for k, weight in enumerate((pattern, np.ones((rows, 50), np.float32), np.asfortranarray(pattern), pattern > 1)):
         graph = graph_of(np.asarray(weight, np.float32))
         path = tmp_path / f"{k}.nir"
-        save(graph, path)
-        for found in (load(path), nir.read(path)):
+        save_nir(graph, path)
+        for found in (load_nir(path), nir.read(path)):
             assert list(found.edges) == graph.edges
             assert found.metadata == {"note": "µ"}
             np.testing.assert_array_equal(found.nodes["fc"].weight, weight)
             for field in ("tau", "r", "v_leak", "v_threshold", "v_reset"):
                 stored = getattr(found.nodes["lif"], field)
                 assert stored.tobytes() == getattr(graph.nodes["lif"], field).tobytes(), field
-        assert same(from_nir(load(path)), from_nir(graph))
+        assert same_network(from_nir(load_nir(path)), from_nir(graph))
 
 
 def test_many_zeros_are_packed(tmp_path: Path) -> None:
     weight = np.zeros((2000, 500), np.float32)
     weight[::7, 3] = np.arange(286)
-    save(graph_of(weight), tmp_path / "a.nir")
+    save_nir(graph_of(weight), tmp_path / "a.nir")
     assert (tmp_path / "a.nir").stat().st_size < weight.nbytes / 5
-    np.testing.assert_array_equal(load(tmp_path / "a.nir").nodes["fc"].weight, weight)
+    np.testing.assert_array_equal(load_nir(tmp_path / "a.nir").nodes["fc"].weight, weight)
 
 
 def test_one_changed_element_among_equal_ones_is_kept(tmp_path: Path) -> None:
     weight = np.zeros((20_000, 50), np.float32)
     weight[19_999, 49] = -0.0
-    save(graph_of(weight), tmp_path / "a.nir")
-    assert load(tmp_path / "a.nir").nodes["fc"].weight.tobytes() == weight.tobytes()
+    save_nir(graph_of(weight), tmp_path / "a.nir")
+    assert load_nir(tmp_path / "a.nir").nodes["fc"].weight.tobytes() == weight.tobytes()
 
 
 def test_saving_holds_the_weights_once_more_at_most(tmp_path: Path) -> None:
@@ -257,10 +259,10 @@ def test_saving_holds_the_weights_once_more_at_most(tmp_path: Path) -> None:
     size = graph.nodes["fc"].weight.nbytes
     tracemalloc.start()
     try:
-        save(graph, tmp_path / "a.nir")
+        save_nir(graph, tmp_path / "a.nir")
         assert tracemalloc.get_traced_memory()[1] < 1.3 * size
         tracemalloc.reset_peak()
-        load(tmp_path / "a.nir")
+        load_nir(tmp_path / "a.nir")
         assert tracemalloc.get_traced_memory()[1] < 1.3 * size
     finally:
         tracemalloc.stop()
@@ -279,7 +281,7 @@ import os, resource, sys, tempfile, time, warnings
 warnings.simplefilter("ignore")
 import torch, snntorch as snn
 import nirbridge.importers.lowering.build
-from nirbridge.importers import from_snntorch, load, save
+from nirbridge.importers import from_snntorch, load_nir, save_nir
 
 def status(word):
     with open("/proc/self/status") as file:
@@ -310,9 +312,9 @@ size = sum(p.numel() * 4 for p in net.parameters())
 begin = time.process_time()
 graph, imported = peak_of(lambda: from_snntorch(net, torch.zeros({sample})))
 with tempfile.TemporaryDirectory() as folder:
-    _, saved = peak_of(lambda: save(graph, folder + "/a.nir"))
+    _, saved = peak_of(lambda: save_nir(graph, folder + "/a.nir"))
     seconds = time.process_time() - begin
-    _, loaded = peak_of(lambda: load(folder + "/a.nir"))
+    _, loaded = peak_of(lambda: load_nir(folder + "/a.nir"))
 print(size, imported, saved, loaded, seconds)
 """
 

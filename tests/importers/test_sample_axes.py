@@ -19,7 +19,7 @@ with warnings.catch_warnings():
     snn = pytest.importorskip("snntorch", reason="snntorch is not installed")
     norse = pytest.importorskip("norse.torch", reason="norse is not installed")
 from nirbridge.importers import from_norse, from_snntorch  # noqa: E402
-from nirbridge.importers.sample.axes import SampleReading, order_of, readings  # noqa: E402
+from nirbridge.importers.sample.axes import SampleReading, order_of, sample_readings  # noqa: E402
 from tests.importers.frameworks.layouts import PLACES, Case, cases, laid_out, outcome, samples  # noqa: E402
 
 nn = torch.nn
@@ -351,11 +351,11 @@ def test_whole_sequences_of_sequence_layers(name: str) -> None:
 def test_every_reading_gives_the_batch_and_the_time_that_are_told() -> None:
     for shape in ((5,), (4, 5), (3, 4, 5), (2, 3, 4, 5)):
         for axis in range(len(shape)):
-            for reading in readings([shape], True, axis):
+            for reading in sample_readings([shape], True, axis):
                 roles = reading.roles(len(shape))
                 assert roles[axis] == "time"
                 assert "batch" in roles
-        for reading in readings([shape], False, "none"):
+        for reading in sample_readings([shape], False, "none"):
             assert set(reading.roles(len(shape))) == {"value"}
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from nirbridge.chips import from_record, load_chip
+from nirbridge.chips import chip_from_dict, read_chip
 from nirbridge.chips.model import Chip, CoreId
-from nirbridge.mapping.model import Costs, Mapped
+from nirbridge.mapping.model import MapCosts, MappedNetwork
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Operator, Scale, Sparse, SumPool
@@ -25,10 +25,10 @@ TIMING = Timing(1e-4, "euler", "to-value", ">", "per-second")
 
 def chip_with(base: str = "loihi1", **changed: Any) -> Chip:
     """A built-in chip with some numbers changed: ``chip_with(core={'neurons': 4})``."""
-    record = {key: dict(v) if isinstance(v, Mapping) else v for key, v in load_chip(base).record.items()}
+    record = {key: dict(v) if isinstance(v, Mapping) else v for key, v in read_chip(base).record.items()}
     for table, values in changed.items():
         record[table] = record[table] | values if isinstance(values, dict) else values
-    return from_record(record)
+    return chip_from_dict(record)
 
 
 def network_of(
@@ -126,7 +126,7 @@ def made(
     network: Network,
     chip: Chip,
     blocks: Sequence[Sequence[Slice]],
-) -> Mapped:
+) -> MappedNetwork:
     """The map with these blocks, every number counted by brute force, every rate 1 spike per step."""
     weight_bits = chip.synapses.weight_bits_default
     shapes = {p.name: p.shape for p in network.populations}
@@ -144,7 +144,7 @@ def made(
         weight_bits,
         SolveReport("by hand", "feasible", len(blocks), 1, 1, {"one core": 1}, "one core", 7, "none", 0.0),
     )
-    return Mapped(network, chip, 1, partition, tuple(cores), axons, _costs(axons), "cores", "1 spike per step")
+    return MappedNetwork(network, chip, 1, partition, tuple(cores), axons, _costs(axons), "cores", "1 spike per step")
 
 
 def _into(
@@ -260,12 +260,12 @@ def _axon_table(network: Network, numbers: list[Any], synapses: list[Any]) -> Ax
     )
 
 
-def _costs(axons: AxonTable) -> Costs:
+def _costs(axons: AxonTable) -> MapCosts:
     away = 0
     for g in range(len(axons.neurons)):
         targets = axons.targets[axons.target_ptr[g] : axons.target_ptr[g + 1]]
         away += int(np.count_nonzero(targets != axons.source_block[g]))
-    return Costs(float(away), 0.0, 0.0, 0.0, 3.0, None, {"spikes": 1.0, "hops": 2.0}, {}, 0.0)
+    return MapCosts(float(away), 0.0, 0.0, 0.0, 3.0, None, {"spikes": 1.0, "hops": 2.0}, {}, 0.0)
 
 
 # -- three nets --------------------------------------------------------------------------------------------------

@@ -14,12 +14,12 @@ import numpy as np
 
 from nirbridge.chips.model import Chip, CoreId, EnergyFigures, TimeFigures
 from nirbridge.mapping.cost import costs
-from nirbridge.mapping.placement.anneal import anneal, block_costs, step_work, total
-from nirbridge.mapping.placement.board import Board, Sites
+from nirbridge.mapping.placement.anneal import anneal, block_costs, pairwise_cost, step_work
+from nirbridge.mapping.placement.board import PlacementBoard, Sites
 from nirbridge.mapping.placement.place import place
-from nirbridge.mapping.placement.refine import exact, refine
+from nirbridge.mapping.placement.refine import exact_cost, refine
 from nirbridge.mapping.placement.starts import columns_snake, greedy, hilbert, in_order, place_random, row_major, snake
-from nirbridge.mapping.traffic import pulls, traffic
+from nirbridge.mapping.traffic import pairwise_pulls, traffic
 from nirbridge.mapping.traffic_bound import traffic_lower_bound
 from nirbridge.partitioner.cost.axons import HOST
 from tests.mapping.tables import Group, chip, cores_in_rows, table
@@ -41,10 +41,12 @@ def groups(seed: int, blocks: int, count: int) -> list[Group]:
     ]
 
 
-def _board(seed: int, on: Chip, blocks: int, nets: int, pins: dict[int, CoreId], chips: int) -> tuple[Any, Any, Board]:
+def _board(
+    seed: int, on: Chip, blocks: int, nets: int, pins: dict[int, CoreId], chips: int
+) -> tuple[Any, Any, PlacementBoard]:
     found = traffic(table(groups(seed, blocks, nets)), blocks)
     sites = Sites.of([core for core in cores_in_rows(on, chips) if core not in pins.values()], on)
-    return found, pulls(found), Board.empty(sites, blocks, pins, on)
+    return found, pairwise_pulls(found), PlacementBoard.empty(sites, blocks, pins, on)
 
 
 SMALL, WIDE = chip(3, 3, 1), chip(4, 3, 2, chips_max=2)
@@ -67,17 +69,17 @@ def steps_of_a_search(case: int) -> Value:
         "greedy": greedy(board, pull),
         "annealed": anneal(start, pull, rng[0], 60, 0.5),
         "descended": anneal(start, pull, rng[1], 60, 0.0),
-        "refined": refine(exact(start, nets), pull, rng[2], 400_000, heat=0.3).board,
-        "refined-cold": refine(exact(start, nets), pull, rng[3], 200_000, heat=0.0).board,
-        "refined-narrow": refine(exact(start, nets), pull, rng[4], 200_000, heat=0.2, width=4).board,
+        "refined": refine(exact_cost(start, nets), pull, rng[2], 400_000, heat=0.3).board,
+        "refined-cold": refine(exact_cost(start, nets), pull, rng[3], 200_000, heat=0.0).board,
+        "refined-narrow": refine(exact_cost(start, nets), pull, rng[4], 200_000, heat=0.2, width=4).board,
     }
     work = {"step_work": step_work(board, pull)}
     return work | {name: _position(own, nets, pull) for name, own in found.items()}
 
 
-def _position(board: Board, nets: Any, pull: Any) -> Value:
+def _position(board: PlacementBoard, nets: Any, pull: Any) -> Value:
     cost = block_costs(board, pull)
-    value = {"value": exact(board, nets).value, "pairs": round(total(board, pull, cost), 9)}
+    value = {"value": exact_cost(board, nets).value, "pairs": round(pairwise_cost(board, pull, cost), 9)}
     return value | {"site": board.site.tolist(), "costs": np.round(cost, 9).tolist()}
 
 

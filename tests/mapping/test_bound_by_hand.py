@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nirbridge.chips.model import Chip
-from nirbridge.mapping.traffic import gather, pulls, traffic
+from nirbridge.mapping.traffic import gather, pairwise_pulls, traffic
 from nirbridge.mapping.traffic_bound import ROUNDED_DOWN, SHARES, traffic_lower_bound
 from nirbridge.partitioner.cost.axons import HOST
 from tests.mapping.tables import Group, chip, group_lists, table
@@ -128,7 +128,7 @@ def test_nets_and_the_pulls_that_stand_for_them(data: st.DataObject) -> None:
     for block in range(blocks):
         touching = [g for g, (source, targets, _) in enumerate(expected) if block in (source, *targets)]
         assert nets.nets[nets.net_ptr[block] : nets.net_ptr[block + 1]].tolist() == touching
-    pull = pulls(nets)
+    pull = pairwise_pulls(nets)
     weights, host = np.zeros((blocks, blocks)), np.zeros(blocks)
     for source, targets, rate in expected:
         for target in targets:

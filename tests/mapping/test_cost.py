@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.chips.model import CoreId, EnergyFigures, TimeFigures
 from nirbridge.mapping.cost import costs, missing_figures
 from nirbridge.partitioner.cost.axons import HOST
@@ -112,7 +112,7 @@ def test_figures_that_are_not_known_are_left_out_and_named() -> None:
         "hops y",
     )
     assert missing["time"][-1] == "barrier"
-    assert missing_figures(load_chip("loihi1")) == {"energy": (), "time": ()}
+    assert missing_figures(read_chip("loihi1")) == {"energy": (), "time": ()}
 
 
 def test_spikes_of_neurons_without_targets_can_be_given() -> None:
@@ -124,7 +124,7 @@ def test_spikes_of_neurons_without_targets_can_be_given() -> None:
 
 def test_one_step_of_two_cores_of_loihi1_by_hand() -> None:
     """10 neurons send 1 spike a step in all to 5 neurons two tiles to the east and one to the south."""
-    loihi, cores = load_chip("loihi1"), [CoreId(0, 0, 0, 0), CoreId(0, 2, 1, 3)]
+    loihi, cores = read_chip("loihi1"), [CoreId(0, 0, 0, 0), CoreId(0, 2, 1, 3)]
     found = costs(table([(0, 1.0, [1])], synapses_per_entry=5), cores, loihi, [10, 5])
     energy = 5 * 35.5e-12 + 15 * (51.2e-12 + 21.6e-12) + 69.3e-12 + 111e-12 + 2 * 3.0e-12 + 4.2e-12
     assert found.energy_per_step_j == pytest.approx(energy, rel=1e-12)

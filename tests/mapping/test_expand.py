@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nirbridge.mapping.synapses import AllToAll, expansion, synapse_count, synapses_into
+from nirbridge.mapping.synapses import AllToAllSynapses, expand_operator, synapse_count, synapses_into
 from nirbridge.network.apply import matrix
 from nirbridge.network.model import Network
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
@@ -65,8 +65,8 @@ def test_every_synapse_and_its_sharing(operator: Operator) -> None:
     expected = paths(operator)
     n_out = int(np.prod(operator.output_shape))
     targets = np.arange(n_out)[::-1]
-    found = synapses_into(expansion(operator), targets)
-    if isinstance(found, AllToAll):
+    found = synapses_into(expand_operator(operator), targets)
+    if isinstance(found, AllToAllSynapses):
         assert {(int(targets[r]), int(s)) for r in found.rows for s in found.sources} == set(expected)
     else:
         pairs = list(zip(targets[found.row].tolist(), found.source.tolist(), strict=True))
@@ -87,8 +87,8 @@ def test_convolution_counts_in_closed_form(kernel: int) -> None:
 
 def test_dense_is_not_listed() -> None:
     weight = np.broadcast_to(np.float32(0), (4096, 2_000_000))
-    found = synapses_into(expansion(Dense(weight)), np.arange(10))
-    assert isinstance(found, AllToAll)
+    found = synapses_into(expand_operator(Dense(weight)), np.arange(10))
+    assert isinstance(found, AllToAllSynapses)
     assert (len(found.rows), len(found.sources)) == (10, 2_000_000)
 
 
@@ -102,8 +102,8 @@ def test_nothing_reaches_a_dense_part_behind_an_empty_one() -> None:
 def test_structure_of_the_operators_matrix(network: Network) -> None:
     for projection in network.projections:
         expected = matrix(projection.operator).tocoo()
-        found = synapses_into(expansion(projection.operator), np.arange(expected.shape[0]))
-        if isinstance(found, AllToAll):
+        found = synapses_into(expand_operator(projection.operator), np.arange(expected.shape[0]))
+        if isinstance(found, AllToAllSynapses):
             pairs = {(r, s) for r in found.rows.tolist() for s in found.sources.tolist()}
         else:
             pairs = set(zip(found.row.tolist(), found.source.tolist(), strict=True))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nirbridge.errors import FileError, UsageError
-from nirbridge.mapping.rates import assumed_rates, load_rates
+from nirbridge.mapping.rates import assumed_rates, read_rates
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Dense
@@ -44,7 +44,7 @@ def test_a_read_out_that_drives_others_sends_in_every_step() -> None:
 
 def test_given_rates_are_taken_and_the_rest_is_assumed(path: Path) -> None:
     np.savez(path, hidden=np.array([0, 1, 0, 1]), **{"in": np.float32(0.5)})
-    rates, said = load_rates(path, network())
+    rates, said = read_rates(path, network())
     assert rates["hidden"].tolist() == [0, 1, 0, 1]
     assert rates["hidden"].dtype == np.float64
     assert not rates["hidden"].flags.writeable
@@ -54,7 +54,7 @@ def test_given_rates_are_taken_and_the_rest_is_assumed(path: Path) -> None:
 
 def test_all_given(path: Path) -> None:
     np.savez_compressed(path, hidden=np.asfortranarray(np.zeros(4)), out=0.0, **{"in": np.zeros(3, bool)})
-    assert load_rates(path, network())[1] == "given by 'rates.npz'"
+    assert read_rates(path, network())[1] == "given by 'rates.npz'"
 
 
 @pytest.mark.parametrize(
@@ -94,13 +94,13 @@ def test_all_given(path: Path) -> None:
 def test_wrong_arrays_are_refused(path: Path, arrays: dict[str, object], message: str) -> None:
     np.savez(path, **arrays)
     with pytest.raises(UsageError, match="^" + re.escape("rates file 'rates.npz', " + message) + "$"):
-        load_rates(path, network())
+        read_rates(path, network())
 
 
 def test_every_problem_is_listed_up_to_twenty(path: Path) -> None:
     np.savez(path, **{f"n{i}": 0.0 for i in range(25)})
     with pytest.raises(UsageError) as caught:
-        load_rates(path, network())
+        read_rates(path, network())
     assert len(caught.value.problems) == 21
     assert str(caught.value.problems[-1]) == "rates file 'rates.npz': 5 more problems like these"
 
@@ -130,7 +130,7 @@ def test_an_array_that_ends_early_is_a_damaged_file(path: Path, data: bytes) -> 
     member(path, "hidden.npy", npy(HEADER, data))
     message = "rates file 'rates.npz': can not be read ('an array ends early'); write it with numpy.savez"
     with pytest.raises(FileError, match="^" + re.escape(message) + "$"):
-        load_rates(path, network())
+        read_rates(path, network())
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_an_array_that_ends_early_is_a_damaged_file(path: Path, data: bytes) -> 
 def test_whatever_is_no_array_of_numbers_is_one_clear_error(path: Path, content: bytes) -> None:
     member(path, "hidden.npy", content)
     with pytest.raises(UsageError, match=r"^rates file 'rates.npz', array 'hidden': not an array of plain numbers, "):
-        load_rates(path, network())
+        read_rates(path, network())
 
 
 @pytest.mark.parametrize("kind", ["?", "i1", "u1", "<i2", ">i4", "u8", "f2", "f4", ">f8"])
@@ -160,13 +160,13 @@ def test_every_type_and_order_that_numpy_writes(path: Path, kind: str, order: st
     net = network()
     np.savez(path, **{"in": values})
     wide = Network(net.dt, net.timing, net.populations, (), (Port("in", (2, 3)),), ())
-    assert load_rates(path, wide)[0]["in"].tolist() == [[0, 1, 0], [1, 1, 0]]
+    assert read_rates(path, wide)[0]["in"].tolist() == [[0, 1, 0], [1, 1, 0]]
 
 
 def test_pickles_are_never_loaded(path: Path, tmp_path: Path) -> None:
     np.savez(path, hidden=np.array([{}], dtype=object))
     with pytest.raises(UsageError, match="not an array of plain numbers, rates are real numbers"):
-        load_rates(path, network())
+        read_rates(path, network())
 
 
 def test_a_bomb_is_refused_by_its_header(path: Path) -> None:
@@ -174,34 +174,34 @@ def test_a_bomb_is_refused_by_its_header(path: Path) -> None:
     member(path, "hidden.npy", huge)
     assert path.stat().st_size < 100_000
     with pytest.raises(UsageError, match=r"shape \(400000000,\), 'hidden' has shape \(4,\)"):
-        load_rates(path, network())
+        read_rates(path, network())
 
 
 def test_an_array_given_twice_is_refused(path: Path) -> None:
     with pytest.warns(UserWarning, match="Duplicate name"):
         member(path, "hidden.npy", saved(0.1), times=2)
     with pytest.raises(UsageError, match="is there twice; keep one of them$"):
-        load_rates(path, network())
+        read_rates(path, network())
 
 
 def test_files_that_are_none(path: Path, tmp_path: Path) -> None:
     with pytest.raises(FileError, match="^rates file 'rates.npz': no such file, rates are a .npz file of numpy;"):
-        load_rates(path, network())
+        read_rates(path, network())
     with pytest.raises(FileError, match="not a regular file"):
-        load_rates(tmp_path, network())
+        read_rates(tmp_path, network())
     path.write_bytes(b"PK\x03\x04 not really")
     with pytest.raises(FileError, match="can not be read"):
-        load_rates(path, network())
+        read_rates(path, network())
 
 
 def test_hostile_names_are_shown_escaped(path: Path) -> None:
     member(path, "a\x1b[31m\nerror: x.npy", saved(0.1))
     with pytest.raises(UsageError) as caught:
-        load_rates(path, network())
+        read_rates(path, network())
     assert "array 'a\\x1b[31m\\nerror: x'" in str(caught.value)
     assert "\x1b" not in str(caught.value)
 
 
 def test_a_name_longer_than_files_have() -> None:
     with pytest.raises(FileError, match="no such file"):
-        load_rates("x" * 300 + ".npz", network())
+        read_rates("x" * 300 + ".npz", network())

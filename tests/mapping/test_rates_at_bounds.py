@@ -13,7 +13,7 @@ import pytest
 from nirbridge.errors import FileError, UsageError
 from nirbridge.files.npy import MEMBERS_MAX
 from nirbridge.mapping import rates
-from nirbridge.mapping.rates import ASSUMED_RATE, PROBLEMS_MAX, assumed_rates, load_rates
+from nirbridge.mapping.rates import ASSUMED_RATE, PROBLEMS_MAX, assumed_rates, read_rates
 from nirbridge.network.model import Network, Population, Port
 from nirbridge.network.neurons import neuron
 from tests.mapping.test_rates import HEADER, member, network, npy, saved
@@ -22,7 +22,7 @@ from tests.mapping.test_rates import HEADER, member, network, npy, saved
 def refused(path: Path, net: Network | None = None) -> list[str]:
     """What load_rates says, without the name of the file."""
     with pytest.raises((UsageError, FileError)) as caught:
-        load_rates(path, net or network())
+        read_rates(path, net or network())
     return [re.sub("^rates file '[^']*'(, |: )", "", str(p)) for p in caught.value.problems]
 
 
@@ -46,7 +46,7 @@ def ports(count: int) -> Network:
 @pytest.mark.parametrize("missing", [0, 1, 5, 6, 7])
 def test_five_of_the_assumed_are_named_and_the_others_counted(path: Path, missing: int) -> None:
     write(path, {f"i{k}": 0.5 for k in range(missing, 8)})
-    found, said = load_rates(path, ports(8), 0.125)
+    found, said = read_rates(path, ports(8), 0.125)
     names = ", ".join(f"'i{k}'" for k in range(min(missing, 5)))
     rest = {6: " and 1 more", 7: " and 2 more"}.get(missing, "")
     tail = f"; assumed for {names}{rest}: 0.125 spikes per neuron and step" if missing else ""
@@ -80,7 +80,7 @@ def test_a_name_is_near_where_half_of_it_is_the_same(path: Path) -> None:
 def test_at_most_so_many_arrays_are_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rates, "MEMBERS_MAX", 2)
     np.savez(path, hidden=0.5, out=0.0)
-    assert float(load_rates(path, network())[0]["hidden"]) == 0.5
+    assert float(read_rates(path, network())[0]["hidden"]) == 0.5
     np.savez(path, hidden=0.5, out=0.0, third=1.0)
     assert refused(path) == ["3 arrays, at most 2 are read"]
 
@@ -134,7 +134,7 @@ def test_values_of_rates(path: Path, array: str, values: object, said: str | Non
     net = replace(net, populations=(*net.populations, *more), inputs=(*net.inputs, Port("none", (2, 0))))
     write(path, {array: values})
     if said is None:
-        found = load_rates(path, net)[0][array]
+        found = read_rates(path, net)[0][array]
         assert found.tolist() == np.asarray(values, dtype=np.float64).tolist()
         return
     tail = (
@@ -150,7 +150,7 @@ def test_an_array_is_read_to_its_end_and_not_beyond(path: Path, length: int, who
     data = (np.arange(4) / 4).tobytes() + b"\x7f"
     member(path, "hidden.npy", npy(HEADER, data[:length]))
     if whole:
-        assert load_rates(path, network())[0]["hidden"].tolist() == [0, 0.25, 0.5, 0.75]
+        assert read_rates(path, network())[0]["hidden"].tolist() == [0, 0.25, 0.5, 0.75]
     else:
         assert refused(path) == ["can not be read ('an array ends early'); write it with numpy.savez"]
 
@@ -167,14 +167,14 @@ def test_an_array_is_read_to_its_end_and_not_beyond(path: Path, length: int, who
 def test_shapes_and_orders_of_headers(path: Path, header: str, taken: object) -> None:
     net = replace(ports(0), inputs=(Port("in", (2, 2)),))
     member(path, "in.npy", npy(header, np.array([1.0, 2, 3, 4]).tobytes()))
-    assert load_rates(path, net)[0]["in"].tolist() == taken
+    assert read_rates(path, net)[0]["in"].tolist() == taken
 
 
 def test_only_versions_that_numpy_writes_for_plain_arrays(path: Path) -> None:
     for version in (b"\x01\x00", b"\x02\x00", b"\x01\x01"):
         member(path, "hidden.npy", npy(HEADER, bytes(32), version))
         if version == b"\x01\x00":
-            assert load_rates(path, network())[0]["hidden"].tolist() == [0, 0, 0, 0]
+            assert read_rates(path, network())[0]["hidden"].tolist() == [0, 0, 0, 0]
         else:
             said = "array 'hidden': not an array of plain numbers, rates are real numbers; "
             assert refused(path) == [said + "save plain numbers with numpy.savez"]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from nirbridge.chips.model import CoreId
 from nirbridge.mapping.mesh import columns, route_hops
-from nirbridge.mapping.route import DIRECTIONS, hops, link_loads, routes
+from nirbridge.mapping.route import DIRECTIONS, link_loads, routes, tree_hops
 from nirbridge.partitioner.cost.axons import HOST
 from tests.mapping.tables import (
     at,
@@ -35,7 +35,7 @@ def placed(draw: st.DrawFn) -> tuple:
 def test_hops_and_loads_are_those_of_the_union_of_walked_paths(case) -> None:
     on, chips, cores, groups = case
     paths = routes(table(groups), cores, on)
-    assert hops(paths.multicast).tolist() == [len(tree_links(g, cores, on)) for g in groups]
+    assert tree_hops(paths.multicast).tolist() == [len(tree_links(g, cores, on)) for g in groups]
     rates = np.array([rate for _, rate, _ in groups])
     loads = link_loads(paths.multicast, rates, columns(on, chips), on.mesh.height_tiles)
     expected = np.zeros_like(loads)
@@ -55,7 +55,7 @@ def test_unicast_hops_are_the_lengths_of_the_paths(case) -> None:
             links = walk((0, 0) if source == HOST else at(cores[source], on), at(cores[target], on))
             expected.append((sum(d[1] == "x" for _, d in links), sum(d[1] == "y" for _, d in links)))
     assert list(zip(paths.hops_x.tolist(), paths.hops_y.tolist(), strict=True)) == expected
-    assert hops(paths.unicast).tolist() == [x + y for x, y in expected]
+    assert tree_hops(paths.unicast).tolist() == [x + y for x, y in expected]
 
 
 def test_a_worked_tree() -> None:
@@ -63,7 +63,7 @@ def test_a_worked_tree() -> None:
     on = chip(4, 4)
     cores = [CoreId(0, 1, 1, 0), CoreId(0, 3, 1, 0), CoreId(0, 3, 3, 0), CoreId(0, 0, 0, 0)]
     paths = routes(table([(0, 2.0, [1, 2, 3])]), cores, on)
-    assert hops(paths.multicast).tolist() == [6]
+    assert tree_hops(paths.multicast).tolist() == [6]
     loads = link_loads(paths.multicast, np.array([2.0]), 4, 4)
     used = {(int(x), int(y), DIRECTIONS[d]) for y, x, d in np.argwhere(loads > 0)}
     assert used == {(1, 1, "+x"), (2, 1, "+x"), (3, 1, "+y"), (3, 2, "+y"), (1, 1, "-x"), (0, 1, "-y")}
@@ -95,5 +95,5 @@ def test_chips_are_a_chain_along_x(a: CoreId, b: CoreId, expected: int) -> None:
 
 def test_an_empty_table_has_no_routes() -> None:
     paths = routes(table([]), [CoreId(0, 0, 0, 0)], chip())
-    assert hops(paths.multicast).tolist() == []
+    assert tree_hops(paths.multicast).tolist() == []
     assert link_loads(paths.multicast, np.zeros(0), 3, 3).sum() == 0

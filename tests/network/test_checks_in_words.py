@@ -11,7 +11,15 @@ import pytest
 
 from nirbridge.arrays import freeze
 from nirbridge.errors import ModelError, NirbridgeError
-from nirbridge.network import Population, apply, diagnose, export_warnings, is_valid, neuron, verify
+from nirbridge.network import (
+    Population,
+    apply,
+    check_network,
+    diagnose_network,
+    export_warnings,
+    is_valid_network,
+    neuron,
+)
 from nirbridge.network.apply import _entries, matrix
 from nirbridge.network.compose import compose, is_trivial, one_value
 from nirbridge.network.model import Network, Port, Projection, Timing
@@ -27,8 +35,8 @@ TIMING = Timing(1.0, "euler", "to-value", ">", "per-second")
 
 
 def found(made: Network) -> list[str]:
-    lines = [str(p) for p in diagnose(made)]
-    assert is_valid(made) is (not lines)
+    lines = [str(p) for p in diagnose_network(made)]
+    assert is_valid_network(made) is (not lines)
     return lines
 
 
@@ -112,7 +120,7 @@ def test_a_cycle_without_delay_is_shown_up_to_six(length: int) -> None:
     ways = [Projection(a, b, Identity((1,))) for a, b in [("before", "n0"), *ring, (names[-1], "behind")]]
     made = Network(1.0, TIMING, populations, tuple(ways), (), ())
     with pytest.raises(ModelError) as caught:
-        verify(made)
+        check_network(made)
     (problem,) = caught.value.problems
     loop = problem.ids["names"]
     assert sorted(loop) == sorted(names)

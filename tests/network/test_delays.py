@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from nirbridge.errors import ModelError
-from nirbridge.network import Network, Projection, from_nir, same, to_nir, verify
-from nirbridge.network.graph import Arc, back_arcs, causal_order
+from nirbridge.network import Network, Projection, check_network, from_nir, same_network, to_nir
+from nirbridge.network.graph import DelayArc, back_arcs, causal_order
 from nirbridge.network.naming import fresh_name, natural_key
 from tests.network.graphs import chain, graph_of, lif, out, port, run
 
@@ -100,7 +100,7 @@ def marks(network: Network) -> list[tuple[str, str, int]]:
 
 def test_a_loop_is_closed_one_step_later() -> None:
     network = loop()
-    verify(network)
+    check_network(network)
     assert marks(network) == [("b", "a", 1)]
     assert [p.name for p in network.populations] == ["a", "b"]
 
@@ -134,18 +134,25 @@ def test_an_impulse_in_a_loop_comes_back_after_the_delay() -> None:
 
 def test_which_edge_is_back_is_decided_by_names() -> None:
     names = ["a", "b", "c"]
-    arcs = [Arc("x", "c", 0), Arc("c", "a", 0), Arc("a", "b", 0), Arc("b", "c", 0), Arc("b", "b", 0), Arc("x", "a", 2)]
+    arcs = [
+        DelayArc("x", "c", 0),
+        DelayArc("c", "a", 0),
+        DelayArc("a", "b", 0),
+        DelayArc("b", "c", 0),
+        DelayArc("b", "b", 0),
+        DelayArc("x", "a", 2),
+    ]
     assert back_arcs(["x"], names, arcs) == (False, False, False, True, True, False)
-    assert back_arcs(["x"], names, [Arc("x", "a", 0), *arcs[1:]]) == (False, True, False, False, True, False)
+    assert back_arcs(["x"], names, [DelayArc("x", "a", 0), *arcs[1:]]) == (False, True, False, False, True, False)
 
 
 def test_order_puts_sources_first_and_delayed_layers_in_a_row() -> None:
     names = ["10", "2", "z", "a"]
     assert causal_order(names, [], []) == ("2", "10", "a", "z")
-    arcs = [Arc("z", "a", 0), Arc("10", "2", 0)]
+    arcs = [DelayArc("z", "a", 0), DelayArc("10", "2", 0)]
     assert causal_order(names, arcs, [False, False]) == ("10", "2", "z", "a")
     assert causal_order(names, arcs, [True, False]) == ("10", "2", "a", "z")
-    delayed = [Arc("z", "10", 1), Arc("10", "2", 1), Arc("2", "a", 3), Arc("a", "z", 1)]
+    delayed = [DelayArc("z", "10", 1), DelayArc("10", "2", 1), DelayArc("2", "a", 3), DelayArc("a", "z", 1)]
     order = causal_order(names, delayed[:3], [False] * 3)
     assert order == ("z", "10", "2", "a")
     assert sorted(causal_order(names, delayed, [False] * 4)) == sorted(names)
@@ -160,4 +167,4 @@ def test_natural_order() -> None:
 def test_loops_and_delays_come_back_as_they_were() -> None:
     for seconds in ((), (0.0,), (0.001,), (0.002, 0.003)):
         network = loop(*seconds)
-        assert same(from_nir(to_nir(network)), network)
+        assert same_network(from_nir(to_nir(network)), network)

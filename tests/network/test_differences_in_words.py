@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import freeze
-from nirbridge.network.equality import _same_value, differences, same, same_operator
+from nirbridge.network.equality import _same_value, network_differences, same_network, same_operator
 from nirbridge.network.model import Network, Port, Projection
 from nirbridge.network.operators import Chain, Identity, Reshape, Scale, Sparse
 from tests.network.test_one_wrong_element import DENSE, FLAT, SCALE, SHAPE, SPARSE, network, whole_neuron
@@ -98,10 +98,10 @@ CASES: dict[str, tuple[Network, Network, list[str]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_each_difference_is_told_in_its_words(name: str) -> None:
     first, second, told = CASES[name]
-    assert list(differences(first, second)) == told
-    assert same(first, second) is (not told)
-    assert differences(first, first) == ()
-    assert same(second, second) is True
+    assert list(network_differences(first, second)) == told
+    assert same_network(first, second) is (not told)
+    assert network_differences(first, first) == ()
+    assert same_network(second, second) is True
 
 
 def test_sameness_of_operators_is_a_yes_or_a_no() -> None:
@@ -151,4 +151,4 @@ def test_values_of_fields_are_the_same_or_not(x: Any, y: Any, told: bool) -> Non
 
 def test_a_neuron_with_itself_copied_value_by_value() -> None:
     copied = {name: freeze(getattr(whole_neuron(), name)) for name in ("a_mem", "theta", "v_init", "refractory_steps")}
-    assert differences(MADE, with_neuron(MADE, **copied)) == ()
+    assert network_differences(MADE, with_neuron(MADE, **copied)) == ()

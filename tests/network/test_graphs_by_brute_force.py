@@ -7,10 +7,10 @@ from itertools import chain, combinations, permutations, product
 import pytest
 
 from nirbridge.errors import ModelError
-from nirbridge.files.archive_names import decoded, encoded
-from nirbridge.network.graph import Arc, _closure, back_arcs, causal_order
+from nirbridge.files.archive_names import decode_name, encode_name
+from nirbridge.network.graph import DelayArc, _closure, back_arcs, causal_order
 from nirbridge.network.naming import fresh_name, natural_key
-from nirbridge.network.nir.paths import check_count, paths_into, wire
+from nirbridge.network.nir.paths import build_wiring, check_count, paths_into
 
 NAMES = ("1", "2", "10")
 PAIRS = tuple(product(NAMES, NAMES))
@@ -46,7 +46,7 @@ def walked(start: str, edges: list[tuple[str, str]]) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("first", NAMES)
 def test_back_arcs_of_every_small_graph(first: str) -> None:
     for edges in EVERY_GRAPH:
-        arcs = [Arc("in", first, 0), *(Arc(a, b, 0) for a, b in edges)]
+        arcs = [DelayArc("in", first, 0), *(DelayArc(a, b, 0) for a, b in edges)]
         found = back_arcs(["in"], ["10", "2", "1"], arcs)
         closing = walked("in", [(a.source, a.target) for a in arcs])
         assert found == tuple((a.source, a.target) in closing for a in arcs)
@@ -54,7 +54,7 @@ def test_back_arcs_of_every_small_graph(first: str) -> None:
 
 
 def test_a_delayed_arc_closes_no_cycle() -> None:
-    arcs = [Arc("1", "2", 0), Arc("2", "1", 1), Arc("2", "1", 0), Arc("2", "2", 3)]
+    arcs = [DelayArc("1", "2", 0), DelayArc("2", "1", 1), DelayArc("2", "1", 0), DelayArc("2", "2", 3)]
     assert back_arcs([], ["1", "2"], arcs) == (False, False, True, False)
     assert back_arcs(["2"], ["1"], arcs) == (True, False, False, False)
 
@@ -62,7 +62,7 @@ def test_a_delayed_arc_closes_no_cycle() -> None:
 @pytest.mark.parametrize("delays", list(product((0, 1), repeat=3)))
 def test_orders_of_every_small_graph_are_causal(delays: tuple[int, ...]) -> None:
     for edges in EVERY_GRAPH:
-        arcs = [Arc(a, b, d) for (a, b), d in zip(edges, delays, strict=False)]
+        arcs = [DelayArc(a, b, d) for (a, b), d in zip(edges, delays, strict=False)]
         back = back_arcs([], NAMES, arcs)
         order = causal_order(("10", "2", "1"), arcs, back)
         assert sorted(order) == sorted(NAMES)
@@ -77,19 +77,19 @@ def test_orders_of_every_small_graph_are_causal(delays: tuple[int, ...]) -> None
             waiting.remove(best)
 
 
-def _into(name: str, arcs: list[Arc], back: tuple[bool, ...], waiting: list[str]) -> list[Arc]:
+def _into(name: str, arcs: list[DelayArc], back: tuple[bool, ...], waiting: list[str]) -> list[DelayArc]:
     own = [a for a, is_back in zip(arcs, back, strict=True) if a.target == name and not is_back]
     return [a for a in own if a.source in waiting and a.source != name]
 
 
 def test_names_in_a_cycle_that_is_not_marked_come_last() -> None:
-    arcs = [Arc("b", "c", 0), Arc("c", "b", 0), Arc("gone", "a", 0), Arc("a", "gone", 0)]
+    arcs = [DelayArc("b", "c", 0), DelayArc("c", "b", 0), DelayArc("gone", "a", 0), DelayArc("a", "gone", 0)]
     assert causal_order(("c", "b", "a"), arcs, (False,) * 4) == ("a", "b", "c")
 
 
 def test_paths_of_linear_nodes_one_by_one() -> None:
     edges = [("in", "a"), ("in", "b"), ("a", "c"), ("b", "c"), ("c", "out"), ("a", "out"), ("in", "out"), ("dead", "c")]
-    wiring = wire(edges, frozenset({"a", "b", "c", "dead"}), frozenset({"in"}))
+    wiring = build_wiring(edges, frozenset({"a", "b", "c", "dead"}), frozenset({"in"}))
     assert dict(wiring.counts) == {"a": 1, "b": 1, "c": 2, "dead": 0}
     assert [wiring.live(n) for n in ("in", "a", "c", "dead", "out")] == [1, 1, 2, 0, 0]
     spent: list[int] = []
@@ -112,7 +112,9 @@ def test_numbers_of_paths_are_shown_while_they_can_be_read(doublings: int, shown
     edges = [("in", "0"), ("in", "0")]
     for k in range(doublings):
         edges += [(str(k), str(k + 1))] * 2
-    wiring = wire([*edges, (str(doublings), "out")], frozenset(map(str, range(doublings + 1))), frozenset({"in"}))
+    wiring = build_wiring(
+        [*edges, (str(doublings), "out")], frozenset(map(str, range(doublings + 1))), frozenset({"in"})
+    )
     with pytest.raises(ModelError) as caught:
         check_count(wiring, ["out"])
     step = "put neurons between the branches, or merge them"
@@ -124,7 +126,7 @@ def test_a_loop_of_linear_nodes_is_shown_up_to_six(length: int) -> None:
     ring = [(str(k), str((k + 1) % length)) for k in range(length)]
     nodes = frozenset(map(str, range(length))) | {"behind"}
     with pytest.raises(ModelError) as caught:
-        wire([*ring, ("0", "behind"), ("in", "0")], nodes, frozenset({"in"}))
+        build_wiring([*ring, ("0", "behind"), ("in", "0")], nodes, frozenset({"in"}))
     loop = caught.value.problems[0].ids["nodes"]
     assert sorted(loop) == sorted(map(str, range(length)))
     assert all((a, b) in ring for a, b in zip(loop, [*loop[1:], loop[0]], strict=True))
@@ -135,7 +137,7 @@ def test_a_loop_of_linear_nodes_is_shown_up_to_six(length: int) -> None:
 
 def test_a_node_that_feeds_itself_alone_is_a_loop() -> None:
     with pytest.raises(ModelError, match="^graph: linear nodes feed each other in a loop: 'a' -> 'a', a loop needs"):
-        wire([("a", "a")], frozenset({"a"}), frozenset())
+        build_wiring([("a", "a")], frozenset({"a"}), frozenset())
 
 
 def test_reach_is_the_transitive_closure() -> None:
@@ -176,12 +178,12 @@ def test_fresh_names_count_from_two() -> None:
     ],
 )
 def test_names_in_archives_are_harmless_and_read_back(name: str, written: str) -> None:
-    assert encoded(name) == written
-    assert decoded(written) == name
+    assert encode_name(name) == written
+    assert decode_name(written) == name
 
 
 def test_every_short_name_is_read_back_and_no_two_are_alike() -> None:
     names = ["".join(n) for n in chain.from_iterable(product("a./%:", repeat=k) for k in range(5))]
-    written = [encoded(n) for n in names]
-    assert [decoded(w) for w in written] == names
+    written = [encode_name(n) for n in names]
+    assert [decode_name(w) for w in written] == names
     assert len(set(written)) == len(names)

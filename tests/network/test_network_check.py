@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from nirbridge.arrays import freeze
 from nirbridge.errors import ModelError
-from nirbridge.network import Network, Projection, diagnose, from_nir, is_valid, neuron, verify
+from nirbridge.network import Network, Projection, check_network, diagnose_network, from_nir, is_valid_network, neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Scale, Sparse, SumPool
 from nirbridge.testing import networks
 from tests.network.graphs import chain, lif, out, port
@@ -21,8 +21,8 @@ NETWORK = from_nir(chain(port(2), nir.Affine(np.eye(2), np.ones(2)), lif(2), lif
 @given(networks())
 @settings(max_examples=50)
 def test_random_networks_are_valid(network: Network) -> None:
-    assert list(diagnose(network)) == []
-    assert is_valid(network)
+    assert list(diagnose_network(network)) == []
+    assert is_valid_network(network)
 
 
 def first(**own: object) -> Network:
@@ -123,21 +123,21 @@ CASES: dict[str, tuple[Callable[[], Network], str]] = {
 def test_each_problem_is_found(case: str) -> None:
     make, message = CASES[case]
     with pytest.raises(ModelError, match=rf"(?m)^{message}"):
-        verify(make())
-    assert not is_valid(make())
+        check_network(make())
+    assert not is_valid_network(make())
 
 
 def test_names_of_nodes_are_none_or_one_for_each_part() -> None:
     changed = replace(NETWORK.projections[0], nodes=("a", "b"))
-    found = [str(p) for p in diagnose(replace(NETWORK, projections=(changed, *NETWORK.projections[1:])))]
+    found = [str(p) for p in diagnose_network(replace(NETWORK, projections=(changed, *NETWORK.projections[1:])))]
     assert found == [f"{HEAD}2 node names for 1 parts, none, or one for each part; correct nodes"]
 
 
 def test_all_problems_are_listed() -> None:
     broken = replace(first(source="gone"), dt=-1.0, inputs=())
-    assert len(list(diagnose(broken))) >= 3
+    assert len(list(diagnose_network(broken))) >= 3
 
 
 def test_a_read_out_needs_no_threshold() -> None:
     population = replace(NETWORK.populations[0], neuron=neuron("LI", theta=None, reset="none"))
-    assert is_valid(replace(NETWORK, populations=(population, NETWORK.populations[1])))
+    assert is_valid_network(replace(NETWORK, populations=(population, NETWORK.populations[1])))

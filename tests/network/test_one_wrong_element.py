@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.network import Network, Population, Projection, diagnose, neuron
+from nirbridge.network import Network, Population, Projection, diagnose_network, neuron
 from nirbridge.network.model import Port, Timing
 from nirbridge.network.neurons import Neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Operator, Reshape, Scale, Sparse, SumPool
@@ -63,7 +63,7 @@ def whole_neuron() -> Neuron:
 
 
 def found(made: Network) -> list[str]:
-    return [str(p) for p in diagnose(made)]
+    return [str(p) for p in diagnose_network(made)]
 
 
 @pytest.mark.parametrize("name", OPERATORS)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import compact, freeze, same_array
-from nirbridge.network import same
+from nirbridge.network import same_network
 from nirbridge.network.equality import same_operator
 from nirbridge.network.model import Network, Port, Projection
 from nirbridge.network.neurons import Neuron
@@ -44,15 +44,15 @@ def with_way(made: Network, **own: Any) -> Network:
 @pytest.mark.parametrize("name", OPERATORS)
 def test_a_network_is_the_same_as_itself(name: str) -> None:
     made = network(OPERATORS[name])
-    assert same(made, network(OPERATORS[name]))
-    assert same(made, replace(made, notes=("other",), assumed=("other",)))
+    assert same_network(made, network(OPERATORS[name]))
+    assert same_network(made, replace(made, notes=("other",), assumed=("other",)))
 
 
 @pytest.mark.parametrize("field", ARRAYS)
 def test_one_value_of_a_neuron(field: str) -> None:
     made = network()
     for values in one_wrong_element(getattr(whole_neuron(), field), 3):
-        assert not same(made, with_neuron(made, **{field: values}))
+        assert not same_network(made, with_neuron(made, **{field: values}))
 
 
 @pytest.mark.parametrize(
@@ -60,40 +60,42 @@ def test_one_value_of_a_neuron(field: str) -> None:
 )
 def test_one_word_of_a_neuron(own: dict[str, Any]) -> None:
     made = network()
-    assert not same(made, with_neuron(made, **own))
-    assert not same(with_neuron(made, **own), made)
+    assert not same_network(made, with_neuron(made, **own))
+    assert not same_network(with_neuron(made, **own), made)
 
 
 @pytest.mark.parametrize("field", ["bias", "delay_steps", "target_delay_steps"])
 def test_one_value_of_a_projection(field: str) -> None:
     made = with_way(network(), **{field: freeze(np.ones(SHAPE, np.int64 if "steps" in field else np.float64))})
-    assert same(made, with_way(made, **{field: freeze(getattr(made.projections[1], field)[:])}))
+    assert same_network(made, with_way(made, **{field: freeze(getattr(made.projections[1], field)[:])}))
     for values in one_wrong_element(getattr(made.projections[1], field), 2):
-        assert not same(made, with_way(made, **{field: values}))
-    assert same(made, with_way(made, **{field: compact(getattr(made.projections[1], field))})), "one value for all"
+        assert not same_network(made, with_way(made, **{field: values}))
+    assert same_network(made, with_way(made, **{field: compact(getattr(made.projections[1], field))})), (
+        "one value for all"
+    )
 
 
 def test_a_bias_and_none_a_mark_a_source_an_order() -> None:
     made = network()
-    assert not same(made, with_way(made, bias=freeze(np.zeros(SHAPE))))
-    assert not same(with_way(made, bias=freeze(np.zeros(SHAPE))), made)
-    assert not same(made, with_way(made, is_back=True))
-    assert not same(made, with_way(made, source="in"))
-    assert not same(made, replace(made, projections=made.projections[:2]))
-    assert not same(made, replace(made, projections=(*made.projections, made.projections[1])))
+    assert not same_network(made, with_way(made, bias=freeze(np.zeros(SHAPE))))
+    assert not same_network(with_way(made, bias=freeze(np.zeros(SHAPE))), made)
+    assert not same_network(made, with_way(made, is_back=True))
+    assert not same_network(made, with_way(made, source="in"))
+    assert not same_network(made, replace(made, projections=made.projections[:2]))
+    assert not same_network(made, replace(made, projections=(*made.projections, made.projections[1])))
     two = replace(made, projections=(*made.projections, Projection("in", "b", SCALE)))
     swapped = replace(made, projections=(*made.projections[:1], two.projections[3], *made.projections[1:3]))
-    assert not same(two, swapped), "sums are taken in the order of the projections of a target"
+    assert not same_network(two, swapped), "sums are taken in the order of the projections of a target"
     between = replace(made, projections=(made.projections[2], *made.projections[:2]))
-    assert same(made, between), "the order of different targets is none"
+    assert same_network(made, between), "the order of different targets is none"
 
 
 def test_one_port_and_dt() -> None:
     made = network()
-    assert not same(made, replace(made, inputs=(*made.inputs, Port("more", (1,)))))
-    assert not same(made, replace(made, outputs=(Port("out", (2, 4, 3)),)))
-    assert not same(made, replace(made, dt=2e-3))
-    assert not same(made, replace(made, populations=made.populations[:1]))
+    assert not same_network(made, replace(made, inputs=(*made.inputs, Port("more", (1,)))))
+    assert not same_network(made, replace(made, outputs=(Port("out", (2, 4, 3)),)))
+    assert not same_network(made, replace(made, dt=2e-3))
+    assert not same_network(made, replace(made, populations=made.populations[:1]))
 
 
 def changed(operator: Operator) -> list[Operator]:

@@ -13,7 +13,7 @@ import pytest
 
 from nirbridge.errors import ModelError, NirbridgeError
 from nirbridge.network import from_nir
-from nirbridge.network.equality import same
+from nirbridge.network.equality import same_network
 from nirbridge.network.model import Network, Timing
 from nirbridge.network.nir.to_nir import to_nir
 from nirbridge.passes.retiming.delay_lines import RELAYS_MAX
@@ -83,7 +83,7 @@ def calls_of(work: Callable[[], object]) -> int:
 def test_work_on_a_chain_grows_with_its_length() -> None:
     def work(count: int) -> None:
         network = from_nir(deep(count))
-        assert same(from_nir(to_nir(network)), network)
+        assert same_network(from_nir(to_nir(network)), network)
         inspect_graph(deep(count), Timing())
         balance_delays(network, delay_steps_max=10)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from nirbridge._types import Box, Shape
 from nirbridge.arrays import Array
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.chips.model import Chip
 from nirbridge.network.apply import matrix
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
@@ -24,7 +24,7 @@ from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, 
 from nirbridge.partitioner.cost.resources import axon_words, delay_on_chip_steps
 from nirbridge.partitioner.model import Slice
 
-LOIHI = load_chip("loihi1")
+LOIHI = read_chip("loihi1")
 
 
 def chip(*, core: dict[str, int | None] | None = None, **synapses: object) -> Chip:

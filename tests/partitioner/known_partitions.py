@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nirbridge.errors import NirbridgeError
-from nirbridge.partitioner import Options, partition
+from nirbridge.partitioner import PartitionOptions, partition
 from tests.partitioner.cases import chip
 from tests.partitioner.nets import network_of
 
@@ -35,13 +35,13 @@ CHIPS = {
 }
 METHODS = ("sequential", "packed", "cp-sat")
 OPTIONS = {
-    "seed 5": Options(seed=5),
-    "fast": Options(effort="fast"),
-    "4 bits": Options(weight_bits=4, method="packed"),
-    "spread": Options(spread=2, method="sequential"),
-    "two chips": Options(chips=2),
+    "seed 5": PartitionOptions(seed=5),
+    "fast": PartitionOptions(effort="fast"),
+    "4 bits": PartitionOptions(weight_bits=4, method="packed"),
+    "spread": PartitionOptions(spread=2, method="sequential"),
+    "two chips": PartitionOptions(chips=2),
 }
-CASES = {f"{n}, {c}, {m}": (n, c, Options(method=m)) for n in NETWORKS for c in CHIPS for m in METHODS} | {
+CASES = {f"{n}, {c}, {m}": (n, c, PartitionOptions(method=m)) for n in NETWORKS for c in CHIPS for m in METHODS} | {
     f"{n}, {c}, {o}": (n, c, own) for n, c in (("conv", "words"), ("dense", "runs")) for o, own in OPTIONS.items()
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nirbridge.importers.shapes.parser import graph_of
+from nirbridge.importers.shapes.parser import graph_of_shapes
 from nirbridge.network.model import Network
 from nirbridge.network.nir.from_nir import from_nir
 
@@ -19,4 +19,4 @@ DENSE_KILLERS = {
 
 def network_of(text: str) -> Network:
     """The network of a line of shapes."""
-    return from_nir(graph_of(text))
+    return from_nir(graph_of_shapes(text))

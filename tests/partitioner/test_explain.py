@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.errors import Problem
+from nirbridge.errors import Diagnostic
 from nirbridge.network.model import Network, Projection
 from nirbridge.network.operators import Conv, Dense, Operator, Sparse
 from nirbridge.partitioner import explain
-from nirbridge.partitioner.cost.sizing import sizing
-from nirbridge.partitioner.explain import Proof
+from nirbridge.partitioner.cost.sizing import cost_model
+from nirbridge.partitioner.explain import NoMapProof
 from tests.partitioner.cases import chip, network, population
 
 SPLIT = "split the source (--split), or let its targets lie in fewer cores"
@@ -21,7 +21,7 @@ FEWER_INPUTS = "give the layer fewer inputs (split the source over several layer
 FEWER_BITS = "use fewer weight bits (--weight-bits), or fewer inputs"
 
 
-def said(problems: Iterable[Problem]) -> list[tuple[str, dict[str, Any]]]:
+def said(problems: Iterable[Diagnostic]) -> list[tuple[str, dict[str, Any]]]:
     return [(str(p), dict(p.ids)) for p in problems]
 
 
@@ -93,9 +93,9 @@ def far(stop: int, groups: int = 1) -> Conv:
     ],
 )  # fmt: skip
 def test_a_neuron_that_is_too_much_for_a_core(operator: Operator, core: Any, words: Any, found: list[Any]) -> None:
-    sizes = sizing(one(operator), chip(core=core, words=words), 8)
+    sizes = cost_model(one(operator), chip(core=core, words=words), 8)
     names = {"input_axons": ("input axons", FEWER_INPUTS), "synapse_words": ("words of synapses", FEWER_BITS)}
-    assert said(explain.neuron_problems(sizes)) == [
+    assert said(explain.oversized_neurons(sizes)) == [
         (
             f"population '{place}: {n:,} {names[r][0]} for one neuron, a loihi1 core holds {most:,}; {names[r][1]}",
             {"population": "p", "resource": r, "found": n, "limit": most},
@@ -107,15 +107,15 @@ def test_a_neuron_that_is_too_much_for_a_core(operator: Operator, core: Any, wor
 def test_words_of_the_widest_neuron_of_a_convolution() -> None:
     """Four sources; a list of one target is 18 bits and one of two 26: 3 and 4 words."""
     net = one(far(12))
-    assert list(explain.neuron_problems(sizing(net, chip(words=12, word_bits=8), 8))) == []
-    (problem,) = explain.neuron_problems(sizing(net, chip(words=11, word_bits=8), 8))
+    assert list(explain.oversized_neurons(cost_model(net, chip(words=12, word_bits=8), 8))) == []
+    (problem,) = explain.oversized_neurons(cost_model(net, chip(words=11, word_bits=8), 8))
     assert str(problem).startswith("population 'p', neuron [0, 1]: 12 words of synapses for one neuron")
 
 
 def test_every_population_with_such_a_neuron_is_named() -> None:
     inputs = [Projection("in", name, dense(2, n)) for name, n in (("a", 9), ("b", 9))]
     net = network({"in": (9,)}, [population(n, (2,)) for n in ("a", "c", "b")], inputs)
-    found = explain.neuron_problems(sizing(net, chip(core={"input_axons": 8}), 8))
+    found = explain.oversized_neurons(cost_model(net, chip(core={"input_axons": 8}), 8))
     assert [p.ids["population"] for p in found] == ["a", "b"]
 
 
@@ -151,7 +151,7 @@ WIDE = Sparse(np.array([0, 1, 2, 3]), np.array([1, 1, 0]), np.ones(3), (2,), (3,
 )
 def test_a_neuron_that_reaches_more_cores_than_it_may(net: Network, core: Any, found: Any) -> None:
     neurons, most = core
-    sizes = sizing(net, chip(core={"neurons": neurons, "output_axons": most}), 8)
+    sizes = cost_model(net, chip(core={"neurons": neurons, "output_axons": most}), 8)
     expected = []
     if found:
         place, targets, cores = found
@@ -163,9 +163,9 @@ def test_a_neuron_that_reaches_more_cores_than_it_may(net: Network, core: Any, f
 
 def test_the_place_in_an_image_of_a_neuron_with_many_targets() -> None:
     flat = Sparse(np.array([0, 1, 2]), np.array([4, 4]), np.ones(2), (2, 3), (2,))
-    sizes = sizing(fan((2, 3), ("q", flat)), chip(core={"neurons": 1, "output_axons": 1}), 8)
+    sizes = cost_model(fan((2, 3), ("q", flat)), chip(core={"neurons": 1, "output_axons": 1}), 8)
     (problem,) = explain.fan_out_problems(sizes)
-    assert problem.thing == "population 'p', neuron [1, 1]"
+    assert problem.subject == "population 'p', neuron [1, 1]"
 
 
 # -- the whole network --------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ NET = one(dense(5000, 2))
     ],
 )  # fmt: skip
 def test_more_cores_than_there_are(chips: int, available: int, cores: int, limit: str, step: str) -> None:
-    proof = Proof(cores, ("input_axons", "synapse_words"), "p", 1234)
+    proof = NoMapProof(cores, ("input_axons", "synapse_words"), "p", 1234)
     problem = explain.too_many_cores(NET, chip(), chips, available, proof)
     why = f"network of 5,000 neurons: at least {cores:,} cores in any map (population 'p' alone 1,234), proved by"
     why += " the limit per core of 4,096 input axons and 16,384 words of synapses"
@@ -229,4 +229,4 @@ def test_every_map_ruled_out(reasons: tuple[str, ...], why: str) -> None:
 
 def test_no_core_is_left() -> None:
     text = "3 x loihi1: no core is left, every one is masked out; name fewer cores, or more chips (--chips)"
-    assert str(explain.no_core(chip(), 3)) == text
+    assert str(explain.no_core_left(chip(), 3)) == text

@@ -7,19 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nirbridge.chips import load_chip, without_cores
+from nirbridge.chips import read_chip, without_cores
 from nirbridge.chips.model import Chip
 from nirbridge.errors import DoesNotFit, UsageError
 from nirbridge.mapping.checker import check
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Dense
-from nirbridge.partitioner import Options, partition
+from nirbridge.partitioner import PartitionOptions, partition
 from nirbridge.partitioner.cost.resources import exceeded, limits
 from nirbridge.pipeline import MapOptions, map_network
 from tests.partitioner.nets import DENSE_KILLERS, DVS_GESTURE, NMNIST, network_of
 
-LOIHI1 = load_chip("loihi1")
+LOIHI1 = read_chip("loihi1")
 
 
 @pytest.mark.parametrize("name", sorted(DENSE_KILLERS))
@@ -28,7 +28,7 @@ def test_dense_layers_meet_the_bound_of_any_map(name: str) -> None:
     mapped = map_network(network_of(text), LOIHI1, MapOptions(chips=chips))
     report = mapped.partition.report
     assert (report.cores, report.cores_lower_bound, report.status) == (cores, cores, "optimal")
-    assert not list(check.diagnose(mapped))
+    assert not list(check.diagnose_mapping(mapped))
 
 
 def test_dvs_gesture_takes_30_cores_of_loihi1() -> None:
@@ -39,26 +39,28 @@ def test_dvs_gesture_takes_30_cores_of_loihi1() -> None:
 
 @pytest.mark.parametrize(("chip", "cores", "status"), [("loihi1", 11, "optimal-sliced"), ("loihi2", 2, "optimal")])
 def test_the_nmnist_network_is_proved_on_loihi(chip: str, cores: int, status: str) -> None:
-    report = partition(network_of(NMNIST), load_chip(chip)).report
+    report = partition(network_of(NMNIST), read_chip(chip)).report
     assert (report.cores, report.status) == (cores, status)
 
 
 def test_methods_in_their_order() -> None:
     network = network_of(NMNIST)
-    cores = [partition(network, LOIHI1, Options(method=m)).report.cores for m in ("sequential", "packed", "cp-sat")]
+    cores = [
+        partition(network, LOIHI1, PartitionOptions(method=m)).report.cores for m in ("sequential", "packed", "cp-sat")
+    ]
     assert cores == sorted(cores, reverse=True)
     assert cores[0] > cores[2]
 
 
 def test_a_map_never_overfills_and_reports_what_it_uses() -> None:
-    found = partition(network_of(DVS_GESTURE), LOIHI1, Options(method="packed"))
+    found = partition(network_of(DVS_GESTURE), LOIHI1, PartitionOptions(method="packed"))
     assert all(not exceeded(b.used, limits(LOIHI1)) for b in found.blocks)
     assert sum(b.used["neurons"] for b in found.blocks) == network_of(DVS_GESTURE).neurons
 
 
 def test_fewer_bits_take_fewer_cores() -> None:
     network = network_of("784 dense2000 lif dense10 lif")
-    eight, four = (partition(network, LOIHI1, Options(weight_bits=b)).report.cores for b in (8, 4))
+    eight, four = (partition(network, LOIHI1, PartitionOptions(weight_bits=b)).report.cores for b in (8, 4))
     assert four < eight
 
 
@@ -71,7 +73,7 @@ def test_shared_kernels_need_fewer_words() -> None:
 def test_populations_of_different_groups_never_share_a_core() -> None:
     network = network_of("64 dense10 lif dense10 lif dense10 lif")
     names = [p.name for p in network.populations]
-    found = partition(network, LOIHI1, Options(groups={names[1]: 1}))
+    found = partition(network, LOIHI1, PartitionOptions(groups={names[1]: 1}))
     assert found.report.cores == 2
     together = [{s.population for s in b.slices} for b in found.blocks]
     assert [populations for populations in together if names[1] in populations] == [{names[1]}]
@@ -93,7 +95,7 @@ def test_two_million_dense_inputs_are_refused_at_once() -> None:
 
 def test_words_of_dense_layers_that_hold_far_fewer_neurons_than_a_core_add_up() -> None:
     report = partition(
-        network_of("512 dense4096 lif dense4096 lif dense10 lif"), load_chip("loihi2"), Options(chips=2)
+        network_of("512 dense4096 lif dense4096 lif dense10 lif"), read_chip("loihi2"), PartitionOptions(chips=2)
     ).report
     # 62 targets of 8 bits and a header of 10 bits fill 8 words of 64 bits: no list of a source takes fewer per target
     words = (512 * 4096 + 4096 * 4096 + 4096 * 10) * 8 / 62
@@ -151,13 +153,19 @@ def test_a_tiny_network_is_ruled_out_by_the_solver() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (Options(method="best"), r"^--method: best, there are sequential, packed, cp-sat; choose one of these$"),
-        (Options(weight_bits=7), r"^--weight-bits: 7, loihi1 stores 1, 2, 3, 4, 5, 6, 8; choose one of these$"),
-        (Options(chips=0), r"^--chips: 0, a board of loihi1 has 1 to 32; choose a number in that range$"),
-        (Options(effort="huge"), r"^--effort: huge, there are fast, default, max; choose one of these$"),
+        (
+            PartitionOptions(method="best"),
+            r"^--method: best, there are sequential, packed, cp-sat; choose one of these$",
+        ),
+        (
+            PartitionOptions(weight_bits=7),
+            r"^--weight-bits: 7, loihi1 stores 1, 2, 3, 4, 5, 6, 8; choose one of these$",
+        ),
+        (PartitionOptions(chips=0), r"^--chips: 0, a board of loihi1 has 1 to 32; choose a number in that range$"),
+        (PartitionOptions(effort="huge"), r"^--effort: huge, there are fast, default, max; choose one of these$"),
     ],
 )
-def test_options_that_make_no_sense(options: Options, words: str) -> None:
+def test_options_that_make_no_sense(options: PartitionOptions, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         partition(network_of("4 dense2 lif"), LOIHI1, options)
 

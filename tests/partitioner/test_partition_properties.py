@@ -10,8 +10,8 @@ from nirbridge.chips.model import Chip
 from nirbridge.errors import DoesNotFit
 from nirbridge.mapping.checker import check
 from nirbridge.network.model import Network
-from nirbridge.partitioner import Options, Partition, partition
-from nirbridge.pipeline import complete
+from nirbridge.partitioner import Partition, PartitionOptions, partition
+from nirbridge.pipeline import place_partition
 from nirbridge.testing import chips, networks
 from tests.partitioner.brute_force import fewest_cores
 
@@ -22,14 +22,14 @@ HEALTH = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 
 def cores_or_none(network: Network, chip: Chip, method: str) -> Partition | None:
     try:
-        return partition(network, chip, Options(method=method))
+        return partition(network, chip, PartitionOptions(method=method))
     except DoesNotFit:
         return None
 
 
 def outcome(network: Network, chip: Chip, method: str) -> Partition | str:
     try:
-        return partition(network, chip, Options(method=method, seed=3))
+        return partition(network, chip, PartitionOptions(method=method, seed=3))
     except DoesNotFit as error:
         return str(error)
 
@@ -45,8 +45,8 @@ def test_every_map_is_legal_and_no_method_is_worse_than_the_one_before(network: 
         if result is not None:
             assert result.report.cores_lower_bound <= result.report.cores
             cores = cores_of(chip, 1)[: result.report.cores]
-            placed = complete(network, chip, result, cores=cores)
-            assert not list(check.diagnose(placed, placement_only=True))  # no chip runs all of these neurons
+            placed = place_partition(network, chip, result, cores=cores)
+            assert not list(check.diagnose_mapping(placed, placement_only=True))  # no chip runs all of these neurons
 
 
 @settings(max_examples=150, suppress_health_check=HEALTH, phases=PHASES)

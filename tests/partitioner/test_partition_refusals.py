@@ -13,9 +13,9 @@ from nirbridge.chips.model import Chip
 from nirbridge.errors import DoesNotFit, UsageError
 from nirbridge.network.model import Projection
 from nirbridge.network.operators import Dense
-from nirbridge.partitioner import Options, partition
-from nirbridge.partitioner.search.exact import Answer
-from nirbridge.partitioner.search.methods import Found
+from nirbridge.partitioner import PartitionOptions, partition
+from nirbridge.partitioner.search.exact import ExactResult
+from nirbridge.partitioner.search.methods import SearchResult
 from tests.partitioner.cases import chip, network, population
 from tests.partitioner.search.test_partition_steps import blocks, sizes_of
 
@@ -31,7 +31,7 @@ def board(cores: int, **core: int | None) -> Chip:
 
 def refused(on: Chip, **options: Any) -> list[str]:
     with pytest.raises(DoesNotFit) as caught:
-        partition(NET, on, Options(**options))
+        partition(NET, on, PartitionOptions(**options))
     return [str(p) for p in caught.value.problems]
 
 
@@ -55,9 +55,9 @@ def test_a_bound_above_what_there_is(monkeypatch: pytest.MonkeyPatch, cores: int
 
     monkeypatch.setattr(MODULE, "any_map_bounds", lambda *_: {"b": 1, "a": lower, "c": 2})
     monkeypatch.setattr(MODULE, "least_cores", lambda *_: {"q": 1, "p": 2, "a": 2})
-    monkeypatch.setattr(MODULE, "reasons", reasons)
+    monkeypatch.setattr(MODULE, "bounding_limits", reasons)
     if said is None:
-        assert partition(NET, board(cores), Options(method="packed", seed=5)).report.cores_lower_bound == lower
+        assert partition(NET, board(cores), PartitionOptions(method="packed", seed=5)).report.cores_lower_bound == lower
         return
     (text,) = refused(board(cores), method="packed", seed=5)
     start = f"network of 9 neurons: at least {lower} cores in any map (population 'a' alone 2), proved by"
@@ -76,7 +76,7 @@ def test_a_bound_above_what_there_is(monkeypatch: pytest.MonkeyPatch, cores: int
 def test_a_map_that_takes_more_cores_than_there_are(
     monkeypatch: pytest.MonkeyPatch, found: int | None, cores: int, said: str | None
 ) -> None:
-    outcome = None if found is None else Found(blocks(found), 1, 0.0)
+    outcome = None if found is None else SearchResult(blocks(found), 1, 0.0)
     monkeypatch.setattr(MODULE, "_improve", lambda *_: outcome)
     monkeypatch.setattr(MODULE.exact, "is_tiny", lambda *_: False)
     if said is None:
@@ -89,15 +89,19 @@ def test_a_map_that_takes_more_cores_than_there_are(
 
 @pytest.mark.parametrize(
     ("answer", "is_proof"),
-    [(Answer(None, True, 0.0), True), (Answer(None, False, 0.0), False), (Answer(blocks(1), True, 0.0), False)],
+    [
+        (ExactResult(None, True, 0.0), True),
+        (ExactResult(None, False, 0.0), False),
+        (ExactResult(blocks(1), True, 0.0), False),
+    ],
 )
 def test_the_exact_model_has_the_last_word_on_a_refusal(
-    monkeypatch: pytest.MonkeyPatch, answer: Answer, is_proof: bool
+    monkeypatch: pytest.MonkeyPatch, answer: ExactResult, is_proof: bool
 ) -> None:
     monkeypatch.setattr(MODULE.exact, "is_tiny", lambda *_: True)
-    monkeypatch.setattr(MODULE.exact, "solve", lambda *_: answer)
-    monkeypatch.setattr(MODULE.exact, "reasons", lambda *_: ("neurons",))
-    problem = MODULE._refusal(sizes_of(), Options(), 4, 6, 2)
+    monkeypatch.setattr(MODULE.exact, "solve_exactly", lambda *_: answer)
+    monkeypatch.setattr(MODULE.exact, "ruling_out_limits", lambda *_: ("neurons",))
+    problem = MODULE._refusal(sizes_of(), PartitionOptions(), 4, 6, 2)
     start = (
         "no map onto 4 cores exists (proved by CP-SAT" if is_proof else "the best map found needs 6 cores (not proved"
     )
@@ -113,18 +117,18 @@ def test_every_reason_is_listed_together() -> None:
         partition(net, on)
     assert [p.ids["resource"] for p in caught.value.problems] == ["input_axons", "output_axons"]
     fine = chip(core={"input_axons": 9, "neurons": 1, "output_axons": 4})
-    assert partition(net, fine, Options(method="packed")).report.cores == 6
+    assert partition(net, fine, PartitionOptions(method="packed")).report.cores == 6
 
 
 @pytest.mark.parametrize(("chips", "legal"), [(0, False), (1, True), (2, True), (3, False)])
 def test_chips_of_a_board(chips: int, legal: bool) -> None:
     if legal:
-        assert partition(NET, board(1), Options(chips=chips)).report.cores == 1
+        assert partition(NET, board(1), PartitionOptions(chips=chips)).report.cores == 1
         return
     with pytest.raises(UsageError, match=f"^--chips: {chips}, a board of loihi1 has 1 to 2; choose a number in that"):
-        partition(NET, board(1), Options(chips=chips))
+        partition(NET, board(1), PartitionOptions(chips=chips))
 
 
 @pytest.mark.parametrize(("asked", "stored"), [(None, 8), (4, 4), (8, 8)])
 def test_the_width_of_weights(asked: int | None, stored: int) -> None:
-    assert partition(NET, board(1), Options(weight_bits=asked)).weight_bits == stored
+    assert partition(NET, board(1), PartitionOptions(weight_bits=asked)).weight_bits == stored

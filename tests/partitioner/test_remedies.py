@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.chips import cores_of, load_chip
+from nirbridge.chips import cores_of, read_chip
 from nirbridge.chips.model import Chip
 from nirbridge.errors import UsageError
 from nirbridge.network.model import Network, Projection
 from nirbridge.network.operators import Chain, Conv, Dense, Reshape, SumPool
-from nirbridge.partitioner import Options
+from nirbridge.partitioner import PartitionOptions
 from nirbridge.pipeline.relays import with_relays
 from nirbridge.pipeline.remedies import SOURCES_MAX, SPLITS, remedies
 from tests.partitioner.cases import chip, network, population
@@ -58,7 +58,7 @@ def test_the_numbers_that_are_tried() -> None:
 def test_more_chips(neurons: int, cores: int, chips_max: int, chips: int, found: tuple[str, ...]) -> None:
     net = dense(1, neurons)
     on = board(cores, chips_max, core={"neurons": 1})
-    assert remedies(net, on, Options(chips=chips), only_here(net)) == found
+    assert remedies(net, on, PartitionOptions(chips=chips), only_here(net)) == found
 
 
 @pytest.mark.parametrize(
@@ -78,18 +78,24 @@ def test_fewer_bits(bits: int | None, refused: tuple[int, ...], found: str | Non
     def prepare(on: Chip, own: int | None) -> Network | None:
         return net if on.name == "loihi1" and own not in refused else None
 
-    assert remedies(net, board(2, 1, words=10), Options(weight_bits=bits), prepare) == ((found,) if found else ())
+    assert remedies(net, board(2, 1, words=10), PartitionOptions(weight_bits=bits), prepare) == (
+        (found,) if found else ()
+    )
 
 
 def test_a_split_source() -> None:
     """A neuron a core; each of the two of a sends to all of b: to four cores, and may to two."""
     net, on = dense(1, 2, 4), board(128, 1, core={"neurons": 1, "output_axons": 2})
-    assert remedies(net, on, Options(), only_here(net)) == ("--split 'a'=2 (2 neurons more, 8 of 128 cores)",)
-    assert remedies(net, board(7, 1, core={"neurons": 1, "output_axons": 2}), Options(), only_here(net)) == ()
+    assert remedies(net, on, PartitionOptions(), only_here(net)) == ("--split 'a'=2 (2 neurons more, 8 of 128 cores)",)
+    assert remedies(net, board(7, 1, core={"neurons": 1, "output_axons": 2}), PartitionOptions(), only_here(net)) == ()
     one = board(128, 1, core={"neurons": 1, "output_axons": 1})
-    assert remedies(net, one, Options(), only_here(net)) == ("--split 'a'=4 (6 neurons more, 12 of 128 cores)",)
+    assert remedies(net, one, PartitionOptions(), only_here(net)) == (
+        "--split 'a'=4 (6 neurons more, 12 of 128 cores)",
+    )
     small = board(5, 1, core={"neurons": 1, "output_axons": None})
-    assert remedies(net, small, Options(), only_here(net)) == ()  # it is not for the output axons that it does not fit
+    assert (
+        remedies(net, small, PartitionOptions(), only_here(net)) == ()
+    )  # it is not for the output axons that it does not fit
 
 
 def test_of_two_sources_the_one_with_fewer_copies_is_split() -> None:
@@ -98,12 +104,14 @@ def test_of_two_sources_the_one_with_fewer_copies_is_split() -> None:
     more = (Projection("in", "c", Dense(np.ones((3, 1)))), Projection("c", "d", Dense(np.ones((1, 3)))))
     wide = replace(wide, projections=(*net.projections, *more))
     on = board(128, 1, core={"neurons": 1, "output_axons": 2})
-    assert remedies(wide, on, Options(), only_here(wide)) == ("--split 'a'=2 (2 neurons more, 12 of 128 cores)",)
+    assert remedies(wide, on, PartitionOptions(), only_here(wide)) == (
+        "--split 'a'=2 (2 neurons more, 12 of 128 cores)",
+    )
 
 
 def test_another_chip() -> None:
     net, on = dense(1, 6), board(2, 1, core={"neurons": 1})
-    loihi2 = load_chip("loihi2")
+    loihi2 = read_chip("loihi2")
 
     def prepare(other: Chip, bits: int | None) -> Network | None:
         assert bits is None
@@ -112,8 +120,8 @@ def test_another_chip() -> None:
         return net if other.name == "loihi2" else None
 
     text = f"--chip loihi2 (1 of {len(cores_of(loihi2)):,} cores)"
-    assert remedies(net, on, Options(), prepare) == (text,)
-    assert remedies(net, on, Options(weight_bits=8, chips=1), prepare) == (text,)
+    assert remedies(net, on, PartitionOptions(), prepare) == (text,)
+    assert remedies(net, on, PartitionOptions(weight_bits=8, chips=1), prepare) == (text,)
 
 
 # -- relays -------------------------------------------------------------------------------------------------------

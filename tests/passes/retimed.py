@@ -8,8 +8,8 @@ import numpy as np
 
 from nirbridge.arrays import Array, compact, freeze
 from nirbridge.network.model import Network, Population, Projection
-from nirbridge.passes.retiming.retime import Retimed
-from nirbridge.simulators.simulate import Record, Recording, simulate
+from nirbridge.passes.retiming.retime import RetimedNetwork
+from nirbridge.simulators.simulate import Probe, Recording, simulate
 
 GRID = 16
 
@@ -43,18 +43,18 @@ def _exact(p: Population, rng: np.random.Generator) -> Population:
     return replace(p, neuron=replace(n, **drawn, **same, reset_amount=rounded(n.reset_amount, 1 / GRID)))
 
 
-def both_runs(retimed: Retimed, steps: int, seed: int) -> tuple[Recording, Recording]:
+def both_runs(retimed: RetimedNetwork, steps: int, seed: int) -> tuple[Recording, Recording]:
     """Everything the reference does in ``steps`` steps, and the retimed network in as many more as it is late."""
     rng = np.random.default_rng(seed)
     longer = steps + max(retimed.latency.values())
     inputs = {p.name: rng.integers(0, 2, size=(longer, *p.shape)) for p in retimed.reference.inputs}
-    record = [Record("*", ("s", "v", "u", "i"))]
+    record = [Probe("*", ("s", "v", "u", "i"))]
     a = simulate(retimed.reference, inputs, steps=steps, record=record, dtype="float64", backend="reference").recording
     b = simulate(retimed.network, inputs, steps=longer, record=record, dtype="float64", backend="reference").recording
     return a, b
 
 
-def differing(retimed: Retimed, a: Recording, b: Recording) -> list[tuple[str, str]]:
+def differing(retimed: RetimedNetwork, a: Recording, b: Recording) -> list[tuple[str, str]]:
     """(node, variable) that are not the same ``latency`` steps later; an i without memory is no state, and left out."""
     steps = next(iter(a.arrays.values())).shape[0]
     wrong = []
@@ -67,7 +67,7 @@ def differing(retimed: Retimed, a: Recording, b: Recording) -> list[tuple[str, s
     return wrong
 
 
-def fired_early(retimed: Retimed, b: Recording) -> list[str]:
+def fired_early(retimed: RetimedNetwork, b: Recording) -> list[str]:
     """Populations that sent anything before their first step."""
     names = {p.name for p in retimed.reference.populations}
     return [
@@ -77,7 +77,7 @@ def fired_early(retimed: Retimed, b: Recording) -> list[str]:
     ]
 
 
-def shortest_hops(retimed: Retimed) -> list[Projection]:
+def shortest_hops(retimed: RetimedNetwork) -> list[Projection]:
     """Projections into populations that are quicker than a hop."""
     inside = {p.name for p in retimed.network.populations}
     return [p for p in retimed.network.projections if p.target in inside and p.delay_steps.min() < 1]

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from nirbridge.arrays import freeze
 from nirbridge.errors import ModelError
-from nirbridge.network import Network, from_nir, verify
+from nirbridge.network import Network, check_network, from_nir
 from nirbridge.network.graph import in_causal_order
 from nirbridge.network.model import Population
 from nirbridge.network.neurons import neuron
-from nirbridge.passes import Retimed, balance_delays
-from nirbridge.passes.retiming.latencies import Arc, all_loops, cheapest_latencies, least_latencies
+from nirbridge.passes import RetimedNetwork, balance_delays
+from nirbridge.passes.retiming.latencies import LatencyArc, all_loops, cheapest_latencies, least_latencies
 from nirbridge.passes.retiming.retime import without_hops
 from nirbridge.testing import networks
 from tests.network.graphs import graph_of, lif, out, port
@@ -29,23 +29,26 @@ STEPS = 8
 # -- latencies, by trying them all -----------------------------------------------------------------------------------
 
 
-def solutions(names: list[str], arcs: list[Arc], most: int) -> Iterator[dict[str, int]]:
+def solutions(names: list[str], arcs: list[LatencyArc], most: int) -> Iterator[dict[str, int]]:
     for values in itertools.product(range(most + 1), repeat=len(names)):
         latency = dict(zip(names, values, strict=True))
         if latency["in"] == 0 and all(latency[a.target] - latency[a.source] >= a.needs for a in arcs):
             yield latency
 
 
-def cost(latency: dict[str, int], arcs: list[Arc]) -> int:
+def cost(latency: dict[str, int], arcs: list[LatencyArc]) -> int:
     return sum(a.weight * (latency[a.target] - latency[a.source] - a.needs) for a in arcs)
 
 
 @st.composite
-def problems(draw: st.DrawFn) -> tuple[list[str], list[Arc], frozenset[str]]:
+def problems(draw: st.DrawFn) -> tuple[list[str], list[LatencyArc], frozenset[str]]:
     names = ["in", *"abc"[: draw(st.integers(1, 3))], "out"]
     ends = st.tuples(st.sampled_from(names[:-1]), st.sampled_from(names[1:]))
     arc = st.builds(
-        lambda e, n, w: Arc(e[0], e[1], n, w if e[1] != "out" else 0), ends, st.integers(-2, 1), st.integers(0, 3)
+        lambda e, n, w: LatencyArc(e[0], e[1], n, w if e[1] != "out" else 0),
+        ends,
+        st.integers(-2, 1),
+        st.integers(0, 3),
     )
     arcs = draw(st.lists(arc, max_size=7))
     return names, arcs, frozenset(draw(st.sets(st.sampled_from(names[1:-1]))))
@@ -53,7 +56,7 @@ def problems(draw: st.DrawFn) -> tuple[list[str], list[Arc], frozenset[str]]:
 
 @given(problems())
 @settings(max_examples=150)
-def test_latencies_are_the_best_of_all(problem: tuple[list[str], list[Arc], frozenset[str]]) -> None:
+def test_latencies_are_the_best_of_all(problem: tuple[list[str], list[LatencyArc], frozenset[str]]) -> None:
     names, arcs, free = problem
     every = list(solutions(names, arcs, 5))
     least, loop = least_latencies(names, arcs)
@@ -72,12 +75,12 @@ def test_latencies_are_the_best_of_all(problem: tuple[list[str], list[Arc], froz
 
 def test_every_loop_is_named_in_the_order_of_its_arcs() -> None:
     arcs = [
-        Arc("a", "b", 1),
-        Arc("b", "c", 1),
-        Arc("c", "a", -1),
-        Arc("d", "d", 1),
-        Arc("e", "f", 1),
-        Arc("f", "e", -1),
+        LatencyArc("a", "b", 1),
+        LatencyArc("b", "c", 1),
+        LatencyArc("c", "a", -1),
+        LatencyArc("d", "d", 1),
+        LatencyArc("e", "f", 1),
+        LatencyArc("f", "e", -1),
     ]
     found = all_loops(list("abcdef"), arcs)
     assert {frozenset(loop) for loop in found} == {frozenset("abc"), frozenset("d")}
@@ -95,7 +98,7 @@ def test_a_retimed_network_does_the_same_later(network: Network, most: int | Non
     retimed = retimed_or_refused(network, most)
     if retimed is None:
         return
-    verify(retimed.network)
+    check_network(retimed.network)
     assert shortest_hops(retimed) == []
     assert most is None or max((p.max_delay_steps for p in without_outputs(retimed.network)), default=0) <= most + 1
     a, b = both_runs(retimed, STEPS, seed)
@@ -103,7 +106,7 @@ def test_a_retimed_network_does_the_same_later(network: Network, most: int | Non
     assert differing(retimed, a, b) == []
 
 
-def retimed_or_refused(network: Network, most: int | None) -> Retimed | None:
+def retimed_or_refused(network: Network, most: int | None) -> RetimedNetwork | None:
     """None where it is refused for a reason that it may be refused for."""
     found: list[str] = []
     try:
@@ -127,7 +130,7 @@ def test_without_hops_the_order_is_causal_already(network: Network) -> None:
     except ModelError:
         return
     bare = without_hops(retimed.network)
-    verify(bare)
+    check_network(bare)
     again = in_causal_order(bare)
     assert [p.name for p in again.populations] == [p.name for p in bare.populations]
     assert all(p is q for p, q in zip(again.projections, bare.projections, strict=True))
@@ -194,7 +197,7 @@ def test_a_loop_onto_itself_and_one_with_a_delay_node_are_kept() -> None:
     edges = [("in", "a"), ("a", "a"), ("a", "b"), ("b", "d"), ("d", "a"), ("b", "out")]
     retimed = balance_delays(from_nir(graph_of(nodes, edges, dt=1e-3)))
     assert delays(retimed.network) == {("in", "a"): 1, ("a", "a"): 1, ("a", "b"): 1, ("b", "a"): 1, ("b", "out"): 0}
-    verify(without_hops(retimed.network))
+    check_network(without_hops(retimed.network))
 
 
 def with_bias(network: Network, name: str, **changes: Any) -> Network:

@@ -10,24 +10,24 @@ from hypothesis import strategies as st
 
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError, UsageError
-from nirbridge.network import Network, differences, from_nir, same, to_nir, verify
+from nirbridge.network import Network, check_network, from_nir, network_differences, same_network, to_nir
 from nirbridge.network.operators import Chain, Conv, Dense, Sparse, SumPool
-from nirbridge.passes import drop_dead, relay_pools, relay_projection, split_source
-from nirbridge.simulators.simulate import Record, simulate
+from nirbridge.passes import eliminate_dead, relay_pools, relay_projection, replicate_source
+from nirbridge.simulators.simulate import Probe, simulate
 from nirbridge.testing import networks
 from tests.network.graphs import chain, graph_of, lif, out, port, run
 from tests.partitioner.nets import network_of
 
-# -- drop_dead -------------------------------------------------------------------------------------------------------
+# -- eliminate_dead ----------------------------------------------------------------------------------------------------
 
 
 @given(networks())
 @settings(max_examples=60)
 def test_dropping_dead_parts_changes_no_output(network: Network) -> None:
-    left = drop_dead(network)
-    verify(left)
+    left = eliminate_dead(network)
+    check_network(left)
     assert (left.inputs, left.outputs) == (network.inputs, network.outputs)
-    assert same(drop_dead(left), left)
+    assert same_network(eliminate_dead(left), left)
     rng = np.random.default_rng(0)
     inputs = {p.name: rng.integers(0, 2, size=(5, *p.shape)).astype(float) for p in network.inputs}
     before, after = run(network, inputs, 5), run(left, inputs, 5)
@@ -38,7 +38,7 @@ def test_dropping_dead_parts_changes_no_output(network: Network) -> None:
 def test_what_is_dropped_is_said() -> None:
     nodes = {"in": port(1), "n": lif(1), "out": out(1), "end": lif(1), "alone": lif(1)}
     edges = [("in", "n"), ("n", "out"), ("n", "end"), ("end", "end"), ("alone", "n")]
-    left = drop_dead(from_nir(graph_of(nodes, edges)))
+    left = eliminate_dead(from_nir(graph_of(nodes, edges)))
     assert {p.name for p in left.populations} == {"n", "alone"}
     assert {(p.source, p.target) for p in left.projections} == {("in", "n"), ("n", "out"), ("alone", "n")}
     assert left.notes == (
@@ -49,7 +49,7 @@ def test_what_is_dropped_is_said() -> None:
 
 def test_a_network_without_dead_parts_is_returned_as_it_is() -> None:
     network = from_nir(chain(port(1), lif(1), out(1)))
-    assert drop_dead(network) is network
+    assert eliminate_dead(network) is network
 
 
 # -- relays ----------------------------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ def spikes(seed: int, steps: int, quiet: int) -> Array:
 
 def test_a_relay_stands_behind_its_pool() -> None:
     network = relay_pools(pooled())
-    verify(network)
+    check_network(network)
     assert [p.name for p in network.populations] == ["0", "1", "4"]
     relay = network.population("1")
     assert (relay.shape, relay.neuron.kind, relay.neuron.max_spikes) == ((2, 2, 2), "relay", 1)
@@ -135,17 +135,17 @@ def test_names_pools_and_clashes() -> None:
 def test_a_pool_on_the_last_place_needs_no_relay() -> None:
     pool = nir.SumPool2d(kernel_size=np.array([2, 2]), stride=np.array([2, 2]), padding=np.array([0, 0]))
     network = from_nir(chain(port(1, 2, 2), pool, lif(1, 1, 1), out(1, 1, 1)))
-    assert same(relay_pools(network), network)
+    assert same_network(relay_pools(network), network)
 
 
 def test_chains_of_pools_get_a_relay_each_and_come_back_from_nir() -> None:
     pool = nir.SumPool2d(kernel_size=np.array([2, 2]), stride=np.array([2, 2]), padding=np.array([0, 0]))
     conv = nir.Conv2d((1, 1), np.ones((2, 1, 1, 1)), 1, 0, 1, 1, np.array([1.0, 0.5]))
     network = relay_pools(from_nir(chain(port(1, 4, 4), pool, pool, conv, lif(2, 1, 1), out(2, 1, 1))))
-    verify(network)
+    check_network(network)
     assert [p.name for p in network.populations] == ["0", "1", "3"]
     assert [type(p.operator) for p in network.projections][:3] == [SumPool, SumPool, Conv]
-    assert differences(from_nir(to_nir(network)), network) == ()
+    assert network_differences(from_nir(to_nir(network)), network) == ()
 
 
 def test_delays_bias_and_back_mark_go_to_the_right_half() -> None:
@@ -161,7 +161,7 @@ def test_delays_bias_and_back_mark_go_to_the_right_half() -> None:
     network = from_nir(graph_of(nodes, edges, dt=1e-3))
     index = next(k for k, p in enumerate(network.projections) if p.is_back)
     relayed = relay_projection(network, index, 0)
-    verify(relayed)
+    check_network(relayed)
     before = next(p for p in relayed.projections if p.target == "fc")
     behind = next(p for p in relayed.projections if p.source == "fc")
     assert (before.delay_steps.tolist(), before.is_back, before.bias) == ([0, 1, 2, 0], False, None)
@@ -192,12 +192,12 @@ def test_a_split_source_changes_no_bit(network: Network, data: st.DataObject) ->
     p = data.draw(st.sampled_from(wide))
     most = max(sizes[q.target] for q in wide if q.source == p.source)
     ways = data.draw(st.integers(2, min(most, 4)))
-    split = split_source(network, p.source, ways)
-    verify(split)
+    split = replicate_source(network, p.source, ways)
+    check_network(split)
     assert len(split.populations) == len(network.populations) + ways - 1
     rng = np.random.default_rng(0)
     inputs = {q.name: rng.integers(0, 2, size=(6, *q.shape)).astype(float) for q in network.inputs}
-    record = [Record(q.name, ("s", "v") if q.neuron.fires else ("v",)) for q in network.populations]
+    record = [Probe(q.name, ("s", "v") if q.neuron.fires else ("v",)) for q in network.populations]
     before = simulate(network, inputs, steps=6, record=record).recording.arrays
     after = simulate(split, inputs, steps=6, record=record).recording.arrays
     for key in before:
@@ -206,7 +206,7 @@ def test_a_split_source_changes_no_bit(network: Network, data: st.DataObject) ->
 
 def test_each_copy_feeds_its_part_and_only_that() -> None:
     network = network_of("4 dense3 lif dense10 lif")
-    split = split_source(network, "2_lif", 3)
+    split = replicate_source(network, "2_lif", 3)
     assert [p.name for p in split.populations] == ["2_lif", "2_lif_copy", "2_lif_copy_2", "4_lif"]
     fed = {
         p.source: sorted(set(np.flatnonzero(np.diff(p.operator.indptr))))
@@ -227,9 +227,9 @@ def test_each_copy_feeds_its_part_and_only_that() -> None:
 )
 def test_splits_that_make_no_sense(name: str, ways: int, words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        split_source(network_of("4 dense3 lif dense10 lif"), name, ways)
+        replicate_source(network_of("4 dense3 lif dense10 lif"), name, ways)
 
 
 def test_a_split_of_what_feeds_one_neuron_is_told_so() -> None:
     with pytest.raises(UsageError, match="^split of '2_lif': 2 ways, it feeds no population that can be cut"):
-        split_source(network_of("4 dense3 lif dense1 lif"), "2_lif", 2)
+        replicate_source(network_of("4 dense3 lif dense1 lif"), "2_lif", 2)

@@ -17,9 +17,9 @@ from nirbridge.network.apply import matrix
 from nirbridge.network.masking import only_sources, only_targets
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.operators import Chain, Dense, Identity, Reshape, Scale, Sparse, SumPool
-from nirbridge.passes import split_source
-from nirbridge.passes.retiming.latencies import Arc, all_loops, least_latencies
-from nirbridge.passes.retiming.uniform_delays import even_delays
+from nirbridge.passes import replicate_source
+from nirbridge.passes.retiming.latencies import LatencyArc, all_loops, least_latencies
+from nirbridge.passes.retiming.uniform_delays import uniform_delays
 
 balancing: Any = sys.modules["nirbridge.passes.retiming.retime"]
 splitting: Any = sys.modules["nirbridge.passes.replicate_source"]
@@ -67,7 +67,7 @@ def feeding(target: tuple[int, ...] = (2, 3), **own: Any) -> Network:
 
 
 def test_copies_stand_behind_their_original_and_feed_a_part_each() -> None:
-    made = split_source(feeding(bias=np.ones((2, 3))), "a", 2)
+    made = replicate_source(feeding(bias=np.ones((2, 3))), "a", 2)
     assert [p.name for p in made.populations] == ["a", "a_copy_2", "b", "a_copy"]
     assert [(p.source, p.target) for p in made.projections] == [
         ("in", "a"), ("in", "a_copy_2"), ("a", "a"), ("a_copy_2", "a_copy_2"), ("a", "b"), ("a_copy_2", "b"), ("a", "out"),
@@ -85,7 +85,7 @@ def test_copies_stand_behind_their_original_and_feed_a_part_each() -> None:
 
 @pytest.mark.parametrize(("ways", "sizes"), [(2, [2, 3]), (3, [1, 2, 2]), (4, [1, 1, 1, 2]), (5, [1] * 5)])
 def test_parts_of_a_target_are_even(ways: int, sizes: list[int]) -> None:
-    made = split_source(feeding((5, 1)), "a", ways)
+    made = replicate_source(feeding((5, 1)), "a", ways)
     cut = [p for p in made.projections if p.target == "b"]
     assert [int(matrix(p.operator).toarray().any(axis=1).sum()) for p in cut] == sizes
     assert [p.source for p in cut] == ["a", "a_copy_2", "a_copy_3", "a_copy_4", "a_copy_5"][:ways]
@@ -93,10 +93,10 @@ def test_parts_of_a_target_are_even(ways: int, sizes: list[int]) -> None:
 
 
 def test_copies_without_a_part_feed_nothing() -> None:
-    made = split_source(feeding((2, 3)), "a", 5)
+    made = replicate_source(feeding((2, 3)), "a", 5)
     assert [p.source for p in made.projections if p.target == "b"] == ["a_copy_2", "a_copy_4", "a_copy_5"]
     alone = net({"a": (2,), "b": (1,), "c": (3,)}, way("a", "b", Dense(some(1, 2))), way("a", "c", Dense(some(3, 2))))
-    split = split_source(alone, "a", 3)
+    split = replicate_source(alone, "a", 3)
     assert [(p.source, p.target) for p in split.projections] == [
         ("a", "b"),
         ("a", "c"),
@@ -107,19 +107,19 @@ def test_copies_without_a_part_feed_nothing() -> None:
 
 def test_what_can_not_be_split_is_told() -> None:
     made, known = feeding(), "there are 'a', 'b', 'a_copy'; name one"
-    assert told(lambda: split_source(made, "x", 2)) == [f"split: no population 'x', {known}"]
+    assert told(lambda: replicate_source(made, "x", 2)) == [f"split: no population 'x', {known}"]
     for ways in (1, 7):
-        assert told(lambda w=ways: split_source(made, "a", w)) == [
+        assert told(lambda w=ways: replicate_source(made, "a", w)) == [
             f"split of 'a': {ways} ways, 2 to 6 (neurons of its largest target); choose another number or population"
         ]
-    assert len(split_source(made, "a", 6).populations) == 8
+    assert len(replicate_source(made, "a", 6).populations) == 8
     cannot = "it feeds no population that can be cut; choose another number or population"
-    assert told(lambda: split_source(made, "b", 2)) == [f"split of 'b': 2 ways, {cannot}"]
+    assert told(lambda: replicate_source(made, "b", 2)) == [f"split of 'b': 2 ways, {cannot}"]
     one = net({"a": (2,), "b": (1,)}, way("a", "b", Dense(some(1, 2))))
-    assert told(lambda: split_source(one, "a", 1)) == [f"split of 'a': 1 ways, {cannot}"]
+    assert told(lambda: replicate_source(one, "a", 1)) == [f"split of 'a': 1 ways, {cannot}"]
     many = net({f"p{k}": (1,) for k in range(10)})
     shown = ", ".join(f"'p{k}'" for k in range(8))
-    assert told(lambda: split_source(many, "x", 2)) == [f"split: no population 'x', there are {shown}; name one"]
+    assert told(lambda: replicate_source(many, "x", 2)) == [f"split: no population 'x', there are {shown}; name one"]
 
 
 def test_a_projection_too_large_to_be_listed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ def test_a_projection_too_large_to_be_listed_is_told(monkeypatch: pytest.MonkeyP
         raise ModelError.of("operator", "too many")
 
     monkeypatch.setattr(splitting, "only_targets", refuse)
-    assert told(lambda: split_source(feeding(), "a", 2)) == [
+    assert told(lambda: replicate_source(feeding(), "a", 2)) == [
         "projection 'a' -> 'b': too many synapses to be listed one by one; split another source"
     ]
 
@@ -175,7 +175,7 @@ def test_delays_per_target_are_one_projection_each() -> None:
         nodes=("w",),
     )
     plain = way("a", "b", Identity((3,)), nodes=("i",))
-    made = even_delays(net({"a": (3,), "b": (3,)}, late, plain))
+    made = uniform_delays(net({"a": (3,), "b": (3,)}, late, plain))
     assert [(p.delay_steps.tolist(), p.target_delay_steps.tolist(), p.nodes) for p in made.projections] == [
         ([1, 2], 0, ()), ([5, 6], 0, ()), (0, 0, ("i",)),
     ]  # fmt: skip
@@ -184,14 +184,14 @@ def test_delays_per_target_are_one_projection_each() -> None:
         [False, True, False],
         [True, False, True],
     ]
-    free = even_delays(net({"a": (3,)}, replace(late, bias=None)))
+    free = uniform_delays(net({"a": (3,)}, replace(late, bias=None)))
     assert [p.bias for p in free.projections] == [None, None]
-    shared = even_delays(net({"a": (3,)}, replace(late, target_delay_steps=freeze([4, 4, 4]))))
+    shared = uniform_delays(net({"a": (3,)}, replace(late, target_delay_steps=freeze([4, 4, 4]))))
     assert [(p.delay_steps.tolist(), p.target_delay_steps.tolist(), p.nodes) for p in shared.projections] == [
         ([5, 6], 0, ("w",))
     ]
     same = net({"a": (3,), "b": (3,)}, plain)
-    assert even_delays(same) is same
+    assert uniform_delays(same) is same
 
 
 # -- loops and notes ---------------------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ def test_delays_per_target_are_one_projection_each() -> None:
 def test_a_loop_without_the_steps_that_its_hops_take_is_told(hops: int) -> None:
     names = [f"n{k}" for k in range(hops)]
     ring = [(a, b) for a, b in zip(names, [*names[1:], names[0]], strict=True)]
-    arcs = [Arc(a, b, 1 if k else 0) for k, (a, b) in enumerate(ring)] + [Arc(*ring[0], -3)]
+    arcs = [LatencyArc(a, b, 1 if k else 0) for k, (a, b) in enumerate(ring)] + [LatencyArc(*ring[0], -3)]
     loop = tuple(names)
     missing = hops - 1
     shown = " -> ".join(f"'{n}'" for n in names[: balancing.NAMES_SHOWN]) + (
@@ -233,8 +233,8 @@ def test_steps_that_were_added_to_a_projection(delays: Any, added: int) -> None:
 
 def test_arcs_ask_for_a_hop_into_a_population_only() -> None:
     p = way("a", "b", Identity((2,)), delay_steps=[5, 3])
-    assert balancing._arc(p, {"b"}, {"a": 7}) == Arc("a", "b", -2, 7)
-    assert balancing._arc(p, {"a"}, {"a": 7}) == Arc("a", "b", -3, 0)
+    assert balancing._arc(p, {"b"}, {"a": 7}) == LatencyArc("a", "b", -2, 7)
+    assert balancing._arc(p, {"a"}, {"a": 7}) == LatencyArc("a", "b", -3, 0)
 
 
 def test_early_spikes_are_noted_population_by_population() -> None:
@@ -245,8 +245,14 @@ def test_early_spikes_are_noted_population_by_population() -> None:
 
 
 def test_loops_are_found_one_after_the_other() -> None:
-    arcs = [Arc("a", "b", 1), Arc("b", "a", 0), Arc("c", "c", 1), Arc("b", "c", 5), Arc("c", "d", -2)]
+    arcs = [
+        LatencyArc("a", "b", 1),
+        LatencyArc("b", "a", 0),
+        LatencyArc("c", "c", 1),
+        LatencyArc("b", "c", 5),
+        LatencyArc("c", "d", -2),
+    ]
     loops = all_loops(("a", "b", "c", "d"), arcs)
     assert sorted(sorted(loop) for loop in loops) == [["a", "b"], ["c"]]
     assert least_latencies(("a", "b", "c", "d"), [arcs[0], *arcs[3:]]) == ({"a": 0, "b": 1, "c": 6, "d": 4}, ())
-    assert least_latencies(("a", "b"), [Arc("a", "b", 1), Arc("b", "a", -1)]) == ({"a": 0, "b": 1}, ())
+    assert least_latencies(("a", "b"), [LatencyArc("a", "b", 1), LatencyArc("b", "a", -1)]) == ({"a": 0, "b": 1}, ())

@@ -17,7 +17,7 @@ from nirbridge.network.model import Network, Population, Port, Projection, Timin
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense, Identity, Reshape
 from nirbridge.passes import balance_delays
-from nirbridge.passes.retiming.initial_states import LARGEST_START, is_quiet, start_before
+from nirbridge.passes.retiming.initial_states import LARGEST_START, initial_state_before, is_quiet
 from tests.passes.retimed import both_runs, differing, fired_early
 
 TIMING = Timing(1.0, "euler", "to-value", ">", "per-second")
@@ -66,7 +66,7 @@ def one(n: Neuron, drive: Any, v: float, i: float, k: int) -> tuple[float, float
 def test_a_start_leads_to_the_references_start(made: tuple[Population, Any, int, bool]) -> None:
     population, drive, steps, feeds = made
     n = population.neuron
-    kept = start_before(population, drive, steps, feeds_neurons=feeds)
+    kept = initial_state_before(population, drive, steps, feeds_neurons=feeds)
     if kept is None:
         return
     for k in range(2):
@@ -107,7 +107,7 @@ def test_a_start_is_found_wherever_there_is_one(made: tuple[Population, Any, int
         for _ in range(steps):
             v, i, sent = one(n, drive, v, i, k)
             sends |= sent and (n.theta is not None or feeds)
-    kept = start_before(population, drive, steps, feeds_neurons=feeds)
+    kept = initial_state_before(population, drive, steps, feeds_neurons=feeds)
     quiet = steps == 0 or is_quiet(population, drive, feeds_neurons=feeds)
     assert (kept is None) == (not quiet and (sends or large))
     assert not quiet or kept is n

@@ -14,7 +14,7 @@ import pytest
 
 from nirbridge import pipeline
 from nirbridge.arrays import freeze
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.errors import IllegalMapping, ModelError, UsageError
 from nirbridge.mapping.storage import file
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
@@ -25,7 +25,7 @@ from nirbridge.pipeline import MapOptions, map_network, verify_network
 from nirbridge.quantization import quantize, v_bounds
 from nirbridge.report.verify import verify_document
 from nirbridge.simulators.fixed.simulate import simulate_fixed
-from nirbridge.simulators.simulate import Record, simulate
+from nirbridge.simulators.simulate import Probe, simulate
 
 SHA = "0" * 64
 QUICK = MapOptions(method="sequential", effort="fast")
@@ -69,7 +69,7 @@ def mixed(seed: int) -> Network:
 
 @pytest.mark.parametrize("kind", list(EARLY))
 def test_it_is_refused_everywhere_with_the_way_out(kind: str) -> None:
-    network, chip = chain([plain(), EARLY[kind]()]), load_chip("loihi2")
+    network, chip = chain([plain(), EARLY[kind]()]), read_chip("loihi2")
     for stage in (pipeline.check_fit, map_network, pipeline.quantize_network, pipeline.emit_lava, verify_network):
         with pytest.raises(ModelError, match=r"^population 'p1'.* in the 2 steps before its .*--keep-early-spikes"):
             stage(network, chip)  # type: ignore[operator]
@@ -78,7 +78,7 @@ def test_it_is_refused_everywhere_with_the_way_out(kind: str) -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_the_integers_the_map_and_the_bound_agree(seed: int) -> None:
     """Fixed and mapped are equal in every spike, u and v, and within the bound of the real network that fires early."""
-    found = verify_network(mixed(seed), load_chip("loihi2"), steps=40, seed=seed, keep_early_spikes=True)
+    found = verify_network(mixed(seed), read_chip("loihi2"), steps=40, seed=seed, keep_early_spikes=True)
     assert found.holds
     assert [(p.a, p.b, p.promised) for p in found.pairs] == [
         ("reference", "fixed", False),
@@ -95,7 +95,7 @@ def test_by_hand() -> None:
     """v starts at 1.5 and keeps 7/8: it fires in the chip's first time step, not in its own, which is the third."""
     network = chain([plain(), EARLY["starts above its threshold"]()])
     nothing = np.zeros((5, 3), np.uint8)
-    found = verify_network(network, load_chip("loihi1"), nothing, keep_early_spikes=True)
+    found = verify_network(network, read_chip("loihi1"), nothing, keep_early_spikes=True)
     spikes = found.recordings["fixed"].arrays["p1", "s"]
     assert spikes[:, 0].tolist() == [1, 0, 0, 0, 0, 0, 0]
     assert dict(found.early_spikes) == {"p1": 3}
@@ -105,15 +105,15 @@ def test_by_hand() -> None:
 
 
 def test_the_bound_of_a_run_starts_with_the_chip() -> None:
-    network, chip = mixed(4), load_chip("loihi2")
+    network, chip = mixed(4), read_chip("loihi2")
     retimed = balance_delays(network, keep_early_spikes=True)
     quantized = quantize(retimed, chip)
     assert quantized.early
     assert set(retimed.early) <= set(quantized.early)
     spikes = (np.random.default_rng(1).random((30, 3)) < 0.4).astype(np.uint8)
-    every = [Record("*", ("s", "u", "v")), Record("in", ("s",))]
+    every = [Probe("*", ("s", "u", "v")), Probe("in", ("s",))]
     fixed = simulate_fixed(quantized, spikes, record=every).recording.arrays
-    real = simulate(retimed.network, spikes, record=[Record("*", ("s", "v"))], dtype="float64").recording.arrays
+    real = simulate(retimed.network, spikes, record=[Probe("*", ("s", "v"))], dtype="float64").recording.arrays
     bounds, held = v_bounds(quantized, fixed), 0
     alike = min(
         int(np.argmax(off.any(1))) if (off := fixed[p.name, "s"] != real[p.name, "s"]).any() else 30
@@ -135,7 +135,7 @@ def test_a_network_that_waits_is_the_same_with_the_option(seed: int) -> None:
     assert with_it.early == ()
     assert with_it.notes == without.notes
     document = [
-        file.to_bytes(pipeline.map_document(map_network(network, load_chip("loihi1"), o), "README.md"))
+        file.map_bytes(pipeline.map_document(map_network(network, read_chip("loihi1"), o), "README.md"))
         for o in (QUICK, KEPT)
     ]
     assert document[0] == document[1]
@@ -143,9 +143,9 @@ def test_a_network_that_waits_is_the_same_with_the_option(seed: int) -> None:
 
 
 def test_a_map_says_it_and_runs_by_itself(tmp_path: Path, root: Path) -> None:
-    network, chip = mixed(1), load_chip("loihi2")
+    network, chip = mixed(1), read_chip("loihi2")
     path = tmp_path / "m.map.json"
-    file.save(map_network(network, chip, KEPT), path, "m.nir", SHA)
+    file.write_map(map_network(network, chip, KEPT), path, "m.nir", SHA)
     document = json.loads(path.read_text("utf-8"))
     assert document["schema"] == 2
     assert document["early_spikes"] == list(balance_delays(network, keep_early_spikes=True).early)
@@ -166,7 +166,7 @@ def test_a_map_says_it_and_runs_by_itself(tmp_path: Path, root: Path) -> None:
 def test_integers_alone_may_have_no_such_start() -> None:
     """The real neuron never passes its threshold of 1, its integers do: refused, or started at once and said."""
     cell = neuron("CubaLIF", a_mem=0.875, a_syn=0.5, g_mem=0.5, bias=0.124999, theta=0.99, v_init=0.98999)
-    network, chip = chain([plain(), cell]), load_chip("loihi1")
+    network, chip = chain([plain(), cell]), read_chip("loihi1")
     retimed = balance_delays(network, keep_early_spikes=True)
     assert retimed.early == ()
     with pytest.raises(ModelError, match=r"'p1'.* would make it fire in the 2 steps .*--keep-early-spikes$"):
@@ -181,9 +181,9 @@ def test_integers_alone_may_have_no_such_start() -> None:
 
 
 def test_copies_of_such_a_population_start_as_it_does(tmp_path: Path) -> None:
-    network, chip = chain([plain(), EARLY["fires at rest"](), plain()], 3), load_chip("loihi2")
+    network, chip = chain([plain(), EARLY["fires at rest"](), plain()], 3), read_chip("loihi2")
     path = tmp_path / "m.map.json"
-    file.save(map_network(network, chip, replace(KEPT, splits={"p1": 2})), path, "m.nir", SHA)
+    file.write_map(map_network(network, chip, replace(KEPT, splits={"p1": 2})), path, "m.nir", SHA)
     found = verify_network(network, chip, map_file=path, steps=30)
     assert found.holds
     assert found.early_spikes["p1"] == found.early_spikes["p1_copy"] == 6
@@ -226,7 +226,7 @@ def test_what_verify_says(root: Path, tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_the_document_of_verify_counts_them() -> None:
-    found = verify_network(mixed(2), load_chip("loihi2"), steps=10, keep_early_spikes=True)
+    found = verify_network(mixed(2), read_chip("loihi2"), steps=10, keep_early_spikes=True)
     document: Any = verify_document(found)
     assert document["early_spikes"] == dict(found.early_spikes)
     assert [(p["promised"]) for p in document["pairs"]] == [False, False, True]

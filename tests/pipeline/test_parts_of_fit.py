@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import freeze
-from nirbridge.chips import load_chip
-from nirbridge.errors import NirbridgeError, Problem, UsageError
+from nirbridge.chips import read_chip
+from nirbridge.errors import Diagnostic, NirbridgeError, UsageError
 from nirbridge.mapping.rates import assumed_rates
 from nirbridge.network.model import Projection
 from nirbridge.network.operators import Identity
@@ -29,15 +29,15 @@ def refused(call: Callable[..., Any], *args: Any) -> str:
 
 @pytest.mark.parametrize(("count", "more"), [(0, []), (1, []), (3, []), (4, ["and 1 more reasons"])])
 def test_three_reasons_are_shown(count: int, more: list[str]) -> None:
-    problems = [Problem(f"p{k}", "a") for k in range(count)]
+    problems = [Diagnostic(f"p{k}", "a") for k in range(count)]
     assert fit._shown("why", problems) == [*(f"why: p{k}: a" for k in range(min(3, count))), *more]
     assert fit._shown("why", problems * 600)[3:] == ([f"and {600 * count - 3:,} more reasons"] if count else [])
 
 
 def test_a_placement_is_offered_after_the_next_step() -> None:
     way_out = "give --placement-only for a map that nothing runs"
-    assert str(fit.or_placed(Problem("a", "b"))) == f"a: b; {way_out}"
-    assert str(fit.or_placed(Problem("a", "b", "c", "d"))) == f"a: b, c; d, or {way_out}"
+    assert str(fit.with_placement_hint(Diagnostic("a", "b"))) == f"a: b; {way_out}"
+    assert str(fit.with_placement_hint(Diagnostic("a", "b", "c", "d"))) == f"a: b, c; d, or {way_out}"
 
 
 def test_copies_have_what_their_population_has() -> None:
@@ -115,7 +115,7 @@ def test_copies_are_made_in_the_given_order_and_said() -> None:
     assert split.notes == tuple(
         f"population '{name}' is mapped as 2 copies, each feeding a part of its targets" for name in (first, second)
     )
-    assert fit.split_sources(network, {}) == network
+    assert fit.replicate_sources(network, {}) == network
 
 
 def test_an_option_of_a_few_words() -> None:
@@ -123,4 +123,4 @@ def test_an_option_of_a_few_words() -> None:
     assert refused(fit._one_of, "--x", "c", ("a", "b")) == "--x: 'c', there are a, b; choose one of these"
     bad = MapOptions(retime="now")
     with pytest.raises(UsageError, match="^--retime: 'now', there are auto, always, never; choose one of these$"):
-        fit.prepare(skip(), load_chip("loihi1"), bad)
+        fit.prepare_network(skip(), read_chip("loihi1"), bad)

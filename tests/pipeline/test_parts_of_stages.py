@@ -15,8 +15,8 @@ import pytest
 
 from nirbridge import pipeline
 from nirbridge import plugins as registry
-from nirbridge.chips import core_at, load_chip
-from nirbridge.errors import DoesNotFit, FileError, ModelError, NirbridgeError, Problem
+from nirbridge.chips import core_at, read_chip
+from nirbridge.errors import Diagnostic, DoesNotFit, FileError, ModelError, NirbridgeError
 from nirbridge.pipeline import MapOptions, fit, load, partitioning, recordings
 from nirbridge.pipeline import load as importing
 from nirbridge.pipeline import map as mapping
@@ -38,7 +38,7 @@ def refused(call: Callable[..., Any], *args: Any, **options: Any) -> str:
 @pytest.mark.parametrize(("count", "more"), [(1, ""), (8, ""), (9, " and 1 more"), (12, " and 4 more")])
 def test_eight_names_are_listed_in_order(count: int, more: str) -> None:
     names = {f"n{k:02}" for k in range(count)}
-    assert partitioning.listed(names) == ", ".join(f"'n{k:02}'" for k in range(min(8, count))) + more
+    assert partitioning.first_names(names) == ", ".join(f"'n{k:02}'" for k in range(min(8, count))) + more
 
 
 def test_populations_that_share_pins_share_a_group() -> None:
@@ -81,13 +81,13 @@ def test_a_partition_that_does_not_fit_is_left_out_of_several(monkeypatch: pytes
     def partition(network: Any, chip: Any, options: Any) -> Any:
         asked.append((options.method, options.spread))
         if options.spread in (2, 3):
-            raise DoesNotFit(Problem("a", "b"))
+            raise DoesNotFit(Diagnostic("a", "b"))
         return options.spread
 
     monkeypatch.setattr(registry, "get", lambda kind, name: {"partitioners": partition}[kind])
     network = network_of("4 dense3 lif")
-    ready = fit.Ready(network)
-    chip = load_chip("loihi1")
+    ready = fit.PreparedNetwork(network)
+    chip = read_chip("loihi1")
     found = partitioning.partitions(ready, chip, MapOptions(objective="latency"), network)
     assert found == [1, 1, 1, 4, 6, 8, 12, 16]
     asked.clear()
@@ -97,22 +97,22 @@ def test_a_partition_that_does_not_fit_is_left_out_of_several(monkeypatch: pytes
 
 def test_reasons_of_the_delays_are_said_beside_those_of_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
     def partition(network: Any, chip: Any, options: Any) -> Any:
-        raise DoesNotFit(Problem("size", "too large"))
+        raise DoesNotFit(Diagnostic("size", "too large"))
 
     monkeypatch.setattr(registry, "get", lambda kind, name: partition)
     monkeypatch.setattr("nirbridge.pipeline.remedies.remedies", lambda *args: ["x", "y"])
-    network, chip = network_of("4 dense3 lif"), load_chip("loihi1")
+    network, chip = network_of("4 dense3 lif"), read_chip("loihi1")
     would = "what would fit: x; or y"
-    refusal, never = (Problem("delays", "none"),), (Problem("kinds", "not there"),)
+    refusal, never = (Diagnostic("delays", "none"),), (Diagnostic("kinds", "not there"),)
     for ready, middle in (
-        (fit.Ready(network), []),
-        (fit.Ready(network, refused=refusal), ["delays: none"]),
-        (fit.Ready(network, refused=refusal, unsupported=never), ["kinds: not there"]),
+        (fit.PreparedNetwork(network), []),
+        (fit.PreparedNetwork(network, refused=refusal), ["delays: none"]),
+        (fit.PreparedNetwork(network, refused=refusal, unsupported=never), ["kinds: not there"]),
     ):
         said = refused(partitioning.partitions, ready, chip, MapOptions(), network)
         assert said.split("\n") == ["size: too large", *middle, would]
     monkeypatch.setattr("nirbridge.pipeline.remedies.remedies", lambda *args: [])
-    said = refused(partitioning.partitions, fit.Ready(network), chip, MapOptions(), network)
+    said = refused(partitioning.partitions, fit.PreparedNetwork(network), chip, MapOptions(), network)
     assert said.endswith("what would fit: none of more chips, fewer weight bits, a split source or another built-in "
                          "chip, each alone")  # fmt: skip
 
@@ -121,7 +121,7 @@ def test_reasons_of_the_delays_are_said_beside_those_of_the_size(monkeypatch: py
 def test_changes_of_large_networks_are_not_tried(neurons: int, tried: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nirbridge.pipeline.remedies.remedies", lambda *args: ["x"])
     network: Any = SimpleNamespace(neurons=neurons, populations=[])
-    (found,) = partitioning._what_would_fit(network, load_chip("loihi1"), MapOptions(), network)
+    (found,) = partitioning._what_would_fit(network, read_chip("loihi1"), MapOptions(), network)
     step = "; ask nirbridge check with --chips, --weight-bits or another --chip"
     large = "what would fit: not tried on so large a network" + step
     assert str(found) == ("what would fit: x" if tried else large)
@@ -138,7 +138,7 @@ def blocks(*names: str) -> Any:
 
 
 def test_pins_give_blocks_their_cores_in_order() -> None:
-    chip = load_chip("loihi1")
+    chip = read_chip("loihi1")
     options = MapOptions(pins={"a": (9, 4), "b": (128 + 3,), "c": (9, 4)})
     found = placing._pinned(blocks("x", "a", "b", "xc"), chip, options)
     assert found == {1: core_at(chip, 9), 3: core_at(chip, 4), 2: core_at(chip, 3, 1)}
@@ -234,10 +234,10 @@ def test_a_check_goes_to_importers_that_have_one(monkeypatch: pytest.MonkeyPatch
 
 def test_faults_and_repairs_are_noted() -> None:
     network = replace(skip(), notes=("own",))
-    assert load.noted(network, ()) is network
-    noted = load.noted(network, ("a", "b"), ("x", "y"))
+    assert load.with_fault_notes(network, ()) is network
+    noted = load.with_fault_notes(network, ("a", "b"), ("x", "y"))
     assert noted.notes == ("own", "exporter: a", "exporter: b", "repaired on request: x, y")
-    assert load.noted(network, (), ("x",)).notes == ("own", "repaired on request: x")
+    assert load.with_fault_notes(network, (), ("x",)).notes == ("own", "repaired on request: x")
     assert load.faults_of([*noted.notes, 3, "an exporter: c"]) == ("exporter: a", "exporter: b")
 
 
@@ -249,7 +249,7 @@ def test_a_map_that_does_not_fit_is_left_out_of_a_verification(monkeypatch: pyte
 
     def fails(retimed: Any, chip: Any, options: MapOptions) -> Any:
         assert (options.effort, options.weight_bits) == ("fast", 7)
-        raise DoesNotFit(Problem("size", "too large"), Problem("b", "c"))
+        raise DoesNotFit(Diagnostic("size", "too large"), Diagnostic("b", "c"))
 
     monkeypatch.setattr(verifying, "map_retimed", fails)
     quantized: Any = SimpleNamespace(projections=[SimpleNamespace(weight_bits=n) for n in (3, 7, 5)])
@@ -263,10 +263,10 @@ def test_a_map_that_does_not_fit_is_left_out_of_a_verification(monkeypatch: pyte
 
 @pytest.mark.parametrize(("steps", "count"), [(None, 100), (7, 7)])
 def test_a_verification_without_input_draws_spikes(steps: int | None, count: int) -> None:
-    found = pipeline.verify_network(skip(), load_chip("loihi2"), steps=steps)
+    found = pipeline.verify_network(skip(), read_chip("loihi2"), steps=steps)
     assert found.steps == count
     assert found.recordings["reference"].arrays["out", "s"].shape[0] == count
     with contextlib.suppress(ModelError), warnings.catch_warnings():
-        own = pipeline.verify_network(skip(), load_chip("loihi2"), np.ones((5, 2), np.uint8), steps=steps)
+        own = pipeline.verify_network(skip(), read_chip("loihi2"), np.ones((5, 2), np.uint8), steps=steps)
         assert (own.steps, own.input_said) == (5 if steps is None else 7, "as given")
     assert "as given" not in found.input_said

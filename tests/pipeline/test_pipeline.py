@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from nirbridge import pipeline
-from nirbridge.chips import core_at, from_record, load_chip
+from nirbridge.chips import chip_from_dict, core_at, read_chip
 from nirbridge.chips.model import Chip
 from nirbridge.errors import DoesNotFit, UsageError
-from nirbridge.importers.nirfile.reader import fingerprint
+from nirbridge.importers.nirfile.reader import file_sha256
 from nirbridge.mapping.checker import check
 from nirbridge.mapping.storage import file
 from nirbridge.pipeline import MapOptions, map_network
@@ -29,14 +29,14 @@ def test_published_networks_map_and_pass_the_checker(
     shared_data: Path, tmp_path: Path, name: str, chip_name: str
 ) -> None:
     model = shared_data / "nir_paper" / name
-    chip = load_chip(chip_name)
+    chip = read_chip(chip_name)
     network = pipeline.load_network(model)
     mapped = map_network(network, chip)
     wanted = REAL[name][chip_name]
     assert wanted is None or mapped.partition.report.status in wanted
     saved = tmp_path / "a.map.json"
-    file.save(mapped, saved, model.name, fingerprint(model))
-    assert pipeline.check_map(saved, network, fingerprint(model)) == ()
+    file.write_map(mapped, saved, model.name, file_sha256(model))
+    assert pipeline.check_map(saved, network, file_sha256(model)) == ()
 
 
 def test_the_same_bytes_twice(root: Path, tmp_path: Path) -> None:
@@ -44,12 +44,12 @@ def test_the_same_bytes_twice(root: Path, tmp_path: Path) -> None:
     chip = pipeline.load_chip(root / "examples" / "chips" / "my_chip.toml")
     for name in ("a", "b"):
         mapped = map_network(pipeline.load_network(model), chip, MapOptions(seed=5))
-        file.save(mapped, tmp_path / name, model.name, fingerprint(model))
+        file.write_map(mapped, tmp_path / name, model.name, file_sha256(model))
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
 def test_relays_where_the_fan_in_is_too_large() -> None:
-    crossbar = load_chip("crossbar256")
+    crossbar = read_chip("crossbar256")
     network = network_of("4x8x8 conv8k3p1 if sumpool4 conv8k1 if sumpool2 flatten dense10 if")
     heavy = network_of(NMNIST)
     assert pipeline.fit_to_chip(network, crossbar) is network
@@ -62,7 +62,7 @@ def test_relays_where_the_fan_in_is_too_large() -> None:
 
 
 def test_objectives_are_no_worse_than_the_fewest_cores_in_their_own_terms() -> None:
-    network, chip = network_of("64 dense300 lif dense300 lif dense10 lif"), load_chip("loihi1")
+    network, chip = network_of("64 dense300 lif dense300 lif dense10 lif"), read_chip("loihi1")
     maps = {o: map_network(network, chip, MapOptions(objective=o, effort="fast")) for o in pipeline.OBJECTIVES}
     cores, traffic, latency = (maps[o] for o in pipeline.OBJECTIVES)
     assert len(cores.cores) <= min(len(traffic.cores), len(latency.cores))
@@ -85,14 +85,14 @@ def test_pins_and_masked_cores() -> None:
 
 
 def test_a_pin_on_the_second_chip() -> None:
-    network, chip = network_of("64 dense10 lif dense10 lif"), load_chip("loihi1")
+    network, chip = network_of("64 dense10 lif dense10 lif"), read_chip("loihi1")
     mapped = map_network(network, chip, MapOptions(chips=2, pins={"2_lif": (128 + 3,)}, effort="fast"))
     held = [{s.population for s in block.slices} for block in mapped.partition.blocks]
     assert mapped.cores[held.index({"2_lif"})] == core_at(chip, 3, 1)
 
 
 def test_pins_that_can_not_be() -> None:
-    network, chip = network_of("2000 dense300 lif dense10 lif"), load_chip("loihi1")
+    network, chip = network_of("2000 dense300 lif dense10 lif"), read_chip("loihi1")
     with pytest.raises(UsageError, match=r"^--pin: no population 'fc', there are '2_lif', '4_lif'; name one$"):
         map_network(network, chip, MapOptions(pins={"fc": (1,)}))
     with pytest.raises(UsageError, match=r"takes \d+ cores, 1 named; name as many: --pin NAME=3,4,5$"):
@@ -109,20 +109,20 @@ def core_of(chip: Chip) -> dict[str, object]:
 
 
 def test_what_would_fit_really_fits() -> None:
-    network, chip = network_of("784 dense4096 lif dense4096 lif dense20 lif"), load_chip("loihi1")
+    network, chip = network_of("784 dense4096 lif dense4096 lif dense20 lif"), read_chip("loihi1")
     with pytest.raises(DoesNotFit) as caught:
         map_network(network, chip)
     remedy = caught.value.problems[-1]
-    assert remedy.thing == "what would fit"
+    assert remedy.subject == "what would fit"
     assert "--chips 3" in remedy.found
     assert len(map_network(network, chip, MapOptions(chips=3, method="packed", effort="fast")).cores) <= 384
 
 
 def test_splitting_a_source_is_tried_named_and_works(tmp_path: Path) -> None:
     """One neuron may send to two cores, and its targets fill three."""
-    text, loihi = "10 dense8 lif dense12 lif", load_chip("loihi1")
+    text, loihi = "10 dense8 lif dense12 lif", read_chip("loihi1")
     mesh = {"width_tiles": 3, "height_tiles": 2, "cores_per_tile": 4, "chips_max": 1}
-    chip = from_record({**loihi.record, "name": "narrow", "mesh": mesh, "core": {**core_of(loihi), **NARROW}})
+    chip = chip_from_dict({**loihi.record, "name": "narrow", "mesh": mesh, "core": {**core_of(loihi), **NARROW}})
     with pytest.raises(DoesNotFit) as caught:
         map_network(network_of(text), chip)
     assert str(caught.value.problems[0]) == (
@@ -135,7 +135,7 @@ def test_splitting_a_source_is_tried_named_and_works(tmp_path: Path) -> None:
     assert len(mapped.cores) == 19
     assert mapped.network.notes[0].startswith("population '2_lif' is mapped as 2 copies")
     saved, sha = tmp_path / "m.json", "0" * 64
-    file.save(mapped, saved, "m.nir", sha)
+    file.write_map(mapped, saved, "m.nir", sha)
     assert pipeline.check_map(saved, network_of(text), sha) == ()
     saved.write_text(saved.read_text("utf-8").replace('"ways": 2', '"ways": 3'), encoding="utf-8")
     assert pipeline.check_map(saved, network_of(text), sha)
@@ -144,7 +144,7 @@ def test_splitting_a_source_is_tried_named_and_works(tmp_path: Path) -> None:
 
 
 def test_rates_of_a_split_population_are_those_of_its_copies() -> None:
-    network, chip = network_of("10 dense8 lif dense12 lif"), load_chip("loihi1")
+    network, chip = network_of("10 dense8 lif dense12 lif"), read_chip("loihi1")
     rates = {"0_input": np.float64(0), "2_lif": np.linspace(0, 1, 8), "4_lif": np.float64(0)}
     mapped = map_network(network, chip, MapOptions(splits={"2_lif": 2}, rates=(rates, "given"), method="packed"))
     assert mapped.axons.spikes_per_step.sum() == pytest.approx(2 * rates["2_lif"].sum())
@@ -158,13 +158,13 @@ def test_rates_change_traffic_in_proportion(root: Path) -> None:
         map_network(network, chip, MapOptions(rates=({n: np.float64(r) for n in names}, "given"))) for r in (0.1, 0.2)
     )
     assert two.costs.unicast_spikes_per_step == pytest.approx(2 * one.costs.unicast_spikes_per_step)
-    assert not list(check.diagnose(two))
+    assert not list(check.diagnose_mapping(two))
 
 
 def test_an_unknown_objective() -> None:
     options = MapOptions(objective="fun")
     with pytest.raises(UsageError, match=r"^--objective: 'fun', there are cores, traffic, latency; choose one of"):
-        map_network(network_of("4 dense2 lif"), load_chip("loihi1"), options)
+        map_network(network_of("4 dense2 lif"), read_chip("loihi1"), options)
 
 
 @pytest.mark.parametrize("backend", ["fixed", "mapped"])

@@ -15,12 +15,12 @@ from hypothesis import given, settings
 
 from nirbridge import pipeline
 from nirbridge.arrays import freeze
-from nirbridge.chips import from_record, load_chip
+from nirbridge.chips import chip_from_dict, read_chip
 from nirbridge.chips.model import Chip
 from nirbridge.errors import DoesNotFit, IllegalMapping, ModelError, UsageError
-from nirbridge.mapping.model import Mapped
+from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.storage import file
-from nirbridge.mapping.storage.document import to_record
+from nirbridge.mapping.storage.document import map_to_dict
 from nirbridge.network import Network, from_nir
 from nirbridge.network.model import Population, Port, Projection
 from nirbridge.network.neurons import neuron
@@ -30,7 +30,7 @@ from nirbridge.pipeline import MapOptions, map_network, map_retimed
 from nirbridge.quantization.quantize import quantize
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.mapped.simulate import simulate_mapped
-from nirbridge.simulators.simulate import Record
+from nirbridge.simulators.simulate import Probe
 from nirbridge.testing import networks
 from tests.network.graphs import graph_of, lif, out, port
 from tests.passes.retimed import on_grid
@@ -55,23 +55,23 @@ def loop() -> Network:
     return wired([("in", "a"), ("a", "b"), ("b", "a"), ("b", "out")])
 
 
-def delays(mapped: Mapped) -> dict[tuple[str, str], int]:
+def delays(mapped: MappedNetwork) -> dict[tuple[str, str], int]:
     return {(p.source, p.target): p.max_delay_steps for p in mapped.network.projections}
 
 
 def short_delays(steps: int) -> Chip:
-    base: Any = load_chip("loihi1").record
+    base: Any = read_chip("loihi1").record
     record = {key: dict(v) if hasattr(v, "items") else v for key, v in base.items()}
     record["core"] |= {"delay_steps": steps}
-    return from_record(record)
+    return chip_from_dict(record)
 
 
 def checked(
-    mapped: Mapped, network: Network, folder: Path, change: Any = None, *, placement_only: bool = False
+    mapped: MappedNetwork, network: Network, folder: Path, change: Any = None, *, placement_only: bool = False
 ) -> list[str]:
     """What the checker says of the saved map."""
     path = folder / "m.map.json"
-    file.save(mapped, path, "m.nir", SHA)
+    file.write_map(mapped, path, "m.nir", SHA)
     if change is not None:
         document = json.loads(path.read_text("utf-8"))
         change(document)
@@ -87,8 +87,8 @@ def checked(
 def test_maps_without_skip_paths_are_the_bytes_that_they_were(root: Path, model: str, chip: str) -> None:
     path = root / "examples" / "models" / f"{model}.nir"
     network = pipeline.load_network(path)
-    both = [map_network(network, load_chip(chip), MapOptions(retime=how)) for how in ("always", "never")]
-    one, two = (file.to_bytes(pipeline.map_document(mapped, path)) for mapped in both)
+    both = [map_network(network, read_chip(chip), MapOptions(retime=how)) for how in ("always", "never")]
+    one, two = (file.map_bytes(pipeline.map_document(mapped, path)) for mapped in both)
     assert one == two
     assert b'"retimed"' not in one
 
@@ -96,21 +96,21 @@ def test_maps_without_skip_paths_are_the_bytes_that_they_were(root: Path, model:
 @given(networks())
 @settings(max_examples=25, deadline=None)
 def test_a_map_without_the_key_is_the_one_without_retiming(network: Network) -> None:
-    chip, quick = load_chip("loihi2"), replace(QUICK, placement_only=True)
+    chip, quick = read_chip("loihi2"), replace(QUICK, placement_only=True)
     try:
         mapped = map_network(network, chip, quick)
     except DoesNotFit:
         return
     if mapped.latency is None and mapped.network.notes == network.notes:
         plain = map_network(network, chip, replace(quick, retime="never"))
-        assert to_record(mapped, "m", SHA) == to_record(plain, "m", SHA)
+        assert map_to_dict(mapped, "m", SHA) == map_to_dict(plain, "m", SHA)
 
 
 # -- what changes ------------------------------------------------------------------------------------------------
 
 
 def test_a_skip_path_waits_and_pays_for_it(tmp_path: Path) -> None:
-    network, chip = skip(), load_chip("loihi1")
+    network, chip = skip(), read_chip("loihi1")
     mapped = map_network(network, chip, QUICK)
     assert delays(mapped)["a", "c"] == 1
     assert delays(mapped)["a", "b"] == delays(mapped)["b", "c"] == 0
@@ -151,7 +151,7 @@ def driven() -> Network:
 
 
 def test_the_neuron_that_always_fires_is_mapped_and_sends_in_every_step(tmp_path: Path) -> None:
-    network, chip = driven(), load_chip("loihi1")
+    network, chip = driven(), read_chip("loihi1")
     mapped = map_network(network, chip, QUICK)
     assert [p.name for p in mapped.network.populations] == ["a", "always", "b"]
     assert delays(mapped)["always", "b"] == 1
@@ -177,7 +177,7 @@ def test_rates_that_are_given_hold_for_relays_too() -> None:
 @settings(max_examples=25, deadline=None)
 def test_every_map_passes_the_checker_and_runs(network: Network) -> None:
     """The map of the model, made without ever seeing the integers, is what the mapped simulator takes."""
-    chip = load_chip("loihi2")
+    chip = read_chip("loihi2")
     still = [replace(p, neuron=replace(p.neuron, v_init=freeze(0.0), i_init=freeze(0.0))) for p in network.populations]
     network = on_grid(replace(network, populations=tuple(still)), 0)
     try:
@@ -187,28 +187,28 @@ def test_every_map_passes_the_checker_and_runs(network: Network) -> None:
         return
     rng = np.random.default_rng(0)
     inputs = {p.name: (rng.random((6, *p.shape)) < 0.4).astype(np.uint8) for p in quantized.inputs}
-    every = [Record("*", ("s", "u", "v"))]
+    every = [Probe("*", ("s", "u", "v"))]
     fixed = simulate_fixed(quantized, inputs, record=every, backend="reference").recording
     found = simulate_mapped(quantized, mapped, inputs, record=every)
     assert all(np.array_equal(array, found.arrays[key]) for key, array in fixed.arrays.items())
 
 
 def test_map_retimed_is_map_network() -> None:
-    network, chip = skip(), load_chip("loihi1")
+    network, chip = skip(), read_chip("loihi1")
     one, two = map_network(network, chip, QUICK), map_retimed(pipeline.retime(network, chip), chip, QUICK)
-    assert to_record(one, "m", SHA) == to_record(two, "m", SHA)
+    assert map_to_dict(one, "m", SHA) == map_to_dict(two, "m", SHA)
 
 
 def test_copies_of_a_population_have_its_latency_and_run(tmp_path: Path) -> None:
-    network, chip = skip(), load_chip("loihi1")
+    network, chip = skip(), read_chip("loihi1")
     mapped = map_network(network, chip, replace(QUICK, splits={"a": 2}))
     assert mapped.latency is not None
     assert mapped.latency["a_copy"] == mapped.latency["a"] == 1
     assert checked(mapped, network, tmp_path) == []
     quantized = quantize(pipeline.retime(network, chip, splits={"a": 2}), chip)
     inputs = (np.random.default_rng(0).random((20, 2)) < 0.6).astype(np.uint8)
-    found = simulate_mapped(quantized, file.load(tmp_path / "m.map.json"), inputs, record=[Record("*", ("s",))])
-    plain = simulate_fixed(quantize(pipeline.retime(network, chip), chip), inputs, record=[Record("*", ("s",))])
+    found = simulate_mapped(quantized, file.read_map(tmp_path / "m.map.json"), inputs, record=[Probe("*", ("s",))])
+    plain = simulate_fixed(quantize(pipeline.retime(network, chip), chip), inputs, record=[Probe("*", ("s",))])
     for name in ("a", "b", "c", "out"):
         assert np.array_equal(found.arrays[name, "s"], plain.recording.arrays[name, "s"])
     assert found.arrays["c", "s"].any()
@@ -218,7 +218,7 @@ def test_copies_of_a_population_have_its_latency_and_run(tmp_path: Path) -> None
 
 
 def test_a_program_per_core_is_that_of_the_map_made_beforehand(tmp_path: Path) -> None:
-    network, chip = skip(), load_chip("loihi1")
+    network, chip = skip(), read_chip("loihi1")
     assert checked(map_network(network, chip), network, tmp_path) == []
     saved = pipeline.load_map(tmp_path / "m.map.json", network, SHA, chip)
     before = pipeline.emit_lava(network, chip, mapping=saved)
@@ -226,7 +226,7 @@ def test_a_program_per_core_is_that_of_the_map_made_beforehand(tmp_path: Path) -
 
 
 def test_what_runs_on_a_map_has_its_bits(tmp_path: Path) -> None:
-    network, chip = skip(), load_chip("loihi1")
+    network, chip = skip(), read_chip("loihi1")
     assert checked(map_network(network, chip, replace(QUICK, weight_bits=4)), network, tmp_path) == []
     saved = pipeline.load_map(tmp_path / "m.map.json", network, SHA, chip)
     four = pipeline.emit_lava(network, chip, mapping=saved)
@@ -240,7 +240,7 @@ def test_what_runs_on_a_map_has_its_bits(tmp_path: Path) -> None:
 
 
 def test_a_loop_with_too_few_steps_is_refused_or_only_placed(tmp_path: Path) -> None:
-    network, chip = loop(), load_chip("loihi1")
+    network, chip = loop(), read_chip("loihi1")
     with pytest.raises(ModelError, match=r"^loop 'b' -> 'a' -> 'b': 1 steps of delay for 2 hops.*--placement-only"):
         map_network(network, chip, QUICK)
     mapped = map_network(network, chip, PLACED)
@@ -254,7 +254,7 @@ def test_a_loop_with_too_few_steps_is_refused_or_only_placed(tmp_path: Path) -> 
         map_network(network, chip, replace(PLACED, retime="always"))
     with pytest.raises(IllegalMapping, match="^map: is marked placement_only"):
         pipeline.load_map(tmp_path / "m.map.json", network, SHA, chip)
-    saved = file.load(tmp_path / "m.map.json")
+    saved = file.read_map(tmp_path / "m.map.json")
     with pytest.raises(ModelError, match="^loop "):
         pipeline.emit_lava(network, chip, mapping=saved)
 
@@ -266,7 +266,7 @@ def test_a_map_whose_mark_was_removed_is_found_out(tmp_path: Path) -> None:
         del document["placement_only"]
         document["schema"] = 1
 
-    chip = load_chip("loihi1")
+    chip = read_chip("loihi1")
     looped = checked(map_network(loop(), chip, PLACED), loop(), tmp_path, unmark)
     assert [text[:24] for text in looped] == ["loop 'b' -> 'a' -> 'b': "]
     never = map_network(skip(), chip, replace(QUICK, retime="never"))
@@ -287,13 +287,13 @@ def test_what_does_not_fit_says_why_its_delays_are_those_of_the_model() -> None:
 
 
 def test_the_delays_of_the_model_on_request(tmp_path: Path) -> None:
-    network, chip = skip(), load_chip("loihi1")
+    network, chip = skip(), read_chip("loihi1")
     mapped = map_network(network, chip, replace(QUICK, retime="never"))
     assert delays(mapped)["a", "c"] == 0
     assert "nothing runs this map" in mapped.network.notes[-1]
     assert mapped.placement_only
     assert checked(mapped, network, tmp_path, placement_only=True) == []
-    saved = file.load(tmp_path / "m.map.json")
+    saved = file.read_map(tmp_path / "m.map.json")
     with pytest.raises(
         IllegalMapping, match=r"^projections 'a' -> 'c': take 1 steps in the map, 2 in the network; map"
     ):
@@ -307,7 +307,7 @@ def test_the_delays_of_the_model_on_request(tmp_path: Path) -> None:
 
 def test_an_unknown_way_to_retime() -> None:
     with pytest.raises(UsageError, match=r"^--retime: 'now', there are auto, always, never; choose one of these$"):
-        map_network(skip(), load_chip("loihi1"), MapOptions(retime="now"))
+        map_network(skip(), read_chip("loihi1"), MapOptions(retime="now"))
 
 
 def test_a_delay_that_no_chip_of_this_kind_has_is_no_reason_on_another() -> None:
@@ -316,8 +316,8 @@ def test_a_delay_that_no_chip_of_this_kind_has_is_no_reason_on_another() -> None
     edges = [("in", "a"), ("a", "fc"), ("fc", "big"), ("big", "w"), ("w", "c"), ("a", "c"), ("c", "out")]
     network = wired(edges, **nodes)
     with pytest.raises(DoesNotFit) as caught:
-        map_network(network, load_chip("crossbar256"), QUICK)
-    assert caught.value.problems[-1].thing == "what would fit"
+        map_network(network, read_chip("crossbar256"), QUICK)
+    assert caught.value.problems[-1].subject == "what would fit"
 
 
 # -- the checker ----------------------------------------------------------------------------------------------------
@@ -355,7 +355,7 @@ def shorter(d: dict[str, Any]) -> None:
 )
 def test_a_map_that_says_another_retiming_is_illegal(tmp_path: Path, change: Any, words: str) -> None:
     network = skip()
-    found = checked(map_network(network, load_chip("loihi1"), QUICK), network, tmp_path, change)
+    found = checked(map_network(network, read_chip("loihi1"), QUICK), network, tmp_path, change)
     assert any(text.startswith(words) for text in found), found
 
 
@@ -365,5 +365,5 @@ def test_a_map_that_says_it_was_retimed_and_was_not(tmp_path: Path) -> None:
     def add(d: dict[str, Any]) -> None:
         d["retimed"] = {"latency": {"in": 0, "a": 1, "out": 1}}
 
-    found = checked(map_network(network, load_chip("loihi1"), QUICK), network, tmp_path, add)
+    found = checked(map_network(network, read_chip("loihi1"), QUICK), network, tmp_path, add)
     assert found == ["retimed: the map says so, this model needs no other delays; map the model again"]

@@ -7,21 +7,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.errors import ModelError
-from nirbridge.quantization import Quantized, quantize
+from nirbridge.quantization import QuantizedNetwork, quantize
 from nirbridge.quantization.formats import grid_of
 from nirbridge.quantization.operators import weights_of
-from nirbridge.quantization.options import Options
+from nirbridge.quantization.options import QuantizationOptions
 from tests.quantization.nets import layer, lif
 
 
-def made(**own: Any) -> tuple[Any, Quantized]:
+def made(**own: Any) -> tuple[Any, QuantizedNetwork]:
     rng = np.random.default_rng(1)
     given = {"a_mem": 0.9, "theta": np.array([1.0, 1.5, 2.25]), "bias": np.array([0.01, 0.0, -0.02])} | own
     through = None if "kind" in own else [0.05, 0.0, 0.02]
     net = layer(rng.normal(size=(3, 5)), lif(**given), bias=through)
-    return net, quantize(net, load_chip("loihi2"), Options(weight_bits=6, clip={0: 0.8}))
+    return net, quantize(net, read_chip("loihi2"), QuantizationOptions(weight_bits=6, clip={0: 0.8}))
 
 
 @pytest.mark.parametrize("own", [{}, {"kind": "CubaLIF", "a_syn": 0.7}, {"a_mem": np.array([0.9, 0.5, 0.25])}])
@@ -67,15 +67,15 @@ def test_one_weight_that_stays_is_enough_and_none_is_refused() -> None:
     """Weights that all become 0 are refused, also beside weights that are 0 already."""
     large = np.zeros((2, 4))
     large[0] = 1.0, 0.0, 0.0, 1e-6
-    q = quantize(layer(large, lif(theta=4.0)), load_chip("loihi2"), Options(weight_bits=8))
+    q = quantize(layer(large, lif(theta=4.0)), read_chip("loihi2"), QuantizationOptions(weight_bits=8))
     assert np.count_nonzero(weights_of(q.projections[0].operator)) == 1
     tiny = [[1e-9, 0.0], [0.0, 1e-9]]
     for weight in (tiny, np.full((2, 2), 1e-9)):
         with pytest.raises(ModelError, match="all weights become 0 at 8 bits"):
             quantize(
                 layer(weight, lif(a_mem=0.9), loop=[[1.0, 0.5], [0.25, 1.0]]),
-                load_chip("loihi2"),
-                Options(weight_bits=8),
+                read_chip("loihi2"),
+                QuantizationOptions(weight_bits=8),
             )
-    silent = quantize(layer(np.zeros((2, 2)), lif(a_mem=0.9)), load_chip("loihi2"), Options(weight_bits=8))
+    silent = quantize(layer(np.zeros((2, 2)), lif(a_mem=0.9)), read_chip("loihi2"), QuantizationOptions(weight_bits=8))
     assert not weights_of(silent.projections[0].operator).any()

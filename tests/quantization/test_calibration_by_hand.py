@@ -7,15 +7,15 @@ from dataclasses import astuple as vars_of
 import numpy as np
 import pytest
 
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.errors import UsageError
 from nirbridge.network.operators import Identity, Sparse
 from nirbridge.quantization import Calibration, quantize
-from nirbridge.quantization.calibration import ITEMS, _ends, _spread, calibration_of, clips
+from nirbridge.quantization.calibration import ITEMS, _ends, _spread, calibration_of, clip_shares
 from nirbridge.quantization.qat import factor_of, scales_of
 from tests.quantization.nets import layer, lif
 
-LOIHI2 = load_chip("loihi2")
+LOIHI2 = read_chip("loihi2")
 
 
 def test_calibration_by_hand() -> None:
@@ -45,15 +45,17 @@ def test_calibration_by_hand() -> None:
 def test_shares_of_ranges_by_brute_force() -> None:
     weights = np.array([[0.9, 0.1, -0.2, 0.15], [0.3, -0.4, 0.05, 0.2]])
     net = layer(weights, lif(a_mem=0.5), loop=np.zeros((2, 2)))
-    assert clips(net, {0: 4, 1: 4}, "range") == {0: 1.0, 1: 1.0}
-    assert clips(net, {0: 4, 1: 4}, "percentile", percentile=50.0)[0] == pytest.approx(
+    assert clip_shares(net, {0: 4, 1: 4}, "range") == {0: 1.0, 1: 1.0}
+    assert clip_shares(net, {0: 4, 1: 4}, "percentile", percentile=50.0)[0] == pytest.approx(
         np.percentile(np.abs(weights), 50.0) / 0.9
     )
-    assert clips(net, {0: 4}, "percentile", percentile=0.0)[0] == pytest.approx(0.05 / 0.9)
-    assert clips(layer([[1.0, 1e-9]], lif()), {0: 4}, "percentile", percentile=0.0) == {0: 1e-3}
-    assert clips(layer(np.arange(1.0, 2002.0)[None], lif()), {0: 8}, "percentile")[0] == pytest.approx(1999 / 2001)
+    assert clip_shares(net, {0: 4}, "percentile", percentile=0.0)[0] == pytest.approx(0.05 / 0.9)
+    assert clip_shares(layer([[1.0, 1e-9]], lif()), {0: 4}, "percentile", percentile=0.0) == {0: 1e-3}
+    assert clip_shares(layer(np.arange(1.0, 2002.0)[None], lif()), {0: 8}, "percentile")[0] == pytest.approx(
+        1999 / 2001
+    )
     with pytest.raises(UsageError) as caught:
-        clips(net, {}, "other")
+        clip_shares(net, {}, "other")
     assert str(caught.value) == "method 'other': unknown, there are range, percentile, error; choose one"
 
 
@@ -75,10 +77,10 @@ def test_the_share_with_the_least_error_by_brute_force(sign: int, sampled: bool)
         off = whole * unit - weights
         errors[kept] = np.mean((sample @ off.T if sampled else off) ** 2)
     best = min(errors, key=errors.__getitem__)
-    assert clips(net, {0: 3, 1: 3}, "error", data) == {0: best, 1: 1.0}
+    assert clip_shares(net, {0: 3, 1: 3}, "error", data) == {0: best, 1: 1.0}
     assert best < 1.0
     if not sampled:
-        assert clips(net, {0: 3}, "error") == {0: best}
+        assert clip_shares(net, {0: 3}, "error") == {0: best}
 
 
 def test_factors_of_a_projection_are_found_by_its_ends() -> None:

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nirbridge.arrays import freeze
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.errors import ModelError, UsageError
 from nirbridge.network.model import Network, Population, Port, Projection
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Reshape
 from nirbridge.passes import balance_delays
-from nirbridge.quantization import Options, Quantized, quantize, v_bounds
+from nirbridge.quantization import QuantizationOptions, QuantizedNetwork, quantize, v_bounds
 from nirbridge.quantization.operators import weights_of
 from nirbridge.simulators.fixed.simulate import simulate_fixed
-from nirbridge.simulators.simulate import Record, simulate
+from nirbridge.simulators.simulate import Probe, simulate
 from tests.quantization.nets import TIMING, layer, lif, one
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -78,7 +78,7 @@ def network(rng: np.random.Generator) -> Network:
     return Network(1.0, TIMING, populations, projections, (Port("in", (1, 3, 3)),), (Port("out", (2,)),))
 
 
-def held(q: Quantized, arrays: Any) -> int:
+def held(q: QuantizedNetwork, arrays: Any) -> int:
     """Steps before the first one in which v is at its last value."""
     last = np.zeros(len(next(iter(arrays.values()))), bool)
     for p in q.populations:
@@ -88,11 +88,11 @@ def held(q: Quantized, arrays: Any) -> int:
     return int(np.argmax(last)) if last.any() else len(last)
 
 
-def distances(net: Network, q: Quantized, values: Any) -> tuple[dict[str, Any], dict[str, Any], int]:
+def distances(net: Network, q: QuantizedNetwork, values: Any) -> tuple[dict[str, Any], dict[str, Any], int]:
     """|v - reference| of each population, its bound, and the steps in which all fire alike."""
-    record = [Record("*", ("s", "u", "v")), Record("in", ("s",))]
+    record = [Probe("*", ("s", "u", "v")), Probe("in", ("s",))]
     fixed = simulate_fixed(q, values, record=record).recording.arrays
-    wanted = [Record(p.name, ("s", "v") if p.neuron.fires else ("v",)) for p in net.populations]
+    wanted = [Probe(p.name, ("s", "v") if p.neuron.fires else ("v",)) for p in net.populations]
     real = simulate(net, values, record=wanted, dtype="float64").recording.arrays
     steps = held(q, fixed)
     for p in net.populations:
@@ -114,7 +114,7 @@ def test_no_membrane_is_further_from_the_reference_than_stated(seed: int) -> Non
     net = network(rng)
     bits = int(rng.choice([8, 6, 5]))
     try:
-        q = quantize(net, load_chip("loihi2"), Options(weight_bits=bits))
+        q = quantize(net, read_chip("loihi2"), QuantizationOptions(weight_bits=bits))
     except ModelError:
         return
     values = (rng.random((40, 2, 1, 3, 3)) < 0.3).astype(int)
@@ -137,7 +137,7 @@ def test_the_bound_counts_from_a_populations_own_latency(seed: int) -> None:
     still = tuple(replace(p, delay_steps=one(0)) for p in loose.projections)
     try:
         retimed = balance_delays(replace(loose, projections=still), delay_steps_max=62)
-        q = quantize(retimed, load_chip("loihi2"))
+        q = quantize(retimed, read_chip("loihi2"))
     except ModelError:
         return
     values = (rng.random((30, 1, 1, 3, 3)) < 0.3).astype(int)
@@ -152,7 +152,7 @@ def test_the_bound_counts_from_a_populations_own_latency(seed: int) -> None:
 def test_graded_inputs_are_within_the_bound() -> None:
     rng = np.random.default_rng(0)
     net = layer(rng.normal(0, 1, (3, 5)), lif(kind="CubaLI", theta=None, a_mem=0.9, a_syn=0.5, bias=0.01))
-    q = quantize(net, load_chip("loihi2"), Options(graded={"in": (1.0, 5)}))
+    q = quantize(net, read_chip("loihi2"), QuantizationOptions(graded={"in": (1.0, 5)}))
     off, bound, steps = distances(net, q, rng.uniform(-1, 1, (60, 2, 5)))
     assert steps == 60
     assert np.all(off["p"] <= bound["p"])
@@ -163,7 +163,7 @@ def test_exact_integers_have_a_bound_of_what_floats_lose() -> None:
     """Whole weights, no decay: only the reference's own floats and the half unit of the start are left."""
     rng = np.random.default_rng(1)
     net = layer(rng.integers(-4, 5, (3, 5)), lif(kind="IF", theta=3.0))
-    q = quantize(net, load_chip("loihi2"))
+    q = quantize(net, read_chip("loihi2"))
     off, bound, steps = distances(net, q, (rng.random((50, 1, 5)) < 0.4).astype(int))
     said = q.report[0].v_bound
     assert steps == 50
@@ -175,7 +175,7 @@ def test_exact_integers_have_a_bound_of_what_floats_lose() -> None:
 def test_a_wrong_weight_breaks_the_bound() -> None:
     """Two steps of the grid more than the nearest integer are seen."""
     net = layer(np.random.default_rng(2).normal(0, 1, (3, 5)), lif(kind="I", theta=None))
-    q = quantize(net, load_chip("loihi2"))
+    q = quantize(net, read_chip("loihi2"))
     link = q.projections[0]
     weights = weights_of(link.operator) + 4  # each is off by 3 units or more now, and by 1 at most before
     wrong = replace(q, projections=(replace(link, operator=Dense(freeze(weights))),))
@@ -187,7 +187,7 @@ def test_a_wrong_weight_breaks_the_bound() -> None:
 
 def test_the_parts_add_up_and_a_file_has_no_reals() -> None:
     net = layer([[0.3, -0.7]], lif(kind="CubaLIF", a_mem=0.9, a_syn=0.6, bias=0.013))
-    q = quantize(net, load_chip("loihi1"))
+    q = quantize(net, read_chip("loihi1"))
     said = q.report[0].v_bound
     assert all(value is not None and value >= 0 for value in (getattr(said, f.name) for f in fields(said)))
     assert said.limit == pytest.approx(said.per_step / 0.1)

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import freeze
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.network.model import Network
 from nirbridge.network.operators import Dense
-from nirbridge.quantization import FixedProjection, Quantized, quantize, v_bounds
-from nirbridge.quantization.options import Options
+from nirbridge.quantization import FixedProjection, QuantizedNetwork, quantize, v_bounds
+from nirbridge.quantization.options import QuantizationOptions
 from nirbridge.simulators.fixed.simulate import simulate_fixed
-from nirbridge.simulators.simulate import Record
+from nirbridge.simulators.simulate import Probe
 from tests.quantization.nets import layer, lif
 
 SOURCES, TARGETS, STEPS = 5, 3, 9
@@ -27,7 +27,7 @@ def lost_per_spike(p: FixedProjection, real: np.ndarray, post: int, pre: int) ->
     return abs(int(p.operator.weight[post, pre]) - float(real[post, pre]) * float(p.scale)) * unit
 
 
-def by_hand(net: Network, q: Quantized, arrays: Any) -> np.ndarray:
+def by_hand(net: Network, q: QuantizedNetwork, arrays: Any) -> np.ndarray:
     """``[steps, neurons]``; populations that start at once, of plain resets."""
     n, real = q.populations[0].neuron, net.populations[0].neuron
     scale = float(n.scale)
@@ -57,10 +57,10 @@ def by_hand(net: Network, q: Quantized, arrays: Any) -> np.ndarray:
     return found
 
 
-def run(net: Network, q: Quantized, seed: int) -> Any:
+def run(net: Network, q: QuantizedNetwork, seed: int) -> Any:
     rng = np.random.default_rng(seed)
     values = (rng.random((STEPS, SOURCES)) < 0.5).astype(np.uint8)
-    record = [Record("*", ("s", "u", "v")), Record("in", ("s",))]
+    record = [Probe("*", ("s", "u", "v")), Probe("in", ("s",))]
     return simulate_fixed(q, values, record=record).recording.arrays
 
 
@@ -83,7 +83,7 @@ def test_the_bound_is_the_equation(own: dict[str, Any], delays: Any) -> None:
     )
     first = replace(net.projections[0], delay_steps=freeze(np.asarray(delays, np.int64)))
     net = replace(net, projections=(first, *net.projections[1:]))
-    q = quantize(net, load_chip("loihi2"), Options(weight_bits=5))
+    q = quantize(net, read_chip("loihi2"), QuantizationOptions(weight_bits=5))
     arrays = run(net, q, 3)
     assert arrays["p", "s"].any()
     assert isinstance(q.projections[0].operator, Dense)
@@ -92,7 +92,7 @@ def test_the_bound_is_the_equation(own: dict[str, Any], delays: Any) -> None:
 
 def test_a_shift_to_the_right_loses_less_than_one_before_it() -> None:
     net = layer(np.full((TARGETS, SOURCES), 0.5), lif(a_mem=0.5, theta=3.0))
-    q = quantize(net, load_chip("loihi2"), Options(weight_bits=8))
+    q = quantize(net, read_chip("loihi2"), QuantizationOptions(weight_bits=8))
     p = q.projections[0]
     arrays = run(net, q, 3)
     halved = replace(q, projections=(replace(p, weight_exp=-1, scale=freeze(p.scale * 2.0 ** (p.weight_exp + 1))),))

@@ -11,12 +11,12 @@ import pytest
 
 from examples import digits
 from nirbridge.arrays import freeze
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.errors import ModelError
 from nirbridge.network.operators import Dense
 from nirbridge.passes import balance_delays
 from nirbridge.pipeline import load_network
-from nirbridge.quantization import Options, quantize
+from nirbridge.quantization import QuantizationOptions, quantize
 from nirbridge.quantization.operators import weights_of
 from nirbridge.quantization.qat import attach, detach, factor_of, real_weights, scales_of
 from nirbridge.simulators.fixed.simulate import simulate_fixed
@@ -69,9 +69,9 @@ def accuracy(q: Any, spikes: Any, labels: Any) -> float:
 
 @pytest.mark.parametrize("bits", [4, pytest.param(2, marks=pytest.mark.slow)])
 def test_digits_fine_tuned_are_the_integers_that_were_trained(root: Path, bits: int) -> None:
-    data, chip = digits, load_chip("loihi1")
+    data, chip = digits, read_chip("loihi1")
     network = load_network(root / "examples" / "models" / "digits_mlp.nir")
-    first = quantize(balance_delays(network), chip, Options(weight_bits=bits))
+    first = quantize(balance_delays(network), chip, QuantizationOptions(weight_bits=bits))
     model = Model([np.asarray(weights_of(p.operator)) for p in network.projections[:2]])  # type: ignore[arg-type]
     factors = [factor_of(first, p.source, p.target) for p in first.projections]
     for own, (factor, width, mode) in zip(model.layers, factors, strict=True):
@@ -86,7 +86,7 @@ def test_digits_fine_tuned_are_the_integers_that_were_trained(root: Path, bits: 
         np.testing.assert_allclose(whole, np.rint(whole), atol=1e-4)
         detach(own)
     tuned = with_weights_of(network, model)
-    last = quantize(balance_delays(tuned), chip, Options(weight_bits=bits, scales=scales_of(first)))
+    last = quantize(balance_delays(tuned), chip, QuantizationOptions(weight_bits=bits, scales=scales_of(first)))
     for k, own in enumerate(model.layers):
         found = real_weights(last, last.projections[k].index)
         np.testing.assert_array_equal(found.astype(np.float32), own.weight.detach().numpy())
@@ -121,31 +121,31 @@ def with_weights_of(network: Any, model: Any) -> Any:
 
 def test_a_scale_that_the_chip_does_not_hold_is_refused() -> None:
     net = layer(np.random.default_rng(0).normal(size=(3, 4)), lif(a_mem=0.9))
-    chip = load_chip("loihi1")
+    chip = read_chip("loihi1")
     first = quantize(net, chip)
-    again = quantize(net, chip, Options(scales=scales_of(first)))
+    again = quantize(net, chip, QuantizationOptions(scales=scales_of(first)))
     np.testing.assert_array_equal(weights_of(again.projections[0].operator), weights_of(first.projections[0].operator))
-    half = quantize(net, chip, Options(scales={"p": scales_of(first)["p"] / 2}))
+    half = quantize(net, chip, QuantizationOptions(scales={"p": scales_of(first)["p"] / 2}))
     assert float(half.populations[0].neuron.scale) == float(first.populations[0].neuron.scale) / 2
     with pytest.raises(ModelError, match=r"population 'p': a scale of 1e\+12 was asked for, .* allows less"):
-        quantize(net, chip, Options(scales={"p": 1e12}))
+        quantize(net, chip, QuantizationOptions(scales={"p": 1e12}))
     with pytest.raises(ModelError, match="scale of 'q'"):
-        quantize(net, chip, Options(scales={"q": 1.0}))
+        quantize(net, chip, QuantizationOptions(scales={"q": 1.0}))
     with pytest.raises(ModelError, match="scale of 'p'"):
-        quantize(net, chip, Options(scales={"p": float("nan")}))
+        quantize(net, chip, QuantizationOptions(scales={"p": float("nan")}))
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_weights_at_the_ends_of_the_grid_keep_their_integers(seed: int) -> None:
     """Single precision may put the last weight of a grid a little beyond its end: that is no wider range."""
     rng = np.random.default_rng(seed)
-    chip, bits = load_chip("loihi1"), int(rng.choice([8, 4, 3]))
-    first = quantize(layer(rng.normal(size=(6, 30)), lif()), chip, Options(weight_bits=bits))
+    chip, bits = read_chip("loihi1"), int(rng.choice([8, 4, 3]))
+    first = quantize(layer(rng.normal(size=(6, 30)), lif()), chip, QuantizationOptions(weight_bits=bits))
     factor, _, mode = factor_of(first, "in", "p")
     tuned = attach(torch.nn.Linear(30, 6, bias=False), bits, factor=factor, mode=mode)
     with torch.no_grad():
         tuned.get_parameter("parametrizations.weight.original").copy_(torch.tensor(rng.normal(0, 3, (6, 30))))
     weight = detach(tuned).weight.detach().numpy()
     net = layer(weight.astype(np.float64), lif())
-    last = quantize(net, chip, Options(weight_bits=bits, scales=scales_of(first)))
+    last = quantize(net, chip, QuantizationOptions(weight_bits=bits, scales=scales_of(first)))
     np.testing.assert_array_equal(real_weights(last, 0).astype(np.float32), weight)

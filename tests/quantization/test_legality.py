@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import freeze
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.chips.model import Chip
 from nirbridge.errors import IllegalMapping, ModelError
 from nirbridge.mapping.checker import check
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.operators import Identity
 from nirbridge.pipeline import MapOptions, check_fit, map_network, quantize_network, verify_network
-from nirbridge.quantization import Options
+from nirbridge.quantization import QuantizationOptions
 from tests.quantization.nets import layer, lif
 
 CHIPS = ("loihi1", "loihi2", "crossbar256")
@@ -71,7 +71,7 @@ TABLE = [(row, chip) for row in ROWS for chip in CHIPS]
 @pytest.mark.parametrize(("row", "name"), TABLE)
 def test_every_row_of_the_page(row: str, name: str) -> None:
     make, expected = ROWS[row]
-    network, chip, said = make(), load_chip(name), expected[CHIPS.index(name)]
+    network, chip, said = make(), read_chip(name), expected[CHIPS.index(name)]
     if said is None:
         check_fit(network, chip, QUICK)
         mapped = map_network(network, chip, QUICK)
@@ -90,29 +90,29 @@ def test_every_row_of_the_page(row: str, name: str) -> None:
     placed = map_network(network, chip, replace(QUICK, placement_only=True))
     assert placed.placement_only
     with pytest.raises(IllegalMapping, match=said):
-        check.verify(replace(placed, placement_only=False))
+        check.check_mapping(replace(placed, placement_only=False))
 
 
 @pytest.mark.parametrize("reset", ["none", "subtract", "to-value"])
 def test_a_threshold_on_loihi1_is_the_reference(reset: str) -> None:
     """The weights are multiples of 1/8 and the emulated memory is below a unit: every spike is the reference's."""
-    found = verify_network(threshold(reset=reset), load_chip("loihi1"), steps=200, seed=1)
+    found = verify_network(threshold(reset=reset), read_chip("loihi1"), steps=200, seed=1)
     assert found.holds
     assert found.pairs[0].comparison.equal
     assert 50 < int(found.recordings["reference"].arrays["p", "s"].sum()) < 350
 
 
 def test_graded_inputs_are_there_on_loihi2_only() -> None:
-    options = Options(graded={"in": (1.0, 8)})
-    quantize_network(cells(), load_chip("loihi2"), options)
+    options = QuantizationOptions(graded={"in": (1.0, 8)})
+    quantize_network(cells(), read_chip("loihi2"), options)
     for name in ("loihi1", "crossbar256"):
         with pytest.raises(ModelError, match="graded values"):
-            quantize_network(cells(), load_chip(name), options)
+            quantize_network(cells(), read_chip(name), options)
 
 
 def lacking(**changes: object) -> Chip:
     """loihi2 without something; a decay that is too fast shows on a chip of slower ones."""
-    chip = load_chip("loihi2")
+    chip = read_chip("loihi2")
     parts = {key: changes.pop(key) for key in ("neuron", "numbers", "synapses") if key in changes}
     assert not changes
     return replace(chip, **{key: replace(getattr(chip, key), **own) for key, own in parts.items()})  # type: ignore[arg-type]
@@ -150,12 +150,12 @@ def test_what_other_chips_lack_is_one_notion_too(name: str) -> None:
 def test_every_problem_of_every_population_is_listed() -> None:
     base = cells(reset="subtract", refractory_steps=100)
     with pytest.raises(ModelError) as caught:
-        check_fit(base, load_chip("loihi1"))
+        check_fit(base, read_chip("loihi1"))
     assert [p.ids["rule"] for p in caught.value.problems] == ["reset", "refractory"]
 
 
 def test_widths_are_judged_as_requested() -> None:
     """1 bit with both signs is no remedy for what does not fit, and no map of it is promised."""
     with pytest.raises(ModelError, match="give 2 bits or more"):
-        map_network(cells(), load_chip("loihi1"), replace(QUICK, weight_bits=1))
-    map_network(cells(), load_chip("loihi1"), replace(QUICK, weight_bits=2))
+        map_network(cells(), read_chip("loihi1"), replace(QUICK, weight_bits=1))
+    map_network(cells(), read_chip("loihi1"), replace(QUICK, weight_bits=2))

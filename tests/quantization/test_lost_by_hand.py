@@ -14,7 +14,7 @@ from nirbridge.arrays import freeze
 from nirbridge.network import neuron
 from nirbridge.network.operators import Dense
 from nirbridge.quantization import FixedPopulation, FixedProjection
-from nirbridge.quantization.error_bounds import lost_of, lost_weights, starts_off
+from nirbridge.quantization.error_bounds import initial_offsets, rounding_loss, weight_loss
 from tests.quantization.test_one_wrong_element import cell, whole
 
 DU, DV = (4095, 2047, 0, 100), (0, 4096, 2048, 1)
@@ -40,7 +40,7 @@ def made() -> tuple[Any, FixedPopulation]:
 
 def test_what_each_neuron_loses() -> None:
     folded, p = made()
-    found = lost_of(folded, p)
+    found = rounding_loss(folded, p)
     for k in range(4):
         kept_u, kept_v = (4095 - DU[k]) / 4096, (4096 - DV[k]) / 4096
         n, f = folded.neuron, folded
@@ -61,7 +61,7 @@ def test_one_number_for_all_is_one_for_each() -> None:
     for name in ("a_syn", "a_mem", "bias", "offset", "amount", "steady"):
         setattr(folded, name, np.asarray(0.5))
     folded.neuron = neuron("CubaLIF", a_mem=0.5)
-    found = lost_of(folded, replace(one, neuron=replace(one.neuron, scale=freeze(np.float64(2.0)))))
+    found = rounding_loss(folded, replace(one, neuron=replace(one.neuron, scale=freeze(np.float64(2.0)))))
     assert found.bias.tolist() == [3.0] * 6
     assert found.u_decay.tolist() == [4090 / 4096 - 0.5] * 6
     assert found.far.shape == (6,)
@@ -69,7 +69,7 @@ def test_one_number_for_all_is_one_for_each() -> None:
 
 def test_starts_are_off_by_half_a_unit_or_by_more() -> None:
     folded, p = made()
-    u, v = starts_off(p, folded)
+    u, v = initial_offsets(p, folded)
     assert u.tolist() == pytest.approx([0.5, 4.0, 0.6, 0.5])
     assert v.tolist() == pytest.approx([0.5, 2.8, 0.5, 0.5])
 
@@ -78,7 +78,7 @@ def test_starts_are_off_by_half_a_unit_or_by_more() -> None:
 def test_what_weights_lose_counts_in_units_of_v(exponent: int) -> None:
     exact = Dense(freeze([[0.5, -0.26]]))
     p = FixedProjection("a", "p", Dense(whole([[16, -8]])), 8, weight_exp=exponent, scale=freeze(np.float64(31.0)))
-    found = lost_weights(p, exact, 0.25)
+    found = weight_loss(p, exact, 0.25)
     unit = 64 * 2.0**exponent
     assert np.allclose(found.errors.weight, [[0.5 * unit, abs(-8 + 0.26 * 31) * unit]])  # type: ignore[union-attr]
     assert np.allclose(found.sizes.weight, [[15.5 * unit, 8.06 * unit]])  # type: ignore[union-attr]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import freeze
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.chips.model import SynapseFormat
 from nirbridge.errors import DoesNotFit, ModelError
 from nirbridge.network.apply import matrix
@@ -20,7 +20,7 @@ from nirbridge.quantization import FixedProjection
 from nirbridge.quantization.memory import fan_outs, projection_bits
 from nirbridge.quantization.mixed_precision import choose_widths, memory_of
 
-LOIHI2 = load_chip("loihi2")
+LOIHI2 = read_chip("loihi2")
 
 
 def ints(values: Any) -> Any:

@@ -16,7 +16,7 @@ REACH = 3.0
 
 
 def most(monkeypatch: pytest.MonkeyPatch, declared: int = DECLARED, **changed: Any) -> int:
-    monkeypatch.setattr(room, "reach_of", lambda incoming, size: SimpleNamespace(high=REACH, low=-100.0))
+    monkeypatch.setattr(room, "input_range", lambda incoming, size: SimpleNamespace(high=REACH, low=-100.0))
     fields = {
         "reset": "to-value", "reset_amount": np.array([1.0, 2.0]), "theta": np.array([1.0, 2.0]),
         "a_syn": np.array([0.0, 0.5]), "bias": np.array([0.5, 2.5]), "v_start": np.array([0.0, 0.25]),

@@ -11,7 +11,7 @@ import pytest
 from nirbridge.arrays import Array, freeze
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Conv, Dense, Identity, Sparse
-from nirbridge.quantization import FixedInput, FixedNeuron, FixedPopulation, FixedProjection, Quantized
+from nirbridge.quantization import FixedInput, FixedNeuron, FixedPopulation, FixedProjection, QuantizedNetwork
 from nirbridge.quantization.storage import check
 from tests.one_wrong import one_wrong_element
 
@@ -49,8 +49,8 @@ def projection(operator: Any = DENSE, **own: Any) -> FixedProjection:
     return replace(made, **own)
 
 
-def network(neuron: FixedNeuron | None = None, way: FixedProjection | None = None, **own: Any) -> Quantized:
-    made = Quantized(
+def network(neuron: FixedNeuron | None = None, way: FixedProjection | None = None, **own: Any) -> QuantizedNetwork:
+    made = QuantizedNetwork(
         chip="loihi2",
         dt=1.0,
         populations=(FixedPopulation("p", SHAPE, neuron or cell(), "custom"),),
@@ -64,8 +64,8 @@ def network(neuron: FixedNeuron | None = None, way: FixedProjection | None = Non
     return replace(made, **own)
 
 
-def found(made: Quantized) -> list[str]:
-    return [str(p) for p in check.diagnose(made)]
+def found(made: QuantizedNetwork) -> list[str]:
+    return [str(p) for p in check.diagnose_quantized(made)]
 
 
 @pytest.mark.parametrize("operator", [DENSE, SPARSE, CONV], ids=["dense", "sparse", "conv"])

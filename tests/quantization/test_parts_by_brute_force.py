@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.quantization import decays
-from nirbridge.quantization.decays import dec, decay_of, started, undo
-from nirbridge.quantization.folding import fold
-from nirbridge.quantization.formats import bias_most, grid_of, most, threshold_most
-from nirbridge.quantization.weights import Range, exponent_for, on_grid, quantum, range_of
+from nirbridge.quantization.decays import dec, decay_of, initial_integers, undo
+from nirbridge.quantization.folding import fold_population
+from nirbridge.quantization.formats import bias_max, grid_of, signed_max, threshold_max
+from nirbridge.quantization.weights import WeightRange, exponent_for, quantum, round_to_grid, weight_range
 from tests.quantization.cells import cell, ints
 from tests.quantization.nets import layer, lif
 
-LOIHI2 = load_chip("loihi2")
+LOIHI2 = read_chip("loihi2")
 
 
 # -- formats and weights ---------------------------------------------------------------------------------------------
@@ -34,11 +34,11 @@ def test_a_width_has_all_its_weights_on_its_grid(bits: int) -> None:
 
 
 def test_the_largest_numbers() -> None:
-    assert [most(bits) for bits in (1, 2, 8, 24)] == [0, 1, 127, 8_388_607]
+    assert [signed_max(bits) for bits in (1, 2, 8, 24)] == [0, 1, 127, 8_388_607]
     numbers = LOIHI2.numbers
     assert numbers is not None
-    assert threshold_most(numbers) == 131_071 * 64
-    assert bias_most(numbers) == 4_095 * 128
+    assert threshold_max(numbers) == 131_071 * 64
+    assert bias_max(numbers) == 4_095 * 128
 
 
 @pytest.mark.parametrize(
@@ -52,23 +52,23 @@ def test_the_largest_numbers() -> None:
     ],
 )
 def test_ranges_of_weights_have_0_in_them(weights: list[float], mode: str, low: float, high: float) -> None:
-    assert range_of(np.array(weights), 4) == Range(4, mode, low, high)  # type: ignore[arg-type]
-    assert range_of(np.array(weights), 4, 0.5) == Range(4, mode, low / 2, high / 2)  # type: ignore[arg-type]
+    assert weight_range(np.array(weights), 4) == WeightRange(4, mode, low, high)  # type: ignore[arg-type]
+    assert weight_range(np.array(weights), 4, 0.5) == WeightRange(4, mode, low / 2, high / 2)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("own", "unit"),
     [
-        (Range(8, "mixed", -256.0, 254.0), 1.0),
-        (Range(8, "mixed", -512.0, 254.0), 2.0),
-        (Range(8, "mixed", -256.0, 508.0), 2.0),
-        (Range(8, "excitatory", 0.0, 255.0), 1.0),
-        (Range(8, "inhibitory", -510.0, 0.0), 2.0),
-        (Range(1, "mixed", -256.0, 1000.0), 1.0),
-        (Range(8, "mixed", 0.0, 0.0), 0.0),
+        (WeightRange(8, "mixed", -256.0, 254.0), 1.0),
+        (WeightRange(8, "mixed", -512.0, 254.0), 2.0),
+        (WeightRange(8, "mixed", -256.0, 508.0), 2.0),
+        (WeightRange(8, "excitatory", 0.0, 255.0), 1.0),
+        (WeightRange(8, "inhibitory", -510.0, 0.0), 2.0),
+        (WeightRange(1, "mixed", -256.0, 1000.0), 1.0),
+        (WeightRange(8, "mixed", 0.0, 0.0), 0.0),
     ],
 )
-def test_the_unit_is_the_least_with_which_the_range_fits(own: Range, unit: float) -> None:
+def test_the_unit_is_the_least_with_which_the_range_fits(own: WeightRange, unit: float) -> None:
     assert own.unit == unit
 
 
@@ -76,7 +76,7 @@ def test_weights_go_to_the_nearest_of_their_grid() -> None:
     grid = grid_of(6, "mixed")
     for quarter in range(-1200, 1200):
         x = quarter / 4
-        (found,) = on_grid(np.array([x * 2]), 0.5, grid).tolist()
+        (found,) = round_to_grid(np.array([x * 2]), 0.5, grid).tolist()
         nearest = min(range(grid.low, grid.high + 1, grid.step), key=lambda g: (abs(g - x), (g // grid.step) % 2))
         assert found == nearest
 
@@ -128,7 +128,7 @@ def test_a_start_leads_to_the_state_that_is_wanted(latency: int, du: int, dv: in
     n = cell(du=ints([du, du]), dv=ints(dv), bias_mant=ints([3, -5]), v_init=ints([7, -9]), u_init=ints([2, -1]),
              fires_above=None)  # fmt: skip
     n = replace(n, u_init=ints([0, 0])) if du == 4095 else n
-    v, u, problem = started(n, "p", latency)
+    v, u, problem = initial_integers(n, "p", latency)
     if problem is not None:  # 4095 parts: far beyond 24 bits
         assert dv == 4095
         return
@@ -148,7 +148,7 @@ def test_a_start_is_that_of_all_steps_one_by_one(v_init: int, u_init: int, bias:
     v, u = np.asarray(n.v_init), np.where(n.du < 4095, n.u_init, 0)
     for _ in range(6):
         v, u = undo(v - u - n.bias, n.dv), np.where(n.du < 4095, undo(u, n.du + 1), 0)
-    found = started(n, "p", 6)
+    found = initial_integers(n, "p", 6)
     assert (found[0].tolist(), found[1].tolist()) == (v.tolist(), u.tolist())
     reached = []
     for _ in range(6):
@@ -161,7 +161,7 @@ def test_a_start_is_that_of_all_steps_one_by_one(v_init: int, u_init: int, bias:
 def test_a_neuron_at_rest_is_followed_for_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
     monkeypatch.setattr(decays, "undo", lambda y, k: (calls.append(1), undo(y, k))[1])
-    assert started(cell(), "p", 1000)[2] is None
+    assert initial_integers(cell(), "p", 1000)[2] is None
     assert len(calls) == 2
 
 
@@ -186,7 +186,7 @@ EARLY = (
     ],
 )
 def test_a_start_that_fires_or_is_too_wide_is_told(own: dict[str, Any], what: str | None) -> None:
-    problem = started(cell(**own), "p", 3)[2]
+    problem = initial_integers(cell(**own), "p", 3)[2]
     if what is None:
         assert problem is None
         return
@@ -206,7 +206,7 @@ def test_a_folded_neuron_is_the_neuron_in_other_coordinates(own: dict[str, Any],
         "theta": np.array([1.0, 2.0]), "v_reset": np.array([0.25, -0.5]), "v_init": 0.4, "i_init": -0.2,
     }  # fmt: skip
     net = layer(np.ones((2, 1)), lif(**(given | own)), bias=[0.5, -1.0], loop=np.eye(2))
-    n, f = net.populations[0].neuron, fold(net, net.populations[0], latency)
+    n, f = net.populations[0].neuron, fold_population(net, net.populations[0], latency)
     drive = np.array([0.5, -1.0])
     moved = n.fires and (n.reset == "to-value" or "refractory_steps" in own)
     off = np.array([0.25, -0.5]) if moved else np.zeros(2)

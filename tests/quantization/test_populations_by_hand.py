@@ -11,21 +11,21 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import freeze
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.errors import ModelError
 from nirbridge.network.model import Population
 from nirbridge.network.operators import Dense
-from nirbridge.quantization import Calibration, FixedProjection, Options, quantize
+from nirbridge.quantization import Calibration, FixedProjection, QuantizationOptions, quantize
 from nirbridge.quantization import population as populations
-from nirbridge.quantization.calibration import Seen
-from nirbridge.quantization.model import Bounds
-from nirbridge.quantization.overflow import Sent, input_bounds, prove, sent_by, total
-from nirbridge.quantization.scales import Incoming, Reach, Scale
-from nirbridge.quantization.weights import range_of
+from nirbridge.quantization.calibration import ObservedRange
+from nirbridge.quantization.model import AccumulatorBounds
+from nirbridge.quantization.overflow import OutputRange, input_bounds, output_ranges, prove, total_input_range
+from nirbridge.quantization.scales import IncomingOperator, InputRange, PopulationScale
+from nirbridge.quantization.weights import weight_range
 from tests.quantization.cells import cell, ints
 from tests.quantization.nets import layer, lif
 
-LOIHI1, LOIHI2 = load_chip("loihi1"), load_chip("loihi2")
+LOIHI1, LOIHI2 = read_chip("loihi1"), read_chip("loihi2")
 NUMBERS: Any = LOIHI2.numbers
 
 
@@ -66,7 +66,7 @@ def test_a_threshold_lies_on_the_grid_where_it_can(
         theta=None if theta is None else np.asarray(theta) / 2, neuron=SimpleNamespace(compare=compare)
     )
     top, said = populations._threshold(
-        f, cell(**own), Scale(2.0, "", False), replace(NUMBERS, programmable=programmable)
+        f, cell(**own), PopulationScale(2.0, "", False), replace(NUMBERS, programmable=programmable)
     )
     assert (None if top is None else top.tolist(), said) == (found, notes)
 
@@ -117,7 +117,7 @@ def test_a_memory_that_a_chip_cannot_lose_is_noted(a_mem: Any, dv_max: int, said
 )  # fmt: skip
 def test_by_what_bounds_are_beyond_the_chip(a_in: Any, u: Any, by: float) -> None:
     numbers = replace(NUMBERS, a_in_bits=8, u_bits=6)
-    assert populations._over(Bounds(a_in, u, (0, 10**9), True), numbers) == by
+    assert populations._over(AccumulatorBounds(a_in, u, (0, 10**9), True), numbers) == by
 
 
 @pytest.mark.parametrize(
@@ -126,10 +126,12 @@ def test_by_what_bounds_are_beyond_the_chip(a_in: Any, u: Any, by: float) -> Non
 )  # fmt: skip
 def test_data_narrows_the_worst_case_only(seen: Any, high: float, low: float) -> None:
     population = Population("p", (2,), lif())
-    known = {} if seen is None else {"p": Seen(seen, (0, 0), (0, 0))}
-    options = Options(calibration=Calibration(known, {}), margin=1.5)
-    assert populations._seen(population, Reach(4.0, 3.0, True), options) == Reach(high, low, seen is None)
-    assert populations._seen(population, Reach(4.0, 3.0, True), Options()) == Reach(4.0, 3.0, True)
+    known = {} if seen is None else {"p": ObservedRange(seen, (0, 0), (0, 0))}
+    options = QuantizationOptions(calibration=Calibration(known, {}), margin=1.5)
+    assert populations._seen(population, InputRange(4.0, 3.0, True), options) == InputRange(high, low, seen is None)
+    assert populations._seen(population, InputRange(4.0, 3.0, True), QuantizationOptions()) == InputRange(
+        4.0, 3.0, True
+    )
 
 
 # -- refusals --------------------------------------------------------------------------------------------------------
@@ -147,22 +149,26 @@ def test_data_narrows_the_worst_case_only(seen: Any, high: float, low: float) ->
     ],
 )
 def test_a_scale_that_was_asked_for_and_is_too_large(asked: Any, scale: float, fits: bool, found: str | None) -> None:
-    problems = populations._too_large(Population("p", (1,), lif()), Scale(scale, "the widest bias", False), asked, fits)
+    problems = populations._too_large(
+        Population("p", (1,), lif()), PopulationScale(scale, "the widest bias", False), asked, fits
+    )
     assert [str(p) for p in problems] == (
         [] if found is None else [f"population 'p': {found}; quantize without given scales"]
     )
 
 
-def incoming(weights: Any, bits: int = 8) -> Incoming:
-    return Incoming(
-        0, Dense(freeze(np.asarray(weights, float))), range_of(np.asarray(weights, float), bits), Sent(0, 1)
+def incoming(weights: Any, bits: int = 8) -> IncomingOperator:
+    return IncomingOperator(
+        0, Dense(freeze(np.asarray(weights, float))), weight_range(np.asarray(weights, float), bits), OutputRange(0, 1)
     )
 
 
 def test_a_projection_without_a_weight_left_is_told_by_name() -> None:
     ways = [incoming([[0.5, 0.0]]), incoming([[0.5, 0.0]], 4), incoming([[0.0, 0.0]])]
     made = [FixedProjection(n, "p", Dense(ints([w])), 8) for n, w in (("a", [0, 2]), ("b", [0, 0]), ("c", [0, 0]))]
-    found = populations._too_small(Population("p", (1,), lif()), ways, made, Scale(1.0, "the widest bias", False))
+    found = populations._too_small(
+        Population("p", (1,), lif()), ways, made, PopulationScale(1.0, "the widest bias", False)
+    )
     assert [str(p) for p in found] == [
         "projection 'b' -> 'p': all weights become 0 at 4 bits, since the widest bias limits the scale; give more bits, calibrate with data, or split the fan-in"
     ]
@@ -172,7 +178,7 @@ def test_a_scale_shrinks_until_what_was_rounded_fits() -> None:
     """3,800 weights of 8.62 become 9 each, more than the real bounds said: the scale is cut by that and a little more."""
     weights = 1.0 + 1e-4 * np.random.default_rng(0).random((2, 3800))
     net = layer(weights, lif(a_mem=0.5, theta=30.0))
-    q = quantize(net, LOIHI1, Options(weight_bits=8))
+    q = quantize(net, LOIHI1, QuantizationOptions(weight_bits=8))
     last = 2 ** (LOIHI1.numbers.a_in_bits - 1) - 1  # type: ignore[union-attr]
     first = last * 64 / weights.sum(axis=1).max()
     said = q.report[0]
@@ -185,18 +191,18 @@ def test_a_scale_shrinks_until_what_was_rounded_fits() -> None:
         (first * 1.001, f"a scale of {first * 1.001:g} was asked for, the worst input of a step (a_in) allows less"),
     ):
         with pytest.raises(ModelError) as caught:
-            quantize(net, LOIHI1, Options(weight_bits=8, scales={"p": asked}))
+            quantize(net, LOIHI1, QuantizationOptions(weight_bits=8, scales={"p": asked}))
         assert str(caught.value) == f"population 'p': {what}; quantize without given scales"
-    kept = quantize(net, LOIHI1, Options(weight_bits=8, scales={"p": first * 0.9})).report[0]
+    kept = quantize(net, LOIHI1, QuantizationOptions(weight_bits=8, scales={"p": first * 0.9})).report[0]
     assert (kept.decays["scale"], kept.bounds.proved) == (first * 0.9, True)
 
 
 # -- bounds of inputs --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sent", [Sent(0, 1), Sent(0, 3), Sent(-2, 2)])
+@pytest.mark.parametrize("sent", [OutputRange(0, 1), OutputRange(0, 3), OutputRange(-2, 2)])
 @pytest.mark.parametrize("exponent", [0, 3])
-def test_the_least_and_greatest_input_of_each_neuron(sent: Sent, exponent: int) -> None:
+def test_the_least_and_greatest_input_of_each_neuron(sent: OutputRange, exponent: int) -> None:
     weights = np.array([[2, -4, 6], [-2, -8, 0], [2, 4, 0]])
     p = FixedProjection("a", "p", Dense(ints(weights)), 8, weight_exp=exponent)
     low, high = input_bounds(p, sent)
@@ -207,18 +213,20 @@ def test_the_least_and_greatest_input_of_each_neuron(sent: Sent, exponent: int) 
             for given in [tuple(g + sent.low for g in given)]
         ]
         assert (int(low[k]), int(high[k])) == (min(totals), max(totals))
-    twice = total([p, p], {"a": sent}, 3)
+    twice = total_input_range([p, p], {"a": sent}, 3)
     assert [x.tolist() for x in twice] == [(2 * low).tolist(), (2 * high).tolist()]
-    assert [x.tolist() for x in total([], {}, 2)] == [[0, 0], [0, 0]]
+    assert [x.tolist() for x in total_input_range([], {}, 2)] == [[0, 0], [0, 0]]
 
 
 def test_what_every_source_sends() -> None:
     q = quantize(
-        layer([[0.5, 0.25]], lif(a_mem=0.5, reset="subtract", max_spikes=3)), LOIHI2, Options(graded={"in": (1.0, 4)})
+        layer([[0.5, 0.25]], lif(a_mem=0.5, reset="subtract", max_spikes=3)),
+        LOIHI2,
+        QuantizationOptions(graded={"in": (1.0, 4)}),
     )
-    assert sent_by(q.populations, {"in": Sent(-7, 7)}) == {
-        "in": Sent(-7, 7),
-        "p": Sent(0, q.populations[0].neuron.max_spikes),
+    assert output_ranges(q.populations, {"in": OutputRange(-7, 7)}) == {
+        "in": OutputRange(-7, 7),
+        "p": OutputRange(0, q.populations[0].neuron.max_spikes),
     }
     assert q.inputs[0].value_max == 7
     weights = q.projections[0].operator.weight  # type: ignore[union-attr]

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from examples import digits
 from nirbridge.arrays import freeze
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.errors import ModelError, UsageError
 from nirbridge.network.model import Timing
 from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.passes import balance_delays
-from nirbridge.quantization import Options, prove, quantize
+from nirbridge.quantization import QuantizationOptions, prove, quantize
 from nirbridge.quantization.operators import weights_of
-from nirbridge.quantization.storage.check import verify
+from nirbridge.quantization.storage.check import check_quantized
 from nirbridge.simulators.fixed.simulate import simulate_fixed
-from nirbridge.simulators.simulate import Record, simulate
+from nirbridge.simulators.simulate import Probe, simulate
 from nirbridge.testing import nir_graphs
 from tests.quantization.nets import layer, lif
 
@@ -30,7 +30,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def spikes_of(network: Any, q: Any, values: Any) -> tuple[Any, Any]:
-    wanted = [Record("p", ("s",))]
+    wanted = [Probe("p", ("s",))]
     real = simulate(network, values, record=wanted, dtype="float64").recording.arrays["p", "s"]
     return real, simulate_fixed(q, values, record=wanted).recording.arrays["p", "s"]
 
@@ -57,8 +57,8 @@ def test_networks_of_whole_numbers_fire_exactly_alike(seed: int) -> None:
     weight = grid * rng.integers(-4, 5, (posts, pres))
     net = layer(weight, cell, loop=loop)
     assume(np.any(weight))
-    q = quantize(net, load_chip("loihi2"))
-    verify(q)
+    q = quantize(net, read_chip("loihi2"))
+    check_quantized(q)
     real, fixed = spikes_of(net, q, rng.integers(0, 2, (30, int(pres))))
     np.testing.assert_array_equal(fixed, real)
 
@@ -85,10 +85,10 @@ def test_membranes_stay_within_the_proved_distance(seed: int) -> None:
     )
     net = layer(rng.normal(0, 1, (posts, pres)), cell, bias=rng.normal(0, 0.1, posts))
     bits = int(rng.choice([8, 6, 4]))
-    q = quantize(net, load_chip("loihi2"), Options(weight_bits=bits, run_steps=steps))
+    q = quantize(net, read_chip("loihi2"), QuantizationOptions(weight_bits=bits, run_steps=steps))
     values = rng.integers(0, 2, (steps, pres))
-    real = simulate(net, values, record=[Record("p", ("v", "i"))], dtype="float64").recording.arrays
-    fixed = simulate_fixed(q, values, record=[Record("p", ("v", "u"))]).recording.arrays["p", "v"]
+    real = simulate(net, values, record=[Probe("p", ("v", "i"))], dtype="float64").recording.arrays
+    fixed = simulate_fixed(q, values, record=[Probe("p", ("v", "u"))]).recording.arrays["p", "v"]
     n, p = q.populations[0].neuron, q.projections[0]
     scale = float(n.scale)
     steady = cell.g_syn * net.projections[0].bias / (1 - cell.a_syn)
@@ -121,7 +121,7 @@ def test_no_input_breaks_the_bounds_and_the_worst_one_meets_them(seed: int) -> N
         reset=str(rng.choice(["to-value", "subtract"])),
     )
     net = layer(rng.normal(0, 1, (posts, pres)), cell)
-    q = quantize(net, load_chip("loihi2"))
+    q = quantize(net, read_chip("loihi2"))
     bounds = prove(q)["p"]
     assert bounds == q.report[0].bounds
     assert max(map(abs, bounds.a_in)) <= 2**15 - 1
@@ -133,7 +133,7 @@ def test_no_input_breaks_the_bounds_and_the_worst_one_meets_them(seed: int) -> N
     for spikes in (up, down):
         values = np.tile(spikes, (300, 1))
         values[::7] = rng.integers(0, 2, pres)
-        got = simulate_fixed(q, values, record=[Record("p", ("u", "v"))]).recording.arrays
+        got = simulate_fixed(q, values, record=[Probe("p", ("u", "v"))]).recording.arrays
         for name, (low, high) in (("u", bounds.u), ("v", bounds.v)):
             assert low <= got["p", name].min()
             assert got["p", name].max() <= high
@@ -146,20 +146,20 @@ def test_no_input_breaks_the_bounds_and_the_worst_one_meets_them(seed: int) -> N
 @settings(max_examples=25)
 @given(nir_graphs(), SEEDS)
 def test_any_network_is_exact_in_its_own_integers_or_refused(graph: Any, seed: int) -> None:
-    chip = load_chip("loihi2")
+    chip = read_chip("loihi2")
     try:
         net = from_nir(graph)
         q = quantize(balance_delays(net, delay_steps_max=chip.core.delay_steps), chip)
     except ModelError:
         return
-    verify(q)
+    check_quantized(q)
     for layer_report in q.report:
         assert layer_report.bounds.proved
         assert max(map(abs, layer_report.bounds.a_in)) < 2**15
     rng = np.random.default_rng(seed)
     values = {p.name: rng.integers(0, 2, (8, *p.shape)) for p in q.inputs}
-    a = simulate_fixed(q, values, record=[Record("*", ("s", "v", "u"))], backend="reference")
-    b = simulate_fixed(q, values, record=[Record("*", ("s", "v", "u"))], backend="fast")
+    a = simulate_fixed(q, values, record=[Probe("*", ("s", "v", "u"))], backend="reference")
+    b = simulate_fixed(q, values, record=[Probe("*", ("s", "v", "u"))], backend="fast")
     for key, array in a.recording.arrays.items():
         np.testing.assert_array_equal(array, b.recording.arrays[key])
         bounds = next((r.bounds for r in q.report if r.population == key[0]), None)
@@ -190,7 +190,7 @@ def test_every_population_that_the_chip_can_not_do_is_named() -> None:
         1.0, base.timing, populations, (*links, Projection("good", "out", Identity((1,)))), base.inputs, base.outputs
     )
     with pytest.raises(ModelError) as error:
-        quantize(net, load_chip("loihi1"))
+        quantize(net, read_chip("loihi1"))
     said = str(error.value)
     for name in ("soft", "free", "many", "long", "steep", "ever"):
         assert f"population '{name}'" in said
@@ -202,19 +202,19 @@ def test_other_refusals() -> None:
     net = layer([[1.0]], lif())
     early = replace(net, projections=tuple(replace(p, delay_steps=freeze(np.int64(0))) for p in net.projections))
     with pytest.raises(ModelError, match="a delay of 0 steps, every hop of a chip takes a step; retime"):
-        quantize(early, load_chip("loihi1"))
+        quantize(early, read_chip("loihi1"))
     with pytest.raises(ModelError, match="weights of 7 bits"):
-        quantize(net, load_chip("loihi1"), Options(weight_bits=7))
+        quantize(net, read_chip("loihi1"), QuantizationOptions(weight_bits=7))
     with pytest.raises(ModelError, match="weight_bits of 'q'"):
-        quantize(net, load_chip("loihi1"), Options(weight_bits={"q": 8}))
+        quantize(net, read_chip("loihi1"), QuantizationOptions(weight_bits={"q": 8}))
     with pytest.raises(ModelError, match=r"graded values.*turn values into spikes first \(simulators.encoders"):
-        quantize(net, load_chip("loihi1"), Options(graded={"in": (1.0, 8)}))
+        quantize(net, read_chip("loihi1"), QuantizationOptions(graded={"in": (1.0, 8)}))
     with pytest.raises(UsageError, match="no number formats"):
-        quantize(net, load_chip(Path(__file__).parents[2] / "examples" / "chips" / "my_chip.toml"))
+        quantize(net, read_chip(Path(__file__).parents[2] / "examples" / "chips" / "my_chip.toml"))
 
 
 def test_decays_that_a_chip_does_not_have_are_refused() -> None:
-    chip = load_chip("loihi2")
+    chip = read_chip("loihi2")
     assert chip.numbers is not None
     slow = replace(chip, numbers=replace(chip.numbers, du_max=255, dv_max=1023))
     cell = lif(kind="CubaLIF", a_syn=0.9375, a_mem=0.75, theta=1.0)
@@ -236,14 +236,14 @@ def test_a_float32_tau_of_one_step_is_no_negative_decay() -> None:
     )
     assert 1 - 0.01 / float(tau[0]) < 0
     network = balance_delays(from_nir(graph, Timing(dt=0.01)))
-    assert quantize(network, load_chip("loihi2")).populations[0].neuron.dv == 4096
+    assert quantize(network, read_chip("loihi2")).populations[0].neuron.dv == 4096
     graph.nodes["lif"].tau = 0.999 * tau
     with pytest.raises(ModelError, match="decay"):
-        quantize(balance_delays(from_nir(graph, Timing(dt=0.01))), load_chip("loihi2"))
+        quantize(balance_delays(from_nir(graph, Timing(dt=0.01))), read_chip("loihi2"))
 
 
 def test_one_bit_with_both_signs_has_no_weight_that_excites() -> None:
-    chip, cell, options = load_chip("loihi1"), lif(theta=0.4), Options(weight_bits=1)
+    chip, cell, options = read_chip("loihi1"), lif(theta=0.4), QuantizationOptions(weight_bits=1)
     with pytest.raises(ModelError, match="1 bit with both signs holds -256 and 0; give 2 bits or more"):
         quantize(layer([[0.5, -0.5]], cell), chip, options)
     assert weights_of(quantize(layer([[0.5, 0.0]], cell), chip, options).projections[0].operator).max() > 0
@@ -251,7 +251,7 @@ def test_one_bit_with_both_signs_has_no_weight_that_excites() -> None:
 
 def test_graded_inputs_are_rounded_to_their_integers() -> None:
     net = layer([[0.5, -1.0]], lif(kind="I", theta=None))
-    q = quantize(net, load_chip("loihi2"), Options(graded={"in": (1.0, 8)}))
+    q = quantize(net, read_chip("loihi2"), QuantizationOptions(graded={"in": (1.0, 8)}))
     values = np.array([[1.0, 0.0], [0.5, 0.25], [0.0, -1.0], [0, 0]])
     v = simulate_fixed(q, values).recording.arrays["out", "v"][:, 0]
     np.testing.assert_allclose(v[1:], np.cumsum(values @ [0.5, -1.0])[:-1], atol=0.02)
@@ -260,9 +260,9 @@ def test_graded_inputs_are_rounded_to_their_integers() -> None:
 def test_a_reset_to_another_value_and_its_refractory_time() -> None:
     cell = lif(a_mem=0.75, theta=1.0, v_reset=-0.5, v_init=-0.5, bias=0.05, refractory_steps=2)
     net = layer([[0.75]], cell)
-    q = quantize(net, load_chip("loihi2"))
+    q = quantize(net, read_chip("loihi2"))
     values = (np.random.default_rng(0).random((60, 1)) < 0.6).astype(int)
-    wanted = [Record("p", ("s", "v"))]
+    wanted = [Probe("p", ("s", "v"))]
     real = simulate(net, values, record=wanted, dtype="float64").recording.arrays
     fixed = simulate_fixed(q, values, record=wanted).recording.arrays
     np.testing.assert_array_equal(real["p", "s"], fixed["p", "s"])
@@ -280,11 +280,11 @@ def test_digits_keep_their_accuracy(name: str, root: Path) -> None:
     port, out = net.inputs[0], net.outputs[0].name
     values = spikes.reshape(*spikes.shape[:2], *port.shape)
     real = simulate(net, values).recording.arrays[out, "s"].sum(0).argmax(-1)
-    chip = load_chip("loihi1")
+    chip = read_chip("loihi1")
     retimed = balance_delays(net, delay_steps_max=chip.core.delay_steps)
     late = retimed.latency[out]
     longer = np.concatenate([values, np.zeros((late, *values.shape[1:]), values.dtype)])
     for bits, points in ((8, 0.01), (4, 0.03)):
-        q = quantize(retimed, chip, Options(weight_bits=bits))
+        q = quantize(retimed, chip, QuantizationOptions(weight_bits=bits))
         got = simulate_fixed(q, longer).recording.arrays[out, "s"][late:].sum(0, dtype=int).argmax(-1)
         assert (real == labels).mean() - (got == labels).mean() < points

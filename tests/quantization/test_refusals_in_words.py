@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import freeze
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.network.model import Network
 from nirbridge.quantization import FixedNeuron, FixedPopulation, legality
 from nirbridge.quantization import unsupported as refusals
 from nirbridge.quantization.memoryless import with_known_resets
-from nirbridge.quantization.options import Options
+from nirbridge.quantization.options import QuantizationOptions
 from nirbridge.quantization.overflow import bounds_of
 from nirbridge.quantization.storage.codec import fits, hints_of
 from tests.quantization.nets import layer, lif
 
-LOIHI1, LOIHI2, CROSSBAR = (load_chip(name) for name in ("loihi1", "loihi2", "crossbar256"))
+LOIHI1, LOIHI2, CROSSBAR = (read_chip(name) for name in ("loihi1", "loihi2", "crossbar256"))
 OTHERS = "choose a chip that can (crossbar256, loihi2), or"
 
 
@@ -30,7 +30,7 @@ def net(weights: Any = ((0.5, -0.25), (0.25, 0.5)), **own: Any) -> Network:
 
 
 def told(network: Network, chip: Any, bits: int = 8) -> list[str]:
-    return [str(p) for p in legality.problems_of(network, chip, lambda p: bits)]
+    return [str(p) for p in legality.feature_problems(network, chip, lambda p: bits)]
 
 
 SLOW = replace(LOIHI1, numbers=replace(LOIHI1.numbers, dv_max=4094))  # type: ignore[type-var]
@@ -101,13 +101,13 @@ def test_widths_that_a_chip_stores(chip: Any, bits: int, weights: Any, lines: li
     assert told(net(weights, a_mem=0.5), chip, bits) == [f"projection 'in' -> 'p': {line}" for line in lines]
 
 
-def refused(options: Options, steps: Any = 1, chip: Any = LOIHI1, late: Any = 0) -> list[str]:
+def refused(options: QuantizationOptions, steps: Any = 1, chip: Any = LOIHI1, late: Any = 0) -> list[str]:
     base = net(a_mem=0.5)
     first = replace(
         base.projections[0], delay_steps=freeze(np.asarray(steps)), target_delay_steps=freeze(np.asarray(late))
     )
     network = replace(base, projections=(first, *base.projections[1:]))
-    return [str(p) for p in refusals.problems_of(network, chip, options)]
+    return [str(p) for p in refusals.quantization_problems(network, chip, options)]
 
 
 RETIME = "every hop of a chip takes a step; retime the network first (balance_delays)"
@@ -128,10 +128,12 @@ LONGER = (
     ],
 )
 def test_delays_that_a_hop_and_a_synapse_hold(steps: Any, late: Any, line: str | None) -> None:
-    assert refused(Options(), steps, late=late) == ([] if line is None else [f"projection 'in' -> 'p': {line}"])
+    assert refused(QuantizationOptions(), steps, late=late) == (
+        [] if line is None else [f"projection 'in' -> 'p': {line}"]
+    )
     if steps == [1, 64]:
         free = replace(LOIHI1, core=replace(LOIHI1.core, delay_steps=None))
-        assert refused(Options(), steps, free) == []
+        assert refused(QuantizationOptions(), steps, free) == []
 
 
 SIZES = "sizes are above 0, bits 2 to 24"
@@ -161,7 +163,7 @@ CODE = (
     ],
 )  # fmt: skip
 def test_options_that_make_no_sense(own: dict[str, Any], chip: Any, lines: list[str]) -> None:
-    assert refused(Options(**own), chip=chip) == lines
+    assert refused(QuantizationOptions(**own), chip=chip) == lines
 
 
 @pytest.mark.parametrize(

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import freeze
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.network.model import Network, Population, Port, Projection
 from nirbridge.network.operators import Conv, Dense, Identity
-from nirbridge.quantization import Options, quantize, scales
+from nirbridge.quantization import QuantizationOptions, quantize, scales
 from nirbridge.quantization.operators import weights_of
-from nirbridge.quantization.overflow import Sent
-from nirbridge.quantization.scales import Incoming
-from nirbridge.quantization.weights import range_of
+from nirbridge.quantization.overflow import OutputRange
+from nirbridge.quantization.scales import IncomingOperator
+from nirbridge.quantization.weights import weight_range
 from tests.quantization.nets import TIMING, layer, lif, one
 
-CHIP = load_chip("loihi2")
+CHIP = read_chip("loihi2")
 
 
 def looped(seed: int, ratio: float, size: int = 12) -> Network:
@@ -46,10 +46,10 @@ def error(network: Network, quantized: Any) -> float:
 def test_of_an_octave_the_scale_with_the_least_rounding_is_taken(ratio: float, bits: int) -> None:
     """Scales of the octave are asked for one by one, and the weights of each compared with the real ones."""
     network = looped(int(10 * ratio), ratio)
-    chosen = quantize(network, CHIP, Options(bits))
+    chosen = quantize(network, CHIP, QuantizationOptions(bits))
     scale = float(chosen.populations[0].neuron.scale)
     tried = [scale * 2.0 ** (k / scales.TRIED) for k in range(-scales.TRIED, scales.TRIED)]
-    errors = [error(network, quantize(network, CHIP, Options(bits, scales={"p": s}))) for s in tried]
+    errors = [error(network, quantize(network, CHIP, QuantizationOptions(bits, scales={"p": s}))) for s in tried]
     assert error(network, chosen) <= min(errors) * (1 + 1e-9)
     assert max(errors) > 1.2 * min(errors)
 
@@ -69,7 +69,7 @@ def test_the_search_gains_a_fifth_over_thirty_networks(monkeypatch: pytest.Monke
 def test_no_projection_is_rounded_away_for_the_sake_of_another(bits: int, ratio: float) -> None:
     """Few excitatory weights at few bits: half the scale would leave none of the smaller ones."""
     network = layer(np.full((3, 1), 0.5), lif(a_mem=0.875, theta=1.0), loop=np.full((3, 3), 0.5 * ratio))
-    for made in quantize(network, CHIP, Options(bits)).projections:
+    for made in quantize(network, CHIP, QuantizationOptions(bits)).projections:
         assert np.all(weights_of(made.operator))
 
 
@@ -77,7 +77,7 @@ def test_a_limited_scale_leaves_every_projection_a_weight() -> None:
     """0.78 of the largest scale fits the many weights exactly, and would leave nothing of the one of the input."""
     loop, small = np.full((6, 6), 0.5), 0.061
     network = layer(np.full((6, 1), small), lif(a_mem=0.875, theta=100.0), loop=loop * 1.0000007)
-    found = quantize(network, CHIP, Options(1))
+    found = quantize(network, CHIP, QuantizationOptions(1))
     assert found.report[0].decays["limited_by"] == "the widest threshold"
     assert all(np.all(weights_of(made.operator)) for made in found.projections)
 
@@ -123,13 +123,13 @@ def test_a_weight_counts_as_often_as_it_is_a_synapse(monkeypatch: pytest.MonkeyP
     """Of a 3 x 3 kernel with padding over 5 x 5, 169 of 225 taps lie inside; graded sources count with their square."""
     conv = conv_network().projections[0].operator
     assert isinstance(conv, Conv)
-    sent = Sent(0, 1)
-    whole = scales._sample(Incoming(0, conv, range_of(weights_of(conv), 8), sent))
+    sent = OutputRange(0, 1)
+    whole = scales._sample(IncomingOperator(0, conv, weight_range(weights_of(conv), 8), sent))
     assert whole.count * whole.weights.size == 2 * 169
-    graded = scales._sample(Incoming(0, conv, range_of(weights_of(conv), 8), Sent(-5, 5)))
+    graded = scales._sample(IncomingOperator(0, conv, weight_range(weights_of(conv), 8), OutputRange(-5, 5)))
     assert graded.count == 25 * whole.count
     monkeypatch.setattr(scales, "SAMPLED", 4)
-    some = scales._sample(Incoming(0, conv, range_of(weights_of(conv), 8), sent))
+    some = scales._sample(IncomingOperator(0, conv, weight_range(weights_of(conv), 8), sent))
     assert some.weights.tolist() == weights_of(conv).reshape(-1)[::5].tolist()
     assert some.count * some.weights.size == 2 * 169
 

@@ -12,22 +12,29 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import freeze
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.network.operators import Dense
 from nirbridge.quantization import scales
-from nirbridge.quantization.formats import bias_most, grid_of, most, threshold_most
-from nirbridge.quantization.overflow import Sent
-from nirbridge.quantization.scales import Incoming, Reach, Scale, exponents, reach_of, scale_for
-from nirbridge.quantization.weights import range_of
+from nirbridge.quantization.formats import bias_max, grid_of, signed_max, threshold_max
+from nirbridge.quantization.overflow import OutputRange
+from nirbridge.quantization.scales import (
+    IncomingOperator,
+    InputRange,
+    PopulationScale,
+    exponents,
+    input_range,
+    scale_for,
+)
+from nirbridge.quantization.weights import weight_range
 
-NUMBERS: Any = load_chip("loihi2").numbers
-A_IN, U, V = most(NUMBERS.a_in_bits), most(NUMBERS.u_bits), most(NUMBERS.v_bits)
-THETA, BIAS = threshold_most(NUMBERS), bias_most(NUMBERS)
+NUMBERS: Any = read_chip("loihi2").numbers
+A_IN, U, V = signed_max(NUMBERS.a_in_bits), signed_max(NUMBERS.u_bits), signed_max(NUMBERS.v_bits)
+THETA, BIAS = threshold_max(NUMBERS), bias_max(NUMBERS)
 
 
-def into(weights: Any, bits: int = 8, low: int = 0, high: int = 1) -> Incoming:
+def into(weights: Any, bits: int = 8, low: int = 0, high: int = 1) -> IncomingOperator:
     values = np.atleast_2d(np.asarray(weights, float))
-    return Incoming(0, Dense(freeze(values)), range_of(values, bits), Sent(low, high))
+    return IncomingOperator(0, Dense(freeze(values)), weight_range(values, bits), OutputRange(low, high))
 
 
 def cell(**own: Any) -> Any:
@@ -53,7 +60,7 @@ def cell(**own: Any) -> Any:
     ],
 )
 def test_the_worst_input_is_that_of_the_worst_neuron(ways: Any, high: float, low: float) -> None:
-    assert reach_of([into(w, 8, a, b) for w, a, b in ways], 2) == Reach(high, low, True)
+    assert input_range([into(w, 8, a, b) for w, a, b in ways], 2) == InputRange(high, low, True)
 
 
 THRESHOLD, WORST, OVER_TIME = (
@@ -94,7 +101,7 @@ PLAIN = [(THETA, THRESHOLD), (A_IN * 64 / 7, WORST), (U / 7, OVER_TIME), (V, WID
     ],
 )  # fmt: skip
 def test_each_limit_of_a_scale(own: Any, steps: int | None, limits: Any) -> None:
-    found = scales._limits(cell(**own), Reach(5.0, 7.0, True), NUMBERS, steps)
+    found = scales._limits(cell(**own), InputRange(5.0, 7.0, True), NUMBERS, steps)
     assert [why for _, why in found] == [why for _, why in limits]
     assert [value for value, _ in found] == pytest.approx([value for value, _ in limits], rel=1e-12)
 
@@ -104,7 +111,7 @@ def test_what_a_chip_offers_limits_the_scale() -> None:
         map(
             reversed,
             scales._limits(
-                cell(), Reach(7.0, 5.0, True), replace(NUMBERS, vth_bits=4, a_in_bits=5, u_bits=6, v_bits=7), None
+                cell(), InputRange(7.0, 5.0, True), replace(NUMBERS, vth_bits=4, a_in_bits=5, u_bits=6, v_bits=7), None
             ),
         )
     )  # type: ignore[arg-type]
@@ -112,22 +119,24 @@ def test_what_a_chip_offers_limits_the_scale() -> None:
 
 
 def test_a_scale_that_is_asked_for_is_taken_up_to_the_limit() -> None:
-    one, reach = [into([[0.5]])], Reach(0.5, 0.0, True)
+    one, reach = [into([[0.5]])], InputRange(0.5, 0.0, True)
     free = cell(theta=1000.0, v_start=900.0)
     limit = THETA / 1000
     for asked in (1e-3, limit):
-        assert scale_for(free, one, reach, NUMBERS, None, asked) == Scale(asked, "the scale that was asked for", False)
-    assert scale_for(free, one, reach, NUMBERS, None, limit * 1.001) == Scale(limit, THRESHOLD, False)
+        assert scale_for(free, one, reach, NUMBERS, None, asked) == PopulationScale(
+            asked, "the scale that was asked for", False
+        )
+    assert scale_for(free, one, reach, NUMBERS, None, limit * 1.001) == PopulationScale(limit, THRESHOLD, False)
     alone = cell(theta=None)
-    assert scale_for(alone, [into([[0.0]])], Reach(0, 0, True), NUMBERS, None, 1e30) == Scale(
+    assert scale_for(alone, [into([[0.0]])], InputRange(0, 0, True), NUMBERS, None, 1e30) == PopulationScale(
         1e30, "the scale that was asked for", False
     )
 
 
 def test_a_population_that_nothing_reaches_has_the_finest_power_of_two() -> None:
-    nothing = Reach(0.0, 0.0, True)
+    nothing = InputRange(0.0, 0.0, True)
     for ways in ([], [into([[0.0, 0.0]])]):
-        assert scale_for(cell(theta=None), ways, nothing, NUMBERS, None) == Scale(64.0, "", True)
+        assert scale_for(cell(theta=None), ways, nothing, NUMBERS, None) == PopulationScale(64.0, "", True)
         made = scale_for(cell(theta=3.0), ways, nothing, NUMBERS, None)
         assert (made.limited_by, made.exact) == (min((THETA / 3, THRESHOLD), (V / 3, WIDE_V))[1], True)
         assert made.value <= THETA / 3 < 2 * made.value
@@ -137,13 +146,13 @@ def test_a_population_that_nothing_reaches_has_the_finest_power_of_two() -> None
 
 def test_what_limits_a_scale_is_told() -> None:
     rough, small = [[0.3, -0.7123]], [[0.003, -0.007123]]
-    reach = Reach(0.3, 0.7123, True)
-    unit = range_of(np.array(rough), 8).unit
+    reach = InputRange(0.3, 0.7123, True)
+    unit = weight_range(np.array(rough), 8).unit
     plain = scale_for(cell(theta=100.0), [into(rough)], reach, NUMBERS, None)
     assert (plain.limited_by, plain.exact) == ("the range of the weights", False)
     assert plain.value == pytest.approx(64 / unit, rel=1e-12)
     limited = scale_for(cell(theta=1e3), [into(rough)], reach, NUMBERS, None)
-    assert limited == Scale(THETA / 1e3, THRESHOLD, False)
+    assert limited == PopulationScale(THETA / 1e3, THRESHOLD, False)
     loops = [into(rough), into(small)]
     wide = replace(NUMBERS, weight_exp_max=3)
     capped = scale_for(cell(theta=10.0), loops, reach, wide, None)
@@ -203,18 +212,18 @@ def test_a_projection_that_would_vanish_has_no_end_of_error() -> None:
 @pytest.mark.parametrize(
     ("own", "reach", "size"),
     [
-        ({"theta": [2.0, -3.0], "a_mem": 0.0}, Reach(0.5, 0.25, True), 3.0),
-        ({"theta": 3.0, "a_mem": 0.0}, Reach(5.0, 9.0, True), 9.0),
-        ({"theta": 3.0, "a_mem": 0.0, "bias": [1.0, -2.0]}, Reach(9.0, 5.0, True), 11.0),
-        ({"theta": 3.0, "a_mem": [0.0, 0.5], "bias": 1.0}, Reach(9.0, 5.0, True), 20.0),
-        ({"theta": 3.0, "a_mem": 0.0, "a_syn": [0.0, 0.5]}, Reach(9.0, 5.0, True), 18.0),
-        ({"theta": 3.0, "a_mem": 1.0}, Reach(9.0, 5.0, True), 96.0),
-        ({"theta": None, "a_mem": 1.0}, Reach(9.0, 5.0, True), 256 * 0.75),
-        ({"theta": [0.0], "a_mem": 1.0}, Reach(9.0, 5.0, True), 32 * 0.75),
-        ({"theta": None, "a_mem": 0.0}, Reach(0.5, 0.25, True), 0.75),
+        ({"theta": [2.0, -3.0], "a_mem": 0.0}, InputRange(0.5, 0.25, True), 3.0),
+        ({"theta": 3.0, "a_mem": 0.0}, InputRange(5.0, 9.0, True), 9.0),
+        ({"theta": 3.0, "a_mem": 0.0, "bias": [1.0, -2.0]}, InputRange(9.0, 5.0, True), 11.0),
+        ({"theta": 3.0, "a_mem": [0.0, 0.5], "bias": 1.0}, InputRange(9.0, 5.0, True), 20.0),
+        ({"theta": 3.0, "a_mem": 0.0, "a_syn": [0.0, 0.5]}, InputRange(9.0, 5.0, True), 18.0),
+        ({"theta": 3.0, "a_mem": 1.0}, InputRange(9.0, 5.0, True), 96.0),
+        ({"theta": None, "a_mem": 1.0}, InputRange(9.0, 5.0, True), 256 * 0.75),
+        ({"theta": [0.0], "a_mem": 1.0}, InputRange(9.0, 5.0, True), 32 * 0.75),
+        ({"theta": None, "a_mem": 0.0}, InputRange(0.5, 0.25, True), 0.75),
     ],
 )
-def test_room_of_the_membrane(own: Any, reach: Reach, size: float) -> None:
+def test_room_of_the_membrane(own: Any, reach: InputRange, size: float) -> None:
     ways = [into([[0.5, -0.25]]), into([[0.25, -0.75]])]
     assert scales._roomy(cell(**own), ways, reach, 1000) == pytest.approx(1000 / size, rel=1e-9)
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 
-from nirbridge.comparison.compare import Comparison, Row, SpikeDistances
+from nirbridge.comparison.compare import Comparison, ComparisonRow, SpikeDistances
 from nirbridge.comparison.decisions import Decisions
-from nirbridge.quantization.model import Bounds, FixedInput, LayerReport, Quantized, VBound
+from nirbridge.quantization.model import AccumulatorBounds, FixedInput, LayerReport, QuantizedNetwork, VBound
 from nirbridge.verification.bounds import LayerBound
-from nirbridge.verification.verify import Pair, Verification
+from nirbridge.verification.verify import ComparedPair, Verification
 
 
 def printed(report: RenderableType, width: int = 160) -> str:
@@ -27,8 +27,8 @@ def distances(a: int, b: int, common: int, either: int, outside: tuple[int, int]
     return SpikeDistances(False, a, b, common, either, a + b - 2 * common, 1.5, *outside)
 
 
-SAME = Row("in", "s", 2000, 0, "stored", True, spikes=distances(1200, 1200, 1200, 1200))
-OTHER = Row(
+SAME = ComparisonRow("in", "s", 2000, 0, "stored", True, spikes=distances(1200, 1200, 1200, 1200))
+OTHER = ComparisonRow(
     "fc\n",
     "s",
     2000,
@@ -41,13 +41,15 @@ OTHER = Row(
     spikes=distances(3000, 2999, 2999, 30000, (0, 3)),
     decisions=Decisions(1500, 1400, 1300, 1200),
 )
-NEAR = Row("n", "s", 2000, 2, "estimated", False, 1300, (0,), (0.0, 1.0), spikes=distances(99999, 99999, 99999, 100000))
-REAL = Row("n", "v", 2000, 0, "stored", False, None, (7,), (0.25, 0.125), 0.125)
-SHAPES = Row("out", "v", 0, 0, "stored", False, problem="shapes (2,) and (3,)")
+NEAR = ComparisonRow(
+    "n", "s", 2000, 2, "estimated", False, 1300, (0,), (0.0, 1.0), spikes=distances(99999, 99999, 99999, 100000)
+)
+REAL = ComparisonRow("n", "v", 2000, 0, "stored", False, None, (7,), (0.25, 0.125), 0.125)
+SHAPES = ComparisonRow("out", "v", 0, 0, "stored", False, problem="shapes (2,) and (3,)")
 KEYS = tuple((f"k{i}", "v") for i in range(9))
 
 
-def comparison(*rows: Row, only_a: Any = (), only_b: Any = (), notes: Any = ()) -> Comparison:
+def comparison(*rows: ComparisonRow, only_a: Any = (), only_b: Any = (), notes: Any = ()) -> Comparison:
     return Comparison(rows, tuple(only_a), tuple(only_b), 10.0, tuple(notes))
 
 
@@ -62,9 +64,9 @@ def verified(**changes: Any) -> Verification:
         "input_said": "drawn",
         "latency": {"out": 1200, "fc\n": 0, "n": 1},
         "pairs": (
-            Pair("reference", "fixed", False, comparison(OTHER, NEAR)),
-            Pair("fixed", "mapped", True, comparison(SAME)),
-            Pair("fixed", "lava", True, comparison(REAL, SHAPES, only_a=KEYS, only_b=KEYS[:1])),
+            ComparedPair("reference", "fixed", False, comparison(OTHER, NEAR)),
+            ComparedPair("fixed", "mapped", True, comparison(SAME)),
+            ComparedPair("fixed", "lava", True, comparison(REAL, SHAPES, only_a=KEYS, only_b=KEYS[:1])),
         ),
         "layers": (
             LayerBound("fc\n", 0.5, 0.25, 2.0, 3000, 1500, 0, None),
@@ -95,24 +97,24 @@ def weights(source: str, bits: int, memory: int) -> dict[str, Any]:
     }
 
 
-def quantized(*, proved: bool) -> Quantized:
+def quantized(*, proved: bool) -> QuantizedNetwork:
     """Three layers: two projections and a measured share; none and a held membrane; an accuracy."""
     layers = (
         LayerReport(
             "fc",
             "lif",  # type: ignore[arg-type]
-            Bounds((-1000, 2000), (-1, 1), (-2, 2), proved),
+            AccumulatorBounds((-1000, 2000), (-1, 1), (-2, 2), proved),
             {"du": 1},
             (weights("in", 8, 1000), weights("fc\n", 4, 24)),
             V_BOUND,
             {"spikes_changed": 0.0123},
             ("emulated",),
         ),
-        LayerReport("lost", "lif", Bounds((0, 0), (0, 0), (0, 0), proved, 12000), {}, (), V_BOUND),  # type: ignore[arg-type]
+        LayerReport("lost", "lif", AccumulatorBounds((0, 0), (0, 0), (0, 0), proved, 12000), {}, (), V_BOUND),  # type: ignore[arg-type]
         LayerReport(
             "out",
             "lif",  # type: ignore[arg-type]
-            Bounds((-5, 5), (-5, 5), (-5, 5), True),
+            AccumulatorBounds((-5, 5), (-5, 5), (-5, 5), True),
             {},
             (weights("fc", 8, 10),),
             V_BOUND,
@@ -120,7 +122,7 @@ def quantized(*, proved: bool) -> Quantized:
         ),
     )
     inputs = (FixedInput("in", (2,), 1, 1.0),)
-    return Quantized(
+    return QuantizedNetwork(
         "loihi2",
         1e-3,
         (),

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.chips.model import CoreId, EnergyFigures
-from nirbridge.mapping.model import Mapped
+from nirbridge.mapping.model import MappedNetwork
 from nirbridge.partitioner.model import Slice
 from nirbridge.report import map_html as html
 from nirbridge.report import map_text
@@ -19,9 +19,9 @@ from nirbridge.report.map_facts import (
     _boxes,
     core_rows,
     cores_available,
-    facts,
-    figure,
-    is_rough,
+    figure_with_prefix,
+    is_approximate_table,
+    map_facts,
     population_rows,
     proof_text,
     remarks,
@@ -33,7 +33,7 @@ from tests.report.test_map_report import USED, made
 from tests.report.test_whole_reports import uneven
 
 
-def noted(*notes: str, **changes: Any) -> Mapped:
+def noted(*notes: str, **changes: Any) -> MappedNetwork:
     mapped = made(**changes)
     return replace(mapped, network=replace(mapped.network, notes=notes, assumed=()))
 
@@ -52,13 +52,13 @@ CANNOT, CAN = "the chip cannot run it, see the notes", "as requested, the chip c
 )
 def test_why_a_map_is_a_placement_only(notes: tuple[str, ...], reason: str) -> None:
     mapped = replace(noted(*notes), placement_only=True)
-    assert facts(mapped)[0] == ("marked", [f"PLACEMENT ONLY: not quantized, run or emitted; {reason}"])
-    assert facts(noted(*notes))[0] == ("chip", ["loihi1, 1 chip"])
-    assert len(facts(mapped)) == len(facts(noted(*notes))) + 1
+    assert map_facts(mapped)[0] == ("marked", [f"PLACEMENT ONLY: not quantized, run or emitted; {reason}"])
+    assert map_facts(noted(*notes))[0] == ("chip", ["loihi1, 1 chip"])
+    assert len(map_facts(mapped)) == len(map_facts(noted(*notes))) + 1
 
 
 def test_remarks_are_left_out_where_there_is_nothing_to_say() -> None:
-    chip = replace(load_chip("loihi1"), approximate=())
+    chip = replace(read_chip("loihi1"), approximate=())
     assert remarks(noted(chip=chip)) == []
     rough = replace(chip, approximate=("energy.spike_j", "core.neurons"))
     assert remarks(noted("a\nb", chip=rough)) == [
@@ -79,25 +79,25 @@ def test_only_relays_are_called_so() -> None:
     ("approximate", "rough"), [(("energy.spike_j",), True), (("time.x", "energy.hop"), True), (("energies.x",), False)]
 )
 def test_a_table_is_rough_where_one_of_its_figures_is(approximate: tuple[str, ...], rough: bool) -> None:
-    assert is_rough(made(chip=replace(load_chip("loihi1"), approximate=approximate)), "energy") is rough
+    assert is_approximate_table(made(chip=replace(read_chip("loihi1"), approximate=approximate)), "energy") is rough
 
 
 def test_words_of_synapses_are_rough_by_their_own_key() -> None:
     for key, name in (("synapses.words", "synapse_words"), ("core.neurons", "neurons"), ("core.synapse_words", "")):
-        rows = resource_rows(made(chip=replace(load_chip("loihi1"), approximate=(key,))))
+        rows = resource_rows(made(chip=replace(read_chip("loihi1"), approximate=(key,))))
         assert [row.name for row in rows if row.is_approximate] == ([name] if name else [])
 
 
 @pytest.mark.parametrize("at", range(len(_PREFIXES) - 1))
 def test_a_prefix_begins_at_its_size_and_not_before(at: int) -> None:
     (prefix, scale), (smaller, _) = _PREFIXES[at : at + 2]
-    assert figure(scale, "x") == f"1 {prefix}x"
-    assert figure(scale * (1 - 1e-9), "x") == f"1e+03 {smaller}x"
+    assert figure_with_prefix(scale, "x") == f"1 {prefix}x"
+    assert figure_with_prefix(scale * (1 - 1e-9), "x") == f"1e+03 {smaller}x"
     assert scale == float(f"1e{9 - 3 * at}")
 
 
 def test_a_core_without_limits_has_no_fullest_resource() -> None:
-    chip = load_chip("loihi1")
+    chip = read_chip("loihi1")
     free = dict.fromkeys(("neurons", "input_axons", "output_axons", "decay_profiles", "threshold_profiles"))
     open_chip = replace(chip, core=replace(chip.core, **free), synapses=replace(chip.synapses, words=None))
     row = core_rows(made(1, chip=open_chip))[0]
@@ -127,7 +127,7 @@ def test_text_is_a_hundred_columns_wide_by_default() -> None:
 
 def test_dead_cores_of_the_chips_in_use_are_not_available() -> None:
     dead = (CoreId(0, 0, 0, 1), CoreId(1, 0, 0, 0), CoreId(2, 0, 0, 0))
-    mapped = made(chip=replace(load_chip("loihi1"), dead_cores=dead))
+    mapped = made(chip=replace(read_chip("loihi1"), dead_cores=dead))
     assert [cores_available(replace(mapped, chips=n)) for n in (1, 2, 3)] == [127, 254, 381]
 
 
@@ -176,7 +176,7 @@ def test_traffic_is_held_against_its_bound_where_there_is_one() -> None:
 
 
 def test_what_is_counted_in_a_heading_is_in_one_number_or_several() -> None:
-    lines = dict(facts(made(chips=2)))
+    lines = dict(map_facts(made(chips=2)))
     assert (lines["chip"], lines["model"]) == (["loihi1, 2 chips"], ["300 neurons in 1 population"])
     mapped = made()
     (p,) = mapped.network.populations
@@ -186,12 +186,12 @@ def test_what_is_counted_in_a_heading_is_in_one_number_or_several() -> None:
     ):
         network = replace(mapped.network, populations=populations)
         partition = replace(mapped.partition, weight_bits=5)
-        lines = dict(facts(replace(mapped, network=network, partition=partition)))
+        lines = dict(map_facts(replace(mapped, network=network, partition=partition)))
         assert (lines["model"], lines["weights"], lines["dt"]) == ([said], ["5 bits"], ["1 ms"])
 
 
 def test_energy_without_figures_is_not_known() -> None:
-    lines = dict(facts(made(chip=replace(load_chip("loihi1"), energy=EnergyFigures()))))
+    lines = dict(map_facts(made(chip=replace(read_chip("loihi1"), energy=EnergyFigures()))))
     assert lines["energy"] == ["not known: the chip file has no figures of energy"]
     assert lines["time"][0].endswith(" us per step")
 
@@ -199,7 +199,7 @@ def test_energy_without_figures_is_not_known() -> None:
 # -- tables ------------------------------------------------------------------------------------------------------------
 
 
-def with_slices(count: int) -> Mapped:
+def with_slices(count: int) -> MappedNetwork:
     mapped = made(1)
     slices = tuple(Slice("hidden", ((k, k + 1),)) for k in range(count))
     block = replace(mapped.partition.blocks[0], slices=slices)

@@ -8,15 +8,15 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from nirbridge.chips import load_chip, without_cores
+from nirbridge.chips import read_chip, without_cores
 from nirbridge.chips.model import Chip, CoreId, EnergyFigures, TimeFigures
 from nirbridge.mapping.cost import costs
-from nirbridge.mapping.model import Mapped
+from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network.model import Network, Population, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Dense
 from nirbridge.partitioner.model import Block, BlockId, Partition, Slice, SolveReport
-from nirbridge.report.map_facts import core_rows, figure, population_rows, resource_rows, safe
+from nirbridge.report.map_facts import core_rows, figure_with_prefix, one_line, population_rows, resource_rows
 from nirbridge.report.map_html import map_html
 from nirbridge.report.map_text import map_text, mesh_text, shade
 from tests.mapping.tables import table
@@ -32,9 +32,9 @@ USED = {
 }
 
 
-def made(blocks: int = 3, *, name: str = "hidden", chip: Chip | None = None, **changes: object) -> Mapped:
+def made(blocks: int = 3, *, name: str = "hidden", chip: Chip | None = None, **changes: object) -> MappedNetwork:
     """``blocks`` blocks of 100 neurons of one population, a chain of spikes between them."""
-    on = chip or load_chip("loihi1")
+    on = chip or read_chip("loihi1")
     size = 100 * blocks
     population = Population(name, (size,), neuron("LIF"))
     edge = Projection(name, name, Dense(np.broadcast_to(np.float32(1), (size, size))), is_back=True)
@@ -52,7 +52,9 @@ def made(blocks: int = 3, *, name: str = "hidden", chip: Chip | None = None, **c
     cores = tuple(CoreId(0, b % 8, b // 8 % 4, b // 32) for b in range(blocks))
     axons = table([(b, 2.0, [b, (b + 1) % blocks]) for b in range(blocks)])
     paid = costs(axons, cores, on, [100] * blocks, chips=1)
-    mapped = Mapped(network, on, 1, Partition(own, 8, proof), cores, axons, paid, "cores", f"assumed: 0.02 for {name}")
+    mapped = MappedNetwork(
+        network, on, 1, Partition(own, 8, proof), cores, axons, paid, "cores", f"assumed: 0.02 for {name}"
+    )
     return replace(mapped, **changes)
 
 
@@ -83,8 +85,8 @@ def test_says_cores_proof_traffic_energy_and_time() -> None:
 
 def test_totals_in_the_text_are_those_of_the_costs() -> None:
     mapped = made()
-    assert figure(mapped.costs.energy_per_step_j, "J") + " per step" in map_text(mapped)
-    assert figure(mapped.costs.time_per_step_s, "s") + " per step" in map_text(mapped)
+    assert figure_with_prefix(mapped.costs.energy_per_step_j, "J") + " per step" in map_text(mapped)
+    assert figure_with_prefix(mapped.costs.time_per_step_s, "s") + " per step" in map_text(mapped)
 
 
 @pytest.mark.parametrize("width", [60, 100, 160])
@@ -123,14 +125,14 @@ def test_hostile_names_are_shown_and_do_nothing(blocks: int) -> None:
 
 
 def test_without_figures_energy_and_time_are_said_to_be_unknown() -> None:
-    text = map_text(made(chip=replace(load_chip("loihi1"), energy=EnergyFigures(), time=TimeFigures())))
+    text = map_text(made(chip=replace(read_chip("loihi1"), energy=EnergyFigures(), time=TimeFigures())))
     assert "not known: the chip file has no figures of energy" in text
     assert "not known: the chip file has no figures of time" in text
     assert "energy per step" not in text
 
 
 def test_figures_that_are_left_out_are_named() -> None:
-    chip = load_chip("loihi1")
+    chip = read_chip("loihi1")
     partial = replace(chip, energy=replace(chip.energy, hop_x_j=None), approximate=("energy.spike_j",))
     text = " ".join(map_text(made(chip=partial)).split())
     assert re.search(r"energy ~[\d.]+ nJ per step \(without figures, so left out: hops x\)", text)
@@ -152,7 +154,7 @@ def test_shades(share: float, sign: str) -> None:
 
 
 def test_the_mesh_shows_used_free_and_dead_cores() -> None:
-    chip = without_cores(load_chip("loihi1"), [127])
+    chip = without_cores(read_chip("loihi1"), [127])
     rows = mesh_text(made(chip=chip)).split("\n")
     assert rows[:4] == [
         "█··· █··· █··· ···· ···· ···· ···· ····",
@@ -164,9 +166,9 @@ def test_the_mesh_shows_used_free_and_dead_cores() -> None:
 
 
 def test_a_large_mesh_is_cut_and_it_is_said() -> None:
-    rows = mesh_text(made(chip=load_chip("crossbar256")), 40).split("\n")
+    rows = mesh_text(made(chip=read_chip("crossbar256")), 40).split("\n")
     assert rows[1] == "(3 x 1 of 64 x 64 tiles; on the others: none in use)"
-    far = made(chip=load_chip("crossbar256"), cores=(CoreId(0, 0, 0, 0), CoreId(0, 63, 0, 0), CoreId(0, 0, 63, 0)))
+    far = made(chip=read_chip("crossbar256"), cores=(CoreId(0, 0, 0, 0), CoreId(0, 63, 0, 0), CoreId(0, 0, 63, 0)))
     rows = mesh_text(far, 40).split("\n")
     assert rows[16] == "(20 x 16 of 64 x 64 tiles; on the others: 2 cores in use)"
 
@@ -216,7 +218,7 @@ def test_html_is_whole_self_contained_and_escapes_names(blocks: int) -> None:
     assert "<script>alert(1)</script>" in text
     assert f"{blocks} of 128 used" in text
     assert text.count("[100:200]") == 1
-    assert figure(mapped.costs.energy_per_step_j, "J") in text
+    assert figure_with_prefix(mapped.costs.energy_per_step_j, "J") in text
 
 
 def test_same_map_same_report() -> None:
@@ -237,8 +239,8 @@ def test_resources_name_the_fullest_core() -> None:
     [(1.51e-6, "1.51 uJ"), (0.0, "0 J"), (2.0, "2 J"), (3.3e-12, "3.3 pJ"), (4e-15, "4 fJ"), (5e4, "50 kJ")],
 )
 def test_figures(value: float, text: str) -> None:
-    assert figure(value, "J") == text
+    assert figure_with_prefix(value, "J") == text
 
 
 def test_safe_keeps_letters_of_every_script() -> None:
-    assert safe("Größe 名前\t") == "Größe 名前\\t"
+    assert one_line("Größe 名前\t") == "Größe 名前\\t"

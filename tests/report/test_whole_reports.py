@@ -11,42 +11,42 @@ from typing import Any
 
 import pytest
 
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.chips.model import Chip, CoreId, Mesh
 from nirbridge.mapping.cost import costs
-from nirbridge.mapping.model import Mapped
+from nirbridge.mapping.model import MappedNetwork
 from nirbridge.partitioner.model import Block, BlockId, Slice
 from nirbridge.report.chips import _figure, chip_table, chips_table
 from nirbridge.report.compare import compare_document, compare_text
 from nirbridge.report.inspect import _cut, _table, inspect_text, name_text
-from nirbridge.report.map_facts import ResourceRow, figure, spikes
+from nirbridge.report.map_facts import ResourceRow, figure_with_prefix, rate_text
 from nirbridge.report.map_html import map_html
 from nirbridge.report.map_text import _style, map_text, mesh_text, shade
 from nirbridge.report.quantize import quantize_document, quantize_text
 from nirbridge.report.verify import verify_document, verify_text
-from nirbridge.verification.verify import Pair
+from nirbridge.verification.verify import ComparedPair
 from tests.mapping.tables import table
 from tests.report.results_by_hand import COMPARED, OTHER, REAL, SAME, comparison, printed, quantized, verified
 from tests.report.test_map_report import USED, made
 
 WHOLE = Path(__file__).parent / "whole"
 EARLY = (
-    Pair("reference", "retimed", False, comparison(OTHER)),
-    Pair("retimed", "fixed", False, comparison(SAME)),
-    Pair("fixed", "mapped", True, comparison(SAME)),
+    ComparedPair("reference", "retimed", False, comparison(OTHER)),
+    ComparedPair("retimed", "fixed", False, comparison(SAME)),
+    ComparedPair("fixed", "mapped", True, comparison(SAME)),
 )
 LAYER = {"early_spikes": {"fc\n": 1200, "n": 3}, "pairs": EARLY}
 
 
 def small_chip() -> Chip:
     """12 cores with one dead, on boards of up to 4; two more are dead on further chips."""
-    chip = load_chip("loihi1")
+    chip = read_chip("loihi1")
     dead = (CoreId(0, 2, 1, 1), CoreId(1, 0, 0, 0), CoreId(3, 0, 0, 0))
     limits = replace(chip.core, neurons=200, output_axons=None)
     return replace(chip, mesh=Mesh(3, 2, 2, 4), dead_cores=dead, core=limits)
 
 
-def uneven(**changes: Any) -> Mapped:
+def uneven(**changes: Any) -> MappedNetwork:
     """Four blocks of different sizes on two chips, each fullest in its own way."""
     cuts = ((0, 100), (100, 101), (101, 103), (103, 106)), ((106, 110),), ((110, 210),), ((210, 400),)
     used = (
@@ -102,7 +102,7 @@ def inspected() -> dict[str, Any]:
 
 
 TEXTS: dict[str, Callable[[], str]] = {
-    "chips.txt": lambda: printed(chips_table([load_chip(name) for name in ("crossbar256", "loihi1", "loihi2")])),
+    "chips.txt": lambda: printed(chips_table([read_chip(name) for name in ("crossbar256", "loihi1", "loihi2")])),
     "chip.txt": lambda: printed(chip_table(small_chip()), 220),
     "compared.txt": lambda: printed(compare_text(COMPARED)),
     "compared-same.txt": lambda: printed(compare_text(comparison(SAME))),
@@ -153,7 +153,7 @@ def test_a_shade_ends_at_each_quarter(share: float, sign: str) -> None:
 
 @pytest.mark.parametrize(("value", "text"), [(1e3, "1,000"), (999.9, "999.9"), (999.96, "1000"), (0.12345, "0.1235")])
 def test_spikes_from_a_thousand_on_are_whole(value: float, text: str) -> None:
-    assert spikes(value) == text
+    assert rate_text(value) == text
 
 
 @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ def test_spikes_from_a_thousand_on_are_whole(value: float, text: str) -> None:
     [(1.0, "1 x"), (1e3, "1 kx"), (999.0, "999 x"), (1e-3, "1 mx"), (1e9, "1 Gx"), (1e-15, "1 fx"), (9e-16, "9e-16 x")],
 )
 def test_a_prefix_begins_at_its_size(value: float, said: str) -> None:
-    assert figure(value, "x") == said
-    assert figure(-value, "x", approximate=True) == f"~-{said}"
+    assert figure_with_prefix(value, "x") == said
+    assert figure_with_prefix(-value, "x", approximate=True) == f"~-{said}"
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_rows_from_the_201st_on_are_counted(count: int, more: str | None) -> Non
 
 @pytest.mark.parametrize(("chips", "more"), [(4, ""), (5, "… and 1 more chips in use"), (17, "… and 13")])
 def test_chips_from_the_fifth_on_are_counted(chips: int, more: str) -> None:
-    chip = replace(load_chip("loihi1"), dead_cores=())
+    chip = replace(read_chip("loihi1"), dead_cores=())
     mapped = made(chips, chip=chip, chips=chips, cores=tuple(CoreId(c, 0, 0, 0) for c in range(chips)))
     lines = mesh_text(mapped).split("\n")
     assert [line for line in lines if line.startswith("chip")] == [f"chip {c}" for c in range(4)]
@@ -219,7 +219,7 @@ def test_columns_are_left_out_where_there_is_no_room(width: int, said: str | Non
 
 @pytest.mark.parametrize("rows", [16, 17])
 def test_rows_from_the_17th_on_are_left_out(rows: int) -> None:
-    chip = replace(load_chip("loihi1"), mesh=Mesh(1, rows, 1, 1))
+    chip = replace(read_chip("loihi1"), mesh=Mesh(1, rows, 1, 1))
     lines = mesh_text(made(2, chip=chip, cores=(CoreId(0, 0, 0, 0), CoreId(0, 0, rows - 1, 0)))).split("\n")
     hidden = ["(1 x 16 of 1 x 17 tiles; on the others: 1 cores in use)"]
     assert lines[16:-1] == (hidden if rows == 17 else [])

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import freeze
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.quantization.model import FixedInput
-from nirbridge.quantization.options import Options
+from nirbridge.quantization.options import QuantizationOptions
 from nirbridge.quantization.quantize import quantize
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.simulate import Recording
 from nirbridge.verification.bounds import layer_bounds
-from nirbridge.verification.drive import Sent, _applied, _delayed, inputs_sent, sources_of, stretches
-from nirbridge.verification.verify import everything
+from nirbridge.verification.drive import SourceOutput, _applied, _delayed, input_output, source_outputs, time_chunks
+from nirbridge.verification.verify import all_probes
 from tests.quantization.nets import layer, lif
 from tests.simulators.fixed.test_integer_kernels_by_brute_force import OPERATORS
 
@@ -87,8 +87,8 @@ def by_hand(q: Any, neuron: Any, k: int, fixed: Recording, weight: np.ndarray = 
 def test_the_bound_of_every_step(own: dict[str, Any], bits: int) -> None:
     """Weights of quarters meet thresholds of a half exactly."""
     cell, weight = lif(**dict(own)), np.round(4 * WEIGHT) / 4 if own.get("theta") == 0.5 else WEIGHT
-    q = quantize(layer(weight, cell), load_chip("loihi2"), Options(weight_bits=bits))
-    fixed = simulate_fixed(q, SPIKES, record=everything(q)).recording
+    q = quantize(layer(weight, cell), read_chip("loihi2"), QuantizationOptions(weight_bits=bits))
+    fixed = simulate_fixed(q, SPIKES, record=all_probes(q)).recording
     [found] = layer_bounds(q, {"in": SPIKES}, fixed)
     both = [by_hand(q, cell, k, fixed, weight) for k in range(2)]
     assert found.bound == pytest.approx(max(x["bound"] for x in both), rel=1e-9)
@@ -108,8 +108,8 @@ def test_spikes_that_are_not_near_the_threshold_are_told(most: int, neuron: int)
     """Without a reset a spike changes nothing else: each of some steps with every number of spikes."""
     own = {"a_mem": 0.9, "theta": 0.4, "reset": "none", "max_spikes": most}
     cell = lif(**own)
-    q = quantize(layer(WEIGHT, cell), load_chip("loihi2"), Options(weight_bits=3))
-    fixed = simulate_fixed(q, SPIKES, record=everything(q)).recording
+    q = quantize(layer(WEIGHT, cell), read_chip("loihi2"), QuantizationOptions(weight_bits=3))
+    fixed = simulate_fixed(q, SPIKES, record=all_probes(q)).recording
     legal = by_hand(q, cell, neuron, fixed)["legal"]
     doubtful = [t for t, ways in enumerate(legal) if sum(fine for _, fine in ways) > 1]
     assert doubtful
@@ -123,8 +123,8 @@ def test_spikes_that_are_not_near_the_threshold_are_told(most: int, neuron: int)
 
 @pytest.mark.parametrize(("step", "neuron", "by"), [(0, 0, 1), (31, 1, 1), (31, 1, -1), (59, 0, 1)])
 def test_the_first_value_beyond_its_bound_is_told(step: int, neuron: int, by: int) -> None:
-    q = quantize(layer(WEIGHT, lif(a_mem=0.5, theta=50.0)), load_chip("loihi2"))
-    fixed = simulate_fixed(q, SPIKES, record=everything(q)).recording
+    q = quantize(layer(WEIGHT, lif(a_mem=0.5, theta=50.0)), read_chip("loihi2"))
+    fixed = simulate_fixed(q, SPIKES, record=all_probes(q)).recording
     [clean] = layer_bounds(q, {"in": SPIKES}, fixed)
     size = float(q.populations[0].neuron.scale)
     v = fixed.arrays["p", "v"].copy()
@@ -138,8 +138,8 @@ def test_the_first_value_beyond_its_bound_is_told(step: int, neuron: int, by: in
 @pytest.mark.parametrize(("value", "unbounded"), [(2**23 - 2, 0), (2**23 - 1, 1), (-(2**23) + 1, 1)])
 def test_the_last_value_of_v_has_no_bound(value: int, unbounded: int) -> None:
     """From there on, as nothing resets it."""
-    q = quantize(layer(WEIGHT, lif(kind="I", theta=None)), load_chip("loihi2"))
-    fixed = simulate_fixed(q, SPIKES, record=everything(q)).recording
+    q = quantize(layer(WEIGHT, lif(kind="I", theta=None)), read_chip("loihi2"))
+    fixed = simulate_fixed(q, SPIKES, record=all_probes(q)).recording
     v = fixed.arrays["p", "v"].copy()
     v[50, 1] = value
     [found] = layer_bounds(q, {"in": SPIKES}, Recording({**fixed.arrays, ("p", "v"): v}, fixed.meta))
@@ -151,8 +151,8 @@ def test_the_last_value_of_v_has_no_bound(value: int, unbounded: int) -> None:
 def test_a_population_that_nothing_reaches_has_its_bias_alone() -> None:
     made = layer(WEIGHT, lif(a_mem=0.5, bias=[0.3, 0.7], theta=1.0))
     alone = replace(made, projections=made.projections[1:], inputs=())
-    q = quantize(alone, load_chip("loihi2"))
-    fixed = simulate_fixed(q, {}, steps=20, record=everything(q)).recording
+    q = quantize(alone, read_chip("loihi2"))
+    fixed = simulate_fixed(q, {}, steps=20, record=all_probes(q)).recording
     [found] = layer_bounds(q, {}, fixed)
     assert (found.spikes, found.changed, found.holds) == (int(fixed.arrays["p", "s"].sum(dtype=int)), 0, True)
     assert found.spikes > 0
@@ -164,10 +164,10 @@ def test_a_population_that_nothing_reaches_has_its_bias_alone() -> None:
 
 def test_inputs_are_sent_as_integers_of_their_scale() -> None:
     given = np.array([[[0.6, -1.3]], [[1.0, 0.0]], [[2.0, 2.0]]])
-    spikes = inputs_sent(FixedInput("in", (2,)), given, 2)
+    spikes = input_output(FixedInput("in", (2,)), given, 2)
     assert spikes.whole is spikes.real
     assert (spikes.real.tolist(), spikes.one, spikes.is_rounded) == (given[:2].tolist(), 1.0, False)
-    graded = inputs_sent(FixedInput("in", (2,), 5, 0.5), given, 5)
+    graded = input_output(FixedInput("in", (2,), 5, 0.5), given, 5)
     assert graded.real.tolist() == [*given.tolist(), [[0, 0]], [[0, 0]]]
     assert graded.whole.tolist() == [[[1, -3]], [[2, 0]], [[4, 4]], [[0, 0]], [[0, 0]]]
     assert (graded.one, graded.is_rounded) == (0.5, True)
@@ -177,9 +177,9 @@ def test_sources_are_inputs_and_what_fires() -> None:
     cells = [SimpleNamespace(name=n, neuron=SimpleNamespace(fires=n == "p")) for n in "pr"]
     q: Any = SimpleNamespace(inputs=(FixedInput("in", (2,)),), populations=cells)
     spikes = {("p", "s"): np.ones((3, 1, 2))}
-    found = sources_of(q, {"in": np.zeros((3, 1, 2))}, spikes, 3)
+    found = source_outputs(q, {"in": np.zeros((3, 1, 2))}, spikes, 3)
     assert set(found) == {"in", "p"}
-    assert isinstance(found["p"], Sent)
+    assert isinstance(found["p"], SourceOutput)
     assert found["p"].whole is found["p"].real is spikes["p", "s"]
     assert found["p"].one == 1.0
 
@@ -210,7 +210,7 @@ def test_operators_with_other_weights(operator: Any) -> None:
 
 
 def test_stretches_take_so_many_bytes() -> None:
-    assert stretches(10, 3, 8 * 3 * 4) == [(0, 4), (4, 8), (8, 10)]
-    assert stretches(10, 3, 8 * 3 * 4 - 1) == [(0, 3), (3, 6), (6, 9), (9, 10)]
-    assert stretches(10, 0) == [(0, 10)]
-    assert stretches(2**21, 4)[0] == (0, 2**20)
+    assert time_chunks(10, 3, 8 * 3 * 4) == [(0, 4), (4, 8), (8, 10)]
+    assert time_chunks(10, 3, 8 * 3 * 4 - 1) == [(0, 3), (3, 6), (6, 9), (9, 10)]
+    assert time_chunks(10, 0) == [(0, 10)]
+    assert time_chunks(2**21, 4)[0] == (0, 2**20)

@@ -15,11 +15,11 @@ from hypothesis.extra import numpy as hnp
 from rich.console import Console
 
 from nirbridge.cli.output import to_json
-from nirbridge.comparison.alignment import Clock, clock_of, estimate_latency, pair
+from nirbridge.comparison.alignment import RecordedSteps, align_steps, estimate_latency, recorded_steps
 from nirbridge.comparison.compare import compare
 from nirbridge.comparison.decisions import Decisions
 from nirbridge.errors import UsageError
-from nirbridge.report.compare import compare_document, compare_text, verdict
+from nirbridge.report.compare import compare_document, compare_text, comparison_verdict
 from nirbridge.simulators.types import Recording
 
 HOSTILE = "[bold red]x[/]\x1b[31m\n\u202e$\\frac{$" + "y" * 100
@@ -71,7 +71,7 @@ def test_equal_whatever_the_dtype() -> None:
     assert found.rows[0].spikes is not None
     assert (found.rows[0].spikes.jaccard, found.rows[0].spikes.van_rossum) == (1.0, 0.0)
     assert found.first_step is None
-    assert verdict(found) == "equal: every value of 1 of 1 recorded variables"
+    assert comparison_verdict(found) == "equal: every value of 1 of 1 recorded variables"
 
 
 def test_overall_adds_the_rows_up() -> None:
@@ -91,7 +91,9 @@ def test_overall_adds_the_rows_up() -> None:
 
 def test_the_verdict_says_where_only_potentials_differ() -> None:
     a, b = (recording({("x", "s"): A, ("x", "v"): A * factor}) for factor in (1.0, 0.5))
-    assert verdict(compare(a, b)) == "not equal: 1 of 2 variables differ, first at step 0; all spikes are equal"
+    assert (
+        comparison_verdict(compare(a, b)) == "not equal: 1 of 2 variables differ, first at step 0; all spikes are equal"
+    )
 
 
 def test_names_are_in_natural_order() -> None:
@@ -222,7 +224,7 @@ def test_the_estimate_is_never_worse_than_the_truth(a: np.ndarray, steps: int) -
     found = estimate_latency(a, b)
 
     def common(latency: int) -> int:
-        p = pair(8, 8, latency, Clock(), Clock())
+        p = align_steps(8, 8, latency, RecordedSteps(), RecordedSteps())
         return 0 if p is None else int((a[p.in_a] & b[p.in_b]).sum())
 
     assert common(found) >= common(steps)
@@ -240,10 +242,10 @@ def test_silence_is_estimated_as_no_latency() -> None:
 
 def test_steps_are_those_of_the_simulation() -> None:
     """One step in three is kept: 2, 5, 8, 11; a run that starts at step 4 keeps 5, 8, 11."""
-    assert clock_of(spikes(A, every={"fc/s": 3}), ("fc", "s")) == Clock(2, 3)
-    assert clock_of(spikes(A, every={"fc/s": 3}, first_step=4), ("fc", "s")) == Clock(5, 3)
-    assert clock_of(spikes(A, every={"fc/s": 3}, first_step=5), ("fc", "s")) == Clock(5, 3)
-    assert clock_of(spikes(A, every={"fc/v": 3}, first_step=4), ("fc", "s")) == Clock(4, 1)
+    assert recorded_steps(spikes(A, every={"fc/s": 3}), ("fc", "s")) == RecordedSteps(2, 3)
+    assert recorded_steps(spikes(A, every={"fc/s": 3}, first_step=4), ("fc", "s")) == RecordedSteps(5, 3)
+    assert recorded_steps(spikes(A, every={"fc/s": 3}, first_step=5), ("fc", "s")) == RecordedSteps(5, 3)
+    assert recorded_steps(spikes(A, every={"fc/v": 3}, first_step=4), ("fc", "s")) == RecordedSteps(4, 1)
     found = compare(spikes(A, every={"fc/s": 3}), spikes(B, every={"fc/s": 3}))
     assert found.first_step == 5
 
@@ -278,7 +280,7 @@ def test_nodes_of_one_recording_only_are_listed_and_a_difference() -> None:
     found = compare(recording({("x", "s"): A, ("y", "s"): A}), recording({("x", "s"): A, ("x", "v"): A}))
     assert (found.only_a, found.only_b) == ((("y", "s"),), (("x", "v"),))
     assert not found.equal
-    assert verdict(found) == "not equal: 2 more recorded in only one of the two"
+    assert comparison_verdict(found) == "not equal: 2 more recorded in only one of the two"
     assert "recorded only in A: y/s" in rendered(found)
 
 
@@ -341,7 +343,7 @@ def test_counts_have_no_steps() -> None:
     c = recording({("n", "count"): np.array([[4, 2], [0, 5]])}, batch=2)
     (row,) = compare(a, c).rows
     assert (row.equal, row.first_step, row.first_neuron, row.largest_difference) == (False, None, (1, 1), 2.0)
-    assert verdict(compare(a, c)) == "not equal: 1 of 1 variables differ"
+    assert comparison_verdict(compare(a, c)) == "not equal: 1 of 1 variables differ"
     assert "n/count: first differs at neuron [1, 1]: 7 in A, 5 in B" in rendered(compare(a, c))
 
 

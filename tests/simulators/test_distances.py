@@ -22,7 +22,7 @@ values = hnp.arrays(np.float64, (5, 2), elements=st.sampled_from([0.0, 0.5, -1.0
 def test_events_by_hand() -> None:
     assert d.event_overlap(A, B) == (3, 6)  # (0, 0), (1, 1), (2, 1) in both; (2, 0), (1, 0), (3, 1) in one
     assert d.jaccard(A, B) == 0.5
-    assert (d.events(A), d.events(B)) == (4, 5)
+    assert (d.event_count(A), d.event_count(B)) == (4, 5)
     assert d.events_of_each(A).tolist() == [2, 2]
     assert d.count_error(A, B) == 1
     assert d.first_difference(A, B) == (1, 0)
@@ -38,7 +38,7 @@ def test_graded_events_are_places_that_are_not_zero() -> None:
     a, b = np.array([[0.5, 0.0, -1.0]]), np.array([[0.25, 1.0, -1.0]])
     assert not d.is_counts(a)
     assert d.event_overlap(a, b) == (2, 3)
-    assert d.events(a) == 2
+    assert d.event_count(a) == 2
     assert d.count_error(a, b) == 1
     assert d.largest_difference(a, b) == 1.0
 
@@ -56,7 +56,7 @@ def test_nothing_is_like_nothing() -> None:
     assert d.jaccard(silent, silent) == 1.0
     assert d.jaccard(silent, A) == 0.0
     empty = np.zeros((0, 2))
-    assert (d.jaccard(empty, empty), d.van_rossum(empty, empty), d.events(empty)) == (1.0, 0.0, 0)
+    assert (d.jaccard(empty, empty), d.van_rossum(empty, empty), d.event_count(empty)) == (1.0, 0.0, 0)
 
 
 def one(step: int, steps: int = 20, neurons: int = 1) -> np.ndarray:

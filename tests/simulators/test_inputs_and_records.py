@@ -15,7 +15,7 @@ from nirbridge.errors import ModelError, UsageError
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Dense, Identity
-from nirbridge.simulators.simulate import Record, from_chunks, prepare, simulate
+from nirbridge.simulators.simulate import Probe, from_chunks, prepare_simulator, simulate
 
 TIMING = Timing(1e-3, "euler", "to-value", ">", "per-second")
 RNG = np.random.default_rng(2)
@@ -50,8 +50,8 @@ def test_by_default_outputs_are_kept_spikes_in_bytes_and_read_outs_as_potentials
 
 
 def test_counts_and_sub_samples_are_those_of_the_whole_recording() -> None:
-    whole = simulate(NETWORK, INPUT, record=[Record("fc1", ("s", "v", "u"))]).recording.arrays
-    thin = simulate(NETWORK, INPUT, record=[Record("fc1", ("v", "s"), 7), Record("fc1", ("count",))]).recording
+    whole = simulate(NETWORK, INPUT, record=[Probe("fc1", ("s", "v", "u"))]).recording.arrays
+    thin = simulate(NETWORK, INPUT, record=[Probe("fc1", ("v", "s"), 7), Probe("fc1", ("count",))]).recording
     assert np.array_equal(thin.arrays["fc1", "v"], whole["fc1", "v"][6::7])
     assert np.array_equal(thin.arrays["fc1", "s"], whole["fc1", "s"][6::7])
     assert np.array_equal(thin.arrays["fc1", "count"], whole["fc1", "s"].sum(axis=0))
@@ -59,7 +59,7 @@ def test_counts_and_sub_samples_are_those_of_the_whole_recording() -> None:
 
 
 def test_v_is_behind_the_reset_and_u_before_it() -> None:
-    arrays = simulate(NETWORK, INPUT, record=[Record("fc1", ("s", "v", "u"))]).recording.arrays
+    arrays = simulate(NETWORK, INPUT, record=[Probe("fc1", ("s", "v", "u"))]).recording.arrays
     fired = arrays["fc1", "s"] == 1
     assert np.all(arrays["fc1", "v"][fired] == 0)
     assert np.all(arrays["fc1", "u"][fired] > 1)
@@ -73,7 +73,7 @@ def test_several_spikes_per_step_are_kept_in_more_than_a_byte() -> None:
 
 
 def test_streams_and_chunks_give_what_the_array_gives() -> None:
-    record = [Record("*", ("s", "v"))]
+    record = [Probe("*", ("s", "v"))]
     whole = simulate(NETWORK, INPUT, record=record)
     stream = simulate(NETWORK, lambda start, stop: INPUT[start:stop], steps=30, record=record)
     chunks = simulate(NETWORK, {"in": from_chunks(INPUT[k : k + 7] for k in range(0, 30, 7))}, steps=30, record=record)
@@ -101,7 +101,7 @@ def test_progress_ends_at_one_and_meta_says_what_ran() -> None:
 
 
 def test_a_prepared_network_runs_again_from_the_beginning() -> None:
-    made = prepare(NETWORK)
+    made = prepare_simulator(NETWORK)
     first, second = (made.run(INPUT).recording.arrays["level", "v"] for _ in range(2))
     assert np.array_equal(first, second)
 
@@ -138,25 +138,25 @@ def test_a_stream_that_sends_nan_or_needs_steps_is_refused() -> None:
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        (Record("fc", ("s",)), "^record 'fc': no population, input or output of that name; nearest: 'fc1'$"),
-        (Record("zzzz", ("s",)), "^record 'zzzz': .*; known: 'in', 'fc1', 'read', 'spikes', 'level'$"),
-        (Record("fc1", ("q",)), "^record 'fc1': no variable 'q', there are s, v, u, i, count; choose one of them$"),
+        (Probe("fc", ("s",)), "^record 'fc': no population, input or output of that name; nearest: 'fc1'$"),
+        (Probe("zzzz", ("s",)), "^record 'zzzz': .*; known: 'in', 'fc1', 'read', 'spikes', 'level'$"),
+        (Probe("fc1", ("q",)), "^record 'fc1': no variable 'q', there are s, v, u, i, count; choose one of them$"),
         (
-            Record("read", ("s",)),
+            Probe("read", ("s",)),
             "^record 'read', variable s: a read-out never fires, it has v, u and i; record 'v' of it$",
         ),
         (
-            Record("spikes", ("u",)),
+            Probe("spikes", ("u",)),
             "^record 'spikes', variable u: an input or output has no neurons; record 's' of it$",
         ),
         (
-            Record("level", ("count",)),
+            Probe("level", ("count",)),
             "^record 'level', variable count: it sends values, not spikes; record 's' of it$",
         ),
-        (Record("fc1", ("s",), 0), "^record 'fc1': one step in 0, every is at least 1; correct it$"),
+        (Probe("fc1", ("s",), 0), "^record 'fc1': one step in 0, every is at least 1; correct it$"),
     ],
 )
-def test_a_wrong_record_is_one_clear_error(record: Record, message: str) -> None:
+def test_a_wrong_record_is_one_clear_error(record: Probe, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         simulate(NETWORK, INPUT, record=[record])
 
@@ -184,7 +184,7 @@ from nirbridge.arrays import freeze
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Identity
-from nirbridge.simulators.simulate import Record, simulate
+from nirbridge.simulators.simulate import Probe, simulate
 from nirbridge.simulators.encoders import rate_stream
 
 n = 10_000
@@ -194,7 +194,7 @@ timing = Timing(1e-3, "euler", "to-value", ">", "per-second")
 net = Network(1e-3, timing, (layer,), wires, (Port("in", (n,)),), (Port("out", (n,)),))
 block = rate_stream(np.full(n, 0.3), seed=1)(0, 50)
 stream = lambda start, stop: block[np.arange(start, stop) % 50]
-counts = simulate(net, stream, steps=STEPS, record=[Record("layer", ("count",))]).recording.arrays["layer", "count"]
+counts = simulate(net, stream, steps=STEPS, record=[Probe("layer", ("count",))]).recording.arrays["layer", "count"]
 assert counts.min() > 0
 print(int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text()).group(1)) // 1024)
 """

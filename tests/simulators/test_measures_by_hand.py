@@ -8,13 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.errors import UsageError
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Identity
 from nirbridge.pipeline import calibrated as quantize_data
-from nirbridge.pipeline.calibrated import Data, Judge, Plan, data_of, observe, quantize_with_data, widths_of
-from nirbridge.quantization.options import Options
+from nirbridge.pipeline.calibrated import (
+    CalibrationData,
+    CalibrationPlan,
+    ReferenceScore,
+    calibration_data,
+    observe_reference,
+    quantize_with_data,
+    requested_widths,
+)
+from nirbridge.quantization.options import QuantizationOptions
 from tests.quantization.nets import layer, lif
 
 NET = layer(np.diag([1.0, 2.0, -1.0]), lif(a_mem=0.5, theta=0.5))
@@ -27,19 +35,19 @@ def ports(*names: str) -> Any:
 
 def test_data_has_a_batch_axis_and_the_names_of_the_inputs() -> None:
     for given in (VALUES, {"in": VALUES}, {"anything": VALUES}):
-        found = data_of(NET, given)
+        found = calibration_data(NET, given)
         assert {k: v.tolist() for k, v in found.inputs.items()} == {"in": VALUES.tolist()}
         assert (found.labels, found.steps) == (None, 6)
-    alone = data_of(NET, {"x": VALUES[:, 0], "labels": np.array([2])})
+    alone = calibration_data(NET, {"x": VALUES[:, 0], "labels": np.array([2])})
     assert alone.inputs["in"].tolist() == VALUES[:, :1].tolist()
     assert alone.labels is not None
     assert alone.labels.tolist() == [2]
-    named = data_of(ports("in", "labels"), {"in": VALUES, "labels": VALUES})
+    named = calibration_data(ports("in", "labels"), {"in": VALUES, "labels": VALUES})
     assert (sorted(named.inputs), named.labels) == (["in", "labels"], None)
     given = {"in": VALUES, "labels": np.arange(4)}
-    data_of(NET, given)
+    calibration_data(NET, given)
     assert list(given) == ["in", "labels"]
-    assert data_of(ports("a", "b"), {"a": VALUES, "b": VALUES}).inputs["b"].shape == (6, 4, 3)
+    assert calibration_data(ports("a", "b"), {"a": VALUES, "b": VALUES}).inputs["b"].shape == (6, 4, 3)
 
 
 @pytest.mark.parametrize(("values", "labels", "said"), [
@@ -52,59 +60,69 @@ def test_data_has_a_batch_axis_and_the_names_of_the_inputs() -> None:
 ])  # fmt: skip
 def test_labels_are_one_whole_number_for_each_sample(values: Any, labels: Any, said: str) -> None:
     with pytest.raises(UsageError) as caught:
-        data_of(NET, {"in": values, "labels": labels})
+        calibration_data(NET, {"in": values, "labels": labels})
     assert str(caught.value) == f"labels: {said}; correct them"
-    assert data_of(NET, {"in": VALUES, "labels": np.arange(4, dtype=np.uint8)}).labels is not None
+    assert calibration_data(NET, {"in": VALUES, "labels": np.arange(4, dtype=np.uint8)}).labels is not None
 
 
 def test_what_is_observed_says_of_how_much_data() -> None:
-    seen = observe(NET, data_of(NET, VALUES))
+    seen = observe_reference(NET, calibration_data(NET, VALUES))
     assert seen.said == "6 steps of 4 samples"
     assert set(seen.samples) == {"in", "p"}
     assert seen.seen["p"].x == (-1.0, 2.0)
-    assert set(observe(layer(np.eye(3), lif(kind="LI", theta=None, a_mem=0.5)), data_of(NET, VALUES)).samples) == {"in"}
+    assert set(
+        observe_reference(
+            layer(np.eye(3), lif(kind="LI", theta=None, a_mem=0.5)), calibration_data(NET, VALUES)
+        ).samples
+    ) == {"in"}
 
 
-@pytest.mark.parametrize("plan", [Plan(tight=True), Plan(memory_bits=100)])
-def test_plans_that_need_data(plan: Plan) -> None:
+@pytest.mark.parametrize("plan", [CalibrationPlan(tight=True), CalibrationPlan(memory_bits=100)])
+def test_plans_that_need_data(plan: CalibrationPlan) -> None:
     with pytest.raises(UsageError) as caught:
-        quantize_with_data(NET, load_chip("loihi2"), Options(), None, plan)
+        quantize_with_data(NET, read_chip("loihi2"), QuantizationOptions(), None, plan)
     said = "observed ranges and mixed precision need data; give --calibrate DATA.npz"
     assert str(caught.value) == f"quantize: {said}"
 
 
 def test_widths_that_were_asked_for() -> None:
-    assert widths_of(Options()) == {}
-    assert widths_of(Options(weight_bits=5)) == {"*": 5}
+    assert requested_widths(QuantizationOptions()) == {}
+    assert requested_widths(QuantizationOptions(weight_bits=5)) == {"*": 5}
     asked = {"p": 4}
-    found = widths_of(Options(weight_bits=asked))
+    found = requested_widths(QuantizationOptions(weight_bits=asked))
     assert found == asked
     assert found is not asked
 
 
 def test_progress_and_plans_by_default() -> None:
     told: list[Any] = []
-    plan = Plan(progress=lambda *own: told.append(own))
-    quantize_with_data(NET, load_chip("loihi2"), Options(), None, plan)
+    plan = CalibrationPlan(progress=lambda *own: told.append(own))
+    quantize_with_data(NET, read_chip("loihi2"), QuantizationOptions(), None, plan)
     assert told == [("calibrate", None)]
-    assert (Plan().method, Plan().percentile, Plan().tight, Plan().memory_bits) == ("range", 99.9, False, None)
+    assert (
+        CalibrationPlan().method,
+        CalibrationPlan().percentile,
+        CalibrationPlan().tight,
+        CalibrationPlan().memory_bits,
+    ) == ("range", 99.9, False, None)
 
 
 @pytest.mark.parametrize(("plan", "given", "ranges", "clipped"), [
-    (Plan(), False, False, ("range", False, 99.9)), (Plan(), True, False, ("range", True, 99.9)),
-    (Plan("percentile", 97.0, True), True, True, ("percentile", True, 97.0)),
+    (CalibrationPlan(), False, False, ("range", False, 99.9)), (CalibrationPlan(), True, False, ("range", True, 99.9)),
+    (CalibrationPlan("percentile", 97.0, True), True, True, ("percentile", True, 97.0)),
 ])  # fmt: skip
 def test_plans_say_what_data_is_for(
-    plan: Plan, given: bool, ranges: bool, clipped: Any, monkeypatch: pytest.MonkeyPatch
+    plan: CalibrationPlan, given: bool, ranges: bool, clipped: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ranges of data are used where the plan is tight; weights are clipped by what was seen, if there is any."""
     asked: list[Any] = []
-    clips, quantize = quantize_data.clips, quantize_data.quantize
-    monkeypatch.setattr(quantize_data, "clips", lambda net, bits, method, seen, share: asked.append(
+    clips, quantize = quantize_data.clip_shares, quantize_data.quantize
+    monkeypatch.setattr(quantize_data, "clip_shares", lambda net, bits, method, seen, share: asked.append(
         (bits, method, seen is not None, share)) or clips(net, bits, method, seen, share))  # fmt: skip
     monkeypatch.setattr(quantize_data, "quantize", lambda net, chip, own: asked.append(own) or quantize(net, chip, own))
     made = quantize_with_data(
-        NET, load_chip("loihi2"), Options(weight_bits=6), data_of(NET, VALUES) if given else None, plan
+        NET, read_chip("loihi2"), QuantizationOptions(weight_bits=6), calibration_data(NET, VALUES) if given else None,
+        plan
     )  # fmt: skip
     assert asked[0] == ({0: 6}, *clipped)
     assert (asked[1].calibration is not None) is ranges
@@ -115,9 +133,9 @@ def test_plans_say_what_data_is_for(
 # -- the judge -------------------------------------------------------------------------------------------------------
 
 
-def judge(truth: Any, labels: Any = None, steps: int = 2, latency: int = 1) -> Judge:
+def judge(truth: Any, labels: Any = None, steps: int = 2, latency: int = 1) -> ReferenceScore:
     """Of a network in -> p -> out, r -> read (which comes second) with these recordings of the reference."""
-    made = object.__new__(Judge)
+    made = object.__new__(ReferenceScore)
     p, r = (SimpleNamespace(name=name) for name in ("p", "r"))
     ways = (Projection("p", "out", Identity((2,))), Projection("r", "read", Identity((2,))),
             Projection("r", "p", Identity((2,))))  # fmt: skip
@@ -125,7 +143,7 @@ def judge(truth: Any, labels: Any = None, steps: int = 2, latency: int = 1) -> J
     made.network = SimpleNamespace(populations=(p, r), projections=ways, outputs=outputs)  # type: ignore[assignment]
     made.truth = {key: np.asarray(x) for key, x in truth.items()}
     made.latency = {"out": latency, "p": 0}
-    made.data = Data({"in": np.zeros((steps, 2, 1))}, None if labels is None else np.array(labels))
+    made.data = CalibrationData({"in": np.zeros((steps, 2, 1))}, None if labels is None else np.array(labels))
     return made
 
 
@@ -164,7 +182,7 @@ def test_a_read_out_is_off_by_a_share_of_its_size() -> None:
 def test_the_score_is_accuracy_less_a_little_for_spikes_that_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     truth = {("p", "s"): SPIKES, ("out", "s"): OUT}
     found = {("p", "s"): CHANGED, ("out", "s"): OUT}
-    monkeypatch.setattr(Judge, "run", lambda self, q: found)
+    monkeypatch.setattr(ReferenceScore, "run", lambda self, q: found)
     q: Any = None
     assert judge(truth, [1, 0]).score(q) == pytest.approx(0.5 - 1e-3 * 0.8, rel=1e-12)
     assert judge(truth).score(q) == pytest.approx(-1e-3 * 0.8, rel=1e-12)
@@ -189,21 +207,21 @@ def test_the_report_of_a_layer_holds_what_is_its_own() -> None:
 
 
 def test_a_judge_runs_as_long_as_the_latest_and_records_what_fires() -> None:
-    made = Judge(NET, {}, data_of(NET, VALUES))
+    made = ReferenceScore(NET, {}, calibration_data(NET, VALUES))
     assert (made.late, made.latency, len(made.inputs["in"])) == (0, {"p": 0, "out": 0}, 6)
-    late = Judge(NET, {"p": 2, "q": 3}, data_of(NET, VALUES))
+    late = ReferenceScore(NET, {"p": 2, "q": 3}, calibration_data(NET, VALUES))
     assert (late.late, late.latency, len(late.inputs["in"])) == (3, {"p": 2, "out": 0}, 9)
     assert set(late.truth) == {("p", "s"), ("out", "s")}
     assert late.truth["p", "s"].shape == (9, 4, 3)
     read = layer(np.eye(3), lif(kind="LI", theta=None, a_mem=0.5))
-    assert set(Judge(read, {}, data_of(read, VALUES)).truth) == {("out", "s")}
+    assert set(ReferenceScore(read, {}, calibration_data(read, VALUES)).truth) == {("out", "s")}
 
 
 @pytest.mark.parametrize("samples", [1, 2, 3, 4, 9])
 def test_ranges_are_those_of_all_samples_and_of_0(samples: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quantize_data, "SAMPLES", samples)
-    q = quantize_with_data(NET, load_chip("loihi2"), Options(), None, Plan())
-    made = Judge(NET, {"out": 1}, data_of(NET, VALUES))
+    q = quantize_with_data(NET, read_chip("loihi2"), QuantizationOptions(), None, CalibrationPlan())
+    made = ReferenceScore(NET, {"out": 1}, calibration_data(NET, VALUES))
     n = q.populations[0].neuron
     one = float(n.scale)
     found = made._ranges(q)

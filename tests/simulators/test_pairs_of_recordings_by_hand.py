@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nirbridge.comparison import distances
-from nirbridge.comparison.compare import Comparison, Row, SpikeDistances, compare
+from nirbridge.comparison.compare import Comparison, ComparisonRow, SpikeDistances, compare
 from nirbridge.comparison.decisions import Decisions
 from nirbridge.errors import UsageError
 from nirbridge.simulators.types import Recording
@@ -28,7 +28,7 @@ def recording(arrays: Any, **meta: Any) -> Recording:
 # -- rows ------------------------------------------------------------------------------------------------------------
 
 
-def only_row(a: Any, b: Any, **options: Any) -> Row:
+def only_row(a: Any, b: Any, **options: Any) -> ComparisonRow:
     (row,) = compare(recording({"n/s": a}), recording({"n/s": b}), **options).rows
     return row
 
@@ -39,10 +39,10 @@ def test_a_row_is_its_numbers() -> None:
     assert row.spikes is not None
     assert row.spikes.van_rossum == pytest.approx(spikes.van_rossum)
     spikes = replace(spikes, van_rossum=row.spikes.van_rossum)
-    assert row == Row("n", "s", 4, 0, "given", False, 1, (0,), (0.0, 1.0), 1.0, spikes)
+    assert row == ComparisonRow("n", "s", 4, 0, "given", False, 1, (0,), (0.0, 1.0), 1.0, spikes)
     assert [only_row(x, y).spikes.is_graded for x, y in ((A, B), (A / 2, B), (A, B / 2))] == [False, True, True]
     same = SpikeDistances(False, 4, 4, 4, 4, 0, 0.0, 0, 0)
-    assert only_row(A, A) == Row("n", "s", 4, 0, "given", True, largest_difference=0.0, spikes=same)
+    assert only_row(A, A) == ComparisonRow("n", "s", 4, 0, "given", True, largest_difference=0.0, spikes=same)
 
 
 def test_events_without_a_counterpart_are_counted_on_both_sides() -> None:
@@ -78,7 +78,7 @@ def test_b_starts_and_stops_with_a_or_the_latency_later(latency: int) -> None:
 ])  # fmt: skip
 def test_rows_that_can_not_be_compared(a: Any, b: Any, options: Any, meta: Any, said: str) -> None:
     (row,) = compare(recording({"n/s": a}, **meta), recording({"n/s": b}, **meta), **options).rows
-    assert row == Row("n", "s", 0, options.get("latency", 0), "given", False, problem=said)
+    assert row == ComparisonRow("n", "s", 0, options.get("latency", 0), "given", False, problem=said)
 
 
 def test_neurons_without_an_axis_are_compared_too() -> None:
@@ -87,7 +87,7 @@ def test_neurons_without_an_axis_are_compared_too() -> None:
 
 
 def test_rows_with_clocks_of_their_own() -> None:
-    def row(a: Any, b: Any, meta_a: Any, meta_b: Any, latency: int = 0) -> Row:
+    def row(a: Any, b: Any, meta_a: Any, meta_b: Any, latency: int = 0) -> ComparisonRow:
         return compare(recording({"n/s": a}, **meta_a), recording({"n/s": b}, **meta_b), latency=latency).rows[0]
 
     two, three = {"every": {"n/s": 2}}, {"every": {"n/s": 3}}
@@ -102,14 +102,14 @@ def test_rows_with_clocks_of_their_own() -> None:
 
 
 def test_counts_are_compared_without_steps() -> None:
-    def row(a: Any, b: Any) -> Row:
+    def row(a: Any, b: Any) -> ComparisonRow:
         return compare(recording({"n/count": a}), recording({"n/count": b}), latency="auto").rows[0]
 
-    assert row([1, 2], [[1, 2]]) == Row(
+    assert row([1, 2], [[1, 2]]) == ComparisonRow(
         "n", "count", 0, 0, "given", False, problem="shape (2,) in A, (1, 2) in B"
     )  # fmt: skip
-    assert row([1, 2], [1, 2]) == Row("n", "count", 0, 0, "given", True, largest_difference=0.0)
-    assert row([1, 2, 9], [1, 7, 3]) == Row("n", "count", 0, 0, "given", False, None, (1,), (2.0, 7.0), 6.0)
+    assert row([1, 2], [1, 2]) == ComparisonRow("n", "count", 0, 0, "given", True, largest_difference=0.0)
+    assert row([1, 2, 9], [1, 7, 3]) == ComparisonRow("n", "count", 0, 0, "given", False, None, (1,), (2.0, 7.0), 6.0)
 
 
 def test_decisions_are_of_the_steps_in_common_and_of_arrays_of_one_shape() -> None:
@@ -132,7 +132,7 @@ def test_decisions_are_of_the_steps_in_common_and_of_arrays_of_one_shape() -> No
 def test_all_spikes_are_the_sums_of_the_rows() -> None:
     one = SpikeDistances(False, 1, 2, 3, 40, 5, 3.0, 7, 8)
     two = SpikeDistances(True, 10, 20, 30, 400, 50, 4.0, 70, 80)
-    rows = [Row("n", "s", 4, 0, "given", True, 7, spikes=x) for x in (one, two)]
+    rows = [ComparisonRow("n", "s", 4, 0, "given", True, 7, spikes=x) for x in (one, two)]
     rows += [replace(rows[0], variable="v", first_step=3), replace(rows[0], spikes=None, first_step=None)]
     made = Comparison(tuple(rows), (), (), 10.0, ())
     assert made.spikes == SpikeDistances(True, 11, 22, 33, 440, 55, 5.0, 77, 88)

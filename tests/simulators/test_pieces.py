@@ -11,16 +11,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nirbridge.arrays import Array
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.comparison import distances as d
 from nirbridge.errors import UsageError
 from nirbridge.network import Network
-from nirbridge.pipeline.calibrated import Judge, Plan, data_of, observe, quantize_with_data
-from nirbridge.quantization.options import Options
+from nirbridge.pipeline.calibrated import (
+    CalibrationPlan,
+    ReferenceScore,
+    calibration_data,
+    observe_reference,
+    quantize_with_data,
+)
+from nirbridge.quantization.options import QuantizationOptions
 from nirbridge.simulators.fixed.simulate import simulate_fixed
-from nirbridge.simulators.simulate import Record, Recording, from_chunks, simulate
+from nirbridge.simulators.simulate import Probe, Recording, from_chunks, simulate
 from nirbridge.testing import networks
-from nirbridge.verification.drive import stretches
+from nirbridge.verification.drive import time_chunks
 from tests.pieces import small_pieces
 from tests.quantization.nets import layer, lif
 
@@ -40,10 +46,10 @@ def spikes(network: Any, steps: int, batch: int | None, seed: int) -> dict[str, 
     return {p.name: (rng.random((*lead, *p.shape)) < 0.4).astype(np.uint8) for p in network.inputs}
 
 
-def everything(network: Network, every: int) -> list[Record]:
-    records = [Record("*", ("s", "v", "u", "i"), every)]
+def everything(network: Network, every: int) -> list[Probe]:
+    records = [Probe("*", ("s", "v", "u", "i"), every)]
     firing = [p.name for p in network.populations if p.neuron.fires]
-    return records + [Record(name, ("count",)) for name in firing]
+    return records + [Probe(name, ("count",)) for name in firing]
 
 
 @SPIKING
@@ -90,8 +96,8 @@ def test_two_runs_one_after_the_other_record_what_one_does(
 def test_integers_in_pieces_are_the_integers(backend: str, every: int) -> None:
     rng = np.random.default_rng(every)
     net = layer(rng.normal(0, 0.5, (5, 6)), lif(a_mem=0.75), loop=rng.normal(0, 0.3, (5, 5)))
-    quantized = quantize_with_data(net, load_chip("loihi2"), Options(), None, Plan())
-    record = [Record("*", ("s", "u", "v"), every)]
+    quantized = quantize_with_data(net, read_chip("loihi2"), QuantizationOptions(), None, CalibrationPlan())
+    record = [Probe("*", ("s", "u", "v"), every)]
     inputs = spikes(net, 11, 2, 0)
     whole = simulate_fixed(quantized, inputs, record=record, backend=backend)
     with small_pieces():
@@ -108,11 +114,17 @@ def test_measures_of_samples_some_at_a_time_are_those_of_all() -> None:
     net = layer(np.diag([1.0, 2.0, -1.0]), lif(a_mem=0.5, theta=3.0))
     values = np.zeros((6, 5, 3), np.uint8)
     values[1, 0, 2] = values[2, 2, 1] = values[3, 4, 0] = 1
-    data = data_of(net, {"in": values})
-    whole = quantize_with_data(net, load_chip("loihi2"), Options(), data, Plan()).report[0].measured
+    data = calibration_data(net, {"in": values})
+    whole = (
+        quantize_with_data(net, read_chip("loihi2"), QuantizationOptions(), data, CalibrationPlan()).report[0].measured
+    )
     with small_pieces():
-        cut = quantize_with_data(net, load_chip("loihi2"), Options(), data, Plan()).report[0].measured
-        seen = observe(net, data)
+        cut = (
+            quantize_with_data(net, read_chip("loihi2"), QuantizationOptions(), data, CalibrationPlan())
+            .report[0]
+            .measured
+        )
+        seen = observe_reference(net, data)
     assert {**whole} == {**cut}
     assert whole["u"][0] < 0 < whole["u"][1]
     assert seen.seen["p"].x == (-1.0, 2.0)
@@ -135,9 +147,9 @@ def test_one_graded_value_is_seen_in_every_piece(step: int) -> None:
     values = np.zeros((7, 3))
     values[1] = 1.0
     with small_pieces():
-        assert simulate(net, values, record=[Record("in", ("s",))]).recording.arrays["in", "s"].dtype == np.uint8
+        assert simulate(net, values, record=[Probe("in", ("s",))]).recording.arrays["in", "s"].dtype == np.uint8
         values[step, 2] = 0.5
-        shown = simulate(net, values, record=[Record("in", ("s",))]).recording.arrays["in", "s"]
+        shown = simulate(net, values, record=[Probe("in", ("s",))]).recording.arrays["in", "s"]
     assert shown.dtype == np.float32
     assert shown.tolist() == values.tolist()
 
@@ -147,7 +159,7 @@ def test_counts_of_many_spikes_do_not_run_over(steps: int) -> None:
     net = layer(np.eye(2), lif(theta=0.5))
     values = np.ones((steps, 2), np.uint8)
     values[:, 1] = 0
-    counts = simulate(net, values, record=[Record("p", ("count",)), Record("in", ("count",))]).recording.arrays
+    counts = simulate(net, values, record=[Probe("p", ("count",)), Probe("in", ("count",))]).recording.arrays
     assert counts["p", "count"].tolist() == [steps - 1, 0]
     assert counts["in", "count"].tolist() == [steps, 0]
 
@@ -159,7 +171,7 @@ def test_distances_in_pieces_are_the_distances(steps: int, seed: int) -> None:
     a, b = (rng.integers(0, 3, (steps, 2, 2)) * (rng.random((steps, 2, 2)) < 0.5) for _ in range(2))
 
     def measures() -> list[Any]:
-        own = [d.event_overlap(a, b), d.count_error(a, b), d.events(a), d.events_of_each(b).tolist()]
+        own = [d.event_overlap(a, b), d.count_error(a, b), d.event_count(a), d.events_of_each(b).tolist()]
         return [*own, d.largest_difference(a, b), d.first_difference(a, b), d.is_counts(a), d.van_rossum(a, b)]
 
     whole = measures()
@@ -172,7 +184,7 @@ def test_distances_in_pieces_are_the_distances(steps: int, seed: int) -> None:
 @pytest.mark.parametrize("steps", [1, 5, 6, 7])
 def test_stretches_of_time_cover_every_step_once(steps: int) -> None:
     for bytes_max in (1, 16, 24, 10**6):
-        found = list(stretches(steps, 1, bytes_max))
+        found = list(time_chunks(steps, 1, bytes_max))
         assert [t for start, stop in found for t in range(start, stop)] == list(range(steps))
         assert max(stop - start for start, stop in found) == max(1, min(steps, bytes_max // 8))
 
@@ -180,7 +192,7 @@ def test_stretches_of_time_cover_every_step_once(steps: int) -> None:
 def test_data_goes_on_with_silence_until_the_last_latency() -> None:
     net = layer(np.eye(3), lif(a_mem=0.5, theta=0.5))
     values = np.ones((4, 2, 3), np.uint8)
-    judge = Judge(net, {"p": 1, "out": 3}, data_of(net, {"in": values}))
+    judge = ReferenceScore(net, {"p": 1, "out": 3}, calibration_data(net, {"in": values}))
     assert judge.inputs["in"].shape == (7, 2, 3)
     assert judge.inputs["in"][:4].all()
     assert not judge.inputs["in"][4:].any()

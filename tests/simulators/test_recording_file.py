@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from nirbridge.errors import FileError
 from nirbridge.files.npy import load_npy, load_npz
-from nirbridge.simulators.recording_file import decoded, encoded, load, save
+from nirbridge.simulators.recording_file import decode_name, encode_name, read_recording, write_recording
 from nirbridge.simulators.types import Recording
 
 NAMES = (
@@ -49,8 +49,8 @@ def some_recording() -> Recording:
 
 def test_all_names_and_values_come_back(tmp_path: Path) -> None:
     wanted = some_recording()
-    save(wanted, tmp_path / "out.npz")
-    found = load(tmp_path / "out.npz")
+    write_recording(wanted, tmp_path / "out.npz")
+    found = read_recording(tmp_path / "out.npz")
     assert found.arrays.keys() == wanted.arrays.keys()
     for key, array in wanted.arrays.items():
         assert found.arrays[key].dtype == array.dtype
@@ -60,7 +60,7 @@ def test_all_names_and_values_come_back(tmp_path: Path) -> None:
 
 
 def test_numpy_reads_it_with_the_documented_keys(tmp_path: Path) -> None:
-    save(some_recording(), tmp_path / "out.npz")
+    write_recording(some_recording(), tmp_path / "out.npz")
     with np.load(tmp_path / "out.npz", allow_pickle=False) as found:
         assert found["fc1/v"].shape == (5, 3)
         assert found["x/y/s"].shape == (5, 3)
@@ -69,7 +69,7 @@ def test_numpy_reads_it_with_the_documented_keys(tmp_path: Path) -> None:
 
 def test_members_stay_inside_a_folder_and_bytes_are_the_same_each_time(tmp_path: Path) -> None:
     for name in ("a.npz", "b.npz"):
-        save(some_recording(), tmp_path / name)
+        write_recording(some_recording(), tmp_path / name)
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
     with zipfile.ZipFile(tmp_path / "a.npz") as archive:
         for name in archive.namelist():
@@ -80,21 +80,21 @@ def test_members_stay_inside_a_folder_and_bytes_are_the_same_each_time(tmp_path:
 
 @given(st.text(min_size=1))
 def test_every_name_survives(name: str) -> None:
-    assert decoded(encoded(name)) == name
+    assert decode_name(encode_name(name)) == name
 
 
 def test_what_can_not_be_written_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="^recording 'out.npz': its folder does not exist; create it$"):
-        save(some_recording(), tmp_path / "nowhere" / "out.npz")
+        write_recording(some_recording(), tmp_path / "nowhere" / "out.npz")
     bad = Recording(some_recording().arrays, {"dt": float("nan")})
     (tmp_path / "out.npz").write_bytes(b"before")
     with pytest.raises(ValueError, match="not JSON compliant"):
-        save(bad, tmp_path / "out.npz")
+        write_recording(bad, tmp_path / "out.npz")
     assert (tmp_path / "out.npz").read_bytes() == b"before"
     assert len(list(tmp_path.iterdir())) == 1
     long = Recording({("n" * 70_000, "s"): np.zeros(3)}, {})
     with pytest.raises(FileError, match="is too long for an archive; rename the node$"):
-        save(long, tmp_path / "out.npz")
+        write_recording(long, tmp_path / "out.npz")
 
 
 def archive_of(path: Path, **members: bytes) -> Path:
@@ -162,11 +162,11 @@ def test_what_is_no_recording_is_refused(tmp_path: Path, meta: str | None, messa
     given: dict[str, np.ndarray] = {"odd": np.zeros(3)} | ({} if meta is None else {"meta": np.array(meta)})
     np.savez(tmp_path / "r.npz", **given)
     with pytest.raises(FileError, match=message):
-        load(tmp_path / "r.npz")
+        read_recording(tmp_path / "r.npz")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
 def test_a_recording_has_the_permissions_of_any_new_file(tmp_path: Path) -> None:
-    save(some_recording(), tmp_path / "out.npz")
+    write_recording(some_recording(), tmp_path / "out.npz")
     (tmp_path / "plain").write_bytes(b"")
     assert (tmp_path / "out.npz").stat().st_mode == (tmp_path / "plain").stat().st_mode

@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nirbridge.simulators.recording_file import load, save
+from nirbridge.simulators.recording_file import read_recording, write_recording
 from nirbridge.simulators.types import Recording
 from tests.files.test_npy import RAISE, said
 
 
 def test_names_have_so_many_bytes(tmp_path: Path) -> None:
     path = tmp_path / "r.npz"
-    save(Recording({("n" * 2**15, "s"): np.zeros(1)}, {}), path)
-    assert list(load(path).arrays) == [("n" * 2**15, "s")]
+    write_recording(Recording({("n" * 2**15, "s"): np.zeros(1)}, {}), path)
+    assert list(read_recording(path).arrays) == [("n" * 2**15, "s")]
     for name in ("n" * 2**15 + "m", "é" * 2**14 + "m"):
-        wrong = said(save, Recording({("a", "s"): np.zeros(1), (name, "s"): np.zeros(1)}, {}), path)
+        wrong = said(write_recording, Recording({("a", "s"): np.zeros(1), (name, "s"): np.zeros(1)}, {}), path)
         assert wrong.startswith("recording 'r.npz': the name 'n" if name[0] == "n" else "recording 'r.npz': the name '")
         assert wrong.endswith("is too long for an archive; rename the node")
 
@@ -31,7 +31,7 @@ def test_names_have_so_many_bytes(tmp_path: Path) -> None:
 ])  # fmt: skip
 def test_meta_is_of_one_form(meta: str, wrong: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "r.npz", meta=np.array(meta))
-    assert said(load, tmp_path / "r.npz") == f"recording 'r.npz': {wrong}"
+    assert said(read_recording, tmp_path / "r.npz") == f"recording 'r.npz': {wrong}"
 
 
 @pytest.mark.parametrize("name", ["odd", "n/odd", "/q"])
@@ -39,22 +39,22 @@ def test_arrays_are_named_by_node_and_variable(name: str, tmp_path: Path) -> Non
     given = {"meta": np.array('{"schema": 1}'), "n/s": np.ones(2), name: np.ones(2)}
     np.savez(tmp_path / "r.npz", **given)
     step = "arrays are named NODE/VARIABLE; variables are s, v, u, i, count"
-    assert said(load, tmp_path / "r.npz") == f"recording 'r.npz': has an array '{name}', {step}"
+    assert said(read_recording, tmp_path / "r.npz") == f"recording 'r.npz': has an array '{name}', {step}"
     np.savez(tmp_path / "r.npz", **{"meta": np.ones(1)})
     text = "has no text 'meta', a recording holds NODE/VARIABLE and meta; record it again"
-    assert said(load, tmp_path / "r.npz") == f"recording 'r.npz': {text}"
+    assert said(read_recording, tmp_path / "r.npz") == f"recording 'r.npz': {text}"
 
 
 def test_a_recording_is_written_as_plain_json_and_read_only(tmp_path: Path) -> None:
     path = tmp_path / "r.npz"
     meta = {"b": np.int64(3), "a": {"x": np.array([1, 2])}, "c": {"y": None}}
-    save(Recording({("n", "s"): np.ones(2)}, meta), path)
+    write_recording(Recording({("n", "s"): np.ones(2)}, meta), path)
     with np.load(path) as raw:
         text = str(raw["meta"])
     assert text == json.dumps({"a": {"x": [1, 2]}, "b": 3, "c": {"y": None}, "schema": 1})
-    found = load(path, max_bytes=10**4)
+    found = read_recording(path, max_bytes=10**4)
     assert dict(found.meta) == {"a": {"x": [1, 2]}, "b": 3, "c": {"y": None}}
     assert not found.arrays["n", "s"].flags.writeable
-    assert said(load, path, max_bytes=15).endswith(RAISE)
+    assert said(read_recording, path, max_bytes=15).endswith(RAISE)
     assert {member.date_time for member in zipfile.ZipFile(path).infolist()} == {(1980, 1, 1, 0, 0, 0)}
     assert {member.compress_type for member in zipfile.ZipFile(path).infolist()} == {zipfile.ZIP_DEFLATED}

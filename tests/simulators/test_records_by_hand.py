@@ -12,8 +12,15 @@ from nirbridge.errors import UsageError
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Identity, Reshape, Scale
-from nirbridge.simulators.recording import Channel, Recorder, channels, copied_source, default_records, sent_types
-from nirbridge.simulators.simulate import Record
+from nirbridge.simulators.recording import (
+    Channel,
+    ChannelRecorder,
+    copied_source,
+    default_probes,
+    output_dtypes,
+    recording_channels,
+)
+from nirbridge.simulators.simulate import Probe
 
 TIMING = Timing(1e-3, "euler", "to-value", ">", "per-second")
 ID = Identity((2, 3))
@@ -63,9 +70,9 @@ SOME = freeze(np.ones((2, 3)))
 ])  # fmt: skip
 def test_what_an_output_shows(wires: Any, default: str, source: str | None, kind: str) -> None:
     made = net(*wires)
-    assert default_records(made)[0] == Record("a", (default,))
+    assert default_probes(made)[0] == Probe("a", (default,))
     assert copied_source(made, "a") == source
-    types = sent_types(made, frozenset({"x"}), "float64")
+    types = output_dtypes(made, frozenset({"x"}), "float64")
     assert types["a"] == kind
     expected = {"x": "uint8", "y": "float64", "one": "uint8", "many": "int16", "more": "int32", "read": "float64"}
     assert {name: types[name] for name in expected} == expected
@@ -74,42 +81,45 @@ def test_what_an_output_shows(wires: Any, default: str, source: str | None, kind
 WIRED = net(wire("one", "a"), wire("read", "b"))
 
 
-def found(*records: Record, network: Network = WIRED) -> list[Channel]:
-    return channels(network, records, frozenset({"x"}), "float32")
+def found(*records: Probe, network: Network = WIRED) -> list[Channel]:
+    return recording_channels(network, records, frozenset({"x"}), "float32")
 
 
 def test_every_array_of_every_node_in_the_order_asked_for() -> None:
     def one(node: str, variable: str, source: str, kind: str, every: int = 2) -> Channel:
         return Channel(node, variable, source, (2, 3), kind, every)
 
-    assert found(Record("x", ("v", "s", "count"), 2), Record("y", ("s",), 2), Record("one", ("u", "i", "v"), 2)) == [
+    assert found(Probe("x", ("v", "s", "count"), 2), Probe("y", ("s",), 2), Probe("one", ("u", "i", "v"), 2)) == [
         one("x", "v", "s", "float32"), one("x", "s", "s", "uint8"), one("x", "count", "s", "int64", 1),
         one("y", "s", "s", "float32"), one("one", "u", "u", "float32"), one("one", "i", "i", "float32"),
         one("one", "v", "v", "float32"),
     ]  # fmt: skip
-    assert [(c.node, c.variable, c.dtype) for c in found(Record("*", ("s", "count")))] == [
+    assert [(c.node, c.variable, c.dtype) for c in found(Probe("*", ("s", "count")))] == [
         ("one", "s", "uint8"), ("one", "count", "int64"), ("many", "s", "int16"), ("many", "count", "int64"),
         ("more", "s", "int32"), ("more", "count", "int64"), ("a", "s", "uint8"), ("a", "count", "int64"),
         ("b", "s", "float32"),
     ]  # fmt: skip
-    assert [(c.node, c.variable) for c in found(Record("*", ("v", "u")))] == [
+    assert [(c.node, c.variable) for c in found(Probe("*", ("v", "u")))] == [
         (name, x) for name in ("one", "many", "more", "read") for x in "vu"
     ] + [("a", "v"), ("b", "v")]  # fmt: skip
-    assert [(c.node, c.variable) for c in channels(WIRED, None, frozenset(), "float32")] == [("a", "s"), ("b", "v")]
+    assert [(c.node, c.variable) for c in recording_channels(WIRED, None, frozenset(), "float32")] == [
+        ("a", "s"),
+        ("b", "v"),
+    ]
 
 
 def test_a_node_may_be_called_a_star() -> None:
     starred = net(wire("*", "a"), populations={"p": neuron("IF"), "*": neuron("IF")}, outputs=("a",))
-    assert [c.node for c in found(Record("*", ("s",)), network=starred)] == ["*"]
+    assert [c.node for c in found(Probe("*", ("s",)), network=starred)] == ["*"]
     with pytest.raises(UsageError, match=r"^record 'zz': .*; known: 'x', 'y', 'p', '\*', 'a'$"):
-        found(Record("zz", ("s",)), network=starred)
+        found(Probe("zz", ("s",)), network=starred)
 
 
 def test_the_same_array_may_be_asked_for_twice_but_not_with_other_steps() -> None:
-    assert len(found(Record("one", ("s",), 3), Record("one", ("s", "s"), 3), Record("*", ("s",), 3))) == 5
-    assert len(found(Record("one", ("count",), 3), Record("one", ("count",), 5))) == 1
+    assert len(found(Probe("one", ("s",), 3), Probe("one", ("s", "s"), 3), Probe("*", ("s",), 3))) == 5
+    assert len(found(Probe("one", ("count",), 3), Probe("one", ("count",), 5))) == 1
     with pytest.raises(UsageError) as caught:
-        found(Record("*", ("v",), 3), Record("one", ("v",), 2))
+        found(Probe("*", ("v",), 3), Probe("one", ("v",), 2))
     assert str(caught.value) == "record 'one', variable v: is asked for with different 'every'; ask for it once"
 
 
@@ -117,25 +127,25 @@ FIRES = "it has v, u and i; record 'v' of it"
 
 
 @pytest.mark.parametrize(("records", "said"), [
-    ([Record("x", ("u",))], "record 'x', variable u: an input or output has no neurons; record 's' of it"),
-    ([Record("a", ("i",))], "record 'a', variable i: an input or output has no neurons; record 's' of it"),
-    ([Record("y", ("count",))], "record 'y', variable count: it sends values, not spikes; record 's' of it"),
-    ([Record("b", ("count",))], "record 'b', variable count: it sends values, not spikes; record 's' of it"),
-    ([Record("read", ("s",))], f"record 'read', variable s: a read-out never fires, {FIRES}"),
-    ([Record("read", ("v", "count"))], f"record 'read', variable count: a read-out never fires, {FIRES}"),
-    ([Record("one", ("s",), 0)], "record 'one': one step in 0, every is at least 1; correct it"),
-    ([Record("*", ("s",), -1)], "record '*': one step in -1, every is at least 1; correct it"),
-    ([Record("zz", ("q",), 0)], "record 'zz': one step in 0, every is at least 1; correct it\n"
+    ([Probe("x", ("u",))], "record 'x', variable u: an input or output has no neurons; record 's' of it"),
+    ([Probe("a", ("i",))], "record 'a', variable i: an input or output has no neurons; record 's' of it"),
+    ([Probe("y", ("count",))], "record 'y', variable count: it sends values, not spikes; record 's' of it"),
+    ([Probe("b", ("count",))], "record 'b', variable count: it sends values, not spikes; record 's' of it"),
+    ([Probe("read", ("s",))], f"record 'read', variable s: a read-out never fires, {FIRES}"),
+    ([Probe("read", ("v", "count"))], f"record 'read', variable count: a read-out never fires, {FIRES}"),
+    ([Probe("one", ("s",), 0)], "record 'one': one step in 0, every is at least 1; correct it"),
+    ([Probe("*", ("s",), -1)], "record '*': one step in -1, every is at least 1; correct it"),
+    ([Probe("zz", ("q",), 0)], "record 'zz': one step in 0, every is at least 1; correct it\n"
      "record 'zz': no variable 'q', there are s, v, u, i, count; choose one of them\n"
      "record 'zz': no population, input or output of that name; known: 'x', 'y', 'one', 'many', 'more', 'read', "
      "'a', 'b'"),
-    ([Record("one", ("q", "s", "w"))], "record 'one': no variable 'q', there are s, v, u, i, count; choose one of "
+    ([Probe("one", ("q", "s", "w"))], "record 'one': no variable 'q', there are s, v, u, i, count; choose one of "
      "them\nrecord 'one': no variable 'w', there are s, v, u, i, count; choose one of them"),
-    ([Record("mone", ("s",)), Record("oe", ("s",))], "record 'mone': no population, input or output of that name; "
+    ([Probe("mone", ("s",)), Probe("oe", ("s",))], "record 'mone': no population, input or output of that name; "
      "nearest: 'one', 'more', 'many'\nrecord 'oe': no population, input or output of that name; nearest: 'one', "
      "'more'"),
 ])  # fmt: skip
-def test_refusals_in_their_words(records: list[Record], said: str) -> None:
+def test_refusals_in_their_words(records: list[Probe], said: str) -> None:
     with pytest.raises(UsageError) as caught:
         found(*records)
     assert str(caught.value) == said
@@ -145,7 +155,7 @@ def test_of_many_names_the_three_nearest_or_the_first_eight_are_shown() -> None:
     many = net(populations={f"layer{k}": neuron("IF") for k in range(8)}, outputs=("out",))
     for name, said in (("layer", "nearest: 'layer7', 'layer6', 'layer5'"), ("zz", "known: 'x', 'y', 'layer0', ")):
         with pytest.raises(UsageError) as caught:
-            found(Record(name, ("s",)), network=many)
+            found(Probe(name, ("s",)), network=many)
         line = str(caught.value)
         assert said in line
         assert line.count("'layer") == {"layer": 4, "zz": 6}[name]
@@ -164,7 +174,7 @@ def test_of_each_stretch_the_last_step_is_kept(first: int, cuts: tuple[int, ...]
     chosen = [Channel("p", "s", "s", (2, 3), "uint8", every), Channel("p", "v", "v", (2, 3), "float64", 1),
               Channel("p", "count", "s", (2, 3), "int64", 1),
               Channel("q", "count", "s", (2, 3), "int64", 1)]  # fmt: skip
-    recorder = Recorder(chosen, first, 9, 2)
+    recorder = ChannelRecorder(chosen, first, 9, 2)
     assert recorder.wanted() == {"p": {"s", "v"}, "q": {"s"}}
     at = 0
     for steps in cuts:

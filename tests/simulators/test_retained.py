@@ -18,7 +18,7 @@ from nirbridge.network.model import Network, Population, Port, Projection, Timin
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Dense, Identity
 from nirbridge.simulators import simulate as retained
-from nirbridge.simulators.simulate import Record, Result, prepare, simulate
+from nirbridge.simulators.simulate import Probe, SimulationResult, prepare_simulator, simulate
 
 SPIKES = (np.random.default_rng(1).random((30, 2, 40)) < 0.2).astype(np.uint8)
 
@@ -38,9 +38,9 @@ def count(monkeypatch: pytest.MonkeyPatch) -> list[Network]:
 
     def counted(of: Network, **options: str) -> object:
         made.append(of)
-        return prepare(of, **options)
+        return prepare_simulator(of, **options)
 
-    monkeypatch.setattr("nirbridge.simulators.simulate.prepare", counted)
+    monkeypatch.setattr("nirbridge.simulators.simulate.prepare_simulator", counted)
     return made
 
 
@@ -56,7 +56,7 @@ def test_the_same_network_is_made_ready_once(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_other_options_are_not_mixed_up(monkeypatch: pytest.MonkeyPatch) -> None:
     made, net = count(monkeypatch), network()
-    record = [Record("cells", ("v",))]
+    record = [Probe("cells", ("v",))]
     wide = [simulate(net, SPIKES, record=record, dtype=d).recording.arrays["cells", "v"].dtype for d in _TYPES]
     assert [str(d) for d in wide] == list(_TYPES)
     backends = [simulate(net, SPIKES, backend=b).recording.meta["backend"] for b in ("reference", "reference")]
@@ -98,7 +98,7 @@ def test_what_an_earlier_run_says_it_chose_stays() -> None:
 def test_no_run_writes_to_what_another_gave_back(backend: str, batch: int) -> None:
     if backend == "fast":
         pytest.importorskip("numba", reason="the compiled backend")
-    ready = prepare(network(), backend=backend)
+    ready = prepare_simulator(network(), backend=backend)
     spikes = np.repeat(SPIKES[:, :1], batch, axis=1)
     first = ready.run(spikes)
     found = {**first.recording.arrays, **first.state.arrays}
@@ -117,7 +117,7 @@ def test_no_run_writes_to_what_another_gave_back(backend: str, batch: int) -> No
 
 @pytest.mark.parametrize("kind", ["bool", "uint8", "int8", "int64", "float16", "float64"])
 def test_spikes_of_any_type_are_the_same_spikes(kind: str) -> None:
-    ready, shown = prepare(network()), [Record("in", ("s",)), Record("out", ("s",))]
+    ready, shown = prepare_simulator(network()), [Probe("in", ("s",)), Probe("out", ("s",))]
     wanted = ready.run(SPIKES, record=shown).recording.arrays
     found = ready.run(SPIKES.astype(kind), record=shown).recording.arrays
     for key, array in wanted.items():
@@ -140,7 +140,7 @@ def _in_threads(count: int, run: Callable[[int], object]) -> list[Any]:
         return list(pool.map(begun, range(count)))
 
 
-def _same(a: Result, b: Result) -> bool:
+def _same(a: SimulationResult, b: SimulationResult) -> bool:
     arrays = [{**r.recording.arrays, **{("state", *k): v for k, v in r.state.arrays.items()}} for r in (a, b)]
     equal = all(np.array_equal(arrays[0][key], arrays[1][key]) for key in arrays[0])
     return equal and arrays[0].keys() == arrays[1].keys() and a.recording.meta == b.recording.meta
@@ -153,9 +153,9 @@ def test_threads_with_the_same_network_and_others_get_what_one_thread_gets(backe
     inputs = [np.ones((60, 8, 40), np.uint8), np.zeros((60, 8, 40), np.uint8), SPIKES]
     cases = [(n, i, d) for n in range(2) for i in range(3) for d in ("float32", "float64")]
 
-    def ran(case: tuple[int, int, str]) -> Result:
+    def ran(case: tuple[int, int, str]) -> SimulationResult:
         net, which, dtype = case
-        record = [Record("*", ("s",)), Record("cells", ("v",))]
+        record = [Probe("*", ("s",)), Probe("cells", ("v",))]
         return simulate(nets[net], inputs[which], record=record, dtype=dtype, backend=backend)
 
     alone = {case: ran(case) for case in cases}
@@ -171,7 +171,7 @@ def test_threads_with_the_same_network_and_others_get_what_one_thread_gets(backe
 
 def test_threads_may_share_a_prepared_simulator() -> None:
     """Arrays and states are those of one thread; ``meta["choices"]`` may be of a run in another."""
-    ready = prepare(network(400))
+    ready = prepare_simulator(network(400))
     inputs = [(np.random.default_rng(i).random((50, 1 + i % 3, 40)) < 0.3).astype(np.uint8) for i in range(6)]
     alone = [ready.run(x) for x in inputs]
 

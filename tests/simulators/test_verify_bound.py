@@ -9,35 +9,35 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.errors import ModelError
 from nirbridge.network import Network
 from nirbridge.passes import balance_delays
-from nirbridge.quantization.model import Quantized
-from nirbridge.quantization.options import Options
+from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.quantization.options import QuantizationOptions
 from nirbridge.quantization.quantize import quantize
 from nirbridge.simulators.fixed.simulate import simulate_fixed
-from nirbridge.simulators.simulate import Record, Recording, simulate
+from nirbridge.simulators.simulate import Probe, Recording, simulate
 from nirbridge.testing import networks
 from nirbridge.verification.bounds import LayerBound, layer_bounds
-from nirbridge.verification.verify import everything
+from nirbridge.verification.verify import all_probes
 from tests.quantization.nets import layer, lif
 from tests.simulators.mapped.test_mapped import at_rest, skip_network, spikes
 
 SEEDS = st.integers(0, 2**16)
 
 
-def in_integers(network: Network, **options: Any) -> Quantized:
-    chip = load_chip("loihi2")
+def in_integers(network: Network, **options: Any) -> QuantizedNetwork:
+    chip = read_chip("loihi2")
     retimed = balance_delays(network, delay_steps_max=chip.core.delay_steps, graded_spikes=chip.neuron.graded_spikes)
-    return quantize(retimed, chip, Options(**options))
+    return quantize(retimed, chip, QuantizationOptions(**options))
 
 
-def recorded(q: Quantized, inputs: dict[str, Array]) -> Recording:
-    return simulate_fixed(q, inputs, record=everything(q)).recording
+def recorded(q: QuantizedNetwork, inputs: dict[str, Array]) -> Recording:
+    return simulate_fixed(q, inputs, record=all_probes(q)).recording
 
 
-def first_difference(q: Quantized, fixed: Recording, real: Recording) -> int:
+def first_difference(q: QuantizedNetwork, fixed: Recording, real: Recording) -> int:
     """The first hardware step in which a population sends something else than the real retimed network."""
     wrong = [
         np.flatnonzero((fixed.arrays[p.name, "s"] != real.arrays[p.name, "s"]).reshape(len(a), -1).any(axis=1))
@@ -66,7 +66,7 @@ def test_membranes_stay_within_the_bound_until_a_spike_differs(
     inputs = spikes(q, 25, seed, batch)
     fixed = recorded(q, inputs)
     assert all(x.holds for x in layer_bounds(q, inputs, fixed))
-    real = simulate(q.network, inputs, record=[Record("*", ("s", "v"))], dtype="float64").recording
+    real = simulate(q.network, inputs, record=[Probe("*", ("s", "v"))], dtype="float64").recording
     until = first_difference(q, fixed, real)
     if until <= max(q.latency.values()):
         return

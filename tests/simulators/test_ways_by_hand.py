@@ -10,15 +10,22 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import freeze
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.errors import UsageError
 from nirbridge.network.model import Port
 from nirbridge.passes import balance_delays
-from nirbridge.pipeline.calibrated import Plan, quantize_with_data
-from nirbridge.quantization.options import Options
-from nirbridge.simulators.simulate import Record, Recording
+from nirbridge.pipeline.calibrated import CalibrationPlan, quantize_with_data
+from nirbridge.quantization.options import QuantizationOptions
+from nirbridge.simulators.simulate import Probe, Recording
 from nirbridge.verification import verify as ways
-from nirbridge.verification.verify import Pair, Verification, broken_promises, drawn_inputs, everything, verdict
+from nirbridge.verification.verify import (
+    ComparedPair,
+    Verification,
+    all_probes,
+    broken_promises,
+    draw_inputs,
+    verification_verdict,
+)
 from tests.quantization.nets import layer, lif, one
 
 
@@ -30,13 +37,13 @@ TWO = ports(("a", (2,)), ("b", (3, 1)))
 
 
 def test_inputs_are_drawn_port_by_port_and_said() -> None:
-    drawn, said = drawn_inputs(TWO, 50, 7)
+    drawn, said = draw_inputs(TWO, 50, 7)
     rng = np.random.default_rng(7)
     for name, shape in (("a", (50, 2)), ("b", (50, 3, 1))):
         assert drawn[name].dtype == np.uint8
         assert drawn[name].tolist() == (rng.random(shape) < 0.1).astype(int).tolist()
     assert said == "random spikes, 0.1 per step and element, seed 7"
-    drawn, said = drawn_inputs(TWO, 50, 7, 0.25, {"a": (2.5, 4)})
+    drawn, said = draw_inputs(TWO, 50, 7, 0.25, {"a": (2.5, 4)})
     rng = np.random.default_rng(7)
     a = (rng.random((50, 2)) < 0.25) * rng.uniform(-1, 1, (50, 2)) * 2.5
     assert drawn["a"].tolist() == a.tolist()
@@ -73,8 +80,8 @@ def recording(arrays: Any, **meta: Any) -> Recording:
 
 
 def test_everything_is_what_integers_compute() -> None:
-    assert everything(quantized()) == [
-        Record("p", ("s", "u", "v")), Record("q", ("s", "u", "v")), Record("r", ("u", "v")), Record("out", ("s",)),
+    assert all_probes(quantized()) == [
+        Probe("p", ("s", "u", "v")), Probe("q", ("s", "u", "v")), Probe("r", ("u", "v")), Probe("out", ("s",)),
     ]  # fmt: skip
 
 
@@ -150,7 +157,7 @@ def test_what_ran_in_lava_has_the_names_of_the_integers(monkeypatch: pytest.Monk
 
 def made(*pairs: tuple[str, bool, bool], far: tuple[str, ...] = (), **own: Any) -> Verification:
     """Pairs (b, promised, equal) with fixed."""
-    found = tuple(Pair("fixed", b, promised, SimpleNamespace(equal=equal)) for b, promised, equal in pairs)  # type: ignore[arg-type]
+    found = tuple(ComparedPair("fixed", b, promised, SimpleNamespace(equal=equal)) for b, promised, equal in pairs)  # type: ignore[arg-type]
     layers = tuple(SimpleNamespace(population=name, holds=name not in far) for name in ("p", "q", "r"))
     fields = {"chip": "c", "steps": 3, "input_said": "", "latency": {}, "pairs": found, "layers": layers}
     return Verification(**{**fields, "recordings": {}, "left_out": {}, "notes": (), **own})
@@ -175,7 +182,7 @@ EARLY = "retimed ~ fixed: within the bound in every population; not the referenc
      "bound"),
 ])  # fmt: skip
 def test_the_verdict_word_by_word(verification: Verification, said: str) -> None:
-    assert verdict(verification) == said
+    assert verification_verdict(verification) == said
     assert verification.holds is not said.startswith("not as promised")
     assert bool(broken_promises(verification)) is not verification.holds
 
@@ -183,7 +190,7 @@ def test_the_verdict_word_by_word(verification: Verification, said: str) -> None
 def test_a_verification_holds_what_ran() -> None:
     late = layer(np.diag([1.0, 0.5]), lif(a_mem=0.5, theta=0.75))
     net = replace(late, projections=(replace(late.projections[0], delay_steps=one(0)), late.projections[1]))
-    q = quantize_with_data(balance_delays(net), load_chip("loihi2"), Options(), None, Plan())
+    q = quantize_with_data(balance_delays(net), read_chip("loihi2"), QuantizationOptions(), None, CalibrationPlan())
     spikes = np.array([[1, 1], [1, 0], [0, 1], [1, 1]], np.uint8)
     told: list[Any] = []
     found = ways.verify(net, q, {"in": spikes}, steps=4, progress=lambda *own: told.append(own))

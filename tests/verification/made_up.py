@@ -9,14 +9,14 @@ import numpy as np
 
 from nirbridge.network.model import Network, Population, Port, Timing
 from nirbridge.network.neurons import neuron
-from nirbridge.verification.original_runs import OriginalRun, Probe
-from nirbridge.verification.sample_axes import SampleReading
+from nirbridge.verification.original_runs import NeuronObservation, OriginalRun
+from nirbridge.verification.sample_axes import TrialReading
 from nirbridge.verification.trials import STEPS, Trial, Trials
-from nirbridge.verification.verdicts import Difference, Verdict
+from nirbridge.verification.verdicts import ValueDifference, Verdict
 
 TIMING = Timing(1e-4, "euler", "subtract", ">", "per-second")
-READING = SampleReading(None, 0, ((3,),), 32, 4, is_stepwise=True)
-WRONG = Difference("output 'o'", 1, 0, (0,), "the module gives 1, the import 0")
+READING = TrialReading(None, 0, ((3,),), 32, 4, is_stepwise=True)
+WRONG = ValueDifference("output 'o'", 1, 0, (0,), "the module gives 1, the import 0")
 
 
 def network(firing: str = "ab") -> Network:
@@ -50,5 +50,5 @@ def trial(
 
 def recorded(returned: list[float], spikes: list[float], membranes: list[float | None]) -> OriginalRun:
     shown = [None if m is None else np.array(m) for m in membranes]
-    probe = Probe(SimpleNamespace(), None, [np.array(s) for s in spikes], shown)  # type: ignore[arg-type]
+    probe = NeuronObservation(SimpleNamespace(), None, [np.array(s) for s in spikes], shown)  # type: ignore[arg-type]
     return OriginalRun([[("a", np.array(v))] for v in returned], {"p": probe})

@@ -11,14 +11,14 @@ from nirbridge.network.model import Network, Population, Port, Projection, Timin
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Dense, Reshape, Scale, Sparse
 from nirbridge.verification.copied_axes import copied_axis
-from nirbridge.verification.sample_axes import EFFORTS, Effort, SampleReading, _axes, readings
+from nirbridge.verification.sample_axes import EFFORTS, TrialEffort, TrialReading, _axes, trial_readings
 
-EFFORT = Effort(6, 5, 3, longer=40)
+EFFORT = TrialEffort(6, 5, 3, longer=40)
 
 
 def test_efforts_from_the_most_thorough_to_the_least() -> None:
-    assert (Effort(32, 4, 2147483648, 300), Effort(16, 2, 4, 300), Effort(8, 1, 1, 300)) == EFFORTS
-    assert Effort(1, 1, 1).longer == 300
+    assert (TrialEffort(32, 4, 2147483648, 300), TrialEffort(16, 2, 4, 300), TrialEffort(8, 1, 1, 300)) == EFFORTS
+    assert TrialEffort(1, 1, 1).longer == 300
 
 
 def test_places_of_time_and_batch_for_every_rank() -> None:
@@ -30,7 +30,7 @@ def test_places_of_time_and_batch_for_every_rank() -> None:
     assert list(_axes(4)) == [none, batch, *alone, (0, 1), (1, 0), (2, 0), (3, 0), (2, 1), (3, 1)]
 
 
-def short(found: list[SampleReading]) -> list[tuple[Any, ...]]:
+def short(found: list[TrialReading]) -> list[tuple[Any, ...]]:
     return [(r.time, r.batch, r.own, r.steps, r.samples, r.is_stepwise) for r in found]
 
 
@@ -44,9 +44,9 @@ def one_step(own: tuple[tuple[int, ...], ...], batch: bool, samples: int) -> lis
 
 
 def test_readings_of_one_time_step() -> None:
-    assert short(readings([(7,)], [(7,)], EFFORT)) == one_step(((7,),), False, 5)
-    assert short(readings([()], [()], EFFORT)) == one_step(((),), False, 5)
-    assert short(readings([(2, 7)], [(7,)], EFFORT)) == [
+    assert short(trial_readings([(7,)], [(7,)], EFFORT)) == one_step(((7,),), False, 5)
+    assert short(trial_readings([()], [()], EFFORT)) == one_step(((),), False, 5)
+    assert short(trial_readings([(2, 7)], [(7,)], EFFORT)) == [
         *one_step(((7,),), True, 2),
         (0, None, ((7,),), 2, 1, False),
         (0, 1, ((7,),), 2, 5, False),
@@ -57,20 +57,20 @@ def test_readings_of_one_time_step() -> None:
 
 
 def test_a_large_batch_is_cut_to_what_the_effort_takes() -> None:
-    assert {r.samples for r in readings([(9, 7)], [(7,)], EFFORT) if r.steps == 6} == {3}
-    assert {r.samples for r in readings([(3, 7)], [(7,)], EFFORT) if r.steps == 6} == {3}
+    assert {r.samples for r in trial_readings([(9, 7)], [(7,)], EFFORT) if r.steps == 6} == {3}
+    assert {r.samples for r in trial_readings([(3, 7)], [(7,)], EFFORT) if r.steps == 6} == {3}
 
 
 def test_readings_with_both_axes_and_time_after_the_values() -> None:
     own = ((7,),)
-    assert short(readings([(8, 2, 7)], [(7,)], EFFORT)) == [
+    assert short(trial_readings([(8, 2, 7)], [(7,)], EFFORT)) == [
         (0, 1, own, 8, 2, False),
         (None, 0, own, 8, 2, True),
         (1, 0, own, 2, 3, False),
         (None, 0, own, 2, 3, True),
     ]
-    assert short(readings([(2, 7, 8)], [(7,)], EFFORT)) == [(2, 0, own, 8, 2, False), (None, 0, own, 8, 2, True)]
-    late = short(readings([(7, 8)], [(7,)], EFFORT))
+    assert short(trial_readings([(2, 7, 8)], [(7,)], EFFORT)) == [(2, 0, own, 8, 2, False), (None, 0, own, 8, 2, True)]
+    late = short(trial_readings([(7, 8)], [(7,)], EFFORT))
     assert late == [
         (1, None, own, 8, 1, False),
         (2, 0, own, 8, 5, False),
@@ -80,20 +80,20 @@ def test_readings_with_both_axes_and_time_after_the_values() -> None:
 
 
 def test_shapes_that_are_exact_come_before_those_that_have_as_many_values() -> None:
-    found = readings([(6, 7)], [(42,)], EFFORT)
+    found = trial_readings([(6, 7)], [(42,)], EFFORT)
     assert {r.own for r in found} == {((6, 7),)}
-    owns = [r.own for r in readings([(6, 1, 6)], [(6, 1)], EFFORT)]
+    owns = [r.own for r in trial_readings([(6, 1, 6)], [(6, 1)], EFFORT)]
     assert list(dict.fromkeys(owns)) == [((6, 1),), ((1, 6),), ((6,),)]
-    assert readings([(5,)], [(7,)], EFFORT) == []
+    assert trial_readings([(5,)], [(7,)], EFFORT) == []
 
 
 def test_two_inputs_share_time_and_batch() -> None:
-    found = readings([(2, 7), (2, 3)], [(7,), (3,)], EFFORT)
-    assert found[0] == SampleReading(None, 0, ((7,), (3,)), 6, 2, is_stepwise=True)
+    found = trial_readings([(2, 7), (2, 3)], [(7,), (3,)], EFFORT)
+    assert found[0] == TrialReading(None, 0, ((7,), (3,)), 6, 2, is_stepwise=True)
     assert {r.own for r in found} == {((7,), (3,))}
-    assert readings([(2, 7), (4, 3)], [(7,), (3,)], EFFORT) == [], "batches of two sizes"
-    assert readings([(7,), (3,)], [(7,), (4,)], EFFORT) == []
-    ranks = readings([(7,), (7, 3)], [(7,), (21,)], EFFORT)
+    assert trial_readings([(2, 7), (4, 3)], [(7,), (3,)], EFFORT) == [], "batches of two sizes"
+    assert trial_readings([(7,), (3,)], [(7,), (4,)], EFFORT) == []
+    ranks = trial_readings([(7,), (7, 3)], [(7,), (21,)], EFFORT)
     assert {(r.time, r.batch, r.own) for r in ranks if r.is_stepwise} == {
         (None, 0, ((7,), (7, 3))),
         (None, None, ((7,), (7, 3))),
@@ -103,10 +103,10 @@ def test_two_inputs_share_time_and_batch() -> None:
 def test_each_call_of_a_stepwise_forward_gets_its_own_time_step() -> None:
     values = np.arange(24.0).reshape(4, 2, 3)
     for batch in (0, None):
-        reading = SampleReading(None, batch, ((3,),), 4, 2, is_stepwise=True)
+        reading = TrialReading(None, batch, ((3,),), 4, 2, is_stepwise=True)
         calls = [argument for (argument,) in reading.calls([values])]
         np.testing.assert_array_equal(np.stack(calls), values if batch == 0 else values[:, 0])
-    assert SampleReading(0, 1, ((3,),), 4, 2).is_stepwise is False
+    assert TrialReading(0, 1, ((3,),), 4, 2).is_stepwise is False
 
 
 # -- copies --------------------------------------------------------------------------------------------------------

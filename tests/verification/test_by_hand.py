@@ -12,12 +12,12 @@ from nirbridge.network.model import Network, Population, Port, Projection, Timin
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Reshape, Scale, Sparse, SumPool
 from nirbridge.verification.copied_axes import copied_axis
-from nirbridge.verification.matching import LAST, MEAN, STEPWISE, SUM, Matched, _options, _without_offset
-from nirbridge.verification.module_facts import multiplications
-from nirbridge.verification.random_inputs import drawn, numbers_of
-from nirbridge.verification.rounding import COMPUTED, Known, _late, _terms
-from nirbridge.verification.sample_axes import SampleReading
-from nirbridge.verification.verdicts import Difference, Evidence, Verdict
+from nirbridge.verification.matching import LAST, MEAN, STEPWISE, SUM, MatchedValues, _options, _without_offset
+from nirbridge.verification.module_facts import network_multiplications
+from nirbridge.verification.random_inputs import draw_values, finite_samples
+from nirbridge.verification.rounding import COMPUTED, ModuleConstants, _late, _terms
+from nirbridge.verification.sample_axes import TrialReading
+from nirbridge.verification.verdicts import RunEvidence, ValueDifference, Verdict
 
 TIMING = Timing(1e-4, "euler", "subtract", ">", "per-second")
 STEPS, BATCH, SIZE = 3, 2, 4
@@ -49,20 +49,22 @@ def test_bounds_of_sums_and_means_over_time() -> None:
 
 
 def test_a_value_at_its_bound_is_equal_and_one_above_it_or_without_a_number_is_not() -> None:
-    m = Matched("a", STEPWISE, np.array([[[1.0, 1.5, 1.75, np.nan]]]), np.ones((1, 1, 4)), np.full((1, 1, 4), 0.5))
+    m = MatchedValues(
+        "a", STEPWISE, np.array([[[1.0, 1.5, 1.75, np.nan]]]), np.ones((1, 1, 4)), np.full((1, 1, 4), 0.5)
+    )
     assert m.differs.ravel().tolist() == [False, False, True, True]
     assert m.share_equal == 0.5
 
 
 def test_membranes_that_are_measured_from_another_zero() -> None:
-    m = Matched("a", STEPWISE, FLAT + 2.0, FLAT, np.full(FLAT.shape, 1e-9))
+    m = MatchedValues("a", STEPWISE, FLAT + 2.0, FLAT, np.full(FLAT.shape, 1e-9))
     assert m.differs.all()
     moved = _without_offset(m)
     assert not moved.differs.any()
     np.testing.assert_allclose(moved.bound, 2e-9 + 2.0**-49, rtol=1e-12)
     one_off = FLAT + 2.0
     one_off[1, 1, 2] += 1.0
-    other = _without_offset(Matched("a", STEPWISE, one_off, FLAT, np.full(FLAT.shape, 1e-9)))
+    other = _without_offset(MatchedValues("a", STEPWISE, one_off, FLAT, np.full(FLAT.shape, 1e-9)))
     assert np.argwhere(other.differs).tolist() == [[1, 1, 2]]
 
 
@@ -70,7 +72,7 @@ def test_membranes_that_are_measured_from_another_zero() -> None:
 
 
 def test_numbers_of_the_module_are_known_up_to_their_sign() -> None:
-    known = Known([np.array([0.5, -0.25]), np.array(3.0)])
+    known = ModuleConstants([np.array([0.5, -0.25]), np.array(3.0)])
     for values in (0.0, 1.0, -1.0, 0.5, -0.5, 0.25, [3.0, -0.25, 1.0], [-0.25, 0.5]):
         assert known.holds(np.array(values)), values
     for values in (2.0, [0.5, 0.3], 0.5 + 1e-12):
@@ -79,13 +81,13 @@ def test_numbers_of_the_module_are_known_up_to_their_sign() -> None:
 
 def test_large_tensors_are_known_as_a_whole_alone() -> None:
     large = np.arange(2.0, 100_003.0)
-    known = Known([large])
+    known = ModuleConstants([large])
     assert known.holds(large.copy())
     assert not known.holds(np.array([2.0]))
     assert not known.holds(large[::-1])
     small = np.arange(2.0, 100_002.0)
-    assert Known([small]).holds(small[::-1])
-    assert Known([small]).holds(np.array([100_001.0]))
+    assert ModuleConstants([small]).holds(small[::-1])
+    assert ModuleConstants([small]).holds(np.array([100_001.0]))
 
 
 KERNEL = np.ones((2, 3, 2, 2), np.float32)
@@ -107,7 +109,7 @@ ROWS = Sparse(np.array([0, 3, 4]), np.array([0, 1, 2, 0]), np.ones(4, np.float32
 def test_terms_of_a_sum_and_multiplications(operator: Any, terms: int, products: int) -> None:
     assert _terms(operator) == terms
     network: Any = SimpleNamespace(projections=[SimpleNamespace(operator=operator)] * 2, neurons=9)
-    assert multiplications(network) == 2 * products + 9
+    assert network_multiplications(network) == 2 * products + 9
 
 
 def test_bounds_arrive_late_as_the_values_do() -> None:
@@ -142,7 +144,7 @@ def test_time_and_batch_go_where_the_argument_has_them(
     time: int, batch: int, order: tuple[int, ...], words: str
 ) -> None:
     values = np.arange(2.0 * 3 * 20).reshape(2, 3, 20)
-    reading = SampleReading(time, batch, ((4, 5),), 2, 3)
+    reading = TrialReading(time, batch, ((4, 5),), 2, 3)
     ((argument,),) = reading.calls([values])
     np.testing.assert_array_equal(argument, values.reshape(2, 3, 4, 5).transpose(order))
     assert reading.words == words
@@ -150,12 +152,12 @@ def test_time_and_batch_go_where_the_argument_has_them(
 
 def test_arguments_without_time_or_batch() -> None:
     values = np.arange(6.0).reshape(2, 3, 1)
-    steps = list(SampleReading(None, 0, ((1,),), 2, 3, is_stepwise=True).calls([values]))
+    steps = list(TrialReading(None, 0, ((1,),), 2, 3, is_stepwise=True).calls([values]))
     assert [a.ravel().tolist() for (a,) in steps] == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
-    assert SampleReading(None, 0, ((1,),), 2, 3, is_stepwise=True).words == "[batch, 1], one call per time step"
-    ((alone,),) = SampleReading(0, None, ((1,),), 2, 1).calls([values[:, :1]])
+    assert TrialReading(None, 0, ((1,),), 2, 3, is_stepwise=True).words == "[batch, 1], one call per time step"
+    ((alone,),) = TrialReading(0, None, ((1,),), 2, 1).calls([values[:, :1]])
     assert alone.tolist() == [[0.0], [3.0]]
-    single = SampleReading(None, None, ((1,),), 2, 1, is_stepwise=True)
+    single = TrialReading(None, None, ((1,),), 2, 1, is_stepwise=True)
     assert [a.tolist() for (a,) in single.calls([values[:, :1]])] == [[0.0], [3.0]]
 
 
@@ -164,7 +166,7 @@ def test_arguments_without_time_or_batch() -> None:
 
 def test_spikes_have_the_density_of_the_sample() -> None:
     def share(sample: Any) -> float:
-        found = drawn(np.asarray(sample), (50, 20, 10), 1, derived=False, gain=4.0)
+        found = draw_values(np.asarray(sample), (50, 20, 10), 1, derived=False, gain=4.0)
         assert set(np.unique(found)) <= {0.0, 4.0}
         return float(np.mean(found > 0))
 
@@ -174,19 +176,19 @@ def test_spikes_have_the_density_of_the_sample() -> None:
 
 
 def test_values_are_those_of_the_sample_and_derived_ones_lie_between() -> None:
-    found = drawn(np.array([-2.0, 0.0, 3.0]), (20, 5, 4), 1, derived=False, gain=2.0)
+    found = draw_values(np.array([-2.0, 0.0, 3.0]), (20, 5, 4), 1, derived=False, gain=2.0)
     assert set(np.unique(found)) == {-4.0, 0.0, 6.0}
-    derived = drawn(np.array([-2.0, 3.0]), (200, 5, 40), 1, derived=True, gain=2.0)
+    derived = draw_values(np.array([-2.0, 3.0]), (200, 5, 40), 1, derived=True, gain=2.0)
     assert -12.0 <= derived.min() < -4.0
     assert 6.0 < derived.max() <= 18.0
     assert np.array_equal(derived, derived.astype(np.float32))
-    spikes = drawn(np.array([0.0]), (200, 5, 40), 1, derived=True, gain=1.0)
+    spikes = draw_values(np.array([0.0]), (200, 5, 40), 1, derived=True, gain=1.0)
     assert (spikes.min(), spikes.max() > 1.0) == (0.0, True)
     assert spikes.max() <= 3.0
 
 
 def test_numbers_of_a_sample() -> None:
-    (found,) = numbers_of([np.array([1.0, np.nan, -np.inf])])
+    (found,) = finite_samples([np.array([1.0, np.nan, -np.inf])])
     assert (found.tolist(), found.dtype) == ([1.0, 0.0, 0.0], np.float64)
 
 
@@ -214,8 +216,11 @@ def evidence(changes: list[tuple[int, int, int]], *, near: bool = False, populat
     membranes = np.full(spikes.shape, 1.0 + 1e-9 if near else 3.0)
     values = {("r", "s"): wrong.astype(bool), ("r", "u"): membranes}
     limits: Any = SimpleNamespace(before_reset={"r": np.full(spikes.shape, 1e-8)})
-    outputs, shown = [Matched("out", STEPWISE, *pair)], [Matched("r", STEPWISE, *pair)] if populations else []
-    return Evidence(network(), values, limits, Known([]), outputs, shown, [], 2).verdict()
+    outputs, shown = (
+        [MatchedValues("out", STEPWISE, *pair)],
+        [MatchedValues("r", STEPWISE, *pair)] if populations else [],
+    )
+    return RunEvidence(network(), values, limits, ModuleConstants([]), outputs, shown, [], 2).verdict()
 
 
 def test_equal_runs() -> None:
@@ -232,14 +237,14 @@ def test_a_verdict_without_populations_is_a_proof_from_ten_busy_values_on() -> N
     for busy, is_proof in ((10, True), (9, False)):
         assert Verdict(1, 1.0, 0, 1.0, busy, 0, 0).agreement == (is_proof, 0, 1.0, busy)
     assert Verdict(1, 1.0, 0, 1.0, 51, 0, 0).agreement[-1] == 50
-    assert not Verdict(1, 1.0, 3, 1.0, 51, 0, 0, difference=Difference("", 0, 0, (), "")).agreement[0]
+    assert not Verdict(1, 1.0, 3, 1.0, 51, 0, 0, difference=ValueDifference("", 0, 0, (), "")).agreement[0]
 
 
 def test_the_first_difference_in_time_and_the_values_before_it() -> None:
     found = evidence([(3, 0, 0), (2, 1, 1)])
     text = "the module gives 1, the import 0"
-    assert found.difference == Difference("output 'out'", 2, 1, (1,), text)
-    assert found.first_population == Difference("population 'r'", 2, 1, (1,), text)
+    assert found.difference == ValueDifference("output 'out'", 2, 1, (1,), text)
+    assert found.first_population == ValueDifference("population 'r'", 2, 1, (1,), text)
     assert str(found.difference) == f"output 'out', time step 2, sample 1, neuron (1,): {text}"
     assert (found.outputs, found.share_equal, found.busy) == (3 * 2 + 2 * 2, 1 - 2 / 16, 14)
     assert found.overlap == 1 - 2 / 14
@@ -249,7 +254,7 @@ def test_the_first_difference_in_time_and_the_values_before_it() -> None:
 def test_a_value_that_only_the_import_has_counts_as_busy() -> None:
     found = evidence([(0, 0, 1)])
     assert (found.busy, found.overlap) == (15, 1 - 1 / 15)
-    assert found.difference == Difference("output 'out'", 0, 0, (1,), "the module gives 0, the import 1")
+    assert found.difference == ValueDifference("output 'out'", 0, 0, (1,), "the module gives 0, the import 1")
 
 
 @pytest.mark.parametrize("populations", [True, False])
@@ -257,7 +262,7 @@ def test_membranes_at_the_threshold_make_a_difference_a_tie(populations: bool) -
     found = evidence([(2, 1, 1)], near=True, populations=populations)
     assert found.difference is None
     (tie,) = found.ties
-    assert (tie.thing, tie.step, tie.sample) == ("population 'r'" if populations else "output 'out'", 2, 1)
+    assert (tie.subject, tie.step, tie.sample) == ("population 'r'" if populations else "output 'out'", 2, 1)
     assert found.outputs == 4 * 2 + 2 * 2
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.importers.neuron_specs import Form
+from nirbridge.importers.neuron_specs import NeuronSpec
 from nirbridge.network.model import Network, Population, Port, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.verification.matching import (
@@ -16,7 +16,7 @@ from nirbridge.verification.matching import (
     MEAN,
     STEPWISE,
     SUM,
-    Matched,
+    MatchedValues,
     _options,
     _sizes_before_time,
     _without_offset,
@@ -25,8 +25,8 @@ from nirbridge.verification.matching import (
     matched_spikes,
     population_names,
 )
-from nirbridge.verification.original_runs import OriginalRun, Probe
-from nirbridge.verification.rounding import Bounds
+from nirbridge.verification.original_runs import NeuronObservation, OriginalRun
+from nirbridge.verification.rounding import RoundingBounds
 
 STEPS, BATCH, CELLS = 2, 2, 3
 SHAPE = (STEPS, BATCH, CELLS)
@@ -40,10 +40,10 @@ def network(populations: str = "", outputs: tuple[str, ...] = ("output",)) -> Ne
     return Network(1e-4, TIMING, tuple(cells), (), (), tuple(Port(name, (CELLS,)) for name in outputs))
 
 
-def limits(value: float = 2.0**-40, names: str = "abcm") -> Bounds:
+def limits(value: float = 2.0**-40, names: str = "abcm") -> RoundingBounds:
     before, after = ({n: np.full(SHAPE, k * value) for n in names} for k in (1, 2))
     outputs: dict[str, Any] = {name: np.full(SHAPE, value) for name in ("output", "output_0", "output_spk")}
-    return Bounds(before, after, outputs)
+    return RoundingBounds(before, after, outputs)
 
 
 # -- outputs -------------------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ def test_the_bound_of_a_sum_grows_with_the_size_of_its_terms() -> None:
 def test_shares_of_one_value_and_of_none() -> None:
     def share(*wrong: float) -> float:
         size = (1, 1, len(wrong))
-        return Matched("a", STEPWISE, np.array(wrong).reshape(size), np.zeros(size), np.zeros(size)).share_equal
+        return MatchedValues("a", STEPWISE, np.array(wrong).reshape(size), np.zeros(size), np.zeros(size)).share_equal
 
     assert (share(), share(0.0), share(1.0), share(0.0, 1.0)) == (1.0, 1.0, 0.0, 0.5)
 
@@ -140,7 +140,7 @@ def test_shares_of_one_value_and_of_none() -> None:
 def test_an_offset_widens_the_bound_by_the_largest_one_and_its_own_rounding() -> None:
     bound = np.linspace(0.5, 1.0, 12).reshape(SHAPE)
     for offset in (4.0, -4.0):
-        found = _without_offset(Matched("a", LAST, VALUES + offset, VALUES, bound))
+        found = _without_offset(MatchedValues("a", LAST, VALUES + offset, VALUES, bound))
         np.testing.assert_allclose(found.bound, bound + 1.0 + 2.0**-48, rtol=1e-15)
         np.testing.assert_allclose(found.imported, VALUES + offset)
         assert (found.name, found.over_time) == ("a", LAST)
@@ -153,12 +153,14 @@ def test_populations_are_named_after_the_paths_of_their_modules() -> None:
     assert population_names(["a", "b.c.0", ""]) == {"a": "a", "b.c.0": "b_c_0", "": "neuron"}
 
 
-def probe(spikes: list[Any], layout: Any = None, membranes: list[Any] | None = None, **own: Any) -> Probe:
-    form = Form(read=lambda *_: None, layout=layout)  # type: ignore[arg-type, return-value]
-    return Probe(form, SimpleNamespace(**own), spikes, [None] * len(spikes) if membranes is None else membranes)
+def probe(spikes: list[Any], layout: Any = None, membranes: list[Any] | None = None, **own: Any) -> NeuronObservation:
+    form = NeuronSpec(read=lambda *_: None, layout=layout)  # type: ignore[arg-type, return-value]
+    return NeuronObservation(
+        form, SimpleNamespace(**own), spikes, [None] * len(spikes) if membranes is None else membranes
+    )
 
 
-def of_spikes(one: Probe, values: Any = SPIKES) -> list[Matched]:
+def of_spikes(one: NeuronObservation, values: Any = SPIKES) -> list[MatchedValues]:
     run = OriginalRun([], {"a": probe([]), "b": one, "c": probe(list(SPIKES)), "gone": one})
     imported = {("b", "s"): values.astype(bool), ("c", "s"): SPIKES.astype(bool), ("m", "v"): SPIKES}
     found = matched_spikes(run, network("mabc"), imported)
@@ -168,7 +170,7 @@ def of_spikes(one: Probe, values: Any = SPIKES) -> list[Matched]:
 
 
 BATCH_FIRST = SPIKES.swapaxes(0, 1).copy()
-IN_TIME: list[tuple[str, Probe]] = [
+IN_TIME: list[tuple[str, NeuronObservation]] = [
     ("a call per time step", probe([SPIKES[0], SPIKES[1].reshape(-1)])),
     ("one call, time first", probe([SPIKES], ("time", "batch"))),
     ("one call, batch first", probe([BATCH_FIRST], ("batch", "time"))),
@@ -176,7 +178,7 @@ IN_TIME: list[tuple[str, Probe]] = [
     ("spikes of 4", probe([SPIKES * 4], ("time", "batch"), graded_spikes_factor=4.0)),
     ("calls with spikes of 4 each", probe(list(SPIKES * 4), graded_spikes_factor=np.full(3, 4.0))),
 ]
-NOT_IN_TIME: list[tuple[str, Probe]] = [
+NOT_IN_TIME: list[tuple[str, NeuronObservation]] = [
     ("neurons whose spikes differ in worth", probe(list(SPIKES), graded_spikes_factor=np.array([1.0, 1.0, 2.0]))),
     ("spikes of no worth", probe(list(SPIKES), graded_spikes_factor=0.0)),
     ("a call more than time steps", probe([*SPIKES, SPIKES[0]])),
@@ -208,7 +210,7 @@ def test_two_sequences_of_one_time_step_each_are_two_time_steps() -> None:
 # -- membranes -----------------------------------------------------------------------------------------------------
 
 
-def of_membranes(one: Probe, before: Any, after: Any) -> list[Matched]:
+def of_membranes(one: NeuronObservation, before: Any, after: Any) -> list[MatchedValues]:
     run = OriginalRun([], {"a": probe([]), "b": one, "c": probe(list(SPIKES), None, list(VALUES))})
     imported = {("b", "u"): before, ("b", "v"): after, ("c", "u"): VALUES, ("c", "v"): VALUES}
     found = matched_membranes(run, network("mabc"), imported, limits())
@@ -239,7 +241,7 @@ def test_a_membrane_that_is_known_after_the_last_time_step_alone() -> None:
         assert (found.share_equal == 1.0) is (step == 0)
 
 
-UNKNOWN: list[tuple[str, Probe]] = [
+UNKNOWN: list[tuple[str, NeuronObservation]] = [
     ("none", probe(list(SPIKES), None, [])),
     ("one of them is unknown", probe(list(SPIKES), None, [VALUES[0], None])),
     ("the first is unknown", probe(list(SPIKES), None, [None, VALUES[1]])),

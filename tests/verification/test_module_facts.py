@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch import nn  # noqa: E402
 
-from nirbridge.verification.module_facts import drops, leaves, parameters, tensors  # noqa: E402
+from nirbridge.verification.module_facts import has_active_dropout, leaf_modules, module_tensors, parameter_count  # noqa: E402
 from nirbridge.verification.original_runs import _reset, deep_copy  # noqa: E402
 
 
@@ -52,19 +52,19 @@ def test_all_numbers_of_a_module() -> None:
     module.register_buffer("empty", torch.zeros(0))
     module.beta, module.steps, module.flag, module.name, module.plain = 0.5, 7, True, "n", torch.tensor([6.0])
     inner.in_features, inner.out_features = 8, 9
-    found = [a.ravel().tolist() for a in tensors(module)]
+    found = [a.ravel().tolist() for a in module_tensors(module)]
     assert sorted(found) == [[0.5], [1.0, 2.0], [3.0], [4.0], [6.0], [7.0], [8.0], [9.0]]
-    assert all(a.dtype == np.float64 for a in tensors(module))
-    assert (parameters(module), leaves(module)) == (3, 1)
-    assert leaves(nn.Sequential(nn.ReLU(), nn.Sequential(nn.ReLU(), nn.Linear(1, 1)))) == 3
-    assert parameters(nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))) == 13
+    assert all(a.dtype == np.float64 for a in module_tensors(module))
+    assert (parameter_count(module), leaf_modules(module)) == (3, 1)
+    assert leaf_modules(nn.Sequential(nn.ReLU(), nn.Sequential(nn.ReLU(), nn.Linear(1, 1)))) == 3
+    assert parameter_count(nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))) == 13
 
 
 def test_dropout_acts_in_training_mode_with_a_share_above_0() -> None:
     for p, is_training, acts in ((0.5, True, True), (0.5, False, False), (0.0, True, False)):
-        assert drops(nn.Sequential(nn.Linear(1, 1), nn.Dropout(p)).train(is_training)) is acts
-    assert drops(nn.Sequential(nn.Dropout(0.0), nn.Dropout2d(0.1)))
-    assert not drops(nn.Sequential(nn.Linear(1, 1)))
+        assert has_active_dropout(nn.Sequential(nn.Linear(1, 1), nn.Dropout(p)).train(is_training)) is acts
+    assert has_active_dropout(nn.Sequential(nn.Dropout(0.0), nn.Dropout2d(0.1)))
+    assert not has_active_dropout(nn.Sequential(nn.Linear(1, 1)))
 
 
 def framework(name: str, *methods: str, calls: list[str]) -> Any:

@@ -12,10 +12,10 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch import nn  # noqa: E402
 
-from nirbridge.importers.neuron_specs import Form  # noqa: E402
+from nirbridge.importers.neuron_specs import NeuronSpec  # noqa: E402
 from nirbridge.verification.original_runs import (  # noqa: E402
+    NeuronObservation,
     OriginalRun,
-    Probe,
     _membrane,
     run_original,
 )
@@ -49,8 +49,8 @@ class Refused(Cell):
     """A neuron that has no form."""
 
 
-def form(**options: Any) -> Form:
-    return Form(read=lambda *_: None, **options)  # type: ignore[arg-type, return-value]
+def form(**options: Any) -> NeuronSpec:
+    return NeuronSpec(read=lambda *_: None, **options)  # type: ignore[arg-type, return-value]
 
 
 FORMS = {Cell: form(), Outer: form(), Refused: form(is_refusal=True)}
@@ -186,12 +186,12 @@ def twice(self: Any, x: Any) -> Any:
 
 def test_a_run_that_has_to_stop_does_so_after_a_first_call_with_several_time_steps() -> None:
     found = run(Model(twice, cell=Cell(), loops=True), ONE, ONE, stops=True)
-    assert (found.is_stopped, len(found.returned), found.turns) == (True, 1, 2)
+    assert (found.is_stopped, len(found.returned), found.iterations) == (True, 1, 2)
     found = run(Model(twice, cell=Cell(), loops=True), ONE, ONE)
-    assert (found.is_stopped, len(found.returned), found.turns) == (False, 2, 4)
+    assert (found.is_stopped, len(found.returned), found.iterations) == (False, 2, 4)
     found = run(Model(twice, cell=Cell(), loops=False), ONE, ONE, stops=True)
-    assert (found.is_stopped, len(found.returned), found.turns) == (False, 2, 3)
-    assert run(Model(lambda self, x: x), ONE).turns == 0
+    assert (found.is_stopped, len(found.returned), found.iterations) == (False, 2, 3)
+    assert run(Model(lambda self, x: x), ONE).iterations == 0
 
 
 # -- neurons -------------------------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def test_spikes_and_membranes_among_the_returned_tensors(options: Any, spikes: f
 
 def test_the_first_attribute_that_holds_a_membrane() -> None:
     def shown(**own: Any) -> Any:
-        found = _membrane(Probe(form(), SimpleNamespace(**own)), [])
+        found = _membrane(NeuronObservation(form(), SimpleNamespace(**own)), [])
         return found if found is None else found.item()
 
     mem, v, v_mem, vmem = (torch.tensor(float(k)) for k in range(1, 5))
@@ -274,14 +274,14 @@ def test_the_first_attribute_that_holds_a_membrane() -> None:
     assert shown() is None
     returned = [torch.tensor(7.0), torch.tensor(8.0)]
     for place, value in ((0, 7.0), (1, 8.0), (2, 1.0)):
-        found = _membrane(Probe(form(potential=place), SimpleNamespace(mem=mem)), returned)
+        found = _membrane(NeuronObservation(form(potential=place), SimpleNamespace(mem=mem)), returned)
         assert found is not None
         assert found.item() == value
 
 
 def test_time_steps_of_a_probe() -> None:
     def steps(layout: Any, *shapes: tuple[int, ...]) -> int:
-        return Probe(form(layout=layout), SimpleNamespace(), [np.zeros(s) for s in shapes]).steps
+        return NeuronObservation(form(layout=layout), SimpleNamespace(), [np.zeros(s) for s in shapes]).steps
 
     assert steps(None, (5, 3), (5, 3)) == 2
     assert steps(("time", "batch"), (5, 3), (4, 3)) == 9

@@ -11,7 +11,7 @@ import pytest
 from nirbridge.errors import UnequalImport
 from nirbridge.network.model import Port
 from nirbridge.verification import self_check as checks
-from nirbridge.verification.sample_axes import EFFORTS, SampleReading
+from nirbridge.verification.sample_axes import EFFORTS, TrialReading
 from nirbridge.verification.self_check import (
     AFFORDABLE,
     CALL,
@@ -23,12 +23,12 @@ from nirbridge.verification.self_check import (
     self_check,
 )
 from nirbridge.verification.trials import STEPS, Trial
-from nirbridge.verification.verdicts import Difference, Verdict
+from nirbridge.verification.verdicts import ValueDifference, Verdict
 
-READING = SampleReading(None, 0, ((3,),), 8, 4, is_stepwise=True)
+READING = TrialReading(None, 0, ((3,),), 8, 4, is_stepwise=True)
 WORDS = "[batch, 3], one call per time step"
-PLACE = Difference("output 'o'", 7, 2, (1, 0), "the module gives 1, the import 0")
-FIRST = Difference("population 'p'", 5, 2, (4,), "the module gives 0, the import 1")
+PLACE = ValueDifference("output 'o'", 7, 2, (1, 0), "the module gives 1, the import 0")
+FIRST = ValueDifference("population 'p'", 5, 2, (4,), "the module gives 0, the import 1")
 TIES = [replace(PLACE, step=k) for k in range(3)]
 
 

@@ -15,7 +15,7 @@ from torch import nn  # noqa: E402
 from benchmarks.equivalence_model import quiet  # noqa: E402
 from nirbridge.errors import UnequalImport  # noqa: E402
 from nirbridge.importers import from_snntorch  # noqa: E402
-from nirbridge.importers.frameworks.snntorch import forms  # noqa: E402
+from nirbridge.importers.frameworks.snntorch import neuron_specs  # noqa: E402
 from nirbridge.verification.self_check import self_check  # noqa: E402
 
 with quiet():
@@ -58,4 +58,4 @@ def test_returned_membranes_are_compared(way: str, reset: str) -> None:
     wrong = copy.deepcopy(graph)
     wrong.nodes["fc2"].bias[1] += 1e-3
     with pytest.raises(UnequalImport, match=r"neuron \(1,\).*: the module gives"):
-        self_check(module, torch.zeros(SEQUENCE), wrong, forms(), None)
+        self_check(module, torch.zeros(SEQUENCE), wrong, neuron_specs(), None)

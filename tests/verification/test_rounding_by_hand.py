@@ -15,11 +15,11 @@ from nirbridge.verification.rounding import (
     DOUBLE,
     OPERATIONS,
     SINGLE,
-    Known,
+    ModuleConstants,
+    _BoundUpdate,
     _drive,
     _gain_error,
-    _Update,
-    bounds,
+    rounding_bounds,
 )
 
 UNIT = 2.0**-10
@@ -104,14 +104,14 @@ def test_the_recursion_of_one_population(case: Any) -> None:
     cell = neuron("CubaLIF", **options)
     values, source = recorded(cell.fires), np.random.default_rng(2)
     drive, size = source.random((2, STEPS, 1, CELLS))
-    update = _Update(Population("p", (CELLS,), cell), values, Known([np.array(numbers)]), UNIT)
+    update = _BoundUpdate(Population("p", (CELLS,), cell), values, ModuleConstants([np.array(numbers)]), UNIT)
     found = update.run(drive, size)
     for ours, theirs in zip(found, expected(cell, values, drive, size, errors), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-13, atol=0)
 
 
 def test_a_gain_that_is_one_minus_the_decay_is_off_by_an_absolute_amount() -> None:
-    known, decay = Known([np.array([0.25])]), np.array(0.5)
+    known, decay = ModuleConstants([np.array([0.25])]), np.array(0.5)
     assert _gain_error(np.array(0.25), decay, known) == 0.0
     for off, is_one_minus in ((0.0, True), (8.0, True), (8.5, False), (-8.0, True), (-8.5, False), (-1e5, False)):
         gain = 0.5 + off * C
@@ -152,7 +152,7 @@ def test_the_input_of_a_population(operator: Any, matrix: Any, terms: int, tenso
     sums = np.abs(late) @ np.abs(matrix).T + (np.abs(options["bias"]) if bias is not None else 0)
     names = [*tensors, *([options["bias"]] if bias is not None else [])]
     for missing in (None, *range(len(names))):  # each tensor in turn is not the module's own
-        known = Known([t for k, t in enumerate(names) if k != missing])
+        known = ModuleConstants([t for k, t in enumerate(names) if k != missing])
         error, size = _drive(network, "out", (post,), {("in", "s"): INPUT[:, None]}, {}, known, UNIT)
         np.testing.assert_array_equal(size[:, 0], sums)
         relative = (terms + 2) * UNIT + (0.0 if missing is None else C)
@@ -164,7 +164,7 @@ def test_weights_of_convolutions_count_up_to_their_sign() -> None:
     conv = Conv(kernel, (1,), ((0, 0),), (1,), 1, (1, 2))
     network = one_input(Chain((Reshape((2,), (1, 2)), conv, Reshape((1, 1), (1,)))), 1)
     for tensors, extra in (([kernel], 0.0), ([], C)):
-        error, size = _drive(network, "out", (1,), {("in", "s"): -INPUT[:, None]}, {}, Known(tensors), UNIT)
+        error, size = _drive(network, "out", (1,), {("in", "s"): -INPUT[:, None]}, {}, ModuleConstants(tensors), UNIT)
         assert size.ravel().tolist() == [2.0, 5.0, 6.0]
         np.testing.assert_allclose(error.ravel(), size.ravel() * ((1 + 2 + 1 + 2) * UNIT + extra), rtol=1e-13)
 
@@ -181,7 +181,7 @@ def test_errors_of_readouts_are_handed_on_and_all_projections_of_a_target_add_up
     spikes = np.ones((3, 1, 3))
     values = {("r", "s"): spikes, ("m", "v"): -INPUT[:, None]}
     sent = {"m": np.array([[[1.0, 2.0]], [[0.0, 1.0]], [[4.0, 0.0]]])}
-    known = Known([WEIGHT, np.eye(3)])
+    known = ModuleConstants([WEIGHT, np.eye(3)])
     error, size = _drive(network, "out", (3,), values, sent, known, UNIT)
     membranes = np.abs(INPUT) @ np.abs(WEIGHT).T
     np.testing.assert_array_equal(size[:, 0], membranes + 1.0)
@@ -205,11 +205,11 @@ def test_bounds_of_a_network_go_from_population_to_population() -> None:
     source = np.random.default_rng(3)
     values: dict[tuple[str, str], Any] = {("in", "s"): INPUT[:, None], ("r", "s"): source.random((3, 1, 2)) < 0.5}
     values |= {(name, key): source.normal(size=(3, 1, 2)) for name in "rm" for key in "uvi"}
-    known = Known([WEIGHT[:2], np.array([0.5])])
-    found = bounds(network, values, known, UNIT)
+    known = ModuleConstants([WEIGHT[:2], np.array([0.5])])
+    found = rounding_bounds(network, values, known, UNIT)
 
     def update(p: Population, drive: tuple[Any, Any]) -> tuple[Any, Any]:
-        return _Update(p, values, known, UNIT).run(*drive)
+        return _BoundUpdate(p, values, known, UNIT).run(*drive)
 
     def drive(target: str, sent: dict[str, Any]) -> tuple[Any, Any]:
         return _drive(network, target, (2,), values, sent, known, UNIT)

@@ -18,7 +18,7 @@ from torch import nn  # noqa: E402
 from benchmarks.equivalence_model import quiet  # noqa: E402
 from nirbridge.errors import UnequalImport, UsageError  # noqa: E402
 from nirbridge.importers import from_snntorch  # noqa: E402
-from nirbridge.importers.frameworks.snntorch import forms  # noqa: E402
+from nirbridge.importers.frameworks.snntorch import neuron_specs  # noqa: E402
 from nirbridge.verification.self_check import self_check  # noqa: E402
 
 with quiet():
@@ -42,7 +42,7 @@ def outcome(graph: Any) -> dict[str, Any]:
 
 
 def checked(module: Any, graph: Any, sample: Any = None) -> dict[str, Any]:
-    return self_check(module, torch.zeros(12) if sample is None else sample, graph, forms(), None)
+    return self_check(module, torch.zeros(12) if sample is None else sample, graph, neuron_specs(), None)
 
 
 def changed(graph: Any, change: Callable[[Any], None]) -> Any:
@@ -227,7 +227,7 @@ def test_copies_of_the_network_are_caught_unless_the_user_gave_the_axes() -> Non
     graph = _copied_twice(from_snntorch(OneStepKept(), torch.zeros(6), check=0))
     with pytest.raises(UnequalImport, match="the import holds 2 copies of its neurons, one for each part of axis 0"):
         checked(OneStepKept(), graph, torch.zeros(2, 6))
-    given = self_check(OneStepKept(), torch.zeros(2, 6), graph, forms(), None, are_axes_given=True)
+    given = self_check(OneStepKept(), torch.zeros(2, 6), graph, neuron_specs(), None, are_axes_given=True)
     assert given["outcome"] == "identical"
 
 

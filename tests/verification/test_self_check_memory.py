@@ -15,8 +15,8 @@ from nirbridge.importers import from_snntorch  # noqa: E402
 from nirbridge.importers.tracing import memory  # noqa: E402
 from nirbridge.network import from_nir  # noqa: E402
 from nirbridge.verification import self_check as checks  # noqa: E402
-from nirbridge.verification.module_facts import PARAMETER_BYTES, VALUE_BYTES, held_bytes  # noqa: E402
-from nirbridge.verification.sample_axes import EFFORTS, readings  # noqa: E402
+from nirbridge.verification.module_facts import PARAMETER_BYTES, VALUE_BYTES, trial_bytes  # noqa: E402
+from nirbridge.verification.sample_axes import EFFORTS, trial_readings  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::nirbridge.errors.ExportWarning")
 VALUES = 16 + 4 + 12 + 4
@@ -42,7 +42,7 @@ def size(effort: int) -> int:
 def test_bytes_by_hand() -> None:
     module = net()
     network = from_nir(from_snntorch(module, torch.zeros(12), check=0))
-    assert held_bytes(network, module, 7, 3) == PARAMETER_BYTES * PARAMETERS + VALUE_BYTES * VALUES * 21
+    assert trial_bytes(network, module, 7, 3) == PARAMETER_BYTES * PARAMETERS + VALUE_BYTES * VALUES * 21
 
 
 @pytest.mark.parametrize("effort", range(len(EFFORTS)))
@@ -75,7 +75,7 @@ def test_readings_with_more_time_steps_are_left_out_where_they_do_not_fit(monkey
         checks, "_outcome", lambda t, options, *rest: (tried.extend(options), really(t, options, *rest))[1]
     )
     assert outcome()["outcome"] == "identical"
-    assert tried == readings([(12,)], [(12,)], EFFORTS[0])
+    assert tried == trial_readings([(12,)], [(12,)], EFFORTS[0])
     whole = len(tried)
     tried.clear()
     monkeypatch.setattr(checks, "ROOM", size(0))

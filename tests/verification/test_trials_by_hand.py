@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from nirbridge.verification import trials as module_of_trials
-from nirbridge.verification.original_runs import OriginalRun, Probe
-from nirbridge.verification.sample_axes import SampleReading
+from nirbridge.verification.original_runs import NeuronObservation, OriginalRun
+from nirbridge.verification.sample_axes import TrialReading
 from nirbridge.verification.trials import (
     MERGED,
     MERGED_BATCH_FIRST,
@@ -71,8 +71,8 @@ def tried(table: dict[tuple[bool, int], list[Trial]]) -> Trials:
     return made
 
 
-def readings(*steps: int) -> list[SampleReading]:
-    return [SampleReading(None, 0, ((3,),), n, 4) for n in steps]
+def readings(*steps: int) -> list[TrialReading]:
+    return [TrialReading(None, 0, ((3,),), n, 4) for n in steps]
 
 
 def test_the_first_reading_that_compares_all_that_fires_is_chosen() -> None:
@@ -179,7 +179,7 @@ def loudness(counts: dict[float, tuple[int, int]], firing: str = "ab", steps: in
         return values
 
     made = trials(firing, _random=random, _simulated=simulated)
-    found = made._loudness(SampleReading(None, 0, ((3,),), steps, 4))
+    found = made._loudness(TrialReading(None, 0, ((3,),), steps, 4))
     assert asked == ([1.0, 4.0, 16.0, 64.0, 256.0] if firing else [])
     return found
 
@@ -204,9 +204,9 @@ def test_inputs_go_from_the_samples_own_kind_to_derived_ones_to_plain_ones() -> 
 
 def test_each_input_has_random_numbers_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(module_of_trials, "drawn", lambda *args, **options: asked.append((*args, options)))
+    monkeypatch.setattr(module_of_trials, "draw_values", lambda *args, **options: asked.append((*args, options)))
     made = trials(samples=["one", "two"])
-    made._random(SampleReading(None, 0, ((2, 3), (4,)), 5, 7), 3, derived=True, gain=2.0)
+    made._random(TrialReading(None, 0, ((2, 3), (4,)), 5, 7), 3, derived=True, gain=2.0)
     options = {"derived": True, "gain": 2.0}
     assert asked == [("one", (5, 7, 6), 291, options), ("two", (5, 7, 4), 292, options)]
 
@@ -214,8 +214,9 @@ def test_each_input_has_random_numbers_of_its_own(monkeypatch: pytest.MonkeyPatc
 # -- forms of a run ------------------------------------------------------------------------------------------------
 
 
-def forms(samples: int, turns: int) -> list[tuple[str, list[list[float]]]]:
-    """(form, steps of samples) of a call that stopped after ``turns`` time steps; the first step holds 0, 1, 2 …"""
+def forms(samples: int, iterations: int) -> list[tuple[str, list[list[float]]]]:
+    """(form, steps of samples) of a call that stopped after ``iterations`` time steps; the first step holds 0, 1, 2
+    …"""
     arrays = [np.stack([np.arange(float(samples)), np.full(samples, 99.0)])[:, :, None]]
     judged: list[tuple[str, Any]] = []
     made = trials(
@@ -223,9 +224,9 @@ def forms(samples: int, turns: int) -> list[tuple[str, list[list[float]]]]:
         _ran=lambda reading, values, seed, stops: run if stops else None,
         _drawn=lambda reading, number: arrays,
     )
-    probe = Probe(SimpleNamespace(layout=None), None, [np.zeros(1)] * turns)  # type: ignore[arg-type]
+    probe = NeuronObservation(SimpleNamespace(layout=None), None, [np.zeros(1)] * iterations)  # type: ignore[arg-type]
     run = OriginalRun([], {"p": probe}, is_stopped=True)
-    list(made._tried(SampleReading(None, 0, ((1,),), 2, samples, is_stepwise=True), 0))
+    list(made._tried(TrialReading(None, 0, ((1,),), 2, samples, is_stepwise=True), 0))
     return judged
 
 
@@ -250,7 +251,7 @@ def test_a_run_that_stopped_is_run_again_whole() -> None:
             _drawn=lambda reading, number: "values",
         )
 
-    stepwise, once = READING, SampleReading(0, 1, ((3,),), 32, 4)
+    stepwise, once = READING, TrialReading(0, 1, ((3,),), 32, 4)
     assert list(made(stopped, whole)._tried(stepwise, 7)) == [("loops", stopped), (STEPS, whole)]
     assert list(made(stopped, None)._tried(stepwise, 7)) == [("loops", stopped)]
     assert list(made(None, whole)._tried(stepwise, 7)) == []

@@ -10,9 +10,9 @@ import pytest
 
 from nirbridge.network.model import Network, Population, Timing
 from nirbridge.network.neurons import neuron
-from nirbridge.verification.matching import LAST, STEPWISE, SUM, Matched
-from nirbridge.verification.rounding import COMPUTED, Known
-from nirbridge.verification.verdicts import Difference, Evidence, Verdict
+from nirbridge.verification.matching import LAST, STEPWISE, SUM, MatchedValues
+from nirbridge.verification.rounding import COMPUTED, ModuleConstants
+from nirbridge.verification.verdicts import RunEvidence, ValueDifference, Verdict
 
 STEPS, BATCH, CELLS = 4, 2, 3
 SHAPE = (STEPS, BATCH, CELLS)
@@ -21,13 +21,13 @@ ERROR = 2.0**-20
 Place = tuple[int, int, int]
 
 
-def matched(name: str, *wrong: Place, over_time: str = STEPWISE, steps: int = STEPS) -> Matched:
+def matched(name: str, *wrong: Place, over_time: str = STEPWISE, steps: int = STEPS) -> MatchedValues:
     """Ones on both sides; the import holds 5 at ``wrong``."""
     ones = np.ones((steps, BATCH, CELLS))
     imported = ones.copy()
     for place in wrong:
         imported[place] = 5.0
-    return Matched(name, over_time, ones, imported, np.full(ones.shape, 0.5))
+    return MatchedValues(name, over_time, ones, imported, np.full(ones.shape, 0.5))
 
 
 def cells(**options: Any) -> Network:
@@ -42,9 +42,9 @@ def cells(**options: Any) -> Network:
 
 
 def verdict(
-    outputs: list[Matched] | None = None,
-    spikes: list[Matched] | None = None,
-    membranes: list[Matched] | None = None,
+    outputs: list[MatchedValues] | None = None,
+    spikes: list[MatchedValues] | None = None,
+    membranes: list[MatchedValues] | None = None,
     *,
     near: dict[str, list[Place]] | None = None,
     shapes: dict[str, tuple[int, ...]] | None = None,
@@ -59,11 +59,11 @@ def verdict(
     limits: Any = SimpleNamespace(before_reset=dict.fromkeys("mab", np.full(SHAPE, ERROR)))
     outputs = [matched("out")] if outputs is None else outputs
     shown = outputs, spikes or [], membranes or []
-    return Evidence(cells(), values, limits, Known([]), *shown, BATCH, shapes or {}).verdict()
+    return RunEvidence(cells(), values, limits, ModuleConstants([]), *shown, BATCH, shapes or {}).verdict()
 
 
-def said(thing: str, step: int, sample: int, neuron_: tuple[int, ...], over: str = "") -> Difference:
-    return Difference(thing, step, sample, neuron_, f"{over}the module gives 1, the import 5")
+def said(subject: str, step: int, sample: int, neuron_: tuple[int, ...], over: str = "") -> ValueDifference:
+    return ValueDifference(subject, step, sample, neuron_, f"{over}the module gives 1, the import 5")
 
 
 # -- counts --------------------------------------------------------------------------------------------------------
@@ -79,13 +79,13 @@ def test_counts_of_values_and_of_neurons_that_fired() -> None:
 
 
 def test_one_wrong_value_alone_and_none_at_all() -> None:
-    wrong = Matched("out", STEPWISE, np.ones((1, 1, 1)), np.zeros((1, 1, 1)), np.zeros((1, 1, 1)))
+    wrong = MatchedValues("out", STEPWISE, np.ones((1, 1, 1)), np.zeros((1, 1, 1)), np.zeros((1, 1, 1)))
     network = Network(1e-4, TIMING, (), (), (), ())
     limits: Any = SimpleNamespace(before_reset={})
     values = {("in", "s"): np.zeros((1, 1, 1))}
-    found = Evidence(network, values, limits, Known([]), [wrong], [], [], 1).verdict()
+    found = RunEvidence(network, values, limits, ModuleConstants([]), [wrong], [], [], 1).verdict()
     assert (found.share_equal, found.overlap, found.busy, found.outputs) == (0.0, 0.0, 1, 0)
-    nothing = Evidence(network, values, limits, Known([]), [], [], [], 1).verdict()
+    nothing = RunEvidence(network, values, limits, ModuleConstants([]), [], [], [], 1).verdict()
     assert (nothing.share_equal, nothing.overlap, nothing.busy, nothing.outputs) == (1.0, 1.0, 0, 0)
 
 
@@ -93,13 +93,15 @@ def test_a_neuron_that_fires_in_one_sample_counts_once() -> None:
     values: dict[tuple[str, str], Any] = {(n, k): np.zeros(SHAPE) for n in "mab" for k in "su"}
     values["a", "s"][2, 1, 0] = values["a", "s"][3, 1, 0] = values["b", "s"][0, 0, 2] = 1
     values["m", "s"][:] = 1
-    found = Evidence(cells(), values, SimpleNamespace(), Known([]), [matched("out")], [], [], BATCH).verdict()  # type: ignore[arg-type]
+    found = RunEvidence(
+        cells(), values, SimpleNamespace(), ModuleConstants([]), [matched("out")], [], [], BATCH
+    ).verdict()  # type: ignore[arg-type]
     assert (found.fired, found.neurons) == (2, 2 * CELLS)
 
 
 # -- places --------------------------------------------------------------------------------------------------------
 
-PLACES: list[tuple[str, dict[str, Any], Difference, Difference | None]] = [
+PLACES: list[tuple[str, dict[str, Any], ValueDifference, ValueDifference | None]] = [
     (
         "the earlier of two outputs",
         {"outputs": [matched("x", (3, 0, 0)), matched("y", (1, 0, 2))]},
@@ -188,7 +190,7 @@ def test_neurons_are_named_in_the_shape_of_their_population() -> None:
         found = verdict(wrong, shapes={"x": shape}).difference
         assert found is not None
         assert found.neuron == place
-    alone = Matched("x", STEPWISE, np.ones((4, 2, 1)), np.full((4, 2, 1), 5.0), np.zeros((4, 2, 1)))
+    alone = MatchedValues("x", STEPWISE, np.ones((4, 2, 1)), np.full((4, 2, 1), 5.0), np.zeros((4, 2, 1)))
     found = verdict([alone], shapes={"x": ()}).difference
     assert found is not None
     assert found.neuron == ()
@@ -262,7 +264,11 @@ def near(membranes: list[float], known: list[float], **options: Any) -> list[boo
     u = np.array(membranes)
     limits: Any = SimpleNamespace(before_reset={"p": np.full(u.shape, ERROR)})
     network = Network(1e-4, TIMING, (p,), (), (), ())
-    return Evidence(network, {("p", "u"): u}, limits, Known([np.array(known)]), [], [], [], 1)._near(p).tolist()
+    return (
+        RunEvidence(network, {("p", "u"): u}, limits, ModuleConstants([np.array(known)]), [], [], [], 1)
+        ._near(p)
+        .tolist()
+    )
 
 
 def test_near_is_within_the_bound_of_the_threshold_on_both_sides() -> None:

@@ -90,7 +90,7 @@ def _check_map(
     model: str, saved: str, chip: str | None, network: Network, *, placement_only: bool, as_json: bool
 ) -> None:
     from nirbridge import pipeline
-    from nirbridge.cli.output import faults_said, print_json, print_text
+    from nirbridge.cli.output import print_json, print_text, reported_faults
     from nirbridge.errors import IllegalMapping, quoted
 
     known = None if chip is None else pipeline.load_chip(chip)
@@ -100,7 +100,7 @@ def _check_map(
     marks = {"placement_only": True} if placement_only else {}
     if as_json:
         names = {"map": Path(saved).name, "model": Path(model).name}
-        print_json({"legal": True, **marks, **names, "faults": faults_said()})
+        print_json({"legal": True, **marks, **names, "faults": reported_faults()})
     elif placement_only:
         print_text(f"legal as a placement only: {quoted(Path(saved).name)} places {quoted(Path(model).name)}")
     else:
@@ -109,7 +109,7 @@ def _check_map(
 
 def _check_fit(network: Network, chip: str, asked: dict[str, Any], *, as_json: bool) -> None:
     from nirbridge import pipeline
-    from nirbridge.cli.output import faults_said, print_json, print_text
+    from nirbridge.cli.output import print_json, print_text, reported_faults
     from nirbridge.cli.progress import progress_on_stderr
 
     target = pipeline.load_chip(chip)
@@ -119,7 +119,7 @@ def _check_fit(network: Network, chip: str, asked: dict[str, Any], *, as_json: b
     report, chips = partition.report, asked["chips"]
     marks = {"placement_only": True} if asked["placement_only"] else {}
     if as_json:
-        about = {"chip": target.name, "chips": chips, "faults": faults_said(), "notes": ready.notes}
+        about = {"chip": target.name, "chips": chips, "faults": reported_faults(), "notes": ready.notes}
         print_json({"fits": True, **marks, **about, **_plain(report)})
         return
     available = chips * target.mesh.cores - len(target.dead_cores)

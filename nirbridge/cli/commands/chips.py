@@ -24,7 +24,7 @@ def command(name: str | None, as_json: bool) -> None:
     from nirbridge import plugins as registry
     from nirbridge.cli.output import print_json, print_rich
 
-    chips = [registry.load_chip(each) for each in ([name] if name else registry.chip_names())]
+    chips = [registry.find_chip(each) for each in ([name] if name else registry.chip_names())]
     if as_json:
         print_json(chips[0].record if name else {"chips": [chip.record for chip in chips]})
         return

@@ -45,7 +45,7 @@ def command(
     from nirbridge.cli.output import print_error, print_json, print_rich, print_warning
     from nirbridge.errors import NirbridgeError, quoted
     from nirbridge.pipeline import compare_recordings, load_labels, load_recording
-    from nirbridge.report.compare import compare_text, verdict
+    from nirbridge.report.compare import compare_text, comparison_verdict
 
     steps = _latency(latency)
     check_plot(plot, node)
@@ -67,7 +67,7 @@ def command(
     if found.equal or not expect_equal:
         return 0
     files = f"recordings {quoted(Path(a).name)} and {quoted(Path(b).name)}"
-    print_error(NirbridgeError.of(files, verdict(found), "--expect-equal was given"), as_json=False)
+    print_error(NirbridgeError.of(files, comparison_verdict(found), "--expect-equal was given"), as_json=False)
     return 1
 
 
@@ -93,7 +93,7 @@ def _latency(text: str) -> int | Literal["auto"]:
 def _draw(plot: str, recordings: tuple[Recording, Recording], found: Comparison, node: str | None) -> None:
     """The difference raster of the node asked for, or of the first that differs, or else of the first."""
     from nirbridge.errors import UsageError
-    from nirbridge.report.plots import difference, save_picture
+    from nirbridge.report.plots import plot_difference, save_picture
 
     rows = {row.node: row for row in found.rows if row.spikes is not None}
     if node is None and not rows:
@@ -101,4 +101,4 @@ def _draw(plot: str, recordings: tuple[Recording, Recording], found: Comparison,
     first = next((name for name, row in rows.items() if not row.equal), next(iter(rows), ""))
     chosen = first if node is None else node
     latency = rows[chosen].latency_steps if chosen in rows else 0
-    save_picture(difference(*recordings, chosen, latency=latency), plot)
+    save_picture(plot_difference(*recordings, chosen, latency=latency), plot)

@@ -50,14 +50,14 @@ def command(model: str, target: str, output: str, as_json: bool, **options: Any)
     The integers of a .nir file are chosen here as nirbridge quantize chooses them without data; a .q.npz file of
     nirbridge quantize has them. An existing folder is replaced if nirbridge made it, and all that is in it.
     """
-    from nirbridge.cli.output import faults_said, print_json, print_text
+    from nirbridge.cli.output import print_json, print_text, reported_faults
     from nirbridge.pipeline import check_program_folder, write_program
 
     check_program_folder(output)
     made = emitted(model, target, **options)
     manifest = write_program(made, output)
     if as_json:
-        about = {"output": output, "digest": made.digest, "target": target, "faults": faults_said()}
+        about = {"output": output, "digest": made.digest, "target": target, "faults": reported_faults()}
         print_json({**about, "manifest": manifest})
         return
     of_lava = f", {manifest['processes']} processes of Lava, {manifest['tag']}" if target == "lava" else ""

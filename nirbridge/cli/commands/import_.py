@@ -9,7 +9,7 @@ import click
 
 from nirbridge.cli.options import conversion_options, importer_arguments, report_lines, report_of
 from nirbridge.cli.paths import Command, ModuleTarget, OutputFile
-from nirbridge.cli.sample_options import fitting, sample_options
+from nirbridge.cli.sample_options import sample_arguments, sample_options
 from nirbridge.errors import ExportWarning, UsageError, quoted
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def command(
         raise UsageError.of("--check and --no-check", "both were given", "one of the two", "leave one out")
     samples = tuple(_sample(text) for text in shapes)
     registry.get("importers", framework)  # an unknown name is said before the user's code runs
-    options = _step(dt) | fitting(framework, reading) | importer_arguments(framework, conversion)
+    options = _step(dt) | sample_arguments(framework, reading) | importer_arguments(framework, conversion)
     module = module_of(target, of_torch=framework in FRAMEWORKS.split("|"))
     with warnings.catch_warnings(), progress_on_stderr() as progress:
         warnings.simplefilter("ignore", ExportWarning)  # what it says is printed in full

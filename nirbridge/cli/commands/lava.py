@@ -33,9 +33,9 @@ def command(action: str, python: str | None, again: bool, as_json: bool) -> int:
 
     found = install(python, again) if action == "install" else status(python, again)
     if as_json:
-        print_json(document(found))
+        print_json(status_document(found))
     else:
-        print_text("\n".join(said(found)))
+        print_text("\n".join(summary_lines(found)))
     return 0 if found.ready else 1
 
 
@@ -58,7 +58,7 @@ def status(python: str | None, again: bool) -> LavaStatus:
     return lava_status()
 
 
-def document(found: LavaStatus) -> dict[str, Any]:
+def status_document(found: LavaStatus) -> dict[str, Any]:
     """As JSON."""
     return {
         "ready": found.ready,
@@ -66,16 +66,16 @@ def document(found: LavaStatus) -> dict[str, Any]:
         "source": found.source,
         "versions": dict(found.versions),
         "trouble": found.trouble,
-        "next_step": found.next_step,
+        "hint": found.hint,
     }
 
 
-def said(found: LavaStatus) -> list[str]:
+def summary_lines(found: LavaStatus) -> list[str]:
     """The lines of the text output."""
     lines = [f"Lava {'works' if found.ready else 'does not work'}"]
     if found.python is not None:
         lines.append(f"python   {found.python} (from {found.source})")
     lines += [f"{name:<8} {version}" for name, version in sorted(found.versions.items())]
     if found.trouble:
-        lines += [f"trouble  {found.trouble}", f"mend     {found.next_step}"]
+        lines += [f"trouble  {found.trouble}", f"mend     {found.hint}"]
     return lines

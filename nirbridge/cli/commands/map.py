@@ -12,7 +12,7 @@ from nirbridge.cli.options import model_options
 from nirbridge.cli.paths import REPORT_FILES, ChipFile, Command, OutputFile, ReportFolder
 
 if TYPE_CHECKING:
-    from nirbridge.mapping.model import Mapped
+    from nirbridge.mapping.model import MappedNetwork
     from nirbridge.network.model import Network, Timing
     from nirbridge.pipeline import MapOptions
 
@@ -160,7 +160,7 @@ def _split(text: str) -> tuple[str, int]:
     return name, int(ways)
 
 
-def _write_report(mapped: Mapped, folder: Path, title: str) -> None:
+def _write_report(mapped: MappedNetwork, folder: Path, title: str) -> None:
     from nirbridge.errors import FileError, quoted
     from nirbridge.files.atomic import atomic_write_bytes
     from nirbridge.report.map_html import map_html
@@ -174,10 +174,10 @@ def _write_report(mapped: Mapped, folder: Path, title: str) -> None:
         raise FileError.of(f"report folder {quoted(folder)}", reason, "", "choose another --report") from error
     for name, page in pages.items():
         path = folder / name
-        atomic_write_bytes(path, page.encode("utf-8", "backslashreplace"), thing=f"report {quoted(path)}")
+        atomic_write_bytes(path, page.encode("utf-8", "backslashreplace"), subject=f"report {quoted(path)}")
 
 
-def _show(mapped: Mapped, title: str, output: str | None) -> None:
+def _show(mapped: MappedNetwork, title: str, output: str | None) -> None:
     from nirbridge.cli.output import print_rich, print_text
     from nirbridge.errors import quoted
     from nirbridge.report.map_text import map_renderable

@@ -12,7 +12,7 @@ from nirbridge.cli.paths import ChipFile, Command, OutputFile
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Timing
-    from nirbridge.quantization import Quantized
+    from nirbridge.quantization import QuantizedNetwork
 
 EXAMPLE = """\b
 Example:
@@ -45,14 +45,14 @@ def command(model: str, chip_name: str, output: str, as_json: bool, **options: A
     Weights, decays, thresholds and biases become whole numbers; the report says layer by layer what that changed, and
     which bounds no input can break. DATA.npz holds arrays [steps, batch, *shape] by input, and labels [batch].
     """
-    from nirbridge.cli.output import faults_said, print_json, print_rich
+    from nirbridge.cli.output import print_json, print_rich, reported_faults
     from nirbridge.pipeline import save_quantized
     from nirbridge.report.quantize import quantize_document, quantize_text
 
     made = run(model, chip_name, **options)
     digest = save_quantized(made, output)
     if as_json:
-        print_json({"output": output, "faults": faults_said(), **quantize_document(made, digest)})
+        print_json({"output": output, "faults": reported_faults(), **quantize_document(made, digest)})
         return
     print_rich(quantize_text(made))
 
@@ -72,7 +72,7 @@ def run(
     run_steps: int | None,
     graded: tuple[str, ...],
     keep_early_spikes: bool = False,
-) -> Quantized:
+) -> QuantizedNetwork:
     """The network that the command saves."""
     from nirbridge.cli.common import graded_inputs, read_inputs, widths
     from nirbridge.cli.progress import progress_on_stderr

@@ -30,7 +30,7 @@ def command(folder: str, source: str, output: str, steps: int | None, record: tu
     The run is ended where it makes no progress; no process and no shared memory is left, however it ends. What its
     processes say when they fail is in the message. u is the synaptic current.
     """
-    from nirbridge.cli.common import read_inputs, said, summary
+    from nirbridge.cli.common import read_inputs, summary, summary_lines
     from nirbridge.cli.output import print_json, print_text
     from nirbridge.cli.progress import progress_on_stderr
     from nirbridge.pipeline import run_emitted, save_recording
@@ -42,4 +42,4 @@ def command(folder: str, source: str, output: str, steps: int | None, record: tu
     if as_json:
         print_json({"output": output, "meta": dict(recording.meta), "recorded": summary(recording)})
         return
-    print_text("\n".join(said(recording)))
+    print_text("\n".join(summary_lines(recording)))

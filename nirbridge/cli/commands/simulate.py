@@ -12,7 +12,7 @@ from nirbridge.cli.paths import ChipFile, Command, OutputFile
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Network, Timing
-    from nirbridge.simulators.simulate import Record, Recording
+    from nirbridge.simulators.simulate import Probe, Recording
 
 EXAMPLE = """\b
 Example:
@@ -56,8 +56,8 @@ def command(
     IN.npy is [steps, *shape] or [steps, batch, *shape] for the model's one input; IN.npz holds one such array per
     input, by name. 0 and 1 are spikes, other values graded currents.
     """
-    from nirbridge.cli.common import check_plot, said, summary
-    from nirbridge.cli.output import faults_said, print_json, print_text
+    from nirbridge.cli.common import check_plot, summary, summary_lines
+    from nirbridge.cli.output import print_json, print_text, reported_faults
     from nirbridge.pipeline import save_recording
 
     check_plot(plot, node)
@@ -66,16 +66,16 @@ def command(
         draw(recording, plot, node)
     save_recording(recording, output)
     if as_json:
-        about = {"output": output, "faults": faults_said()}
+        about = {"output": output, "faults": reported_faults()}
         print_json({**about, "meta": dict(recording.meta), "recorded": summary(recording)})
         return
-    print_text("\n".join(said(recording)))
+    print_text("\n".join(summary_lines(recording)))
 
 
 def draw(recording: Recording, plot: str, node: str | None) -> None:
     """A raster of the node's spikes; the trace of its first neuron where it has none. Raises UsageError."""
     from nirbridge.errors import UsageError
-    from nirbridge.report.plots import raster, save_picture, trace
+    from nirbridge.report.plots import plot_raster, plot_trace, save_picture
 
     spiking = [name for name, variable in recording.arrays if variable == "s"]
     drawn = [name for name, variable in recording.arrays if variable in ("s", "u", "v")]
@@ -83,7 +83,9 @@ def draw(recording: Recording, plot: str, node: str | None) -> None:
         raise UsageError.of("--plot", "no node has spikes or potentials to draw", "", "add --record '*:s,v'")
     chosen = node if node is not None else (spiking or drawn)[0]
     # a node that was not recorded is refused by the picture itself, which names what there is
-    figure = trace(recording, chosen) if chosen in drawn and chosen not in spiking else raster(recording, chosen)
+    figure = (
+        plot_trace(recording, chosen) if chosen in drawn and chosen not in spiking else plot_raster(recording, chosen)
+    )
     save_picture(figure, plot)
 
 
@@ -112,7 +114,7 @@ def run(
     network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs)
     inputs = read_inputs(source, max_bytes)
     if backend in ("fixed", "mapped") or chip is not None or map_file is not None or keep_early_spikes:
-        wants = records(network, wanted, every)
+        wants = parse_probes(network, wanted, every)
         with progress_on_stderr() as progress:
             on_chip = {"backend": backend, "chip": chip, "map_file": map_file, "progress": progress}
             on_chip["keep_early_spikes"] = keep_early_spikes
@@ -123,7 +125,7 @@ def run(
             network,
             inputs,
             steps=steps,
-            record=records(network, wanted, every),
+            record=parse_probes(network, wanted, every),
             dtype=dtype,
             backend=backend,
             library=chosen,
@@ -132,7 +134,7 @@ def run(
         )
 
 
-def records(network: Network, wanted: tuple[str, ...], every: int) -> list[Record] | None:
+def parse_probes(network: Network, wanted: tuple[str, ...], every: int) -> list[Probe] | None:
     """``NODE:s,v`` each; a name may hold colons, the last one counts."""
     from nirbridge import pipeline
     from nirbridge.errors import UsageError, quoted
@@ -145,4 +147,4 @@ def records(network: Network, wanted: tuple[str, ...], every: int) -> list[Recor
             limit = "NODE:s,v with variables s, v, u, i, count"
             raise UsageError.of(f"--record {quoted(text)}", "names no node or no variable", limit, "for example '*:s'")
         found.append((node, names))
-    return pipeline.records(network, found, every)
+    return pipeline.probes(network, found, every)

@@ -53,7 +53,7 @@ def command(model: str, plot: str | None, node: str | None, as_json: bool, **opt
     has to stay within the bound of its rounding: exit 1 where one of these does not hold.
     """
     from nirbridge.cli.common import check_plot
-    from nirbridge.cli.output import faults_said, print_error, print_json, print_rich
+    from nirbridge.cli.output import print_error, print_json, print_rich, reported_faults
     from nirbridge.errors import NirbridgeError, quoted
     from nirbridge.report.verify import broken_promises, verify_document, verify_text
 
@@ -62,7 +62,7 @@ def command(model: str, plot: str | None, node: str | None, as_json: bool, **opt
     if plot is not None:
         _draw(found, plot, node)
     if as_json:
-        print_json(verify_document(found) | {"faults": faults_said()})
+        print_json(verify_document(found) | {"faults": reported_faults()})
     else:
         print_rich(verify_text(found))
     if found.holds:
@@ -117,7 +117,7 @@ def _quantization(network: Network, max_bytes: int, progress: Any, options: dict
 
 def _draw(found: Verification, plot: str, node: str | None) -> None:
     """The first promised pair whose spikes differ, else reference and fixed; of samples the first that differs."""
-    from nirbridge.report.plots import difference, save_picture
+    from nirbridge.report.plots import plot_difference, save_picture
 
     broken = [p for p in found.pairs if p.promised and any(r.spikes and not r.equal for r in p.comparison.rows)]
     pair = next(iter(broken), found.pairs[0])
@@ -129,4 +129,4 @@ def _draw(found: Verification, plot: str, node: str | None) -> None:
     both = found.recordings[pair.a], found.recordings[pair.b]
     batch = both[0].meta.get("batch") is not None
     sample = row.first_neuron[0] if batch and row is not None and row.first_neuron else 0
-    save_picture(difference(*both, chosen, latency=latency, sample=sample, names=(pair.a, pair.b)), plot)
+    save_picture(plot_difference(*both, chosen, latency=latency, sample=sample, names=(pair.a, pair.b)), plot)

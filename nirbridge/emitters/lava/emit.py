@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.emitters.artifact import Artifact, artifact, npz_bytes
+from nirbridge.emitters.artifact import Artifact, make_artifact, npz_bytes
 from nirbridge.emitters.lava import render as text
 from nirbridge.emitters.lava.plan.fixed import fixed_plan
-from nirbridge.emitters.lava.plan.floating import real_plan
-from nirbridge.emitters.lava.plan.model import Plan, Read
+from nirbridge.emitters.lava.plan.floating import floating_plan
+from nirbridge.emitters.lava.plan.model import LavaPlan, Readout
 from nirbridge.errors import ModelError, UsageError, quoted
-from nirbridge.files.archive_names import encoded
+from nirbridge.files.archive_names import encode_name
 
 if TYPE_CHECKING:
-    from nirbridge.mapping.model import Mapped
-    from nirbridge.quantization.model import Quantized
+    from nirbridge.mapping.model import MappedNetwork
+    from nirbridge.quantization.model import QuantizedNetwork
 
 _LONGEST_KEY = 30_000
 
 
 def emit(
-    quantized: Quantized,
+    quantized: QuantizedNetwork,
     *,
-    mapped: Mapped | Sequence[Any] | None = None,
+    mapped: MappedNetwork | Sequence[Any] | None = None,
     per_core: bool = False,
     floating: bool = False,
 ) -> Artifact:
@@ -46,11 +46,11 @@ def emit(
         raise UsageError.of("emit", "floating and per_core", "a map is of the chip's integers", "choose one")
     if per_core and mapped is None:
         raise UsageError.of("emit", "per_core without a map", "cores are the map's", "give a map")
-    plan = real_plan(quantized) if floating else fixed_plan(quantized, mapped if per_core else None)
+    plan = floating_plan(quantized) if floating else fixed_plan(quantized, mapped if per_core else None)
     return _artifact(plan)
 
 
-def _artifact(plan: Plan) -> Artifact:
+def _artifact(plan: LavaPlan) -> Artifact:
     record, arrays = _program(plan)
     files = {path: content.encode("utf-8") for path, content in text.static_files(plan)}
     files["network.py"] = text.network_text(plan).encode("ascii")
@@ -58,12 +58,12 @@ def _artifact(plan: Plan) -> Artifact:
     files["README.md"] = text.readme_text(plan).encode("utf-8")
     files["program.json"] = text.json_text(record).encode("ascii")
     files["program.npz"] = npz_bytes(arrays)
-    files["weights.npz"] = npz_bytes(text.weights(plan))
+    files["weights.npz"] = npz_bytes(text.weight_arrays(plan))
     facts = {"kind": "lava", "lava": "0.10.0", "schema": 1, "tag": plan.tag, "processes": plan.processes}
-    return artifact(files, facts)
+    return make_artifact(files, facts)
 
 
-def _program(plan: Plan) -> tuple[dict[str, Any], dict[str, Array]]:
+def _program(plan: LavaPlan) -> tuple[dict[str, Any], dict[str, Array]]:
     """``program.json`` and the arrays it points to. Names of the model stand here and nowhere else."""
     arrays: dict[str, Array] = {}
 
@@ -101,10 +101,10 @@ def _program(plan: Plan) -> tuple[dict[str, Any], dict[str, Array]]:
         outputs.append(
             {"name": given.name, "key": _key(given.name), "shape": given.shape, "reads": reads, "reads_out": reads_out}
         )
-    return {**text.meta(plan), "inputs": inputs, "nodes": nodes, "outputs": outputs}, arrays
+    return {**text.program_meta(plan), "inputs": inputs, "nodes": nodes, "outputs": outputs}, arrays
 
 
-def _read(key: str, read: Read, put: Any) -> dict[str, Any]:
+def _read(key: str, read: Readout, put: Any) -> dict[str, Any]:
     matrix = None
     if read.matrix is not None:
         matrix = f"{key}.matrix"
@@ -124,7 +124,7 @@ def _flat(values: Array) -> Array:
 
 
 def _key(name: str) -> str:
-    key = encoded(name)
+    key = encode_name(name)
     if len(key.encode("utf-8", "surrogatepass")) > _LONGEST_KEY:
         raise ModelError.of(f"node {quoted(name)}", "its name is too long for an archive", "", "rename the node")
     return key

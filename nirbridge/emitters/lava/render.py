@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.emitters.lava.plan.model import Argument, Layer, Plan, Synapse
+from nirbridge.emitters.lava.plan.model import Argument, LavaLayer, LavaPlan, LavaSynapse
 
 TEMPLATES = Path(__file__).with_name("templates")
 _IMPORTS = {
@@ -26,7 +26,7 @@ _IMPORTS = {
 _INDENT = "    "
 
 
-def network_text(plan: Plan) -> str:
+def network_text(plan: LavaPlan) -> str:
     """The file ``network.py``: every process and every connection, in order."""
     lines = [_template("network_head.py.txt").rstrip("\n"), "", *_imports(plan), ""]
     lines += [f'TAG = "{plan.tag}"', "", ""]
@@ -38,7 +38,7 @@ def network_text(plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
-def recorder_text(plan: Plan) -> str:
+def recorder_text(plan: LavaPlan) -> str:
     """The file ``processes/recorder.py``, with a port for every array that a run can keep."""
     number = "np.int32" if plan.tag == "fixed_pt" else "float"
     ports = [
@@ -64,8 +64,8 @@ def recorder_text(plan: Plan) -> str:
     return text.replace("    # TYPES\n", "".join(f"    {line}\n" for line in types))
 
 
-def weights(plan: Plan) -> dict[str, Array]:
-    """The arrays of ``weights.npz``: what the processes take, by ``process.argument``."""
+def weight_arrays(plan: LavaPlan) -> dict[str, Array]:
+    """The arrays of ``weight_arrays.npz``: what the processes take, by ``process.argument``."""
     out: dict[str, Array] = {}
     for process in (*plan.layers, *plan.synapses):
         for name, value in process.arguments.items():
@@ -74,7 +74,7 @@ def weights(plan: Plan) -> dict[str, Array]:
     return out
 
 
-def static_files(plan: Plan) -> Iterator[tuple[str, str]]:
+def static_files(plan: LavaPlan) -> Iterator[tuple[str, str]]:
     """Files that are the same for every program (custom neurons only where they are used)."""
     yield "run.py", _template("run.py.txt")
     yield "lava_compat.py", _template("lava_compat.py.txt")
@@ -87,7 +87,7 @@ def static_files(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "processes/real_neurons.py", _template("real_neurons.py.txt")
 
 
-def readme_text(plan: Plan) -> str:
+def readme_text(plan: LavaPlan) -> str:
     """The file ``README.md`` of the program."""
     kinds = "integers, bit for bit as Loihi computes them" if plan.tag == "fixed_pt" else "floating point"
     inputs = [f"| `{t.id}` | input | {_shape(t.shape)} |" for t in plan.inputs]
@@ -102,7 +102,7 @@ def json_text(value: object) -> str:
     return json.dumps(value, sort_keys=True, indent=1, allow_nan=False) + "\n"
 
 
-def _imports(plan: Plan) -> list[str]:
+def _imports(plan: LavaPlan) -> list[str]:
     used = {x.process for x in (*plan.layers, *plan.synapses)}
     found: dict[str, set[str]] = {"processes.recorder": {"Recorder"}}
     if plan.sources:
@@ -116,7 +116,7 @@ def _imports(plan: Plan) -> list[str]:
     return [f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(found.items())]
 
 
-def _body(plan: Plan) -> Iterator[str]:
+def _body(plan: LavaPlan) -> Iterator[str]:
     for source in plan.sources:
         yield f'{source.id} = RingBuffer(data=inputs["{source.id}"])'
     for layer in plan.layers:
@@ -136,7 +136,7 @@ def _body(plan: Plan) -> Iterator[str]:
     yield "return recorder"
 
 
-def _constructed(process: Layer | Synapse) -> Iterator[str]:
+def _constructed(process: LavaLayer | LavaSynapse) -> Iterator[str]:
     parts = list(_arguments(process))
     line = f"{process.id} = {process.process}({', '.join(parts)})"
     if len(line) <= 100:
@@ -147,13 +147,13 @@ def _constructed(process: Layer | Synapse) -> Iterator[str]:
     yield ")"
 
 
-def _arguments(process: Layer | Synapse) -> Iterator[str]:
+def _arguments(process: LavaLayer | LavaSynapse) -> Iterator[str]:
     arguments = dict(process.arguments)
     if process.process in ("Sparse", "DelaySparse"):
         yield from _matrices(process.id, arguments)
     for name, value in arguments.items():
         yield f"{name}={_value(process.id, name, value)}"
-    if isinstance(process, Synapse) and process.sign_mode:
+    if isinstance(process, LavaSynapse) and process.sign_mode:
         yield f"sign_mode=SignMode.{process.sign_mode.upper()}"
 
 
@@ -187,7 +187,7 @@ def _template(name: str) -> str:
     return (TEMPLATES / name).read_text(encoding="utf-8")
 
 
-def meta(plan: Plan) -> Mapping[str, object]:
+def program_meta(plan: LavaPlan) -> Mapping[str, object]:
     """What ``program.json`` says besides nodes: chip, time step, latency, notes."""
     return {
         "schema": 1,

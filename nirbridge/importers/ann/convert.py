@@ -9,17 +9,17 @@ import numpy as np
 
 from nirbridge._types import Progress
 from nirbridge.arrays import Array
-from nirbridge.importers.ann.data import measured_samples, some
-from nirbridge.importers.ann.measure import Measured, measure
-from nirbridge.importers.ann.replay import ceiling, check_replayable, rectified, walk
-from nirbridge.importers.ann.report import Layer
+from nirbridge.importers.ann.data import measured_samples, select_samples
+from nirbridge.importers.ann.measure import SpikeMeasurement, measure_spikes
+from nirbridge.importers.ann.replay import ceiling, check_replayable, rectify, walk_populations
+from nirbridge.importers.ann.report import ConvertedLayer
 from nirbridge.importers.ann.scales import SEARCHED, SEARCHED_IN_ALL, ScaleOptions, choose_scale, clipped_share
-from nirbridge.importers.ann.spiking import Readout, fires, sends_plainly, spiking
+from nirbridge.importers.ann.spiking import Readout, integrate_and_fire, sends_plainly, spiking_network
 from nirbridge.network.model import Network, Population
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ConversionOptions:
     """What ``from_torch`` was asked for."""
 
     dt: float
@@ -29,7 +29,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Converted:
+class ScaledNetwork:
     """The spiking network, its layers in the report's words, and on the measured samples what reached the outputs.
 
     ``scales`` by population. ``wanted`` and ``reached`` by output, ``[samples, *shape]``: the ANN's values and those of
@@ -37,14 +37,14 @@ class Converted:
     """
 
     network: Network
-    layers: tuple[Layer, ...]
+    layers: tuple[ConvertedLayer, ...]
     scales: Mapping[str, Array]
     wanted: Mapping[str, Array]
     reached: Mapping[str, Array]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Seen:
+class _ObservedActivations:
     """What the ANN did: scales, values on the measured samples, largest activation and clipped share."""
 
     scales: dict[str, Array]
@@ -53,7 +53,9 @@ class _Seen:
     clipped: dict[str, float]
 
 
-def convert(ann: Network, data: Mapping[str, Array], options: Options, progress: Progress | None = None) -> Converted:
+def convert_ann(
+    ann: Network, data: Mapping[str, Array], options: ConversionOptions, progress: Progress | None = None
+) -> ScaledNetwork:
     """Scales every population on ``data`` (``[samples, *shape]`` by input), then finds where potentials start.
 
     Raises:
@@ -63,44 +65,45 @@ def convert(ann: Network, data: Mapping[str, Array], options: Options, progress:
     steps = options.scales.steps
     kept = measured_samples(ann, len(next(iter(data.values()))), steps)
     seen = _see(ann, data, options, kept)
-    network = spiking(ann, seen.scales, options.dt, options.readout)
+    network = spiking_network(ann, seen.scales, options.dt, options.readout)
     wanted = {name: values / seen.scales[name] for name, values in seen.values.items() if name in seen.scales}
     chosen = (options.scales.per_channel, options.fair_start)
-    found = measure(network, some(data, kept), wanted, steps, chosen, progress)
+    found = measure_spikes(network, select_samples(data, kept), wanted, steps, chosen, progress)
     populations = tuple(
-        replace(p, neuron=fires(found.starts[p.name])) if p.name in found.starts else p for p in network.populations
+        replace(p, neuron=integrate_and_fire(found.starts[p.name])) if p.name in found.starts else p
+        for p in network.populations
     )
     layers = tuple(_layer(p, seen, found, steps) for p in ann.populations)
     outputs = {port.name: seen.values[port.name] for port in ann.outputs}
-    return Converted(replace(network, populations=populations), layers, seen.scales, outputs, found.reached)
+    return ScaledNetwork(replace(network, populations=populations), layers, seen.scales, outputs, found.reached)
 
 
-def _see(ann: Network, data: Mapping[str, Array], options: Options, kept: Array) -> _Seen:
+def _see(ann: Network, data: Mapping[str, Array], options: ConversionOptions, kept: Array) -> _ObservedActivations:
     searched = min(SEARCHED, SEARCHED_IN_ALL // max(1, len(ann.populations)))
     scales = replace(options.scales, searched=searched)
     shared = {sends_plainly(ann, port.name) for port in ann.outputs} if options.readout == "spikes" else set()
     one_scale = replace(scales, per_channel=False)  # spikes of different outputs have to compare
-    seen = _Seen({}, {}, {}, {})
+    seen = _ObservedActivations({}, {}, {}, {})
 
     def visit(population: Population, drive: Array) -> Array:
-        values, name = rectified(population, drive), population.name
+        values, name = rectify(population, drive), population.name
         scale = choose_scale(values, ceiling(population), one_scale if name in shared else scales)
         seen.scales[name], seen.values[name] = scale, values[kept]
         seen.largest[name], seen.clipped[name] = float(values.max(initial=0)), clipped_share(values, scale)
         return values
 
-    for name, values in walk(ann, data, visit).items():
+    for name, values in walk_populations(ann, data, visit).items():
         seen.values[name] = values[kept]
         if options.readout == "spikes" and sends_plainly(ann, name) is None:
             seen.scales[name] = choose_scale(np.maximum(values, 0), np.inf, one_scale)
     return seen
 
 
-def _layer(population: Population, seen: _Seen, found: Measured, steps: int) -> Layer:
+def _layer(population: Population, seen: _ObservedActivations, found: SpikeMeasurement, steps: int) -> ConvertedLayer:
     name, scale = population.name, seen.scales[population.name]
     off, size = found.rates[name] * scale - seen.values[name], _root_mean_square(seen.values[name])
     error = _root_mean_square(off)
-    return Layer(
+    return ConvertedLayer(
         name=name,
         neurons=population.size,
         scale=scale,

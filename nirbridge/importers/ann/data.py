@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.errors import ModelError, Problem, UsageError, quoted
+from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network, Port
 from nirbridge.network.operators import Conv, Dense, Operator, Sparse
@@ -34,18 +34,20 @@ def calibration_arrays(data: Any, inputs: Sequence[Port]) -> dict[str, Array]:
         UsageError: missing inputs, wrong shapes, numbers of samples that differ, values that are not finite; all of it.
     """
     given = _by_name(data, inputs)
-    problems: list[Problem] = []
+    problems: list[Diagnostic] = []
     found: dict[str, Array] = {}
     for port in inputs:
         array = _array(given[port.name])
         problem = _wrong(array, port)
         if problem:
-            problems.append(Problem(f"calibration data of input {quoted(port.name)}", *problem))
+            problems.append(Diagnostic(f"calibration data of input {quoted(port.name)}", *problem))
         found[port.name] = array
     if not problems and len({len(a) for a in found.values()}) > 1:
         counts = ", ".join(f"{len(a):,}" for a in found.values())
         limit = "every input needs as many"
-        problems.append(Problem("calibration data", f"{counts} samples", limit, "give the same samples to every input"))
+        problems.append(
+            Diagnostic("calibration data", f"{counts} samples", limit, "give the same samples to every input")
+        )
     if problems:
         raise UsageError(*problems)
     return {name: np.ascontiguousarray(a, np.float32) for name, a in found.items()}
@@ -146,12 +148,12 @@ CHECKED_WORK, CHECKED_FEWEST = 2.5e9, 8
 """The same for the comparison of what was read with the module itself."""
 
 
-def some(data: Mapping[str, Array], samples: Array) -> dict[str, Array]:
+def select_samples(data: Mapping[str, Array], samples: Array) -> dict[str, Array]:
     """The data of these samples."""
     return {name: values[samples] for name, values in data.items()}
 
 
-def seen_samples(network: Network, samples: int, *, searches: bool) -> Array:
+def scale_samples(network: Network, samples: int, *, searches: bool) -> Array:
     """Which of so many samples scales are chosen on: all for a maximum or a percentile, which the user asked for."""
     allowed = int(SEEN_WORK / _work(network)) if searches else samples
     return _spread(samples, max(SEEN_FEWEST, allowed))
@@ -179,10 +181,10 @@ def _spread(samples: int, wanted: int) -> Array:
 
 
 def _work(network: Network) -> int:
-    return 1 + sum(multiplications(p.operator) for p in network.projections)
+    return 1 + sum(operator_multiplications(p.operator) for p in network.projections)
 
 
-def multiplications(operator: Operator) -> int:
+def operator_multiplications(operator: Operator) -> int:
     """Multiplications of one application."""
     total = 0
     for part in parts_of(operator):

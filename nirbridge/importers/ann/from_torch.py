@@ -18,25 +18,25 @@ import numpy as np
 
 from nirbridge._types import Progress
 from nirbridge.arrays import Array
-from nirbridge.errors import ModelError, Problem, UsageError, quoted
-from nirbridge.importers.ann.convert import Converted, Options, convert
+from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted
+from nirbridge.importers.ann.convert import ConversionOptions, ScaledNetwork, convert_ann
 from nirbridge.importers.ann.data import (
     calibration_arrays,
     checked_samples,
     folding_error,
     module_outputs,
-    seen_samples,
-    some,
+    scale_samples,
+    select_samples,
 )
 from nirbridge.importers.ann.rectifiers import FORMS, with_rectifiers
-from nirbridge.importers.ann.replay import check_replayable, walk
-from nirbridge.importers.ann.report import Report, document, folding_note
-from nirbridge.importers.ann.scales import Choice, ScaleOptions
+from nirbridge.importers.ann.replay import check_replayable, walk_populations
+from nirbridge.importers.ann.report import ConversionReport, folding_note, report_document
+from nirbridge.importers.ann.scales import ScaleChoice, ScaleOptions
 from nirbridge.importers.ann.spiking import Readout
 from nirbridge.importers.checked import APPROXIMATE, KEY
-from nirbridge.importers.dataflow import Flow
+from nirbridge.importers.dataflow import DataflowGraph
 from nirbridge.importers.deviations import check_accepted
-from nirbridge.importers.neuron_specs import Form
+from nirbridge.importers.neuron_specs import NeuronSpec
 from nirbridge.importers.tracing.run import one_thread
 from nirbridge.network.model import Network, Port
 
@@ -49,7 +49,7 @@ class Conversion:
 
     network: Network
     graph: Any
-    report: Report
+    report: ConversionReport
 
 
 def from_torch(
@@ -58,7 +58,7 @@ def from_torch(
     calibration: Any,
     *,
     dt: float = 1e-4,
-    percentile: Choice = LEAST_ERROR,
+    percentile: ScaleChoice = LEAST_ERROR,
     steps: int = 64,
     per_channel: bool = True,
     fair_start: bool = True,
@@ -90,7 +90,7 @@ def convert_torch(
     calibration: Any,
     *,
     dt: float = 1e-4,
-    percentile: Choice = LEAST_ERROR,
+    percentile: ScaleChoice = LEAST_ERROR,
     steps: int = 64,
     per_channel: bool = True,
     fair_start: bool = True,
@@ -135,16 +135,16 @@ def convert_torch(
     ann = _network(flow, dt, check_accepted(accept))
     own = calibration_arrays(calibration, [Port(c.name, c.shape) for c in flow.inputs])
     given = len(next(iter(own.values())))
-    own = some(own, seen_samples(ann, given, searches=percentile == LEAST_ERROR))
+    own = select_samples(own, scale_samples(ann, given, searches=percentile == LEAST_ERROR))
     used = len(next(iter(own.values())))
-    checked = some(own, checked_samples(ann, used))
+    checked = select_samples(own, checked_samples(ann, used))
     with one_thread() if percentile == LEAST_ERROR else nullcontext():  # a search looks at so much data and no more
-        found = walk(ann, _as_given(checked, ann))
+        found = walk_populations(ann, _as_given(checked, ann))
         error, size = folding_error(ann, module_outputs(fixed, checked, ann.outputs), found)
-        converted = convert(ann, _as_given(own, ann), options, progress)
+        converted = convert_ann(ann, _as_given(own, ann), options, progress)
     report = _report(converted, options, (given, used), error, size)
     graph = to_graph(_noted(converted.network, report), _source())
-    graph.metadata["nirbridge:conversion"] = json.dumps(document(report), sort_keys=True)
+    graph.metadata["nirbridge:conversion"] = json.dumps(report_document(report), sort_keys=True)
     graph.metadata[KEY] = json.dumps(dict(APPROXIMATE), sort_keys=True)
     _describe(graph, converted.scales, steps)
     return Conversion(converted.network, graph, report)
@@ -159,20 +159,20 @@ def read_ann(module: Any, sample: Any, dt: float) -> Network:
     return _network(_rectified_flow(module, sample), dt)
 
 
-def _rectified_flow(module: Any, sample: Any, batched: bool | None = None) -> Flow:
-    from nirbridge.importers.tracing.trace import trace
+def _rectified_flow(module: Any, sample: Any, batched: bool | None = None) -> DataflowGraph:
+    from nirbridge.importers.tracing.trace import trace_module
 
-    flow = trace(module, sample, _spiking_forms(module), batched=batched, time_axis="none")
+    flow = trace_module(module, sample, _spiking_forms(module), batched=batched, time_axis="none")
     rectified, problems = with_rectifiers(flow)
     if problems:
         raise ModelError(*{str(p): p for p in (*problems, *flow.problems)}.values())
     return rectified
 
 
-def _network(flow: Flow, dt: float, accept: Sequence[str] = ()) -> Network:
-    from nirbridge.importers.lowering.build import build
+def _network(flow: DataflowGraph, dt: float, accept: Sequence[str] = ()) -> Network:
+    from nirbridge.importers.lowering.build import build_network
 
-    network = build(flow, FORMS, dt, accept=accept)
+    network = build_network(flow, FORMS, dt, accept=accept)
     check_replayable(network)
     return network
 
@@ -182,46 +182,48 @@ def _as_given(data: Mapping[str, Array], network: Network) -> dict[str, Array]:
     return {p.name: data[p.name].reshape(-1, *p.shape) for p in network.inputs}
 
 
-def _spiking_forms(module: Any) -> dict[type, Form]:
+def _spiking_forms(module: Any) -> dict[type, NeuronSpec]:
     """The neuron classes of the frameworks that a module has parts of: refused whole, not operation by operation."""
     from nirbridge.importers.frameworks import FRAMEWORKS
 
     packages = dict.fromkeys(type(inner).__module__.partition(".")[0] for inner in module.modules())
-    found: dict[type, Form] = {}
+    found: dict[type, NeuronSpec] = {}
     for package in packages:
         if package in FRAMEWORKS and package != "torch":
-            found |= importlib.import_module(FRAMEWORKS[package].partition(":")[0]).forms()
+            found |= importlib.import_module(FRAMEWORKS[package].partition(":")[0]).neuron_specs()
     return found
 
 
 def _in_eval_mode(module: Any) -> Any:
-    from nirbridge.importers.tracing.run import computed
+    from nirbridge.importers.tracing.run import computed_tensors_memo
 
     if not module.training:
         return module
-    return copy.deepcopy(module, computed(module)).eval()
+    return copy.deepcopy(module, computed_tensors_memo(module)).eval()
 
 
 def _options(
-    dt: float, percentile: Choice, steps: int, per_channel: bool, fair_start: bool, readout: Readout
-) -> Options:
-    problems: list[Problem] = []
+    dt: float, percentile: ScaleChoice, steps: int, per_channel: bool, fair_start: bool, readout: Readout
+) -> ConversionOptions:
+    problems: list[Diagnostic] = []
     if not (np.isfinite(dt) and dt > 0):
-        problems.append(Problem("dt", f"{dt}", "a finite number of seconds above 0", "correct it"))
+        problems.append(Diagnostic("dt", f"{dt}", "a finite number of seconds above 0", "correct it"))
     if steps < 1 or steps != int(steps):
-        problems.append(Problem("steps", f"{steps}", "a whole number, 1 at least", "correct it"))
+        problems.append(Diagnostic("steps", f"{steps}", "a whole number, 1 at least", "correct it"))
     named = isinstance(percentile, str)
     if not (percentile in (LEAST_ERROR, "max") if named else 0 < percentile <= 100):
         limit = "'least-error', 'max' or a number above 0 and up to 100"
-        problems.append(Problem("percentile", quoted(percentile), limit, "99.9 is a usual one"))
+        problems.append(Diagnostic("percentile", quoted(percentile), limit, "99.9 is a usual one"))
     if readout not in ("potential", "spikes"):
-        problems.append(Problem("readout", quoted(readout), "'potential' or 'spikes'", "choose one of them"))
+        problems.append(Diagnostic("readout", quoted(readout), "'potential' or 'spikes'", "choose one of them"))
     if problems:
         raise UsageError(*problems)
-    return Options(float(dt), ScaleOptions(percentile, int(steps), per_channel), fair_start, readout)
+    return ConversionOptions(float(dt), ScaleOptions(percentile, int(steps), per_channel), fair_start, readout)
 
 
-def _report(converted: Converted, options: Options, samples: tuple[int, int], error: float, size: float) -> Report:
+def _report(
+    converted: ScaledNetwork, options: ConversionOptions, samples: tuple[int, int], error: float, size: float
+) -> ConversionReport:
     wanted, reached = converted.wanted, converted.reached
     output_error = None
     if options.readout == "potential":
@@ -234,10 +236,12 @@ def _report(converted: Converted, options: Options, samples: tuple[int, int], er
     ]
     measured = len(next(iter(wanted.values()))) if wanted else 0
     decisions = float(np.mean(np.concatenate(agreeing))) if agreeing else None
-    return Report(options.scales.steps, *samples, measured, error, size, output_error, decisions, converted.layers)
+    return ConversionReport(
+        options.scales.steps, *samples, measured, error, size, output_error, decisions, converted.layers
+    )
 
 
-def _noted(network: Network, report: Report) -> Network:
+def _noted(network: Network, report: ConversionReport) -> Network:
     """The network, what reading it changed among its notes."""
     return replace(network, notes=(*network.notes, folding_note(report)))
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from nirbridge._types import Progress
 from nirbridge.arrays import Array
-from nirbridge.importers.ann.replay import incoming
+from nirbridge.importers.ann.replay import summed_input
 from nirbridge.importers.ann.spiking import HALF, count_spikes, fair_start, magnitude
-from nirbridge.importers.torch_apply import applied
+from nirbridge.importers.torch_apply import torch_apply
 from nirbridge.network.model import Network, Population
 
 ENOUGH = 64
@@ -22,7 +22,7 @@ ENOUGH = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Measured:
+class SpikeMeasurement:
     """By population: start potential, spikes per step ``[samples, *shape]``, mean surplus, bound in spikes.
 
     ``reached``: by output, the mean over the steps of what arrives (of a read-out: of its input).
@@ -35,20 +35,20 @@ class Measured:
     reached: dict[str, Array]
 
 
-def measure(
+def measure_spikes(
     network: Network,
     inputs: Mapping[str, Array],
     wanted: Mapping[str, Array],
     steps: int,
     choices: tuple[bool, bool],
     progress: Progress | None = None,
-) -> Measured:
+) -> SpikeMeasurement:
     """Runs ``network`` for ``steps`` steps of the constant ``inputs [samples, *shape]``.
 
     ``wanted``: by population, the rates that the ANN asks for (activation over scale). ``choices``: start potentials
     per channel or per population, and whether they are looked for at all (else they stay at half the threshold).
     """
-    found = Measured({}, {}, {}, {}, {})
+    found = SpikeMeasurement({}, {}, {}, {}, {})
     sent = {name: values.astype(np.float32)[None] for name, values in inputs.items()}
     bounds = {port.name: np.zeros(port.shape) for port in network.inputs}
     last = {p.source: p.target for p in network.projections}
@@ -62,7 +62,7 @@ def measure(
     samples = len(next(iter(inputs.values())))
     means = {name: values.mean(axis=0, dtype=np.float32) for name, values in sent.items()}
     for port in network.outputs:
-        found.reached[port.name] = incoming(network, port.name, port.shape, means, samples)
+        found.reached[port.name] = summed_input(network, port.name, port.shape, means, samples)
     return found
 
 
@@ -73,7 +73,7 @@ def _population(
     steps: int,
     wanted: Mapping[str, Array],
     choices: tuple[bool, bool],
-    found: Measured,
+    found: SpikeMeasurement,
 ) -> Array:
     """What a population sends, ``[steps or 1, samples, *shape]``: spikes, or the mean input of a read-out."""
     drive = _drive(network, population, sent, steps)
@@ -96,18 +96,18 @@ def _population(
 def _drive(network: Network, population: Population, sent: Mapping[str, Array], steps: int) -> Array:
     """``[steps, samples, *shape]``; what does not change from step to step is worked out once, and is a view."""
     samples = next(iter(sent.values())).shape[1]
-    drive = incoming(network, population.name, population.shape, sent, samples)
+    drive = summed_input(network, population.name, population.shape, sent, samples)
     return np.broadcast_to(drive, (steps, samples, *population.shape))
 
 
-def _bound(network: Network, population: Population, bounds: Mapping[str, Array], found: Measured) -> Array:
+def _bound(network: Network, population: Population, bounds: Mapping[str, Array], found: SpikeMeasurement) -> Array:
     """The bound in spikes of each neuron (see ``torch_ann_start``)."""
     total = np.zeros(population.shape)
     for p in network.projections:
         if p.target == population.name:
             part = bounds[p.source]
             for operator in magnitude(p.operator):
-                part = applied(operator, part)
+                part = torch_apply(operator, part)
             total = total + part
     if population.neuron.fires:
         start = found.starts[population.name]

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from nirbridge.errors import Problem, quoted
+from nirbridge.errors import Diagnostic, quoted
 from nirbridge.importers.ann.replay import UNBOUNDED
-from nirbridge.importers.dataflow import Call, Flow
-from nirbridge.importers.neuron_specs import Form, Reading
+from nirbridge.importers.dataflow import DataflowGraph, Operation
+from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec
 from nirbridge.importers.tracing.advice import advice_on
 from nirbridge.network.neurons import neuron
 
@@ -46,17 +46,17 @@ class Rectifier:
     ceiling: float = UNBOUNDED
 
 
-def _read(module: Rectifier, shape: tuple[int, ...], dt: float) -> Reading:
-    return Reading(neuron("IF", theta=module.ceiling, reset="subtract"))
+def _read(module: Rectifier, shape: tuple[int, ...], dt: float) -> ImportedNeuron:
+    return ImportedNeuron(neuron("IF", theta=module.ceiling, reset="subtract"))
 
 
-FORMS: Mapping[type, Form] = MappingProxyType({Rectifier: Form(_read)})
+FORMS: Mapping[type, NeuronSpec] = MappingProxyType({Rectifier: NeuronSpec(_read)})
 
 
-def with_rectifiers(flow: Flow) -> tuple[Flow, tuple[Problem, ...]]:
+def with_rectifiers(flow: DataflowGraph) -> tuple[DataflowGraph, tuple[Diagnostic, ...]]:
     """The flow with every ReLU and ReLU6 as a neuron, and what stands in the way of a conversion, all of it."""
-    calls: list[Call] = []
-    problems: list[Problem] = []
+    calls: list[Operation] = []
+    problems: list[Diagnostic] = []
     for call in flow.calls:
         top = _ceiling(call)
         if top is not None:
@@ -68,7 +68,7 @@ def with_rectifiers(flow: Flow) -> tuple[Flow, tuple[Problem, ...]]:
     return replace(flow, calls=tuple(calls)), tuple(problems)
 
 
-def _ceiling(call: Call) -> float | None:
+def _ceiling(call: Operation) -> float | None:
     """The largest value that a rectifier lets through, None for any other call."""
     if call.kind == "relu":
         return UNBOUNDED
@@ -81,18 +81,18 @@ def _ceiling(call: Call) -> float | None:
     return None
 
 
-def _operation(call: Call) -> str:
+def _operation(call: Operation) -> str:
     return str(call.arguments.get("function", type(call.target).__name__)).lower()
 
 
-def _problem(call: Call) -> Problem:
+def _problem(call: Operation) -> Diagnostic:
     name = "max_pool" if call.kind == "max_pool" else _operation(call)
     limit, step = _advice(name, call.arguments)
     shown = type(call.target).__name__ if call.kind == "max_pool" else call.arguments.get("function", name)
     if call.kind == "neuron":
         limit, step = "a spiking neuron is no activation of an ANN", "import the module with its framework's importer"
-    return Problem(
-        call.thing, f"{quoted(shown)}", limit, step, MappingProxyType({"module": call.path, "call": call.name})
+    return Diagnostic(
+        call.subject, f"{quoted(shown)}", limit, step, MappingProxyType({"module": call.path, "call": call.name})
     )
 
 
@@ -103,4 +103,4 @@ def _advice(name: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
     if any(part in name for part in _ACTIVATIONS):
         return _RATES, _USE_RELU
     known = advice_on(name)
-    return str(arguments.get("reason") or known[0]), str(arguments.get("next_step") or known[1])
+    return str(arguments.get("reason") or known[0]), str(arguments.get("hint") or known[1])

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.errors import ModelError, Problem, quoted
-from nirbridge.importers.torch_apply import applied
+from nirbridge.errors import Diagnostic, ModelError, quoted
+from nirbridge.importers.torch_apply import torch_apply
 from nirbridge.network.model import Network, Population
 
 Values = dict[str, Array]
@@ -19,7 +19,7 @@ Visit = Callable[[Population, Array], Array]
 def check_replayable(network: Network) -> None:
     """Raises ModelError where a network is no feed-forward ANN: loops and delays."""
     problems = [
-        Problem(
+        Diagnostic(
             f"projection {quoted(p.source)} -> {quoted(p.target)}",
             "a loop or a delay",
             "a converted network is feed-forward: every value stands for a whole run of steps",
@@ -42,12 +42,12 @@ UNBOUNDED = 1e300
 """Theta of a rectifier without ceiling (populations hold finite numbers only)."""
 
 
-def rectified(population: Population, drive: Array) -> Array:
+def rectify(population: Population, drive: Array) -> Array:
     """``min(max(drive, 0), ceiling)``."""
     return np.clip(drive, 0.0, ceiling(population)).astype(drive.dtype, copy=False)
 
 
-def walk(network: Network, inputs: Mapping[str, Array], visit: Visit = rectified) -> Values:
+def walk_populations(network: Network, inputs: Mapping[str, Array], visit: Visit = rectify) -> Values:
     """Goes through the populations in order and gives the values that reach the outputs, ``[samples, *shape]``.
 
     ``network`` in causal order. A value is let go of behind its last use.
@@ -57,7 +57,7 @@ def walk(network: Network, inputs: Mapping[str, Array], visit: Visit = rectified
     last = {p.source: p.target for p in network.projections}
     found: Values = {}
     for node in (*network.populations, *network.outputs):
-        drive = incoming(network, node.name, node.shape, values, samples)
+        drive = summed_input(network, node.name, node.shape, values, samples)
         if isinstance(node, Population):
             values[node.name] = visit(node, drive)
         else:
@@ -67,7 +67,9 @@ def walk(network: Network, inputs: Mapping[str, Array], visit: Visit = rectified
     return found
 
 
-def incoming(network: Network, target: str, shape: tuple[int, ...], values: Mapping[str, Array], samples: int) -> Array:
+def summed_input(
+    network: Network, target: str, shape: tuple[int, ...], values: Mapping[str, Array], samples: int
+) -> Array:
     """The summed input of a node, biases included: ``[..., samples, *shape]``, float32 unless sources are float64.
 
     ``values``: ``[..., samples, *shape]`` by source; axes in front of the samples broadcast.
@@ -76,7 +78,7 @@ def incoming(network: Network, target: str, shape: tuple[int, ...], values: Mapp
     for p in network.projections:
         if p.target != target:
             continue
-        part = applied(p.operator, values[p.source])
+        part = torch_apply(p.operator, values[p.source])
         if p.bias is not None:
             part += p.bias.astype(part.dtype)
         total = part if total is None else total + part

@@ -9,7 +9,7 @@ from nirbridge.arrays import Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layer:
+class ConvertedLayer:
     """One population of a converted network.
 
     ``scale``: the activation that a spike in every step stands for, shape ``(channels, 1, …)`` or ``()``; activation =
@@ -35,7 +35,7 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Report:
+class ConversionReport:
     """What a conversion did.
 
     ``steps``: what scales and starts were tuned for. ``given_samples``: how many the calibration data has; ``samples``:
@@ -54,13 +54,13 @@ class Report:
     output_size: float
     output_error: float | None
     decisions: float | None
-    layers: tuple[Layer, ...]
+    layers: tuple[ConvertedLayer, ...]
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
 
 
-def folding_note(report: Report) -> str:
+def folding_note(report: ConversionReport) -> str:
     """What reading the module (folding BatchNorm, rounding to float32) changed, in figures."""
     share = report.folding_error / report.output_size if report.output_size else 0.0
     return (
@@ -69,18 +69,18 @@ def folding_note(report: Report) -> str:
     )
 
 
-def document(report: Report) -> dict[str, Any]:
+def report_document(report: ConversionReport) -> dict[str, Any]:
     """The report for JSON: numbers and lists only; a scale is the smallest and the largest of a population's."""
     whole = {f.name: getattr(report, f.name) for f in fields(report) if f.name != "layers"}
     return {**whole, "layers": [_layer_document(layer) for layer in report.layers]}
 
 
-def _layer_document(layer: Layer) -> dict[str, Any]:
+def _layer_document(layer: ConvertedLayer) -> dict[str, Any]:
     plain = {f.name: getattr(layer, f.name) for f in fields(layer) if f.name != "scale"}
     return {**plain, "scale": [float(layer.scale.min()), float(layer.scale.max())]}
 
 
-def _lines(report: Report) -> list[str]:
+def _lines(report: ConversionReport) -> list[str]:
     of = f" of {report.given_samples:,}" if report.samples < report.given_samples else ""
     lines = [
         f"converted for {report.steps} steps on {report.samples:,}{of} samples; {folding_note(report)}",

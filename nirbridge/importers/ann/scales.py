@@ -13,7 +13,7 @@ import numpy as np
 
 from nirbridge.arrays import Array, freeze
 
-Choice = float | Literal["max", "least-error"]
+ScaleChoice = float | Literal["max", "least-error"]
 SEARCHED = 2_000_000
 """Most activations of a population that the search for the least error looks at (evenly spaced ones)."""
 SEARCHED_IN_ALL = 5_000_000
@@ -31,7 +31,7 @@ class ScaleOptions:
     ``searched``: the most activations of a population that the search for the least error looks at.
     """
 
-    choice: Choice
+    choice: ScaleChoice
     steps: int
     per_channel: bool
     searched: int = SEARCHED

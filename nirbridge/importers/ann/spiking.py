@@ -204,14 +204,14 @@ def fair_start(drive: Array, wanted: Array, *, per_channel: bool) -> Array:
 Readout = Literal["potential", "spikes"]
 
 
-def spiking(ann: Network, scales: Mapping[str, Array], dt: float, readout: Readout) -> Network:
+def spiking_network(ann: Network, scales: Mapping[str, Array], dt: float, readout: Readout) -> Network:
     """The spiking network of an ANN, every potential starting at half the threshold.
 
     ``scales``: by population, and by output where ``readout`` is ``spikes``. A source's scale goes into the weights
     behind it, a target's divides the weights and constants in front of it, so that all thresholds are 1 and the
     branches of a sum arrive on one scale. Potentials of read-outs are in the ANN's own units.
     """
-    populations = [Population(p.name, p.shape, fires()) for p in ann.populations]
+    populations = [Population(p.name, p.shape, integrate_and_fire()) for p in ann.populations]
     projections = [_scaled(p, scales) for p in ann.projections]
     names = {p.name for p in (*ann.populations, *ann.inputs, *ann.outputs)}
     for port in ann.outputs:
@@ -219,7 +219,9 @@ def spiking(ann: Network, scales: Mapping[str, Array], dt: float, readout: Reado
             continue
         name = fresh_name(f"{port.name}_readout", names)
         names.add(name)
-        populations.append(Population(name, port.shape, fires() if readout == "spikes" else integrates()))
+        populations.append(
+            Population(name, port.shape, integrate_and_fire() if readout == "spikes" else integrating_readout())
+        )
         projections = [replace(p, target=name) if p.target == port.name else p for p in projections]
         projections.append(Projection(name, port.name, Identity(port.shape)))
     timing = Timing(dt, "euler", "subtract", ">", "per-second")
@@ -228,12 +230,12 @@ def spiking(ann: Network, scales: Mapping[str, Array], dt: float, readout: Reado
     )
 
 
-def fires(start: Array | float = HALF) -> Neuron:
+def integrate_and_fire(start: Array | float = HALF) -> Neuron:
     """An integrate-and-fire neuron of threshold 1 with soft reset, ``start`` its potential before the first step."""
     return neuron("IF", theta=1.0, reset="subtract", compare=">", v_init=start)
 
 
-def integrates() -> Neuron:
+def integrating_readout() -> Neuron:
     """A read-out that sums its input and is never reset."""
     return neuron("I", theta=None, reset="none")
 

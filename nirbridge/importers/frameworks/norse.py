@@ -16,9 +16,17 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import compact, freeze
-from nirbridge.errors import Problem
-from nirbridge.importers.neuron_specs import Form, Reading, Recurrence
-from nirbridge.importers.parameters import fitted, problem, quietly, refusals, refuse, square, version_of
+from nirbridge.errors import Diagnostic
+from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, Recurrence
+from nirbridge.importers.parameters import (
+    module_problem,
+    per_neuron,
+    quietly,
+    recurrent_weights,
+    refusals,
+    refuse,
+    version_of,
+)
 from nirbridge.importers.sample.axes import TimeAxis
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense
@@ -77,33 +85,33 @@ def from_norse(
         UnequalImport: the import does not compute the same as the module.
         UsageError: an argument that makes no sense.
     """
-    from nirbridge.importers.checked import checked
+    from nirbridge.importers.checked import with_self_check
     from nirbridge.importers.deviations import check_accepted
     from nirbridge.importers.frameworks.norse_lift import without_lifts, without_states
-    from nirbridge.importers.lowering.build import build
+    from nirbridge.importers.lowering.build import build_network
     from nirbridge.importers.lowering.described_graph import to_graph
     from nirbridge.importers.tracing.run import check_module
-    from nirbridge.importers.tracing.trace import trace
+    from nirbridge.importers.tracing.trace import trace_module
 
     check_module(module, dt)
-    step = next(value for value in (dt, own_dt(module), DEFAULT_DT) if value is not None)
-    plain, known = without_lifts(module, forms())
+    step = next(value for value in (dt, module_dt(module), DEFAULT_DT) if value is not None)
+    plain, known = without_lifts(module, neuron_specs())
     names = check_accepted(accept)
-    flow = without_states(trace(plain, sample, known, batched=batched, time_axis=time_axis))
-    graph = to_graph(build(flow, known, step, accept=names), version_of("norse"))
+    flow = without_states(trace_module(plain, sample, known, batched=batched, time_axis=time_axis))
+    graph = to_graph(build_network(flow, known, step, accept=names), version_of("norse"))
     given = batched is not None or time_axis is not None
-    return checked(graph, module, sample, forms(), check, accept=names, are_axes_given=given)
+    return with_self_check(graph, module, sample, neuron_specs(), check, accept=names, are_axes_given=given)
 
 
-def forms() -> Mapping[type, Form]:
+def neuron_specs() -> Mapping[type, NeuronSpec]:
     """The classes of ``norse.torch`` that are read, and those that are refused by name."""
     with quietly():
         import norse.torch as norse
 
-    def both(read: Any, cell: str, sequence: str | None, potential: int) -> dict[type, Form]:
-        found = {getattr(norse, cell): Form(read, potential=potential)}
+    def both(read: Any, cell: str, sequence: str | None, potential: int) -> dict[type, NeuronSpec]:
+        found = {getattr(norse, cell): NeuronSpec(read, potential=potential)}
         if sequence is not None:
-            found[getattr(norse, sequence)] = Form(read, layout=_TIME_FIRST)
+            found[getattr(norse, sequence)] = NeuronSpec(read, layout=_TIME_FIRST)
         return found
 
     return {
@@ -120,7 +128,7 @@ def forms() -> Mapping[type, Form]:
     }
 
 
-def read_lif(module: Any, shape: Shape, dt: float) -> Reading:
+def read_lif(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
     """LIFCell, LIF, LIFRecurrentCell, LIFRecurrent: current first, strict threshold, reset to v_reset.
 
     Raises:
@@ -134,7 +142,7 @@ def read_lif(module: Any, shape: Shape, dt: float) -> Reading:
     return replace(wiring, neuron=record)
 
 
-def read_refractory(module: Any, shape: Shape, dt: float) -> Reading:
+def read_refractory(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
     """LIFRefracCell, LIFRefracRecurrentCell, LIFRefracRecurrent: as LIF, then rho steps at v_reset, current going on.
 
     Raises:
@@ -143,14 +151,14 @@ def read_refractory(module: Any, shape: Shape, dt: float) -> Reading:
     problems = _own_dt(module, dt)
     record = _current_based(module, module.p.lif, shape, problems)
     record = _firing(record, module, module.p.lif, shape, problems)
-    steps = np.ceil(fitted(module, "rho_reset", module.p.rho_reset, shape, problems))
+    steps = np.ceil(per_neuron(module, "rho_reset", module.p.rho_reset, shape, problems))
     wiring = _weights(module, shape, problems)
     refuse(problems)
     held = compact(np.maximum(steps, 0), np.int64)
     return replace(wiring, neuron=replace(record, refractory_steps=held))
 
 
-def read_box(module: Any, shape: Shape, dt: float) -> Reading:
+def read_box(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
     """LIFBoxCell: a membrane without synaptic current; reset to v_reset, or by the threshold (``reset_subtract``).
 
     Raises:
@@ -164,24 +172,24 @@ def read_box(module: Any, shape: Shape, dt: float) -> Reading:
         record = replace(record, reset="subtract", reset_amount=record.theta)
     elif module.p.reset_method is not reset_value:
         limit = "reset_value and reset_subtract have a form"
-        problems.append(problem(module, "reset_method is a function of its own", limit, "use one of the two"))
+        problems.append(module_problem(module, "reset_method is a function of its own", limit, "use one of the two"))
     refuse(problems)
-    return Reading(record)
+    return ImportedNeuron(record)
 
 
-def read_iaf(module: Any, shape: Shape, dt: float) -> Reading:
+def read_iaf(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
     """IAFCell, IAF: adds its input, whatever its dt; starts at v_reset.
 
     Raises:
         ModelError: everything about the module that has no form.
     """
-    problems: list[Problem] = []
+    problems: list[Diagnostic] = []
     record = _firing(neuron("IF"), module, module.p, shape, problems)
     refuse(problems)
-    return Reading(replace(record, v_init=record.v_reset))
+    return ImportedNeuron(replace(record, v_init=record.v_reset))
 
 
-def read_li(module: Any, shape: Shape, dt: float) -> Reading:
+def read_li(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
     """LICell, LI, LILinearCell, LIBoxCell: read-outs, whose output is their potential.
 
     Raises:
@@ -201,70 +209,70 @@ def read_li(module: Any, shape: Shape, dt: float) -> Reading:
 # --- pieces -------------------------------------------------------------------------------------------------------
 
 
-def _own_dt(module: Any, dt: float) -> list[Problem]:
+def _own_dt(module: Any, dt: float) -> list[Diagnostic]:
     if float(module.dt) == dt:
         return []
     found = f"it was made with dt = {float(module.dt):g} s"
     limit = f"the network is imported with dt = {dt:g} s"
-    return [problem(module, found, limit, "leave dt out, or make the module with that dt")]
+    return [module_problem(module, found, limit, "leave dt out, or make the module with that dt")]
 
 
-def _membrane(module: Any, p: Any, shape: Shape, problems: list[Problem]) -> dict[str, Any]:
+def _membrane(module: Any, p: Any, shape: Shape, problems: list[Diagnostic]) -> dict[str, Any]:
     import torch
 
-    gain = fitted(module, "tau_mem_inv", float(module.dt) * torch.as_tensor(p.tau_mem_inv), shape, problems)
-    leak = fitted(module, "v_leak", p.v_leak, shape, problems)
+    gain = per_neuron(module, "tau_mem_inv", float(module.dt) * torch.as_tensor(p.tau_mem_inv), shape, problems)
+    leak = per_neuron(module, "v_leak", p.v_leak, shape, problems)
     return {"a_mem": 1 - gain, "g_mem": gain, "bias": gain * leak, "v_init": leak}
 
 
-def _current_based(module: Any, p: Any, shape: Shape, problems: list[Problem]) -> Neuron:
+def _current_based(module: Any, p: Any, shape: Shape, problems: list[Diagnostic]) -> Neuron:
     import torch
 
-    share = fitted(module, "tau_syn_inv", float(module.dt) * torch.as_tensor(p.tau_syn_inv), shape, problems)
+    share = per_neuron(module, "tau_syn_inv", float(module.dt) * torch.as_tensor(p.tau_syn_inv), shape, problems)
     return neuron("CubaLIF", a_syn=1 - share, **_membrane(module, p, shape, problems))
 
 
-def _firing(record: Neuron, module: Any, p: Any, shape: Shape, problems: list[Problem]) -> Neuron:
+def _firing(record: Neuron, module: Any, p: Any, shape: Shape, problems: list[Diagnostic]) -> Neuron:
     if p.method not in METHODS:
         limit = "its forward pass must be a step above 0: " + ", ".join(METHODS)
-        problems.append(problem(module, f"method is {p.method!r}", limit, "choose one of them"))
-    theta = compact(fitted(module, "v_th", p.v_th, shape, problems))
-    reset = compact(fitted(module, "v_reset", p.v_reset, shape, problems))
+        problems.append(module_problem(module, f"method is {p.method!r}", limit, "choose one of them"))
+    theta = compact(per_neuron(module, "v_th", p.v_th, shape, problems))
+    reset = compact(per_neuron(module, "v_reset", p.v_reset, shape, problems))
     return replace(record, theta=theta, reset_amount=theta, v_reset=reset)
 
 
-def _weights(module: Any, shape: Shape, problems: list[Problem]) -> Reading:
+def _weights(module: Any, shape: Shape, problems: list[Diagnostic]) -> ImportedNeuron:
     """The module's own input and recurrent weights, around a neuron that is still to come."""
-    nothing = Reading(neuron("IF"))
+    nothing = ImportedNeuron(neuron("IF"))
     operator = None
     if hasattr(module, "input_weights"):
         operator = Dense(freeze(module.input_weights.detach().cpu().numpy()))
         if operator.output_shape != shape:
             limit = f"its neurons have shape {shape}"
             found = f"input_weights has shape {operator.weight.shape}"
-            problems.append(problem(module, found, limit, "use one axis of neurons"))
+            problems.append(module_problem(module, found, limit, "use one axis of neurons"))
     if not hasattr(module, "recurrent_weights"):
         return replace(nothing, operator=operator)
-    square(module, "recurrent_weights", module.recurrent_weights, shape, problems)
+    recurrent_weights(module, "recurrent_weights", module.recurrent_weights, shape, problems)
     feedback = Dense(freeze(module.recurrent_weights.detach().cpu().numpy()))
     return replace(nothing, operator=operator, recurrences=(Recurrence(feedback),))
 
 
-def own_dt(module: Any) -> float | None:
+def module_dt(module: Any) -> float | None:
     """The dt that the cells of ``module`` were made with, if they agree on one; IAF cells do not use theirs."""
     import norse.torch as norse
 
     readers = (read_lif, read_refractory, read_box, read_li)
-    timed = tuple(cls for cls, form in forms().items() if form.read in readers)
+    timed = tuple(cls for cls, form in neuron_specs().items() if form.read in readers)
     found = [float(m.dt) for m in module.modules() if isinstance(m, timed) and not isinstance(m, norse.IAFCell)]
     return found[0] if found else None
 
 
 __all__ = [
     "DEFAULT_DT",
-    "forms",
     "from_norse",
-    "own_dt",
+    "module_dt",
+    "neuron_specs",
     "read_box",
     "read_iaf",
     "read_li",

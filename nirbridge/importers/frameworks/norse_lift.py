@@ -11,24 +11,24 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from nirbridge.importers.dataflow import Flow
-from nirbridge.importers.neuron_specs import Form, form_of
-from nirbridge.importers.tracing.run import computed
+from nirbridge.importers.dataflow import DataflowGraph
+from nirbridge.importers.neuron_specs import NeuronSpec, neuron_spec_of
+from nirbridge.importers.tracing.run import computed_tensors_memo
 
 _TIME_FIRST = ("time", "batch")
 
 
-def without_lifts(module: Any, forms: Mapping[type, Form]) -> tuple[Any, Mapping[type, Form]]:
+def without_lifts(module: Any, forms: Mapping[type, NeuronSpec]) -> tuple[Any, Mapping[type, NeuronSpec]]:
     """A copy of ``module`` whose Lifts need no loop, and the forms with those of lifted cells."""
     import norse.torch as norse
 
     if not any(isinstance(m, norse.Lift) for m in module.modules()):
         return module, forms
 
-    known: dict[type, Form] = dict(forms)
+    known: dict[type, NeuronSpec] = dict(forms)
 
     def lifted(inner: Any) -> Any:
-        form = form_of(inner, forms)
+        form = neuron_spec_of(inner, forms)
         if form is None and _holds_states(inner, forms):
             return norse.Lift(inner)  # several layers with states: its loop is followed as it is
         if form is None or form.layout is not None:
@@ -37,7 +37,7 @@ def without_lifts(module: Any, forms: Mapping[type, Form]) -> tuple[Any, Mapping
         known[cls] = replace(form, read=lambda m, s, dt: form.read(m.lifted_module, s, dt), layout=_TIME_FIRST)
         return cls(inner)
 
-    whole = copy.deepcopy(module, computed(module))
+    whole = copy.deepcopy(module, computed_tensors_memo(module))
     if isinstance(whole, norse.Lift):
         return lifted(whole.lifted_module), known
     for outer in list(whole.modules()):
@@ -63,11 +63,11 @@ def _each_step(inner: Any) -> Any:
     return EachStep()
 
 
-def _holds_states(module: Any, forms: Mapping[type, Form]) -> bool:
-    return any(form_of(inner, forms) is not None for inner in module.modules())
+def _holds_states(module: Any, forms: Mapping[type, NeuronSpec]) -> bool:
+    return any(neuron_spec_of(inner, forms) is not None for inner in module.modules())
 
 
-def without_states(flow: Flow) -> Flow:
+def without_states(flow: DataflowGraph) -> DataflowGraph:
     """The flow without outputs that are the spikes ``z`` in a recurrent cell's state, beside its potential ``v``."""
     potentials = {(o.name, o.ref.call) for o in flow.outputs}
     states = [o for o in flow.outputs if o.name[-2:] == "_z" and (f"{o.name[:-1]}v", o.ref.call) in potentials]

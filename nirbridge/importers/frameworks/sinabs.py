@@ -16,9 +16,18 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, compact, freeze
-from nirbridge.errors import Problem
-from nirbridge.importers.neuron_specs import Form, Reading, Recurrence
-from nirbridge.importers.parameters import fitted, numbers, problem, quietly, refusals, refuse, square, version_of
+from nirbridge.errors import Diagnostic
+from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, Recurrence
+from nirbridge.importers.parameters import (
+    as_float64,
+    module_problem,
+    per_neuron,
+    quietly,
+    recurrent_weights,
+    refusals,
+    refuse,
+    version_of,
+)
 from nirbridge.importers.sample.axes import TimeAxis
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense
@@ -64,8 +73,8 @@ def from_sinabs(
         UnequalImport: the import does not compute the same as the module.
         UsageError: an argument that makes no sense.
     """
-    from nirbridge.importers.checked import checked
-    from nirbridge.importers.lowering.described_graph import import_module
+    from nirbridge.importers.checked import with_self_check
+    from nirbridge.importers.lowering.described_graph import module_to_graph
     from nirbridge.importers.tracing.run import check_module
 
     memo: dict[int, Any] = {}  # kept, since counters of the copy hold weak references to what is in it
@@ -75,8 +84,8 @@ def from_sinabs(
         return _one_step(original, memo, is_one=len(sample) == 1)
 
     check_module(module, dt)
-    known = forms()
-    graph = import_module(
+    known = neuron_specs()
+    graph = module_to_graph(
         private(module),
         sample,
         known,
@@ -87,16 +96,16 @@ def from_sinabs(
         accept=accept,
     )
     given = batched is not None or time_axis is not None
-    return checked(graph, module, sample, known, check, private=private, accept=accept, are_axes_given=given)
+    return with_self_check(graph, module, sample, known, check, private=private, accept=accept, are_axes_given=given)
 
 
 def _one_step(module: Any, memo: dict[int, Any], *, is_one: bool) -> Any:
     """A copy of the module whose squeezed layers take one time step; ``is_one``: of a batch of one sample."""
     import copy
 
-    from nirbridge.importers.tracing.run import computed
+    from nirbridge.importers.tracing.run import computed_tensors_memo
 
-    memo |= computed(module)
+    memo |= computed_tensors_memo(module)
     for layer in module.modules():
         if hasattr(layer, "reset_states") and id(layer) not in memo:
             _copied(layer, memo)
@@ -110,34 +119,34 @@ def _one_step(module: Any, memo: dict[int, Any], *, is_one: bool) -> Any:
     return one_step
 
 
-def forms() -> Mapping[type, Form]:
+def neuron_specs() -> Mapping[type, NeuronSpec]:
     """The classes of ``sinabs.layers`` that are read, and those that are refused by name."""
     with quietly():
         import sinabs.layers as sl
 
-    timed = Form(read_lif, layout=_BATCH_FIRST)
-    flat = Form(read_lif)
+    timed = NeuronSpec(read_lif, layout=_BATCH_FIRST)
+    flat = NeuronSpec(read_lif)
     return {
         **dict.fromkeys((sl.LIF, sl.IAF, sl.ExpLeak), timed),
-        **dict.fromkeys((sl.LIFRecurrent, sl.IAFRecurrent), Form(read_recurrent, layout=_BATCH_FIRST)),
+        **dict.fromkeys((sl.LIFRecurrent, sl.IAFRecurrent), NeuronSpec(read_recurrent, layout=_BATCH_FIRST)),
         **dict.fromkeys((sl.LIFSqueeze, sl.IAFSqueeze, sl.ExpLeakSqueeze), flat),
         **refusals(sl, _REFUSED),
     }
 
 
-def read_lif(module: Any, shape: Shape, dt: float) -> Reading:
+def read_lif(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
     """LIF, IAF, ExpLeak, squeezed or not. ``dt`` is what the user says a step lasts; the module counts steps.
 
     Raises:
         ModelError: everything about the module that has no form.
     """
-    problems: list[Problem] = []
+    problems: list[Diagnostic] = []
     record = _record(module, shape, problems)
     refuse(problems)
-    return Reading(record)
+    return ImportedNeuron(record)
 
 
-def read_recurrent(module: Any, shape: Shape, dt: float) -> Reading:
+def read_recurrent(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
     """LIFRecurrent, IAFRecurrent with a linear ``rec_connect``, whose bias acts from the second step on.
 
     The recurrence's bias acts from the first step; the initial state takes that one off.
@@ -145,19 +154,19 @@ def read_recurrent(module: Any, shape: Shape, dt: float) -> Reading:
     Raises:
         ModelError: everything about the module that has no form.
     """
-    problems: list[Problem] = []
+    problems: list[Diagnostic] = []
     record = _record(module, shape, problems)
     layer = _linear(module, problems)
     if layer is not None:
-        square(module, "rec_connect.weight", layer.weight, shape, problems)
+        recurrent_weights(module, "rec_connect.weight", layer.weight, shape, problems)
     refuse(problems)
     if layer is None or layer.bias is None:
         bias = None
     else:
-        bias = freeze(numbers(layer.bias))
+        bias = freeze(as_float64(layer.bias))
         record = _without_first_bias(record, bias)
-    weight = Dense(freeze(numbers(layer.weight).astype(np.float32))) if layer is not None else None
-    return Reading(record, (Recurrence(weight, bias),) if weight is not None else ())
+    weight = Dense(freeze(as_float64(layer.weight).astype(np.float32))) if layer is not None else None
+    return ImportedNeuron(record, (Recurrence(weight, bias),) if weight is not None else ())
 
 
 def _copied(layer: Any, memo: dict[int, Any]) -> Any:
@@ -167,11 +176,11 @@ def _copied(layer: Any, memo: dict[int, Any]) -> Any:
 
     import torch
 
-    from nirbridge.importers.lowering.analysis import LEFT_OVER, leftover
+    from nirbridge.importers.lowering.analysis import LEFT_OVER, leftover_states
 
     clone: Any = object.__new__(type(layer))
     memo[id(layer)] = clone
-    vars(clone)[LEFT_OVER] = tuple(leftover(layer))
+    vars(clone)[LEFT_OVER] = tuple(leftover_states(layer))
     for name, found in vars(layer).items():
         if name == "_buffers":
             found = {key: None if b is None else torch.zeros(0) for key, b in found.items()}  # the state at rest
@@ -192,16 +201,16 @@ def _without_counters(layer: Any) -> None:
 # --- pieces -------------------------------------------------------------------------------------------------------
 
 
-def _record(module: Any, shape: Shape, problems: list[Problem]) -> Neuron:
+def _record(module: Any, shape: Shape, problems: list[Diagnostic]) -> Neuron:
     decay = module.alpha_mem_calculated
-    a_mem = fitted(module, "tau_mem", decay, shape, problems)
-    gain = fitted(module, "tau_mem", 1 - decay, shape, problems) if module.norm_input else np.float64(1)
+    a_mem = per_neuron(module, "tau_mem", decay, shape, problems)
+    gain = per_neuron(module, "tau_mem", 1 - decay, shape, problems) if module.norm_input else np.float64(1)
     syn = module.alpha_syn_calculated
-    a_syn = np.zeros(()) if syn is None else fitted(module, "tau_syn", syn, shape, problems)
+    a_syn = np.zeros(()) if syn is None else per_neuron(module, "tau_syn", syn, shape, problems)
     if module.min_v_mem is not None:
-        found = f"min_v_mem = {float(numbers(module.min_v_mem).min()):g} keeps the potential above a floor"
+        found = f"min_v_mem = {float(as_float64(module.min_v_mem).min()):g} keeps the potential above a floor"
         limit = "neither NIR nor a chip's neuron has one"
-        problems.append(problem(module, found, limit, "set min_v_mem = None and look at the accuracy again"))
+        problems.append(module_problem(module, found, limit, "set min_v_mem = None and look at the accuracy again"))
     if syn is not None:  # e (i + x) is e times j = e j + x, to the last bit
         gain = gain * a_syn
     kind = "LIF" if syn is None and module.tau_mem_calculated is not None else "IF" if syn is None else "CubaLIF"
@@ -211,27 +220,27 @@ def _record(module: Any, shape: Shape, problems: list[Problem]) -> Neuron:
     return _firing(record, module, shape, problems)
 
 
-def _firing(record: Neuron, module: Any, shape: Shape, problems: list[Problem]) -> Neuron:
+def _firing(record: Neuron, module: Any, shape: Shape, problems: list[Diagnostic]) -> Neuron:
     from sinabs.activation import MembraneReset, MembraneSubtract
 
-    theta = compact(fitted(module, "spike_threshold", module.spike_threshold, shape, problems))
+    theta = compact(per_neuron(module, "spike_threshold", module.spike_threshold, shape, problems))
     if bool(np.any(theta <= 0)):
-        problems.append(problem(module, "its spike_threshold is not above 0", "", "give a threshold above 0"))
+        problems.append(module_problem(module, "its spike_threshold is not above 0", "", "give a threshold above 0"))
     record = replace(record, theta=theta, reset_amount=theta, max_spikes=_most(module, problems))
     reset = module.reset_fn
     if type(reset) is MembraneSubtract:
         value = reset.subtract_value
-        amount = theta if value is None else compact(fitted(module, "subtract_value", value, shape, problems))
+        amount = theta if value is None else compact(per_neuron(module, "subtract_value", value, shape, problems))
         return replace(record, reset="subtract", reset_amount=amount)
     if type(reset) is MembraneReset:
-        value = fitted(module, "reset_value", reset.reset_value, shape, problems)
+        value = per_neuron(module, "reset_value", reset.reset_value, shape, problems)
         return _reset_that_is_always_added(record, value) if bool(np.any(value != 0)) else record
     limit = "MembraneSubtract and MembraneReset have a form"
-    problems.append(problem(module, f"reset_fn is {type(reset).__name__}", limit, "use one of the two"))
+    problems.append(module_problem(module, f"reset_fn is {type(reset).__name__}", limit, "use one of the two"))
     return record
 
 
-def _most(module: Any, problems: list[Problem]) -> int:
+def _most(module: Any, problems: list[Diagnostic]) -> int:
     from sinabs.activation import MaxSpike, MultiSpike, SingleSpike
 
     function = module.spike_fn
@@ -244,7 +253,7 @@ def _most(module: Any, problems: list[Problem]) -> int:
         return UNLIMITED if most is None else int(most)
     limit = "MultiSpike, SingleSpike and MaxSpike have a form"
     name = getattr(function, "__name__", type(function).__name__)
-    problems.append(problem(module, f"spike_fn is {name}", limit, "use one of them"))
+    problems.append(module_problem(module, f"spike_fn is {name}", limit, "use one of them"))
     return 1
 
 
@@ -253,7 +262,7 @@ def _reset_that_is_always_added(record: Neuron, value: Array) -> Neuron:
     return replace(record, bias=compact(record.a_mem * value), v_init=compact(record.v_init - value))
 
 
-def _linear(module: Any, problems: list[Problem]) -> Any:
+def _linear(module: Any, problems: list[Diagnostic]) -> Any:
     """The one Linear that ``rec_connect`` is, alone or between layers that only reshape."""
     import torch
 
@@ -264,7 +273,7 @@ def _linear(module: Any, problems: list[Problem]) -> Any:
     if len(working) == 1 and isinstance(working[0], torch.nn.Linear):
         return working[0]
     limit = "one torch.nn.Linear (between Flatten and Unflatten) has a form"
-    problems.append(problem(module, f"rec_connect is {type(connect).__name__}", limit, "write it as one Linear"))
+    problems.append(module_problem(module, f"rec_connect is {type(connect).__name__}", limit, "write it as one Linear"))
     return None
 
 
@@ -275,4 +284,4 @@ def _without_first_bias(record: Neuron, bias: Array) -> Neuron:
     return replace(record, v_init=compact(record.v_init - record.g_mem * bias / record.a_mem))
 
 
-__all__ = ["UNLIMITED", "forms", "from_sinabs", "read_lif", "read_recurrent"]
+__all__ = ["UNLIMITED", "from_sinabs", "neuron_specs", "read_lif", "read_recurrent"]

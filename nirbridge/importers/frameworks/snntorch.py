@@ -16,9 +16,9 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
-from nirbridge.errors import ModelError, Problem
+from nirbridge.errors import Diagnostic, ModelError
 from nirbridge.importers.deviations import EARLY_SUBTRACTION
-from nirbridge.importers.neuron_specs import Form, Reading, Recurrence
+from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, Recurrence
 from nirbridge.importers.parameters import version_of
 from nirbridge.importers.sample.axes import TimeAxis
 from nirbridge.network.neurons import Reset, neuron
@@ -73,13 +73,13 @@ def from_snntorch(
         UnequalImport: the import does not compute the same as the module.
         UsageError: no torch module, no tensor.
     """
-    from nirbridge.importers.checked import checked
-    from nirbridge.importers.lowering.described_graph import import_module
+    from nirbridge.importers.checked import with_self_check
+    from nirbridge.importers.lowering.described_graph import module_to_graph
     from nirbridge.importers.tracing.run import check_module
 
     check_module(module, dt)
-    known = forms()
-    graph = import_module(
+    known = neuron_specs()
+    graph = module_to_graph(
         module,
         sample,
         known,
@@ -90,10 +90,10 @@ def from_snntorch(
         accept=accept,
     )
     given = batched is not None or time_axis is not None
-    return checked(graph, module, sample, known, check, accept=accept, are_axes_given=given)
+    return with_self_check(graph, module, sample, known, check, accept=accept, are_axes_given=given)
 
 
-def forms() -> Mapping[type, Form]:
+def neuron_specs() -> Mapping[type, NeuronSpec]:
     """Every neuron class of the package: read, or refused by name."""
     import warnings
 
@@ -102,25 +102,27 @@ def forms() -> Mapping[type, Form]:
         import snntorch as snn
 
     known = {
-        snn.Leaky: Form(_reader(_leaky), 0, 1),
-        snn.Synaptic: Form(_reader(_synaptic), 0, 2),
-        snn.Lapicque: Form(_reader(_lapicque), 0, 1),
-        snn.RLeaky: Form(_reader(_leaky), 0, 1),
-        snn.RSynaptic: Form(_reader(_synaptic), 0, 2),
+        snn.Leaky: NeuronSpec(_reader(_leaky), 0, 1),
+        snn.Synaptic: NeuronSpec(_reader(_synaptic), 0, 2),
+        snn.Lapicque: NeuronSpec(_reader(_lapicque), 0, 1),
+        snn.RLeaky: NeuronSpec(_reader(_leaky), 0, 1),
+        snn.RSynaptic: NeuronSpec(_reader(_synaptic), 0, 2),
     }
-    refused = {getattr(snn, name): Form(_refusal(name), is_refusal=True) for name in _REFUSED if hasattr(snn, name)}
+    refused = {
+        getattr(snn, name): NeuronSpec(_refusal(name), is_refusal=True) for name in _REFUSED if hasattr(snn, name)
+    }
     return {**known, **refused}
 
 
-class _Values:
+class _Parameters:
     """Parameters of a module as arrays that broadcast to its shape, and what is wrong with them."""
 
     def __init__(self, module: Any, shape: Shape) -> None:
         self.module, self.shape = module, shape
-        self.problems: list[Problem] = []
+        self.problems: list[Diagnostic] = []
 
     def fault(self, found: str, limit: str, advice: str) -> None:
-        self.problems.append(Problem(f"a {type(self.module).__name__}", found, limit, advice))
+        self.problems.append(Diagnostic(f"a {type(self.module).__name__}", found, limit, advice))
 
     def fitted(self, name: str, tensor: Any) -> Array:
         """float32 values (as the module computes with them), of shape ``()`` or the population's."""
@@ -139,9 +141,9 @@ class _Values:
         return np.asarray(values.flat[0]) if values.size == 1 else spread
 
 
-def _reader(read: Callable[[_Values], Reading]) -> Callable[[Any, Shape, float], Reading]:
-    def reader(module: Any, shape: Shape, dt: float) -> Reading:
-        values = _Values(module, shape)
+def _reader(read: Callable[[_Parameters], ImportedNeuron]) -> Callable[[Any, Shape, float], ImportedNeuron]:
+    def reader(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
+        values = _Parameters(module, shape)
         _check_common(values)
         reading = read(values)
         if values.problems:
@@ -151,15 +153,15 @@ def _reader(read: Callable[[_Values], Reading]) -> Callable[[Any, Shape, float],
     return reader
 
 
-def _refusal(name: str) -> Callable[[Any, Shape, float], Reading]:
-    def reader(module: Any, shape: Shape, dt: float) -> Reading:
+def _refusal(name: str) -> Callable[[Any, Shape, float], ImportedNeuron]:
+    def reader(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
         found, advice = _REFUSED[name]
         raise ModelError.of(f"a {name}", found, "", advice)
 
     return reader
 
 
-def _check_common(values: _Values) -> None:
+def _check_common(values: _Parameters) -> None:
     import torch
 
     module = values.module
@@ -177,19 +179,19 @@ def _check_common(values: _Values) -> None:
                      "use a surrogate whose forward is a step")  # fmt: skip
 
 
-def _leaky(values: _Values) -> Reading:
+def _leaky(values: _Parameters) -> ImportedNeuron:
     module = values.module
     decay = values.fitted("beta", module.beta.clamp(0, 1))
     return _reading(values, "LIF", decay, a_syn=0.0)
 
 
-def _synaptic(values: _Values) -> Reading:
+def _synaptic(values: _Parameters) -> ImportedNeuron:
     module = values.module
     decay = values.fitted("beta", module.beta.clamp(0, 1))
     return _reading(values, "CubaLIF", decay, a_syn=values.fitted("alpha", module.alpha.clamp(0, 1)))
 
 
-def _lapicque(values: _Values) -> Reading:
+def _lapicque(values: _Parameters) -> ImportedNeuron:
     """``v = (1 - dt / RC) v + x R (1 / RC) dt``, each product in float32 as the module computes it."""
     module = values.module
     rate = 1 / (module.R * module.C)
@@ -198,7 +200,7 @@ def _lapicque(values: _Values) -> Reading:
     return _reading(values, "LIF", decay, a_syn=0.0, g_mem=gain)
 
 
-def _reading(values: _Values, kind: str, decay: Array, *, a_syn: Any, g_mem: Any = 1.0) -> Reading:
+def _reading(values: _Parameters, kind: str, decay: Array, *, a_syn: Any, g_mem: Any = 1.0) -> ImportedNeuron:
     module = values.module
     theta = values.fitted("threshold", module.threshold)
     reset, late = _RESETS[int(module.reset_mechanism_val)], _is_late(module)
@@ -226,7 +228,7 @@ def _reading(values: _Values, kind: str, decay: Array, *, a_syn: Any, g_mem: Any
     )
     graded = values.fitted("graded_spikes_factor", module.graded_spikes_factor)
     recurrences = (*_recurrences(values), *extra)
-    return Reading(record, recurrences, scale_out=None if np.all(graded == 1) else graded, deviations=early)
+    return ImportedNeuron(record, recurrences, scale_out=None if np.all(graded == 1) else graded, deviations=early)
 
 
 def _is_late(module: Any) -> bool:
@@ -244,7 +246,7 @@ def _late_subtraction(decay: Array, theta: Array, shape: Shape, gain: Any) -> tu
     return amount, (Recurrence(Scale(freeze(np.broadcast_to(back, shape)))),)
 
 
-def _recurrences(values: _Values) -> tuple[Recurrence, ...]:
+def _recurrences(values: _Parameters) -> tuple[Recurrence, ...]:
     """What an RLeaky or RSynaptic feeds back: a matrix, a convolution, or one weight per neuron."""
     module = values.module
     if not hasattr(module, "recurrent"):

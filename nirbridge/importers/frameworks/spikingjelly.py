@@ -16,9 +16,9 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, compact, freeze
-from nirbridge.errors import Problem
-from nirbridge.importers.neuron_specs import Form, Reading, Recurrence
-from nirbridge.importers.parameters import fitted, numbers, problem, quietly, refusals, refuse, version_of
+from nirbridge.errors import Diagnostic
+from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, Recurrence
+from nirbridge.importers.parameters import as_float64, module_problem, per_neuron, quietly, refusals, refuse, version_of
 from nirbridge.importers.sample.axes import TimeAxis
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense, Identity
@@ -83,13 +83,13 @@ def from_spikingjelly(
         UnequalImport: the import does not compute the same as the module.
         UsageError: an argument that makes no sense.
     """
-    from nirbridge.importers.checked import checked
-    from nirbridge.importers.lowering.described_graph import import_module
+    from nirbridge.importers.checked import with_self_check
+    from nirbridge.importers.lowering.described_graph import module_to_graph
     from nirbridge.importers.tracing.run import check_module
 
     check_module(module, dt)
-    known = forms()
-    graph = import_module(
+    known = neuron_specs()
+    graph = module_to_graph(
         module,
         sample,
         known,
@@ -100,10 +100,10 @@ def from_spikingjelly(
         accept=accept,
     )
     given = batched is not None or time_axis is not None
-    return checked(graph, module, sample, known, check, accept=accept, are_axes_given=given)
+    return with_self_check(graph, module, sample, known, check, accept=accept, are_axes_given=given)
 
 
-def forms() -> Mapping[type, Form]:
+def neuron_specs() -> Mapping[type, NeuronSpec]:
     """The classes of ``spikingjelly.activation_based`` that are read, and those that are refused by name."""
     with quietly():
         from spikingjelly.activation_based import layer
@@ -112,12 +112,16 @@ def forms() -> Mapping[type, Form]:
     return {
         **refusals(nodes, _REFUSED),
         **refusals(layer, _REFUSED_LAYERS),
-        **dict.fromkeys((nodes.IFNode, nodes.HalfThresholdIFNode, nodes.SimpleIFNode), Form(read_if, layout=_layout)),
-        nodes.ActivationAwareIFNode: Form(read_offset_if, layout=_layout),
-        **dict.fromkeys((nodes.LIFNode, nodes.SimpleLIFNode, nodes.ParametricLIFNode), Form(read_lif, layout=_layout)),
-        nodes.CUBALIFNode: Form(read_cuba, layout=_layout),
-        layer.LinearRecurrentContainer: Form(read_linear_container, layout=_layout),
-        layer.ElementWiseRecurrentContainer: Form(read_adding_container, layout=_layout),
+        **dict.fromkeys(
+            (nodes.IFNode, nodes.HalfThresholdIFNode, nodes.SimpleIFNode), NeuronSpec(read_if, layout=_layout)
+        ),
+        nodes.ActivationAwareIFNode: NeuronSpec(read_offset_if, layout=_layout),
+        **dict.fromkeys(
+            (nodes.LIFNode, nodes.SimpleLIFNode, nodes.ParametricLIFNode), NeuronSpec(read_lif, layout=_layout)
+        ),
+        nodes.CUBALIFNode: NeuronSpec(read_cuba, layout=_layout),
+        layer.LinearRecurrentContainer: NeuronSpec(read_linear_container, layout=_layout),
+        layer.ElementWiseRecurrentContainer: NeuronSpec(read_adding_container, layout=_layout),
     }
 
 
@@ -125,77 +129,77 @@ def _layout(module: Any) -> tuple[str, ...] | None:
     return ("time", "batch") if module.step_mode == "m" else None
 
 
-def read_if(module: Any, shape: Shape, dt: float) -> Reading:
+def read_if(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
     """IFNode, HalfThresholdIFNode, SimpleIFNode. ``dt`` is what the user says a step lasts.
 
     Raises:
         ModelError: everything about the module that has no form.
     """
-    problems: list[Problem] = []
+    problems: list[Diagnostic] = []
     record = _firing(neuron("IF", compare=">="), module, shape, problems)
     refuse(problems)
-    return Reading(record)
+    return ImportedNeuron(record)
 
 
-def read_offset_if(module: Any, shape: Shape, dt: float) -> Reading:
+def read_offset_if(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
     """ActivationAwareIFNode: fires at ``v + v_offset >= threshold``, and subtracts the threshold.
 
     Raises:
         ModelError: everything about the module that has no form.
     """
-    problems: list[Problem] = []
+    problems: list[Diagnostic] = []
     record = neuron("IF", compare=">=", v_reset=module.v_reset or 0.0, v_init=_start(module, shape, problems))
     threshold, offset = (_by_channel(module, n, shape, problems) for n in ("v_threshold", "v_offset"))
     _check_surrogate(module, problems)
     refuse(problems)
     record = replace(record, theta=compact(threshold - offset), reset_amount=compact(threshold))
-    return Reading(replace(record, reset="subtract" if module.v_reset is None else "to-value"))
+    return ImportedNeuron(replace(record, reset="subtract" if module.v_reset is None else "to-value"))
 
 
-def read_lif(module: Any, shape: Shape, dt: float) -> Reading:
+def read_lif(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
     """LIFNode, SimpleLIFNode, ParametricLIFNode, with or without ``decay_input``.
 
     Raises:
         ModelError: everything about the module that has no form.
     """
-    problems: list[Problem] = []
-    share = numbers(module.w.sigmoid()) if hasattr(module, "w") else np.asarray(1.0 / module.tau)
+    problems: list[Diagnostic] = []
+    share = as_float64(module.w.sigmoid()) if hasattr(module, "w") else np.asarray(1.0 / module.tau)
     rest = 0.0 if module.v_reset is None else float(module.v_reset)
     gain = share if module.decay_input else np.float64(1)
     record = neuron("LIF", a_mem=1.0 - share, g_mem=gain, bias=share * rest, compare=">=")
     record = _firing(record, module, shape, problems)
     refuse(problems)
-    return Reading(record)
+    return ImportedNeuron(record)
 
 
-def read_cuba(module: Any, shape: Shape, dt: float) -> Reading:
+def read_cuba(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
     """CUBALIFNode: the current first; it rests at 0 whatever v_reset is.
 
     Raises:
         ModelError: everything about the module that has no form.
     """
-    problems: list[Problem] = []
+    problems: list[Diagnostic] = []
     record = neuron("CubaLIF", a_mem=module.v_decay, a_syn=module.c_decay, compare=">=")
     record = _firing(record, module, shape, problems)
     refuse(problems)
-    return Reading(record)
+    return ImportedNeuron(record)
 
 
-def read_linear_container(module: Any, shape: Shape, dt: float) -> Reading:
+def read_linear_container(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
     """LinearRecurrentContainer around a neuron: one Linear over (input, last output) in front of it.
 
     Raises:
         ModelError: everything about the module that has no form.
     """
     inner = _inner(module, shape, dt)
-    weight = numbers(module.rc.weight).astype(np.float32)
+    weight = as_float64(module.rc.weight).astype(np.float32)
     width = weight.shape[1] - module.sub_module_out_features
     operator, feedback = Dense(freeze(weight[:, :width])), Dense(freeze(weight[:, width:]))
-    bias = None if module.rc.bias is None else freeze(numbers(module.rc.bias))
+    bias = None if module.rc.bias is None else freeze(as_float64(module.rc.bias))
     return replace(inner, operator=operator, bias=bias, recurrences=(Recurrence(feedback),))
 
 
-def read_adding_container(module: Any, shape: Shape, dt: float) -> Reading:
+def read_adding_container(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
     """ElementWiseRecurrentContainer around a neuron, whose function adds the last output to the input.
 
     Raises:
@@ -205,21 +209,23 @@ def read_adding_container(module: Any, shape: Shape, dt: float) -> Reading:
     if not _adds(module.element_wise_function):
         limit = "only the sum of the two has a form"
         found = "element_wise_function is not the sum of its arguments"
-        refuse([problem(module, found, limit, "use lambda y, x: y + x")])
+        refuse([module_problem(module, found, limit, "use lambda y, x: y + x")])
     return replace(inner, recurrences=(Recurrence(Identity(shape)),))
 
 
 # --- pieces -------------------------------------------------------------------------------------------------------
 
 
-def _inner(module: Any, shape: Shape, dt: float) -> Reading:
+def _inner(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
     """The neuron inside a container."""
-    from nirbridge.importers.neuron_specs import form_of
+    from nirbridge.importers.neuron_specs import neuron_spec_of
 
-    form = form_of(module.sub_module, forms())
+    form = neuron_spec_of(module.sub_module, neuron_specs())
     if form is None or hasattr(module.sub_module, "sub_module"):
         found = f"it holds a {type(module.sub_module).__name__}"
-        refuse([problem(module, found, "one neuron in it has a form", "take the other layers out of the container")])
+        refuse(
+            [module_problem(module, found, "one neuron in it has a form", "take the other layers out of the container")]
+        )
     assert form is not None
     return form.read(module.sub_module, shape, dt)
 
@@ -237,44 +243,44 @@ def _adds(function: Any) -> bool:
     return isinstance(found, torch.Tensor) and torch.equal(found, y + x)
 
 
-def _firing(record: Neuron, module: Any, shape: Shape, problems: list[Problem]) -> Neuron:
-    theta = compact(fitted(module, "v_threshold", module.v_threshold, shape, problems))
+def _firing(record: Neuron, module: Any, shape: Shape, problems: list[Diagnostic]) -> Neuron:
+    theta = compact(per_neuron(module, "v_threshold", module.v_threshold, shape, problems))
     _check_surrogate(module, problems)
     start = compact(_start(module, shape, problems))
     soft = module.v_reset is None
-    level = np.zeros(()) if soft else fitted(module, "v_reset", module.v_reset, shape, problems)
+    level = np.zeros(()) if soft else per_neuron(module, "v_reset", module.v_reset, shape, problems)
     record = replace(record, theta=theta, reset_amount=theta, v_init=start, v_reset=compact(level))
     return replace(record, reset="subtract") if soft else record
 
 
-def _start(module: Any, shape: Shape, problems: list[Problem]) -> Array:
+def _start(module: Any, shape: Shape, problems: list[Diagnostic]) -> Array:
     """The potential after ``reset()``."""
     value = module.get_reset_value("v")
-    return fitted(module, "v at reset", value, shape, problems)
+    return per_neuron(module, "v at reset", value, shape, problems)
 
 
-def _by_channel(module: Any, name: str, shape: Shape, problems: list[Problem]) -> Array:
-    values = numbers(getattr(module, name))
+def _by_channel(module: Any, name: str, shape: Shape, problems: list[Diagnostic]) -> Array:
+    values = as_float64(getattr(module, name))
     axis = module.channel_dim if module.channel_dim < 0 else module.channel_dim - 1 - len(shape)
     if values.size > 1 and -len(shape) <= axis < 0 and shape[axis] == values.size:
         values = values.reshape(-1, *(1,) * (-axis - 1))
-    return fitted(module, name, values, shape, problems)
+    return per_neuron(module, name, values, shape, problems)
 
 
-def _check_surrogate(module: Any, problems: list[Problem]) -> None:
+def _check_surrogate(module: Any, problems: list[Diagnostic]) -> None:
     surrogate = module.surrogate_function
     name = type(surrogate).__name__
     if name not in _STEPS:
         limit = "its forward pass must be a step at 0"
-        problems.append(problem(module, f"surrogate_function is {name}", limit, "use ATan or Sigmoid"))
+        problems.append(module_problem(module, f"surrogate_function is {name}", limit, "use ATan or Sigmoid"))
     elif not surrogate.spiking:
         found = "surrogate_function has spiking = False, so the outputs are not spikes"
-        problems.append(problem(module, found, "", "call surrogate_function.set_spiking_mode(True)"))
+        problems.append(module_problem(module, found, "", "call surrogate_function.set_spiking_mode(True)"))
 
 
 __all__ = [
-    "forms",
     "from_spikingjelly",
+    "neuron_specs",
     "read_adding_container",
     "read_cuba",
     "read_if",

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.errors import Problem, quoted
-from nirbridge.importers.dataflow import Call, Ref
-from nirbridge.importers.lowering.linear_layers import Expression, then
-from nirbridge.importers.neuron_specs import Reading
-from nirbridge.importers.parameters import numbers
+from nirbridge.errors import Diagnostic, quoted
+from nirbridge.importers.dataflow import Operation, ValueRef
+from nirbridge.importers.lowering.linear_layers import Expression, apply_operator
+from nirbridge.importers.neuron_specs import ImportedNeuron
+from nirbridge.importers.parameters import as_float64
 from nirbridge.importers.tracing.advice import advice_on
 from nirbridge.network import Population, Port, Projection, Timing
 from nirbridge.network.naming import fresh_name
@@ -29,17 +29,17 @@ def position(where: Any, module: Any) -> int | None:
     return found
 
 
-def placed(call: Call, thing: str) -> str:
+def place_message(call: Operation, subject: str) -> str:
     """A message of a reader, with the place."""
-    return call.thing if not call.path or quoted(call.path) in thing else f"{call.thing} ({thing})"
+    return call.subject if not call.path or quoted(call.path) in subject else f"{call.subject} ({subject})"
 
 
-def scaled(e: Expression, factor: Array | float | None, name: str) -> Expression:
+def scale_by(e: Expression, factor: Array | float | None, name: str) -> Expression:
     """The expression times a factor; as it is where that is None or 1."""
     if factor is None or bool(np.all(np.asarray(factor) == 1)):
         return e
     spread = np.broadcast_to(np.asarray(factor, np.float64), e.shape)
-    return then(e, Scale(freeze(spread)), f"{name}_scale")
+    return apply_operator(e, Scale(freeze(spread)), f"{name}_scale")
 
 
 _STATES = ("mem", "syn", "spk", "v", "i", "z", "v_mem", "i_syn", "vmem", "isyn", "spikes")
@@ -48,7 +48,7 @@ LEFT_OVER = "_nirbridge_left_over"
 """What an importer calls the same list on a copy whose states it has taken away."""
 
 
-def leftover(module: Any) -> list[str]:
+def leftover_states(module: Any) -> list[str]:
     """States of a neuron module that are not those of a fresh one (which starts at 0, or where its reset leaves it)."""
     fresh = getattr(module, "_memories_rv", None) or {}  # spikingjelly's values behind a reset
     found: list[str] = list(getattr(module, LEFT_OVER, ()))
@@ -56,27 +56,27 @@ def leftover(module: Any) -> list[str]:
         value: Any = getattr(module, name, None)
         start = fresh.get(name, 0.0)
         is_state = hasattr(value, "detach") and not (value.is_leaf and value.requires_grad)
-        if is_state and isinstance(start, int | float) and bool(np.any(numbers(value) != start)):
+        if is_state and isinstance(start, int | float) and bool(np.any(as_float64(value) != start)):
             found.append(name)
     return found
 
 
-def given_start(call: Call, reading: Reading) -> Problem | None:
+def given_start(call: Operation, reading: ImportedNeuron) -> Diagnostic | None:
     """What is wrong where forward hands a neuron zeros as its first state, and left alone it starts elsewhere."""
     if not call.arguments.get("starts_at_zero") or not bool(np.any(reading.neuron.v_init != 0)):
         return None
     text = "forward gives it a state of zeros to start from, its own start is another (its leak or reset potential)"
-    return Problem(call.thing, text, "", "give it no state in the first step")
+    return Diagnostic(call.subject, text, "", "give it no state in the first step")
 
 
-def not_known(call: Call) -> Problem:
+def unknown_operation(call: Operation) -> Diagnostic:
     """The problem of a function that has no place in a network, with what to do instead."""
     reason, advice = advice_on(call.arguments["function"])
     found = f"{call.arguments['function']}: {call.arguments.get('reason') or reason}"
-    return Problem(call.thing, found, "", call.arguments.get("next_step") or advice)
+    return Diagnostic(call.subject, found, "", call.arguments.get("hint") or advice)
 
 
-def without_spikes(reading: Reading) -> Reading:
+def without_spikes(reading: ImportedNeuron) -> ImportedNeuron:
     """A neuron that never resets as an integrator whose output is its potential."""
     record = reading.neuron
     kind = "CubaLI" if record.has_synapse else "LI"
@@ -85,10 +85,10 @@ def without_spikes(reading: Reading) -> Reading:
     return replace(reading, neuron=quiet, scale_out=None)
 
 
-def named_ports(wanted: Mapping[Ref, str], calls: Mapping[str, Call]) -> list[tuple[Port, Ref]]:
+def named_ports(wanted: Mapping[ValueRef, str], calls: Mapping[str, Operation]) -> list[tuple[Port, ValueRef]]:
     """A port with a name of its own for each value that is returned."""
     taken = set(calls)
-    out: list[tuple[Port, Ref]] = []
+    out: list[tuple[Port, ValueRef]] = []
     for ref, name in wanted.items():
         port = fresh_name("output" if len(wanted) == 1 else f"output_{name}", taken)
         taken.add(port)
@@ -96,7 +96,7 @@ def named_ports(wanted: Mapping[Ref, str], calls: Mapping[str, Call]) -> list[tu
     return out
 
 
-def marked(projections: list[Projection]) -> list[Projection]:
+def mark_back_edges(projections: list[Projection]) -> list[Projection]:
     """Projections that are late and close a cycle are back edges."""
     forward: dict[str, list[str]] = {}
     for p in projections:
@@ -132,7 +132,7 @@ def shared_timing(dt: float, populations: tuple[Population, ...]) -> Timing:
 _KEEPING = frozenset({"avg_pool", "reshape", "gather", "concat", "relu"})
 
 
-def never_negative(ref: Ref, calls: Mapping[str, Call], readings: Mapping[str, Reading]) -> bool:
+def never_negative(ref: ValueRef, calls: Mapping[str, Operation], readings: Mapping[str, ImportedNeuron]) -> bool:
     """True for spikes, and for sums, means and selections of them."""
     call, reading = calls[ref.call], readings.get(ref.call)
     if reading is not None:

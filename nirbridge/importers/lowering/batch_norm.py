@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.importers.dataflow import Call
-from nirbridge.importers.lowering.linear_layers import Expression, channels
-from nirbridge.importers.torch_apply import applied
+from nirbridge.importers.dataflow import Operation
+from nirbridge.importers.lowering.linear_layers import Expression, per_channel_values
+from nirbridge.importers.torch_apply import torch_apply
 from nirbridge.importers.tracing.run import one_thread
 from nirbridge.network.operators import Conv, Dense
 
@@ -15,7 +15,7 @@ _PROBES = 2
 _SEED = 20_240_901
 
 
-def folding_text(before: Expression, call: Call, after: Expression) -> str:
+def folding_text(before: Expression, call: Operation, after: Expression) -> str:
     """A note on what became of a BatchNorm: ``after`` is ``before`` with it."""
     if not any(t.parts and isinstance(t.parts[-1], Dense | Conv) for t in before.terms):
         return "BatchNorm as one factor and one constant per channel"
@@ -24,7 +24,7 @@ def folding_text(before: Expression, call: Call, after: Expression) -> str:
     return f"BatchNorm folded into the weights before it, rounded to float32: {figure}"
 
 
-def folding_difference(before: Expression, call: Call, after: Expression) -> tuple[float, float]:
+def folding_difference(before: Expression, call: Operation, after: Expression) -> tuple[float, float]:
     """Largest absolute difference between the folded weights' results and the layers', and its share of the largest.
 
     Both in float32, on numbers from -1 to 1 at the inputs of the weights that were folded.
@@ -35,20 +35,22 @@ def folding_difference(before: Expression, call: Call, after: Expression) -> tup
         if old.parts and isinstance(old.parts[-1], Dense | Conv):
             probe = source.uniform(-1, 1, (_PROBES, *old.parts[-1].input_shape)).astype(np.float32)
             with one_thread():
-                layers += applied(old.parts[-1], probe)
-                folded += applied(new.parts[-1], probe)
+                layers += torch_apply(old.parts[-1], probe)
+                folded += torch_apply(new.parts[-1], probe)
     wanted = _normalized(call, layers + _float32(before.constant))
     size = float(np.max(np.abs(wanted), initial=0.0))
     largest = float(np.max(np.abs(folded + _float32(after.constant) - wanted), initial=0.0))
     return largest, largest / size if size else 0.0
 
 
-def _normalized(call: Call, x: Array) -> Array:
+def _normalized(call: Operation, x: Array) -> Array:
     """What the layer itself computes, in float32."""
     a, shape = call.arguments, x.shape[1:]
-    mean, variance = (_float32(channels(a[name], shape)) for name in ("mean", "variance"))
-    weight = np.ones((), np.float32) if a["weight"] is None else _float32(channels(a["weight"], shape))
-    return (x - mean) / np.sqrt(variance + np.float32(a["epsilon"])) * weight + _float32(channels(a["bias"], shape))
+    mean, variance = (_float32(per_channel_values(a[name], shape)) for name in ("mean", "variance"))
+    weight = np.ones((), np.float32) if a["weight"] is None else _float32(per_channel_values(a["weight"], shape))
+    return (x - mean) / np.sqrt(variance + np.float32(a["epsilon"])) * weight + _float32(
+        per_channel_values(a["bias"], shape)
+    )
 
 
 def _float32(values: Array | None) -> Array:

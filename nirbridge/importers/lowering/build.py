@@ -8,20 +8,20 @@ from dataclasses import replace
 import numpy as np
 
 from nirbridge.arrays import freeze
-from nirbridge.errors import ModelError, Problem, quoted
-from nirbridge.importers.dataflow import Call, Flow, Ref
-from nirbridge.importers.deviations import Deviation, judged
+from nirbridge.errors import Diagnostic, ModelError, quoted
+from nirbridge.importers.dataflow import DataflowGraph, Operation, ValueRef
+from nirbridge.importers.deviations import Deviation, sort_deviations
 from nirbridge.importers.lowering.analysis import (
     given_start,
-    leftover,
-    marked,
+    leftover_states,
+    mark_back_edges,
     named_ports,
     never_negative,
-    not_known,
-    placed,
+    place_message,
     position,
-    scaled,
+    scale_by,
     shared_timing,
+    unknown_operation,
     without_spikes,
 )
 from nirbridge.importers.lowering.batch_norm import folding_text
@@ -29,27 +29,27 @@ from nirbridge.importers.lowering.inputs import (
     input_notes,
     input_shapes,
     input_term,
-    straightened,
-    unsayable,
+    merge_reshapes,
+    reshape_problems,
     without_splits,
 )
 from nirbridge.importers.lowering.linear_layers import (
     LAYERS,
     Expression,
     Term,
-    joined,
-    limited,
-    merged,
-    plus,
-    then,
-    times,
+    add_constant,
+    apply_operator,
+    concatenate,
+    limit_terms,
+    merge_selections,
+    scale_expression,
 )
-from nirbridge.importers.neuron_specs import Form, Forms, Reading, form_of, is_refused
-from nirbridge.network import Network, Population, Port, Projection, verify
+from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, NeuronSpecs, is_refused, neuron_spec_of
+from nirbridge.network import Network, Population, Port, Projection, check_network
 from nirbridge.network.compose import compose
 from nirbridge.network.graph import in_causal_order
 
-Elements = Mapping[str, Callable[[Call, float], Reading]]
+Elements = Mapping[str, Callable[[Operation, float], ImportedNeuron]]
 """Kinds of calls that become populations although no module of a form made them (a ReLU of a converted network)."""
 
 _ADVICE: Mapping[str, tuple[str, str]] = {
@@ -58,7 +58,9 @@ _ADVICE: Mapping[str, tuple[str, str]] = {
 }
 
 
-def build(flow: Flow, forms: Forms, dt: float, elements: Elements | None = None, accept: Sequence[str] = ()) -> Network:
+def build_network(
+    flow: DataflowGraph, forms: NeuronSpecs, dt: float, elements: Elements | None = None, accept: Sequence[str] = ()
+) -> Network:
     """The network that a flow means.
 
     Args:
@@ -71,23 +73,25 @@ def build(flow: Flow, forms: Forms, dt: float, elements: Elements | None = None,
     Raises:
         ModelError: every place that can not be represented.
     """
-    return _Builder(flow, forms, dt, elements or {}, accept).network()
+    return _NetworkBuilder(flow, forms, dt, elements or {}, accept).network()
 
 
-class _Builder:
+class _NetworkBuilder:
     """Collects populations, projections, notes and problems of one flow."""
 
-    def __init__(self, flow: Flow, forms: Forms, dt: float, elements: Elements, accept: Sequence[str]) -> None:
+    def __init__(
+        self, flow: DataflowGraph, forms: NeuronSpecs, dt: float, elements: Elements, accept: Sequence[str]
+    ) -> None:
         self.flow, self.forms, self.dt, self.elements, self.accept = flow, forms, dt, elements, accept
         self.calls = {c.name: c for c in flow.calls}
-        self.problems: list[Problem] = list(flow.problems)
+        self.problems: list[Diagnostic] = list(flow.problems)
         self.notes: list[str] = [*flow.notes, *input_notes(flow)]
-        self.readings: dict[str, Reading] = {}
+        self.readings: dict[str, ImportedNeuron] = {}
         self.expressions: dict[str, Expression] = {}
         self.spiking: set[str] = set()
         self.given = input_shapes(flow)
-        refused = {c.thing for c in flow.calls if c.kind == "neuron" and is_refused(c.target, forms)}
-        self._judge(d for d in flow.deviations if d.thing not in refused)  # to accept one would change nothing there
+        refused = {c.subject for c in flow.calls if c.kind == "neuron" and is_refused(c.target, forms)}
+        self._judge(d for d in flow.deviations if d.subject not in refused)  # to accept one would change nothing there
 
     def network(self) -> Network:
         for call in self.flow.calls:
@@ -114,18 +118,18 @@ class _Builder:
             self.dt,
             shared_timing(self.dt, populations),
             populations,
-            tuple(marked(projections)),
+            tuple(mark_back_edges(projections)),
             inputs,
             tuple(ports),
             notes=tuple(dict.fromkeys(self.notes)),
         )
         network = in_causal_order(network)
-        verify(network)
+        check_network(network)
         return network
 
     # -- neurons -------------------------------------------------------------------------------------------------
 
-    def _read(self, call: Call) -> None:
+    def _read(self, call: Operation) -> None:
         try:
             if call.kind == "neuron":
                 form = self._form(call)
@@ -135,108 +139,110 @@ class _Builder:
             else:
                 return
         except ModelError as error:
-            self.problems += [replace(p, thing=placed(call, p.thing)) for p in error.problems]
+            self.problems += [replace(p, subject=place_message(call, p.subject)) for p in error.problems]
             return
-        reading, kept = self.readings[call.name], leftover(call.target)
-        self._judge(Deviation(name, call.thing, found) for name, found in reading.deviations)
-        self.notes += [f"{call.thing}: {note}" for note in reading.notes]
+        reading, kept = self.readings[call.name], leftover_states(call.target)
+        self._judge(Deviation(name, call.subject, found) for name, found in reading.deviations)
+        self.notes += [f"{call.subject}: {note}" for note in reading.notes]
         if kept:
             names = ", ".join(quoted(name) for name in kept)
-            self.notes.append(f"{call.thing}: its state {names} is left over from a run: imported as after a reset")
+            self.notes.append(f"{call.subject}: its state {names} is left over from a run: imported as after a reset")
         problem = given_start(call, reading)
         self.problems += [problem] if problem else []
 
     def _judge(self, deviations: Iterable[Deviation]) -> None:
-        problems, notes = judged(deviations, self.accept)
+        problems, notes = sort_deviations(deviations, self.accept)
         self.problems += problems
         self.notes += notes
 
-    def _form(self, call: Call) -> Form:
-        form = form_of(call.target, self.forms)
+    def _form(self, call: Operation) -> NeuronSpec:
+        form = neuron_spec_of(call.target, self.forms)
         if form is None:
-            raise ModelError.of(call.thing, "no form is known for it", "", "replace it by a neuron of the framework")
+            raise ModelError.of(call.subject, "no form is known for it", "", "replace it by a neuron of the framework")
         return form
 
-    def _check(self, call: Call) -> None:
+    def _check(self, call: Operation) -> None:
         """Kinds that nothing here represents, and states that go elsewhere than back."""
         if call.kind == "unknown":
-            self.problems.append(not_known(call))
+            self.problems.append(unknown_operation(call))
         elif call.kind in _ADVICE and call.kind not in self.elements and not self._is_idle(call):
-            self.problems.append(Problem(call.thing, _ADVICE[call.kind][0], "", _ADVICE[call.kind][1]))
+            self.problems.append(Diagnostic(call.subject, _ADVICE[call.kind][0], "", _ADVICE[call.kind][1]))
         for ref in call.inputs:
             source = self.calls.get(ref.call)
             if source is not None and source.kind == "neuron" and not self._is_spikes(source, ref):
                 text = f"it works on a state of {quoted(source.path)}, not on its spikes"
-                self.problems.append(Problem(call.thing, text, "", "let neurons send spikes only"))
+                self.problems.append(Diagnostic(call.subject, text, "", "let neurons send spikes only"))
 
-    def _is_idle(self, call: Call) -> bool:
+    def _is_idle(self, call: Operation) -> bool:
         return call.kind == "relu" and never_negative(call.inputs[0], self.calls, self.readings)
 
-    def _is_spikes(self, call: Call, ref: Ref) -> bool:
-        form = form_of(call.target, self.forms)
+    def _is_spikes(self, call: Operation, ref: ValueRef) -> bool:
+        form = neuron_spec_of(call.target, self.forms)
         if form is None:
             return True
         return ref.output == position(form.spikes, call.target)
 
     # -- what a value is -----------------------------------------------------------------------------------------
 
-    def _value(self, ref: Ref) -> Expression:
+    def _value(self, ref: ValueRef) -> Expression:
         call = self.calls[ref.call]
         if call.kind == "input":
             return Expression(call.shape, (input_term(call, self.given[call.name], int(ref.previous)),))
         if call.name in self.readings:
             term = Expression(call.shape, (Term(call.name, int(ref.previous), call.shape),))
-            return scaled(term, self.readings[call.name].scale_out, call.name)
+            return scale_by(term, self.readings[call.name].scale_out, call.name)
         if call.name not in self.expressions:
             self.expressions[call.name] = self._computed(call)
         return self.expressions[call.name]
 
-    def _computed(self, call: Call) -> Expression:
+    def _computed(self, call: Operation) -> Expression:
         inputs = tuple(self._value(ref) for ref in call.inputs)
         if call.kind == "relu":
             return inputs[0]  # of spikes: ``_check`` lets no other pass
         if call.kind == "concat":
-            return joined(call, inputs)
+            return concatenate(call, inputs)
         if call.kind == "add":
             signed = [
-                e if sign == 1 else times(e, sign, call.name)
+                e if sign == 1 else scale_expression(e, sign, call.name)
                 for e, sign in zip(inputs, call.arguments.get("signs", (1.0,) * len(inputs)), strict=True)
             ]
             total = signed[0]
             for e in signed[1:]:
-                total = plus(replace(total, terms=(*total.terms, *e.terms)), e.constant)
-            return limited(call, total)
+                total = add_constant(replace(total, terms=(*total.terms, *e.terms)), e.constant)
+            return limit_terms(call, total)
         if call.kind == "batch_norm":
             folded = LAYERS[call.kind](call, inputs[0])
-            self.notes.append(f"{call.thing}: {folding_text(inputs[0], call, folded)}")
+            self.notes.append(f"{call.subject}: {folding_text(inputs[0], call, folded)}")
             return folded
         return LAYERS[call.kind](call, inputs[0])
 
     # -- projections ---------------------------------------------------------------------------------------------
 
-    def _into(self, call: Call) -> list[Projection]:
+    def _into(self, call: Operation) -> list[Projection]:
         reading = self.readings[call.name]
         e = self._value(call.inputs[0])
         if reading.operator is not None:
-            e = then(e, reading.operator, f"{call.name}_in")
-        e = plus(scaled(e, reading.scale_in, call.name), reading.bias)
+            e = apply_operator(e, reading.operator, f"{call.name}_in")
+        e = add_constant(scale_by(e, reading.scale_in, call.name), reading.bias)
         found = self._projections(e, Population(call.name, call.shape, reading.neuron))
         for recurrence in reading.recurrences:
             own = Expression(call.shape, (Term(call.name, recurrence.delay_steps, call.shape),))
-            own = then(scaled(own, reading.scale_out, call.name), recurrence.operator, f"{call.name}_rec")
-            found += self._projections(plus(own, recurrence.bias), Population(call.name, call.shape, reading.neuron))
+            own = apply_operator(scale_by(own, reading.scale_out, call.name), recurrence.operator, f"{call.name}_rec")
+            found += self._projections(
+                add_constant(own, recurrence.bias), Population(call.name, call.shape, reading.neuron)
+            )
         return found
 
     def _projections(self, e: Expression, target: Population | Port) -> list[Projection]:
         if e.shape != target.shape:
             text = f"values of shape {e.shape} reach neurons of shape {target.shape}"
-            self.problems.append(Problem(quoted(target.name), text, "", "give both one shape"))
+            self.problems.append(Diagnostic(quoted(target.name), text, "", "give both one shape"))
             return []
         found: list[Projection] = []
         for k, term in enumerate(e.terms):
-            parts, names = without_splits(*merged(*straightened(term, self.calls, self.given)))
+            parts, names = without_splits(*merge_selections(*merge_reshapes(term, self.calls, self.given)))
             operator, nodes = compose(parts, names, term.shape)
-            self.problems += unsayable(operator, nodes, term.source, self.calls)
+            self.problems += reshape_problems(operator, nodes, term.source, self.calls)
             bias = freeze(e.constant, np.float64) if k == 0 and e.constant is not None and np.any(e.constant) else None
             delay = freeze(np.int64(term.delay))
             found.append(Projection(term.source, target.name, operator, bias, delay, nodes=nodes))
@@ -244,10 +250,10 @@ class _Builder:
 
     # -- outputs -------------------------------------------------------------------------------------------------
 
-    def _ports(self) -> list[tuple[Port, Ref]]:
+    def _ports(self) -> list[tuple[Port, ValueRef]]:
         """One port for each value returned; states that come with spikes are only noted."""
-        wanted: dict[Ref, str] = {}
-        states: list[tuple[str, Ref]] = []
+        wanted: dict[ValueRef, str] = {}
+        states: list[tuple[str, ValueRef]] = []
         for output in self.flow.outputs:
             if self._is_state(output.ref):
                 states.append((output.name, output.ref))
@@ -257,11 +263,11 @@ class _Builder:
             self._state_output(name, ref, wanted)
         return named_ports(wanted, self.calls)
 
-    def _is_state(self, ref: Ref) -> bool:
+    def _is_state(self, ref: ValueRef) -> bool:
         call = self.calls[ref.call]
         return call.kind == "neuron" and not self._is_spikes(call, ref)
 
-    def _state_output(self, name: str, ref: Ref, wanted: dict[Ref, str]) -> None:
+    def _state_output(self, name: str, ref: ValueRef, wanted: dict[ValueRef, str]) -> None:
         call = self.calls[ref.call]
         form = self._form(call)
         is_potential = ref.output == position(form.potential, call.target)
@@ -272,10 +278,10 @@ class _Builder:
         if spikes or not is_potential or (heard and wanted):
             self.notes.append(f"{text}: no output of its own, record v of population {quoted(call.name)}")
             return
-        wanted[Ref(ref.call, position(form.spikes, call.target) or 0)] = name
+        wanted[ValueRef(ref.call, position(form.spikes, call.target) or 0)] = name
         self.spiking.add(call.name)
 
-    def _silence(self, ports: list[tuple[Port, Ref]]) -> None:
+    def _silence(self, ports: list[tuple[Port, ValueRef]]) -> None:
         """A neuron whose membrane alone is returned, that never resets and sends spikes nowhere, is a read-out."""
         heard = {ref.call for call in self.flow.calls for ref in call.inputs}
         for name in sorted(self.spiking):

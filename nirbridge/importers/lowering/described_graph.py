@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from nirbridge.importers.deviations import check_accepted
-from nirbridge.importers.lowering.build import build
-from nirbridge.importers.neuron_specs import Forms
+from nirbridge.importers.lowering.build import build_network
+from nirbridge.importers.neuron_specs import NeuronSpecs
 from nirbridge.importers.sample.axes import TimeAxis
-from nirbridge.importers.tracing.trace import trace
+from nirbridge.importers.tracing.trace import trace_module
 from nirbridge.network import Network, to_nir
 from nirbridge.network.nir.portability import export_warnings, warn_of_tools
 from nirbridge.network.nir.timing import PREFIX
 
 
-def import_module(
+def module_to_graph(
     module: Any,
     sample: Any,
-    forms: Forms,
+    forms: NeuronSpecs,
     *,
     dt: float,
     source: str,
@@ -33,8 +33,8 @@ def import_module(
         UsageError: an argument that makes no sense.
     """
     names = check_accepted(accept)
-    flow = trace(module, sample, forms, batched=batched, time_axis=time_axis)
-    return to_graph(build(flow, forms, dt, accept=names), source)
+    flow = trace_module(module, sample, forms, batched=batched, time_axis=time_axis)
+    return to_graph(build_network(flow, forms, dt, accept=names), source)
 
 
 def to_graph(network: Network, source: str) -> Any:

@@ -13,8 +13,8 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import freeze
-from nirbridge.errors import Problem, quoted
-from nirbridge.importers.dataflow import Call, Flow
+from nirbridge.errors import Diagnostic, quoted
+from nirbridge.importers.dataflow import DataflowGraph, Operation
 from nirbridge.importers.lowering.linear_layers import Term
 from nirbridge.network.apply import apply
 from nirbridge.network.compose import compose, is_trivial, one_value, parts_of
@@ -24,13 +24,13 @@ from nirbridge.network.operators import Dense, Operator, Reshape, Scale
 Named = tuple[tuple[Operator, ...], tuple[str, ...]]
 
 
-def input_shapes(flow: Flow) -> dict[str, Shape]:
+def input_shapes(flow: DataflowGraph) -> dict[str, Shape]:
     """The shape in which samples of each input are given: the module's own, unless NIR could not go on from it.
 
     NIR only merges neighbouring axes. Where forward splits some, the shape behind that is taken if every shape that a
     layer sees can be made from it; row-major order is kept, so that no value moves.
     """
-    readers: dict[str, list[Call]] = {}
+    readers: dict[str, list[Operation]] = {}
     for call in flow.calls:
         for ref in call.inputs:
             readers.setdefault(ref.call, []).append(call)
@@ -44,7 +44,7 @@ def _given(own: Shape, seen: Sequence[Shape]) -> Shape:
     return next(fitting, own)
 
 
-def _seen(call: Call, readers: Mapping[str, Sequence[Call]], returned: set[str]) -> Iterator[Shape]:
+def _seen(call: Operation, readers: Mapping[str, Sequence[Operation]], returned: set[str]) -> Iterator[Shape]:
     """Shapes in which layers see a value, behind calls that leave every value in its place."""
     if call.name in returned:
         yield call.shape
@@ -55,21 +55,21 @@ def _seen(call: Call, readers: Mapping[str, Sequence[Call]], returned: set[str])
             yield call.shape
 
 
-def _stays(call: Call) -> bool:
+def _stays(call: Operation) -> bool:
     if call.kind == "gather":
         indices = np.asarray(call.arguments["indices"]).reshape(-1)
         return np.array_equal(indices, np.arange(len(indices)))
     return call.kind in ("reshape", "scale", "shift")
 
 
-def input_term(call: Call, given: Shape, delay: int) -> Term:
+def input_term(call: Operation, given: Shape, delay: int) -> Term:
     """An input's values, in the module's shape, from a port of another."""
     if given == call.shape:
         return Term(call.name, delay, call.shape)
     return Term(call.name, delay, given, (Reshape(given, call.shape),), (f"{call.name}_shape",))
 
 
-def input_notes(flow: Flow) -> tuple[str, ...]:
+def input_notes(flow: DataflowGraph) -> tuple[str, ...]:
     """What the reader should know of ports that have another shape than the module's argument."""
     given = input_shapes(flow)
     return tuple(
@@ -80,7 +80,7 @@ def input_notes(flow: Flow) -> tuple[str, ...]:
     )
 
 
-def straightened(term: Term, calls: Mapping[str, Call], given: Mapping[str, Shape]) -> Named:
+def merge_reshapes(term: Term, calls: Mapping[str, Operation], given: Mapping[str, Shape]) -> Named:
     """Reshapes behind an input of another shape as one, or none, behind the scales among them (no value moves)."""
     parts, names = term.parts, term.names
     if term.source not in given or given[term.source] == calls[term.source].shape:
@@ -98,18 +98,20 @@ def _reshaped(part: Any, shape: Shape) -> Scale:
     return Scale(freeze(scale))
 
 
-def unsayable(operator: Operator, nodes: Sequence[str], source: str, calls: Mapping[str, Call]) -> Iterator[Problem]:
+def reshape_problems(
+    operator: Operator, nodes: Sequence[str], source: str, calls: Mapping[str, Operation]
+) -> Iterator[Diagnostic]:
     """Reshapes that NIR can not say, each with the module that makes it."""
     names = nodes if len(nodes) == len(parts_of(operator)) else [""] * len(parts_of(operator))
     for part, name in zip(parts_of(operator), names, strict=True):
         if isinstance(part, Reshape) and merged_axes(part.input_shape, part.output_shape) is None:
-            place = calls[name].thing if name in calls else "the module's forward"
+            place = calls[name].subject if name in calls else "the module's forward"
             found = f"a reshape from {part.input_shape} to {part.output_shape} behind {quoted(source)}"
             limit = "NIR has Flatten, which merges neighbouring axes; only the network's inputs can be given reshaped"
             step = (
                 "keep the shape from the input on, or flatten in front of every neuron, where small ones are a matrix"
             )
-            yield Problem(place, found, limit, step)
+            yield Diagnostic(place, found, limit, step)
 
 
 _WEIGHTS_MAX = 4_000_000

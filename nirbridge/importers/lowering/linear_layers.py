@@ -12,7 +12,7 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import ModelError
-from nirbridge.importers.dataflow import Call
+from nirbridge.importers.dataflow import Operation
 from nirbridge.network.apply import apply
 from nirbridge.network.operators import Conv, Dense, Operator, Reshape, Scale, Sparse, SumPool
 
@@ -39,14 +39,14 @@ class Expression:
     constant: Array | None = None
 
 
-def then(e: Expression, operator: Operator, name: str, bias: Array | None = None) -> Expression:
+def apply_operator(e: Expression, operator: Operator, name: str, bias: Array | None = None) -> Expression:
     """The expression behind one more operator and its bias."""
     terms = tuple(replace(t, parts=(*t.parts, operator), names=(*t.names, name)) for t in e.terms)
     constant = None if e.constant is None else apply(operator, e.constant)
-    return plus(Expression(operator.output_shape, terms, constant), bias)
+    return add_constant(Expression(operator.output_shape, terms, constant), bias)
 
 
-def plus(e: Expression, constant: Array | None) -> Expression:
+def add_constant(e: Expression, constant: Array | None) -> Expression:
     """The expression and a constant that broadcasts to its shape."""
     if constant is None:
         return e
@@ -54,7 +54,7 @@ def plus(e: Expression, constant: Array | None) -> Expression:
     return replace(e, constant=np.broadcast_to(total, e.shape))
 
 
-def limited(call: Call, e: Expression) -> Expression:
+def limit_terms(call: Operation, e: Expression) -> Expression:
     """The expression, unless too many paths meet in it.
 
     Raises:
@@ -62,15 +62,15 @@ def limited(call: Call, e: Expression) -> Expression:
     """
     if len(e.terms) > _TERMS_MAX:
         found = f"{len(e.terms):,} paths without a neuron meet here"
-        raise ModelError.of(call.thing, found, f"at most {_TERMS_MAX:,} are followed", "put neurons in between")
+        raise ModelError.of(call.subject, found, f"at most {_TERMS_MAX:,} are followed", "put neurons in between")
     return e
 
 
-def _linear(call: Call, e: Expression) -> Expression:
+def _linear(call: Operation, e: Expression) -> Expression:
     weight = np.asarray(call.arguments["weight"], np.float32)
     bias = call.arguments["bias"]
     operator = _blocks(weight, e.shape) if len(e.shape) > 1 else None
-    return then(e, operator or Dense(freeze(weight)), call.name, bias)
+    return apply_operator(e, operator or Dense(freeze(weight)), call.name, bias)
 
 
 def _blocks(weight: Array, shape: Shape) -> Sparse:
@@ -86,14 +86,14 @@ def _blocks(weight: Array, shape: Shape) -> Sparse:
     )
 
 
-def _conv(call: Call, e: Expression) -> Expression:
+def _conv(call: Operation, e: Expression) -> Expression:
     a = call.arguments
     weight = freeze(a["weight"], np.float32)
     operator = Conv(weight, a["stride"], a["padding"], a["dilation"], a["groups"], e.shape)
-    return then(e, operator, call.name, channels(a["bias"], operator.output_shape))
+    return apply_operator(e, operator, call.name, per_channel_values(a["bias"], operator.output_shape))
 
 
-def channels(values: Array | None, shape: Shape) -> Array | None:
+def per_channel_values(values: Array | None, shape: Shape) -> Array | None:
     """One value per channel, for all positions."""
     if values is None:
         return None
@@ -101,25 +101,25 @@ def channels(values: Array | None, shape: Shape) -> Array | None:
     return np.broadcast_to(spread, shape)
 
 
-def _avg_pool(call: Call, e: Expression) -> Expression:
+def _avg_pool(call: Operation, e: Expression) -> Expression:
     a = call.arguments
     kernel, padding = tuple(a["kernel"]), tuple(a["padding"])
     if len(kernel) == 2:
-        return then(e, SumPool(kernel, tuple(a["stride"]), padding, e.shape, float(a["factor"])), call.name)
+        return apply_operator(e, SumPool(kernel, tuple(a["stride"]), padding, e.shape, float(a["factor"])), call.name)
     weight = freeze(np.full((e.shape[0], 1, *kernel), a["factor"], np.float32))  # NIR pools along two axes only
-    return then(e, Conv(weight, tuple(a["stride"]), padding, (1,), e.shape[0], e.shape), call.name)
+    return apply_operator(e, Conv(weight, tuple(a["stride"]), padding, (1,), e.shape[0], e.shape), call.name)
 
 
-def _batch_norm(call: Call, e: Expression) -> Expression:
+def _batch_norm(call: Operation, e: Expression) -> Expression:
     """``(x - mean) / sqrt(variance + epsilon) * weight + bias``, in the weights in front of it where there are some."""
     a = call.arguments
     factor = 1.0 / np.sqrt(a["variance"].astype(np.float64) + a["epsilon"])
     factor = factor if a["weight"] is None else factor * a["weight"]
     shift = -a["mean"] * factor + (0.0 if a["bias"] is None else a["bias"])
-    spread = channels(factor, e.shape)
+    spread = per_channel_values(factor, e.shape)
     terms = tuple(_scaled(t, factor, e.shape, call.name) for t in e.terms)
     constant = None if e.constant is None or spread is None else e.constant * spread
-    return plus(Expression(e.shape, terms, constant), channels(shift, e.shape))
+    return add_constant(Expression(e.shape, terms, constant), per_channel_values(shift, e.shape))
 
 
 def _scaled(term: Term, factor: Array, shape: Shape, name: str) -> Term:
@@ -128,31 +128,31 @@ def _scaled(term: Term, factor: Array, shape: Shape, name: str) -> Term:
         spread = factor.reshape(-1, *(1,) * (last.weight.ndim - 1))
         folded = replace(last, weight=freeze((last.weight * spread).astype(np.float32)))
         return replace(term, parts=(*term.parts[:-1], folded))
-    scale = Scale(freeze(np.ascontiguousarray(channels(factor, shape)), np.float64))
+    scale = Scale(freeze(np.ascontiguousarray(per_channel_values(factor, shape)), np.float64))
     return replace(term, parts=(*term.parts, scale), names=(*term.names, name))
 
 
-def _scale(call: Call, e: Expression) -> Expression:
+def _scale(call: Operation, e: Expression) -> Expression:
     factor = np.asarray(call.arguments["factor"], np.float64)
-    return then(e, Scale(freeze(np.broadcast_to(factor, e.shape))), call.name)
+    return apply_operator(e, Scale(freeze(np.broadcast_to(factor, e.shape))), call.name)
 
 
-def _shift(call: Call, e: Expression) -> Expression:
+def _shift(call: Operation, e: Expression) -> Expression:
     sign = float(call.arguments["sign"])
-    scaled = e if sign == 1.0 else times(e, sign, call.name)
-    return plus(scaled, np.broadcast_to(np.asarray(call.arguments["constant"], np.float64), e.shape))
+    scaled = e if sign == 1.0 else scale_expression(e, sign, call.name)
+    return add_constant(scaled, np.broadcast_to(np.asarray(call.arguments["constant"], np.float64), e.shape))
 
 
-def times(e: Expression, factor: float, name: str) -> Expression:
+def scale_expression(e: Expression, factor: float, name: str) -> Expression:
     """The expression times a number."""
-    return then(e, Scale(freeze(np.broadcast_to(np.float64(factor), e.shape))), name)
+    return apply_operator(e, Scale(freeze(np.broadcast_to(np.float64(factor), e.shape))), name)
 
 
-def _reshape(call: Call, e: Expression) -> Expression:
-    return then(e, Reshape(e.shape, call.shape), call.name)
+def _reshape(call: Operation, e: Expression) -> Expression:
+    return apply_operator(e, Reshape(e.shape, call.shape), call.name)
 
 
-def selection(rows: Array, columns: Array, source: Shape, target: Shape) -> Sparse:
+def selection_operator(rows: Array, columns: Array, source: Shape, target: Shape) -> Sparse:
     """Element ``columns[k]`` of the source goes to element ``rows[k]`` (ascending) of the target; 0 elsewhere."""
     counts = np.bincount(rows, minlength=math.prod(target))
     indptr = np.concatenate([[0], np.cumsum(counts)])
@@ -161,14 +161,14 @@ def selection(rows: Array, columns: Array, source: Shape, target: Shape) -> Spar
     )
 
 
-def _gather(call: Call, e: Expression) -> Expression:
+def _gather(call: Operation, e: Expression) -> Expression:
     indices = np.asarray(call.arguments["indices"]).reshape(-1)
     if len(indices) == math.prod(e.shape) and np.array_equal(indices, np.arange(len(indices))):
-        return then(e, Reshape(e.shape, call.shape), call.name)
-    return then(e, selection(np.arange(len(indices)), indices, e.shape, call.shape), call.name)
+        return apply_operator(e, Reshape(e.shape, call.shape), call.name)
+    return apply_operator(e, selection_operator(np.arange(len(indices)), indices, e.shape, call.shape), call.name)
 
 
-def joined(call: Call, parts: tuple[Expression, ...]) -> Expression:
+def concatenate(call: Operation, parts: tuple[Expression, ...]) -> Expression:
     """Values side by side along an axis: each is put into its range of the whole."""
     axis, start = int(call.arguments["axis"]), 0
     terms: list[Term] = []
@@ -177,15 +177,15 @@ def joined(call: Call, parts: tuple[Expression, ...]) -> Expression:
     for e in parts:
         where = tuple(slice(start, start + e.shape[axis]) if k == axis else slice(None) for k in range(len(e.shape)))
         rows = positions[where].reshape(-1)
-        operator = selection(rows, np.arange(len(rows)), e.shape, call.shape)
-        terms += then(replace(e, constant=None), operator, call.name).terms
+        operator = selection_operator(rows, np.arange(len(rows)), e.shape, call.shape)
+        terms += apply_operator(replace(e, constant=None), operator, call.name).terms
         if e.constant is not None:
             constant[where] = e.constant
         start += e.shape[axis]
     return Expression(call.shape, tuple(terms), constant if bool(np.any(constant)) else None)
 
 
-LAYERS: Mapping[str, Callable[[Call, Expression], Expression]] = {
+LAYERS: Mapping[str, Callable[[Operation, Expression], Expression]] = {
     "linear": _linear,
     "conv": _conv,
     "avg_pool": _avg_pool,
@@ -198,7 +198,9 @@ LAYERS: Mapping[str, Callable[[Call, Expression], Expression]] = {
 """Kind of a call with one input -> what it makes of an expression."""
 
 
-def merged(parts: tuple[Operator, ...], names: tuple[str, ...]) -> tuple[tuple[Operator, ...], tuple[str, ...]]:
+def merge_selections(
+    parts: tuple[Operator, ...], names: tuple[str, ...]
+) -> tuple[tuple[Operator, ...], tuple[str, ...]]:
     """Selections merged into the weights that follow them (exact: weights are moved, or meet zeros only)."""
     kept: list[tuple[Operator, str]] = []
     for part, name in zip(parts, names, strict=True):
@@ -240,7 +242,7 @@ def _merged_selections(before: Sparse, part: Sparse) -> Sparse:
     origin[np.flatnonzero(np.diff(before.indptr))] = before.indices
     rows, columns = np.flatnonzero(np.diff(part.indptr)), origin[part.indices]
     kept = columns >= 0
-    return selection(rows[kept], columns[kept], before.input_shape, part.output_shape)
+    return selection_operator(rows[kept], columns[kept], before.input_shape, part.output_shape)
 
 
 def channel_map(part: Sparse) -> tuple[Array, Array] | None:

@@ -50,7 +50,7 @@ SHAPES_ONLY = ("batch-axis", "zero-dimensional")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ExporterFinding:
     """One thing that an exporter got wrong or left out.
 
     ``repair``: the name that ``repair`` takes for it (the first of several, see ``ADVICE``), None where nothing in the
@@ -67,9 +67,9 @@ class Finding:
         return f"{self.what} ({self.sure}); {ADVICE[self.name]}"
 
 
-def sentences(findings: Iterable[Finding]) -> tuple[str, ...]:
+def fault_sentences(findings: Iterable[ExporterFinding]) -> tuple[str, ...]:
     """One line for each kind of finding: its first node in full, the number of the others, and what to do."""
-    kinds: dict[tuple[str, str], list[Finding]] = {}
+    kinds: dict[tuple[str, str], list[ExporterFinding]] = {}
     for finding in findings:
         kinds.setdefault((finding.name, finding.sure), []).append(finding)
     found = []
@@ -80,7 +80,7 @@ def sentences(findings: Iterable[Finding]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def unsettled(findings: Iterable[Finding], repairs: Collection[str]) -> tuple[Finding, ...]:
+def unsettled_findings(findings: Iterable[ExporterFinding], repairs: Collection[str]) -> tuple[ExporterFinding, ...]:
     """The findings that ``repairs`` leave open; the repair of any framework settles those about frameworks."""
     framework = any(name not in SHAPES_ONLY for name in repairs)
     return tuple(
@@ -90,7 +90,7 @@ def unsettled(findings: Iterable[Finding], repairs: Collection[str]) -> tuple[Fi
     )
 
 
-def diagnose(graph: Any) -> tuple[Finding, ...]:
+def diagnose_exporter(graph: Any) -> tuple[ExporterFinding, ...]:
     """What is known to be wrong in graphs of this form, node by node; empty for a graph that nirbridge wrote.
 
     Args:
@@ -98,22 +98,22 @@ def diagnose(graph: Any) -> tuple[Finding, ...]:
     """
     if PREFIX + "dt" in (graph.metadata or {}):
         return ()
-    nodes = dict(walk(graph))
+    nodes = dict(walk_nodes(graph))
     neurons = {name: node for name, node in nodes.items() if kind_of(node) in NEURONS}
     found = (*_batch_axes(graph), *_scalars(neurons), *_loose_ends(graph))
     return (*found, *_norse(neurons), *_sinabs(neurons), *_rockpool(neurons), *_unit_input(neurons))
 
 
-def walk(graph: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def walk_nodes(graph: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """(full name, node) of every node but the subgraphs themselves."""
     for name, node in graph.nodes.items():
         if kind_of(node) == "NIRGraph":
-            yield from walk(node, f"{prefix}{name}.")
+            yield from walk_nodes(node, f"{prefix}{name}.")
         else:
             yield prefix + name, node
 
 
-def value(node: Any, field: str) -> Array:
+def node_value(node: Any, field: str) -> Array:
     """A parameter as float64; an exporter may have left a torch tensor there."""
     found = getattr(node, field)
     if hasattr(found, "detach"):
@@ -123,7 +123,7 @@ def value(node: Any, field: str) -> Array:
 
 def taus(node: Any) -> list[Array]:
     """The time constants of a neuron."""
-    return [value(node, field) for field in TAUS if getattr(node, field, None) is not None]
+    return [node_value(node, field) for field in TAUS if getattr(node, field, None) is not None]
 
 
 def port_shape(node: Any) -> tuple[int, ...]:
@@ -174,22 +174,22 @@ def _own_axes(node: Any) -> int:
     return 0
 
 
-def _batch_axes(graph: Any) -> Iterator[Finding]:
+def _batch_axes(graph: Any) -> Iterator[ExporterFinding]:
     for name, count in leading_ones(graph).items():
         shape = port_shape(graph.nodes[name])
         what = f"{label(name, graph.nodes[name])}: shape {shape} counts {count} axes of a batch or of time"
-        yield Finding("batch-axis", name, what, "certain", "batch-axis")
+        yield ExporterFinding("batch-axis", name, what, "certain", "batch-axis")
 
 
-def _scalars(neurons: Mapping[str, Any]) -> Iterator[Finding]:
+def _scalars(neurons: Mapping[str, Any]) -> Iterator[ExporterFinding]:
     for name, node in neurons.items():
         fields = [f for f in NEURONS[kind_of(node)] if getattr(node, f) is not None and np.ndim(getattr(node, f)) == 0]
         if fields:
             what = f"{label(name, node)}: {', '.join(fields)} without an axis: nir can not write it, tools refuse it"
-            yield Finding("zero-dimensional", name, what, "certain", "zero-dimensional")
+            yield ExporterFinding("zero-dimensional", name, what, "certain", "zero-dimensional")
 
 
-def _loose_ends(graph: Any) -> Iterator[Finding]:
+def _loose_ends(graph: Any) -> Iterator[ExporterFinding]:
     try:
         flat = flatten_graph(graph)
     except ModelError:
@@ -201,13 +201,13 @@ def _loose_ends(graph: Any) -> Iterator[Finding]:
         lacks = [w for w in lacks if (kind, w) not in (("Input", "in"), ("Output", "out"))]
         for way in lacks:
             what = f"{label(name, node)}: no edge leads {way}: the exporter may have lost it (residuals, branches)"
-            yield Finding("missing-edge", name, what, "likely", None)
+            yield ExporterFinding("missing-edge", name, what, "likely", None)
 
 
 # --- what one exporter does ----------------------------------------------------------------------------------------
 
 
-def _norse(neurons: Mapping[str, Any]) -> Iterator[Finding]:
+def _norse(neurons: Mapping[str, Any]) -> Iterator[ExporterFinding]:
     timed = {name: node for name, node in neurons.items() if taus(node)}
     short = bool(timed) and all(bool(np.all(tau < NORSE_BELOW)) for node in timed.values() for tau in taus(node))
     if not short or not all(_equals(node, "r", 1.0) and _equals(node, "w_in", 1.0) for node in timed.values()):
@@ -216,10 +216,10 @@ def _norse(neurons: Mapping[str, Any]) -> Iterator[Finding]:
         longest = max(float(tau.max()) for tau in taus(node))
         what = f"{label(name, node)}: tau = {longest:g} s with r = 1: Norse writes tau multiplied by its dt"
         lost = ", and not that an input spike adds 1 to the current" if hasattr(node, "w_in") else ""
-        yield Finding("norse", name, what + lost, "likely", "norse")
+        yield ExporterFinding("norse", name, what + lost, "likely", "norse")
 
 
-def _sinabs(neurons: Mapping[str, Any]) -> Iterator[Finding]:
+def _sinabs(neurons: Mapping[str, Any]) -> Iterator[ExporterFinding]:
     timed = [node for node in neurons.values() if taus(node)]
     steps = all(bool(np.all(tau >= 1)) for node in timed for tau in taus(node))
     gains = all(_equals(node, "r", 1.0) for node in neurons.values() if hasattr(node, "r"))
@@ -229,7 +229,7 @@ def _sinabs(neurons: Mapping[str, Any]) -> Iterator[Finding]:
     lost = "its soft reset, several spikes per time step, norm_input, tau_syn and min_v_mem are not in the file"
     for name, node in neurons.items():
         what = f"{label(name, node)}: r = 1: {who}; {lost}"
-        yield Finding("sinabs", name, what, "likely" if timed else "possible", "sinabs")
+        yield ExporterFinding("sinabs", name, what, "likely" if timed else "possible", "sinabs")
 
 
 def rockpool_dt(node: Any) -> float | None:
@@ -237,7 +237,7 @@ def rockpool_dt(node: Any) -> float | None:
     field = "tau_mem" if hasattr(node, "tau_mem") else "tau"
     if getattr(node, field, None) is None or getattr(node, "r", None) is None:
         return None
-    tau, gain = value(node, field), value(node, "r")
+    tau, gain = node_value(node, field), node_value(node, "r")
     if bool(np.any(gain <= 0)) or bool(np.any(tau <= 0)):
         return None
     ratio = np.log1p(1 / gain)
@@ -247,7 +247,7 @@ def rockpool_dt(node: Any) -> float | None:
     return dt if bool(np.all(np.abs(ratio * tau - dt) <= _CLOSE * 10 * dt)) else None
 
 
-def _rockpool(neurons: Mapping[str, Any]) -> Iterator[Finding]:
+def _rockpool(neurons: Mapping[str, Any]) -> Iterator[ExporterFinding]:
     timed = {name: node for name, node in neurons.items() if taus(node)}
     dt: float | None = None
     for node in timed.values():
@@ -260,10 +260,10 @@ def _rockpool(neurons: Mapping[str, Any]) -> Iterator[Finding]:
     for name, node in timed.items():
         what = f"{label(name, node)}: r = tau exp(-dt/tau) / dt with dt = {dt:g} s: Rockpool's gain"
         lost = "; its bias, its recurrent weights, soft reset and several spikes a step are not in the file"
-        yield Finding("rockpool", name, what + lost, "likely", "rockpool")
+        yield ExporterFinding("rockpool", name, what + lost, "likely", "rockpool")
 
 
-def _unit_input(neurons: Mapping[str, Any]) -> Iterator[Finding]:
+def _unit_input(neurons: Mapping[str, Any]) -> Iterator[ExporterFinding]:
     """Exporters that write dt = 1e-4 and gains that make an input add 1: snnTorch, and some nodes of spikingjelly."""
     counts = {name for name, node in neurons.items() if kind_of(node) == "IF" and _equals(node, "r", 1 / SNNTORCH_DT)}
     for name, node in neurons.items():
@@ -271,26 +271,26 @@ def _unit_input(neurons: Mapping[str, Any]) -> Iterator[Finding]:
         if name in counts or (unit and (counts or not _at_rest(node))):  # snnTorch writes no IF, and resets to 0
             gain = "r = 1e4" if name in counts else "r = tau / 1e-4 s"
             what = f"{label(name, node)}: {gain}: spikingjelly, which fires at v >= threshold and starts at v_reset"
-            yield Finding("spikingjelly", name, what, "likely" if counts else "possible", "spikingjelly")
+            yield ExporterFinding("spikingjelly", name, what, "likely" if counts else "possible", "spikingjelly")
         elif unit:
             lost = "the reset is not in the file and is read as a reset to v_reset in the time step of the spike"
             what = f"{label(name, node)}: r = tau / 1e-4 s, as snnTorch and spikingjelly write it: {lost}"
-            yield Finding("snntorch", name, what, "possible", "snntorch-subtract")
+            yield ExporterFinding("snntorch", name, what, "possible", "snntorch-subtract")
 
 
 def adds_one(node: Any) -> bool:
     """Whether an input of 1 adds 1 to the membrane, or to the current and that to the membrane, at dt = 1e-4 s."""
     pairs = [("r", "tau")] if kind_of(node) == "LIF" else [("r", "tau_mem"), ("w_in", "tau_syn")]
-    gains = [value(node, gain) * SNNTORCH_DT / value(node, tau) for gain, tau in pairs]
+    gains = [node_value(node, gain) * SNNTORCH_DT / node_value(node, tau) for gain, tau in pairs]
     return all(bool(np.all(np.abs(gain - 1) <= _CLOSE)) for gain in gains)
 
 
 def _at_rest(node: Any) -> bool:
     levels = [field for field in ("v_leak", "v_reset") if getattr(node, field, None) is not None]
-    return not any(bool(np.any(value(node, field))) for field in levels)
+    return not any(bool(np.any(node_value(node, field))) for field in levels)
 
 
 def _equals(node: Any, field: str, wanted: float) -> bool:
     """True where the node has no such field."""
     found = getattr(node, field, None)
-    return found is None or bool(np.all(np.abs(value(node, field) - wanted) <= _CLOSE * wanted))
+    return found is None or bool(np.all(np.abs(node_value(node, field) - wanted) <= _CLOSE * wanted))

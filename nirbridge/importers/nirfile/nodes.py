@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from nirbridge.errors import Problem, quoted
+from nirbridge.errors import Diagnostic, quoted
 from nirbridge.importers.nirfile.hdf5.items import Branch, Leaf
-from nirbridge.importers.nirfile.hdf5.scan import Limits
+from nirbridge.importers.nirfile.hdf5.scan import ScanLimits
 from nirbridge.importers.nirfile.values import array_of, metadata_of, text_of, texts_of
 from nirbridge.network.nir.fields import ELEMENTWISE, NODE_TYPES, WEIGHTED
 
@@ -48,55 +48,55 @@ _OPTIONAL: MappingProxyType[str, MappingProxyType[str, Any]] = MappingProxyType(
 
 
 @dataclass(slots=True, eq=False)
-class Draft:
+class GraphDraft:
     """A graph in the making: what is wrong so far, and the arrays that are still to be read."""
 
-    limits: Limits
-    problems: list[Problem] = field(default_factory=list)
+    limits: ScanLimits
+    problems: list[Diagnostic] = field(default_factory=list)
     unread: list[tuple[str, Any, str, Leaf]] = field(default_factory=list)
     nodes: int = 0
 
-    def report(self, thing: str, found: str, limit: str, next_step: str, node: str = "") -> None:
+    def report(self, subject: str, found: str, limit: str, hint: str, node: str = "") -> None:
         """Note a problem of one node."""
-        self.problems.append(Problem(thing, found, limit, next_step, MappingProxyType({"node": node})))
+        self.problems.append(Diagnostic(subject, found, limit, hint, MappingProxyType({"node": node})))
 
-    def try_read(self, thing: str, node: str, read: Callable[[], Any]) -> Any:
+    def try_read(self, subject: str, node: str, read: Callable[[], Any]) -> Any:
         """What ``read`` returns, or None and a problem if it says (by ValueError) what it can not read."""
         try:
             return read()
         except (OSError, RuntimeError, ValueError, TypeError, MemoryError) as error:
             reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-            self.report(thing, f"it can not be read ({reason})", "", "write the file again with nir.write", node)
+            self.report(subject, f"it can not be read ({reason})", "", "write the file again with nir.write", node)
             return None
 
 
-def draft_graph(branch: Branch, draft: Draft, prefix: str = "") -> Any:
+def draft_graph(branch: Branch, draft: GraphDraft, prefix: str = "") -> Any:
     """The ``nir.NIRGraph`` of one group; ``prefix`` is the full name of the graph with a dot, empty for the top."""
     import nir
 
-    thing = f"subgraph {quoted(prefix[:-1])}" if prefix else "graph"
-    _check_members(branch, {"type", "nodes", "edges", "metadata"}, thing, prefix[:-1], draft)
+    subject = f"subgraph {quoted(prefix[:-1])}" if prefix else "graph"
+    _check_members(branch, {"type", "nodes", "edges", "metadata"}, subject, prefix[:-1], draft)
     nodes: dict[str, Any] = {}
     inside = branch.branch("nodes")
     if inside is None:
-        draft.report(thing, "its group of nodes is missing", "", "write the file again with nir.write", prefix[:-1])
+        draft.report(subject, "its group of nodes is missing", "", "write the file again with nir.write", prefix[:-1])
     else:
         for name, item in _node_branches(inside, "", prefix, draft):
             draft.nodes += 1
             if draft.nodes > draft.limits.max_nodes:
                 limit = f"at most {draft.limits.max_nodes:,} are read"
-                draft.report(thing, "it has too many nodes", limit, "raise max_nodes where load is called")
+                draft.report(subject, "it has too many nodes", limit, "raise max_nodes where load is called")
                 break
             node = _draft_node(name, item, prefix, draft)
             if node is not None:
                 nodes[name] = node
     graph = nir.NIRGraph({}, [], metadata={}, type_check=False)
-    graph.nodes, graph.edges = nodes, _edges(branch, thing, prefix, draft)
-    graph.metadata = _metadata(branch, thing, prefix[:-1], draft)
+    graph.nodes, graph.edges = nodes, _edges(branch, subject, prefix, draft)
+    graph.metadata = _metadata(branch, subject, prefix[:-1], draft)
     return graph
 
 
-def kind_in(branch: Branch) -> str | None:
+def stored_kind(branch: Branch) -> str | None:
     """The stored type of a group, None if it has none that is short text."""
     leaf = branch.leaf("type")
     if leaf is None or leaf.content != "text" or leaf.size != 1:
@@ -104,13 +104,13 @@ def kind_in(branch: Branch) -> str | None:
     return text_of(leaf)
 
 
-def _node_branches(branch: Branch, start: str, prefix: str, draft: Draft) -> Iterator[tuple[str, Branch]]:
+def _node_branches(branch: Branch, start: str, prefix: str, draft: GraphDraft) -> Iterator[tuple[str, Branch]]:
     """The groups of nodes with their names; HDF5 stores a node called ``a/b`` as group ``b`` in group ``a``."""
     for name, item in branch.members.items():
         full = start + name
         if isinstance(item, Leaf):
-            thing = f"node {quoted(prefix + full)}"
-            draft.report(thing, "it is a dataset", "a node is a group with a type", "remove it", prefix + full)
+            subject = f"node {quoted(prefix + full)}"
+            draft.report(subject, "it is a dataset", "a node is a group with a type", "remove it", prefix + full)
             continue
         if item.members and all(isinstance(member, Branch) for member in item.members.values()):
             yield from _node_branches(item, full + "/", prefix, draft)
@@ -129,9 +129,9 @@ def _slashed(item: Branch) -> Branch:
     return Branch(item.path, dict(inner))
 
 
-def _draft_node(name: str, branch: Branch, prefix: str, draft: Draft) -> Any:
+def _draft_node(name: str, branch: Branch, prefix: str, draft: GraphDraft) -> Any:
     full = prefix + name
-    kind = draft.try_read(f"node {quoted(full)}", full, lambda: kind_in(branch))
+    kind = draft.try_read(f"node {quoted(full)}", full, lambda: stored_kind(branch))
     if kind is None:
         limit = "every node has one"
         draft.report(f"node {quoted(full)}", "its type is missing or no text", limit, "write the file again", full)
@@ -145,30 +145,32 @@ def _draft_node(name: str, branch: Branch, prefix: str, draft: Draft) -> Any:
     return _plain_node(kind, full, branch, draft)
 
 
-def _plain_node(kind: str, full: str, branch: Branch, draft: Draft) -> Any:
+def _plain_node(kind: str, full: str, branch: Branch, draft: GraphDraft) -> Any:
     import nir
 
-    thing = f"node {quoted(full)} ({kind})"
+    subject = f"node {quoted(full)} ({kind})"
     reals = (*ELEMENTWISE.get(kind, ()), *WEIGHTED.get(kind, ()))
     optional = _OPTIONAL.get(kind, {})
     wholes = (*_WHOLE.get(kind, ()), *(f for f in optional if f not in reals))
-    _check_members(branch, {"type", "metadata", *reals, *wholes}, thing, full, draft)
+    _check_members(branch, {"type", "metadata", *reals, *wholes}, subject, full, draft)
     cls = getattr(nir, kind)
     node = cls.__new__(cls)
     node.input_type, node.output_type = {"input": None}, {"output": None}
     for name in (*reals, *wholes):
         leaf = branch.leaf(name)
         if leaf is None and name not in optional:
-            draft.report(thing, f"{name} is missing", f"{kind} needs it", "write the file again with nir.write", full)
+            draft.report(subject, f"{name} is missing", f"{kind} needs it", "write the file again with nir.write", full)
         value = optional.get(name)
         if leaf is not None:
             value = (
-                _stand_in(leaf, name, thing, full, draft) if name in reals else _whole(leaf, name, thing, full, draft)
+                _stand_in(leaf, name, subject, full, draft)
+                if name in reals
+                else _whole(leaf, name, subject, full, draft)
             )
             if name in reals:
                 draft.unread.append((full, node, name, leaf))
         _place(node, kind, name, value)
-    node.metadata = _metadata(branch, thing, full, draft)
+    node.metadata = _metadata(branch, subject, full, draft)
     return node
 
 
@@ -182,67 +184,67 @@ def _place(node: Any, kind: str, name: str, value: Any) -> None:
         setattr(node, name, value)
 
 
-def _check_members(branch: Branch, known: set[str], thing: str, full: str, draft: Draft) -> None:
+def _check_members(branch: Branch, known: set[str], subject: str, full: str, draft: GraphDraft) -> None:
     slashed = _slashed(branch).members
     for name, member in branch.members.items():
         if name in slashed:
             continue
         if name not in known:
             found = f"it has an unknown field {quoted(name)}"
-            draft.report(thing, found, "known: " + ", ".join(sorted(known)), "remove it, or put it in metadata", full)
+            draft.report(subject, found, "known: " + ", ".join(sorted(known)), "remove it, or put it in metadata", full)
         elif isinstance(member, Branch) != (name in ("nodes", "metadata")):
             what = "group" if isinstance(member, Branch) else "dataset"
-            draft.report(thing, f"{name} is a {what}", "", "write the file again with nir.write", full)
+            draft.report(subject, f"{name} is a {what}", "", "write the file again with nir.write", full)
 
 
-def _stand_in(leaf: Leaf, name: str, thing: str, full: str, draft: Draft) -> Any:
+def _stand_in(leaf: Leaf, name: str, subject: str, full: str, draft: GraphDraft) -> Any:
     """An array of the declared shape that takes no memory."""
     if leaf.content != "number":
         what = "text" if leaf.content == "text" else "truth values"
-        draft.report(thing, f"{name} holds {what}", "it must be real numbers", "store it as floats", full)
+        draft.report(subject, f"{name} holds {what}", "it must be real numbers", "store it as floats", full)
     elif not leaf.size:
-        draft.report(thing, f"{name} is empty (shape {leaf.shape})", "it needs values", "store its values", full)
+        draft.report(subject, f"{name} is empty (shape {leaf.shape})", "it needs values", "store its values", full)
     return np.broadcast_to(np.zeros(()), leaf.shape if leaf.size else ())
 
 
-def _whole(leaf: Leaf, name: str, thing: str, full: str, draft: Draft) -> Any:
+def _whole(leaf: Leaf, name: str, subject: str, full: str, draft: GraphDraft) -> Any:
     """A small field: whole numbers as an array, or a word."""
     if leaf.size > _MAX_AXES:
-        draft.report(thing, f"{name} has {leaf.size:,} elements", f"at most {_MAX_AXES}", f"correct {name}", full)
+        draft.report(subject, f"{name} has {leaf.size:,} elements", f"at most {_MAX_AXES}", f"correct {name}", full)
         return np.int64(1)
     if leaf.content == "text" and leaf.size == 1 and name == "padding":
-        return draft.try_read(thing, full, lambda: text_of(leaf))
+        return draft.try_read(subject, full, lambda: text_of(leaf))
     if leaf.content != "number":
-        draft.report(thing, f"{name} holds no numbers", "it must be whole numbers", f"correct {name}", full)
+        draft.report(subject, f"{name} holds no numbers", "it must be whole numbers", f"correct {name}", full)
         return np.int64(1)
-    value = draft.try_read(thing, full, lambda: array_of(leaf))
+    value = draft.try_read(subject, full, lambda: array_of(leaf))
     return np.int64(1) if value is None else value
 
 
-def _edges(branch: Branch, thing: str, prefix: str, draft: Draft) -> list[tuple[str, str]]:
+def _edges(branch: Branch, subject: str, prefix: str, draft: GraphDraft) -> list[tuple[str, str]]:
     leaf, full = branch.leaf("edges"), prefix[:-1]
     if leaf is None:
-        draft.report(thing, "its edges are missing", "", "write the file again with nir.write", full)
+        draft.report(subject, "its edges are missing", "", "write the file again with nir.write", full)
         return []
     if not leaf.size:
         return []
     if leaf.content != "text" or len(leaf.shape) != 2 or leaf.shape[1] != 2:
         found = f"its edges are {leaf.content} of shape {leaf.shape}"
-        draft.report(thing, found, "they must be pairs of node names, [edges, 2]", "write the file again", full)
+        draft.report(subject, found, "they must be pairs of node names, [edges, 2]", "write the file again", full)
         return []
     if leaf.shape[0] > draft.limits.max_edges:
         found, limit = f"it has {leaf.shape[0]:,} edges", f"at most {draft.limits.max_edges:,} are read"
-        draft.report(thing, found, limit, "raise max_edges where load is called", full)
+        draft.report(subject, found, limit, "raise max_edges where load is called", full)
         return []
-    rows = draft.try_read(thing, full, lambda: texts_of(leaf))
+    rows = draft.try_read(subject, full, lambda: texts_of(leaf))
     return [(a, b) for a, b in rows or ()]
 
 
-def _metadata(branch: Branch, thing: str, full: str, draft: Draft) -> dict[str, Any]:
+def _metadata(branch: Branch, subject: str, full: str, draft: GraphDraft) -> dict[str, Any]:
     inside = branch.branch("metadata")
     if inside is None:
         return {}
-    found = draft.try_read(thing, full, lambda: metadata_of(inside)) or {}
+    found = draft.try_read(subject, full, lambda: metadata_of(inside)) or {}
     for key in ("dt", "nirbridge:dt"):
         value = np.asarray(found.get(key, 1.0))
         if key == "dt" and value.dtype.kind not in "iuf":
@@ -250,5 +252,5 @@ def _metadata(branch: Branch, thing: str, full: str, draft: Draft) -> dict[str, 
         if value.dtype.kind not in "iuf" or value.size != 1 or not (np.isfinite(value).all() and (value > 0).all()):
             shown = quoted(found[key])
             limit = "it must be one finite number above 0 s"
-            draft.report(thing, f"metadata {quoted(key)} is {shown}", limit, "store dt in seconds", full)
+            draft.report(subject, f"metadata {quoted(key)} is {shown}", limit, "store dt in seconds", full)
     return found

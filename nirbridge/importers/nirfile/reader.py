@@ -15,11 +15,11 @@ from typing import IO, Any
 import numpy as np
 
 from nirbridge.arrays import stored_part
-from nirbridge.errors import FileError, ModelError, Problem, quoted
+from nirbridge.errors import Diagnostic, FileError, ModelError, quoted
 from nirbridge.importers.nirfile.faults import leading_ones
 from nirbridge.importers.nirfile.hdf5.integrity import hdf5, heap_fault
-from nirbridge.importers.nirfile.hdf5.scan import Limits, scan
-from nirbridge.importers.nirfile.nodes import Draft, draft_graph, kind_in
+from nirbridge.importers.nirfile.hdf5.scan import ScanLimits, scan_file
+from nirbridge.importers.nirfile.nodes import GraphDraft, draft_graph, stored_kind
 from nirbridge.importers.nirfile.repairs import drop_batch_axes
 from nirbridge.importers.nirfile.values import array_of
 from nirbridge.network.nir.fields import ELEMENTWISE, array_problems, kind_of, label
@@ -40,7 +40,7 @@ _NO_CHUNK_CACHE = MappingProxyType({"rdcc_nslots": 1, "rdcc_nbytes": 0})
 Path = str | os.PathLike[str]
 
 
-def load(
+def read_nir(
     path: Path,
     *,
     max_bytes: int = DEFAULT_MAX_BYTES,
@@ -62,11 +62,11 @@ def load(
         FileError: with every problem that was found; nothing but this comes of a bad file.
     """
     shown = quoted(os.path.basename(os.fspath(path)) or os.fspath(path))
-    return load_as(path, shown, Limits(max_bytes, max_nodes, max_edges), drop_batch=drop_batch)
+    return read_nir_as(path, shown, ScanLimits(max_bytes, max_nodes, max_edges), drop_batch=drop_batch)
 
 
-def load_as(path: Path, shown: str, limits: Limits, *, drop_batch: bool = False) -> Any:
-    """As ``load``, with the name that messages give the file."""
+def read_nir_as(path: Path, shown: str, limits: ScanLimits, *, drop_batch: bool = False) -> Any:
+    """As ``read_nir``, with the name that messages give the file."""
     with _regular_file(path, shown) as handle:
         size = os.fstat(handle.fileno()).st_size
         if size > limits.max_bytes:
@@ -89,7 +89,7 @@ def load_as(path: Path, shown: str, limits: Limits, *, drop_batch: bool = False)
             ) from error
 
 
-def fingerprint(path: Path) -> str:
+def file_sha256(path: Path) -> str:
     """The SHA-256 of a file, as hexadecimal digits.
 
     Raises:
@@ -119,19 +119,19 @@ def _regular_file(path: Path, shown: str) -> Iterator[IO[bytes]]:
         yield handle
 
 
-def _load_open(handle: IO[bytes], limits: Limits, *, drop_batch: bool) -> Any:
+def _load_open(handle: IO[bytes], limits: ScanLimits, *, drop_batch: bool) -> Any:
     """Reads an open file; its content reaches HDF5 through this handle only, so it can not name other files."""
     with hdf5().File(handle, "r", **_NO_CHUNK_CACHE) as file:
-        found = scan(file, handle.fileno(), limits)
+        found = scan_file(file, handle.fileno(), limits)
         if found.problems:
             raise FileError(*found.problems)
         top = found.root.branch("node")
-        if top is None or (kind := kind_in(top)) is None:
+        if top is None or (kind := stored_kind(top)) is None:
             raise FileError.of("content", "it holds no NIR graph", "a group 'node' is expected", "use nir.write")
         if kind != "NIRGraph":
             hint = "wrap it with nir.NIRGraph.from_list"
             raise FileError.of("content", f"the top node is a {quoted(kind)}", "a NIRGraph is expected", hint)
-        draft = Draft(limits)
+        draft = GraphDraft(limits)
         graph = draft_graph(top, draft)
         if draft.problems:
             raise FileError(*draft.problems)
@@ -141,7 +141,7 @@ def _load_open(handle: IO[bytes], limits: Limits, *, drop_batch: bool) -> Any:
         if problems and not drop_batch and (ports := leading_ones(graph)):
             shown = ", ".join(quoted(name) for name in [*ports][:3])
             step = "--drop-batch (or --repair batch-axis) takes it off"
-            problems.append(Problem(f"ports {shown}", "have an axis of size 1 more than their neighbours", "", step))
+            problems.append(Diagnostic(f"ports {shown}", "have an axis of size 1 more than their neighbours", "", step))
         if not problems or found.bytes <= _QUICK_BYTES:
             _read_arrays(draft)
         if problems or draft.problems:
@@ -150,7 +150,7 @@ def _load_open(handle: IO[bytes], limits: Limits, *, drop_batch: bool) -> Any:
     return graph
 
 
-def _shapes(graph: Any) -> tuple[MappingProxyType[str, NodeShapes], list[Problem]]:
+def _shapes(graph: Any) -> tuple[MappingProxyType[str, NodeShapes], list[Diagnostic]]:
     try:
         shapes = infer_shapes(graph)
     except ModelError as error:
@@ -160,17 +160,17 @@ def _shapes(graph: Any) -> tuple[MappingProxyType[str, NodeShapes], list[Problem
         size = max(prod(known.input_shape), prod(known.output_shape))
         if size > MAX_ELEMENTS:
             limit = f"at most {MAX_ELEMENTS:,} are read"
-            problems.append(Problem(f"node {quoted(name)}", f"it has {size:,} elements", limit, "split the layer"))
+            problems.append(Diagnostic(f"node {quoted(name)}", f"it has {size:,} elements", limit, "split the layer"))
     return MappingProxyType(dict(shapes)), problems
 
 
-def _read_arrays(draft: Draft) -> None:
+def _read_arrays(draft: GraphDraft) -> None:
     """Puts the values in place of the stand-ins and checks them."""
     for full, node, name, leaf in draft.unread:
-        thing = label(full, node)
-        value = draft.try_read(f"{thing}, {name}", full, lambda leaf=leaf: array_of(leaf))
+        subject = label(full, node)
+        value = draft.try_read(f"{subject}, {name}", full, lambda leaf=leaf: array_of(leaf))
         if value is not None:
-            draft.problems.extend(array_problems(thing, name, stored_part(np.asarray(value)), full))
+            draft.problems.extend(array_problems(subject, name, stored_part(np.asarray(value)), full))
             setattr(node, name, value)
 
 
@@ -220,10 +220,10 @@ def _fill_conv(full: str, node: Any, known: NodeShapes) -> None:
     node.groups = window.groups
 
 
-def _listed(problems: Iterable[Problem], shown: str) -> Iterator[Problem]:
+def _listed(problems: Iterable[Diagnostic], shown: str) -> Iterator[Diagnostic]:
     """The problems with the file's name before each; not more than someone would read."""
     problems = list(problems)
     for problem in problems[:_LISTED]:
-        yield replace(problem, thing=f"{shown}, {problem.thing}")
+        yield replace(problem, subject=f"{shown}, {problem.subject}")
     if len(problems) > _LISTED:
-        yield Problem(shown, f"{len(problems) - _LISTED:,} problems more", "", "repair these first")
+        yield Diagnostic(shown, f"{len(problems) - _LISTED:,} problems more", "", "repair these first")

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.errors import ModelError, Problem, UsageError, quoted
+from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted
 from nirbridge.importers.nirfile.faults import (
     SNNTORCH_DT,
     adds_one,
     leading_ones,
+    node_value,
     port_shape,
     rockpool_dt,
-    value,
-    walk,
+    walk_nodes,
 )
 from nirbridge.network.nir.fields import ELEMENTWISE, NEURONS, kind_of, label
 from nirbridge.network.nir.shapes import infer_shapes
@@ -34,7 +34,7 @@ NORSE_DT = 1e-3
 MOST_SPIKES = 2**16
 
 
-def repair(graph: Any, names: Collection[str], *, dt: float | None = None) -> Any:
+def repair_graph(graph: Any, names: Collection[str], *, dt: float | None = None) -> Any:
     """A copy of ``graph`` with the repairs ``names`` (those of ``diagnose``, or others of ``REPAIRS``) made.
 
     Args:
@@ -49,7 +49,7 @@ def repair(graph: Any, names: Collection[str], *, dt: float | None = None) -> An
     frameworks = [name for name in REPAIRS if name in names]
     _check(names, frameworks, dt)
     out = copy.deepcopy(graph)
-    for _, node in walk(out):
+    for _, node in walk_nodes(out):
         _use_arrays(node)
     if "batch-axis" in names:
         drop_batch_axes(out)
@@ -63,15 +63,15 @@ def repair(graph: Any, names: Collection[str], *, dt: float | None = None) -> An
 def _check(names: Collection[str], frameworks: list[str], dt: float | None) -> None:
     known = ("batch-axis", "zero-dimensional", *REPAIRS)
     problems = [
-        Problem(f"repair {quoted(name)}", "there is none of that name", "one of " + ", ".join(known), "choose one")
+        Diagnostic(f"repair {quoted(name)}", "there is none of that name", "one of " + ", ".join(known), "choose one")
         for name in names
         if name not in known
     ]
     if len(frameworks) > 1:
         found = "more than one framework: " + ", ".join(frameworks)
-        problems.append(Problem("repairs", found, "one wrote the file", "choose one of them"))
+        problems.append(Diagnostic("repairs", found, "one wrote the file", "choose one of them"))
     if dt is not None and not (math.isfinite(dt) and dt > 0):
-        problems.append(Problem("repair option dt", f"{dt:g}", "a finite number of seconds above 0", "correct it"))
+        problems.append(Diagnostic("repair option dt", f"{dt:g}", "a finite number of seconds above 0", "correct it"))
     if problems:
         raise UsageError(*problems)
 
@@ -80,7 +80,7 @@ def _use_arrays(node: Any) -> None:
     """Torch tensors that an exporter left become arrays; neurons float64, weights what they are."""
     for field in NEURONS.get(kind_of(node), ()):
         if getattr(node, field, None) is not None:
-            setattr(node, field, np.array(value(node, field)))
+            setattr(node, field, np.array(node_value(node, field)))
     for field in ("weight", "bias"):
         found: Any = getattr(node, field, None)
         if hasattr(found, "detach"):
@@ -97,7 +97,7 @@ def drop_batch_axes(graph: Any) -> None:
 
 def _give_axes(graph: Any) -> None:
     shapes = infer_shapes(graph)
-    for name, node in walk(graph):
+    for name, node in walk_nodes(graph):
         if kind_of(node) not in ELEMENTWISE:
             continue
         for field in ELEMENTWISE[kind_of(node)]:
@@ -118,7 +118,7 @@ def _say(node: Any, **settings: Any) -> None:
 
 
 def _neurons(graph: Any) -> list[tuple[str, Any]]:
-    return [(name, node) for name, node in walk(graph) if kind_of(node) in NEURONS]
+    return [(name, node) for name, node in walk_nodes(graph) if kind_of(node) in NEURONS]
 
 
 def _norse(graph: Any, dt: float | None) -> Settings:
@@ -127,11 +127,11 @@ def _norse(graph: Any, dt: float | None) -> Settings:
     for _, node in _neurons(graph):
         for field in ("tau", "tau_mem", "tau_syn"):
             if hasattr(node, field):
-                setattr(node, field, value(node, field) / step)
+                setattr(node, field, node_value(node, field) / step)
         if hasattr(node, "w_in"):
-            node.w_in = value(node, "tau_syn") / step
+            node.w_in = node_value(node, "tau_syn") / step
         if hasattr(node, "v_leak"):
-            _say(node, v_init=value(node, "v_leak"))
+            _say(node, v_init=node_value(node, "v_leak"))
         if kind_of(node) in ("IF", "I"):
             _say(node, if_gain="per-step")
     return {"dt": step, "integrator": "euler", "reset": "to-value", "compare": ">"}
@@ -144,8 +144,8 @@ def _snntorch(graph: Any, dt: float | None, *, reset: str, early: bool = False) 
     early ones RSynaptic alone stays late. Decays and gains are those that the module computes with.
     """
     step, neurons = dt or SNNTORCH_DT, dict(_neurons(graph))
-    names = {name for name, _ in walk(graph)}
-    problems: list[Problem] = []
+    names = {name for name, _ in walk_nodes(graph)}
+    problems: list[Diagnostic] = []
     for name, node in neurons.items():
         if kind_of(node) not in ("LIF", "CubaLIF"):
             continue
@@ -156,9 +156,9 @@ def _snntorch(graph: Any, dt: float | None, *, reset: str, early: bool = False) 
         if reset == "subtract" and not bool(np.all(beta > 0)):
             found = f"its decay is {beta.min():g}, and its late subtraction stands for one of threshold / decay"
             hint = "give --dt where it is not 1e-4 s, or import the model itself"
-            problems.append(Problem(label(name, node), found, "the decay must be above 0", hint))
+            problems.append(Diagnostic(label(name, node), found, "the decay must be above 0", hint))
         elif reset == "subtract":
-            _say(node, reset="subtract", reset_amount=value(node, "v_threshold") / beta)
+            _say(node, reset="subtract", reset_amount=node_value(node, "v_threshold") / beta)
         elif reset == "to-value" and (current and loops if early else current or loops):
             _say(node, refractory_steps=1)
     if problems:
@@ -171,7 +171,7 @@ def _decay(node: Any, field: str, dt: float) -> Array:
 
     It computes ``dt / (1 - beta)`` in float32 for Leaky and Synaptic, in float64 for RLeaky and RSynaptic.
     """
-    tau = value(node, field)
+    tau = node_value(node, field)
     for number in (np.float64, np.float32):
         beta = (1 - number(dt) / tau).astype(np.float32)
         with np.errstate(divide="ignore"):
@@ -198,7 +198,7 @@ def _sinabs(graph: Any, dt: float | None, *, normed: tuple[str, ...] = ("LIF",))
         if kind == "IF":
             _say(node, if_gain="per-step")
         if kind in ("LI", "LIF") and kind not in normed:  # zoh multiplies by 1 - exp(-1 / tau)
-            node.r = 1 / -np.expm1(-1 / value(node, "tau"))
+            node.r = 1 / -np.expm1(-1 / node_value(node, "tau"))
             _say(node, g_mem=np.ones(np.shape(node.r)))
     return {"dt": 1.0, "integrator": "zoh", "reset": "subtract", "compare": ">="}
 
@@ -213,11 +213,11 @@ def _rockpool(graph: Any, dt: float | None) -> Settings:
     for _, node in neurons:
         field = "tau_mem" if hasattr(node, "tau_mem") else "tau"
         if kind_of(node) == "LI":  # i = B (i + x)
-            node.r = value(node, field) / steps[0] * np.exp(-steps[0] / value(node, field))
+            node.r = node_value(node, field) / steps[0] * np.exp(-steps[0] / node_value(node, field))
             continue
-        node.r = value(node, field) / steps[0]
+        node.r = node_value(node, field) / steps[0]
         if hasattr(node, "w_in"):
-            tau = value(node, "tau_syn")
+            tau = node_value(node, "tau_syn")
             node.w_in = tau / steps[0] * np.exp(-steps[0] / tau)
         _say(node, max_spikes=MOST_SPIKES)
     return {"dt": steps[0], "integrator": "exponential", "reset": "subtract", "compare": ">="}
@@ -227,7 +227,7 @@ def _spikingjelly(graph: Any, dt: float | None) -> Settings:
     """Fires at the threshold too, and starts at v_reset."""
     for _, node in _neurons(graph):
         if getattr(node, "v_reset", None) is not None:
-            _say(node, v_init=value(node, "v_reset"))
+            _say(node, v_init=node_value(node, "v_reset"))
     return {"dt": dt or SNNTORCH_DT, "integrator": "euler", "reset": "to-value", "compare": ">="}
 
 

@@ -27,7 +27,7 @@ _WORTH = 0.5
 _TYPES = ("input_type", "output_type")
 
 
-def store(file: Any, graph: Any, shapes: Mapping[str, NodeShapes]) -> None:
+def store_graph(file: Any, graph: Any, shapes: Mapping[str, NodeShapes]) -> None:
     """Write ``graph`` to an empty file that is open for reading and writing; shapes that it leaves open are filled in.
 
     Args:

@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from nirbridge.errors import FileError, ModelError, Problem, quoted
+from nirbridge.errors import Diagnostic, FileError, ModelError, quoted
 from nirbridge.files.atomic import atomic_write
-from nirbridge.importers.nirfile.hdf5.scan import MAX_NAME_BYTES, Limits
-from nirbridge.importers.nirfile.reader import Path, load_as
-from nirbridge.importers.nirfile.store import store
+from nirbridge.importers.nirfile.hdf5.scan import MAX_NAME_BYTES, ScanLimits
+from nirbridge.importers.nirfile.reader import Path, read_nir_as
+from nirbridge.importers.nirfile.store import store_graph
 from nirbridge.network.nir.fields import kind_of, value_problems
 from nirbridge.network.nir.shapes import NodeShapes, infer_shapes
 
 _NO_LIMIT = 2**62
 
 
-def save(graph: Any, path: Path) -> None:
+def save_nir(graph: Any, path: Path) -> None:
     """Write ``graph`` (a ``nir.NIRGraph``, not changed) to ``path``.
 
     The file appears under its name only when it is complete and was read back. Shapes that the graph leaves open are
@@ -46,9 +46,9 @@ def _write(graph: Any, shapes: Mapping[str, NodeShapes], path: str) -> None:
     try:
         atomic_write(
             path,
-            lambda file: store(file, graph, shapes),
-            thing=shown,
-            check=lambda written: load_as(written, shown, Limits(_NO_LIMIT, _NO_LIMIT, _NO_LIMIT)),
+            lambda file: store_graph(file, graph, shapes),
+            subject=shown,
+            check=lambda written: read_nir_as(written, shown, ScanLimits(_NO_LIMIT, _NO_LIMIT, _NO_LIMIT)),
         )
     except (RuntimeError, ValueError, TypeError, KeyError) as error:
         reason = " ".join(str(error).split())[:200]
@@ -63,19 +63,19 @@ def _nodes(graph: Any, prefix: str) -> Iterator[tuple[str, Any]]:
             yield from _nodes(node, f"{prefix}{name}.")
 
 
-def _unstorable(graph: Any, prefix: str) -> Iterator[Problem]:
+def _unstorable(graph: Any, prefix: str) -> Iterator[Diagnostic]:
     """Names and metadata that HDF5 can not hold as they are."""
     yield from _metadata_problems(graph.metadata, "graph" if not prefix else f"subgraph {quoted(prefix[:-1])}")
     for name, node in graph.nodes.items():
-        thing = f"node {quoted(prefix + name)}"
+        subject = f"node {quoted(prefix + name)}"
         fault = _name_fault(name) or _clash(name, graph)
         if fault:
             ids = MappingProxyType({"node": prefix + name})
-            yield Problem(thing, f"its name {fault}", "HDF5 can not hold it", "rename the node", ids)
+            yield Diagnostic(subject, f"its name {fault}", "HDF5 can not hold it", "rename the node", ids)
         if kind_of(node) == "NIRGraph":
             yield from _unstorable(node, f"{prefix}{name}.")
         else:
-            yield from _metadata_problems(node.metadata, thing)
+            yield from _metadata_problems(node.metadata, subject)
 
 
 def _name_fault(name: object) -> str:
@@ -109,17 +109,17 @@ def _reserved(node: Any) -> set[str]:
     return {"type", "metadata", "nodes", "shape", *vars(node)}
 
 
-def _metadata_problems(metadata: Any, thing: str, inside: str = "metadata") -> Iterator[Problem]:
+def _metadata_problems(metadata: Any, subject: str, inside: str = "metadata") -> Iterator[Diagnostic]:
     for key, value in (metadata or {}).items():
         where = f"{inside} {quoted(key)}"
         fault = _name_fault(key) or ("holds a slash" if "/" in key else "")
         if fault:
-            yield Problem(thing, f"a key of its {where} {fault}", "HDF5 can not hold it", "rename the key")
+            yield Diagnostic(subject, f"a key of its {where} {fault}", "HDF5 can not hold it", "rename the key")
         elif isinstance(value, dict):
-            yield from _metadata_problems(value, thing, where)
+            yield from _metadata_problems(value, subject, where)
         elif not _is_storable(value):
             found = f"its {where} is a {type(value).__name__}"
-            yield Problem(thing, found, "text, numbers and arrays of them are stored", "convert or remove it")
+            yield Diagnostic(subject, found, "text, numbers and arrays of them are stored", "convert or remove it")
 
 
 def _is_storable(value: Any) -> bool:

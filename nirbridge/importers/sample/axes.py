@@ -145,7 +145,7 @@ def check_axes(batched: Any, time_axis: Any, shapes: Sequence[Shape]) -> None:
             raise UsageError.of("time_axis", str(time_axis), f"the sample has shape {shape}", "count its axes from 0")
 
 
-def readings(shapes: Sequence[Shape], batched: bool | None, time_axis: TimeAxis) -> list[SampleReading]:
+def sample_readings(shapes: Sequence[Shape], batched: bool | None, time_axis: TimeAxis) -> list[SampleReading]:
     """The ways to read samples of these shapes, the likeliest first."""
     rank = len(shapes[0])
     steps = [r for r in _single_steps() if time_axis in (None, "none")]

@@ -14,8 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nirbridge._types import Shape
-from nirbridge.errors import Problem, UsageError
-from nirbridge.importers.shapes.tokens import Conv, Dense, Flatten, Form, Neurons, Pool, Word, parse
+from nirbridge.errors import Diagnostic, UsageError
+from nirbridge.importers.shapes.tokens import (
+    ConvForm,
+    DenseForm,
+    FlattenForm,
+    LayerForm,
+    LayerToken,
+    NeuronsForm,
+    PoolForm,
+    parse_shapes,
+)
 from nirbridge.network.nir.timing import PREFIX
 from nirbridge.network.nir.windows import Window
 
@@ -42,7 +51,7 @@ _TIMING = {
 }
 
 
-def graph_of(text: str) -> nir.NIRGraph:
+def graph_of_shapes(text: str) -> nir.NIRGraph:
     """The network that a line such as ``"2x34x34 conv16k5s2p1 if sumpool2 flatten dense10 lif"`` describes.
 
     Every value in it is a placeholder: weights 1, thresholds 1, time constants 20 ms at steps of 1 ms. Only shapes
@@ -55,7 +64,7 @@ def graph_of(text: str) -> nir.NIRGraph:
     """
     import nir
 
-    words = parse(text)
+    words = parse_shapes(text)
     first, *layers = words
     assert isinstance(first.form, tuple)
     shape = _within(first, first.form)
@@ -66,7 +75,7 @@ def graph_of(text: str) -> nir.NIRGraph:
         name = f"{word.position}_{word.kind}"
         nodes[name], after = _typed(*_node(word, shape))
         edges.append((last, name))
-        if isinstance(word.form, Neurons) and word.form.recurrent:
+        if isinstance(word.form, NeuronsForm) and word.form.recurrent:
             nodes[f"{name}_rec"], _ = _typed(_recurrent(word, shape), shape, shape)
             edges += [(name, f"{name}_rec"), (f"{name}_rec", name)]
         last, shape = name, after
@@ -83,15 +92,15 @@ def _typed(node: Any, before: Shape, after: Shape) -> tuple[Any, Shape]:
     return node, after
 
 
-def _refuse(word: Word, found: str, limit: str, next_step: str) -> UsageError:
-    return UsageError(Problem(word.label, found, limit, next_step, {"layer": word.position, "word": word.text}))
+def _refuse(word: LayerToken, found: str, limit: str, hint: str) -> UsageError:
+    return UsageError(Diagnostic(word.label, found, limit, hint, {"layer": word.position, "word": word.text}))
 
 
 def _shown(shape: Shape) -> str:
     return "x".join(str(n) for n in shape)
 
 
-def _within(word: Word, shape: Shape) -> Shape:
+def _within(word: LayerToken, shape: Shape) -> Shape:
     """``shape``, which ``word`` puts out, if it is not too large."""
     if math.prod(shape) > ELEMENTS_MAX:
         found = f"it has {math.prod(shape):,} elements ({_shown(shape)})"
@@ -104,18 +113,18 @@ def _view(value: float, *shape: int) -> Array:
     return np.broadcast_to(np.float32(value), shape)
 
 
-def _node(word: Word, shape: Shape) -> tuple[Any, Shape, Shape]:
+def _node(word: LayerToken, shape: Shape) -> tuple[Any, Shape, Shape]:
     """The node of a layer, the shape that it takes and the one that it puts out."""
-    form: Form = word.form
-    if isinstance(form, Neurons):
+    form: LayerForm = word.form
+    if isinstance(form, NeuronsForm):
         return _neurons(form, shape), shape, shape
-    if isinstance(form, Dense):
+    if isinstance(form, DenseForm):
         return _dense(word, form, shape), shape, (form.out,)
-    if isinstance(form, Conv):
+    if isinstance(form, ConvForm):
         return _conv(word, form, shape)
-    if isinstance(form, Pool):
+    if isinstance(form, PoolForm):
         return _pool(word, form, shape)
-    assert isinstance(form, Flatten)
+    assert isinstance(form, FlattenForm)
     return _flatten(shape), shape, (math.prod(shape),)
 
 
@@ -125,7 +134,7 @@ def _flatten(shape: Shape) -> Any:
     return nir.Flatten({"input": np.array(shape)}, start_dim=0, end_dim=-1)
 
 
-def _neurons(form: Neurons, shape: Shape) -> Any:
+def _neurons(form: NeuronsForm, shape: Shape) -> Any:
     """Neurons with valid placeholder values: v_threshold 1, v_leak and v_reset 0, a unit input adds 1."""
     import nir
 
@@ -146,21 +155,21 @@ def _neurons(form: Neurons, shape: Shape) -> Any:
     return node
 
 
-def _flat(word: Word, shape: Shape, what: str) -> int:
+def _flat(word: LayerToken, shape: Shape, what: str) -> int:
     if len(shape) != 1:
         found = f"a shape of {_shown(shape)} reaches it"
         raise _refuse(word, found, f"{what} takes a flat one", f"put flatten before it: flatten {word.text}")
     return shape[0]
 
 
-def _weights(word: Word, shape: Shape) -> Array:
+def _weights(word: LayerToken, shape: Shape) -> Array:
     if math.prod(shape) > WEIGHTS_MAX:
         found = f"it has {math.prod(shape):,} weights ({_shown(shape)})"
         raise _refuse(word, found, f"at most {WEIGHTS_MAX:,} are taken", "make the layer smaller")
     return _view(1.0, *shape)
 
 
-def _dense(word: Word, form: Dense, shape: Shape) -> Any:
+def _dense(word: LayerToken, form: DenseForm, shape: Shape) -> Any:
     import nir
 
     incoming = _flat(word, shape, "dense")
@@ -168,7 +177,7 @@ def _dense(word: Word, form: Dense, shape: Shape) -> Any:
     return nir.Linear(weight=_weights(word, (form.out, incoming)))
 
 
-def _recurrent(word: Word, shape: Shape) -> Any:
+def _recurrent(word: LayerToken, shape: Shape) -> Any:
     import nir
 
     neurons = _flat(word, shape, "all-to-all recurrence")
@@ -183,7 +192,7 @@ class _Sliding:
     spatial: Shape
 
 
-def _slide(word: Word, form: Conv | Pool, shape: Shape) -> _Sliding:
+def _slide(word: LayerToken, form: ConvForm | PoolForm, shape: Shape) -> _Sliding:
     axes = len(shape) - 1
     given = {"kernel": form.kernel, "stride": form.stride, "padding": form.padding, "dilation": form.dilation}
     for name, numbers in given.items():
@@ -207,7 +216,7 @@ def _slide(word: Word, form: Conv | Pool, shape: Shape) -> _Sliding:
     return _Sliding(window, spatial)
 
 
-def _conv(word: Word, form: Conv, shape: Shape) -> tuple[Any, Shape, Shape]:
+def _conv(word: LayerToken, form: ConvForm, shape: Shape) -> tuple[Any, Shape, Shape]:
     import nir
 
     if len(shape) not in (2, 3):
@@ -234,7 +243,7 @@ def _conv(word: Word, form: Conv, shape: Shape) -> tuple[Any, Shape, Shape]:
     return node, shape, after
 
 
-def _pool(word: Word, form: Pool, shape: Shape) -> tuple[Any, Shape, Shape]:
+def _pool(word: LayerToken, form: PoolForm, shape: Shape) -> tuple[Any, Shape, Shape]:
     import nir
 
     if len(shape) != 3:

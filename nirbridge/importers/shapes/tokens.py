@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from nirbridge._types import Shape
-from nirbridge.errors import Problem, UsageError, quoted
+from nirbridge.errors import Diagnostic, UsageError, quoted
 
 TEXT_MAX = 20_000
 LAYERS_MAX = 1_000
@@ -50,7 +50,7 @@ _NAMES = {"k": "kernel", "s": "stride", "p": "padding", "d": "dilation", "g": "g
 
 
 @dataclass(frozen=True, slots=True)
-class Neurons:
+class NeuronsForm:
     """A layer of neurons; ``recurrent``: each feeds all of its layer."""
 
     kind: str
@@ -58,19 +58,19 @@ class Neurons:
 
 
 @dataclass(frozen=True, slots=True)
-class Dense:
+class DenseForm:
     """All to all."""
 
     out: int
 
 
 @dataclass(frozen=True, slots=True)
-class Flatten:
+class FlattenForm:
     """Any shape as a flat one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Conv:
+class ConvForm:
     """A convolution; sequences have one number for all axes, or one an axis."""
 
     out: int
@@ -82,8 +82,8 @@ class Conv:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
-    """A sumpool or avgpool; sequences as in ``Conv``."""
+class PoolForm:
+    """A sumpool or avgpool; sequences as in ``ConvForm``."""
 
     kind: str
     kernel: Shape
@@ -92,17 +92,17 @@ class Pool:
     dilation: Shape = (1,)
 
 
-Form = Neurons | Dense | Flatten | Conv | Pool | Shape
+LayerForm = NeuronsForm | DenseForm | FlattenForm | ConvForm | PoolForm | Shape
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class LayerToken:
     """One word: position 0 is the input shape (its form a tuple), 1 the first layer."""
 
     position: int
     text: str
     kind: str
-    form: Form
+    form: LayerForm
 
     @property
     def label(self) -> str:
@@ -114,34 +114,34 @@ def _label(position: int, text: str) -> str:
     return f"layer {position} {quoted(text)}" if position else f"input shape {quoted(text)}"
 
 
-class _Wrong(Exception):
+class _TokenError(Exception):
     """What is wrong with one word: found, limit, next step."""
 
-    def __init__(self, found: str, limit: str, next_step: str) -> None:
+    def __init__(self, found: str, limit: str, hint: str) -> None:
         super().__init__(found)
-        self.parts = (found, limit, next_step)
+        self.parts = (found, limit, hint)
 
 
-def parse(text: str) -> tuple[Word, ...]:
+def parse_shapes(text: str) -> tuple[LayerToken, ...]:
     """The words of a line: the input shape, then at least one layer, the last one neurons.
 
     Raises:
         UsageError: every word that is wrong by itself; or a line too long, or with no layer.
     """
     texts = _split(text)
-    words: list[Word] = []
-    problems: list[Problem] = []
+    words: list[LayerToken] = []
+    problems: list[Diagnostic] = []
     for position, word in enumerate(texts):
         try:
             kind, form = ("input", _input_shape(word)) if position == 0 else _layer(word)
-        except _Wrong as wrong:
+        except _TokenError as wrong:
             ids = MappingProxyType({"layer": position, "word": word})
-            problems.append(Problem(_label(position, word), *wrong.parts, ids))
+            problems.append(Diagnostic(_label(position, word), *wrong.parts, ids))
             continue
-        words.append(Word(position, word, kind, form))
+        words.append(LayerToken(position, word, kind, form))
     if problems:
         raise UsageError(*problems)
-    if not isinstance(words[-1].form, Neurons):
+    if not isinstance(words[-1].form, NeuronsForm):
         found = "nothing follows it" if len(words) > 1 else "no layer follows it"
         step = f"add neurons: {words[-1].text} lif" if len(words) > 1 else f"add layers: {EXAMPLE}"
         raise UsageError.of(words[-1].label, found, "the last layer must be neurons", step, layer=len(words) - 1)
@@ -166,47 +166,47 @@ def _input_shape(word: str) -> Shape:
         kind = re.match("[a-z]*", word)
         found = "the line begins with a layer" if kind and kind[0] in GRAMMAR else "it is no shape"
         limit = "N, channels x positions or channels x rows x columns is expected"
-        raise _Wrong(found, limit, f"for example {EXAMPLE}")
+        raise _TokenError(found, limit, f"for example {EXAMPLE}")
     return _numbers("size", word, 1, "for example 2x34x34")
 
 
-def _layer(word: str) -> tuple[str, Form]:
+def _layer(word: str) -> tuple[str, LayerForm]:
     kind = (re.match("[a-z]*", word) or [""])[0]
     if kind not in GRAMMAR:
         near = difflib.get_close_matches(kind[:20], GRAMMAR, n=1)
         step = f"did you mean {GRAMMAR[near[0]][1]}?" if near else f"for example {EXAMPLE}"
-        raise _Wrong("no layer has this name", f"there are {', '.join(GRAMMAR)}", step)
+        raise _TokenError("no layer has this name", f"there are {', '.join(GRAMMAR)}", step)
     form, example = GRAMMAR[kind]
     rest = _REST[kind].fullmatch(word[len(kind) :])
     if rest is None:
-        raise _Wrong("it is not understood", f"{form} is expected", f"for example {example}")
+        raise _TokenError("it is not understood", f"{form} is expected", f"for example {example}")
     return kind, _form(kind, rest["first"], dict(_options(rest["options"], form, example)), form, example)
 
 
-def _form(kind: str, first: str, options: dict[str, Shape], form: str, example: str) -> Form:
+def _form(kind: str, first: str, options: dict[str, Shape], form: str, example: str) -> LayerForm:
     if kind in NEURONS:
-        return Neurons(kind, bool(first))
+        return NeuronsForm(kind, bool(first))
     if kind == "flatten":
-        return Flatten()
+        return FlattenForm()
     step = f"for example {example}"
     if kind == "dense":
-        return Dense(*_numbers("size", first, 1, step))
+        return DenseForm(*_numbers("size", first, 1, step))
     if kind != "conv":
         kernel = _numbers("kernel", first, 1, step)
-        return Pool(kind, kernel, options.get("s", kernel), options.get("p", (0,)))
+        return PoolForm(kind, kernel, options.get("s", kernel), options.get("p", (0,)))
     if "k" not in options or len(options.get("g", (1,))) > 1:
         found = "it has no kernel" if "k" not in options else "its groups are two numbers"
-        raise _Wrong(found, f"{form} is expected", step)
+        raise _TokenError(found, f"{form} is expected", step)
     (out,), (groups,) = _numbers("size", first, 1, step), options.get("g", (1,))
     plain = {name: options.get(name, (default,)) for name, default in (("s", 1), ("p", 0), ("d", 1))}
-    return Conv(out, options["k"], plain["s"], plain["p"], plain["d"], groups)
+    return ConvForm(out, options["k"], plain["s"], plain["p"], plain["d"], groups)
 
 
 def _options(text: str, form: str, example: str) -> Iterator[tuple[str, Shape]]:
     seen: set[str] = set()
     for letter, numbers in _OPTION.findall(text):
         if letter in seen:
-            raise _Wrong(
+            raise _TokenError(
                 f"it gives {letter} (the {_NAMES[letter]}) twice", f"{form} is expected", f"for example {example}"
             )
         seen.add(letter)
@@ -219,5 +219,5 @@ def _numbers(what: str, text: str, least: int, step: str) -> Shape:
     numbers = tuple(int(part) if len(part) <= 18 else NUMBER_MAX + 1 for part in parts)
     if min(numbers) < least or max(numbers) > NUMBER_MAX:
         shown = text if len(text) <= 40 else text[:39] + "…"
-        raise _Wrong(f"its {what} is {shown}", f"from {least} to {NUMBER_MAX:,} are taken", step)
+        raise _TokenError(f"its {what} is {shown}", f"from {least} to {NUMBER_MAX:,} are taken", step)
     return numbers

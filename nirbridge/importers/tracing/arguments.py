@@ -10,20 +10,20 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array
-from nirbridge.importers.dataflow import Ref
+from nirbridge.importers.dataflow import ValueRef
 from nirbridge.importers.tracing.axes import CannotFollow, Lead
-from nirbridge.importers.tracing.recorder import Node, Value, torch_tensor
+from nirbridge.importers.tracing.recorder import TracedCall, TracedValue, torch_tensor
 
 
 @dataclass(frozen=True, slots=True)
-class Traced:
+class FlowValue:
     """A value of the flow: where it is, its leading axes, its shape with and without them.
 
     ``order``: empty where batch and time are in front; else, for each axis of ``whole``, its place among the leading
     axes and then the values. ``is_summed``, ``is_last``: over time, of the last time step only.
     """
 
-    ref: Ref
+    ref: ValueRef
     lead: Lead
     whole: Shape
     is_summed: bool = False
@@ -44,27 +44,27 @@ class Traced:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class LoweredOp:
     """What a function turned out to be: a kind of call with its arguments, applied to ``inputs``."""
 
     kind: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    inputs: tuple[Traced, ...] = ()
+    inputs: tuple[FlowValue, ...] = ()
     lead: Lead | None = None
     order: tuple[int, ...] = ()
     is_last: bool = False
 
 
-Find = Callable[[Value], Traced]
-Handler = Callable[[Node, Find], Word]
+Find = Callable[[TracedValue], FlowValue]
+Handler = Callable[[TracedCall, Find], LoweredOp]
 
 
-def given(node: Node, position: int, name: str, default: Any = None) -> Any:
+def call_argument(node: TracedCall, position: int, name: str, default: Any = None) -> Any:
     """An argument by position or name."""
     return node.args[position] if len(node.args) > position else node.kwargs.get(name, default)
 
 
-def constant(value: Any, what: str) -> Array | None:
+def constant_argument(value: Any, what: str) -> Array | None:
     """A weight as a read-only numpy array.
 
     Raises:
@@ -72,7 +72,7 @@ def constant(value: Any, what: str) -> Array | None:
     """
     if value is None:
         return None
-    if isinstance(value, Value):
+    if isinstance(value, TracedValue):
         raise CannotFollow(f"its {what} is computed from the input", "use a fixed one")
     array = value.detach().cpu().numpy() if isinstance(value, torch_tensor()) else np.asarray(value)
     array = array.view()
@@ -80,10 +80,10 @@ def constant(value: Any, what: str) -> Array | None:
     return array
 
 
-def input_of(node: Node, find: Find) -> Traced:
+def input_of(node: TracedCall, find: Find) -> FlowValue:
     """The first argument in the flow. Raises CannotFollow where it is a constant."""
-    value = given(node, 0, "input")
-    if not isinstance(value, Value):
+    value = call_argument(node, 0, "input")
+    if not isinstance(value, TracedValue):
         raise CannotFollow("its input is fixed and its parameters are computed", "use a layer with fixed weights")
     return find(value)
 
@@ -93,13 +93,13 @@ def per_axis(value: Any, count: int) -> tuple[int, ...]:
     return (int(value),) * count if isinstance(value, int) else tuple(int(v) for v in value) * (count // len(value))
 
 
-def broadcast(value: Any, x: Traced, what: str) -> Array:
+def broadcast(value: Any, x: FlowValue, what: str) -> Array:
     """A constant as it meets the values of one sample: of ``x.shape``, or of a shape that broadcasts to it.
 
     Raises:
         CannotFollow: it differs from sample to sample or step to step, or is larger than the values.
     """
-    array = constant(value, what)
+    array = constant_argument(value, what)
     if array is None:
         raise CannotFollow(f"arithmetic with None as {what}")
     extra = array.ndim - len(x.shape)

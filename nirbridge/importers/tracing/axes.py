@@ -23,7 +23,7 @@ class CannotFollow(Exception):
         self.why, self.advice = why, advice
 
 
-def reshaped(shape: Shape, lead: Lead, new: Shape) -> Lead:
+def reshape_lead(shape: Shape, lead: Lead, new: Shape) -> Lead:
     """The leading axes behind a reshape from ``shape`` to ``new``.
 
     Raises:
@@ -90,7 +90,7 @@ def reshaped_in_place(arranged: Shape, lead: Lead, order: Sequence[int], new: Sh
     return tuple(found[k] if k in found else next(values) for k in range(len(new)))
 
 
-def permuted(shape: Shape, lead: Lead, order: Sequence[int]) -> tuple[Lead, Array | None]:
+def permute_lead(shape: Shape, lead: Lead, order: Sequence[int]) -> tuple[Lead, Array | None]:
     """(Leading axes, gather of the values or None where they stay) after a permutation with the former in front."""
     front = tuple(order[: len(lead)])
     rest = [k - len(lead) for k in order[len(lead) :]]
@@ -102,7 +102,9 @@ def permuted(shape: Shape, lead: Lead, order: Sequence[int]) -> tuple[Lead, Arra
     return words, freeze(positions, np.int64)
 
 
-def picked(func: Any, args: Sequence[Any], kwargs: dict[str, Any], output: int, shape: Shape, lead: Lead) -> Array:
+def picked_positions(
+    func: Any, args: Sequence[Any], kwargs: dict[str, Any], output: int, shape: Shape, lead: Lead
+) -> Array:
     """The positions of the values that a slicing function leaves, batch and time left alone.
 
     Raises:

@@ -12,9 +12,9 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nirbridge.errors import Problem, quoted
-from nirbridge.importers.tracing.recorder import Node, Recording, Value, values_of
-from nirbridge.importers.tracing.values import first_input, is_zero, same_constant, states, thing_of, uncopied
+from nirbridge.errors import Diagnostic, quoted
+from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue, values_of
+from nirbridge.importers.tracing.values import first_input, is_zero, label_of, same_constant, states, uncopied
 
 CALLS = 3
 """Calls in a row: one more than it takes to see a value come back, to tell one step back from all steps back."""
@@ -34,12 +34,12 @@ def arguments_left(module: Any, given: int, handed: Sequence[str]) -> list[str]:
     return [f"forward's argument {quoted(name)} is {str(default)[:40]} in every step" for name, default in kept]
 
 
-def handed_over(handed: Sequence[str]) -> Problem:
+def handed_over(handed: Sequence[str]) -> Diagnostic:
     """The hint where a module could not be followed with what it returned handed back to it."""
     names = ", ".join(quoted(name) for name in handed)
     text = f"its arguments {names} were given what it returned in the step before"
     step = "where they are no states, import a module around it that leaves them out"
-    return Problem("the module's forward", text, "since they are None by default", step)
+    return Diagnostic("the module's forward", text, "since they are None by default", step)
 
 
 def _optional(module: Any, given: int) -> list[tuple[str, Any]]:
@@ -51,23 +51,23 @@ def _optional(module: Any, given: int) -> list[tuple[str, Any]]:
     return [(p.name, p.default) for p in parameters if p.kind in kinds and p.default is not inspect.Parameter.empty]
 
 
-def data_dependence(first: Recording, second: Recording) -> list[Problem]:
+def data_dependence(first: ForwardTrace, second: ForwardTrace) -> list[Diagnostic]:
     """Where two runs on different numbers did different things: a number of the input went around the tracer."""
     for a, b in zip(first.nodes, second.nodes, strict=False):
         if not _same_call(a, b) or not _same((a.args, dict(a.kwargs)), (b.args, dict(b.kwargs)), 0):
             found = f"what {quoted(a.name)} is given depends on data in a way that can not be followed, or on chance"
-            return [Problem(thing_of(a.path), found, "", _DATA)]
+            return [Diagnostic(label_of(a.path), found, "", _DATA)]
     names = [[name for name, _ in run.outputs] for run in (first, second)]
     if len(first.nodes) != len(second.nodes) or names[0] != names[1]:
-        return [Problem("the module's forward", "it does different things on different data", "", _DATA)]
+        return [Diagnostic("the module's forward", "it does different things on different data", "", _DATA)]
     for (name, a), (_, b) in zip(first.outputs, second.outputs, strict=True):
         if not _same(a, b, 0):
             found = f"its output {quoted(name)} depends on data in a way that can not be followed"
-            return [Problem("the module's forward", found, "", _DATA)]
+            return [Diagnostic("the module's forward", found, "", _DATA)]
     return []
 
 
-def is_steady(whole: Recording) -> bool:
+def is_steady(whole: ForwardTrace) -> bool:
     """True if every call is the first one over again, and only states of neurons come from the call before."""
     calls = [whole.nodes[a:b] for a, b in zip(whole.starts, (*whole.starts[1:], None), strict=True)]
     return all(
@@ -79,7 +79,7 @@ def is_steady(whole: Recording) -> bool:
     )
 
 
-def _steady(a: Node, b: Node, start: int) -> bool:
+def _steady(a: TracedCall, b: TracedCall, start: int) -> bool:
     if not _same_call(a, b):
         return False
     if b.kind != "neuron":
@@ -87,21 +87,21 @@ def _steady(a: Node, b: Node, start: int) -> bool:
     return _same(first_input(a), first_input(b), start) and all(_is_own(state, b) for state in states(b))
 
 
-def _is_own(state: Any, node: Node) -> bool:
+def _is_own(state: Any, node: TracedCall) -> bool:
     """True if a state is zero, an argument of the module, or came out of the neuron itself (a copy of it)."""
-    if not isinstance(state, Value):
+    if not isinstance(state, TracedValue):
         return is_zero(state)
     state = uncopied(state)
     return state.node.kind == "input" or (state.node.kind == "neuron" and state.node.path == node.path)
 
 
-def _same_call(a: Node, b: Node) -> bool:
+def _same_call(a: TracedCall, b: TracedCall) -> bool:
     return (a.kind, a.name, a.path, a.shapes) == (b.kind, b.name, b.path, b.shapes)
 
 
 def _same(a: Any, b: Any, start: int) -> bool:
     """True if two structures hold the same constants, and values as many nodes behind ``start`` as behind 0."""
-    if isinstance(a, Value) and isinstance(b, Value):
+    if isinstance(a, TracedValue) and isinstance(b, TracedValue):
         return (a.node.index, a.output) == (b.node.index - start, b.output)
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(_same(x, y, start) for x, y in zip(a, b, strict=True))
@@ -110,27 +110,27 @@ def _same(a: Any, b: Any, start: int) -> bool:
     return type(a) is type(b) and same_constant(a, b)
 
 
-def kept_between(whole: Recording) -> list[Problem]:
+def kept_between(whole: ForwardTrace) -> list[Diagnostic]:
     """The places where a later call of a module that can not be read call by call does not repeat the first."""
     second = whole.starts[1]
-    found: dict[str, Problem] = {}
+    found: dict[str, Diagnostic] = {}
     for node in whole.nodes[second:]:
         for value in values_of((node.args, dict(node.kwargs))):
             own = node.kind == "neuron" and _is_own(value, node)
             if value.node.index < second and not own:
                 text = f"what {quoted(node.name.strip('_'))} is given was kept from the call of forward before"
                 limit = "with a loop over time or a time axis in forward, a sequence starts anew in every call"
-                problem = Problem(thing_of(node.path), text, limit, "make such values in forward, from zeros")
+                problem = Diagnostic(label_of(node.path), text, limit, "make such values in forward, from zeros")
                 found.setdefault(str(problem), problem)
     if found:
         return list(found.values())
     text = "its second call does not do what the first one did"
-    return [Problem("the module's forward", text, "every step has to be the same", _KEPT)]
+    return [Diagnostic("the module's forward", text, "every step has to be the same", _KEPT)]
 
 
-def reset_in(whole: Recording) -> tuple[list[str], list[Problem]]:
+def reset_in(whole: ForwardTrace) -> tuple[list[str], list[Diagnostic]]:
     """(Neurons whose state forward sets anew in every later call, those where it does so in some calls only)."""
-    later: dict[str, list[Node]] = {}
+    later: dict[str, list[TracedCall]] = {}
     for node in whole.nodes[whole.starts[1] :] if len(whole.starts) > 1 else ():
         if node.kind == "neuron" and not states(node):
             later.setdefault(node.path, []).append(node)
@@ -138,14 +138,14 @@ def reset_in(whole: Recording) -> tuple[list[str], list[Problem]]:
     counts = {path: sum(n.index in resets for n in nodes) for path, nodes in later.items()}
     found = "its state is set anew in some calls of forward and not in others"
     some = [
-        Problem(thing_of(p), found, "", "reset it outside of forward")
+        Diagnostic(label_of(p), found, "", "reset it outside of forward")
         for p, n in counts.items()
         if 0 < n < len(later[p])
     ]
     return [path for path, n in counts.items() if n == len(later[path])], some
 
 
-def failed_again(whole: Recording) -> Problem:
+def failed_again(whole: ForwardTrace) -> Diagnostic:
     """The problem of a module that can be called once only."""
     text = f"it can not be called a second time: {whole.failure}"
-    return Problem("the module's forward", text, "a network is run step by step", _KEPT)
+    return Diagnostic("the module's forward", text, "a network is run step by step", _KEPT)

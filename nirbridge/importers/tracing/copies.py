@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 
 from nirbridge._types import Shape
-from nirbridge.errors import Problem, quoted
-from nirbridge.importers.dataflow import Call, Flow, Ref
+from nirbridge.errors import Diagnostic, quoted
+from nirbridge.importers.dataflow import DataflowGraph, Operation, ValueRef
 from nirbridge.importers.sample.axes import WAY_OUT
 
 _MIXED = -1
 """The axis is no longer there: its values were joined."""
 
 
-def copied_axes(flow: Flow, sample_shapes: Mapping[str, Shape]) -> list[Problem]:
+def copied_axes(flow: DataflowGraph, sample_shapes: Mapping[str, Shape]) -> list[Diagnostic]:
     """A problem for each input with an axis that only copies the network."""
     return [
-        Problem(
+        Diagnostic(
             f"input {quoted(call.name)}",
             f"no layer mixes its axis of size {call.shape[axis]}, so all neurons would be copied so many times",
             f"the sample of shape {sample_shapes.get(call.name, call.shape)} was read as time steps of {call.shape}",
@@ -35,7 +35,7 @@ def copied_axes(flow: Flow, sample_shapes: Mapping[str, Shape]) -> list[Problem]
     ]
 
 
-def has_idle_one(flow: Flow) -> bool:
+def has_idle_one(flow: DataflowGraph) -> bool:
     """True if an axis of size one may be a batch that was read as values.
 
     Layers with weights leave it alone, or forward takes the only row of a matrix.
@@ -46,18 +46,18 @@ def has_idle_one(flow: Flow) -> bool:
     return any(_passed(flow, call, axis)[0] for call, axis in ones)
 
 
-def _copying(flow: Flow, source: Call) -> Iterator[int]:
+def _copying(flow: DataflowGraph, source: Operation) -> Iterator[int]:
     for axis, size in enumerate(source.shape):
         if size > 1 and _copies(flow, source, axis):
             yield axis
 
 
-def _copies(flow: Flow, source: Call, axis: int) -> bool:
+def _copies(flow: DataflowGraph, source: Operation, axis: int) -> bool:
     passes_weights, ends = _passed(flow, source, axis)
     return passes_weights and bool(ends) and _MIXED not in ends
 
 
-def _passed(flow: Flow, source: Call, axis: int) -> tuple[bool, list[int]]:
+def _passed(flow: DataflowGraph, source: Operation, axis: int) -> tuple[bool, list[int]]:
     """(Whether a layer with weights works along other axes, where the axis is in each output that it reaches)."""
     places = {source.name: axis}
     passes_weights = False
@@ -72,50 +72,50 @@ def _passed(flow: Flow, source: Call, axis: int) -> tuple[bool, list[int]]:
     return passes_weights, [places[o.ref.call] for o in flow.outputs if o.ref.call in places]
 
 
-def _after(call: Call, place: int, shapes: Mapping[str, Shape]) -> int:
+def _after(call: Operation, place: int, shapes: Mapping[str, Shape]) -> int:
     """Where the axis is after the call."""
-    first: Ref = call.inputs[0]
+    first: ValueRef = call.inputs[0]
     shape = shapes[first.call]
     if place == _MIXED or call.kind not in _AFTER:
         return _MIXED
     return _AFTER[call.kind](call, place, shape)
 
 
-def _same(call: Call, place: int, shape: Shape) -> int:
+def _same(call: Operation, place: int, shape: Shape) -> int:
     return place if place < len(call.shape) and call.shape[place] == shape[place] else _MIXED
 
 
-def _linear(call: Call, place: int, shape: Shape) -> int:
+def _linear(call: Operation, place: int, shape: Shape) -> int:
     return place if place < len(shape) - 1 else _MIXED
 
 
-def _neuron(call: Call, place: int, shape: Shape) -> int:
+def _neuron(call: Operation, place: int, shape: Shape) -> int:
     if call.shape == shape:
         return place
     return _linear(call, place, shape) if len(call.shape) == len(shape) else _MIXED
 
 
-def _pool(call: Call, place: int, shape: Shape) -> int:
+def _pool(call: Operation, place: int, shape: Shape) -> int:
     return 0 if place == 0 and len(call.shape) == len(shape) else _MIXED
 
 
-def _factor(name: str) -> Callable[[Call, int, Shape], int]:
+def _factor(name: str) -> Callable[[Operation, int, Shape], int]:
     """Arithmetic with a constant: one that differs along the axis tells its values apart."""
 
-    def after(call: Call, place: int, shape: Shape) -> int:
+    def after(call: Operation, place: int, shape: Shape) -> int:
         values = np.broadcast_to(np.asarray(call.arguments[name]), call.shape)
         return place if bool(np.all(values == values.take([0], axis=place))) else _MIXED
 
     return after
 
 
-def _reshape(call: Call, place: int, shape: Shape) -> int:
+def _reshape(call: Operation, place: int, shape: Shape) -> int:
     stride = math.prod(shape[place + 1 :])
     fitting = (k for k, n in enumerate(call.shape) if (n, math.prod(call.shape[k + 1 :])) == (shape[place], stride))
     return next(fitting, _MIXED)
 
 
-def _gather(call: Call, place: int, shape: Shape) -> int:
+def _gather(call: Operation, place: int, shape: Shape) -> int:
     indices: Any = np.asarray(call.arguments["indices"]).reshape(call.shape)
     positions = indices // math.prod(shape[place + 1 :]) % shape[place]
     for k, n in enumerate(call.shape):
@@ -125,11 +125,11 @@ def _gather(call: Call, place: int, shape: Shape) -> int:
     return _MIXED
 
 
-def _concat(call: Call, place: int, shape: Shape) -> int:
+def _concat(call: Operation, place: int, shape: Shape) -> int:
     return place if place != call.arguments["axis"] else _MIXED
 
 
-_AFTER: Mapping[str, Callable[[Call, int, Shape], int]] = {
+_AFTER: Mapping[str, Callable[[Operation, int, Shape], int]] = {
     "linear": _linear,
     "neuron": _neuron,
     "avg_pool": _pool,

@@ -6,51 +6,51 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from nirbridge.errors import Problem, quoted
-from nirbridge.importers.dataflow import Call, Flow, Output, Ref, TimeLoop
+from nirbridge.errors import Diagnostic, quoted
+from nirbridge.importers.dataflow import DataflowGraph, GraphOutput, LoopSummary, Operation, ValueRef
 from nirbridge.importers.deviations import KEPT_STATES, Deviation
-from nirbridge.importers.neuron_specs import Form, Forms, form_of
+from nirbridge.importers.neuron_specs import NeuronSpec, NeuronSpecs, neuron_spec_of
 from nirbridge.importers.sample.axes import Roles, lead_of, order_of
-from nirbridge.importers.tracing.arguments import Traced, Word
+from nirbridge.importers.tracing.arguments import FlowValue, LoweredOp
 from nirbridge.importers.tracing.axes import CannotFollow, Lead
-from nirbridge.importers.tracing.departures import STARTS_ANEW, rounded
-from nirbridge.importers.tracing.ops import WORDS
-from nirbridge.importers.tracing.recorder import Node, Recording, Value, values_of
-from nirbridge.importers.tracing.series import put_together, without_lists
-from nirbridge.importers.tracing.shape_ops import IN_FRONT, MOVES, REDUCES, first_of, move, reduce
-from nirbridge.importers.tracing.time_loop import FORWARD, SERIES, STATIC, Turns
-from nirbridge.importers.tracing.values import first_input, place_of, states, thing_of
+from nirbridge.importers.tracing.departures import STARTS_ANEW, half_precision_calls
+from nirbridge.importers.tracing.ops import OP_HANDLERS
+from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue, values_of
+from nirbridge.importers.tracing.series import join_series, without_lists
+from nirbridge.importers.tracing.shape_ops import IN_FRONT, MOVES, REDUCES, lower_move, lower_reduction, moved_input
+from nirbridge.importers.tracing.time_loop import FORWARD, SERIES, STATIC, TimeLoop
+from nirbridge.importers.tracing.values import first_input, label_of, module_path, states
 from nirbridge.network.naming import fresh_name
 
 _ON_DEMAND = ("unbind", "chunk", "split", "tensor_split", "split_with_sizes", "max_pool2d")
 """Functions of which not every output is needed."""
 
 
-class Writer:
+class GraphBuilder:
     """Writes the calls of one step."""
 
-    def __init__(self, recording: Recording, forms: Forms, roles: Mapping[str, Roles], calls: int = 1) -> None:
+    def __init__(self, recording: ForwardTrace, forms: NeuronSpecs, roles: Mapping[str, Roles], calls: int = 1) -> None:
         """``roles``: those of the axes of each input, by its name."""
         self.recording, self.forms, self.roles = recording, forms, roles
         self.lead = next((lead_of(given) for given in roles.values()), ())
-        self.turns = Turns(recording, calls)
+        self.iterations = TimeLoop(recording, calls)
         given = [n for n in recording.nodes if n.kind == "input"]
         axes = [(n, role) for node in given for n, role in zip(node.shapes[0], roles[node.name], strict=True)]
-        self.turns.time_size = next((n for n, role in axes if role == "time"), 0)
-        self.calls: list[Call] = []
-        self.problems: list[Problem] = []
+        self.iterations.time_size = next((n for n, role in axes if role == "time"), 0)
+        self.calls: list[Operation] = []
+        self.problems: list[Diagnostic] = []
         self.notes: list[str] = []
         self.deviations: list[Deviation] = []
-        self.done: dict[tuple[int, int], Traced] = {}
+        self.done: dict[tuple[int, int], FlowValue] = {}
         self.names: dict[int, str] = {}
         self.taken: set[str] = {"output"}
         self.modules: dict[str, Any] = {n.path: n.module for n in recording.nodes}
-        self.returned, lists = without_lists(recording.outputs, self.turns.turns, self.turns.is_series)
+        self.returned, lists = without_lists(recording.outputs, self.iterations.iterations, self.iterations.is_series)
         self.problems += lists
 
-    def flow(self) -> Flow:
+    def flow(self) -> DataflowGraph:
         """The flow; what can not be followed is among its problems."""
-        self.problems += [*self.recording.problems, *self.turns.problems()]
+        self.problems += [*self.recording.problems, *self.iterations.problems()]
         wanted = self._wanted()
         for node in self.recording.nodes:
             if node.index in wanted:
@@ -59,56 +59,58 @@ class Writer:
             if node.index in wanted:
                 self._write(node)
         outputs = tuple(self._outputs())
-        if self.turns.is_called:
+        if self.iterations.is_called:
             self.notes.append("forward keeps values from call to call: imported as connections from the step before")
             handed = ", ".join(quoted(name) for name in self.recording.handed)
             self.notes += [f"forward's arguments {handed}: what it returned in the step before"] if handed else []
-        elif self.turns.turns > 1:
-            self.notes.append(f"forward runs {self.turns.turns} steps of a loop: imported as one step")
-        self.deviations += rounded(self.recording)
+        elif self.iterations.iterations > 1:
+            self.notes.append(f"forward runs {self.iterations.iterations} steps of a loop: imported as one step")
+        self.deviations += half_precision_calls(self.recording)
         out_of_order = [p for p in self.problems if p.limit == FORWARD]  # all others follow from it
         notes, problems = tuple(dict.fromkeys(self.notes)), tuple(_distinct(out_of_order or self.problems))
         deviations = tuple(dict.fromkeys(self.deviations))
-        turns = self.turns
-        loop = TimeLoop(turns.turns, turns.follows_time, bool(turns.only_parts), turns.time_steps)
-        return Flow(tuple(self.calls), outputs, notes, problems, deviations, loop)
+        iterations = self.iterations
+        loop = LoopSummary(
+            iterations.iterations, iterations.follows_time, bool(iterations.only_parts), iterations.time_steps
+        )
+        return DataflowGraph(tuple(self.calls), outputs, notes, problems, deviations, loop)
 
     # -- which nodes ---------------------------------------------------------------------------------------------
 
     def _wanted(self) -> set[int]:
         """What the outputs and the neurons of the last turn need."""
-        waiting: list[Any] = [v for _, v in self.returned if isinstance(v, Value)]
-        for calls in self.turns.calls.values():
-            waiting.append(Value(calls[-1]))
+        waiting: list[Any] = [v for _, v in self.returned if isinstance(v, TracedValue)]
+        for calls in self.iterations.calls.values():
+            waiting.append(TracedValue(calls[-1]))
         found: set[int] = set()
         while waiting:
-            value = self.turns.plain(waiting.pop())
+            value = self.iterations.plain(waiting.pop())
             node = value.node
-            if node.kind == "neuron" and node is not self.turns.calls[node.path][-1]:
+            if node.kind == "neuron" and node is not self.iterations.calls[node.path][-1]:
                 continue
             if node.index not in found:
                 found.add(node.index)
                 waiting += self._needs(node)
         return found
 
-    def _needs(self, node: Node) -> list[Value]:
+    def _needs(self, node: TracedCall) -> list[TracedValue]:
         if node.kind == "neuron":
-            return [v for v in (first_input(node),) if isinstance(v, Value)]
-        series = self.turns.series.get(node.index)
-        items = series.items if series else self.turns.sums.get(node.index)
+            return [v for v in (first_input(node),) if isinstance(v, TracedValue)]
+        series = self.iterations.series.get(node.index)
+        items = series.items if series else self.iterations.sums.get(node.index)
         return [items[-1]] if items else list(values_of((node.args, dict(node.kwargs))))
 
     # -- names ---------------------------------------------------------------------------------------------------
 
-    def _name(self, node: Node) -> None:
+    def _name(self, node: TracedCall) -> None:
         name = fresh_name(self._wanted_name(node), self.taken)
         self.taken.add(name)
         self.names[node.index] = name
 
-    def _wanted_name(self, node: Node) -> str:
+    def _wanted_name(self, node: TracedCall) -> str:
         if node.kind == "input":
             return node.name
-        place = place_of(node.path).replace(".", "_")
+        place = module_path(node.path).replace(".", "_")
         is_leaf = node.module is not None and not any(True for _ in node.module.children())
         if node.kind == "neuron" or (place and is_leaf):
             return place or "neuron"
@@ -117,9 +119,9 @@ class Writer:
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
-    def find(self, value: Value) -> Traced:
+    def find(self, value: TracedValue) -> FlowValue:
         """The value in the flow."""
-        value = self.turns.plain(value)
+        value = self.iterations.plain(value)
         node = value.node
         if node.kind == "neuron":
             return self._neuron_output(value)
@@ -128,39 +130,39 @@ class Writer:
             self._write_output(value)
         return self.done[key]
 
-    def _neuron_output(self, value: Value) -> Traced:
-        node, last = value.node, self.turns.calls[value.node.path][-1]
-        lag = self.turns.last - self.turns.turn_of[node.index]
+    def _neuron_output(self, value: TracedValue) -> FlowValue:
+        node, last = value.node, self.iterations.calls[value.node.path][-1]
+        lag = self.iterations.last - self.iterations.turn_of[node.index]
         if lag > 1:
             found = f"a value is carried over more than one step behind it ({lag} steps)"
             self._add_problem(node.path, found, "use it in the next step at the latest, or put a neuron in between")
         known = self.done.get((last.index, 0))
         lead = known.lead if known else self._guess(node)
-        return Traced(Ref(self.names[last.index], value.output, lag == 1), lead, value.shape)
+        return FlowValue(ValueRef(self.names[last.index], value.output, lag == 1), lead, value.shape)
 
-    def _guess(self, node: Node) -> Lead:
+    def _guess(self, node: TracedCall) -> Lead:
         """Leading axes of a neuron's output that is used before the neuron is written: those of the sample."""
-        is_loop = self.turns.turns > 1 and not self.turns.is_called
+        is_loop = self.iterations.iterations > 1 and not self.iterations.is_called
         return tuple(word for word in self.lead if word != "time") if is_loop else self.lead
 
-    def _write(self, node: Node) -> None:
+    def _write(self, node: TracedCall) -> None:
         if node.kind == "input":
-            if self.turns.is_called and self.turns.turn_of[node.index] < self.turns.last:
+            if self.iterations.is_called and self.iterations.turn_of[node.index] < self.iterations.last:
                 self._add_problem("", f"it uses {quoted(node.name)} of the step before", "put a neuron in between")
             roles = self.roles[node.name]
-            x = Traced(Ref(self.names[node.index]), lead_of(roles), node.shapes[0], order=order_of(roles))
-            self.calls.append(Call(self.names[node.index], "", "input", None, (), shape=x.shape))
+            x = FlowValue(ValueRef(self.names[node.index]), lead_of(roles), node.shapes[0], order=order_of(roles))
+            self.calls.append(Operation(self.names[node.index], "", "input", None, (), shape=x.shape))
             self.done[node.index, 0] = x
         elif node.kind == "neuron":
             self._write_neuron(node)
         else:
             for k in range(len(node.shapes) if node.name not in _ON_DEMAND else 0):
-                self.find(Value(node, k))
+                self.find(TracedValue(node, k))
 
-    def _write_neuron(self, node: Node) -> None:
-        form = form_of(node.module, self.forms)
+    def _write_neuron(self, node: TracedCall) -> None:
+        form = neuron_spec_of(node.module, self.forms)
         value = first_input(node)
-        if form is None or not isinstance(value, Value):
+        if form is None or not isinstance(value, TracedValue):
             return self._add_problem(node.path, "its input does not depend on the module's input", "connect it")
         x = self.find(value)
         wanted = layout_of(form, node.module)
@@ -172,24 +174,29 @@ class Writer:
             text = f"values of shape {x.whole}, where batch or time is not in front" if x.order else text
             self._add_problem(node.path, f"it is given {text}", f"give it {wanted or 'one step of a batch'}")
         elif "time" in x.lead:
-            self.turns.follows_time = True
+            self.iterations.follows_time = True
         name = self.names[node.index]
         shape = node.shapes[0][len(x.lead) :]
-        started = any(not isinstance(s, Value) for s in states(self.turns.calls[node.path][0]))
+        started = any(not isinstance(s, TracedValue) for s in states(self.iterations.calls[node.path][0]))
         arguments = {"input_shape": x.shape, "starts_at_zero": started}
-        self.calls.append(Call(name, node.path, "neuron", node.module, (x.ref,), arguments, shape))
-        self.done[node.index, 0] = Traced(Ref(name), x.lead, node.shapes[0])
-        has_state = any(isinstance(s, Value) for s in states(node))
-        if (self.turns.turns == 1 or self.turns.is_called) and states(node) and not has_state and wanted is None:
-            self.deviations.append(Deviation(KEPT_STATES, thing_of(node.path), STARTS_ANEW))
+        self.calls.append(Operation(name, node.path, "neuron", node.module, (x.ref,), arguments, shape))
+        self.done[node.index, 0] = FlowValue(ValueRef(name), x.lead, node.shapes[0])
+        has_state = any(isinstance(s, TracedValue) for s in states(node))
+        if (
+            (self.iterations.iterations == 1 or self.iterations.is_called)
+            and states(node)
+            and not has_state
+            and wanted is None
+        ):
+            self.deviations.append(Deviation(KEPT_STATES, label_of(node.path), STARTS_ANEW))
         return None
 
-    def _of_one_step(self, x: Traced) -> Lead:
+    def _of_one_step(self, x: FlowValue) -> Lead:
         """Leading axes without a time axis of the turn's own step, as ``x[:, k:k + 1]`` leaves it."""
         sizes = zip(x.lead, x.arranged, strict=False)
-        return tuple(word for word, n in sizes if word != "time" or n > 1 or self.turns.turns == 1)
+        return tuple(word for word, n in sizes if word != "time" or n > 1 or self.iterations.iterations == 1)
 
-    def _write_output(self, value: Value) -> None:
+    def _write_output(self, value: TracedValue) -> None:
         node = value.node
         try:
             word = self._word(node, value)
@@ -202,12 +209,12 @@ class Writer:
         if word.kind == "unknown":
             lead, order = x.lead[: len(value.shape)], ()
         ref = x.ref
-        traced = Traced(ref, lead, value.shape, order=order)
+        traced = FlowValue(ref, lead, value.shape, order=order)
         shape = traced.shape
         if word.kind == "scale" and x.is_summed:
-            word = Word("same", {}, (x,), lead)  # a mean over steps: its factor counts steps
+            word = LoweredOp("same", {}, (x,), lead)  # a mean over steps: its factor counts steps
         if word.kind not in ("same", "summed") and not (word.kind == "reshape" and shape == x.shape):
-            ref = Ref(self._append(node, value, word, shape))
+            ref = ValueRef(self._append(node, value, word, shape))
         if word.kind == "avg_pool" and self._squeezes(node):
             ref = self._reshape(node, ref, shape)
         summed = word.kind == "summed" or any(t.is_summed for t in word.inputs)
@@ -216,70 +223,72 @@ class Writer:
         is_last = word.is_last or any(t.is_last for t in word.inputs)
         self.done[node.index, value.output] = replace(traced, ref=ref, is_summed=summed, is_last=is_last)
 
-    def _squeezes(self, node: Node) -> bool:
+    def _squeezes(self, node: TracedCall) -> bool:
         return node.name in REDUCES and not node.kwargs.get("keepdim", False)
 
-    def _reshape(self, node: Node, ref: Ref, shape: tuple[int, ...]) -> Ref:
+    def _reshape(self, node: TracedCall, ref: ValueRef, shape: tuple[int, ...]) -> ValueRef:
         name = fresh_name(self.names[node.index], self.taken)
         self.taken.add(name)
-        self.calls.append(Call(name, node.path, "reshape", node.module, (ref,), shape=shape))
-        return Ref(name)
+        self.calls.append(Operation(name, node.path, "reshape", node.module, (ref,), shape=shape))
+        return ValueRef(name)
 
-    def _append(self, node: Node, value: Value, word: Word, shape: tuple[int, ...]) -> str:
+    def _append(self, node: TracedCall, value: TracedValue, word: LoweredOp, shape: tuple[int, ...]) -> str:
         name = self.names[node.index]
         if value.output:
             name = fresh_name(name, self.taken)
             self.taken.add(name)
         inputs = tuple(t.ref for t in word.inputs)
-        self.calls.append(Call(name, node.path, word.kind, node.module, inputs, word.arguments, shape))
+        self.calls.append(Operation(name, node.path, word.kind, node.module, inputs, word.arguments, shape))
         return name
 
-    def _word(self, node: Node, value: Value) -> Word:
-        series = self.turns.series.get(node.index)
+    def _word(self, node: TracedCall, value: TracedValue) -> LoweredOp:
+        series = self.iterations.series.get(node.index)
         if series:
-            return put_together(self.find(series.items[-1]), series)
-        sums = self.turns.sums.get(node.index)
+            return join_series(self.find(series.items[-1]), series)
+        sums = self.iterations.sums.get(node.index)
         if sums:
-            return Word("summed", {"mean": False}, (self.find(sums[-1]),))
+            return LoweredOp("summed", {"mean": False}, (self.find(sums[-1]),))
         if node.name in MOVES:
-            return move(node, value, self.find(first_of(node)), self.turns)
-        known = WORDS[node.name](node, self.find) if node.name in WORDS else None
+            return lower_move(node, value, self.find(moved_input(node)), self.iterations)
+        known = OP_HANDLERS[node.name](node, self.find) if node.name in OP_HANDLERS else None
         if node.name in REDUCES:
-            known = reduce(node, self.find(first_of(node)))
+            known = lower_reduction(node, self.find(moved_input(node)))
         if known and known.kind != "same" and any(t.order for t in known.inputs):
             found = f"values of shape {known.inputs[0].whole}, where batch or time is not in front"
             raise CannotFollow(found, IN_FRONT)
         return known or self._unknown(node, "", "")
 
-    def _unknown(self, node: Node, why: str, advice: str) -> Word:
+    def _unknown(self, node: TracedCall, why: str, advice: str) -> LoweredOp:
         inputs = tuple(self.find(v) for v in self._needs(node))
-        return Word("unknown", {"function": node.name, "reason": why, "next_step": advice}, inputs)
+        return LoweredOp("unknown", {"function": node.name, "reason": why, "hint": advice}, inputs)
 
     def _add_problem(self, path: str, found: str, advice: str) -> None:
-        self.problems.append(Problem(thing_of(path), found, "", advice))
+        self.problems.append(Diagnostic(label_of(path), found, "", advice))
 
     # -- outputs -------------------------------------------------------------------------------------------------
 
-    def _outputs(self) -> Iterator[Output]:
-        pairs = [(name, value) for name, value in self.returned if isinstance(value, Value)]
-        kept = [(name, value) for name, value in pairs if self.turns.plain(value).node.kind != "input"]
+    def _outputs(self) -> Iterator[GraphOutput]:
+        pairs = [(name, value) for name, value in self.returned if isinstance(value, TracedValue)]
+        kept = [(name, value) for name, value in pairs if self.iterations.plain(value).node.kind != "input"]
         if not kept:
             self._add_problem("", "it returns nothing that depends on its input", "return spikes or a read-out")
         for name, value in kept:
             x = self.find(value)
-            age = self.turns.age(value)
+            age = self.iterations.age(value)
             if x.is_summed:
                 text = "is summed over steps by the module: here it is given step by step; add up its spikes"
                 self.notes.append(f"output {quoted(name)} {text}")
-            elif x.is_last or (self.turns.turns > 1 and not self.turns.is_called and age not in (SERIES, STATIC)):
+            elif x.is_last or (
+                self.iterations.iterations > 1 and not self.iterations.is_called and age not in (SERIES, STATIC)
+            ):
                 self.notes.append(f"output {quoted(name)}: the module returns its last step, here every step is given")
-            yield Output(name or "output", x.ref)
+            yield GraphOutput(name or "output", x.ref)
 
 
-def layout_of(form: Form, module: Any) -> Lead | None:
+def layout_of(form: NeuronSpec, module: Any) -> Lead | None:
     """The leading axes that a neuron wants."""
     return form.layout(module) if callable(form.layout) else form.layout
 
 
-def _distinct(problems: list[Problem]) -> list[Problem]:
+def _distinct(problems: list[Diagnostic]) -> list[Diagnostic]:
     return list({str(p): p for p in problems}.values())

@@ -50,7 +50,7 @@ def raise_too_large(failures: Failures) -> None:
 
 
 @dataclass(slots=True)
-class Budget:
+class MemoryBudget:
     """Bytes that a recording holds: ``held`` now, ``most`` allowed."""
 
     most: int
@@ -119,13 +119,13 @@ class Budget:
         self.freed += size if size >= _BLOCK else 0
 
 
-def budget_of(module: Any) -> Budget:
+def budget_of(module: Any) -> MemoryBudget:
     """The budget of a recording of ``module``, or what the user has set.
 
     Raises:
         UsageError: the environment variable is no number of bytes.
     """
-    return Budget(limit_of_user() or LIVE_BYTES + 2 * sum(_stored_bytes(p) for p in module.parameters()))
+    return MemoryBudget(limit_of_user() or LIVE_BYTES + 2 * sum(_stored_bytes(p) for p in module.parameters()))
 
 
 def limit_of_user() -> int | None:
@@ -140,7 +140,7 @@ def limit_of_user() -> int | None:
     return int(text) if text else None
 
 
-class Identities:
+class TensorIdentities:
     """What is known of each tensor, by identity, as long as the tensor lives."""
 
     def __init__(self) -> None:
@@ -157,13 +157,13 @@ class Identities:
 
 
 @dataclass(slots=True)
-class Constants:
+class TensorConstants:
     """Tensors that are no values, as they were when they were used: equal ones are stored once.
 
     ``shared``: tensors that stay what they are (parameters), by identity.
     """
 
-    budget: Budget
+    budget: MemoryBudget
     shared: Mapping[int, Any] = field(default_factory=dict)
     stored: dict[bytes, Any] = field(default_factory=dict)
 
@@ -188,7 +188,7 @@ class Constants:
         return self.stored[key]
 
 
-def give_back(budget: Budget) -> None:
+def release_memory(budget: MemoryBudget) -> None:
     """Hands memory that a large recording has freed back to the system: glibc keeps blocks of some megabytes."""
     if budget.peak >= _RETURNED:
         _trimmed()

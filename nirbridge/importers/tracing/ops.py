@@ -10,51 +10,69 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import freeze
-from nirbridge.importers.tracing.arguments import Find, Handler, Word, broadcast, constant, given, input_of, per_axis
+from nirbridge.importers.tracing.arguments import (
+    Find,
+    Handler,
+    LoweredOp,
+    broadcast,
+    call_argument,
+    constant_argument,
+    input_of,
+    per_axis,
+)
 from nirbridge.importers.tracing.axes import CannotFollow
-from nirbridge.importers.tracing.recorder import Node, Value
+from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
 
 
-def _linear(node: Node, find: Find) -> Word:
+def _linear(node: TracedCall, find: Find) -> LoweredOp:
     x = input_of(node, find)
-    weight, bias = constant(given(node, 1, "weight"), "weight"), constant(given(node, 2, "bias"), "bias")
-    return Word("linear", {"weight": weight, "bias": bias}, (x,))
+    weight, bias = (
+        constant_argument(call_argument(node, 1, "weight"), "weight"),
+        constant_argument(call_argument(node, 2, "bias"), "bias"),
+    )
+    return LoweredOp("linear", {"weight": weight, "bias": bias}, (x,))
 
 
-def _matmul(node: Node, find: Find) -> Word:
+def _matmul(node: TracedCall, find: Find) -> LoweredOp:
     x = input_of(node, find)
-    weight = constant(node.args[1], "second factor")
+    weight = constant_argument(node.args[1], "second factor")
     if weight is None or weight.ndim != 2:
         raise CannotFollow("a product with something that is no matrix", "use torch.nn.Linear")
-    return Word("linear", {"weight": weight.T, "bias": None}, (x,))
+    return LoweredOp("linear", {"weight": weight.T, "bias": None}, (x,))
 
 
-def _addmm(node: Node, find: Find) -> Word:
-    if not isinstance(node.args[1], Value) or node.kwargs:
+def _addmm(node: TracedCall, find: Find) -> LoweredOp:
+    if not isinstance(node.args[1], TracedValue) or node.kwargs:
         raise CannotFollow("addmm with factors, or of a fixed input", "use torch.nn.Linear")
-    weight, bias = constant(node.args[2], "weight"), constant(node.args[0], "bias")
-    return Word("linear", {"weight": None if weight is None else weight.T, "bias": bias}, (find(node.args[1]),))
+    weight, bias = constant_argument(node.args[2], "weight"), constant_argument(node.args[0], "bias")
+    return LoweredOp("linear", {"weight": None if weight is None else weight.T, "bias": bias}, (find(node.args[1]),))
 
 
-def _conv(node: Node, find: Find) -> Word:
+def _conv(node: TracedCall, find: Find) -> LoweredOp:
     x, axes = input_of(node, find), int(node.name[4])
     if axes > 2 or len(x.shape) != axes + 1:
         limit = f"{axes} axes and channels are read" if axes <= 2 else "one and two axes are read"
         raise CannotFollow(
             f"a convolution of values of shape {x.shape}; {limit}", "add the missing axis, or use Conv2d"
         )
-    weight, bias = constant(given(node, 1, "weight"), "weight"), constant(given(node, 2, "bias"), "bias")
-    stride, dilation = per_axis(given(node, 3, "stride", 1), axes), per_axis(given(node, 5, "dilation", 1), axes)
+    weight, bias = (
+        constant_argument(call_argument(node, 1, "weight"), "weight"),
+        constant_argument(call_argument(node, 2, "bias"), "bias"),
+    )
+    stride, dilation = (
+        per_axis(call_argument(node, 3, "stride", 1), axes),
+        per_axis(call_argument(node, 5, "dilation", 1), axes),
+    )
     kernel = () if weight is None else weight.shape[2:]
     arguments = {
         "weight": weight,
         "bias": bias,
         "stride": stride,
-        "padding": _padding(given(node, 4, "padding", 0), kernel, dilation),
+        "padding": _padding(call_argument(node, 4, "padding", 0), kernel, dilation),
         "dilation": dilation,
-        "groups": int(given(node, 6, "groups", 1)),
+        "groups": int(call_argument(node, 6, "groups", 1)),
     }
-    return Word("conv", arguments, (x,))
+    return LoweredOp("conv", arguments, (x,))
 
 
 def _padding(padding: Any, kernel: Shape, dilation: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
@@ -66,7 +84,7 @@ def _padding(padding: Any, kernel: Shape, dilation: tuple[int, ...]) -> tuple[tu
     return tuple((p, p) for p in per_axis(padding, len(kernel)))
 
 
-def _pool(node: Node, find: Find, kernel: Any, stride: Any, padding: Any, **more: Any) -> Word:
+def _pool(node: TracedCall, find: Find, kernel: Any, stride: Any, padding: Any, **more: Any) -> LoweredOp:
     x, axes = input_of(node, find), int(node.name[-2])
     if len(x.shape) != axes + 1:
         raise CannotFollow(f"a pool of values of shape {x.shape}", f"it works on channels and {axes} axes")
@@ -75,36 +93,40 @@ def _pool(node: Node, find: Find, kernel: Any, stride: Any, padding: Any, **more
     arguments = {"kernel": kernel, "stride": stride, "padding": tuple((p, p) for p in per_axis(padding, axes)), **more}
     if more.get("factor") is None:
         arguments["factor"] = 1.0 / math.prod(kernel)
-    return Word("avg_pool", arguments, (x,))
+    return LoweredOp("avg_pool", arguments, (x,))
 
 
-def _avg_pool(node: Node, find: Find) -> Word:
-    kernel, stride, padding = given(node, 1, "kernel_size"), given(node, 2, "stride"), given(node, 3, "padding", 0)
-    counts, divisor = given(node, 5, "count_include_pad", True), given(node, 6, "divisor_override")
+def _avg_pool(node: TracedCall, find: Find) -> LoweredOp:
+    kernel, stride, padding = (
+        call_argument(node, 1, "kernel_size"),
+        call_argument(node, 2, "stride"),
+        call_argument(node, 3, "padding", 0),
+    )
+    counts, divisor = call_argument(node, 5, "count_include_pad", True), call_argument(node, 6, "divisor_override")
     if not counts and any(per_axis(padding, int(node.name[-2]))):
         raise CannotFollow("an average that leaves the padding out (count_include_pad=False)", "count it in")
     word = _pool(node, find, kernel, stride, padding, factor=1.0 / divisor if divisor else None)
-    _check_ceil(word, given(node, 4, "ceil_mode", False))
+    _check_ceil(word, call_argument(node, 4, "ceil_mode", False))
     return word
 
 
-def _check_ceil(word: Word, ceil_mode: bool) -> None:
+def _check_ceil(word: LoweredOp, ceil_mode: bool) -> None:
     a = word.arguments
     for n, k, s, (p, _) in zip(word.inputs[0].shape[1:], a["kernel"], a["stride"], a["padding"], strict=True):
         if ceil_mode and (n + 2 * p - k) % s:
             raise CannotFollow("a pool with ceil_mode, whose last window is cut", "use ceil_mode=False")
 
 
-def _sum_pool(node: Node, find: Find) -> Word:
-    if float(given(node, 1, "norm_type")) != 1.0:
+def _sum_pool(node: TracedCall, find: Find) -> LoweredOp:
+    if float(call_argument(node, 1, "norm_type")) != 1.0:
         raise CannotFollow("a power-average pool", "use norm_type 1 (a sum), or an average pool")
-    word = _pool(node, find, given(node, 2, "kernel_size"), given(node, 3, "stride"), 0, factor=1.0)
-    _check_ceil(word, given(node, 4, "ceil_mode", False))
+    word = _pool(node, find, call_argument(node, 2, "kernel_size"), call_argument(node, 3, "stride"), 0, factor=1.0)
+    _check_ceil(word, call_argument(node, 4, "ceil_mode", False))
     return word
 
 
-def _adaptive(node: Node, find: Find) -> Word:
-    x, axes, size = input_of(node, find), int(node.name[-2]), given(node, 1, "output_size")
+def _adaptive(node: TracedCall, find: Find) -> LoweredOp:
+    x, axes, size = input_of(node, find), int(node.name[-2]), call_argument(node, 1, "output_size")
     spatial = x.shape[-axes:]
     wanted = [size] * axes if isinstance(size, int) or size is None else list(size)
     wanted = [n if w is None else int(w) for w, n in zip(wanted, spatial, strict=True)]
@@ -114,39 +136,45 @@ def _adaptive(node: Node, find: Find) -> Word:
     return _pool(node, find, kernel, kernel, 0)
 
 
-def _max_pool(node: Node, find: Find) -> Word:
-    word = _pool(node, find, given(node, 1, "kernel_size"), given(node, 2, "stride"), given(node, 3, "padding", 0))
+def _max_pool(node: TracedCall, find: Find) -> LoweredOp:
+    word = _pool(
+        node,
+        find,
+        call_argument(node, 1, "kernel_size"),
+        call_argument(node, 2, "stride"),
+        call_argument(node, 3, "padding", 0),
+    )
     arguments = {k: v for k, v in word.arguments.items() if k != "factor"}
-    dilation = per_axis(given(node, 4, "dilation", 1), len(arguments["kernel"]))
-    return Word("max_pool", {**arguments, "dilation": dilation}, word.inputs)
+    dilation = per_axis(call_argument(node, 4, "dilation", 1), len(arguments["kernel"]))
+    return LoweredOp("max_pool", {**arguments, "dilation": dilation}, word.inputs)
 
 
-def _batch_norm(node: Node, find: Find) -> Word:
+def _batch_norm(node: TracedCall, find: Find) -> LoweredOp:
     x = input_of(node, find)
-    mean, variance = given(node, 1, "running_mean"), given(node, 2, "running_var")
-    if mean is None or variance is None or given(node, 5, "training", False):
+    mean, variance = call_argument(node, 1, "running_mean"), call_argument(node, 2, "running_var")
+    if mean is None or variance is None or call_argument(node, 5, "training", False):
         raise CannotFollow("a BatchNorm without running statistics uses those of the batch", "train with statistics")
     arguments = {
-        "mean": constant(mean, "mean"),
-        "variance": constant(variance, "variance"),
-        "weight": constant(given(node, 3, "weight"), "weight"),
-        "bias": constant(given(node, 4, "bias"), "bias"),
-        "epsilon": float(given(node, 7, "eps", 1e-5)),
+        "mean": constant_argument(mean, "mean"),
+        "variance": constant_argument(variance, "variance"),
+        "weight": constant_argument(call_argument(node, 3, "weight"), "weight"),
+        "bias": constant_argument(call_argument(node, 4, "bias"), "bias"),
+        "epsilon": float(call_argument(node, 7, "eps", 1e-5)),
     }
-    return Word("batch_norm", arguments, (x,))
+    return LoweredOp("batch_norm", arguments, (x,))
 
 
-def _dropout(node: Node, find: Find) -> Word:
-    if given(node, 2, "training", True) and float(given(node, 1, "p", 0.5)) > 0:
+def _dropout(node: TracedCall, find: Find) -> LoweredOp:
+    if call_argument(node, 2, "training", True) and float(call_argument(node, 1, "p", 0.5)) > 0:
         raise CannotFollow("a dropout that is always on", "pass training=self.training")
-    return Word("same", {}, (input_of(node, find),))
+    return LoweredOp("same", {}, (input_of(node, find),))
 
 
-def _same(node: Node, find: Find) -> Word:
-    return Word("same", {}, (input_of(node, find),))
+def _same(node: TracedCall, find: Find) -> LoweredOp:
+    return LoweredOp("same", {}, (input_of(node, find),))
 
 
-def _cast(node: Node, find: Find) -> Word:
+def _cast(node: TracedCall, find: Find) -> LoweredOp:
     """A change of number format: harmless between floats of 32 bits and more."""
     import torch
 
@@ -154,81 +182,88 @@ def _cast(node: Node, find: Find) -> Word:
     types = [a for a in (*node.args[1:], *node.kwargs.values()) if isinstance(a, torch.dtype)]
     if any(t not in (torch.float32, torch.float64) for t in types):
         raise CannotFollow(f"a change of the number format to {types[0]}", "compute in float32")
-    return Word("same", {}, (x,))
+    return LoweredOp("same", {}, (x,))
 
 
-def _relu(node: Node, find: Find) -> Word:
-    return Word("relu", {}, (input_of(node, find),))
+def _relu(node: TracedCall, find: Find) -> LoweredOp:
+    return LoweredOp("relu", {}, (input_of(node, find),))
 
 
-def _clamp(node: Node, find: Find) -> Word:
-    low, high = given(node, 1, "min"), given(node, 2, "max") if not node.name.startswith("clamp_min") else None
+def _clamp(node: TracedCall, find: Find) -> LoweredOp:
+    low, high = (
+        call_argument(node, 1, "min"),
+        call_argument(node, 2, "max") if not node.name.startswith("clamp_min") else None,
+    )
     if isinstance(low, int | float) and low == 0 and high is None:
-        return Word("relu", {}, (input_of(node, find),))
+        return LoweredOp("relu", {}, (input_of(node, find),))
     raise CannotFollow("values are cut off at limits other than 0 from below", "use relu, or let a neuron do it")
 
 
-def _combine(node: Node, find: Find, sign: int, *, reverse: bool = False) -> Word:
-    a, b = (node.args[1], node.args[0]) if reverse else (node.args[0], given(node, 1, "other"))
+def _combine(node: TracedCall, find: Find, sign: int, *, reverse: bool = False) -> LoweredOp:
+    a, b = (node.args[1], node.args[0]) if reverse else (node.args[0], call_argument(node, 1, "other"))
     factor = float(node.kwargs.get("alpha", 1))
-    if isinstance(a, Value) and isinstance(b, Value):
+    if isinstance(a, TracedValue) and isinstance(b, TracedValue):
         x, y = find(a), find(b)
         if x.shape != y.shape or x.lead != y.lead:
             raise CannotFollow(f"values of shape {x.shape} and {y.shape} are added", "add equal shapes: a.expand_as(b)")
-        return Word("add", {"signs": (1.0, sign * factor)}, (x, y))
-    if isinstance(a, Value):
+        return LoweredOp("add", {"signs": (1.0, sign * factor)}, (x, y))
+    if isinstance(a, TracedValue):
         x = find(a)
-        return Word("shift", {"constant": sign * factor * broadcast(b, x, "constant"), "sign": 1.0}, (x,))
+        return LoweredOp("shift", {"constant": sign * factor * broadcast(b, x, "constant"), "sign": 1.0}, (x,))
     x = find(b)
-    return Word("shift", {"constant": broadcast(a, x, "constant"), "sign": sign * factor}, (x,))
+    return LoweredOp("shift", {"constant": broadcast(a, x, "constant"), "sign": sign * factor}, (x,))
 
 
-def _add(node: Node, find: Find) -> Word:
+def _add(node: TracedCall, find: Find) -> LoweredOp:
     return _combine(node, find, 1)
 
 
-def _sub(node: Node, find: Find) -> Word:
+def _sub(node: TracedCall, find: Find) -> LoweredOp:
     return _combine(node, find, -1)
 
 
-def _rsub(node: Node, find: Find) -> Word:
+def _rsub(node: TracedCall, find: Find) -> LoweredOp:
     return _combine(node, find, -1, reverse=True)
 
 
-def _mul(node: Node, find: Find) -> Word:
-    a, b = node.args[0], given(node, 1, "other")
-    if isinstance(a, Value) and isinstance(b, Value):
+def _mul(node: TracedCall, find: Find) -> LoweredOp:
+    a, b = node.args[0], call_argument(node, 1, "other")
+    if isinstance(a, TracedValue) and isinstance(b, TracedValue):
         raise CannotFollow("a product of two values", "no spiking neuron multiplies; use a fixed factor")
-    x, other = (find(a), b) if isinstance(a, Value) else (find(b), a)
-    return Word("scale", {"factor": broadcast(other, x, "factor")}, (x,))
+    x, other = (find(a), b) if isinstance(a, TracedValue) else (find(b), a)
+    return LoweredOp("scale", {"factor": broadcast(other, x, "factor")}, (x,))
 
 
-def _div(node: Node, find: Find) -> Word:
-    if not isinstance(node.args[0], Value) or isinstance(given(node, 1, "other"), Value) or node.kwargs:
+def _div(node: TracedCall, find: Find) -> LoweredOp:
+    if (
+        not isinstance(node.args[0], TracedValue)
+        or isinstance(call_argument(node, 1, "other"), TracedValue)
+        or node.kwargs
+    ):
         raise CannotFollow("a division by a value", "no spiking neuron divides; use a fixed factor")
     x = find(node.args[0])
-    divisor = broadcast(given(node, 1, "other"), x, "divisor").astype(np.float64)
-    return Word("scale", {"factor": freeze(1.0 / divisor)}, (x,))
+    divisor = broadcast(call_argument(node, 1, "other"), x, "divisor").astype(np.float64)
+    return LoweredOp("scale", {"factor": freeze(1.0 / divisor)}, (x,))
 
 
-def _neg(node: Node, find: Find) -> Word:
-    return Word("scale", {"factor": np.asarray(-1.0)}, (input_of(node, find),))
+def _neg(node: TracedCall, find: Find) -> LoweredOp:
+    return LoweredOp("scale", {"factor": np.asarray(-1.0)}, (input_of(node, find),))
 
 
-def _cat(node: Node, find: Find) -> Word:
-    parts = given(node, 0, "tensors")
-    if not all(isinstance(p, Value) for p in parts):
+def _cat(node: TracedCall, find: Find) -> LoweredOp:
+    parts = call_argument(node, 0, "tensors")
+    if not all(isinstance(p, TracedValue) for p in parts):
         raise CannotFollow("values are joined with a constant", "join values only")
     traced = tuple(find(p) for p in parts)
-    axis = int(given(node, 1, "dim", 0)) % len(traced[0].whole)
+    axis = int(call_argument(node, 1, "dim", 0)) % len(traced[0].whole)
     if any(t.lead != traced[0].lead for t in traced) or axis < len(traced[0].lead):
         raise CannotFollow(
             "values are joined along the batch or time axis", "join steps with torch.stack, values by feature"
         )
-    return Word("concat", {"axis": axis - len(traced[0].lead)}, traced)
+    return LoweredOp("concat", {"axis": axis - len(traced[0].lead)}, traced)
 
 
-WORDS: Mapping[str, Handler] = {
+OP_HANDLERS: Mapping[str, Handler] = {
     "linear": _linear,
     **dict.fromkeys(("matmul", "mm", "__matmul__"), _matmul),
     "addmm": _addmm,

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from nirbridge._types import Shape
-from nirbridge.errors import Problem, quoted
-from nirbridge.importers.neuron_specs import Forms
+from nirbridge.errors import Diagnostic, quoted
+from nirbridge.importers.neuron_specs import NeuronSpecs
 from nirbridge.importers.sample.named_arguments import by_position
-from nirbridge.importers.tracing.memory import Budget, Constants, Identities, noted, same_tensors
-from nirbridge.importers.tracing.stand_ins import StandIns
+from nirbridge.importers.tracing.memory import MemoryBudget, TensorConstants, TensorIdentities, noted, same_tensors
+from nirbridge.importers.tracing.stand_ins import RandomResults
 
 UseOf = Callable[[str, tuple[tuple[Any, ...], Mapping[str, Any]], int, bool], str]
 """(path of a module, its arguments, number of the call of forward, whether they are all of its state) -> path of the
@@ -58,7 +58,7 @@ _UNSET = frozenset({"empty", "empty_like", "empty_strided", "new_empty"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Node:
+class TracedCall:
     """One call: ``args`` holds values, constants and whatever else was given, ``shapes`` those of its outputs."""
 
     index: int
@@ -73,10 +73,10 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class TracedValue:
     """Output ``output`` of a node."""
 
-    node: Node
+    node: TracedCall
     output: int = 0
 
     @property
@@ -86,7 +86,7 @@ class Value:
 
 
 @dataclass(slots=True)
-class Recording:
+class ForwardTrace:
     """What the forward did, called once or several times in a row.
 
     ``outputs``: those of the last call. ``starts``: where the nodes of each call begin; ``returned``: the outputs of
@@ -96,9 +96,9 @@ class Recording:
     of what gave values of 16 bits.
     """
 
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[TracedCall] = field(default_factory=list)
     outputs: list[tuple[str, Any]] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Diagnostic] = field(default_factory=list)
     reached: list[str] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
     returned: list[list[tuple[str, Any]]] = field(default_factory=list)
@@ -109,30 +109,30 @@ class Recording:
     halves: list[tuple[str, str, str]] = field(default_factory=list)
 
 
-class Recorder:
+class ForwardRecorder:
     """Knows the value of each tensor, by identity, while the forward keeps that tensor (see ``tracing.memory``)."""
 
     def __init__(
         self,
-        forms: Forms,
+        forms: NeuronSpecs,
         originals: Mapping[str, Any],
         noise: Callable[[Any], None] | None,
         use_of: UseOf,
-        constants: Constants,
+        constants: TensorConstants,
     ) -> None:
         self.forms, self.originals, self.noise, self.use_of = forms, originals, noise, use_of
-        self.recording = Recording()
-        self.constants, self.values, self.stand_ins = constants, Identities(), StandIns()
+        self.recording = ForwardTrace()
+        self.constants, self.values, self.stand_ins = constants, TensorIdentities(), RandomResults()
         self.stack: list[str] = []
         self.is_paused = False
         self.left: dict[str, dict[str, Any]] = {}
 
     def close(self) -> None:
         """Lets go of everything but the recording."""
-        self.values, self.stand_ins = Identities(), StandIns()
-        self.constants = Constants(Budget(0))
+        self.values, self.stand_ins = TensorIdentities(), RandomResults()
+        self.constants = TensorConstants(MemoryBudget(0))
 
-    def bind(self, tensor: Any, value: Value) -> None:
+    def bind(self, tensor: Any, value: TracedValue) -> None:
         """From now on ``tensor`` is ``value``."""
         if self.values.get(tensor) is None:
             self.constants.budget.add(tensor)
@@ -147,17 +147,17 @@ class Recorder:
         tensors: list[Any],
         func: Any = None,
         use: str | None = None,
-    ) -> Node:
+    ) -> TracedCall:
         """Writes down a call and binds what it returned; ``use``: the path in its record, where that is another."""
         path = self.stack[-1] if self.stack else ""
         shapes = tuple(tuple(t.shape) for t in tensors)
         halves = {str(t.dtype) for t in tensors if str(t.dtype) in _HALVES}
         self.recording.halves += [(path, name, number_format) for number_format in sorted(halves)]
         place, module = path if use is None else use, self.originals.get(path)
-        node = Node(len(self.recording.nodes), kind, name, place, module, args, kwargs, shapes, func)
+        node = TracedCall(len(self.recording.nodes), kind, name, place, module, args, kwargs, shapes, func)
         self.recording.nodes.append(node)
         for k, tensor in reversed(list(enumerate(tensors))):  # one returned twice is the first: spikes, then states
-            self.bind(tensor, Value(node, k))
+            self.bind(tensor, TracedValue(node, k))
         return node
 
     def seen(self, structure: Any) -> Any:
@@ -191,7 +191,7 @@ class Recorder:
         if name == "__setitem__":
             self.add("function", name, shown, named, [args[0]])
             return result
-        if _overwrites(func, name) and isinstance(shown[1], Value) and shown[1].shape == tuple(args[0].shape):
+        if _overwrites(func, name) and isinstance(shown[1], TracedValue) and shown[1].shape == tuple(args[0].shape):
             self.bind(args[0], shown[1])
             return result
         tensors = [t for _, t in tensors_of(result)]
@@ -231,9 +231,9 @@ class Recorder:
 
     def _number(self, name: str) -> None:
         path = self.stack[-1] if self.stack else ""
-        thing = f"module {quoted(path)}" if path else "the module's forward"
+        subject = f"module {quoted(path)}" if path else "the module's forward"
         found = f"it asks a value for its number ({name.strip('_')}), so what it does depends on the data"
-        problem = Problem(thing, found, "", "compute with tensors, or leave that part out of forward")
+        problem = Diagnostic(subject, found, "", "compute with tensors, or leave that part out of forward")
         if str(problem) not in map(str, self.recording.problems):
             self.recording.problems.append(problem)
 
@@ -288,9 +288,9 @@ def tensors_of(structure: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield from tensors_of(inner, f"{name}_{key}" if name else key)
 
 
-def values_of(structure: Any) -> Iterator[Value]:
+def values_of(structure: Any) -> Iterator[TracedValue]:
     """Every value in a structure of a node's arguments."""
-    if isinstance(structure, Value):
+    if isinstance(structure, TracedValue):
         yield structure
     elif isinstance(structure, Mapping):
         for inner in structure.values():

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from nirbridge.errors import ModelError, Problem, UsageError, quoted
-from nirbridge.importers.neuron_specs import Forms, form_of
-from nirbridge.importers.tracing.memory import Constants, TooLarge, budget_of, give_back, shared_parameters
-from nirbridge.importers.tracing.recorder import Recorder, Recording, tensors_of
-from nirbridge.importers.tracing.values import Uses
+from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted
+from nirbridge.importers.neuron_specs import NeuronSpecs, neuron_spec_of
+from nirbridge.importers.tracing.memory import TensorConstants, TooLarge, budget_of, release_memory, shared_parameters
+from nirbridge.importers.tracing.recorder import ForwardRecorder, ForwardTrace, tensors_of
+from nirbridge.importers.tracing.values import ModuleUses
 
 ROUNDED = "its float64 parameters are rounded to float32"
 _REGISTRY = "_ModuleBase__registered_attributes"
@@ -47,7 +47,7 @@ def check_module(module: Any, dt: Any = None) -> None:
         if reason:
             places.setdefault(reason, []).append(quoted(name))
     if places:
-        raise ModelError(*(Problem(f"parameters {', '.join(names)}", *reason) for reason, names in places.items()))
+        raise ModelError(*(Diagnostic(f"parameters {', '.join(names)}", *reason) for reason, names in places.items()))
 
 
 def _unfit(value: Any) -> tuple[str, str, str] | None:
@@ -71,10 +71,10 @@ def in_float32(module: Any) -> Any:
     named = torch.nn.Module.named_parameters(module)
     if not any(value.dtype == torch.float64 for _, value in named):
         return module
-    return copy.deepcopy(module, computed(module)).float()
+    return copy.deepcopy(module, computed_tensors_memo(module)).float()
 
 
-def computed(module: Any) -> dict[int, Any]:
+def computed_tensors_memo(module: Any) -> dict[int, Any]:
     """A memo for ``copy.deepcopy``: computed tensors, which torch does not copy, wherever the module keeps them."""
     import torch
 
@@ -82,35 +82,35 @@ def computed(module: Any) -> dict[int, Any]:
     seen: set[int] = set()
     waiting: list[Any] = [module]
     while waiting:
-        thing = waiting.pop()
-        if id(thing) in seen or isinstance(thing, _CODE):
+        subject = waiting.pop()
+        if id(subject) in seen or isinstance(subject, _CODE):
             continue
-        seen.add(id(thing))
-        if isinstance(thing, torch.Tensor):
-            memo |= {} if thing.grad_fn is None else {id(thing): thing.detach().clone()}
+        seen.add(id(subject))
+        if isinstance(subject, torch.Tensor):
+            memo |= {} if subject.grad_fn is None else {id(subject): subject.detach().clone()}
             continue
-        waiting += _held(thing)
+        waiting += _held(subject)
     return memo
 
 
-def _held(thing: Any) -> list[Any]:
+def _held(subject: Any) -> list[Any]:
     """What a container or an object holds."""
-    if isinstance(thing, Mapping):
-        return list(thing.values())
-    if isinstance(thing, list | tuple | set | frozenset):
-        return list(thing)
-    if isinstance(thing, functools.partial):
-        return [thing.func, *thing.args, *thing.keywords.values()]
-    return list(getattr(thing, "__dict__", {}).values())
+    if isinstance(subject, Mapping):
+        return list(subject.values())
+    if isinstance(subject, list | tuple | set | frozenset):
+        return list(subject)
+    if isinstance(subject, functools.partial):
+        return [subject.func, *subject.args, *subject.keywords.values()]
+    return list(getattr(subject, "__dict__", {}).values())
 
 
-def copied(module: Any) -> Any:
+def copy_in_eval_mode(module: Any) -> Any:
     """A copy in eval mode that shares the parameters."""
     memo: dict[int, Any] = {id(p): p for p in module.parameters()}
     for inner in module.modules():
         memo |= {id(t): t for _, t in tensors_of(vars(inner).get(_REGISTRY))}
     try:
-        memo = computed(module) | memo
+        memo = computed_tensors_memo(module) | memo
         return copy.deepcopy(module, memo).eval()
     except Exception as error:
         found = f"it can not be copied ({type(error).__name__}: {str(error)[:100]})"
@@ -119,7 +119,7 @@ def copied(module: Any) -> Any:
 
 
 @contextmanager
-def registered(clone: Any) -> Iterator[None]:
+def registered_neurons(clone: Any) -> Iterator[None]:
     """Has the neurons of a copy in their class's list of all neurons, as snnTorch's resets of a whole class need it."""
     lists: dict[int, list[Any]] = {}
     for inner in clone.modules():
@@ -136,7 +136,7 @@ def registered(clone: Any) -> Iterator[None]:
 
 
 @contextmanager
-def untouched(module: Any) -> Iterator[None]:
+def preserved_module(module: Any) -> Iterator[None]:
     """Puts back what the user's own code did to the module or the random numbers (resets of all neurons of a class)."""
     import torch
 
@@ -151,15 +151,15 @@ def untouched(module: Any) -> Iterator[None]:
                 inner._buffers.update(buffers)
 
 
-def record(
+def record_forward(
     module: Any,
     originals: Mapping[str, Any],
-    forms: Forms,
+    forms: NeuronSpecs,
     samples: Sequence[Mapping[str, Any]],
     noise: Callable[[Any], None] | None = None,
     handed: Sequence[str] = (),
-    constants: Constants | None = None,
-) -> Recording:
+    constants: TensorConstants | None = None,
+) -> ForwardTrace:
     """Runs ``module`` (a copy that may be spoilt) on each of ``samples`` in turn and gives what it did.
 
     Args:
@@ -178,8 +178,8 @@ def record(
     import torch
     from torch.overrides import TorchFunctionMode
 
-    constants = constants or Constants(budget_of(module), shared_parameters(module))
-    recorder = Recorder(forms, originals, noise, Uses().path, constants)
+    constants = constants or TensorConstants(budget_of(module), shared_parameters(module))
+    recorder = ForwardRecorder(forms, originals, noise, ModuleUses().path, constants)
 
     class Mode(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -193,7 +193,7 @@ def record(
     finally:
         recorder.close()
         _emptied(module, originals)
-        give_back(constants.budget)
+        release_memory(constants.budget)
 
 
 @contextmanager
@@ -209,13 +209,15 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _call_all(module: Any, recorder: Recorder, samples: Sequence[Mapping[str, Any]], handed: Sequence[str]) -> None:
-    recording: Recording = recorder.recording
+def _call_all(
+    module: Any, recorder: ForwardRecorder, samples: Sequence[Mapping[str, Any]], handed: Sequence[str]
+) -> None:
+    recording: ForwardTrace = recorder.recording
     result: Any = ()
     for call, fed in enumerate(samples):
-        if call > 1 and loops(recording):
+        if call > 1 and is_loop(recording):
             break
-        more = handed_on(result, handed) if call else {}
+        more = handed_over_arguments(result, handed) if call else {}
         recording.starts.append(len(recording.nodes))
         for name, tensor in fed.items():
             recorder.add("input", name, (), {}, [tensor])
@@ -231,28 +233,28 @@ def _call_all(module: Any, recorder: Recorder, samples: Sequence[Mapping[str, An
         recording.returned.append(recording.outputs)
 
 
-def handed_on(result: Any, names: Sequence[str]) -> dict[str, Any]:
+def handed_over_arguments(result: Any, names: Sequence[str]) -> dict[str, Any]:
     """Arguments of the next call out of what the last one returned: by name, else in order, behind its first output."""
     if isinstance(result, Mapping):
         named = {name: result[name] for name in names if name in result}
-        return named or handed_on(tuple(result.values()), names)
+        return named or handed_over_arguments(tuple(result.values()), names)
     if not isinstance(result, tuple | list):
         return {}
     rest = result[1:]
     return dict(zip(names, rest[max(0, len(rest) - len(names)) :], strict=False))
 
 
-def loops(recording: Recording) -> bool:
+def is_loop(recording: ForwardTrace) -> bool:
     """True if the first call called a neuron several times."""
     end = recording.starts[1] if len(recording.starts) > 1 else len(recording.nodes)
     paths = [n.path for n in recording.nodes[:end] if n.kind == "neuron"]
     return len(paths) > len(set(paths))
 
 
-def _wrap(module: Any, recorder: Recorder) -> None:
+def _wrap(module: Any, recorder: ForwardRecorder) -> None:
     """Gives every module of the copy a forward that tells the recorder where it is."""
     for path, inner in module.named_modules():
-        is_neuron = form_of(inner, recorder.forms) is not None
+        is_neuron = neuron_spec_of(inner, recorder.forms) is not None
         inner.forward = _wrapped(inner, path, recorder, is_neuron=is_neuron)
 
 
@@ -266,7 +268,7 @@ def _emptied(module: Any, originals: Mapping[str, Any]) -> None:
             vars(inner).clear()
 
 
-def _wrapped(module: Any, path: str, recorder: Recorder, *, is_neuron: bool) -> Callable[..., Any]:
+def _wrapped(module: Any, path: str, recorder: ForwardRecorder, *, is_neuron: bool) -> Callable[..., Any]:
     forward = module.forward
 
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from nirbridge.errors import Problem
-from nirbridge.importers.tracing.arguments import Traced, Word
+from nirbridge.errors import Diagnostic
+from nirbridge.importers.tracing.arguments import FlowValue, LoweredOp
 from nirbridge.importers.tracing.axes import CannotFollow
-from nirbridge.importers.tracing.recorder import Node, Value
-from nirbridge.importers.tracing.values import place_of_index, thing_of
+from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
+from nirbridge.importers.tracing.values import axis_index, label_of
 
 _JOINS = frozenset({"cat", "concat", "concatenate"})
 _ADVICE = "stack the time steps in front of the values, or right after the batch"
 
 
-class Series(NamedTuple):
+class ItemSeries(NamedTuple):
     """One value for each index along an axis of the whole; ``is_joined``: the values have that axis already."""
 
     items: tuple[Any, ...]
@@ -23,7 +23,7 @@ class Series(NamedTuple):
     is_joined: bool = False
 
 
-def series_of(node: Node) -> Series | None:
+def series_of(node: TracedCall) -> ItemSeries | None:
     """What the output of a node is put together from, in order of the axis; None where it is not put together."""
     if node.name == "__setitem__":
         return _written(node)
@@ -33,21 +33,21 @@ def series_of(node: Node) -> Series | None:
     given = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", node.kwargs.get("axis", 0))
     axis = int(given) % len(node.shapes[0])
     if node.name == "stack":
-        return Series(items, axis)
-    is_sliced = all(isinstance(i, Value) and i.shape[axis] == 1 for i in items)
-    return Series(items, axis, is_joined=True) if is_sliced else None
+        return ItemSeries(items, axis)
+    is_sliced = all(isinstance(i, TracedValue) and i.shape[axis] == 1 for i in items)
+    return ItemSeries(items, axis, is_joined=True) if is_sliced else None
 
 
 def without_lists(
-    outputs: Sequence[tuple[str, Any]], turns: int, is_series: Callable[[tuple[Any, ...]], bool]
-) -> tuple[list[tuple[str, Any]], list[Problem]]:
+    outputs: Sequence[tuple[str, Any]], iterations: int, is_series: Callable[[tuple[Any, ...]], bool]
+) -> tuple[list[tuple[str, Any]], list[Diagnostic]]:
     """What forward returns, of a list with one output per time step the last one alone; a problem for such lists."""
     kept: list[tuple[str, Any]] = []
     waiting = list(outputs)
     lists = 0
     while waiting:
-        items = tuple(value for _, value in waiting[:turns])
-        length = turns if turns > 1 and is_series(items) else 1
+        items = tuple(value for _, value in waiting[:iterations])
+        length = iterations if iterations > 1 and is_series(items) else 1
         kept.append(waiting[length - 1])
         waiting = waiting[length:]
         lists += length > 1
@@ -55,26 +55,26 @@ def without_lists(
         return kept, []
     found = f"it returns {'a list' if lists == 1 else f'{lists} lists'} with one output per time step"
     step = "return one tensor: torch.stack(outputs) instead of outputs"
-    return kept, [Problem(thing_of(""), found, "an output is one tensor", step)]
+    return kept, [Diagnostic(label_of(""), found, "an output is one tensor", step)]
 
 
-def _written(node: Node) -> Series | None:
+def _written(node: TracedCall) -> ItemSeries | None:
     """What a buffer holds that was filled slice by slice along one axis."""
     found: dict[int, Any] = {}
     axes: set[int] = set()
     now: Any = node
-    while isinstance(now, Node) and now.name == "__setitem__":
+    while isinstance(now, TracedCall) and now.name == "__setitem__":
         buffer, index, item = now.args[:3]
-        place = place_of_index(now.shapes[0], index)
+        place = axis_index(now.shapes[0], index)
         if place is None or place.is_kept:
             return None
         axes.add(place.axis)
         found.setdefault(place.index, item)
-        now = buffer.node if isinstance(buffer, Value) else None
-    return Series(tuple(found[k] for k in sorted(found)), min(axes)) if len(axes) == 1 else None
+        now = buffer.node if isinstance(buffer, TracedValue) else None
+    return ItemSeries(tuple(found[k] for k in sorted(found)), min(axes)) if len(axes) == 1 else None
 
 
-def put_together(x: Traced, series: Series) -> Word:
+def join_series(x: FlowValue, series: ItemSeries) -> LoweredOp:
     """The whole as one value, of which ``x`` is the last item.
 
     Raises:
@@ -85,13 +85,13 @@ def put_together(x: Traced, series: Series) -> Word:
         raise CannotFollow("values whose time or batch axis stands behind values are put together", _ADVICE)
     if series.is_joined:
         if axis < count and x.lead[axis] == "time":
-            return Word("same", {}, (x,), x.lead)
+            return LoweredOp("same", {}, (x,), x.lead)
         if axis == count:
-            return Word("reshape", {}, (x,), (*x.lead, "time"))
+            return LoweredOp("reshape", {}, (x,), (*x.lead, "time"))
         raise CannotFollow("the time steps are joined along values", _ADVICE)
     if axis <= count:
-        return Word("same", {}, (x,), (*x.lead[:axis], "time", *x.lead[axis:]))
+        return LoweredOp("same", {}, (x,), (*x.lead[:axis], "time", *x.lead[axis:]))
     values = range(count + 1, len(x.whole) + 1)
     order = [*range(count), *values]
     order.insert(axis, count)
-    return Word("same", {}, (x,), (*x.lead, "time"), tuple(order))
+    return LoweredOp("same", {}, (x,), (*x.lead, "time"), tuple(order))

@@ -9,20 +9,20 @@ from typing import Any
 
 from nirbridge._types import Shape
 from nirbridge.importers.sample.axes import WAY_OUT
-from nirbridge.importers.tracing.arguments import Traced, Word
+from nirbridge.importers.tracing.arguments import FlowValue, LoweredOp
 from nirbridge.importers.tracing.axes import (
     CannotFollow,
     Lead,
     is_in_front,
     permutation,
-    permuted,
-    picked,
-    reshaped,
+    permute_lead,
+    picked_positions,
+    reshape_lead,
     reshaped_in_place,
 )
-from nirbridge.importers.tracing.recorder import Node, Value, torch_tensor
-from nirbridge.importers.tracing.time_loop import STATIC, Turns
-from nirbridge.importers.tracing.values import Part, part_taken
+from nirbridge.importers.tracing.recorder import TracedCall, TracedValue, torch_tensor
+from nirbridge.importers.tracing.time_loop import STATIC, TimeLoop
+from nirbridge.importers.tracing.values import AxisSlice, slice_of
 
 _RESHAPES = frozenset(
     {"flatten", "view", "reshape", "unsqueeze", "squeeze", "unflatten", "view_as", "reshape_as", "ravel"}
@@ -59,7 +59,7 @@ MOVES = _RESHAPES | _PERMUTES | _PICKS
 REDUCES = frozenset({"sum", "mean"})
 
 
-def move(node: Node, value: Value, x: Traced, turns: Turns) -> Word:
+def lower_move(node: TracedCall, value: TracedValue, x: FlowValue, iterations: TimeLoop) -> LoweredOp:
     """The word for output ``value.output`` of a function that moves values.
 
     Raises:
@@ -68,91 +68,91 @@ def move(node: Node, value: Value, x: Traced, turns: Turns) -> Word:
     whole = node.shapes[value.output]
     args, kwargs = node.args[1:], dict(node.kwargs)
     if node.name in _RESHAPES and x.order:
-        return Word("reshape", {}, (x,), x.lead, reshaped_in_place(x.arranged, x.lead, x.order, whole))
+        return LoweredOp("reshape", {}, (x,), x.lead, reshaped_in_place(x.arranged, x.lead, x.order, whole))
     if node.name in _RESHAPES:
-        return Word("reshape", {}, (x,), reshaped(x.whole, x.lead, whole))
+        return LoweredOp("reshape", {}, (x,), reshape_lead(x.whole, x.lead, whole))
     if node.name in _PERMUTES:
         order = permutation(node.func, args, kwargs, len(x.whole))
         return _arranged(x, x.lead, [x.order[k] for k in order] if x.order else order, x.arranged)
-    step = _step(value, x, turns) or _every_step(node.name, whole, x)
+    step = _step(value, x, iterations) or _every_step(node.name, whole, x)
     if step is not None:
         return step
     if x.order:
         raise CannotFollow("it takes some of the values, and batch or time stands among them", IN_FRONT)
     if node.name == "expand_as":
-        indices = picked(torch_tensor().expand, (whole,), {}, value.output, x.whole, x.lead)
-        return Word("gather", {"indices": indices}, (x,))
-    indices = picked(node.func, args, kwargs, value.output, x.whole, x.lead)
-    return Word("gather", {"indices": indices}, (x,))
+        indices = picked_positions(torch_tensor().expand, (whole,), {}, value.output, x.whole, x.lead)
+        return LoweredOp("gather", {"indices": indices}, (x,))
+    indices = picked_positions(node.func, args, kwargs, value.output, x.whole, x.lead)
+    return LoweredOp("gather", {"indices": indices}, (x,))
 
 
-def _step(value: Value, x: Traced, turns: Turns) -> Word | None:
+def _step(value: TracedValue, x: FlowValue, iterations: TimeLoop) -> LoweredOp | None:
     """A slice of the time axis: the step of this turn."""
-    taken = part_taken(value)
+    taken = slice_of(value)
     if taken is None:
         return None
     axis = x.order[taken.axis] if x.order else taken.axis
-    moves = turns.turns > 1 and taken.index == turns.last and value.node.index in turns.stepped
+    moves = iterations.iterations > 1 and taken.index == iterations.last and value.node.index in iterations.stepped
     if axis >= len(x.lead):
-        if x.arranged[axis] == 1 and turns.age(taken.parent) == STATIC:
-            turns.only_parts.add(value.node.index)
+        if x.arranged[axis] == 1 and iterations.age(taken.parent) == STATIC:
+            iterations.only_parts.add(value.node.index)
         if moves and not _is_repeated(taken):
             raise CannotFollow("it takes a part that moves with the turns of a loop, along an axis of values", WAY_OUT)
         return None
     if x.lead[axis] != "time":
         raise CannotFollow("it takes one sample out of the batch", f"treat every sample alike, or {WAY_OUT}")
     size = x.arranged[axis]
-    is_last = taken.index == size - 1 and turns.age(taken.parent) != STATIC
-    if not (moves or size == 1 or is_last or (turns.turns > 1 and turns.ages[value.node.index] >= 0)):
+    is_last = taken.index == size - 1 and iterations.age(taken.parent) != STATIC
+    if not (moves or size == 1 or is_last or (iterations.iterations > 1 and iterations.ages[value.node.index] >= 0)):
         found = f"it takes step {taken.index} of a sequence, not one after the other"
         raise CannotFollow(found, f"loop over all steps, or {WAY_OUT}")
-    turns.follows_time |= moves
-    turns.time_steps = max(turns.time_steps, size if moves else 0)
+    iterations.follows_time |= moves
+    iterations.time_steps = max(iterations.time_steps, size if moves else 0)
     return _without_step(x, taken, axis, is_last=is_last and not moves and size > 1)
 
 
-def _without_step(x: Traced, taken: Part, axis: int, *, is_last: bool) -> Word:
+def _without_step(x: FlowValue, taken: AxisSlice, axis: int, *, is_last: bool) -> LoweredOp:
     """The value of one time step: its time axis is gone, or has size one."""
     if taken.is_kept:
-        return Word("same", {}, (x,), x.lead, x.order, is_last)
+        return LoweredOp("same", {}, (x,), x.lead, x.order, is_last)
     lead = (*x.lead[:axis], *x.lead[axis + 1 :])
     if not x.order:
-        return Word("same", {}, (x,), lead, (), is_last)
+        return LoweredOp("same", {}, (x,), lead, (), is_last)
     order = [k - (k > axis) for k in x.order if k != axis]
     shape = (*x.arranged[:axis], *x.arranged[axis + 1 :])
     return replace(_arranged(x, lead, order, shape), is_last=is_last)
 
 
-def _arranged(x: Traced, lead: Lead, order: Sequence[int], shape: Shape) -> Word:
+def _arranged(x: FlowValue, lead: Lead, order: Sequence[int], shape: Shape) -> LoweredOp:
     """The value with its axes in another order; ``shape``: with batch and time in front."""
     if not is_in_front(lead, order):
-        return Word("same", {}, (x,), lead, tuple(order))
-    words, indices = permuted(shape, lead, order)
-    return Word("same" if indices is None else "gather", {"indices": indices}, (x,), words)
+        return LoweredOp("same", {}, (x,), lead, tuple(order))
+    words, indices = permute_lead(shape, lead, order)
+    return LoweredOp("same" if indices is None else "gather", {"indices": indices}, (x,), words)
 
 
-def _is_repeated(taken: Part) -> bool:
+def _is_repeated(taken: AxisSlice) -> bool:
     """True if all slices along the axis are equal, because it was made by repeating one."""
     node = taken.parent.node
     source = node.args[0] if node.args else None
-    if node.name not in _REPEATS or not isinstance(source, Value):
+    if node.name not in _REPEATS or not isinstance(source, TracedValue):
         return False
     axis = taken.axis - len(taken.parent.shape) + len(source.shape)
     return axis < 0 or source.shape[axis] == 1
 
 
-def _every_step(name: str, whole: Shape, x: Traced) -> Word | None:
+def _every_step(name: str, whole: Shape, x: FlowValue) -> LoweredOp | None:
     """One value for all steps: a time axis of one that is repeated, or a new axis in front."""
     if name not in _REPEATS or x.order:
         return None
     if "time" not in x.lead and whole[1:] == x.whole:
-        return Word("same", {}, (x,), ("time", *x.lead))
+        return LoweredOp("same", {}, (x,), ("time", *x.lead))
     ones = [k for k, word in enumerate(x.lead) if word == "time" and x.whole[k] == 1]
     is_longer = any(whole == (*x.whole[:k], whole[k], *x.whole[k + 1 :]) for k in ones if len(whole) == len(x.whole))
-    return Word("same", {}, (x,), x.lead) if is_longer else None
+    return LoweredOp("same", {}, (x,), x.lead) if is_longer else None
 
 
-def reduce(node: Node, x: Traced) -> Word:
+def lower_reduction(node: TracedCall, x: FlowValue) -> LoweredOp:
     """A sum or mean: over time (a read-out), or the mean over all positions of each channel.
 
     Raises:
@@ -163,7 +163,7 @@ def reduce(node: Node, x: Traced) -> Word:
     over = [k for k in dims if k < len(x.lead)]
     if len(dims) == len(over) == 1 and x.lead[over[0]] == "time" and not kept:
         lead = tuple(word for k, word in enumerate(x.lead) if k != over[0])
-        return Word("summed", {"mean": node.name == "mean"}, (x,), lead)
+        return LoweredOp("summed", {"mean": node.name == "mean"}, (x,), lead)
     spatial = tuple(range(len(x.lead) + 1, len(x.whole)))
     if dims == spatial and len(spatial) in (1, 2):
         return _over_positions(node, x)
@@ -172,14 +172,14 @@ def reduce(node: Node, x: Traced) -> Word:
     )
 
 
-def _over_positions(node: Node, x: Traced) -> Word:
+def _over_positions(node: TracedCall, x: FlowValue) -> LoweredOp:
     kernel = x.shape[1:]
     padding = ((0, 0),) * len(kernel)
     factor = 1.0 / math.prod(kernel) if node.name == "mean" else 1.0
-    return Word("avg_pool", {"kernel": kernel, "stride": kernel, "padding": padding, "factor": factor}, (x,))
+    return LoweredOp("avg_pool", {"kernel": kernel, "stride": kernel, "padding": padding, "factor": factor}, (x,))
 
 
-def _dims(node: Node, rank: int) -> tuple[int, ...]:
+def _dims(node: TracedCall, rank: int) -> tuple[int, ...]:
     given: Any = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", node.kwargs.get("axis"))
     if given is None:
         return tuple(range(rank))
@@ -187,19 +187,21 @@ def _dims(node: Node, rank: int) -> tuple[int, ...]:
     return tuple(sorted(int(d) % rank for d in dims))
 
 
-def first_of(node: Node) -> Value:
+def moved_input(node: TracedCall) -> TracedValue:
     """The value that is moved.
 
     Raises:
         CannotFollow: a constant is moved by a value.
     """
     value = node.args[0] if node.args else node.kwargs.get("input")
-    if not isinstance(value, Value) or (node.name not in _LIKE and any(isinstance(v, Value) for v in _rest(node))):
+    if not isinstance(value, TracedValue) or (
+        node.name not in _LIKE and any(isinstance(v, TracedValue) for v in _rest(node))
+    ):
         raise CannotFollow("positions that are computed from the input", "use fixed ones")
     return value
 
 
-def _rest(node: Node) -> list[Any]:
+def _rest(node: TracedCall) -> list[Any]:
     """All arguments but the value that is moved, which may be given as ``input=``."""
     named = [value for name, value in node.kwargs.items() if node.args or name != "input"]
     structures: list[Any] = [*node.args[1:], *named]

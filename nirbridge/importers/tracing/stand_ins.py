@@ -16,7 +16,7 @@ _LAYERS = frozenset({"linear", "conv1d", "conv2d", "conv3d"})
 _BLOCK = 65_521
 
 
-class StandIns:
+class RandomResults:
     """Random results, from the seed that torch was given last."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class StandIns:
         return out
 
 
-def spikes(tensor: Any, source: Any) -> None:
+def fill_with_spikes(tensor: Any, source: Any) -> None:
     """Fills a tensor with zeros and ones by chance."""
     if tensor.is_floating_point():
         tensor.random_(0, 2, generator=source)

@@ -11,18 +11,10 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Any
 
-from nirbridge.errors import Problem, quoted
-from nirbridge.importers.tracing.recorder import Node, Recording, Value, torch_tensor, values_of
-from nirbridge.importers.tracing.series import Series, series_of
-from nirbridge.importers.tracing.values import (
-    first_input,
-    is_zero,
-    part_taken,
-    same_constant,
-    states,
-    thing_of,
-    uncopied,
-)
+from nirbridge.errors import Diagnostic, quoted
+from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue, torch_tensor, values_of
+from nirbridge.importers.tracing.series import ItemSeries, series_of
+from nirbridge.importers.tracing.values import first_input, is_zero, label_of, same_constant, slice_of, states, uncopied
 
 STATIC, SERIES = -1, -2
 """Ages of what depends on no neuron, and of what depends on all turns at once."""
@@ -36,20 +28,20 @@ KEEP = "feed back spikes of the step before, start with zeros, keep nothing else
 ADDS = frozenset({"add", "add_", "__add__", "__radd__", "__iadd__"})
 
 
-class Turns:
+class TimeLoop:
     """The turns of a recording's loop, and how its values compare."""
 
-    def __init__(self, recording: Recording, calls: int = 1) -> None:
+    def __init__(self, recording: ForwardTrace, calls: int = 1) -> None:
         """``calls`` above 1: the turns are that many calls of forward, not a loop in it."""
         self.nodes, self.returned = recording.nodes, recording.returned
         self.is_called = calls > 1
-        self.calls: dict[str, list[Node]] = {}
+        self.calls: dict[str, list[TracedCall]] = {}
         for node in self.nodes:
             if node.kind == "neuron":
                 self.calls.setdefault(node.path, []).append(node)
         counts = [len(c) for c in self.calls.values()]
-        self.turns = calls if self.is_called else max(counts, default=1)
-        self.last = self.turns - 1
+        self.iterations = calls if self.is_called else max(counts, default=1)
+        self.last = self.iterations - 1
         self.stepped: set[int] = set()
         self.follows_time = False  # a slice of the time axis moves with the turns
         self.time_steps = 0  # the size of that axis
@@ -57,7 +49,7 @@ class Turns:
         self.only_parts: set[int] = set()  # slices of an axis of the input that has size one
         self.memo: dict[tuple[Any, ...], bool] = {}
         self.ages: dict[int, int] = {}
-        self.series: dict[int, Series] = {}
+        self.series: dict[int, ItemSeries] = {}
         self.sums: dict[int, tuple[Any, ...]] = {}
         self.terms: dict[int, tuple[Any, ...]] = {}
         self.resets = frozenset() if self.is_called else frozenset(recording.resets)
@@ -69,19 +61,19 @@ class Turns:
 
     # -- ages ----------------------------------------------------------------------------------------------------
 
-    def age(self, value: Value) -> int:
+    def age(self, value: TracedValue) -> int:
         """The turn that a value belongs to, STATIC or SERIES."""
         value = self.plain(value)
-        taken = part_taken(value)
+        taken = slice_of(value)
         if taken and self.ages[taken.parent.node.index] == SERIES:
             return taken.index
         return self.ages[value.node.index]
 
-    def plain(self, value: Value) -> Value:
+    def plain(self, value: TracedValue) -> TracedValue:
         """The value behind copies, and behind a slice of stacked turns."""
         while True:
             value = uncopied(value)
-            taken = part_taken(value)
+            taken = slice_of(value)
             if taken is None:
                 return value
             series = self.series.get(taken.parent.node.index)
@@ -89,7 +81,7 @@ class Turns:
                 return value
             value = series.items[taken.index]
 
-    def _age(self, node: Node) -> int:
+    def _age(self, node: TracedCall) -> int:
         if node.kind == "neuron" or (node.kind == "input" and self.is_called):
             return self.turn_of[node.index]
         if node.kind == "input":
@@ -98,7 +90,7 @@ class Turns:
         if series and self.is_series(series.items):
             self.series[node.index] = series
             return SERIES
-        if node.name in ADDS and self.turns > 1 and self.is_series(self._terms(node)):
+        if node.name in ADDS and self.iterations > 1 and self.is_series(self._terms(node)):
             self.sums[node.index] = self.terms[node.index]
             return SERIES
         ages = [self.age(v) for v in values_of((node.args, node.kwargs))]
@@ -107,11 +99,11 @@ class Turns:
             return max(numbered)
         return SERIES if SERIES in ages else STATIC
 
-    def _terms(self, node: Node) -> tuple[Any, ...]:
+    def _terms(self, node: TracedCall) -> tuple[Any, ...]:
         """What a running sum over turns is made of, in order."""
         found: list[Any] = []
         for value in (v for v in node.args[:2] if not is_zero(v)):
-            inner = self.plain(value) if isinstance(value, Value) else None
+            inner = self.plain(value) if isinstance(value, TracedValue) else None
             found += self.terms.get(inner.node.index, (value,)) if inner else (value,)
         if len(node.kwargs) == 0:
             self.terms[node.index] = tuple(found)
@@ -119,7 +111,7 @@ class Turns:
 
     def is_series(self, items: tuple[Any, ...]) -> bool:
         """True if the items are one value in each of the turns, in order."""
-        if self.is_called or len(items) != self.turns or not all(isinstance(i, Value) for i in items):
+        if self.is_called or len(items) != self.iterations or not all(isinstance(i, TracedValue) for i in items):
             return False
         if any(self.age(item) != k for k, item in enumerate(items)):
             return False
@@ -127,18 +119,18 @@ class Turns:
 
     # -- comparison ----------------------------------------------------------------------------------------------
 
-    def alike(self, a: Any, turn: int, b: Any) -> bool:
-        """True if ``a`` is in turn ``turn`` what ``b`` is in the last one."""
-        if isinstance(a, Value) and isinstance(b, Value):
-            key = (a.node.index, a.output, turn, b.node.index, b.output)
+    def alike(self, a: Any, iteration: int, b: Any) -> bool:
+        """True if ``a`` is in turn ``iteration`` what ``b`` is in the last one."""
+        if isinstance(a, TracedValue) and isinstance(b, TracedValue):
+            key = (a.node.index, a.output, iteration, b.node.index, b.output)
             if key not in self.memo:
-                self.memo[key] = self._alike(self.plain(a), turn, self.plain(b))
+                self.memo[key] = self._alike(self.plain(a), iteration, self.plain(b))
             return self.memo[key]
-        if isinstance(b, Value):
-            return turn == 0 and self.age(b) == self.last - 1 and self._is_start(a, b)
+        if isinstance(b, TracedValue):
+            return iteration == 0 and self.age(b) == self.last - 1 and self._is_start(a, b)
         return same_constant(a, b)
 
-    def _is_start(self, constant: Any, b: Value) -> bool:
+    def _is_start(self, constant: Any, b: TracedValue) -> bool:
         """True if ``constant``, used in the first turn, is ``b`` with every neuron silent."""
         silent = self._silent(b)
         if silent is None:
@@ -154,7 +146,7 @@ class Turns:
 
         if isinstance(b, tuple):
             return tuple(self._silent(v) for v in b)
-        if not isinstance(b, Value):
+        if not isinstance(b, TracedValue):
             return b
         b = self.plain(b)
         if b.node.kind == "neuron":
@@ -165,80 +157,84 @@ class Turns:
         with torch.no_grad():
             return b.node.func(*(self._silent(a) for a in b.node.args), **b.node.kwargs)
 
-    def _alike(self, a: Value, turn: int, b: Value) -> bool:
-        if a.output != b.output and part_taken(a) is None:
+    def _alike(self, a: TracedValue, iteration: int, b: TracedValue) -> bool:
+        if a.output != b.output and slice_of(a) is None:
             return False
         if a.node.kind == "neuron" or b.node.kind == "neuron":
             same = a.node.kind == b.node.kind and a.node.path == b.node.path
             lag = self.last - self.age(b)
-            return same and lag in (0, 1) and turn - self.age(a) == lag
+            return same and lag in (0, 1) and iteration - self.age(a) == lag
         if self.is_called and b.node.kind == "input":
-            return a.node.name == b.node.name and (self.age(a), self.age(b)) == (turn, self.last)
+            return a.node.name == b.node.name and (self.age(a), self.age(b)) == (iteration, self.last)
         if a == b:
             return True
-        if turn == 0 and self._adds_silence(a, b):
+        if iteration == 0 and self._adds_silence(a, b):
             return True
         if a.node.kind != b.node.kind or a.node.name != b.node.name or a.node.path != b.node.path:
             return False
-        p, q = part_taken(a), part_taken(b)
-        if p and q and (p.axis, p.is_kept) == (q.axis, q.is_kept) and (p.index, q.index) == (turn, self.last):
+        p, q = slice_of(a), slice_of(b)
+        if p and q and (p.axis, p.is_kept) == (q.axis, q.is_kept) and (p.index, q.index) == (iteration, self.last):
             self.stepped.add(b.node.index)
-            return p.parent.node is q.parent.node or self.alike(p.parent, turn, q.parent)
-        return a.output == b.output and self._same_arguments(a.node, turn, b.node)
+            return p.parent.node is q.parent.node or self.alike(p.parent, iteration, q.parent)
+        return a.output == b.output and self._same_arguments(a.node, iteration, b.node)
 
-    def _is_nothing(self, value: Value) -> bool:
+    def _is_nothing(self, value: TracedValue) -> bool:
         silent = self._silent(value)
         return silent is not None and is_zero(silent)
 
-    def _adds_silence(self, a: Value, b: Value) -> bool:
+    def _adds_silence(self, a: TracedValue, b: TracedValue) -> bool:
         """True if ``b`` is what ``a`` was in the first turn, and something that was nothing then."""
         if b.node.name not in ADDS or len(b.node.args) != 2 or b.node.kwargs or a.node.name in ADDS:
             return False
         pairs = (b.node.args, b.node.args[::-1])
-        return any(self._is_nothing(p) and self.alike(a, 0, q) for p, q in pairs if isinstance(p, Value))
+        return any(self._is_nothing(p) and self.alike(a, 0, q) for p, q in pairs if isinstance(p, TracedValue))
 
-    def _same_arguments(self, a: Node, turn: int, b: Node) -> bool:
-        return self._same((a.args, dict(a.kwargs)), turn, (b.args, dict(b.kwargs)))
+    def _same_arguments(self, a: TracedCall, iteration: int, b: TracedCall) -> bool:
+        return self._same((a.args, dict(a.kwargs)), iteration, (b.args, dict(b.kwargs)))
 
-    def _same(self, a: Any, turn: int, b: Any) -> bool:
-        if isinstance(b, Value):
-            return self.alike(a, turn, b)
+    def _same(self, a: Any, iteration: int, b: Any) -> bool:
+        if isinstance(b, TracedValue):
+            return self.alike(a, iteration, b)
         if isinstance(a, tuple) and isinstance(b, tuple):
-            return len(a) == len(b) and all(self._same(x, turn, y) for x, y in zip(a, b, strict=True))
+            return len(a) == len(b) and all(self._same(x, iteration, y) for x, y in zip(a, b, strict=True))
         if isinstance(a, Mapping) and isinstance(b, Mapping):
-            return a.keys() == b.keys() and all(self._same(a[k], turn, b[k]) for k in a)
+            return a.keys() == b.keys() and all(self._same(a[k], iteration, b[k]) for k in a)
         return same_constant(a, b)
 
     # -- what is wrong -------------------------------------------------------------------------------------------
 
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[Diagnostic]:
         """Why the turns are not one step, neuron by neuron; empty where they are."""
-        found: list[Problem] = []
+        found: list[Diagnostic] = []
         for path, calls in self.calls.items():
-            if len(calls) != self.turns:
-                text = f"called {len(calls)} times, others are called {self.turns} times"
-                text = f"called {len(calls)} times in {self.turns} calls of forward" if self.is_called else text
-                found.append(Problem(thing_of(path), text, "each neuron is called once a step", _ONCE))
+            if len(calls) != self.iterations:
+                text = f"called {len(calls)} times, others are called {self.iterations} times"
+                text = f"called {len(calls)} times in {self.iterations} calls of forward" if self.is_called else text
+                found.append(Diagnostic(label_of(path), text, "each neuron is called once a step", _ONCE))
             elif not all(self._same_turn(calls, k) for k in range(self.last)):
                 found.append(self._differs(path, calls))
             found += self._states(path, calls)
         return found + (self._outputs() if self.is_called else [])
 
-    def _differs(self, path: str, calls: list[Node]) -> Problem:
+    def _differs(self, path: str, calls: list[TracedCall]) -> Diagnostic:
         if self.is_called:
             text = "its input depends on something that forward keeps from call to call"
-            return Problem(thing_of(path), text, FOLLOWED, KEEP)
+            return Diagnostic(label_of(path), text, FOLLOWED, KEEP)
         order = self._slices_taken(calls)
         if order and order != [*range(len(calls))]:
             shown = ", ".join(map(str, order[:4])) + (", …" if len(order) > 4 else "")
             text = f"called {len(calls)} times, on the slices {shown} of its input"
-            return Problem(thing_of(path), text, FORWARD, "loop from 0 on, and leave none out; turn the input before")
+            return Diagnostic(
+                label_of(path), text, FORWARD, "loop from 0 on, and leave none out; turn the input before"
+            )
         text = f"called {len(calls)} times, and not with the same input computed step by step"
         if not any(states(node) for node in calls):
-            return Problem(thing_of(path), text, "its state is kept in the module, so all calls share one state", _OWN)
-        return Problem(thing_of(path), text, "a neuron has one state, so it has one input in each step", _ONCE)
+            return Diagnostic(
+                label_of(path), text, "its state is kept in the module, so all calls share one state", _OWN
+            )
+        return Diagnostic(label_of(path), text, "a neuron has one state, so it has one input in each step", _ONCE)
 
-    def _slices_taken(self, calls: list[Node]) -> list[int]:
+    def _slices_taken(self, calls: list[TracedCall]) -> list[int]:
         """The index of the one slice that each call works on; empty where that is not one each, along one axis."""
         found = [self._parts(first_input(node)) for node in calls]
         axes = {axis for parts in found for axis, _ in parts}
@@ -257,7 +253,7 @@ class Turns:
             if now.node.index in seen or now.node.kind == "neuron":
                 continue
             seen.add(now.node.index)
-            taken = part_taken(now)
+            taken = slice_of(now)
             if taken is not None and self.age(taken.parent) == STATIC:
                 is_time = taken.parent.shape[taken.axis] == self.time_size
                 found |= {(taken.axis, taken.index)} if is_time else set()
@@ -265,36 +261,36 @@ class Turns:
                 waiting += values_of((now.node.args, dict(now.node.kwargs)))
         return found
 
-    def _outputs(self) -> list[Problem]:
+    def _outputs(self) -> list[Diagnostic]:
         """Outputs that are not the same value in every call."""
-        found: list[Problem] = []
+        found: list[Diagnostic] = []
         for k, (name, last) in enumerate(self.returned[-1]):
             before = [r[k][1] if k < len(r) else None for r in self.returned[:-1]]
-            if not all(self.alike(value, turn, last) for turn, value in enumerate(before)):
+            if not all(self.alike(value, iteration, last) for iteration, value in enumerate(before)):
                 text = (
                     f"its output {quoted(name or 'output')} depends on something that forward keeps from call to call"
                 )
-                found.append(Problem(thing_of(""), text, FOLLOWED, KEEP))
+                found.append(Diagnostic(label_of(""), text, FOLLOWED, KEEP))
         return found
 
-    def _same_turn(self, calls: list[Node], k: int) -> bool:
+    def _same_turn(self, calls: list[TracedCall], k: int) -> bool:
         return self.alike(first_input(calls[k]), k, first_input(calls[-1]))
 
-    def _states(self, path: str, calls: list[Node]) -> list[Problem]:
+    def _states(self, path: str, calls: list[TracedCall]) -> list[Diagnostic]:
         """A state handed in must be what the neuron returned in the turn before, zeros at first, or an argument."""
-        for turn, node in enumerate(calls):
-            if turn and node.index in self.resets and not states(node):
-                found = f"its state is set anew in step {turn} of a loop"
-                return [Problem(thing_of(path), found, "", "reset it in front of the loop")]
+        for iteration, node in enumerate(calls):
+            if iteration and node.index in self.resets and not states(node):
+                found = f"its state is set anew in step {iteration} of a loop"
+                return [Diagnostic(label_of(path), found, "", "reset it in front of the loop")]
             for state in states(node):
-                plain = self.plain(state) if isinstance(state, Value) else state
-                if isinstance(plain, Value):
-                    own = plain.node.kind == "neuron" and plain.node.path == path and self.age(plain) == turn - 1
-                    fine = own or ((turn == 0 or self.is_called) and plain.node.kind == "input")
+                plain = self.plain(state) if isinstance(state, TracedValue) else state
+                if isinstance(plain, TracedValue):
+                    own = plain.node.kind == "neuron" and plain.node.path == path and self.age(plain) == iteration - 1
+                    fine = own or ((iteration == 0 or self.is_called) and plain.node.kind == "input")
                 else:
-                    fine = (turn == 0 or self.is_called) and is_zero(plain)
+                    fine = (iteration == 0 or self.is_called) and is_zero(plain)
                 if not fine:
-                    text = f"the state that it is given in step {turn} is not what it returned in the step before"
+                    text = f"the state that it is given in step {iteration} is not what it returned in the step before"
                     advice = "pass its state on as it is, and let it start at zero"
-                    return [Problem(thing_of(path), text, "", advice)]
+                    return [Diagnostic(label_of(path), text, "", advice)]
         return []

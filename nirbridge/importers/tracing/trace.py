@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from nirbridge.errors import ModelError, NirbridgeError, Problem
-from nirbridge.importers.dataflow import Flow, multiplications
+from nirbridge.errors import Diagnostic, ModelError, NirbridgeError
+from nirbridge.importers.dataflow import DataflowGraph, graph_multiplications
 from nirbridge.importers.deviations import KEPT_STATES
-from nirbridge.importers.neuron_specs import Forms, form_of
-from nirbridge.importers.sample.axes import STEPS, WAY_OUT, SampleReading, TimeAxis, check_axes, readings
+from nirbridge.importers.neuron_specs import NeuronSpecs, neuron_spec_of
+from nirbridge.importers.sample.axes import STEPS, WAY_OUT, SampleReading, TimeAxis, check_axes, sample_readings
 from nirbridge.importers.sample.samples import fed_tensors, named_samples, roles_of
 from nirbridge.importers.tracing.consistency import (
     CALLS,
@@ -26,21 +26,21 @@ from nirbridge.importers.tracing.consistency import (
     state_arguments,
 )
 from nirbridge.importers.tracing.copies import copied_axes, has_idle_one
-from nirbridge.importers.tracing.departures import ends_early, left_out, loops_once, started_anew
-from nirbridge.importers.tracing.graph_builder import Writer, layout_of
+from nirbridge.importers.tracing.departures import ends_early, left_out, loops_once, restarted_neurons
+from nirbridge.importers.tracing.graph_builder import GraphBuilder, layout_of
 from nirbridge.importers.tracing.memory import Failures, TooLarge, raise_too_large
-from nirbridge.importers.tracing.recorder import Node, Recording
+from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall
 from nirbridge.importers.tracing.run import (
     ROUNDED,
     check_module,
-    copied,
+    copy_in_eval_mode,
     in_float32,
-    loops,
-    record,
-    registered,
-    untouched,
+    is_loop,
+    preserved_module,
+    record_forward,
+    registered_neurons,
 )
-from nirbridge.importers.tracing.stand_ins import spikes
+from nirbridge.importers.tracing.stand_ins import fill_with_spikes
 from nirbridge.importers.tracing.time_loop import FORWARD
 from nirbridge.importers.tracing.unreached import with_unreached
 from nirbridge.importers.tracing.values import never_handed_on
@@ -51,7 +51,9 @@ _CHEAP = 3_000_000
 """Multiplications of one step up to which a module is cheap."""
 
 
-def trace(module: Any, sample: Any, forms: Forms, *, batched: bool | None = None, time_axis: TimeAxis = None) -> Flow:
+def trace_module(
+    module: Any, sample: Any, forms: NeuronSpecs, *, batched: bool | None = None, time_axis: TimeAxis = None
+) -> DataflowGraph:
     """What ``module`` computes in one time step.
 
     Args:
@@ -62,7 +64,7 @@ def trace(module: Any, sample: Any, forms: Forms, *, batched: bool | None = None
         time_axis: which axis of the sample is time, "none" where it is one time step (None: found out).
 
     Returns:
-        The flow; what cannot be followed is in ``Flow.problems``.
+        The flow; what cannot be followed is in ``DataflowGraph.problems``.
 
     Raises:
         UsageError: no torch module, no tensor.
@@ -74,20 +76,18 @@ def trace(module: Any, sample: Any, forms: Forms, *, batched: bool | None = None
     check_axes(batched, time_axis, list(shapes.values()))
     whole = in_float32(module)
     if whole is not module:
-        flow = trace(whole, sample, forms, batched=batched, time_axis=time_axis)
+        flow = trace_module(whole, sample, forms, batched=batched, time_axis=time_axis)
         return replace(flow, notes=(*flow.notes, ROUNDED))
-    search = _Search(module, samples, forms, are_axes_given=batched is not None and time_axis is not None)
-    for reading in _likeliest_first(readings(list(shapes.values()), batched, time_axis), shapes, module, forms):
+    search = _ReadingSearch(module, samples, forms, are_axes_given=batched is not None and time_axis is not None)
+    for reading in _likeliest_first(sample_readings(list(shapes.values()), batched, time_axis), shapes, module, forms):
         if not search.is_settled(reading):
             search.attempt(reading)
     if search.best is None or search.best[0] != (0, 0):
         raise_too_large(search.out_of_room)
     if search.best is None:
         found = f"its forward fails on the sample: {(search.failures or ['no reading of it fits'])[0]}"
-        given = ", ".join(str(shape) for shape in shapes.values())
-        raise ModelError.of(
-            "module", found, f"the sample has shape {given}", f"give one as forward takes it, or {WAY_OUT}"
-        )
+        given = f"the sample has shape {', '.join(map(str, shapes.values()))}"
+        raise ModelError.of("module", found, given, f"give one as forward takes it, or {WAY_OUT}")
     _, flow, reading = search.best
     flow = _called_again(flow, module, samples, reading, forms)
     flow = _looked_at_longer(flow, module, samples, reading, forms)
@@ -96,12 +96,12 @@ def trace(module: Any, sample: Any, forms: Forms, *, batched: bool | None = None
     return replace(flow, notes=(*flow.notes, *notes))
 
 
-class _Search:
+class _ReadingSearch:
     """Tries readings of the sample; ``best``: the (score, flow, reading) with the least that is not followed."""
 
-    def __init__(self, module: Any, samples: Mapping[str, Any], forms: Forms, *, are_axes_given: bool) -> None:
+    def __init__(self, module: Any, samples: Mapping[str, Any], forms: NeuronSpecs, *, are_axes_given: bool) -> None:
         self.module, self.samples, self.forms, self.are_axes_given = module, samples, forms, are_axes_given
-        self.best: tuple[tuple[int, int], Flow, SampleReading] | None = None
+        self.best: tuple[tuple[int, int], DataflowGraph, SampleReading] | None = None
         self.failures: Failures = []
         self.out_of_room: Failures = []
         self.too_many: float = math.inf
@@ -131,16 +131,16 @@ class _Search:
             if self.best is None or score < self.best[0] or (is_whole and score == self.best[0]):
                 self.best = score, flow, variant
             has_layout = any(layout is not None for layout in _layouts(self.module, self.forms))
-            is_loop = has_layout or flow.loop.turns > 1
+            is_loop = has_layout or flow.loop.iterations > 1
             self.is_one_step = not (is_loop or copies or flow.deviations or reading.has_time)
             if flow.loop.follows and not copies and not any(c.kind == "unknown" for c in flow.calls):
                 self.time_place = reading.time_place
             if is_exact or not flow.loop.leaves_steps_out:
                 return
-            exact = reading.of_length(flow.loop.turns)  # perhaps the number of time steps is fixed
+            exact = reading.of_length(flow.loop.iterations)  # perhaps the number of time steps is fixed
             variants, is_exact = [replace(exact, batch=variant.batch)], True
 
-    def _flow(self, variant: SampleReading, shapes: Mapping[str, tuple[int, ...]]) -> Flow | None:
+    def _flow(self, variant: SampleReading, shapes: Mapping[str, tuple[int, ...]]) -> DataflowGraph | None:
         """The flow, None where forward fails, or would be given as many numbers as were too large before."""
         given = sum(math.prod(variant.fed(shape)[0]) for shape in shapes.values())
         if given >= self.too_many:
@@ -157,23 +157,23 @@ class _Search:
 
 
 def _likeliest_first(
-    found: Sequence[SampleReading], shapes: Mapping[str, tuple[int, ...]], module: Any, forms: Forms
+    found: Sequence[SampleReading], shapes: Mapping[str, tuple[int, ...]], module: Any, forms: NeuronSpecs
 ) -> list[SampleReading]:
     """Readings with the leading axes that a neuron of the module needs come first."""
     layouts, first = _layouts(module, forms), next(iter(shapes.values()))
     return sorted(found, key=lambda reading: reading.lead(first) not in layouts)
 
 
-def _layouts(module: Any, forms: Forms) -> set[Any]:
-    known = ((form_of(inner, forms), inner) for inner in module.modules())
+def _layouts(module: Any, forms: NeuronSpecs) -> set[Any]:
+    known = ((neuron_spec_of(inner, forms), inner) for inner in module.modules())
     return {layout_of(form, inner) for form, inner in known if form is not None}
 
 
 def _attempt(
-    module: Any, samples: Mapping[str, Any], reading: SampleReading, forms: Forms, failures: Failures
-) -> Flow | None:
+    module: Any, samples: Mapping[str, Any], reading: SampleReading, forms: NeuronSpecs, failures: Failures
+) -> DataflowGraph | None:
     """The flow under one guess, or None where forward fails; two runs on different numbers must agree."""
-    runs: list[Recording] = []
+    runs: list[ForwardTrace] = []
     for seed in (1, 2):
         try:
             runs.append(_run(module, samples, reading, forms, seed))
@@ -185,13 +185,14 @@ def _attempt(
         except Exception as error:  # whatever the user's code raises
             failures.append(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
             return None
-    flow = Writer(runs[0], forms, roles_of(samples, reading)).flow()
-    problems = data_dependence(*runs)
-    flow = replace(flow, problems=(*flow.problems, *problems)) if problems else flow
+    flow = GraphBuilder(runs[0], forms, roles_of(samples, reading)).flow()
+    flow = replace(flow, problems=(*flow.problems, *data_dependence(*runs)))
     return with_unreached(flow, runs[0], module)
 
 
-def _called_again(flow: Flow, module: Any, samples: Mapping[str, Any], reading: SampleReading, forms: Forms) -> Flow:
+def _called_again(
+    flow: DataflowGraph, module: Any, samples: Mapping[str, Any], reading: SampleReading, forms: NeuronSpecs
+) -> DataflowGraph:
     """The flow, or that of several calls in a row where the module keeps something from one to the next."""
     handed = state_arguments(module, len(samples))
     whole = _run(module, samples, reading, forms, 1, CALLS, handed)
@@ -200,8 +201,8 @@ def _called_again(flow: Flow, module: Any, samples: Mapping[str, Any], reading: 
     if whole.failure:
         return replace(flow, problems=(*flow.problems, failed_again(whole)))
     flow = replace(flow, problems=(*flow.problems, *never_handed_on(whole)))
-    if not reading.has_time and not loops(whole):
-        anew = started_anew(whole, lambda node: _is_sequence(node, forms))
+    if not reading.has_time and not is_loop(whole):
+        anew = restarted_neurons(whole, lambda node: _is_sequence(node, forms))
         known = [d for d in flow.deviations if d.name != KEPT_STATES]
         problems = (*flow.problems, *reset_in(whole)[1])
         flow = replace(flow, problems=problems, deviations=(*known, *anew))
@@ -214,17 +215,17 @@ def _called_again(flow: Flow, module: Any, samples: Mapping[str, Any], reading: 
     if len(whole.returned) < CALLS or reading.has_time:
         return replace(flow, notes=notes, problems=(*flow.problems, *kept_between(whole)))
     deviations = flow.deviations
-    flow = with_unreached(Writer(whole, forms, roles_of(samples, reading), calls=CALLS).flow(), whole, module)
+    flow = with_unreached(GraphBuilder(whole, forms, roles_of(samples, reading), calls=CALLS).flow(), whole, module)
     flow = replace(flow, deviations=deviations)
     hint = (handed_over(whole.handed),) if whole.handed and flow.problems else ()
     return replace(flow, problems=(*flow.problems, *hint))
 
 
 def _looked_at_longer(
-    flow: Flow, module: Any, samples: Mapping[str, Any], reading: SampleReading, forms: Forms
-) -> Flow:
+    flow: DataflowGraph, module: Any, samples: Mapping[str, Any], reading: SampleReading, forms: NeuronSpecs
+) -> DataflowGraph:
     """The flow, with what shows only in later steps or calls among its problems; of cheap modules."""
-    if flow.problems or any(c.kind == "unknown" for c in flow.calls) or multiplications(flow) > _CHEAP:
+    if flow.problems or any(c.kind == "unknown" for c in flow.calls) or graph_multiplications(flow) > _CHEAP:
         return flow
     try:
         return replace(flow, problems=tuple(_later_problems(module, samples, reading, forms)))
@@ -232,7 +233,9 @@ def _looked_at_longer(
         return flow
 
 
-def _later_problems(module: Any, samples: Mapping[str, Any], reading: SampleReading, forms: Forms) -> Sequence[Problem]:
+def _later_problems(
+    module: Any, samples: Mapping[str, Any], reading: SampleReading, forms: NeuronSpecs
+) -> Sequence[Diagnostic]:
     if reading.has_time:
         if reading.steps != STEPS:
             return ()
@@ -248,11 +251,11 @@ def _later_problems(module: Any, samples: Mapping[str, Any], reading: SampleRead
         return ()
     if is_steady(whole) or reset_in(whole)[1]:
         return reset_in(whole)[1]
-    return Writer(whole, forms, roles_of(samples, reading), calls=_MANY_CALLS).flow().problems
+    return GraphBuilder(whole, forms, roles_of(samples, reading), calls=_MANY_CALLS).flow().problems
 
 
-def _is_sequence(node: Node, forms: Forms) -> bool:
-    form = form_of(node.module, forms)
+def _is_sequence(node: TracedCall, forms: NeuronSpecs) -> bool:
+    form = neuron_spec_of(node.module, forms)
     return form is not None and layout_of(form, node.module) is not None
 
 
@@ -260,29 +263,29 @@ def _run(
     module: Any,
     samples: Mapping[str, Any],
     reading: SampleReading,
-    forms: Forms,
+    forms: NeuronSpecs,
     seed: int,
     calls: int = 1,
     handed: Sequence[str] = (),
-) -> Recording:
+) -> ForwardTrace:
     """What a copy of the module does, called so many times in a row on random numbers."""
     import torch
 
     source = torch.Generator().manual_seed(seed)
     originals = dict(module.named_modules())
     fed = [fed_tensors(samples, reading, seed + 2 * call) for call in range(calls)]
-    clone = copied(module)
-    with untouched(module), registered(clone), warnings.catch_warnings():
+    clone = copy_in_eval_mode(module)
+    with preserved_module(module), registered_neurons(clone), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the user has seen what the own code warns of
         torch.manual_seed(seed)  # what depends on chance differs between runs
-        return record(clone, originals, forms, fed, lambda tensor: spikes(tensor, source), handed)
+        return record_forward(clone, originals, forms, fed, lambda tensor: fill_with_spikes(tensor, source), handed)
 
 
 _ABSURD = 1000
 """A layer without an axis to work on weighs more than any number of problems that can be named."""
 
 
-def _badness(flow: Flow, reading: SampleReading) -> tuple[int, int]:
+def _badness(flow: DataflowGraph, reading: SampleReading) -> tuple[int, int]:
     """(What is not followed, layers on more axes than they are made for and the like): low for a likely reading."""
     shapes = {c.name: c.shape for c in flow.calls}
     unknown = sum(c.kind == "unknown" for c in flow.calls)
@@ -293,5 +296,5 @@ def _badness(flow: Flow, reading: SampleReading) -> tuple[int, int]:
     first = len(flow.problems) + unknown + _ABSURD * absurd + sum(d.name == KEPT_STATES for d in flow.deviations)
     if not any(c.kind == "neuron" for c in flow.calls):
         first += has_idle_one(flow)
-    is_unlikely = bool(flow.problems) and reading.has_time and flow.loop.turns == 1
+    is_unlikely = bool(flow.problems) and reading.has_time and flow.loop.iterations == 1
     return first, odd + len(flow.deviations) + 2 * is_unlikely

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from nirbridge.errors import quoted
-from nirbridge.importers.dataflow import Flow
-from nirbridge.importers.tracing.recorder import Recording
+from nirbridge.importers.dataflow import DataflowGraph
+from nirbridge.importers.tracing.recorder import ForwardTrace
 
 
-def with_unreached(flow: Flow, recording: Recording, module: Any) -> Flow:
+def with_unreached(flow: DataflowGraph, recording: ForwardTrace, module: Any) -> DataflowGraph:
     """The flow, with a note of the layers that forward did not call."""
     reached = set(recording.reached)
     paths = [p for p, m in module.named_modules() if p and p not in reached and _is_layer(m)]
@@ -21,7 +21,7 @@ def with_unreached(flow: Flow, recording: Recording, module: Any) -> Flow:
     return replace(flow, notes=(*flow.notes, f"never called by forward, so not imported: {shown}"))
 
 
-def _neuron_paths(flow: Flow) -> set[str]:
+def _neuron_paths(flow: DataflowGraph) -> set[str]:
     return {c.path for c in flow.calls if c.kind == "neuron"}
 
 

@@ -13,35 +13,35 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nirbridge.errors import Problem, quoted
-from nirbridge.importers.tracing.recorder import Node, Recording, Value, torch_tensor
+from nirbridge.errors import Diagnostic, quoted
+from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue, torch_tensor
 
 COPIES = frozenset({"detach", "detach_", "clone", "contiguous", "cpu", "float", "data", "requires_grad_", "alias"})
 """Functions that give what they are given."""
 
 
-def thing_of(path: str) -> str:
+def label_of(path: str) -> str:
     """How a message names a place."""
     return f"module {quoted(path)}" if path else "the module's forward"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AxisSlice:
     """A value that is one slice of another: ``x[k]``, ``x[:, k]``, ``x[..., k:k + 1]``, ``select``, ``unbind``.
 
     ``is_kept``: the axis is still there, with size one.
     """
 
-    parent: Value
+    parent: TracedValue
     axis: int
     index: int
     is_kept: bool = False
 
 
-def part_taken(value: Value) -> Part | None:
+def slice_of(value: TracedValue) -> AxisSlice | None:
     """Of what, along which axis and at which index a value is one slice; None where it is none."""
     node = value.node
-    if node.kind != "function" or not node.args or not isinstance(node.args[0], Value):
+    if node.kind != "function" or not node.args or not isinstance(node.args[0], TracedValue):
         return None
     parent = node.args[0]
     if node.name == "unbind":
@@ -55,22 +55,22 @@ def part_taken(value: Value) -> Part | None:
         return _at(parent, _argument(node, 1, "dim", None), start, is_kept=True) if length == 1 else None
     if node.name != "__getitem__" or len(node.args) < 2:
         return None
-    place = place_of_index(parent.shape, node.args[1])
-    return Part(parent, place.axis, place.index, place.is_kept) if place else None
+    place = axis_index(parent.shape, node.args[1])
+    return AxisSlice(parent, place.axis, place.index, place.is_kept) if place else None
 
 
-def _argument(node: Node, position: int, name: str, default: Any) -> Any:
+def _argument(node: TracedCall, position: int, name: str, default: Any) -> Any:
     return node.args[position] if len(node.args) > position else node.kwargs.get(name, default)
 
 
-def _chunk(value: Value, parent: Value, dim: Any) -> Part | None:
+def _chunk(value: TracedValue, parent: TracedValue, dim: Any) -> AxisSlice | None:
     part = _at(parent, dim, value.output, is_kept=True)
     sizes = {shape[part.axis] for shape in value.node.shapes} if part else set()
     return part if sizes == {1} else None
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AxisIndex:
     """One index along one axis; ``is_kept``: as a slice, so that the axis is still there."""
 
     axis: int
@@ -78,10 +78,10 @@ class Place:
     is_kept: bool = False
 
 
-def place_of_index(shape: tuple[int, ...], given: Any) -> Place | None:
+def axis_index(shape: tuple[int, ...], given: Any) -> AxisIndex | None:
     """The place of ``x[given]`` where all but one of the axes of ``x`` are taken whole."""
     parts = list(given) if isinstance(given, tuple) else [given]
-    if any(p is None or isinstance(p, Value | torch_tensor() | tuple) for p in parts):
+    if any(p is None or isinstance(p, TracedValue | torch_tensor() | tuple) for p in parts):
         return None
     dots = [k for k, p in enumerate(parts) if p is Ellipsis]
     if dots:
@@ -94,34 +94,34 @@ def place_of_index(shape: tuple[int, ...], given: Any) -> Place | None:
         return None
     if not isinstance(index, slice):
         is_int = isinstance(index, int) and not isinstance(index, bool)
-        return Place(axis, index % shape[axis]) if is_int and shape[axis] else None
+        return AxisIndex(axis, index % shape[axis]) if is_int and shape[axis] else None
     start, stop, step = index.indices(shape[axis])
-    return Place(axis, start, is_kept=True) if (stop - start, step) == (1, 1) else None
+    return AxisIndex(axis, start, is_kept=True) if (stop - start, step) == (1, 1) else None
 
 
-def _at(parent: Value, axis: Any, index: Any, *, is_kept: bool = False) -> Part | None:
+def _at(parent: TracedValue, axis: Any, index: Any, *, is_kept: bool = False) -> AxisSlice | None:
     rank = len(parent.shape)
     if any(isinstance(k, bool) or not isinstance(k, int) for k in (axis, index)) or not rank:
         return None
-    return Part(parent, axis % rank, index % parent.shape[axis % rank], is_kept)
+    return AxisSlice(parent, axis % rank, index % parent.shape[axis % rank], is_kept)
 
 
-def first_input(node: Node) -> Any:
+def first_input(node: TracedCall) -> Any:
     """What a neuron works on: its first argument."""
     return node.args[0] if node.args else next(iter(node.kwargs.values()), None)
 
 
-def uncopied(value: Value) -> Value:
+def uncopied(value: TracedValue) -> TracedValue:
     """The value behind copies."""
     while value.node.kind == "function" and value.node.name in COPIES:
         inner = first_input(value.node)
-        if not isinstance(inner, Value):
+        if not isinstance(inner, TracedValue):
             break
         value = inner
     return value
 
 
-def states(node: Node) -> list[Any]:
+def states(node: TracedCall) -> list[Any]:
     """Every tensor or value of the arguments behind the first."""
     return states_in(node.args, node.kwargs)
 
@@ -138,7 +138,7 @@ def _leaves(structure: Any) -> Iterator[Any]:
     if isinstance(structure, tuple):
         for inner in structure:
             yield from _leaves(inner)
-    elif isinstance(structure, Value | torch_tensor()):
+    elif isinstance(structure, TracedValue | torch_tensor()):
         yield structure
     elif hasattr(structure, "__dataclass_fields__"):
         for name in structure.__dataclass_fields__:
@@ -170,13 +170,13 @@ _MARK = " (use "
 _ADVICE = "hand each use what it returned in the step before, from zeros: take the states as arguments and return them"
 
 
-def place_of(path: str) -> str:
+def module_path(path: str) -> str:
     """The path of the module itself, of a path that says which use."""
     return path.partition(_MARK)[0]
 
 
 @dataclass(slots=True)
-class Uses:
+class ModuleUses:
     """Which use a call is, while a forward runs; ``started``, ``continued``: of each module in this call of forward."""
 
     started: dict[str, int] = field(default_factory=dict)
@@ -195,7 +195,7 @@ class Uses:
         if call != self.call:
             self.started, self.continued, self.call = {}, set(), call
         handed = states_in(*given)
-        is_own = any(isinstance(state, Value) for state in handed)
+        is_own = any(isinstance(state, TracedValue) for state in handed)
         self.continued |= {path} if is_own else set()
         if is_own and is_whole:
             return _own(path, handed)
@@ -207,19 +207,19 @@ class Uses:
 
 def _own(path: str, given: list[Any]) -> str:
     """The use that all states come from; the first where they come from elsewhere, which is refused later."""
-    found = {uncopied(state).node.path for state in given if isinstance(state, Value)}
+    found = {uncopied(state).node.path for state in given if isinstance(state, TracedValue)}
     use = min(found)
-    return use if len(found) == 1 and place_of(use) == path else path
+    return use if len(found) == 1 and module_path(use) == path else path
 
 
-def never_handed_on(whole: Recording) -> list[Problem]:
+def never_handed_on(whole: ForwardTrace) -> list[Diagnostic]:
     """Modules of several uses whose states start anew each time: nothing says which use goes on as which."""
-    nodes: dict[str, list[Node]] = {}
+    nodes: dict[str, list[TracedCall]] = {}
     for node in whole.nodes:
         if node.kind == "neuron":
             nodes.setdefault(node.path, []).append(node)
-    several = {place_of(path) for path in nodes if path != place_of(path)}
-    lost = [path for path in nodes if not any(isinstance(s, Value) for node in nodes[path] for s in states(node))]
-    places = dict.fromkeys(place_of(path) for path in lost if place_of(path) in several)
+    several = {module_path(path) for path in nodes if path != module_path(path)}
+    lost = [path for path in nodes if not any(isinstance(s, TracedValue) for node in nodes[path] for s in states(node))]
+    places = dict.fromkeys(module_path(path) for path in lost if module_path(path) in several)
     text = "it is called several times in a step, each time with a state that starts anew"
-    return [Problem(thing_of(p), text, "uses of one module are told apart by their states", _ADVICE) for p in places]
+    return [Diagnostic(label_of(p), text, "uses of one module are told apart by their states", _ADVICE) for p in places]

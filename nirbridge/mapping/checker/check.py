@@ -1,7 +1,7 @@
 """Is a map legal? Counted from the synapses of the network, with no code of the search but the cost of a run.
 
-``diagnose`` yields every violation, ``verify`` raises them in one error, ``is_valid`` says whether there are any, and
-``check_file`` checks a saved map against a model that was read again.
+``diagnose_mapping`` yields every violation, ``check_mapping`` raises them in one error, ``is_valid_mapping`` says
+whether there are any, and ``check_file`` checks a saved map against a model that was read again.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 
 from nirbridge._types import Shape
-from nirbridge.chips import from_record
+from nirbridge.chips import chip_from_dict
 from nirbridge.chips.model import Chip, CoreId
-from nirbridge.errors import FileError, IllegalMapping, NirbridgeError, Problem, quoted
-from nirbridge.mapping.abilities import marked, unsupported
-from nirbridge.mapping.checker.claims import claims
-from nirbridge.mapping.checker.recount import Counts, Layout, count, lay_out
-from nirbridge.mapping.model import Mapped
-from nirbridge.mapping.storage.consistency import other_timing
-from nirbridge.mapping.storage.document import describe, to_record
-from nirbridge.mapping.storage.file import core_text, load
-from nirbridge.mapping.storage.record import BlockRecord, MapRecord, ProjectionRecord, SliceRecord, record_of
+from nirbridge.errors import Diagnostic, FileError, IllegalMapping, NirbridgeError, quoted
+from nirbridge.mapping.abilities import placement_only_problem, unsupported_features
+from nirbridge.mapping.checker.claims import claim_problems
+from nirbridge.mapping.checker.recount import NeuronLayout, RecountedUse, lay_out, recount
+from nirbridge.mapping.model import MappedNetwork
+from nirbridge.mapping.storage.consistency import timing_mismatches
+from nirbridge.mapping.storage.document import describe_operator, map_to_dict
+from nirbridge.mapping.storage.file import core_text, read_map
+from nirbridge.mapping.storage.record import BlockRecord, MapRecord, ProjectionRecord, SliceRecord, map_from_dict
 from nirbridge.network.model import Network, Projection
 from nirbridge.partitioner.cost.resources import exceeded, limits
 
@@ -39,27 +39,27 @@ _WAYS_OUT = {
 }
 
 
-def diagnose(
-    mapping: Mapped | MapRecord,
+def diagnose_mapping(
+    mapping: MappedNetwork | MapRecord,
     network: Network | None = None,
     chip: Chip | None = None,
     *,
     placement_only: bool = False,
-) -> Iterator[Problem]:
+) -> Iterator[Diagnostic]:
     """Every violation of a mapping, in a fixed order; none: the mapping is legal and its file tells the truth.
 
-    A ``Mapped`` brings network and chip along; a loaded file needs the ``network`` of its model, and its chip is built
-    from its own record where ``chip`` is None. ``placement_only``: the placement alone is judged, as it is where the
-    map is marked so; what the chip's neurons cannot do is no violation then.
+    A ``MappedNetwork`` brings network and chip along; a loaded file needs the ``network`` of its model, and its chip is
+    built from its own record where ``chip`` is None. ``placement_only``: the placement alone is judged, as it is where
+    the map is marked so; what the chip's neurons cannot do is no violation then.
     """
-    if isinstance(mapping, Mapped):
+    if isinstance(mapping, MappedNetwork):
         network, chip = network or mapping.network, chip or mapping.chip
-        mapping = record_of(_as_loaded(to_record(mapping, "mapped", "")), "mapping")
+        mapping = map_from_dict(_as_loaded(map_to_dict(mapping, "mapped", "")), "mapping")
     if network is None:
         raise TypeError("a loaded map needs the network of its model")
     if chip is None:
         try:
-            chip = from_record(mapping.chip)
+            chip = chip_from_dict(mapping.chip)
         except NirbridgeError as error:
             yield from error.problems
             return
@@ -67,24 +67,26 @@ def diagnose(
     layout = _layout(mapping, network)
     structural += _coverage(layout)
     yield from structural
-    yield from unsupported(mapping, network, chip, placement_only=placement_only or mapping.placement_only)
-    counts = count(network, layout, chip.synapses, _bits(mapping, network, chip))
+    yield from unsupported_features(mapping, network, chip, placement_only=placement_only or mapping.placement_only)
+    counts = recount(network, layout, chip.synapses, _bits(mapping, network, chip))
     yield from _over_limits(mapping, counts, chip)
     yield from _understated(mapping, counts)
     if not structural:
-        yield from claims(mapping, counts, chip)
+        yield from claim_problems(mapping, counts, chip)
 
 
-def verify(mapping: Mapped | MapRecord, network: Network | None = None, chip: Chip | None = None) -> None:
-    """Raises IllegalMapping with every violation of ``diagnose``."""
-    problems = tuple(diagnose(mapping, network, chip))
+def check_mapping(mapping: MappedNetwork | MapRecord, network: Network | None = None, chip: Chip | None = None) -> None:
+    """Raises IllegalMapping with every violation of ``diagnose_mapping``."""
+    problems = tuple(diagnose_mapping(mapping, network, chip))
     if problems:
         raise IllegalMapping(*problems)
 
 
-def is_valid(mapping: Mapped | MapRecord, network: Network | None = None, chip: Chip | None = None) -> bool:
-    """True if ``diagnose`` finds nothing."""
-    return next(diagnose(mapping, network, chip), None) is None
+def is_valid_mapping(
+    mapping: MappedNetwork | MapRecord, network: Network | None = None, chip: Chip | None = None
+) -> bool:
+    """True if ``diagnose_mapping`` finds nothing."""
+    return next(diagnose_mapping(mapping, network, chip), None) is None
 
 
 def check_file(
@@ -94,13 +96,13 @@ def check_file(
     chip: Chip | None = None,
     *,
     placement_only: bool = False,
-) -> tuple[Problem, ...]:
+) -> tuple[Diagnostic, ...]:
     """Every violation of a saved map of the model whose file has ``model_sha256`` and reads as ``network``.
 
     With ``chip``, the chip in the file also has to be that one. A map that is marked ``placement_only`` is refused
     unless ``placement_only`` says that the placement alone counts. Raises FileError where the file is no map at all.
     """
-    record = load(path)
+    record = read_map(path)
     problems = []
     if record.model_sha256 != model_sha256:
         found = f"is of a model with SHA-256 {quoted(record.model_sha256, 64)}"
@@ -109,33 +111,33 @@ def check_file(
         name = record.chip.get("name")
         problems.append(_problem("chip", f"the map's {quoted(name)} is not {quoted(chip.name)} as asked", "", _AGAIN))
     if not placement_only:
-        problems += marked(
+        problems += placement_only_problem(
             record, "map the model for a chip that can run it; check --placement-only judges the placement alone"
         )
-    problems += other_timing(record, network)
-    return (*problems, *diagnose(record, network, placement_only=placement_only))
+    problems += timing_mismatches(record, network)
+    return (*problems, *diagnose_mapping(record, network, placement_only=placement_only))
 
 
 def _as_loaded(document: dict[str, Any]) -> Any:
     """The document as it comes back from a file: plain lists, dicts and numbers."""
     import json
 
-    from nirbridge.mapping.storage.file import to_bytes
+    from nirbridge.mapping.storage.file import map_bytes
 
     try:
-        return json.loads(to_bytes(document))
+        return json.loads(map_bytes(document))
     except ValueError as error:
         raise FileError.of("mapping", f"has no place in a file ({error})") from error
 
 
-def _problem(thing: str, found: str, limit: str = "", next_step: str = "", /, **ids: Any) -> Problem:
-    return Problem(thing, found, limit, next_step, MappingProxyType(ids))
+def _problem(subject: str, found: str, limit: str = "", hint: str = "", /, **ids: Any) -> Diagnostic:
+    return Diagnostic(subject, found, limit, hint, MappingProxyType(ids))
 
 
 # -- structure ---------------------------------------------------------------------------------------------------
 
 
-def _same_model(record: MapRecord, network: Network) -> Iterator[Problem]:
+def _same_model(record: MapRecord, network: Network) -> Iterator[Diagnostic]:
     """What the file says of the network, where it is not so."""
     for what, mine, theirs in (
         ("input", record.inputs, network.inputs),
@@ -160,7 +162,7 @@ def _same_model(record: MapRecord, network: Network) -> Iterator[Problem]:
     yield from _same_projections(record, network)
 
 
-def _same_projections(record: MapRecord, network: Network) -> Iterator[Problem]:
+def _same_projections(record: MapRecord, network: Network) -> Iterator[Diagnostic]:
     mine, theirs = record.projections, network.projections
     if len(mine) != len(theirs):
         yield _problem("projections", f"{len(mine)} in the map", f"{len(theirs)} in the model", _AGAIN)
@@ -168,40 +170,40 @@ def _same_projections(record: MapRecord, network: Network) -> Iterator[Problem]:
     for k, (p, q) in enumerate(zip(mine, theirs, strict=True)):
         for key, found, expected in _projection_facts(p, q):
             if found != expected:
-                thing = f"projection {k} ({quoted(p.source)} -> {quoted(p.target)})"
-                yield _problem(thing, f"{key} is not that of the model", "", _AGAIN, projection=k, key=key)
+                subject = f"projection {k} ({quoted(p.source)} -> {quoted(p.target)})"
+                yield _problem(subject, f"{key} is not that of the model", "", _AGAIN, projection=k, key=key)
 
 
 def _projection_facts(p: ProjectionRecord, q: Projection) -> tuple[tuple[str, object, object], ...]:
     return (
         ("source", p.source, q.source),
         ("target", p.target, q.target),
-        ("operator", dict(p.operator), _as_loaded({"operator": describe(q.operator)})["operator"]),
+        ("operator", dict(p.operator), _as_loaded({"operator": describe_operator(q.operator)})["operator"]),
         ("delay_steps", p.delay_steps, q.max_delay_steps),
         ("is_back", p.is_back, q.is_back),
     )
 
 
-def _blocks(record: MapRecord, chip: Chip) -> Iterator[Problem]:
+def _blocks(record: MapRecord, chip: Chip) -> Iterator[Diagnostic]:
     mesh = chip.mesh
     if not 1 <= record.chips <= mesh.chips_max:
         yield _problem("chips", f"{record.chips} in the map", f"a {quoted(chip.name)} board has 1 to {mesh.chips_max}")
     ids: set[int] = set()
     on_core: dict[CoreId, int] = {}
     for block in record.blocks:
-        thing = f"block {block.id}"
+        subject = f"block {block.id}"
         if block.id in ids:
-            yield _problem(thing, "there is another block of this id", "", "number the blocks", block=block.id)
+            yield _problem(subject, "there is another block of this id", "", "number the blocks", block=block.id)
         ids.add(block.id)
         fault = _core_fault(block.core, record, chip)
         if fault:
-            yield _problem(thing, *fault, block=block.id, core=block.core)
+            yield _problem(subject, *fault, block=block.id, core=block.core)
         if block.core in on_core:
             found = f"{core_text(block.core)} already has block {on_core[block.core]}"
-            yield _problem(thing, found, "a core has one block", "use another core", block=block.id, core=block.core)
+            yield _problem(subject, found, "a core has one block", "use another core", block=block.id, core=block.core)
         on_core.setdefault(block.core, block.id)
         if not block.slices:
-            yield _problem(thing, "has no slices", "", "leave the block out", block=block.id)
+            yield _problem(subject, "has no slices", "", "leave the block out", block=block.id)
 
 
 def _core_fault(core: CoreId, record: MapRecord, chip: Chip) -> tuple[str, str, str] | None:
@@ -217,14 +219,14 @@ def _core_fault(core: CoreId, record: MapRecord, chip: Chip) -> tuple[str, str, 
     return None
 
 
-def _slices(record: MapRecord, network: Network) -> Iterator[Problem]:
+def _slices(record: MapRecord, network: Network) -> Iterator[Diagnostic]:
     shapes = {p.name: p.shape for p in network.populations}
     for block in record.blocks:
         for s in block.slices:
             fault = _slice_fault(s, shapes)
             if fault:
-                thing = f"block {block.id}, slice {slice_text(s)}"
-                yield _problem(thing, *fault, block=block.id, population=s.population)
+                subject = f"block {block.id}, slice {slice_label(s)}"
+                yield _problem(subject, *fault, block=block.id, population=s.population)
 
 
 def _slice_fault(s: SliceRecord, shapes: dict[str, Shape]) -> tuple[str, str, str] | None:
@@ -241,17 +243,17 @@ def _slice_fault(s: SliceRecord, shapes: dict[str, Shape]) -> tuple[str, str, st
     return None
 
 
-def slice_text(s: SliceRecord) -> str:
+def slice_label(s: SliceRecord) -> str:
     """A slice in a message."""
     return f"{quoted(s.population)} [{', '.join(f'{a}:{b}' for a, b in s.box)}]"
 
 
-def _layout(record: MapRecord, network: Network) -> Layout:
+def _layout(record: MapRecord, network: Network) -> NeuronLayout:
     shapes = {p.name: p.shape for p in network.populations}
     return lay_out(record.blocks, shapes, lambda s: _slice_fault(s, shapes) is None)
 
 
-def _coverage(layout: Layout) -> Iterator[Problem]:
+def _coverage(layout: NeuronLayout) -> Iterator[Diagnostic]:
     for name, times in layout.times.items():
         missing, twice = np.flatnonzero(times == 0), np.flatnonzero(times > 1)
         for neurons, found, step in (
@@ -274,7 +276,7 @@ def _bits(record: MapRecord, network: Network, chip: Chip) -> list[int]:
     return given
 
 
-def _over_limits(record: MapRecord, counts: Counts, chip: Chip) -> Iterator[Problem]:
+def _over_limits(record: MapRecord, counts: RecountedUse, chip: Chip) -> Iterator[Diagnostic]:
     for block, used in zip(record.blocks, counts.used, strict=True):
         for name, found, most in exceeded(used, limits(chip)):
             text = f"{found:,} {name.replace('_', ' ')}"
@@ -284,12 +286,12 @@ def _over_limits(record: MapRecord, counts: Counts, chip: Chip) -> Iterator[Prob
 
 
 def _block_text(block: BlockRecord) -> str:
-    slices = ", ".join(slice_text(s) for s in block.slices[:3])
+    slices = ", ".join(slice_label(s) for s in block.slices[:3])
     more = f" and {len(block.slices) - 3} more" if len(block.slices) > 3 else ""
     return f"block {block.id} ({slices}{more})"
 
 
-def _understated(record: MapRecord, counts: Counts) -> Iterator[Problem]:
+def _understated(record: MapRecord, counts: RecountedUse) -> Iterator[Diagnostic]:
     for block, used in zip(record.blocks, counts.used, strict=True):
         for name, counted in used.items():
             if block.used[name] < counted:

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 from nirbridge.chips.model import Chip, CoreId
-from nirbridge.errors import Problem, quoted
-from nirbridge.mapping.checker.recount import HOST, Counts
+from nirbridge.errors import Diagnostic, quoted
+from nirbridge.mapping.checker.recount import HOST, RecountedUse
 from nirbridge.mapping.storage.record import MapRecord, RouteRecord
 from nirbridge.partitioner.cost.resources import limits
 from nirbridge.partitioner.model import RESOURCES
@@ -18,7 +18,7 @@ _AGAIN = "write the map again"
 _TOLERANCE = 1e-6  # relative; sums of rates in another order, and figures rounded by another writer
 
 
-def claims(record: MapRecord, counts: Counts, chip: Chip) -> Iterator[Problem]:
+def claim_problems(record: MapRecord, counts: RecountedUse, chip: Chip) -> Iterator[Diagnostic]:
     """Claims of a file whose blocks are in order that disagree with the counts or with each other."""
     yield from _projection_synapses(record, counts)
     yield from _routes(record, counts, chip)
@@ -28,22 +28,22 @@ def claims(record: MapRecord, counts: Counts, chip: Chip) -> Iterator[Problem]:
     yield from _proof(record)
 
 
-def _says(thing: str, said: object, counted: object, **ids: Any) -> Problem:
-    return Problem(thing, f"says {said}", f"counted {counted}", _AGAIN, MappingProxyType(ids))
+def _says(subject: str, said: object, counted: object, **ids: Any) -> Diagnostic:
+    return Diagnostic(subject, f"says {said}", f"counted {counted}", _AGAIN, MappingProxyType(ids))
 
 
-def _projection_synapses(record: MapRecord, counts: Counts) -> Iterator[Problem]:
+def _projection_synapses(record: MapRecord, counts: RecountedUse) -> Iterator[Diagnostic]:
     on_chip = {p.name for p in record.populations}
     for k, (p, synapses) in enumerate(zip(record.projections, counts.synapses, strict=True)):
         if p.target in on_chip and p.synapses != synapses:
-            thing = f"projection {k} ({quoted(p.source)} -> {quoted(p.target)}), synapses"
-            yield _says(thing, f"{p.synapses:,}", f"{synapses:,}", projection=k)
+            subject = f"projection {k} ({quoted(p.source)} -> {quoted(p.target)}), synapses"
+            yield _says(subject, f"{p.synapses:,}", f"{synapses:,}", projection=k)
 
 
 # -- routes ------------------------------------------------------------------------------------------------------
 
 
-def _routes(record: MapRecord, counts: Counts, chip: Chip) -> Iterator[Problem]:
+def _routes(record: MapRecord, counts: RecountedUse, chip: Chip) -> Iterator[Diagnostic]:
     ids = [block.id for block in record.blocks]
     counted = {
         (None if source == HOST else ids[source], port or None, ids[target]): numbers
@@ -58,27 +58,27 @@ def _routes(record: MapRecord, counts: Counts, chip: Chip) -> Iterator[Problem]:
     for source, port, target in sorted(counted.keys() - seen, key=str):
         neurons, _ = counted[source, port, target]
         found = f"is not in the map, though {neurons:,} neurons send along it"
-        yield Problem(_route_text(source, port, target), found, "", _AGAIN, MappingProxyType({"target": target}))
+        yield Diagnostic(_route_text(source, port, target), found, "", _AGAIN, MappingProxyType({"target": target}))
 
 
 def _one_route(
     route: RouteRecord, counted: tuple[int, int] | None, again: bool, core: dict[int, CoreId], chip: Chip
-) -> Iterator[Problem]:
-    thing = _route_text(route.source_block, route.source_input, route.target_block)
+) -> Iterator[Diagnostic]:
+    subject = _route_text(route.source_block, route.source_input, route.target_block)
     if again:
-        yield Problem(thing, "is listed more than once", "", _AGAIN)
+        yield Diagnostic(subject, "is listed more than once", "", _AGAIN)
         return
     if counted is None:
-        yield Problem(thing, "no neuron sends along it", "", _AGAIN)
+        yield Diagnostic(subject, "no neuron sends along it", "", _AGAIN)
         return
     if route.neurons != counted[0]:
-        yield _says(f"{thing}, neurons", f"{route.neurons:,}", f"{counted[0]:,}", target=route.target_block)
+        yield _says(f"{subject}, neurons", f"{route.neurons:,}", f"{counted[0]:,}", target=route.target_block)
     if route.synapses != counted[1]:
-        yield _says(f"{thing}, synapses", f"{route.synapses:,}", f"{counted[1]:,}", target=route.target_block)
+        yield _says(f"{subject}, synapses", f"{route.synapses:,}", f"{counted[1]:,}", target=route.target_block)
     source = CoreId(0, 0, 0, 0) if route.source_block is None else core[route.source_block]
     hops = _hops(source, core[route.target_block], chip)
     if route.hops != hops:
-        yield _says(f"{thing}, hops", route.hops, hops, target=route.target_block)
+        yield _says(f"{subject}, hops", route.hops, hops, target=route.target_block)
 
 
 def _route_text(source: int | None, port: str | None, target: int) -> str:
@@ -95,7 +95,7 @@ def _hops(a: CoreId, b: CoreId, chip: Chip) -> int:
 # -- totals ------------------------------------------------------------------------------------------------------
 
 
-def _core_totals(record: MapRecord, chip: Chip) -> Iterator[Problem]:
+def _core_totals(record: MapRecord, chip: Chip) -> Iterator[Diagnostic]:
     totals = record.totals
     if totals["cores_used"] != len(record.blocks):
         yield _says("totals.cores_used", totals["cores_used"], len(record.blocks))
@@ -105,7 +105,7 @@ def _core_totals(record: MapRecord, chip: Chip) -> Iterator[Problem]:
         yield _says("totals.cores_available", totals["cores_available"], available)
 
 
-def _resource_totals(record: MapRecord, chip: Chip) -> Iterator[Problem]:
+def _resource_totals(record: MapRecord, chip: Chip) -> Iterator[Diagnostic]:
     limit = limits(chip)
     for name in RESOURCES:
         said = record.totals[name]
@@ -119,7 +119,7 @@ def _resource_totals(record: MapRecord, chip: Chip) -> Iterator[Problem]:
             yield _says(f"totals.{name}.where_max", f"block {said['where_max']}", f"block {where}", resource=name)
 
 
-def _traffic_totals(record: MapRecord) -> Iterator[Problem]:
+def _traffic_totals(record: MapRecord) -> Iterator[Diagnostic]:
     totals = record.totals
     away = [r for r in record.routes if r.source_block != r.target_block]
     unicast = math.fsum(r.spikes_per_step for r in away)
@@ -128,11 +128,11 @@ def _traffic_totals(record: MapRecord) -> Iterator[Problem]:
     most = math.fsum(r.spikes_per_step * r.hops for r in away)
     if totals["multicast_hops"] > most * (1 + _TOLERANCE):
         limit = f"separate paths would take {most}"
-        yield Problem("totals.multicast_hops", f"says {totals['multicast_hops']}", limit, _AGAIN)
+        yield Diagnostic("totals.multicast_hops", f"says {totals['multicast_hops']}", limit, _AGAIN)
     bound = record.proof["traffic_lower_bound"]
     if bound > totals["multicast_hops"] * (1 + _TOLERANCE):
         limit = f"the map itself takes {totals['multicast_hops']} multicast hops"
-        yield Problem("proof.traffic_lower_bound", f"is {bound}", limit, _AGAIN)
+        yield Diagnostic("proof.traffic_lower_bound", f"is {bound}", limit, _AGAIN)
     for total, parts in (("energy_per_step_j", "energy_breakdown_j"), ("time_per_step_s", "time_breakdown_s")):
         said, summed = totals.get(total), math.fsum(totals[parts].values())
         if said is not None and not math.isclose(said, summed, rel_tol=_TOLERANCE, abs_tol=1e-30):
@@ -142,19 +142,19 @@ def _traffic_totals(record: MapRecord) -> Iterator[Problem]:
 # -- proof -------------------------------------------------------------------------------------------------------
 
 
-def _proof(record: MapRecord) -> Iterator[Problem]:
+def _proof(record: MapRecord) -> Iterator[Diagnostic]:
     """A bound over the cores used, or a status that the bounds do not carry (no bound is proved here)."""
     proof, cores = record.proof, len(record.blocks)
     lower, sliced = proof["cores_lower_bound"], proof["cores_lower_bound_sliced"]
     for name, bound in (("cores_lower_bound", lower), ("cores_lower_bound_sliced", sliced)):
         if bound > cores:
-            yield Problem(f"proof.{name}", f"is {bound}", f"the map itself takes {cores} cores", _AGAIN)
+            yield Diagnostic(f"proof.{name}", f"is {bound}", f"the map itself takes {cores} cores", _AGAIN)
     if sliced < lower:
         limit = f"no less than cores_lower_bound, {lower}, holds"
-        yield Problem("proof.cores_lower_bound_sliced", f"is {sliced}", limit, _AGAIN)
+        yield Diagnostic("proof.cores_lower_bound_sliced", f"is {sliced}", limit, _AGAIN)
     if proof["cores_gap"] != cores - lower:
         yield _says("proof.cores_gap", proof["cores_gap"], cores - lower)
     needed = {"optimal": lower, "optimal-sliced": sliced}.get(proof["status"], cores)
     if needed != cores:
         limit = f"the bound is {needed}, the map takes {cores} cores"
-        yield Problem("proof.status", f"is {quoted(proof['status'])}", limit, _AGAIN)
+        yield Diagnostic("proof.status", f"is {quoted(proof['status'])}", limit, _AGAIN)

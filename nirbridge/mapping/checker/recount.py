@@ -12,7 +12,7 @@ from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.chips.model import SynapseFormat
 from nirbridge.mapping.storage.record import BlockRecord, SliceRecord
-from nirbridge.mapping.synapses import AllToAll, Listing, expansion, synapses_into
+from nirbridge.mapping.synapses import AllToAllSynapses, SynapseList, expand_operator, synapses_into
 from nirbridge.network.model import Network, Projection
 from nirbridge.partitioner.cost.resources import Profiles, axon_list_words, delay_on_chip_steps, profile_ids
 
@@ -20,7 +20,7 @@ HOST = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Placed:
+class PlacedNeurons:
     """The neurons of one population in one block: flat indices, numbers in the block, ascending, and which slice."""
 
     neurons: Array
@@ -29,19 +29,19 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layout:
+class NeuronLayout:
     """``placed[i]``: population -> its neurons in the i-th block; ``block_of``: population -> that i per neuron or -1.
 
     ``times``: population -> in how many boxes each neuron is.
     """
 
-    placed: tuple[Mapping[str, Placed], ...]
+    placed: tuple[Mapping[str, PlacedNeurons], ...]
     block_of: Mapping[str, Array]
     times: Mapping[str, Array]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Counts:
+class RecountedUse:
     """``used[i]`` of the i-th block; ``routes``: (i or HOST, port name or '', target i) -> neurons, synapses.
 
     ``synapses[k]``: those of the k-th projection that end in some block.
@@ -65,7 +65,7 @@ def box_neurons(s: SliceRecord, shape: Shape) -> Array:
 
 def lay_out(
     blocks: tuple[BlockRecord, ...], shapes: Mapping[str, Shape], is_legal: Callable[[SliceRecord], bool]
-) -> Layout:
+) -> NeuronLayout:
     """Numbers the neurons of every block; slices for which ``is_legal(slice)`` is false take no part."""
     block_of = {name: np.full(math.prod(shape), -1, dtype=np.int64) for name, shape in shapes.items()}
     times = {name: np.zeros(math.prod(shape), dtype=np.int64) for name, shape in shapes.items()}
@@ -82,17 +82,17 @@ def lay_out(
             times[s.population][neurons] += 1
             start += len(neurons)
         placed.append({name: _one(parts) for name, parts in lists.items()})
-    return Layout(tuple(placed), block_of, times)
+    return NeuronLayout(tuple(placed), block_of, times)
 
 
-def _one(parts: list[tuple[Array, Array]]) -> Placed:
+def _one(parts: list[tuple[Array, Array]]) -> PlacedNeurons:
     slices = np.repeat(np.arange(len(parts)), [len(p[0]) for p in parts])
-    return Placed(np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]), slices)
+    return PlacedNeurons(np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]), slices)
 
 
-def count(network: Network, layout: Layout, fmt: SynapseFormat, weight_bits: Sequence[int]) -> Counts:
+def recount(network: Network, layout: NeuronLayout, fmt: SynapseFormat, weight_bits: Sequence[int]) -> RecountedUse:
     """Counts every block; ``weight_bits``, one per projection, have to be legal on the chip."""
-    ready = [expansion(p.operator) for p in network.projections]
+    ready = [expand_operator(p.operator) for p in network.projections]
     profiles = {p.name: profile_ids(p.neuron, p.shape) for p in network.populations}
     sizes = {p.name: p.size for p in (*network.populations, *network.inputs)}
     synapses = [0] * len(ready)
@@ -124,19 +124,21 @@ def count(network: Network, layout: Layout, fmt: SynapseFormat, weight_bits: Seq
     for (source, _, _), (neurons, _) in routes.items():
         if source != HOST:
             used[source]["output_axons"] += neurons
-    return Counts(tuple(used), routes, tuple(synapses))
+    return RecountedUse(tuple(used), routes, tuple(synapses))
 
 
-def _add(into: Array, found: Listing | AllToAll) -> int:
+def _add(into: Array, found: SynapseList | AllToAllSynapses) -> int:
     """Adds the synapses of each source to ``into``; how many there were."""
-    if isinstance(found, AllToAll):
+    if isinstance(found, AllToAllSynapses):
         into[found.sources] += len(found.rows)
         return len(found.rows) * len(found.sources)
     into += np.bincount(found.source, minlength=len(into))
     return len(found.source)
 
 
-def _routes(fan_in: Mapping[str, Array], layout: Layout, target: int) -> dict[tuple[int, str, int], tuple[int, int]]:
+def _routes(
+    fan_in: Mapping[str, Array], layout: NeuronLayout, target: int
+) -> dict[tuple[int, str, int], tuple[int, int]]:
     """What arrives at one block, by where it comes from; ``fan_in`` has the synapses from each source neuron."""
     routes: dict[tuple[int, str, int], tuple[int, int]] = {}
     for source, from_each in fan_in.items():
@@ -158,7 +160,11 @@ def _routes(fan_in: Mapping[str, Array], layout: Layout, target: int) -> dict[tu
 
 
 def _words(
-    found: Listing | AllToAll, placed: Placed, projection: Projection, fmt: SynapseFormat, weight_bits: int
+    found: SynapseList | AllToAllSynapses,
+    placed: PlacedNeurons,
+    projection: Projection,
+    fmt: SynapseFormat,
+    weight_bits: int,
 ) -> int:
     """Words of one projection's synapses in one block: a target list for each source neuron.
 
@@ -167,7 +173,7 @@ def _words(
     """
     delayed = delay_on_chip_steps(projection) > 0
     many = int(placed.slices[-1]) + 1
-    if isinstance(found, AllToAll):
+    if isinstance(found, AllToAllSynapses):
         at, sources = found.rows, len(found.sources)
         words = [
             axon_list_words(owner, placed.positions[at], fmt, weight_bits, delayed=delayed)[1].sum()
@@ -222,7 +228,7 @@ def _mixed(tap: Array) -> Array:
 # -- profiles ----------------------------------------------------------------------------------------------------
 
 
-def _profiles(profiles: Mapping[str, Profiles], placed: Mapping[str, Placed]) -> tuple[int, int]:
+def _profiles(profiles: Mapping[str, Profiles], placed: Mapping[str, PlacedNeurons]) -> tuple[int, int]:
     """Distinct decay and threshold profiles of a block, over all its populations."""
     decays: set[tuple[float, ...]] = set()
     thresholds: set[float] = set()

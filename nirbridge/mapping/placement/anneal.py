@@ -10,20 +10,22 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.mapping.mesh import hops_from_host
-from nirbridge.mapping.placement.board import Board
+from nirbridge.mapping.placement.board import PlacementBoard
 from nirbridge.mapping.placement.starts import pull_lengths
-from nirbridge.mapping.traffic import Pulls, gather
+from nirbridge.mapping.traffic import PairwisePulls, gather
 
 WIDTH = 128
 
 
-def step_work(board: Board, pull: Pulls) -> int:
+def step_work(board: PlacementBoard, pull: PairwisePulls) -> int:
     """Work of one step, in the units of the budget (about one array element read)."""
     sites = len(board.sites.cores)
     return 10_000 + 4 * sites + 8 * min(sites, WIDTH) * len(pull.others) // max(len(board.x), 1)
 
 
-def anneal(board: Board, pull: Pulls, rng: np.random.Generator, steps: int, heat: float) -> Board:
+def anneal(
+    board: PlacementBoard, pull: PairwisePulls, rng: np.random.Generator, steps: int, heat: float
+) -> PlacementBoard:
     """The best position found, by pairwise cost, in ``steps`` steps from ``board``.
 
     ``heat`` scales the first temperature (1: the mean cost of a block on ``board``), which falls geometrically to a
@@ -31,14 +33,14 @@ def anneal(board: Board, pull: Pulls, rng: np.random.Generator, steps: int, heat
     """
     now, best = board.copy(), board.copy()
     cost = block_costs(now, pull)
-    value = lowest = total(now, pull, cost)
+    value = lowest = pairwise_cost(now, pull, cost)
     unit = value / max(len(board.movable), 1)
     if unit <= 0:
         return best
     for t in np.geomspace(heat * unit, 1e-3 * heat * unit, steps) if heat > 0 else np.zeros(steps):
         block = int(board.movable[rng.integers(len(board.movable))])
-        sites, change = changes(now, pull, cost, block, rng)
-        chosen = draw(change, float(t), rng)
+        sites, change = swap_changes(now, pull, cost, block, rng)
+        chosen = draw_change(change, float(t), rng)
         if chosen < 0:
             continue
         _apply(now, pull, cost, block, int(sites[chosen]))
@@ -48,7 +50,7 @@ def anneal(board: Board, pull: Pulls, rng: np.random.Generator, steps: int, heat
     return best
 
 
-def draw(change: Array, temperature: float, rng: np.random.Generator) -> int:
+def draw_change(change: Array, temperature: float, rng: np.random.Generator) -> int:
     """Which change to make: a heat-bath draw against staying (change 0), or -1 to stay; at 0 the best below 0."""
     if len(change) == 0:
         return -1
@@ -61,20 +63,20 @@ def draw(change: Array, temperature: float, rng: np.random.Generator) -> int:
     return best if score[best] > noise[0] else -1
 
 
-def block_costs(board: Board, pull: Pulls) -> Array:
+def block_costs(board: PlacementBoard, pull: PairwisePulls) -> Array:
     """Weighted hops of each block to those that pull on it, the host left out: float64 [blocks]."""
     rows = np.repeat(np.arange(len(board.x)), np.diff(pull.ptr))
     length = np.abs(board.x[rows] - board.x[pull.others]) + np.abs(board.y[rows] - board.y[pull.others])
     return np.bincount(rows, pull.weights * length, len(board.x)).astype(np.float64)
 
 
-def total(board: Board, pull: Pulls, cost: Array) -> float:
+def pairwise_cost(board: PlacementBoard, pull: PairwisePulls, cost: Array) -> float:
     """Pairwise cost of a position: every pair once, and the pulls to the host."""
     return float(cost.sum()) / 2 + float(pull.host @ hops_from_host(board.x, board.y))
 
 
-def changes(
-    board: Board, pull: Pulls, cost: Array, block: int, rng: np.random.Generator, width: int = WIDTH
+def swap_changes(
+    board: PlacementBoard, pull: PairwisePulls, cost: Array, block: int, rng: np.random.Generator, width: int = WIDTH
 ) -> tuple[Array, Array]:
     """Sites that ``block`` could go to and what that changes, a block there taking its place."""
     length = pull_lengths(board, pull, block)
@@ -96,7 +98,7 @@ def changes(
     return sites, change
 
 
-def _apply(board: Board, pull: Pulls, cost: Array, block: int, site: int) -> None:
+def _apply(board: PlacementBoard, pull: PairwisePulls, cost: Array, block: int, site: int) -> None:
     """Make the move and bring ``cost`` up to date."""
     moved = [block] + ([int(board.block[site])] if board.block[site] >= 0 else [])
     for b in moved:
@@ -111,5 +113,5 @@ def _apply(board: Board, pull: Pulls, cost: Array, block: int, site: int) -> Non
         cost[b] = float(weights @ _lengths(board, b, others))
 
 
-def _lengths(board: Board, block: int, others: Array) -> Array:
+def _lengths(board: PlacementBoard, block: int, others: Array) -> Array:
     return np.abs(board.x[others] - board.x[block]) + np.abs(board.y[others] - board.y[block])

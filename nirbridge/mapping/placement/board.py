@@ -34,7 +34,7 @@ class Sites:
 
 
 @dataclass(slots=True, eq=False)
-class Board:
+class PlacementBoard:
     """Blocks on sites. ``x, y`` [blocks] are tiles; ``site`` [blocks] is -1 for a pinned block, which never moves.
 
     ``block`` [sites] is the block on a site, or -1.
@@ -48,7 +48,7 @@ class Board:
     movable: Array
 
     @classmethod
-    def empty(cls, sites: Sites, blocks: int, pins: Mapping[int, CoreId], chip: Chip) -> Board:
+    def empty(cls, sites: Sites, blocks: int, pins: Mapping[int, CoreId], chip: Chip) -> PlacementBoard:
         """A board with only the pinned blocks on it."""
         board = cls(
             sites,
@@ -62,10 +62,10 @@ class Board:
         board.x[pinned], board.y[pinned] = tiles_of([pins[b] for b in pinned], chip)
         return board
 
-    def copy(self) -> Board:
+    def copy(self) -> PlacementBoard:
         """The same position, to go on from independently."""
         arrays = (self.x.copy(), self.y.copy(), self.site.copy(), self.block.copy())
-        return Board(self.sites, *arrays, self.movable)
+        return PlacementBoard(self.sites, *arrays, self.movable)
 
     def put(self, blocks: Array, sites: Array) -> None:
         """Set movable ``blocks`` on ``sites`` that are empty, or all at once a permutation of the old ones."""

@@ -15,19 +15,19 @@ import numpy as np
 
 from nirbridge._types import Progress, no_progress
 from nirbridge.chips.model import Chip, CoreId
-from nirbridge.errors import DoesNotFit, Problem, UsageError
+from nirbridge.errors import Diagnostic, DoesNotFit, UsageError
 from nirbridge.mapping.placement import starts
 from nirbridge.mapping.placement.anneal import anneal, step_work
-from nirbridge.mapping.placement.board import Board, Sites
-from nirbridge.mapping.placement.refine import Exact, exact, refine
-from nirbridge.mapping.traffic import Pulls, Traffic, pulls, traffic
+from nirbridge.mapping.placement.board import PlacementBoard, Sites
+from nirbridge.mapping.placement.refine import ExactCost, exact_cost, refine
+from nirbridge.mapping.traffic import PairwisePulls, Traffic, pairwise_pulls, traffic
 from nirbridge.partitioner.cost.axons import AxonTable
 
-Effort = Literal["fast", "default", "max"]
+PlacementEffort = Literal["fast", "default", "max"]
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class PlacementBudget:
     """Work of one placement: runs, annealing steps a block and entries of exact trees a block, each with its most."""
 
     runs: int
@@ -37,10 +37,10 @@ class Budget:
     entries: int
 
 
-EFFORTS: Mapping[str, Budget] = {
-    "fast": Budget(1, 20, 60_000_000, 30_000, 4_000_000),
-    "default": Budget(2, 45, 600_000_000, 50_000, 40_000_000),
-    "max": Budget(6, 400, 6_000_000_000, 1_500_000, 300_000_000),
+EFFORTS: Mapping[str, PlacementBudget] = {
+    "fast": PlacementBudget(1, 20, 60_000_000, 30_000, 4_000_000),
+    "default": PlacementBudget(2, 45, 600_000_000, 50_000, 40_000_000),
+    "max": PlacementBudget(6, 400, 6_000_000_000, 1_500_000, 300_000_000),
 }
 ANNEAL_HEAT, REFINE_HEAT = 0.5, 0.3
 BLOCKS_LEAST = 50
@@ -83,15 +83,17 @@ def place(
     _check(blocks, usable, chip, chips, effort, pins)
     if blocks == 0:
         return ()
-    board = Board.empty(Sites.of(_near(usable, blocks, pins), chip), blocks, pins, chip)
-    placed = search(board, traffic(axons, blocks), seed, EFFORTS[effort], progress or no_progress)
+    board = PlacementBoard.empty(Sites.of(_near(usable, blocks, pins), chip), blocks, pins, chip)
+    placed = search_placement(board, traffic(axons, blocks), seed, EFFORTS[effort], progress or no_progress)
     return tuple(pins[b] if b in pins else board.sites.cores[placed.site[b]] for b in range(blocks))
 
 
-def search(board: Board, nets: Traffic, seed: int, budget: Budget, progress: Progress) -> Board:
+def search_placement(
+    board: PlacementBoard, nets: Traffic, seed: int, budget: PlacementBudget, progress: Progress
+) -> PlacementBoard:
     """The best position found for the movable blocks of ``board``."""
-    pull = pulls(nets)
-    started = sorted((exact(start, nets) for start in _starts(board, pull)), key=lambda state: state.value)
+    pull = pairwise_pulls(nets)
+    started = sorted((exact_cost(start, nets) for start in _starts(board, pull)), key=lambda state: state.value)
     best = started[0]
     if len(nets.source) == 0 or len(board.movable) == 0:
         return best.board
@@ -105,7 +107,7 @@ def search(board: Board, nets: Traffic, seed: int, budget: Budget, progress: Pro
     for run in range(runs):
         rng = np.random.default_rng([seed, run])
         start = started[run % len(started)]
-        annealed = exact(anneal(start.board, pull, rng, steps, ANNEAL_HEAT), nets)
+        annealed = exact_cost(anneal(start.board, pull, rng, steps, ANNEAL_HEAT), nets)
         heat = REFINE_HEAT if entries >= HOT_ENTRIES_PER_BLOCK * movable else 0.0
         found = refine(min((start, annealed), key=_value), pull, rng, entries, heat=heat)
         best = min((best, found), key=_value)
@@ -113,11 +115,11 @@ def search(board: Board, nets: Traffic, seed: int, budget: Budget, progress: Pro
     return best.board
 
 
-def _value(state: Exact) -> float:
+def _value(state: ExactCost) -> float:
     return state.value
 
 
-def _starts(board: Board, pull: Pulls) -> Iterable[Board]:
+def _starts(board: PlacementBoard, pull: PairwisePulls) -> Iterable[PlacementBoard]:
     orders = (starts.row_major, starts.snake, starts.columns_snake, starts.hilbert)
     yield from (starts.in_order(board, order(board.sites)) for order in orders)
     yield starts.greedy(board, pull)
@@ -139,7 +141,7 @@ def _check(
 ) -> None:
     if effort not in EFFORTS:
         known = ", ".join(EFFORTS)
-        raise UsageError(Problem(f"effort {effort!r}", "not known", f"known are {known}", "choose one of them"))
+        raise UsageError(Diagnostic(f"effort {effort!r}", "not known", f"known are {known}", "choose one of them"))
     if blocks > len(usable):
         raise DoesNotFit(_too_many(blocks, len(usable), chip, chips))
     problems = [*_pin_problems(blocks, usable, chip, chips, pins)]
@@ -147,36 +149,36 @@ def _check(
         raise UsageError(*problems)
 
 
-def _too_many(blocks: int, cores: int, chip: Chip, chips: int) -> Problem:
+def _too_many(blocks: int, cores: int, chip: Chip, chips: int) -> Diagnostic:
     per_chip = max(cores // chips, 1)
     needed = -(-blocks // per_chip)
     step = (
         f"use --chips {needed}" if needed <= chip.mesh.chips_max else "use a larger chip or board, or a smaller model"
     )
     have = f"{chips} {chip.name} {'chip has' if chips == 1 else 'chips have'} {cores:,} usable cores"
-    return Problem("placement", f"{blocks:,} blocks, one to a core", have, step, {"blocks": blocks, "cores": cores})
+    return Diagnostic("placement", f"{blocks:,} blocks, one to a core", have, step, {"blocks": blocks, "cores": cores})
 
 
 def _pin_problems(
     blocks: int, usable: Sequence[CoreId], chip: Chip, chips: int, pins: Mapping[int, CoreId]
-) -> Iterable[Problem]:
+) -> Iterable[Diagnostic]:
     known, dead, first = set(usable), set(chip.dead_cores), {}
     for block in sorted(pins):
         core = pins[block]
-        thing = f"pin of block {block} to core {tuple(core)}"
+        subject = f"pin of block {block} to core {tuple(core)}"
         if not 0 <= block < blocks:
-            yield Problem(thing, "no such block", f"blocks are 0 to {blocks - 1}", "pin one of those")
+            yield Diagnostic(subject, "no such block", f"blocks are 0 to {blocks - 1}", "pin one of those")
         if core in dead:
-            yield Problem(thing, "the core is masked out", "a pin needs a usable core", "choose another core")
+            yield Diagnostic(subject, "the core is masked out", "a pin needs a usable core", "choose another core")
         elif core not in known:
             mesh = chip.mesh
             limit = (
                 f"{chips} {chip.name} chip{'s' * (chips != 1)} of {mesh.width_tiles} x {mesh.height_tiles} tiles"
                 f" of {mesh.cores_per_tile} cores"
             )
-            yield Problem(thing, "no such core", limit, "choose a core within that, or more --chips")
+            yield Diagnostic(subject, "no such core", limit, "choose a core within that, or more --chips")
         elif core in first:
-            yield Problem(
-                thing, f"block {first[core]} is pinned there too", "a core holds one block", "move one of them"
+            yield Diagnostic(
+                subject, f"block {first[core]} is pinned there too", "a core holds one block", "move one of them"
             )
         first.setdefault(core, block)

@@ -13,11 +13,11 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.mapping.mesh import HOST_TILE
-from nirbridge.mapping.placement.anneal import draw
-from nirbridge.mapping.placement.board import Board
+from nirbridge.mapping.placement.anneal import draw_change
+from nirbridge.mapping.placement.board import PlacementBoard
 from nirbridge.mapping.placement.starts import pull_lengths
-from nirbridge.mapping.route import Trees, hops, link_loads, trees
-from nirbridge.mapping.traffic import Pulls, Traffic, gather
+from nirbridge.mapping.route import MulticastTrees, link_loads, multicast_trees, tree_hops
+from nirbridge.mapping.traffic import PairwisePulls, Traffic, gather
 from nirbridge.partitioner.cost.axons import HOST
 
 LINK_WEIGHT = 1.0
@@ -28,10 +28,10 @@ STEP_WORK = 8000
 
 
 @dataclass(slots=True, eq=False)
-class Exact:
+class ExactCost:
     """A position with its exact cost: ``hops`` per net, ``loads`` per link (see ``link_loads``)."""
 
-    board: Board
+    board: PlacementBoard
     nets: Traffic
     hops: Array
     loads: Array
@@ -42,29 +42,29 @@ class Exact:
         return float(self.nets.rate @ self.hops) + LINK_WEIGHT * float(self.loads.max(initial=0.0))
 
 
-def exact(board: Board, nets: Traffic) -> Exact:
+def exact_cost(board: PlacementBoard, nets: Traffic) -> ExactCost:
     """The exact cost of a position, computed anew."""
     paths = net_trees(board, nets, np.arange(len(nets.source)))
-    return Exact(board, nets, hops(paths), link_loads(paths, nets.rate, *_extent(board)))
+    return ExactCost(board, nets, tree_hops(paths), link_loads(paths, nets.rate, *_extent(board)))
 
 
-def _extent(board: Board) -> tuple[int, int]:
+def _extent(board: PlacementBoard) -> tuple[int, int]:
     """Columns and rows that blocks, sites or the host can take."""
     x = max(board.sites.x.max(initial=0), board.x.max(initial=0))
     y = max(board.sites.y.max(initial=0), board.y.max(initial=0))
     return int(x) + 1, int(y) + 1
 
 
-def net_trees(board: Board, nets: Traffic, which: Array) -> Trees:
+def net_trees(board: PlacementBoard, nets: Traffic, which: Array) -> MulticastTrees:
     """Trees of the nets ``which`` as the board stands."""
     entries, counts = gather(nets.ptr, which)
     source, targets = nets.source[which], nets.targets[entries]
     group = np.repeat(np.arange(len(which), dtype=np.int64), counts)
     x, y = _source_tiles(board, source)
-    return trees(x, y, group, board.x[targets], board.y[targets])
+    return multicast_trees(x, y, group, board.x[targets], board.y[targets])
 
 
-def _source_tiles(board: Board, source: Array) -> tuple[Array, Array]:
+def _source_tiles(board: PlacementBoard, source: Array) -> tuple[Array, Array]:
     if len(board.x) == 0:
         return source.copy(), source.copy()
     is_host = source == HOST
@@ -72,7 +72,7 @@ def _source_tiles(board: Board, source: Array) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Proposals:
+class MoveProposals:
     """Nets that each proposal changes (``of`` names the proposal of each ``net``), and their hops afterwards."""
 
     change: Array
@@ -82,7 +82,7 @@ class Proposals:
     work: int
 
 
-def propose(state: Exact, block: int, sites: Array) -> Proposals:
+def propose_moves(state: ExactCost, block: int, sites: Array) -> MoveProposals:
     """What moving ``block`` to each of ``sites`` changes in hops; a block there takes its place."""
     board, nets = state.board, state.nets
     partner = board.block[sites]
@@ -98,9 +98,9 @@ def propose(state: Exact, block: int, sites: Array) -> Proposals:
     move = (block, partner, board.sites.y[sites], int(board.y[block]))
     y = _moved(y, source, of, move)
     target_y = _moved(board.y[targets], targets, of_entry, move)
-    after = hops(trees(x, y, group, target_x, target_y))
+    after = tree_hops(multicast_trees(x, y, group, target_x, target_y))
     change = np.bincount(of, nets.rate[net] * (after - state.hops[net]), len(sites))
-    return Proposals(change, of, net, after, len(entries))
+    return MoveProposals(change, of, net, after, len(entries))
 
 
 def _touched(nets: Traffic, block: int, partner: Array) -> tuple[Array, Array]:
@@ -124,14 +124,14 @@ def _moved(at: Array, who: Array, of: Array, move: tuple[int, Array, Array, int]
 
 
 def refine(
-    state: Exact, pull: Pulls, rng: np.random.Generator, budget: int, *, heat: float, width: int = WIDTH
-) -> Exact:
+    state: ExactCost, pull: PairwisePulls, rng: np.random.Generator, budget: int, *, heat: float, width: int = WIDTH
+) -> ExactCost:
     """The best position found from ``state`` within ``budget`` entries of trees (``state`` stays as it is).
 
     ``width`` proposals a step; ``heat`` scales the first temperature (1: the mean cost of a block), which falls to 0
     at two thirds of the budget.
     """
-    state = Exact(state.board.copy(), state.nets, state.hops.copy(), state.loads)
+    state = ExactCost(state.board.copy(), state.nets, state.hops.copy(), state.loads)
     best, lowest, spent = state.board.copy(), state.value, 0
     unit, value = lowest / max(len(state.board.movable), 1), lowest
     order, at = rng.permutation(state.board.movable), 0
@@ -141,24 +141,26 @@ def refine(
         if at == len(order):
             order, at = rng.permutation(order), 0
         sites = state.board.candidates(block, pull_lengths(state.board, pull, block), width, rng)
-        step = propose(state, block, sites)
+        step = propose_moves(state, block, sites)
         spent += STEP_WORK + step.work
-        chosen = draw(step.change - _link_hope(state), t, rng)
+        chosen = draw_change(step.change - _link_hope(state), t, rng)
         if chosen < 0:
             continue
         paid = max(float(step.change[chosen]), 0.0) + t * rng.exponential() if t > 0 else 0.0
         value = _take(state, step, block, int(sites[chosen]), chosen, paid, value)
         if value < lowest - 1e-9 * unit:
             best, lowest = state.board.copy(), value
-    return exact(best, state.nets)
+    return exact_cost(best, state.nets)
 
 
-def _link_hope(state: Exact) -> float:
+def _link_hope(state: ExactCost) -> float:
     """What the link term can fall by at most: a move that costs more hops than this never pays."""
     return 0.0 if len(state.loads) == 0 else 0.05 * LINK_WEIGHT * float(state.loads.max(initial=0.0))
 
 
-def _take(state: Exact, step: Proposals, block: int, site: int, chosen: int, slack: float, value: float) -> float:
+def _take(
+    state: ExactCost, step: MoveProposals, block: int, site: int, chosen: int, slack: float, value: float
+) -> float:
     """Make the chosen proposal if the whole objective rises by no more than ``slack``; the objective afterwards."""
     mine = step.of == chosen
     net, board = step.net[mine], state.board

@@ -8,8 +8,8 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.chips.model import CoreId
-from nirbridge.mapping.placement.board import Board, Sites
-from nirbridge.mapping.traffic import Pulls
+from nirbridge.mapping.placement.board import PlacementBoard, Sites
+from nirbridge.mapping.traffic import PairwisePulls
 
 
 def place_row_major(cores: Sequence[CoreId], blocks: int) -> tuple[CoreId, ...]:
@@ -66,14 +66,14 @@ def _chip(sites: Sites) -> Array:
     return np.array([core.chip for core in sites.cores], dtype=np.int64)
 
 
-def in_order(board: Board, order: Array) -> Board:
+def in_order(board: PlacementBoard, order: Array) -> PlacementBoard:
     """The movable blocks, in their own order, on the sites of ``order``."""
     started = board.copy()
     started.put(board.movable, order[: len(board.movable)])
     return started
 
 
-def greedy(board: Board, pull: Pulls) -> Board:
+def greedy(board: PlacementBoard, pull: PairwisePulls) -> PlacementBoard:
     """One block after the other, the one most pulled to those that are placed, where its pulls are shortest."""
     started = board.copy()
     sites = board.sites
@@ -94,17 +94,17 @@ def greedy(board: Board, pull: Pulls) -> Board:
     return started
 
 
-def _attract(attraction: Array, pull: Pulls, block: int) -> None:
+def _attract(attraction: Array, pull: PairwisePulls, block: int) -> None:
     others, weights = pull.row(block)
     attraction[others] += weights
 
 
-def pull_lengths(board: Board, pull: Pulls, block: int) -> Array:
+def pull_lengths(board: PlacementBoard, pull: PairwisePulls, block: int) -> Array:
     """What ``block`` would pay on every site, all other blocks where they are: float64 [sites]."""
     return span_costs(board, *pull.row(block)) + pull.host[block] * board.sites.host_hops
 
 
-def span_costs(board: Board, others: Array, weights: Array) -> Array:
+def span_costs(board: PlacementBoard, others: Array, weights: Array) -> Array:
     """Weighted hops from every site to the blocks ``others``: float64 [sites]."""
     sites = board.sites
     return _along(sites.x, board.x[others], weights) + _along(sites.y, board.y[others], weights)

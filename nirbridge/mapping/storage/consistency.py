@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nirbridge.errors import IllegalMapping, Problem, quoted
-from nirbridge.mapping.abilities import marked
+from nirbridge.errors import Diagnostic, IllegalMapping, quoted
+from nirbridge.mapping.abilities import placement_only_problem
 from nirbridge.mapping.storage.record import MapRecord, ProjectionRecord
 from nirbridge.network.model import Network
 
 if TYPE_CHECKING:
-    from nirbridge.quantization.model import FixedProjection, Quantized
+    from nirbridge.quantization.model import FixedProjection, QuantizedNetwork
 import math
 
 from nirbridge.errors import FileError
@@ -33,7 +33,7 @@ _AGAIN = "map the model again"
 Steps = dict[tuple[str, str], int]
 
 
-def wrong_latencies(record: MapRecord, model: Network) -> Iterator[Problem]:
+def latency_problems(record: MapRecord, model: Network) -> Iterator[Diagnostic]:
     """Everything in the map's latencies and delays that does not keep the meaning of ``model``, not yet retimed.
 
     Nothing where the map does not say that it was retimed.
@@ -61,8 +61,8 @@ def wrong_latencies(record: MapRecord, model: Network) -> Iterator[Problem]:
             yield _problem(f"{quoted(source)} -> {quoted(target)}", text, limit, source=source, target=target)
 
 
-def _problem(thing: str, found: str, limit: str = "", /, **ids: object) -> Problem:
-    return Problem(thing, found, limit, _AGAIN, MappingProxyType(ids))
+def _problem(subject: str, found: str, limit: str = "", /, **ids: object) -> Diagnostic:
+    return Diagnostic(subject, found, limit, _AGAIN, MappingProxyType(ids))
 
 
 def _wanted(model: Network, latency: Mapping[str, int]) -> Steps:
@@ -108,21 +108,21 @@ def _steps(p: ProjectionRecord, inside: set[str]) -> int:
     return p.delay_steps + (1 if p.target in inside and not p.is_back else 0)
 
 
-def check_same(quantized: Quantized, record: MapRecord) -> None:
-    """Raises IllegalMapping with every problem of ``other_network``."""
-    problems = tuple(other_network(quantized, record))
+def check_same_network(quantized: QuantizedNetwork, record: MapRecord) -> None:
+    """Raises IllegalMapping with every problem of ``network_mismatches``."""
+    problems = tuple(network_mismatches(quantized, record))
     if problems:
         raise IllegalMapping(*problems)
 
 
-def other_network(quantized: Quantized, record: MapRecord) -> Iterator[Problem]:
+def network_mismatches(quantized: QuantizedNetwork, record: MapRecord) -> Iterator[Diagnostic]:
     """Another chip; every population, input, delay and width of weights that the map does not have so."""
     problems = [*_things(quantized, record)]
     yield from problems or (*_delays(quantized, record), *_wider(quantized, record))
-    yield from marked(record, "map the model for a chip that can run it, without --placement-only")
+    yield from placement_only_problem(record, "map the model for a chip that can run it, without --placement-only")
 
 
-def _things(quantized: Quantized, record: MapRecord) -> Iterator[Problem]:
+def _things(quantized: QuantizedNetwork, record: MapRecord) -> Iterator[Diagnostic]:
     chip = str(record.chip.get("name"))
     if chip != quantized.chip:
         yield _problem("chip", f"the map is of {quoted(chip)}", f"the integers are of {quoted(quantized.chip)}")
@@ -139,7 +139,7 @@ def _things(quantized: Quantized, record: MapRecord) -> Iterator[Problem]:
                 yield _problem(f"{what} {quoted(p.name)}", found, limit, name=p.name)
 
 
-def _delays(quantized: Quantized, record: MapRecord) -> Iterator[Problem]:
+def _delays(quantized: QuantizedNetwork, record: MapRecord) -> Iterator[Diagnostic]:
     inside = {p.name for p in quantized.populations}
     mapped: dict[tuple[str, str], list[int]] = {}
     for p in record.projections:
@@ -151,12 +151,12 @@ def _delays(quantized: Quantized, record: MapRecord) -> Iterator[Problem]:
     for ends, steps in own.items():
         found = mapped.get(ends, [])
         if sorted(found) != sorted(steps):
-            thing = f"projections {quoted(ends[0])} -> {quoted(ends[1])}"
+            subject = f"projections {quoted(ends[0])} -> {quoted(ends[1])}"
             text = f"take {_listed(found)} steps in the map" if found else "are not in the map"
-            yield _problem(thing, text, f"{_listed(steps)} in the network", source=ends[0], target=ends[1])
+            yield _problem(subject, text, f"{_listed(steps)} in the network", source=ends[0], target=ends[1])
 
 
-def _wider(quantized: Quantized, record: MapRecord) -> Iterator[Problem]:
+def _wider(quantized: QuantizedNetwork, record: MapRecord) -> Iterator[Diagnostic]:
     """Weights that take more bits than the map's memory was counted with."""
     counted: dict[tuple[str, str], int] = {}
     for p in record.projections:
@@ -164,9 +164,9 @@ def _wider(quantized: Quantized, record: MapRecord) -> Iterator[Problem]:
     for p in quantized.projections:
         bits = counted.get((p.source, p.target), p.weight_bits)
         if p.weight_bits > bits:
-            thing = f"projection {quoted(p.source)} -> {quoted(p.target)}"
+            subject = f"projection {quoted(p.source)} -> {quoted(p.target)}"
             found, limit = f"weights of {p.weight_bits} bits", f"the map has memory for {bits}"
-            yield _problem(thing, found, limit, source=p.source, target=p.target)
+            yield _problem(subject, found, limit, source=p.source, target=p.target)
 
 
 def _longest(p: FixedProjection) -> int:
@@ -186,17 +186,17 @@ def timing_of(record: MapRecord) -> Timing:
     problems = []
     if not (math.isfinite(stored["dt"]) and stored["dt"] > 0):
         limit = "expected a number of seconds above 0"
-        problems.append(Problem("map: timing.dt", f"is {stored['dt']}", limit, "map the model again"))
+        problems.append(Diagnostic("map: timing.dt", f"is {stored['dt']}", limit, "map the model again"))
     for key, choices in CHOICES.items():
         if stored[key] not in choices:
             limit = f"expected one of {', '.join(choices)}"
-            problems.append(Problem(f"map: timing.{key}", f"is {quoted(stored[key])}", limit, "map the model again"))
+            problems.append(Diagnostic(f"map: timing.{key}", f"is {quoted(stored[key])}", limit, "map the model again"))
     if problems:
         raise FileError(*problems)
     return Timing(**{key: stored[key] for key in FIELDS})
 
 
-def asked_by(record: MapRecord, network: Network, asked: Timing) -> Timing:
+def requested_timing(record: MapRecord, network: Network, asked: Timing) -> Timing:
     """``asked``, and what was asked for when the map was made: where it differs from ``network``, which was read so.
 
     What does not differ is left open, so that metadata of single nodes still counts.
@@ -210,7 +210,7 @@ def asked_by(record: MapRecord, network: Network, asked: Timing) -> Timing:
     return Timing(**chosen)
 
 
-def other_timing(record: MapRecord, network: Network) -> Iterator[Problem]:
+def timing_mismatches(record: MapRecord, network: Network) -> Iterator[Diagnostic]:
     """Where the map was made with another timing than ``network``."""
     mapped = timing_of(record)
     for key in FIELDS:
@@ -218,7 +218,7 @@ def other_timing(record: MapRecord, network: Network) -> Iterator[Problem]:
         if mine != read:
             limit = f"{_shown(read)} as the model was read"
             step = "leave out the option, or map the model again"
-            yield Problem(f"timing.{key}", f"{_shown(mine)} in the map", limit, step, MappingProxyType({"key": key}))
+            yield Diagnostic(f"timing.{key}", f"{_shown(mine)} in the map", limit, step, MappingProxyType({"key": key}))
 
 
 def _shown(value: float | str | None) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from nirbridge._version import __version__
 from nirbridge.chips.model import CoreId
 from nirbridge.mapping.mesh import HOST_TILE, route_hops
-from nirbridge.mapping.model import Costs, Mapped
+from nirbridge.mapping.model import MapCosts, MappedNetwork
 from nirbridge.mapping.storage.form import SCHEMA, SCHEMA_MARKED
 from nirbridge.mapping.synapses import synapse_count
 from nirbridge.network.model import Network, Population, Port, Projection
@@ -21,7 +21,7 @@ from nirbridge.partitioner.model import RESOURCES, Block, Slice
 _ENTRY = CoreId(0, *HOST_TILE, 0)
 
 
-def to_record(mapped: Mapped, model_file: str, model_sha256: str) -> dict[str, Any]:
+def map_to_dict(mapped: MappedNetwork, model_file: str, model_sha256: str) -> dict[str, Any]:
     """The JSON document of a map. Of ``model_file`` only the base name is kept, so that no path of a machine is.
 
     Everything in it follows from ``mapped``: no clock, no host, no order of a hash.
@@ -92,7 +92,7 @@ def _projection(p: Projection, weight_bits: int) -> dict[str, Any]:
     return {
         "source": p.source,
         "target": p.target,
-        "operator": describe(p.operator),
+        "operator": describe_operator(p.operator),
         "delay_steps": p.max_delay_steps,
         "weight_bits": weight_bits,
         "synapses": synapse_count(p.operator),
@@ -101,7 +101,7 @@ def _projection(p: Projection, weight_bits: int) -> dict[str, Any]:
     }
 
 
-def describe(operator: Operator) -> dict[str, Any]:
+def describe_operator(operator: Operator) -> dict[str, Any]:
     """An operator without its weights: ``kind``, shapes, and what decides which pairs are connected.
 
     Of a ``Sparse`` operator the pattern is given as a SHA-256 over indptr and indices, as little-endian int64.
@@ -112,7 +112,7 @@ def describe(operator: Operator) -> dict[str, Any]:
         "output_shape": list(operator.output_shape),
     }
     if isinstance(operator, Chain):
-        about["parts"] = [describe(part) for part in operator.parts]
+        about["parts"] = [describe_operator(part) for part in operator.parts]
     if isinstance(operator, (Conv, SumPool)):
         about |= {
             "kernel": list(operator.kernel),
@@ -129,7 +129,7 @@ def describe(operator: Operator) -> dict[str, Any]:
     return about
 
 
-def _routes(mapped: Mapped) -> list[dict[str, Any]]:
+def _routes(mapped: MappedNetwork) -> list[dict[str, Any]]:
     """One entry per (source block or input, target block), summed over the groups of the axon table."""
     axons = mapped.axons
     sums: dict[tuple[int, str, int], list[Any]] = {}
@@ -157,7 +157,7 @@ def _routes(mapped: Mapped) -> list[dict[str, Any]]:
     ]
 
 
-def _totals(mapped: Mapped) -> dict[str, Any]:
+def _totals(mapped: MappedNetwork) -> dict[str, Any]:
     blocks, costs = mapped.partition.blocks, mapped.costs
     limit = limits(mapped.chip)
     dead = {core for core in mapped.chip.dead_cores if core.chip < mapped.chips}
@@ -178,7 +178,7 @@ def _totals(mapped: Mapped) -> dict[str, Any]:
     return totals
 
 
-def _energy_and_time(costs: Costs) -> dict[str, Any]:
+def _energy_and_time(costs: MapCosts) -> dict[str, Any]:
     return {
         "energy_per_step_j": costs.energy_per_step_j,
         "time_per_step_s": costs.time_per_step_s,
@@ -187,7 +187,7 @@ def _energy_and_time(costs: Costs) -> dict[str, Any]:
     }
 
 
-def _proof(mapped: Mapped) -> dict[str, Any]:
+def _proof(mapped: MappedNetwork) -> dict[str, Any]:
     report = mapped.partition.report
     return {
         "cores_lower_bound": report.cores_lower_bound,

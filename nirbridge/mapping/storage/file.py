@@ -12,18 +12,18 @@ from typing import Any
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import Bug, FileError, quoted
 from nirbridge.files.atomic import atomic_write_bytes
-from nirbridge.mapping.model import Mapped
-from nirbridge.mapping.storage.document import to_record
-from nirbridge.mapping.storage.record import BlockRecord, MapRecord, SliceRecord, record_of
+from nirbridge.mapping.model import MappedNetwork
+from nirbridge.mapping.storage.document import map_to_dict
+from nirbridge.mapping.storage.record import BlockRecord, MapRecord, SliceRecord, map_from_dict
 
 MAX_BYTES = 1 << 28
 
 # -- writing -----------------------------------------------------------------------------------------------------
 
 
-def save(mapped: Mapped, path: str | os.PathLike[str], model_file: str, model_sha256: str) -> None:
+def write_map(mapped: MappedNetwork, path: str | os.PathLike[str], model_file: str, model_sha256: str) -> None:
     """Writes the map file: whole or not at all. Raises FileError where the place cannot be written."""
-    write_document(to_record(mapped, model_file, model_sha256), path)
+    write_document(map_to_dict(mapped, model_file, model_sha256), path)
 
 
 def write_document(document: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
@@ -31,15 +31,15 @@ def write_document(document: Mapping[str, Any], path: str | os.PathLike[str]) ->
 
     Raises FileError where the place cannot be written, and Bug where a number is not finite.
     """
-    thing = f"map file {quoted(Path(path).name)}"
+    subject = f"map file {quoted(Path(path).name)}"
     try:
-        data = to_bytes(document)
+        data = map_bytes(document)
     except ValueError as error:
-        raise Bug.of(thing, str(error), next_step="please report it") from error
-    atomic_write_bytes(path, data, thing=thing)
+        raise Bug.of(subject, str(error), hint="please report it") from error
+    atomic_write_bytes(path, data, subject=subject)
 
 
-def to_bytes(document: Mapping[str, Any]) -> bytes:
+def map_bytes(document: Mapping[str, Any]) -> bytes:
     """UTF-8 JSON, keys sorted, one line per top-level key and per entry of a list of objects, newline at the end."""
     lines = []
     for key in sorted(document):
@@ -69,7 +69,7 @@ def _plain(value: Any) -> object:
 # -- reading -----------------------------------------------------------------------------------------------------
 
 
-def load(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> MapRecord:
+def read_map(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> MapRecord:
     """Reads and validates a map file.
 
     Raises:
@@ -77,19 +77,19 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> MapReco
             nested too deeply, or not of the form that docs/reference/map-file.md gives (every problem is listed).
     """
     file = Path(path)
-    thing = f"map file {quoted(file.name)}"
+    subject = f"map file {quoted(file.name)}"
     try:
         with file.open("rb") as handle:
             data = handle.read(max_bytes + 1)
     except (OSError, ValueError) as error:  # ValueError: a text that is no path
         reason = getattr(error, "strerror", None) or f"cannot be read ({error})"
-        raise FileError.of(thing, reason, next_step="check the path") from error
+        raise FileError.of(subject, reason, hint="check the path") from error
     if len(data) > max_bytes:
-        raise FileError.of(thing, f"more than {max_bytes:,} bytes", "too large to be read", "is it a map file?")
-    return record_of(_parsed(data, thing), thing)
+        raise FileError.of(subject, f"more than {max_bytes:,} bytes", "too large to be read", "is it a map file?")
+    return map_from_dict(_parsed(data, subject), subject)
 
 
-def _parsed(data: bytes, thing: str) -> object:
+def _parsed(data: bytes, subject: str) -> object:
     try:
         return json.loads(
             data.decode("utf-8"),
@@ -105,7 +105,7 @@ def _parsed(data: bytes, thing: str) -> object:
         found = f"no JSON at line {error.lineno}, column {error.colno} ({error.msg})"
     except ValueError as error:
         found = str(error)
-    raise FileError.of(thing, found, next_step="write it again with nirbridge map … -o")
+    raise FileError.of(subject, found, hint="write it again with nirbridge map … -o")
 
 
 def _no_constant(name: str) -> object:
@@ -131,7 +131,7 @@ def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 # -- comparing ---------------------------------------------------------------------------------------------------
 
 
-def compare(a: MapRecord, b: MapRecord) -> tuple[str, ...]:
+def compare_maps(a: MapRecord, b: MapRecord) -> tuple[str, ...]:
     """What differs between two maps, in words: model, chip, slices, their cores, totals, proof; empty: nothing does."""
     return tuple(_differences(a, b))
 

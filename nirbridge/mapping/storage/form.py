@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from nirbridge.errors import Problem, quoted
+from nirbridge.errors import Diagnostic, quoted
 from nirbridge.partitioner.model import RESOURCES
 
 SCHEMA = 1
@@ -17,82 +17,84 @@ _LARGEST_INT = 2**53  # whole numbers beyond it are not the same in every JSON r
 
 
 @dataclass(frozen=True, slots=True)
-class _List:
+class _ListOf:
     of: Any
     length: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Map:
+class _MapOf:
     of: Any
 
 
 @dataclass(frozen=True, slots=True)
-class _Maybe:
+class _Nullable:
     """The value, or null; the key may be absent."""
 
     of: Any
 
 
 @dataclass(frozen=True, slots=True)
-class _Among:
+class _OneOf:
     values: tuple[object, ...]
 
 
 _COUNT, _NUMBER, _AMOUNT, _TEXT, _BOOL, _ANY = "count", "number", "amount", "text", "bool", "any"
-_SHAPE = _List(_COUNT)
+_SHAPE = _ListOf(_COUNT)
 _PORT = {"name": _TEXT, "shape": _SHAPE}
-_TOTAL = {"used": _COUNT, "max": _COUNT, "where_max": _COUNT, "limit": _Maybe(_COUNT)}
+_TOTAL = {"used": _COUNT, "max": _COUNT, "where_max": _COUNT, "limit": _Nullable(_COUNT)}
 FORM = {
-    "schema": _Among((SCHEMA, SCHEMA_MARKED)),
+    "schema": _OneOf((SCHEMA, SCHEMA_MARKED)),
     "nirbridge": _TEXT,
     "model": {"file": _TEXT, "sha256": _TEXT},
     "timing": {"dt": _NUMBER, "integrator": _TEXT, "reset": _TEXT, "compare": _TEXT, "if_gain": _TEXT},
-    "chip": _Map(_ANY),
+    "chip": _MapOf(_ANY),
     "chips": _COUNT,
     "objective": _TEXT,
     "rates": _TEXT,
     "weight_bits": _COUNT,
-    "splits": _Maybe(_List({"population": _TEXT, "ways": _COUNT})),
-    "retimed": _Maybe({"latency": _Map(_COUNT)}),
-    "placement_only": _Maybe(_BOOL),
-    "early_spikes": _Maybe(_List(_TEXT)),
-    "inputs": _List(_PORT),
-    "outputs": _List(_PORT),
-    "populations": _List(
+    "splits": _Nullable(_ListOf({"population": _TEXT, "ways": _COUNT})),
+    "retimed": _Nullable({"latency": _MapOf(_COUNT)}),
+    "placement_only": _Nullable(_BOOL),
+    "early_spikes": _Nullable(_ListOf(_TEXT)),
+    "inputs": _ListOf(_PORT),
+    "outputs": _ListOf(_PORT),
+    "populations": _ListOf(
         {
             "name": _TEXT,
             "shape": _SHAPE,
             "neurons": _COUNT,
             "kind": _TEXT,
             "relay": _BOOL,
-            "order": _Maybe(_List(_COUNT)),
+            "order": _Nullable(_ListOf(_COUNT)),
         }
     ),
-    "blocks": _List(
+    "blocks": _ListOf(
         {
             "id": _COUNT,
             "core": {"chip": _COUNT, "x": _COUNT, "y": _COUNT, "core": _COUNT},
-            "slices": _List({"population": _TEXT, "box": _List(_List(_COUNT, 2)), "order": _Maybe(_List(_COUNT))}),
+            "slices": _ListOf(
+                {"population": _TEXT, "box": _ListOf(_ListOf(_COUNT, 2)), "order": _Nullable(_ListOf(_COUNT))}
+            ),
             "used": dict.fromkeys(RESOURCES, _COUNT),
         }
     ),
-    "projections": _List(
+    "projections": _ListOf(
         {
             "source": _TEXT,
             "target": _TEXT,
-            "operator": _Map(_ANY),
+            "operator": _MapOf(_ANY),
             "delay_steps": _COUNT,
             "weight_bits": _COUNT,
             "synapses": _COUNT,
-            "nodes": _List(_TEXT),
+            "nodes": _ListOf(_TEXT),
             "is_back": _BOOL,
         }
     ),
-    "routes": _List(
+    "routes": _ListOf(
         {
-            "source_block": _Maybe(_COUNT),
-            "source_input": _Maybe(_TEXT),
+            "source_block": _Nullable(_COUNT),
+            "source_input": _Nullable(_TEXT),
             "target_block": _COUNT,
             "neurons": _COUNT,
             "synapses": _COUNT,
@@ -107,10 +109,10 @@ FORM = {
         "multicast_hops": _AMOUNT,
         "max_link_load": _AMOUNT,
         "mean_link_load": _AMOUNT,
-        "energy_per_step_j": _Maybe(_AMOUNT),
-        "time_per_step_s": _Maybe(_AMOUNT),
-        "energy_breakdown_j": _Map(_AMOUNT),
-        "time_breakdown_s": _Map(_AMOUNT),
+        "energy_per_step_j": _Nullable(_AMOUNT),
+        "time_per_step_s": _Nullable(_AMOUNT),
+        "energy_breakdown_j": _MapOf(_AMOUNT),
+        "time_breakdown_s": _MapOf(_AMOUNT),
     }
     | dict.fromkeys(RESOURCES, _TOTAL),
     "proof": {
@@ -118,33 +120,33 @@ FORM = {
         "cores_lower_bound_sliced": _COUNT,
         "cores_gap": _COUNT,
         "traffic_lower_bound": _AMOUNT,
-        "status": _Among(STATUSES),
+        "status": _OneOf(STATUSES),
         "method": _TEXT,
         "seed": _COUNT,
         "solver": _TEXT,
         "deterministic_time": _AMOUNT,
-        "bounds": _Map(_COUNT),
+        "bounds": _MapOf(_COUNT),
         "binding": _TEXT,
     },
-    "approximate": _List(_TEXT),
-    "assumed": _List(_TEXT),
-    "notes": _List(_TEXT),
+    "approximate": _ListOf(_TEXT),
+    "assumed": _ListOf(_TEXT),
+    "notes": _ListOf(_TEXT),
 }
 
 
-def wrong(form: Any, value: Any, where: str) -> Iterator[Problem]:
+def form_problems(form: Any, value: Any, where: str) -> Iterator[Diagnostic]:
     """Every place where ``value`` is not of ``form``."""
-    if isinstance(form, _Maybe):
+    if isinstance(form, _Nullable):
         if value is not None:
-            yield from wrong(form.of, value, where)
-    elif isinstance(form, _Among):
+            yield from form_problems(form.of, value, where)
+    elif isinstance(form, _OneOf):
         if isinstance(value, bool) or value not in form.values:
-            yield Problem(where, f"is {_shown(value)}", f"known: {', '.join(map(str, form.values))}")
+            yield Diagnostic(where, f"is {_shown(value)}", f"known: {', '.join(map(str, form.values))}")
     elif isinstance(form, str):
         expected = _wrong_leaf(form, value)
         if expected:
-            yield Problem(where, f"is {_shown(value)}", f"expected {expected}")
-    elif isinstance(form, _List):
+            yield Diagnostic(where, f"is {_shown(value)}", f"expected {expected}")
+    elif isinstance(form, _ListOf):
         yield from _wrong_list(form, value, where)
     else:
         yield from _wrong_object(form, value, where)
@@ -163,30 +165,30 @@ def _wrong_leaf(form: str, value: Any) -> str:
     return "true or false" if form == _BOOL and not isinstance(value, bool) else ""
 
 
-def _wrong_list(form: _List, value: Any, where: str) -> Iterator[Problem]:
+def _wrong_list(form: _ListOf, value: Any, where: str) -> Iterator[Diagnostic]:
     if not isinstance(value, list):
-        yield Problem(where, f"is {_shown(value)}", "expected a list")
+        yield Diagnostic(where, f"is {_shown(value)}", "expected a list")
         return
     if form.length is not None and len(value) != form.length:
-        yield Problem(where, f"has {len(value)} entries", f"expected {form.length}")
+        yield Diagnostic(where, f"has {len(value)} entries", f"expected {form.length}")
         return
     for i, item in enumerate(value):
-        yield from wrong(form.of, item, f"{where}[{i}]")
+        yield from form_problems(form.of, item, f"{where}[{i}]")
 
 
-def _wrong_object(form: _Map | dict[str, Any], value: Any, where: str) -> Iterator[Problem]:
+def _wrong_object(form: _MapOf | dict[str, Any], value: Any, where: str) -> Iterator[Diagnostic]:
     if not isinstance(value, dict):
-        yield Problem(where, f"is {_shown(value)}", "expected an object")
+        yield Diagnostic(where, f"is {_shown(value)}", "expected an object")
         return
-    if isinstance(form, _Map):
+    if isinstance(form, _MapOf):
         for key in sorted(value):
-            yield from wrong(form.of, value[key], f"{where}.{quoted(key)}")
+            yield from form_problems(form.of, value[key], f"{where}.{quoted(key)}")
         return
     for key, inner in form.items():
-        if key in value or isinstance(inner, _Maybe):
-            yield from wrong(inner, value.get(key), f"{where}.{key}" if where else key)
+        if key in value or isinstance(inner, _Nullable):
+            yield from form_problems(inner, value.get(key), f"{where}.{key}" if where else key)
         else:
-            yield Problem(f"{where}.{key}" if where else key, "is missing")
+            yield Diagnostic(f"{where}.{key}" if where else key, "is missing")
 
 
 def _shown(value: Any) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 
 from nirbridge._types import Box
 from nirbridge.chips.model import CoreId
-from nirbridge.errors import FileError, Problem
-from nirbridge.mapping.storage.form import FORM, wrong
+from nirbridge.errors import Diagnostic, FileError
+from nirbridge.mapping.storage.form import FORM, form_problems
 
 _MAX_PROBLEMS = 100
 
@@ -84,7 +84,8 @@ class MapRecord:
     """A map file. ``raw`` is the whole JSON document, ``chip`` the record that builds the chip again.
 
     ``splits``: populations of the model that were replaced by so many copies, in that order (none in older files).
-    ``latency``, ``placement_only``, ``early_spikes``: as of ``Mapped``; None, False, empty where the file does not say.
+    ``latency``, ``placement_only``, ``early_spikes``: as of ``MappedNetwork``; None, False, empty where the file does
+    not say.
     """
 
     model_file: str
@@ -114,14 +115,14 @@ class MapRecord:
 # -- from a JSON document -------------------------------------------------------------------------------------
 
 
-def record_of(document: object, name: str = "map") -> MapRecord:
+def map_from_dict(document: object, name: str = "map") -> MapRecord:
     """The record of a parsed JSON document; one FileError with every problem (the first hundred) where it is none.
 
     Keys that this version does not know are kept in ``raw`` and otherwise ignored.
     """
-    problems: list[Problem] = []
-    for problem in wrong(FORM, document, ""):
-        problems.append(Problem(f"{name}: {problem.thing or 'document'}", problem.found, problem.limit))
+    problems: list[Diagnostic] = []
+    for problem in form_problems(FORM, document, ""):
+        problems.append(Diagnostic(f"{name}: {problem.subject or 'document'}", problem.found, problem.limit))
         if len(problems) == _MAX_PROBLEMS:
             break
     if problems:
@@ -129,12 +130,12 @@ def record_of(document: object, name: str = "map") -> MapRecord:
     assert isinstance(document, dict)
     d: dict[str, Any] = document
     problems = [
-        Problem(f"{name}: routes[{i}]", "has not exactly one of source_block and source_input")
+        Diagnostic(f"{name}: routes[{i}]", "has not exactly one of source_block and source_input")
         for i, route in enumerate(d["routes"])
         if (route.get("source_block") is None) == (route.get("source_input") is None)
     ]
     problems += [
-        Problem(f"{name}: populations[{i}].order", "permutes the neurons", "this version reads no such map")
+        Diagnostic(f"{name}: populations[{i}].order", "permutes the neurons", "this version reads no such map")
         for i, p in enumerate(d["populations"])
         if p.get("order") is not None and not _is_plain_order(p["order"], p["neurons"])
     ]

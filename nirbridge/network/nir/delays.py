@@ -15,7 +15,7 @@ from nirbridge.network.operators import Conv, Dense, Operator, Sparse, SumPool
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Projection
-    from nirbridge.network.nir.linear_step import Step
+    from nirbridge.network.nir.linear_step import LinearStep
 
 TOLERANCE = 1e-6
 """Relative remainder that counts as rounding of a float32 delay."""
@@ -46,12 +46,12 @@ def delay_steps(name: str, node: Any, shape: Shape, dt: float) -> Array:
     if bool(np.any(bad)):
         value = _worst(seconds, remainder)
         found = f"a delay of {value:g} s is {value / dt:.6g} steps of dt = {dt:g} s"
-        next_step = "give a --dt that divides it, or change the delay"
-        raise ModelError.of(label(name, node), found, "delays are whole steps", next_step, node=name)
+        hint = "give a --dt that divides it, or change the delay"
+        raise ModelError.of(label(name, node), found, "delays are whole steps", hint, node=name)
     return compact(whole.astype(np.int64))
 
 
-def delayed_thing(projection: Projection) -> str:
+def delayed_subject(projection: Projection) -> str:
     """How messages speak of a projection's delay: by its Delay nodes where it has some."""
     names = getattr(projection, "delay_nodes", ())
     if names:
@@ -68,7 +68,7 @@ def is_mixing(operator: Operator) -> bool:
     return isinstance(operator, Dense | Sparse | Conv | SumPool)
 
 
-def path_delays(path: Sequence[Step], source_shape: Shape, target_shape: Shape) -> tuple[Array, Array]:
+def path_delays(path: Sequence[LinearStep], source_shape: Shape, target_shape: Shape) -> tuple[Array, Array]:
     """(delay_steps, target_delay_steps) of a whole path; both int64, shape ``()`` or the source's or target's.
 
     Raises:
@@ -108,7 +108,7 @@ def _between(name: str) -> NirbridgeError:
     )
 
 
-def _check_longest(path: Sequence[Step], before: Array, after: Array) -> None:
+def _check_longest(path: Sequence[LinearStep], before: Array, after: Array) -> None:
     total = int(before.max()) + int(after.max())
     if total > _LONGEST_STEPS:
         names = [s.name for s in path if s.delay is not None]

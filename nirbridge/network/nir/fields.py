@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import all_finite, stored_part
-from nirbridge.errors import Problem, quoted
+from nirbridge.errors import Diagnostic, quoted
 
 #: Classes whose parameters have one element per neuron (or one for all), and those parameters.
 NEURONS: MappingProxyType[str, tuple[str, ...]] = MappingProxyType(
@@ -61,7 +61,7 @@ def label(name: str, node: object) -> str:
     return f"node {quoted(name)} ({kind_of(node)})"
 
 
-def value_problems(name: str, node: Any) -> Iterator[Problem]:
+def value_problems(name: str, node: Any) -> Iterator[Diagnostic]:
     """What is wrong with the values of a node: not numbers, NaN or infinity, time constants or delays out of range."""
     kind = kind_of(node)
     for field in (*ELEMENTWISE.get(kind, ()), *WEIGHTED.get(kind, ())):
@@ -70,28 +70,38 @@ def value_problems(name: str, node: Any) -> Iterator[Problem]:
             yield from array_problems(label(name, node), field, stored_part(np.asarray(value)), name)
 
 
-def array_problems(thing: str, field: str, array: np.ndarray[Any, Any], name: str = "") -> Iterator[Problem]:
-    """What is wrong with the values of one real parameter ``field`` of ``thing``."""
+def array_problems(subject: str, field: str, array: np.ndarray[Any, Any], name: str = "") -> Iterator[Diagnostic]:
+    """What is wrong with the values of one real parameter ``field`` of ``subject``."""
     ids = MappingProxyType({"node": name, "field": field})
     if array.dtype.kind not in "iuf":
-        yield Problem(
-            thing, f"{field} holds {array.dtype.name} values", "they must be real numbers", "store them as floats", ids
+        yield Diagnostic(
+            subject,
+            f"{field} holds {array.dtype.name} values",
+            "they must be real numbers",
+            "store them as floats",
+            ids,
         )
         return
     if not _all_finite(array):
         where = _first(~np.isfinite(array))
-        yield Problem(
-            thing, f"{field}{where} is NaN or infinite", "every parameter must be finite", "repair or retrain it", ids
+        yield Diagnostic(
+            subject, f"{field}{where} is NaN or infinite", "every parameter must be finite", "repair or retrain it", ids
         )
         return
     if field in _POSITIVE and array.size and not array.min() > 0:
         where = _first(array <= 0)
-        yield Problem(
-            thing, f"{field}{where} is {array.min():g}", "it must be above 0 s", "give a time constant in seconds", ids
+        yield Diagnostic(
+            subject,
+            f"{field}{where} is {array.min():g}",
+            "it must be above 0 s",
+            "give a time constant in seconds",
+            ids,
         )
     if field == "delay" and array.size and array.min() < 0:
         where = _first(array < 0)
-        yield Problem(thing, f"{field}{where} is {array.min():g}", "it must be 0 s or more", "give a delay in s", ids)
+        yield Diagnostic(
+            subject, f"{field}{where} is {array.min():g}", "it must be 0 s or more", "give a delay in s", ids
+        )
 
 
 def _all_finite(array: np.ndarray[Any, Any]) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from nirbridge.errors import ModelError, Problem, quoted
+from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.network.nir.fields import LINEAR, NODE_TYPES, kind_of
 
 Edge = tuple[str, str]
@@ -35,14 +35,14 @@ class FlatGraph:
 
 
 @dataclass(slots=True)
-class _Build:
+class _FlatBuilder:
     nodes: dict[str, Any] = field(default_factory=dict)
     edges: list[Edge] = field(default_factory=list)
     ports: set[str] = field(default_factory=set)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Diagnostic] = field(default_factory=list)
 
-    def report(self, thing: str, found: str, limit: str = "", next_step: str = "", **ids: Any) -> None:
-        self.problems.append(Problem(thing, found, limit, next_step, MappingProxyType(ids)))
+    def report(self, subject: str, found: str, limit: str = "", hint: str = "", **ids: Any) -> None:
+        self.problems.append(Diagnostic(subject, found, limit, hint, MappingProxyType(ids)))
 
 
 def flatten_graph(graph: Any) -> FlatGraph:
@@ -67,8 +67,8 @@ def expand_graph(graph: Any) -> FlatGraph:
     return FlatGraph(MappingProxyType(build.nodes), tuple(build.edges))
 
 
-def _expanded(graph: Any) -> _Build:
-    build = _Build()
+def _expanded(graph: Any) -> _FlatBuilder:
+    build = _FlatBuilder()
     if kind_of(graph) != "NIRGraph":
         found = f"it is a {kind_of(graph)}"
         raise ModelError.of("graph", found, "it must be a NIRGraph", "wrap it with nir.NIRGraph.from_list")
@@ -82,11 +82,11 @@ def _expanded(graph: Any) -> _Build:
     return build
 
 
-def _collect(graph: Any, prefix: str, depth: int, build: _Build) -> None:
+def _collect(graph: Any, prefix: str, depth: int, build: _FlatBuilder) -> None:
     """Adds the nodes and edges of ``graph`` under ``prefix`` (empty or ending with a dot)."""
     if depth > MAX_DEPTH:
-        thing = f"subgraph {quoted(prefix[:-1])}"
-        build.report(thing, f"graphs are nested {depth} deep", f"at most {MAX_DEPTH} are read", "flatten the model")
+        subject = f"subgraph {quoted(prefix[:-1])}"
+        build.report(subject, f"graphs are nested {depth} deep", f"at most {MAX_DEPTH} are read", "flatten the model")
         return
     for name, node in graph.nodes.items():
         if not isinstance(name, str) or not name:
@@ -102,10 +102,10 @@ def _collect(graph: Any, prefix: str, depth: int, build: _Build) -> None:
         _add_edge(edge, graph, prefix, seen, build)
 
 
-def _add_node(full: str, node: Any, depth: int, build: _Build) -> None:
+def _add_node(full: str, node: Any, depth: int, build: _FlatBuilder) -> None:
     if kind_of(node) not in NODE_TYPES:
-        next_step = "use one of " + ", ".join(NODE_TYPES)
-        build.report(f"node {quoted(full)}", f"its type {kind_of(node)} is not known", "", next_step, node=full)
+        hint = "use one of " + ", ".join(NODE_TYPES)
+        build.report(f"node {quoted(full)}", f"its type {kind_of(node)} is not known", "", hint, node=full)
     if full in build.nodes:
         found = "two nodes have this full name, one of them in a subgraph"
         build.report(f"node {quoted(full)}", found, "full names must differ", "rename one of them", node=full)
@@ -114,7 +114,7 @@ def _add_node(full: str, node: Any, depth: int, build: _Build) -> None:
         build.ports.add(full)
 
 
-def _add_edge(edge: Any, graph: Any, prefix: str, seen: set[Edge], build: _Build) -> None:
+def _add_edge(edge: Any, graph: Any, prefix: str, seen: set[Edge], build: _FlatBuilder) -> None:
     pair = tuple(edge) if isinstance(edge, tuple | list) else ()
     if len(pair) != 2 or not all(isinstance(end, str) for end in pair):
         found = "it is no pair of node names"
@@ -133,7 +133,7 @@ def _add_edge(edge: Any, graph: Any, prefix: str, seen: set[Edge], build: _Build
         build.edges.append((source, target))
 
 
-def _check_ends(source: str, target: str, graph: Any, pair: Edge, prefix: str, shown: str, build: _Build) -> None:
+def _check_ends(source: str, target: str, graph: Any, pair: Edge, prefix: str, shown: str, build: _FlatBuilder) -> None:
     start, end = graph.nodes.get(pair[0]), graph.nodes.get(pair[1])
     if source == target and kind_of(start) in LINEAR:
         found = f"the {kind_of(start)} node feeds itself within one step"
@@ -150,7 +150,7 @@ def edge_label(source: str, target: str) -> str:
     return f"edge {quoted(source)} -> {quoted(target)}"
 
 
-def _resolve(end: str, graph: Any, prefix: str, shown: str, port: str, build: _Build) -> str | None:
+def _resolve(end: str, graph: Any, prefix: str, shown: str, port: str, build: _FlatBuilder) -> str | None:
     """The full name of the node that one end of an edge means, or None and a problem."""
     found = _candidates(end, graph, port)
     if len(found) == 1:
@@ -199,7 +199,7 @@ def _addresses(graph: Any, port: str) -> list[str]:
     return names
 
 
-def _nearest(name: str, prefix: str, graph: Any, port: str, build: _Build) -> str:
+def _nearest(name: str, prefix: str, graph: Any, port: str, build: _FlatBuilder) -> str:
     """The next step for a name that does not exist; looks for a similar one in the first few problems only."""
     advice = "add the node or remove the edge"
     if len(build.problems) >= _HINTS:
@@ -209,7 +209,7 @@ def _nearest(name: str, prefix: str, graph: Any, port: str, build: _Build) -> st
     return f"did you mean {quoted(prefix + near[0])}?" if near else advice
 
 
-def _splice(build: _Build) -> FlatGraph:
+def _splice(build: _FlatBuilder) -> FlatGraph:
     """Replaces every path through ports by edges between the nodes at its ends."""
     sources: dict[str, list[str]] = {port: [] for port in build.ports}
     order = _port_order(build)
@@ -241,7 +241,7 @@ def _count(edges: int) -> int:
     return edges
 
 
-def _port_order(build: _Build) -> list[str]:
+def _port_order(build: _FlatBuilder) -> list[str]:
     """Ports, each after the ports that feed it.
 
     Raises:

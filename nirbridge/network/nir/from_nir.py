@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.errors import ModelError, Problem, quoted
+from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.network.apply import apply
-from nirbridge.network.check import verify
+from nirbridge.network.check import check_network
 from nirbridge.network.compose import compose
 from nirbridge.network.graph import dead_notes, in_causal_order
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
@@ -25,12 +25,12 @@ from nirbridge.network.naming import natural_key
 from nirbridge.network.nir.delays import path_delays
 from nirbridge.network.nir.fields import LINEAR, NEURONS, kind_of, value_problems
 from nirbridge.network.nir.flatten import FlatGraph, flatten_graph
-from nirbridge.network.nir.linear_step import Step
+from nirbridge.network.nir.linear_step import LinearStep
 from nirbridge.network.nir.lower_linear import lower_linear
 from nirbridge.network.nir.lower_neurons import lower_neuron
-from nirbridge.network.nir.paths import MAX_PATHS, MAX_VISITS, Path, Wiring, check_count, paths_into, wire
+from nirbridge.network.nir.paths import MAX_PATHS, MAX_VISITS, LinearPath, Wiring, build_wiring, check_count, paths_into
 from nirbridge.network.nir.shapes import NodeShapes, infer_shapes
-from nirbridge.network.nir.timing import Metadata, Resolved, resolve_timing
+from nirbridge.network.nir.timing import Metadata, ResolvedTiming, resolve_timing
 
 MAX_ELEMENTS = 2**31
 _BIAS_AGREES = 1e-6
@@ -51,18 +51,18 @@ def from_nir(
         ModelError: the graph has no exact meaning here; every problem that was found is listed.
         UsageError: a timing option that makes no sense.
     """
-    flat, shapes = shaped(graph, max_elements)
-    return lowered(graph, flat, shapes, timing, max_elements=max_elements, max_projections=max_projections)
+    flat, shapes = nodes_with_shapes(graph, max_elements)
+    return lower_graph(graph, flat, shapes, timing, max_elements=max_elements, max_projections=max_projections)
 
 
-def shaped(graph: Any, max_elements: int = MAX_ELEMENTS) -> tuple[FlatGraph, Mapping[str, NodeShapes]]:
+def nodes_with_shapes(graph: Any, max_elements: int = MAX_ELEMENTS) -> tuple[FlatGraph, Mapping[str, NodeShapes]]:
     """The nodes of ``graph`` without subgraphs, with sound values, and their shapes. Arguments and errors as above."""
     flat = flatten_graph(graph)
     _check_values(flat, max_elements)
     return flat, infer_shapes(flat)
 
 
-def lowered(
+def lower_graph(
     graph: Any,
     flat: FlatGraph,
     shapes: Mapping[str, NodeShapes],
@@ -71,7 +71,7 @@ def lowered(
     max_elements: int = MAX_ELEMENTS,
     max_projections: int | None = None,
 ) -> Network:
-    """``from_nir`` behind ``shaped``, for those who need the nodes as well as the network."""
+    """``from_nir`` behind ``nodes_with_shapes``, for those who need the nodes as well as the network."""
     metadata = _metadata(graph, flat)
     graph_metadata = graph.metadata if isinstance(graph.metadata, Mapping) else {}
     resolved = resolve_timing(flat.nodes, metadata, graph_metadata, timing or Timing())
@@ -93,7 +93,7 @@ def lowered(
         (*resolved.notes, *notes),
     )
     network = in_causal_order(network)
-    verify(network)
+    check_network(network)
     return replace(network, notes=(*network.notes, *_graded(network), *_unused(steps, network), *dead_notes(network)))
 
 
@@ -133,7 +133,7 @@ def _metadata(graph: Any, flat: FlatGraph) -> dict[str, Metadata]:
 def _wiring(flat: FlatGraph) -> Wiring:
     linear = frozenset(n for n, node in flat.nodes.items() if kind_of(node) in LINEAR)
     sources = frozenset(n for n, node in flat.nodes.items() if kind_of(node) == "Input" or kind_of(node) in NEURONS)
-    return wire(flat.edges, linear, sources)
+    return build_wiring(flat.edges, linear, sources)
 
 
 def _ports(flat: FlatGraph, shapes: Mapping[str, NodeShapes], kind: str) -> tuple[Port, ...]:
@@ -142,11 +142,11 @@ def _ports(flat: FlatGraph, shapes: Mapping[str, NodeShapes], kind: str) -> tupl
 
 
 def _populations(
-    flat: FlatGraph, shapes: Mapping[str, NodeShapes], metadata: Mapping[str, Metadata], resolved: Resolved
+    flat: FlatGraph, shapes: Mapping[str, NodeShapes], metadata: Mapping[str, Metadata], resolved: ResolvedTiming
 ) -> tuple[tuple[Population, ...], tuple[str, ...]]:
     """Populations in natural order of names, and the notes on them."""
     names = sorted((n for n, node in flat.nodes.items() if kind_of(node) in NEURONS), key=natural_key)
-    populations, notes, problems = [], list[str](), list[Problem]()
+    populations, notes, problems = [], list[str](), list[Diagnostic]()
     for name in names:
         shape = shapes[name].output_shape
         try:
@@ -163,9 +163,9 @@ def _populations(
 
 def _steps(
     flat: FlatGraph, shapes: Mapping[str, NodeShapes], metadata: Mapping[str, Metadata], dt: float
-) -> dict[str, Step]:
-    steps: dict[str, Step] = {}
-    problems: list[Problem] = []
+) -> dict[str, LinearStep]:
+    steps: dict[str, LinearStep] = {}
+    problems: list[Diagnostic] = []
     for name, node in flat.nodes.items():
         if kind_of(node) not in LINEAR:
             continue
@@ -179,27 +179,27 @@ def _steps(
 
 
 def _check_constants(
-    steps: Mapping[str, Step], wiring: Wiring, shapes: Mapping[str, NodeShapes], max_elements: int
+    steps: Mapping[str, LinearStep], wiring: Wiring, shapes: Mapping[str, NodeShapes], max_elements: int
 ) -> None:
     """A constant needs a path to travel on, and arrays of the shapes that it travels through."""
-    problems: list[Problem] = []
+    problems: list[Diagnostic] = []
     biased = False
     for name in sorted(steps, key=natural_key):
         step = steps[name]
         biased = biased or step.bias is not None
         if step.bias is not None and not wiring.live(name):
-            thing, found = f"node {quoted(name)} ({step.kind})", "it has a bias, but no input or neuron leads to it"
-            problems.append(Problem(thing, found, "", "connect an Input to it, or remove it"))
+            subject, found = f"node {quoted(name)} ({step.kind})", "it has a bias, but no input or neuron leads to it"
+            problems.append(Diagnostic(subject, found, "", "connect an Input to it, or remove it"))
     largest = max((math.prod(shapes[n].output_shape) for n in steps), default=0)
     if biased and largest > max_elements:
         found = f"a linear node puts out {largest:,} elements behind a bias"
-        problems.append(Problem("graph", found, f"at most {max_elements:,}", "raise max_elements if that is meant"))
+        problems.append(Diagnostic("graph", found, f"at most {max_elements:,}", "raise max_elements if that is meant"))
     if problems:
         raise ModelError(*problems)
 
 
 @dataclass(slots=True)
-class _Budget:
+class _ElementBudget:
     left: int = MAX_VISITS
 
     def spend(self, visits: int) -> None:
@@ -211,12 +211,12 @@ class _Budget:
 
 @np.errstate(over="ignore", invalid="ignore")  # verify finds what is not finite
 def _projections(
-    targets: Sequence[str], wiring: Wiring, steps: Mapping[str, Step], shapes: Mapping[str, NodeShapes]
+    targets: Sequence[str], wiring: Wiring, steps: Mapping[str, LinearStep], shapes: Mapping[str, NodeShapes]
 ) -> tuple[Projection, ...]:
     """Target by target, within a target in the order of the file's edges."""
-    budget = _Budget()
+    budget = _ElementBudget()
     projections: list[Projection] = []
-    problems: list[Problem] = []
+    problems: list[Diagnostic] = []
     for target in targets:
         for path in paths_into(target, wiring, budget.spend):
             try:
@@ -228,7 +228,7 @@ def _projections(
     return tuple(projections)
 
 
-def _projection(path: Path, steps: Mapping[str, Step], shapes: Mapping[str, NodeShapes]) -> Projection:
+def _projection(path: LinearPath, steps: Mapping[str, LinearStep], shapes: Mapping[str, NodeShapes]) -> Projection:
     along = [steps[name] for name in path.nodes]
     source_shape, target_shape = shapes[path.source].output_shape, shapes[path.target].input_shape
     delay, behind = path_delays(along, source_shape, target_shape)
@@ -238,7 +238,7 @@ def _projection(path: Path, steps: Mapping[str, Step], shapes: Mapping[str, Node
     return Projection(path.source, path.target, operator, _constant(path, along), delay, behind, marked, names, late)
 
 
-def _constant(path: Path, along: Sequence[Step]) -> Array | None:
+def _constant(path: LinearPath, along: Sequence[LinearStep]) -> Array | None:
     """The constant that arrives at the target, or None where it is 0."""
     total: Array | None = None
     carries = True
@@ -268,7 +268,7 @@ def _graded(network: Network) -> tuple[str, ...]:
     )
 
 
-def _unused(steps: Mapping[str, Step], network: Network) -> tuple[str, ...]:
+def _unused(steps: Mapping[str, LinearStep], network: Network) -> tuple[str, ...]:
     """Linear nodes that ended up on no path."""
     used = {name for p in network.projections for name in p.nodes}
     silent = ("Delay", "Scale", "Flatten")  # may have vanished in a merge

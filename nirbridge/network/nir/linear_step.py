@@ -9,7 +9,7 @@ from nirbridge.network.operators import Operator
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class LinearStep:
     """One linear node on a path. ``bias``: float64, output shape, or None where it is 0 everywhere.
 
     ``stored_bias`` is the exact bias of the whole path so far, where ``to_nir`` stored one. ``delay``: int64 steps,

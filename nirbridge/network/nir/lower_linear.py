@@ -12,7 +12,7 @@ from nirbridge.arrays import Array, freeze, stored_part
 from nirbridge.errors import ModelError
 from nirbridge.network.nir.delays import delay_steps
 from nirbridge.network.nir.fields import kind_of, label
-from nirbridge.network.nir.linear_step import Step
+from nirbridge.network.nir.linear_step import LinearStep
 from nirbridge.network.nir.shapes import NodeShapes
 from nirbridge.network.nir.timing import PREFIX, Metadata
 from nirbridge.network.nir.windows import window_of
@@ -22,7 +22,7 @@ BLOCK_WEIGHTS_MAX = 100_000_000
 """A weight with leading axes becomes index lists; above this many weights it is refused."""
 
 
-def lower_linear(name: str, node: Any, shapes: NodeShapes, metadata: Metadata, dt: float) -> Step:
+def lower_linear(name: str, node: Any, shapes: NodeShapes, metadata: Metadata, dt: float) -> LinearStep:
     """The step of the linear node called ``name``; arrays are copied and frozen.
 
     Raises:
@@ -32,7 +32,7 @@ def lower_linear(name: str, node: Any, shapes: NodeShapes, metadata: Metadata, d
     stored = _stored_bias(name, node, shapes.output_shape, metadata)
     if kind == "Delay":
         delay = delay_steps(name, node, shapes.output_shape, dt)
-        return Step(
+        return LinearStep(
             name,
             kind,
             Identity(shapes.output_shape),
@@ -43,14 +43,14 @@ def lower_linear(name: str, node: Any, shapes: NodeShapes, metadata: Metadata, d
             is_back=_stored_number(name, node, "is_back", metadata, 0.0) != 0,
         )
     operator = _operator(name, node, shapes, metadata)
-    return Step(name, kind, operator, _bias(node, shapes.output_shape), stored)
+    return LinearStep(name, kind, operator, _bias(node, shapes.output_shape), stored)
 
 
 def _text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def real(value: Any) -> Array:
+def real_copy(value: Any) -> Array:
     """A frozen copy in float32 or float64 (as stored; other number types widen without loss)."""
     array = np.asarray(value)
     narrow = array.dtype.kind == "f" and array.dtype.itemsize <= 4
@@ -63,7 +63,7 @@ def _operator(name: str, node: Any, shapes: NodeShapes, metadata: Metadata) -> O
     if kind == "Scale":
         scale = np.asarray(node.scale)
         one = scale.reshape(()) if scale.size == 1 else scale  # one value fits any shape, also one with fewer axes
-        return Scale(real(np.broadcast_to(one, shapes.output_shape)))
+        return Scale(real_copy(np.broadcast_to(one, shapes.output_shape)))
     if kind == "Flatten":
         return Reshape(shapes.input_shape, shapes.output_shape)
     if kind in ("Linear", "Affine"):
@@ -73,7 +73,7 @@ def _operator(name: str, node: Any, shapes: NodeShapes, metadata: Metadata) -> O
         factor = 1.0 if kind == "SumPool2d" else 1.0 / math.prod(window.kernel)
         factor = _stored_number(name, node, "factor", metadata, factor)
         return SumPool(window.kernel, window.stride, window.padding, shapes.input_shape, factor)
-    weight = real(node.weight)
+    weight = real_copy(node.weight)
     return Conv(weight, window.stride, window.padding, window.dilation, window.groups, shapes.input_shape)
 
 
@@ -83,7 +83,7 @@ def _matrix(name: str, node: Any, shapes: NodeShapes, metadata: Metadata) -> Ope
         return _block_diagonal(name, node, shapes)
     if PREFIX + "indptr" in metadata:
         return _stored_sparse(name, node, shapes, metadata)
-    return Dense(real(weight))
+    return Dense(real_copy(weight))
 
 
 def _block_diagonal(name: str, node: Any, shapes: NodeShapes) -> Sparse:
@@ -98,7 +98,9 @@ def _block_diagonal(name: str, node: Any, shapes: NodeShapes) -> Sparse:
     indptr = np.arange(blocks * post + 1, dtype=np.int64) * pre
     columns = np.arange(blocks, dtype=np.int64)[:, None, None] * pre + np.arange(pre)
     indices = np.broadcast_to(columns, (blocks, post, pre)).reshape(-1)
-    return Sparse(freeze(indptr), freeze(indices), real(weight.reshape(-1)), shapes.input_shape, shapes.output_shape)
+    return Sparse(
+        freeze(indptr), freeze(indices), real_copy(weight.reshape(-1)), shapes.input_shape, shapes.output_shape
+    )
 
 
 def _stored_sparse(name: str, node: Any, shapes: NodeShapes, metadata: Metadata) -> Sparse:
@@ -111,7 +113,7 @@ def _stored_sparse(name: str, node: Any, shapes: NodeShapes, metadata: Metadata)
         found = f"metadata {PREFIX}indptr and {PREFIX}indices are no pattern of a [{post}, {pre}] matrix"
         raise ModelError.of(label(name, node), found, "", "remove them, or correct them", node=name)
     indptr, indices = indptr.astype(np.int64), indices.astype(np.int64)
-    values = real(weight[np.repeat(np.arange(post), np.diff(indptr)), indices])
+    values = real_copy(weight[np.repeat(np.arange(post), np.diff(indptr)), indices])
     return Sparse(freeze(indptr), freeze(indices), values, shapes.input_shape, shapes.output_shape)
 
 

@@ -18,7 +18,7 @@ from nirbridge.arrays import Array, all_finite, stored_part
 from nirbridge.errors import ModelError, quoted
 from nirbridge.network.neurons import Compare, Neuron, Reset, neuron
 from nirbridge.network.nir.fields import NEURONS, kind_of, label
-from nirbridge.network.nir.timing import PREFIX, Metadata, Resolved, read_choice
+from nirbridge.network.nir.timing import PREFIX, Metadata, ResolvedTiming, read_choice
 
 _LONGEST_KIND = 40
 CONSISTENT = 1e-6
@@ -32,14 +32,14 @@ was computed in float32 from a dt that is float32 itself (two roundings, 2^-23).
 
 
 @dataclass(frozen=True, slots=True)
-class Lowered:
+class LoweredNeuron:
     """A neuron record and what is to be said about it."""
 
     neuron: Neuron
     notes: tuple[str, ...]
 
 
-def uniform(value: Any) -> Array:
+def uniform_value(value: Any) -> Array:
     """A parameter as float64, one value of shape ``()`` where all are equal (a broadcast view costs nothing)."""
     array = np.asarray(value)
     core = stored_part(array)
@@ -48,7 +48,7 @@ def uniform(value: Any) -> Array:
     return np.asarray(array, dtype=np.float64)
 
 
-def decay(tau: Array, dt: float, integrator: str) -> tuple[Array, Array, Array]:
+def decay_coefficients(tau: Array, dt: float, integrator: str) -> tuple[Array, Array, Array]:
     """(a, k, gain): decay, share of the way to rest, and gain of a unit input at r = 1, per step of ``dt``."""
     ratio = np.asarray(dt / tau)
     if integrator == "euler":
@@ -59,36 +59,38 @@ def decay(tau: Array, dt: float, integrator: str) -> tuple[Array, Array, Array]:
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-def lower_neuron(name: str, node: Any, shape: Shape, metadata: Metadata, timing: Resolved) -> Lowered:
+def lower_neuron(name: str, node: Any, shape: Shape, metadata: Metadata, timing: ResolvedTiming) -> LoweredNeuron:
     """The canonical record of the neuron ``node`` called ``name``.
 
     Raises:
         ModelError: metadata of a wrong shape or value, or parameters so extreme that a coefficient is not finite.
     """
-    thing = label(name, node)
-    integrator = timing.choice("integrator", metadata, thing)
-    per_step = timing.choice("if_gain", metadata, thing) == "per-step"
+    subject = label(name, node)
+    integrator = timing.choice("integrator", metadata, subject)
+    per_step = timing.choice("if_gain", metadata, subject) == "per-step"
     plain = plain_coefficients(node, timing.dt, integrator, per_step=per_step, unit_gain=timing.unit_gain)
-    _check_finite(plain, thing)
+    _check_finite(plain, subject)
     notes = list(_warnings(name, node, plain, timing, integrator, per_step=per_step))
     values = dict(plain)
     for key in EXACT:
-        stored = _stored_array(metadata, key, shape, thing)
+        stored = _stored_array(metadata, key, shape, subject)
         if stored is None or key not in plain:
             continue
         beyond_plain = key == "v_reset" and "v_reset" not in NEURONS[kind_of(node)]
         if beyond_plain or _agrees(key, stored, plain[key]):
             values[key] = stored
         else:
-            notes.append(f"{thing}: metadata {PREFIX}{key} differs from the plain parameters, which are used")
-    return Lowered(_record(node, values, shape, metadata, timing, thing), tuple(notes))
+            notes.append(f"{subject}: metadata {PREFIX}{key} differs from the plain parameters, which are used")
+    return LoweredNeuron(_record(node, values, shape, metadata, timing, subject), tuple(notes))
 
 
-def _check_finite(plain: Mapping[str, Array], thing: str) -> None:
+def _check_finite(plain: Mapping[str, Array], subject: str) -> None:
     for key, value in plain.items():
         if not all_finite(value):
             found = f"its parameters make {key} infinite at this dt"
-            raise ModelError.of(thing, found, "coefficients are finite", "correct tau, r or w_in, or give another --dt")
+            raise ModelError.of(
+                subject, found, "coefficients are finite", "correct tau, r or w_in, or give another --dt"
+            )
 
 
 EXACT = ("a_mem", "g_mem", "bias", "theta", "a_syn", "g_syn", "v_reset")
@@ -101,7 +103,7 @@ def plain_coefficients(
     """The coefficients that plain NIR parameters alone give; no ``theta`` for a read-out."""
     kind = kind_of(node)
     out: dict[str, Array] = {"a_syn": np.asarray(0.0), "g_syn": np.asarray(1.0), "bias": np.asarray(0.0)}
-    p = {field: uniform(getattr(node, field)) for field in NEURONS[kind] if getattr(node, field) is not None}
+    p = {field: uniform_value(getattr(node, field)) for field in NEURONS[kind] if getattr(node, field) is not None}
     if kind == "Threshold":
         zero, one = np.asarray(0.0), np.asarray(1.0)
         return {**out, "a_mem": zero, "g_mem": one, "theta": p["threshold"], "v_reset": zero}
@@ -109,10 +111,10 @@ def plain_coefficients(
         gain = p["r"] if per_step else np.asarray(1.0) if unit_gain else np.asarray(p["r"] * dt)
         out |= {"a_mem": np.asarray(1.0), "g_mem": gain}
     else:
-        a, k, gain = decay(p["tau" if "tau" in p else "tau_mem"], dt, integrator)
+        a, k, gain = decay_coefficients(p["tau" if "tau" in p else "tau_mem"], dt, integrator)
         out |= {"a_mem": a, "g_mem": gain * p["r"], "bias": k * p["v_leak"]}
     if "tau_syn" in p:
-        a, _, gain = decay(p["tau_syn"], dt, integrator)
+        a, _, gain = decay_coefficients(p["tau_syn"], dt, integrator)
         out |= {"a_syn": a, "g_syn": gain * p["w_in"]}
     if "v_threshold" in p:
         out["theta"] = p["v_threshold"]
@@ -121,36 +123,36 @@ def plain_coefficients(
 
 
 def _record(
-    node: Any, values: Mapping[str, Array], shape: Shape, metadata: Metadata, timing: Resolved, thing: str
+    node: Any, values: Mapping[str, Array], shape: Shape, metadata: Metadata, timing: ResolvedTiming, subject: str
 ) -> Neuron:
     kind = kind_of(node)
     fires, stateful = "theta" in values, kind in ("IF", "LIF", "CubaLIF")
     stored_kind = metadata.get(PREFIX + "kind")
     # a node without state, or that never fires, resets and compares only if its own metadata says so
-    reset = timing.choice("reset", metadata, thing) if stateful else read_choice(metadata, "reset", thing) or "none"
-    compare = timing.choice("compare", metadata, thing) if fires else read_choice(metadata, "compare", thing) or ">"
-    amount = _stored_array(metadata, "reset_amount", shape, thing)
+    reset = timing.choice("reset", metadata, subject) if stateful else read_choice(metadata, "reset", subject) or "none"
+    compare = timing.choice("compare", metadata, subject) if fires else read_choice(metadata, "compare", subject) or ">"
+    amount = _stored_array(metadata, "reset_amount", shape, subject)
     if amount is None:
         amount = values["theta"] if stateful else np.asarray(0.0)
     return neuron(
-        kind if stored_kind is None else _stored_kind(stored_kind, thing),
+        kind if stored_kind is None else _stored_kind(stored_kind, subject),
         theta=values.get("theta"),
         reset=cast(Reset, reset),
         reset_amount=amount,
         compare=cast(Compare, compare),
-        max_spikes=_stored_count(metadata, thing),
-        refractory_steps=_stored_steps(metadata, shape, thing),
-        v_init=_or_zero(_stored_array(metadata, "v_init", shape, thing)),
-        i_init=_or_zero(_stored_array(metadata, "i_init", shape, thing)),
+        max_spikes=_stored_count(metadata, subject),
+        refractory_steps=_stored_steps(metadata, shape, subject),
+        v_init=_or_zero(_stored_array(metadata, "v_init", shape, subject)),
+        i_init=_or_zero(_stored_array(metadata, "i_init", shape, subject)),
         **{key: values[key] for key in ("a_mem", "g_mem", "bias", "a_syn", "g_syn", "v_reset")},
     )
 
 
-def _stored_kind(value: Any, thing: str) -> str:
+def _stored_kind(value: Any, subject: str) -> str:
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
     if not text.isidentifier() or len(text) > _LONGEST_KIND:
         found = f"metadata {PREFIX}kind is {quoted(text)}"
-        raise ModelError.of(thing, found, f"a name of at most {_LONGEST_KIND} letters", "correct the metadata")
+        raise ModelError.of(subject, found, f"a name of at most {_LONGEST_KIND} letters", "correct the metadata")
     return text
 
 
@@ -158,38 +160,40 @@ def _or_zero(value: Array | None) -> Array:
     return np.asarray(0.0) if value is None else value
 
 
-def _stored_array(metadata: Metadata, key: str, shape: Shape, thing: str) -> Array | None:
+def _stored_array(metadata: Metadata, key: str, shape: Shape, subject: str) -> Array | None:
     """Stored finite numbers, one for all or one per neuron, as float64."""
     value = metadata.get(PREFIX + key)
     if value is None:
         return None
     array = np.asarray(value)
     if array.dtype.kind not in "iufb" or not bool(np.all(np.isfinite(array))):
-        raise ModelError.of(thing, f"metadata {PREFIX}{key} is not finite numbers", "", "correct the metadata")
+        raise ModelError.of(subject, f"metadata {PREFIX}{key} is not finite numbers", "", "correct the metadata")
     if array.size != 1 and array.shape != shape:
         limit = f"the node has {shape}"
-        raise ModelError.of(thing, f"metadata {PREFIX}{key} has shape {array.shape}", limit, "correct the metadata")
-    return uniform(array)
+        raise ModelError.of(subject, f"metadata {PREFIX}{key} has shape {array.shape}", limit, "correct the metadata")
+    return uniform_value(array)
 
 
-def _stored_count(metadata: Metadata, thing: str) -> int:
-    value = _stored_array(metadata, "max_spikes", (), thing)
+def _stored_count(metadata: Metadata, subject: str) -> int:
+    value = _stored_array(metadata, "max_spikes", (), subject)
     if value is None:
         return 1
     number = float(value)
     if number < 1 or number != int(number) or number > 2**31 - 1:
         limit = f"a whole number from 1 to {2**31 - 1:,}"
-        raise ModelError.of(thing, f"metadata {PREFIX}max_spikes is {number:g}", limit, "correct the metadata")
+        raise ModelError.of(subject, f"metadata {PREFIX}max_spikes is {number:g}", limit, "correct the metadata")
     return int(number)
 
 
-def _stored_steps(metadata: Metadata, shape: Shape, thing: str) -> Array:
-    value = _stored_array(metadata, "refractory_steps", shape, thing)
+def _stored_steps(metadata: Metadata, shape: Shape, subject: str) -> Array:
+    value = _stored_array(metadata, "refractory_steps", shape, subject)
     if value is None:
         return np.asarray(0, dtype=np.int64)
     if bool(np.any(value < 0)) or bool(np.any(value != np.floor(value))) or bool(np.any(value > 2**31 - 1)):
         limit = f"whole numbers from 0 to {2**31 - 1:,}"
-        raise ModelError.of(thing, f"metadata {PREFIX}refractory_steps is out of range", limit, "correct the metadata")
+        raise ModelError.of(
+            subject, f"metadata {PREFIX}refractory_steps is out of range", limit, "correct the metadata"
+        )
     return value.astype(np.int64)
 
 
@@ -201,22 +205,22 @@ def _agrees(key: str, stored: Array, plain: Array) -> bool:
 
 
 def _warnings(
-    name: str, node: Any, plain: Mapping[str, Array], timing: Resolved, integrator: str, *, per_step: bool
+    name: str, node: Any, plain: Mapping[str, Array], timing: ResolvedTiming, integrator: str, *, per_step: bool
 ) -> list[str]:
     found: list[str] = []
-    thing = label(name, node)
+    subject = label(name, node)
     for key, tau in (("a_mem", "tau" if hasattr(node, "tau") else "tau_mem"), ("a_syn", "tau_syn")):
         if integrator == "euler" and hasattr(node, tau) and bool(np.any(plain[key] < 0)):
             shortest = float(np.min(np.asarray(getattr(node, tau))))
             found.append(
-                f"{thing}: {tau} = {shortest:g} s is below dt = {timing.dt:g} s, its Euler decay is negative; "
+                f"{subject}: {tau} = {shortest:g} s is below dt = {timing.dt:g} s, its Euler decay is negative; "
                 "give a smaller --dt, or --integrator zoh"
             )
     if kind_of(node) == "IF" and not per_step and not timing.unit_gain:
         small = np.abs(plain["g_mem"]) < 1e-3 * np.abs(plain["theta"])
         if bool(np.any(small)):
             found.append(
-                f"{thing}: r * dt = {float(np.min(np.abs(plain['g_mem']))):g} is below a thousandth of the threshold; "
-                "if the file means 'add the input each step', give --if-gain per-step"
+                f"{subject}: r * dt = {float(np.min(np.abs(plain['g_mem']))):g} is below a thousandth of the "
+                "threshold; if the file means 'add the input each step', give --if-gain per-step"
             )
     return found

@@ -18,7 +18,7 @@ _Behind = tuple[str, bool, "_Behind"] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class LinearPath:
     """From ``source`` through the linear ``nodes`` (perhaps none) to ``target``.
 
     ``first[k]``: the edge into ``nodes[k]`` is the first of that node's edges that a source reaches. Constants are
@@ -44,7 +44,7 @@ class Wiring:
         return 1 if name in self.sources else self.counts.get(name, 0)
 
 
-def wire(edges: Sequence[tuple[str, str]], linear: frozenset[str], sources: frozenset[str]) -> Wiring:
+def build_wiring(edges: Sequence[tuple[str, str]], linear: frozenset[str], sources: frozenset[str]) -> Wiring:
     """The wiring of a graph.
 
     Raises:
@@ -104,7 +104,7 @@ def check_count(wiring: Wiring, targets: Sequence[str], most: int = MAX_PATHS) -
         raise ModelError.of("graph", found, f"at most {most:,}", "put neurons between the branches, or merge them")
 
 
-def paths_into(target: str, wiring: Wiring, spend: Callable[[int], None]) -> Iterator[Path]:
+def paths_into(target: str, wiring: Wiring, spend: Callable[[int], None]) -> Iterator[LinearPath]:
     """Every path that ends at ``target``, in the order of the edges (those into the target first).
 
     ``spend`` is told of each node visited and may raise.
@@ -122,7 +122,7 @@ def paths_into(target: str, wiring: Wiring, spend: Callable[[int], None]) -> Ite
         stack += reversed(hops)
 
 
-def _path(source: str, behind: _Behind, target: str, spend: Callable[[int], None]) -> Path:
+def _path(source: str, behind: _Behind, target: str, spend: Callable[[int], None]) -> LinearPath:
     nodes: list[str] = []
     first: list[bool] = []
     while behind is not None:
@@ -130,4 +130,4 @@ def _path(source: str, behind: _Behind, target: str, spend: Callable[[int], None
         nodes.append(name)
         first.append(is_first)
     spend(len(nodes))
-    return Path(source, tuple(nodes), target, tuple(first))
+    return LinearPath(source, tuple(nodes), target, tuple(first))

@@ -114,10 +114,10 @@ TOOLS = ("Lava", "Nengo", "Norse", "Rockpool", "Sinabs", "snnTorch", "spikingjel
 def warn_of_tools(texts: Sequence[str]) -> None:
     """One ``ExportWarning`` at the line of the user's code that called the importer; none where there are no texts."""
     if texts:
-        warnings.warn(message(texts), ExportWarning, stacklevel=_levels())
+        warnings.warn(portability_message(texts), ExportWarning, stacklevel=_levels())
 
 
-def message(texts: Sequence[str]) -> str:
+def portability_message(texts: Sequence[str]) -> str:
     """One line: the tools that texts of ``export_warnings`` speak of, and where the texts are."""
     named = [tool for tool in TOOLS if any(tool in text for text in texts)]
     who = ", ".join(named) if named else "tools with a dt of their own"

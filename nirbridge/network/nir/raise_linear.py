@@ -25,14 +25,14 @@ _BIAS_AGREES = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Raised:
+class RaisedNode:
     """A NIR node and the name that it would like to have (None: any)."""
 
     node: Any
     wanted: str | None = None
 
 
-def raise_projection(p: Projection, source_shape: Shape, dt: float, *, implicit_back: bool) -> list[Raised]:
+def raise_projection(p: Projection, source_shape: Shape, dt: float, *, implicit_back: bool) -> list[RaisedNode]:
     """The chain of NIR nodes of a projection, empty for a plain edge.
 
     ``implicit_back``: the graph's cycles alone tell that this is a back edge, so its one step is not written.
@@ -40,18 +40,18 @@ def raise_projection(p: Projection, source_shape: Shape, dt: float, *, implicit_
     Raises:
         ModelError: an operator that no chain of NIR nodes means.
     """
-    thing = f"projection {quoted(p.source)} -> {quoted(p.target)}"
+    subject = f"projection {quoted(p.source)} -> {quoted(p.target)}"
     parts = parts_of(p.operator)
     names = p.nodes if len(p.nodes) == len(parts) else (None,) * len(parts)
     bias_at, bias = plain_bias(parts, p.bias)
     chain = list(_leading_delay(p, source_shape, dt, implicit_back=implicit_back))
     for k, (part, name) in enumerate(zip(parts, names, strict=True)):
-        nodes = _nodes(part, bias if k == bias_at else None, thing)
-        chain += [Raised(node, name if j == 0 else None) for j, node in enumerate(nodes)]
+        nodes = _nodes(part, bias if k == bias_at else None, subject)
+        chain += [RaisedNode(node, name if j == 0 else None) for j, node in enumerate(nodes)]
     chain += _trailing_delay(p, parts, dt)
     if p.bias is not None and not _is_exact(parts, bias_at, bias, p.bias):
         if not chain:
-            chain.append(Raised(_no_change(p.operator.output_shape)))
+            chain.append(RaisedNode(_no_change(p.operator.output_shape)))
         chain[-1].node.metadata[PREFIX + "bias"] = _vector(p.bias)
     return chain
 
@@ -62,9 +62,9 @@ def _no_change(shape: Shape) -> Any:
     return nir.Scale(np.ones(shape))
 
 
-def spacer(shape: Shape) -> Raised:
+def spacer(shape: Shape) -> RaisedNode:
     """A node that changes nothing, for a second plain edge between the same two nodes (NIR allows one)."""
-    return Raised(_no_change(shape))
+    return RaisedNode(_no_change(shape))
 
 
 def _vector(values: Array) -> Array:
@@ -80,7 +80,7 @@ def _weights(values: Array) -> Array:
 # -- delays ------------------------------------------------------------------------------------------------------
 
 
-def _leading_delay(p: Projection, shape: Shape, dt: float, *, implicit_back: bool) -> Iterator[Raised]:
+def _leading_delay(p: Projection, shape: Shape, dt: float, *, implicit_back: bool) -> Iterator[RaisedNode]:
     import nir
 
     steps = p.delay_steps - (1 if p.is_back and implicit_back else 0)
@@ -90,10 +90,10 @@ def _leading_delay(p: Projection, shape: Shape, dt: float, *, implicit_back: boo
     node = nir.Delay(np.array(np.broadcast_to(steps * dt, shape)))
     if marked:
         node.metadata[PREFIX + "is_back"] = 1
-    yield Raised(node)
+    yield RaisedNode(node)
 
 
-def _trailing_delay(p: Projection, parts: Sequence[Operator], dt: float) -> list[Raised]:
+def _trailing_delay(p: Projection, parts: Sequence[Operator], dt: float) -> list[RaisedNode]:
     import nir
 
     steps = p.target_delay_steps
@@ -102,13 +102,13 @@ def _trailing_delay(p: Projection, parts: Sequence[Operator], dt: float) -> list
     node = nir.Delay(np.array(np.broadcast_to(steps * dt, p.operator.output_shape)))
     if bool(np.all(steps == steps.flat[0])) or not any(is_mixing(part) for part in parts):
         node.metadata[PREFIX + "side"] = "target"  # else it would be counted to the source
-    return [Raised(node)]
+    return [RaisedNode(node)]
 
 
 # -- operators ---------------------------------------------------------------------------------------------------
 
 
-def _nodes(part: Operator, bias: Array | None, thing: str) -> list[Any]:
+def _nodes(part: Operator, bias: Array | None, subject: str) -> list[Any]:
     import nir
 
     if isinstance(part, Scale):
@@ -116,12 +116,12 @@ def _nodes(part: Operator, bias: Array | None, thing: str) -> list[Any]:
     if isinstance(part, Dense):
         return [_matrix(_weights(part.weight), bias)]
     if isinstance(part, Sparse):
-        return _sparse(part, bias, thing)
+        return _sparse(part, bias, subject)
     if isinstance(part, Reshape):
-        return _flattens(part, thing)
+        return _flattens(part, subject)
     if isinstance(part, Conv):
-        return [_conv(part, bias, thing)]
-    return [_pool(part, thing)] if isinstance(part, SumPool) else []
+        return [_conv(part, bias, subject)]
+    return [_pool(part, subject)] if isinstance(part, SumPool) else []
 
 
 def _matrix(weight: Array, bias: Array | None) -> Any:
@@ -130,8 +130,8 @@ def _matrix(weight: Array, bias: Array | None) -> Any:
     return nir.Linear(weight) if bias is None else nir.Affine(weight, _vector(bias))
 
 
-def _cannot(thing: str, what: str, next_step: str) -> NirbridgeError:
-    return ModelError.of(thing, what, "NIR has no node for it", next_step)
+def _cannot(subject: str, what: str, hint: str) -> NirbridgeError:
+    return ModelError.of(subject, what, "NIR has no node for it", hint)
 
 
 def block_weight(part: Sparse) -> Array | None:
@@ -147,32 +147,32 @@ def block_weight(part: Sparse) -> Array | None:
     return part.data.reshape(*lead, post, pre) if bool(np.all(columns == wanted)) else None
 
 
-def _sparse(part: Sparse, bias: Array | None, thing: str) -> list[Any]:
+def _sparse(part: Sparse, bias: Array | None, subject: str) -> list[Any]:
     blocks = block_weight(part)
     if blocks is not None:
         return [_matrix(np.array(blocks), bias)]
     if len(part.output_shape) != 1:
-        raise _cannot(thing, f"a sparse matrix onto neurons of shape {part.output_shape}", "flatten the neurons")
+        raise _cannot(subject, f"a sparse matrix onto neurons of shape {part.output_shape}", "flatten the neurons")
     rows, columns = part.output_shape[0], math.prod(part.input_shape)
     if rows * columns > DENSE_WEIGHTS_MAX:
         found = f"a sparse [{rows:,}, {columns:,}] matrix"
         limit = f"NIR has dense ones only, at most {DENSE_WEIGHTS_MAX:,} weights are written"
-        raise ModelError.of(thing, found, limit, "split the projection")
+        raise ModelError.of(subject, found, limit, "split the projection")
     weight = np.zeros((rows, columns), part.data.dtype)
     weight[np.repeat(np.arange(rows), np.diff(part.indptr)), part.indices] = part.data
     node = _matrix(weight, bias)
     node.metadata |= {PREFIX + "indptr": np.array(part.indptr), PREFIX + "indices": np.array(part.indices)}
-    return [*_flattens(Reshape(part.input_shape, (columns,)), thing), node]
+    return [*_flattens(Reshape(part.input_shape, (columns,)), subject), node]
 
 
-def _conv(part: Conv, bias: Array | None, thing: str) -> Any:
+def _conv(part: Conv, bias: Array | None, subject: str) -> Any:
     import nir
 
     axes = len(part.kernel)
     if axes not in (1, 2):
-        raise _cannot(thing, f"a convolution along {axes} axes", "use one or two")
+        raise _cannot(subject, f"a convolution along {axes} axes", "use one or two")
     constants = np.zeros(part.weight.shape[0]) if bias is None else bias.reshape(len(bias), -1)[:, 0].copy()
-    padding = _padding(part, thing)
+    padding = _padding(part, subject)
     spatial = part.input_shape[1:]
     if axes == 1:
         numbers = (part.stride[0], padding if isinstance(padding, str) else padding[0], part.dilation[0])
@@ -181,39 +181,39 @@ def _conv(part: Conv, bias: Array | None, thing: str) -> Any:
     return conv(spatial, _weights(part.weight), part.stride, padding, part.dilation, part.groups, constants)
 
 
-def _padding(part: Conv | SumPool, thing: str) -> Any:
+def _padding(part: Conv | SumPool, subject: str) -> Any:
     if all(low == high for low, high in part.padding):
         return tuple(low for low, _ in part.padding)
     totals = [d * (k - 1) for d, k in zip(part.dilation, part.kernel, strict=True)]
     same = tuple((t // 2, t - t // 2) for t in totals)
     if isinstance(part, Conv) and part.padding == same and max(part.stride) == 1:
         return "same"
-    raise _cannot(thing, f"a window with padding {part.padding}", "pad both sides alike")
+    raise _cannot(subject, f"a window with padding {part.padding}", "pad both sides alike")
 
 
-def _pool(part: SumPool, thing: str) -> Any:
+def _pool(part: SumPool, subject: str) -> Any:
     import nir
 
     if len(part.kernel) != 2:
-        raise _cannot(thing, f"a pooling along {len(part.kernel)} axes", "use two")
+        raise _cannot(subject, f"a pooling along {len(part.kernel)} axes", "use two")
     averages = part.factor == 1.0 / math.prod(part.kernel) and part.factor != 1.0
     kind = nir.AvgPool2d if averages else nir.SumPool2d
     node = kind(
-        kernel_size=np.array(part.kernel), stride=np.array(part.stride), padding=np.array(_padding(part, thing))
+        kernel_size=np.array(part.kernel), stride=np.array(part.stride), padding=np.array(_padding(part, subject))
     )
     if not averages and part.factor != 1.0:
         node.metadata[PREFIX + "factor"] = part.factor
     return node
 
 
-def _flattens(part: Reshape, thing: str) -> list[Any]:
+def _flattens(part: Reshape, subject: str) -> list[Any]:
     """Flatten nodes that merge neighbouring axes one group after another."""
     import nir
 
     groups = merged_axes(part.input_shape, part.output_shape)
     if groups is None:
         found = f"a reshape from {part.input_shape} to {part.output_shape}"
-        raise _cannot(thing, found, "only neighbouring axes can be merged (Flatten)")
+        raise _cannot(subject, found, "only neighbouring axes can be merged (Flatten)")
     nodes, shape = [], list(part.input_shape)
     for axis, count in enumerate(groups):
         if count > 1:

@@ -17,7 +17,7 @@ from nirbridge.errors import Bug, ModelError, quoted
 from nirbridge.network.model import Network, Population, Timing
 from nirbridge.network.neurons import Neuron
 from nirbridge.network.nir.lower_neurons import lower_neuron
-from nirbridge.network.nir.timing import PREFIX, Resolved
+from nirbridge.network.nir.timing import PREFIX, ResolvedTiming
 
 _COPIED_MAX = 2**16
 """Neurons up to which one number for all of them is written out, so that the node's arrays can be changed in place."""
@@ -26,7 +26,7 @@ _NO_DECAY = 2.0**-60
 
 
 @dataclass(frozen=True, slots=True)
-class _Time:
+class _PlainTime:
     """How the plain parameters are to be read."""
 
     dt: float
@@ -47,7 +47,7 @@ def raise_neuron(population: Population, network: Network) -> Any:
     record = population.neuron
     kind = _nir_class(record)
     integrator = _usable_integrator(record, str(network.timing.integrator))
-    time = _Time(network.dt, integrator, network.timing.if_gain == "per-step")
+    time = _PlainTime(network.dt, integrator, network.timing.if_gain == "per-step")
     values = _parameters(kind, record, time)
     vectors = {k: _vector(v, population.shape) for k, v in values.items()}
     for name, vector in vectors.items():
@@ -97,7 +97,7 @@ def _usable_integrator(record: Neuron, wanted: str) -> str:
     return "euler" if any(bool(np.any(a <= 0)) for a in decays) else wanted
 
 
-def _parameters(kind: str, record: Neuron, time: _Time) -> dict[str, Array]:
+def _parameters(kind: str, record: Neuron, time: _PlainTime) -> dict[str, Array]:
     if kind == "Threshold":
         return {"threshold": _threshold(record)}
     out: dict[str, Array] = {}
@@ -121,7 +121,7 @@ def _threshold(record: Neuron) -> Array:
     return record.theta
 
 
-def _time_constant(decay: Array, time: _Time) -> tuple[Array, Array, Array]:
+def _time_constant(decay: Array, time: _PlainTime) -> tuple[Array, Array, Array]:
     """(tau, share, gain): the time constant of a decay, the share of v_leak and the gain of a unit input per step."""
     share = np.where(decay == 1.0, _NO_DECAY, 1.0 - decay)
     if time.integrator == "euler":
@@ -132,12 +132,12 @@ def _time_constant(decay: Array, time: _Time) -> tuple[Array, Array, Array]:
     return time.dt / ratio, share, (share if time.integrator == "zoh" else ratio)
 
 
-def resolved_as_written(network: Network) -> Resolved:
+def resolved_as_written(network: Network) -> ResolvedTiming:
     """The timing that ``from_nir`` will resolve for the exported graph."""
     t = network.timing
     if t.integrator is None or t.reset is None or t.compare is None or t.if_gain is None:
         raise Bug.of("network", "its timing is not resolved", "", "report this")  # verify has seen to it
-    return Resolved(network.dt, t.integrator, t.reset, t.compare, t.if_gain, Timing(), False, (), ())
+    return ResolvedTiming(network.dt, t.integrator, t.reset, t.compare, t.if_gain, Timing(), False, (), ())
 
 
 def _metadata(node: Any, population: Population, network: Network, integrator: str) -> dict[str, Any]:

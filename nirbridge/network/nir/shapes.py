@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from nirbridge._types import Shape
-from nirbridge.errors import ModelError, Problem
+from nirbridge.errors import Diagnostic, ModelError
 from nirbridge.network.nir.fields import ELEMENTWISE, kind_of, label
 from nirbridge.network.nir.flatten import FlatGraph, edge_label, expand_graph
-from nirbridge.network.nir.windows import is_windowed, shown, whole_numbers, window_of
+from nirbridge.network.nir.windows import is_windowed, value_text, whole_numbers, window_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def infer_shapes(graph: Any) -> Mapping[str, NodeShapes]:
             known shape reaches, and what ``expand_graph`` refuses.
     """
     flat = graph if isinstance(graph, FlatGraph) else expand_graph(graph)
-    problems: list[Problem] = []
+    problems: list[Diagnostic] = []
     shapes, broken = _propagate(flat, problems)
     problems += _edge_problems(flat, shapes)
     for name, node in flat.nodes.items():
@@ -55,7 +55,7 @@ def infer_shapes(graph: Any) -> Mapping[str, NodeShapes]:
     return MappingProxyType({name: shapes[name] for name in flat.nodes})
 
 
-def _propagate(flat: FlatGraph, problems: list[Problem]) -> tuple[dict[str, NodeShapes], set[str]]:
+def _propagate(flat: FlatGraph, problems: list[Diagnostic]) -> tuple[dict[str, NodeShapes], set[str]]:
     """Known shapes and the nodes that failed."""
     shapes: dict[str, NodeShapes] = {}
     broken: set[str] = set()
@@ -98,7 +98,7 @@ def _next_alone(
     return []
 
 
-def _edge_problems(flat: FlatGraph, shapes: Mapping[str, NodeShapes]) -> Iterator[Problem]:
+def _edge_problems(flat: FlatGraph, shapes: Mapping[str, NodeShapes]) -> Iterator[Diagnostic]:
     for source, target in flat.edges:
         if source not in shapes or target not in shapes:
             continue
@@ -106,7 +106,7 @@ def _edge_problems(flat: FlatGraph, shapes: Mapping[str, NodeShapes]) -> Iterato
         if out != into:
             kinds = kind_of(flat.nodes[source]), kind_of(flat.nodes[target])
             hint = "put a Flatten between them" if math.prod(out) == math.prod(into) else "correct one of the two"
-            yield Problem(
+            yield Diagnostic(
                 edge_label(source, target),
                 f"{kinds[0]} puts out shape {out}",
                 f"{kinds[1]} takes {into}",
@@ -115,12 +115,12 @@ def _edge_problems(flat: FlatGraph, shapes: Mapping[str, NodeShapes]) -> Iterato
             )
 
 
-def _unknown(name: str, node: Any) -> Problem:
+def _unknown(name: str, node: Any) -> Diagnostic:
     hint = "connect it to an Input"
     if kind_of(node) in ("Conv1d", "Conv2d"):
         hint = "store its input_shape, or " + hint
     ids = MappingProxyType({"node": name})
-    return Problem(label(name, node), "no known shape reaches it", "its own shape is not stored", hint, ids)
+    return Diagnostic(label(name, node), "no known shape reaches it", "its own shape is not stored", hint, ids)
 
 
 def _rule(node: Any) -> Rule:
@@ -136,8 +136,8 @@ def _no_rule(name: str, node: Any, arrives: Shape | None) -> NodeShapes | None:
     raise _wrong(name, node, "its type is not known", "", "use a node class of nir 1.0.8")
 
 
-def _wrong(name: str, node: Any, found: str, limit: str, next_step: str) -> ModelError:
-    return ModelError(Problem(label(name, node), found, limit, next_step, MappingProxyType({"node": name})))
+def _wrong(name: str, node: Any, found: str, limit: str, hint: str) -> ModelError:
+    return ModelError(Diagnostic(label(name, node), found, limit, hint, MappingProxyType({"node": name})))
 
 
 def _port(name: str, node: Any, arrives: Shape | None) -> NodeShapes | None:
@@ -155,7 +155,7 @@ def _declared(name: str, node: Any, value: Any) -> Shape | None:
     array = np.asarray(value)
     if array.size == 0:
         return ()
-    problems: list[Problem] = []
+    problems: list[Diagnostic] = []
     numbers = whole_numbers(label(name, node), "shape", np.atleast_1d(array), array.size, 1, problems)
     if numbers is None:
         raise ModelError(*problems)
@@ -198,9 +198,9 @@ def _conv(name: str, node: Any, arrives: Shape | None) -> NodeShapes | None:
 def _spatial(name: str, node: Any, axes: int) -> Shape:
     """The stored input_shape; unlike a stride, one number can not stand for two axes."""
     if np.size(node.input_shape) != axes:
-        found = f"input_shape is {shown(node.input_shape)}"
+        found = f"input_shape is {value_text(node.input_shape)}"
         raise _wrong(name, node, found, f"it needs {axes} numbers", "store the spatial shape without channels")
-    problems: list[Problem] = []
+    problems: list[Diagnostic] = []
     spatial = whole_numbers(label(name, node), "input_shape", node.input_shape, axes, 1, problems)
     if spatial is None:
         raise ModelError(*problems)
@@ -231,7 +231,7 @@ def _flatten(name: str, node: Any, arrives: Shape | None) -> NodeShapes | None:
     shape = arrives if shape is None else shape
     if shape is None:
         return None
-    axes, problems = max(len(shape), 1), list[Problem]()
+    axes, problems = max(len(shape), 1), list[Diagnostic]()
     ends = [
         whole_numbers(label(name, node), field, getattr(node, field), 1, -(2**31), problems)
         for field in ("start_dim", "end_dim")

@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from nirbridge.errors import ModelError, Problem, quoted
+from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.network.model import IfGain, Integrator, Timing
 from nirbridge.network.naming import natural_key
 from nirbridge.network.neurons import Compare, Reset
@@ -33,7 +33,7 @@ Metadata = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedTiming:
     """Timing without gaps. ``asked`` is what the caller insisted on; ``unit_gain``: dt came from ``1/r``."""
 
     dt: float
@@ -51,15 +51,17 @@ class Resolved:
         """As the network keeps it."""
         return Timing(self.dt, self.integrator, self.reset, self.compare, self.if_gain)
 
-    def choice(self, key: Literal["integrator", "reset", "compare", "if_gain"], metadata: Metadata, thing: str) -> str:
+    def choice(
+        self, key: Literal["integrator", "reset", "compare", "if_gain"], metadata: Metadata, subject: str
+    ) -> str:
         """The value of ``key`` for one node: the caller's, the node's, else that of the graph."""
         asked = getattr(self.asked, key)
         if asked is not None:
             return str(asked)
-        return read_choice(metadata, key, thing) or str(getattr(self, key))
+        return read_choice(metadata, key, subject) or str(getattr(self, key))
 
 
-def read_choice(metadata: Metadata, key: str, thing: str) -> str | None:
+def read_choice(metadata: Metadata, key: str, subject: str) -> str | None:
     """The text stored under ``nirbridge:key``, one of ``CHOICES[key]``; None if there is none.
 
     Raises:
@@ -71,11 +73,11 @@ def read_choice(metadata: Metadata, key: str, thing: str) -> str | None:
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
     if text not in CHOICES[key]:
         limit = "one of " + ", ".join(CHOICES[key])
-        raise ModelError.of(thing, f"metadata {PREFIX}{key} is {quoted(text)}", limit, "correct the metadata")
+        raise ModelError.of(subject, f"metadata {PREFIX}{key} is {quoted(text)}", limit, "correct the metadata")
     return text
 
 
-def read_dt(metadata: Metadata, thing: str) -> float | None:
+def read_dt(metadata: Metadata, subject: str) -> float | None:
     """The seconds a step stored under ``nirbridge:dt``, or None.
 
     Raises:
@@ -87,13 +89,13 @@ def read_dt(metadata: Metadata, thing: str) -> float | None:
     array = np.asarray(value)
     if array.size != 1 or array.dtype.kind not in "iuf" or not (math.isfinite(float(array.item())) and array > 0):
         found = f"metadata {PREFIX}dt is {quoted(value)}"
-        raise ModelError.of(thing, found, "one number of seconds above 0", "correct the metadata")
+        raise ModelError.of(subject, found, "one number of seconds above 0", "correct the metadata")
     return float(array.item())
 
 
 def resolve_timing(
     nodes: Mapping[str, Any], metadata: Mapping[str, Metadata], graph_metadata: Metadata, asked: Timing
-) -> Resolved:
+) -> ResolvedTiming:
     """Timing for a whole graph; ``nodes`` and ``metadata`` by full name.
 
     Raises:
@@ -117,7 +119,7 @@ def resolve_timing(
         if value is None:
             assumed += _assumed_choice(key, default, neurons, metadata, unit is not None)
     notes = _tau_note(neurons, dt) if known_dt is None else ()
-    return Resolved(
+    return ResolvedTiming(
         dt,
         cast(Integrator, chosen["integrator"]),
         cast(Reset, chosen["reset"]),
@@ -133,14 +135,16 @@ def resolve_timing(
 def _check_asked(asked: Timing) -> None:
     from nirbridge.errors import UsageError
 
-    problems: list[Problem] = []
+    problems: list[Diagnostic] = []
     if asked.dt is not None and not (math.isfinite(asked.dt) and asked.dt > 0):
-        problems.append(Problem("timing option dt", f"{asked.dt}", "a finite number of seconds above 0", "correct it"))
+        problems.append(
+            Diagnostic("timing option dt", f"{asked.dt}", "a finite number of seconds above 0", "correct it")
+        )
     for key, choices in CHOICES.items():
         value = getattr(asked, key)
         if value is not None and value not in choices:
             limit = "one of " + ", ".join(choices)
-            problems.append(Problem(f"timing option {key}", quoted(value), limit, "choose one of them"))
+            problems.append(Diagnostic(f"timing option {key}", quoted(value), limit, "choose one of them"))
     if problems:
         raise UsageError(*problems)
 
@@ -153,10 +157,10 @@ def _node_dt(metadata: Mapping[str, Metadata]) -> float | None:
         if dt is None:
             continue
         if first is not None and dt != first[1]:
-            thing = f"nodes {quoted(first[0])} and {quoted(name)}"
+            subject = f"nodes {quoted(first[0])} and {quoted(name)}"
             found = f"metadata {PREFIX}dt is {first[1]:g} s in one and {dt:g} s in the other"
             raise ModelError.of(
-                thing, found, "a network has one dt", "correct one of them, or give dt (--dt)", nodes=(first[0], name)
+                subject, found, "a network has one dt", "correct one of them, or give dt (--dt)", nodes=(first[0], name)
             )
         first = first or (name, dt)
     return None if first is None else first[1]

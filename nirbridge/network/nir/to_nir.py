@@ -1,4 +1,4 @@
-"""``Network`` -> ``nir.NIRGraph``, so that ``same(from_nir(to_nir(n)), n)``.
+"""``Network`` -> ``nir.NIRGraph``, so that ``same_network(from_nir(to_nir(n)), n)``.
 
 Plain NIR says all it can, in full vectors without infinities; the rest stands in ``nirbridge:*`` metadata, which
 other tools ignore. ``export_warnings`` says who would then run the model differently.
@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from nirbridge.network.check import verify
-from nirbridge.network.graph import Arc, back_arcs
+from nirbridge.network.check import check_network
+from nirbridge.network.graph import DelayArc, back_arcs
 from nirbridge.network.model import Network, Projection
 from nirbridge.network.naming import fresh_name
-from nirbridge.network.nir.raise_linear import Raised, raise_projection, spacer
+from nirbridge.network.nir.raise_linear import RaisedNode, raise_projection, spacer
 from nirbridge.network.nir.raise_neurons import raise_neuron
 from nirbridge.network.nir.timing import PREFIX
 
@@ -32,7 +32,7 @@ def to_nir(network: Network) -> Any:
     """
     import nir
 
-    verify(network)
+    check_network(network)
     nodes: dict[str, Any] = {p.name: nir.Input({"input": np.array(p.shape)}) for p in network.inputs}
     nodes |= {p.name: raise_neuron(p, network) for p in network.populations}
     nodes |= {p.name: nir.Output({"output": np.array(p.shape)}) for p in network.outputs}
@@ -51,7 +51,7 @@ def to_nir(network: Network) -> Any:
 
 
 def _connect(
-    p: Projection, chain: Sequence[Raised], nodes: dict[str, Any], edges: list[tuple[str, str]], reserved: set[str]
+    p: Projection, chain: Sequence[RaisedNode], nodes: dict[str, Any], edges: list[tuple[str, str]], reserved: set[str]
 ) -> None:
     before = p.source
     for raised in chain:
@@ -68,7 +68,7 @@ def _back_edges_are_implicit(network: Network) -> bool:
     """True if reading the graph back marks exactly the projections that are marked."""
     marks = [p.is_back for p in network.projections]
     arcs = [
-        Arc(p.source, p.target, int(p.delay_steps.min()) + int(p.target_delay_steps.min()) - p.is_back)
+        DelayArc(p.source, p.target, int(p.delay_steps.min()) + int(p.target_delay_steps.min()) - p.is_back)
         for p in network.projections
     ]
     if any(p.is_back and int(p.delay_steps.min()) < 1 for p in network.projections):

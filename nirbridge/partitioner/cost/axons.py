@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.partitioner.cost.sizing import Sizing
+from nirbridge.partitioner.cost.sizing import CostModel
 from nirbridge.partitioner.model import Slice
 
 HOST = -1
@@ -41,7 +41,7 @@ Rates = Mapping[str, Array]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Entries:
+class AxonEntries:
     """One entry per (source neuron or host element, block with targets of it), by source population or port.
 
     ``neuron`` flat index, ``block`` target block, ``synapses`` targets there; sorted by neuron, then block. ``owner``
@@ -55,7 +55,7 @@ class Entries:
     owner: Array
 
 
-def entries(sizes: Sizing, blocks: Blocks) -> tuple[Entries, ...]:
+def axon_entries(sizes: CostModel, blocks: Blocks) -> tuple[AxonEntries, ...]:
     """The entries of every source, input ports first, each in network order."""
     network = sizes.network
     found: dict[str, list[tuple[Array, Array, Array]]] = {}
@@ -74,11 +74,11 @@ def entries(sizes: Sizing, blocks: Blocks) -> tuple[Entries, ...]:
             synapses = np.bincount(inverse, weights=count).astype(np.int64)
             neuron, block = np.divmod(key, len(blocks))
             owner = owners.get(name, np.full(size, HOST, np.int64))
-            result.append(Entries(name, neuron, block, synapses, owner))
+            result.append(AxonEntries(name, neuron, block, synapses, owner))
     return tuple(result)
 
 
-def owner_blocks(sizes: Sizing, blocks: Blocks) -> dict[str, Array]:
+def owner_blocks(sizes: CostModel, blocks: Blocks) -> dict[str, Array]:
     """The block of every neuron, flat, by population; -1 where no slice holds it."""
     owners = {name: np.full(shape, HOST, np.int64) for name, shape in sizes.shapes.items()}
     for number, slices in enumerate(blocks):
@@ -87,12 +87,12 @@ def owner_blocks(sizes: Sizing, blocks: Blocks) -> dict[str, Array]:
     return {name: owner.ravel() for name, owner in owners.items()}
 
 
-def axon_table(sizes: Sizing, blocks: Blocks, rates: Rates) -> AxonTable:
+def axon_table(sizes: CostModel, blocks: Blocks, rates: Rates) -> AxonTable:
     """The table of a partition. ``rates``: spikes per step by population or port name, scalar or of its shape."""
     names = tuple(p.name for p in (*sizes.network.inputs, *sizes.network.populations))
     columns: dict[str, list[Array]] = {key: [] for key in ("name", "source", "neurons", "spikes", "length")}
     flat: dict[str, list[Array]] = {key: [] for key in ("targets", "synapses", "ops")}
-    for entry in entries(sizes, blocks):
+    for entry in axon_entries(sizes, blocks):
         rate = np.broadcast_to(np.asarray(rates[entry.name], float).ravel(), entry.owner.shape)
         group = _group(entry)
         count = int(group.max()) + 1 if len(group) else 0
@@ -125,7 +125,7 @@ def axon_table(sizes: Sizing, blocks: Blocks, rates: Rates) -> AxonTable:
     )
 
 
-def _group(entry: Entries) -> Array:
+def _group(entry: AxonEntries) -> Array:
     """Per neuron of the source (flat) the number of its group; -1 for neurons without targets."""
     marks = np.random.default_rng(0).integers(1, 2**62, size=int(entry.block.max(initial=0)) + 1, dtype=np.uint64)
     code = np.zeros(len(entry.owner), np.uint64)

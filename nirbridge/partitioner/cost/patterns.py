@@ -22,7 +22,7 @@ Key = tuple[tuple[int, ...], bytes]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lists:
+class AxisLists:
     """The lists of an axis whose inputs reach ranges in ascending order, by input that reaches anything.
 
     ``start, stop``: places in ``Axis.outs``; ``first, last``: outputs, both ascending; ``kind``: index into ``keys``.
@@ -36,7 +36,7 @@ class Lists:
     keys: tuple[Key, ...]
 
 
-def axis_lists(axis: Axis) -> Lists | None:
+def axis_lists(axis: Axis) -> AxisLists | None:
     """The lists of an axis; None where inputs do not reach ranges in ascending order (or all reach all)."""
     inputs = np.flatnonzero(np.diff(axis.indptr) > 0)
     if axis.full or len(inputs) == 0:
@@ -47,7 +47,7 @@ def axis_lists(axis: Axis) -> Lists | None:
         return None
     kind, heads = _kinds(axis, start, stop, first)
     keys = tuple(_key(axis, int(start[i]), int(stop[i])) for i in heads)
-    return Lists(start, stop, first, last, kind, keys)
+    return AxisLists(start, stop, first, last, kind, keys)
 
 
 def _kinds(axis: Axis, start: Array, stop: Array, first: Array) -> tuple[Array, Array]:
@@ -73,7 +73,7 @@ def _key(axis: Axis, start: int, stop: int) -> Key:
     return runs, (outs - outs[0]).tobytes() + axis.taps[start:stop].tobytes()
 
 
-def range_patterns(axis: Axis, lists: Lists | None, lo: int, hi: int) -> Patterns:
+def range_patterns(axis: Axis, lists: AxisLists | None, lo: int, hi: int) -> Patterns:
     """The patterns of the inputs that reach outputs ``[lo, hi)``; ``lists`` are ``axis_lists(axis)``."""
     if axis.full:
         inputs = int(axis.touched.sum())
@@ -98,7 +98,7 @@ def _one_by_one(axis: Axis, lo: int, hi: int) -> Iterator[tuple[Key, int]]:
         yield (runs, (outs - outs[0]).tobytes() + part[1][a:b].tobytes()), 1
 
 
-def _counted(axis: Axis, lists: Lists, lo: int, hi: int) -> Iterator[tuple[Key, int]]:
+def _counted(axis: Axis, lists: AxisLists, lo: int, hi: int) -> Iterator[tuple[Key, int]]:
     begin, end = int(np.searchsorted(lists.last, lo)), int(np.searchsorted(lists.first, hi))
     inner, outer = int(np.searchsorted(lists.first, lo)), int(np.searchsorted(lists.last, hi))
     if inner >= outer:

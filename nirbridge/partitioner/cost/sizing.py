@@ -32,11 +32,11 @@ from nirbridge.partitioner.cost.connectivity import (
     out_degrees,
     sources_of,
 )
-from nirbridge.partitioner.cost.patterns import Lists, Patterns, axis_lists, range_patterns
+from nirbridge.partitioner.cost.patterns import AxisLists, Patterns, axis_lists, range_patterns
 from nirbridge.partitioner.cost.resources import axon_list_words, is_delayed, profile_ids, run_words
 
 
-class Cost(NamedTuple):
+class SliceCost(NamedTuple):
     """What one box costs, apart from its output axons; the order is the one of the packing vectors."""
 
     neurons: int
@@ -47,7 +47,7 @@ class Cost(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Incoming:
+class IncomingProjection:
     """One projection into a population, with its structure."""
 
     index: int
@@ -62,12 +62,12 @@ def box_size(box: Box) -> int:
     return math.prod(b - a for a, b in box)
 
 
-def whole(shape: Shape) -> Box:
+def whole_box(shape: Shape) -> Box:
     """The box of a whole population."""
     return tuple((0, n) for n in shape)
 
 
-def numbering(shape: Shape) -> tuple[int, ...]:
+def numbering_axes(shape: Shape) -> tuple[int, ...]:
     """Axes from the slowest to the fastest in the numbering of a slice: channels (axis 0) last."""
     return (*range(1, len(shape)), 0) if shape else ()
 
@@ -75,12 +75,12 @@ def numbering(shape: Shape) -> tuple[int, ...]:
 def flat_indices(shape: Shape, box: Box) -> Array:
     """Row-major flat indices of the neurons of a box, in the order in which a slice numbers them."""
     grids = np.ravel_multi_index(np.ix_(*[np.arange(a, b) for a, b in box]), shape)
-    return np.transpose(grids, numbering(shape)).ravel()
+    return np.transpose(grids, numbering_axes(shape)).ravel()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sizing:
-    """The network seen from a core of ``chip`` with ``weight_bits`` weights. Build it with ``sizing``.
+class CostModel:
+    """The network seen from a core of ``chip`` with ``weight_bits`` weights. Build it with ``cost_model``.
 
     The dicts remember what was worked out; ``kinds`` is slicing's: (population, axis, cuts) -> kinds of ranges.
     """
@@ -89,33 +89,33 @@ class Sizing:
     chip: Chip
     weight_bits: int
     shapes: Mapping[str, Shape]
-    incoming: Mapping[str, tuple[Incoming, ...]]
-    outgoing: Mapping[str, tuple[tuple[str, Incoming], ...]]
+    incoming: Mapping[str, tuple[IncomingProjection, ...]]
+    outgoing: Mapping[str, tuple[tuple[str, IncomingProjection], ...]]
     count_decays: bool
     count_thresholds: bool
     kinds: dict[tuple[str, int, int], list[tuple[tuple[int, int], int]]] = field(default_factory=dict)
-    _costs: dict[tuple[str, Box], Cost] = field(default_factory=dict)
-    _lists: dict[int, Lists | None] = field(default_factory=dict)
+    _costs: dict[tuple[str, Box], SliceCost] = field(default_factory=dict)
+    _lists: dict[int, AxisLists | None] = field(default_factory=dict)
     _patterns: dict[tuple[int, int, int], Patterns] = field(default_factory=dict)
     _words: dict[tuple[object, ...], int] = field(default_factory=dict)
 
-    def cost(self, population: str, box: Box) -> Cost:
+    def cost(self, population: str, box: Box) -> SliceCost:
         """The cost of one box of a population, on its own."""
         key = (population, box)
         if key not in self._costs:
             self._costs[key] = self._cost(population, box)
         return self._costs[key]
 
-    def _cost(self, population: str, box: Box) -> Cost:
+    def _cost(self, population: str, box: Box) -> SliceCost:
         incoming = self.incoming[population]
         words = sum(self.words(population, edge, box) for edge in incoming)
         decays, thresholds = self._profiles(population, box)
-        return Cost(box_size(box), self.axons(population, box), words, decays, thresholds)
+        return SliceCost(box_size(box), self.axons(population, box), words, decays, thresholds)
 
     def axons(self, population: str, box: Box) -> int:
         """Distinct sources with a target in the box."""
         total = 0
-        by_source: dict[str, list[Incoming]] = {}
+        by_source: dict[str, list[IncomingProjection]] = {}
         for edge in self.incoming[population]:
             by_source.setdefault(edge.source, []).append(edge)
         for edges in by_source.values():
@@ -126,7 +126,7 @@ class Sizing:
                 total += len(np.unique(np.concatenate(found)))
         return total
 
-    def _single_axons(self, population: str, edge: Incoming, box: Box) -> int:
+    def _single_axons(self, population: str, edge: IncomingProjection, box: Box) -> int:
         form = edge.form
         if isinstance(form, AllToAll):
             return int(form.touched.sum())
@@ -137,12 +137,12 @@ class Sizing:
             )
         return len(self.sources(population, edge, box)[0])
 
-    def sources(self, population: str, edge: Incoming, box: Box) -> tuple[Array, Array]:
+    def sources(self, population: str, edge: IncomingProjection, box: Box) -> tuple[Array, Array]:
         """Flat indices of the edge's sources with a target in the box, and how many targets each has there."""
         shape = self.shapes[population]
         return sources_of(edge.form, box, lambda b: flat_indices(shape, b))
 
-    def words(self, population: str, edge: Incoming, box: Box) -> int:
+    def words(self, population: str, edge: IncomingProjection, box: Box) -> int:
         """Words that one projection takes in a core that holds this box."""
         form, fmt, bits = edge.form, self.chip.synapses, self.weight_bits
         if isinstance(form, AllToAll):
@@ -151,8 +151,8 @@ class Sizing:
             return self._separable_words(edge, form, box)
         return _explicit_words(form, flat_indices(self.shapes[population], box), fmt, bits, delayed=edge.delayed)
 
-    def _separable_words(self, edge: Incoming, form: Separable, box: Box) -> int:
-        order = numbering(form.target_shape)[::-1]
+    def _separable_words(self, edge: IncomingProjection, form: Separable, box: Box) -> int:
+        order = numbering_axes(form.target_shape)[::-1]
         patterns = tuple(self._axis_patterns(form.axes[a], *box[a]) for a in order)
         widths = tuple(box[a][1] - box[a][0] for a in order)
         key = (edge.index, patterns, widths)
@@ -161,7 +161,7 @@ class Sizing:
         return self._words[key]
 
     def _pattern_words(
-        self, edge: Incoming, order: tuple[int, ...], patterns: tuple[Patterns, ...], widths: tuple[int, ...]
+        self, edge: IncomingProjection, order: tuple[int, ...], patterns: tuple[Patterns, ...], widths: tuple[int, ...]
     ) -> int:
         """Words of a box known by the patterns of its axes, fastest axis first."""
         total = 0
@@ -235,7 +235,7 @@ def box_lists(form: Separable | Explicit, box: Box, rows: Array) -> tuple[Array,
         lengths = form.indptr[rows + 1] - form.indptr[rows]
         offset = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         return form.sources[np.repeat(form.indptr[rows], lengths) + offset], np.repeat(np.arange(len(rows)), lengths)
-    parts = [axis_rows(form.axes[a], *box[a]) for a in numbering(form.target_shape)]
+    parts = [axis_rows(form.axes[a], *box[a]) for a in numbering_axes(form.target_shape)]
     joint = sparse.coo_array(reduce(lambda a, b: sparse.kron(a, b, format="csr"), parts))
     return joint.col.astype(np.int64), joint.row.astype(np.int64)
 
@@ -254,26 +254,26 @@ def shares_kernels(projection: Projection, form: Connectivity, fmt: SynapseForma
     return fmt.shared_kernels and alike and isinstance(form, Separable) and len(form.axes) > 1
 
 
-def sizing(network: Network, chip: Chip, weight_bits: int) -> Sizing:
+def cost_model(network: Network, chip: Chip, weight_bits: int) -> CostModel:
     """The sizes of ``network`` on ``chip``.
 
     Raises:
         ModelError: a projection has neither a closed form nor few enough synapses to be listed.
     """
     shapes = {p.name: p.shape for p in network.populations}
-    incoming: dict[str, list[Incoming]] = {p.name: [] for p in network.populations}
-    outgoing: dict[str, list[tuple[str, Incoming]]] = {p.name: [] for p in network.populations}
+    incoming: dict[str, list[IncomingProjection]] = {p.name: [] for p in network.populations}
+    outgoing: dict[str, list[tuple[str, IncomingProjection]]] = {p.name: [] for p in network.populations}
     for index, projection in enumerate(network.projections):
         if projection.target not in shapes:
             continue
         form = connectivity(projection.operator, f"projection {projection.source!r} -> {projection.target!r}")
         shares = shares_kernels(projection, form, chip.synapses)
-        edge = Incoming(index, projection.source, form, is_delayed(projection), shares)
+        edge = IncomingProjection(index, projection.source, form, is_delayed(projection), shares)
         incoming[projection.target].append(edge)
         if projection.source in shapes:
             outgoing[projection.source].append((projection.target, edge))
     decays, thresholds = _distinct_profiles(network)
-    return Sizing(
+    return CostModel(
         network,
         chip,
         weight_bits,
@@ -296,7 +296,7 @@ def _distinct_profiles(network: Network) -> tuple[int, int]:
     return len(decays), len(thresholds)
 
 
-def total_out_degrees(sizes: Sizing) -> dict[str, Array]:
+def total_out_degrees(sizes: CostModel) -> dict[str, Array]:
     """Targets of each source neuron or host input over all its projections onto the chip: int64, flat, by name."""
     totals: dict[str, Array] = {}
     for edges in sizes.incoming.values():
@@ -306,14 +306,14 @@ def total_out_degrees(sizes: Sizing) -> dict[str, Array]:
     return totals
 
 
-def touched_pieces(sizes: Sizing, population: str, tilings: Mapping[str, tuple[Box, ...]]) -> Array:
+def touched_pieces(sizes: CostModel, population: str, tilings: Mapping[str, tuple[Box, ...]]) -> Array:
     """Per neuron of a population, how many pieces of the tilings hold a target of it (int64, population's shape).
 
     This is its number of output axons when every piece has a core of its own, and an upper bound in any packing.
     """
     shape = sizes.shapes[population]
     total = np.zeros(math.prod(shape), np.int64)
-    by_target: dict[str, list[Incoming]] = {}
+    by_target: dict[str, list[IncomingProjection]] = {}
     for target, edge in sizes.outgoing[population]:
         by_target.setdefault(target, []).append(edge)
     for target, edges in by_target.items():
@@ -328,7 +328,7 @@ def touched_pieces(sizes: Sizing, population: str, tilings: Mapping[str, tuple[B
     return total.reshape(shape)
 
 
-def _touched_by_axis(edges: list[Incoming], boxes: tuple[Box, ...]) -> Array | None:
+def _touched_by_axis(edges: list[IncomingProjection], boxes: tuple[Box, ...]) -> Array | None:
     """The same for one separable projection onto a grid of boxes: a product over the axes; None elsewhere."""
     if len(edges) > 1 or not isinstance(form := edges[0].form, Separable):
         return None

@@ -9,21 +9,28 @@ from types import MappingProxyType
 
 import numpy as np
 
-from nirbridge.partitioner.cost.axons import HOST, Blocks, entries
+from nirbridge.partitioner.cost.axons import HOST, Blocks, axon_entries
 from nirbridge.partitioner.cost.connectivity import AllToAll
 from nirbridge.partitioner.cost.resources import axon_list_words, profile_ids, run_words
-from nirbridge.partitioner.cost.sizing import Incoming, Sizing, box_lists, box_size, flat_indices, sizing
+from nirbridge.partitioner.cost.sizing import (
+    CostModel,
+    IncomingProjection,
+    box_lists,
+    box_size,
+    cost_model,
+    flat_indices,
+)
 from nirbridge.partitioner.model import Slice
 
 
-def usage(sizes: Sizing, blocks: Blocks) -> tuple[Mapping[str, int], ...]:
+def resource_use(sizes: CostModel, blocks: Blocks) -> tuple[Mapping[str, int], ...]:
     """Use of every resource, block by block (names of ``partitioner.model.RESOURCES``).
 
     Exact, but for words where a chip shares kernels between several slices of one population in a core: there it
     is an upper bound, every slice being counted with its own copy.
     """
     inputs, outputs = np.zeros(len(blocks), np.int64), np.zeros(len(blocks), np.int64)
-    for entry in entries(sizes, blocks):
+    for entry in axon_entries(sizes, blocks):
         inputs += np.bincount(entry.block, minlength=len(blocks))
         owner = entry.owner[entry.neuron]
         outputs += np.bincount(owner[owner != HOST], minlength=len(blocks))
@@ -42,7 +49,7 @@ def usage(sizes: Sizing, blocks: Blocks) -> tuple[Mapping[str, int], ...]:
     return tuple(result)
 
 
-def full_run_words(sizes: Sizing, blocks: Blocks) -> tuple[int, ...] | None:
+def full_run_words(sizes: CostModel, blocks: Blocks) -> tuple[int, ...] | None:
     """Words of each block if every run but the last of a list were full, as tools in use fill them.
 
     None where the chip's runs are of that kind anyway, or words are not limited.
@@ -51,11 +58,11 @@ def full_run_words(sizes: Sizing, blocks: Blocks) -> tuple[int, ...] | None:
     if not fmt.run_free or fmt.run_targets_max is None or fmt.words is None:
         return None
     full = replace(sizes.chip, synapses=replace(fmt, run_free=False))
-    other = sizing(sizes.network, full, sizes.weight_bits)
+    other = cost_model(sizes.network, full, sizes.weight_bits)
     return tuple(_words(other, slices) for slices in blocks)
 
 
-def _words(sizes: Sizing, slices: tuple[Slice, ...]) -> int:
+def _words(sizes: CostModel, slices: tuple[Slice, ...]) -> int:
     total = 0
     for population, group in groupby(slices, key=lambda s: s.population):
         members = tuple(group)
@@ -67,7 +74,7 @@ def _words(sizes: Sizing, slices: tuple[Slice, ...]) -> int:
     return total
 
 
-def _joint_words(sizes: Sizing, population: str, edge: Incoming, slices: tuple[Slice, ...]) -> int:
+def _joint_words(sizes: CostModel, population: str, edge: IncomingProjection, slices: tuple[Slice, ...]) -> int:
     """Several slices of one population: stretches of targets may run on from one slice into the next."""
     fmt, bits = sizes.chip.synapses, sizes.weight_bits
     if isinstance(edge.form, AllToAll):
@@ -84,7 +91,7 @@ def _joint_words(sizes: Sizing, population: str, edge: Incoming, slices: tuple[S
     return int(axon_list_words(source[order], position[order], fmt, bits, delayed=edge.delayed)[1].sum())
 
 
-def _profiles(sizes: Sizing, slices: tuple[Slice, ...]) -> tuple[int, int]:
+def _profiles(sizes: CostModel, slices: tuple[Slice, ...]) -> tuple[int, int]:
     decays: set[tuple[float, ...]] = set()
     thresholds: set[float] = set()
     for piece in slices:

@@ -18,9 +18,9 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.partitioner.cost.connectivity import AllToAll
 from nirbridge.partitioner.cost.resources import run_words
-from nirbridge.partitioner.cost.sizing import Sizing, total_out_degrees
-from nirbridge.partitioner.search.column_generation import Budget, generate, how_often, problem
-from nirbridge.partitioner.search.layouts import Arc, Classes, ClassTable, Layout, Row
+from nirbridge.partitioner.cost.sizing import CostModel, total_out_degrees
+from nirbridge.partitioner.search.column_generation import SearchBudget, class_multiplicity, generate, master_problem
+from nirbridge.partitioner.search.layouts import ClassTable, Layout, LayoutArc, LayoutRow, SliceClasses
 from nirbridge.partitioner.search.slicing import UNLIMITED
 
 COLUMNS = MappingProxyType({"input_axons": 1, "output_axons": 5, "neurons": 0, "synapse_words": 2})
@@ -29,7 +29,7 @@ BREAKS_MAX = 400
 """Lengths enumerated per dense population; above, its neurons are counted one by one without words."""
 
 
-def any_map_bounds(sizes: Sizing, cap: Array, seed: int) -> dict[str, int]:
+def any_map_bounds(sizes: CostModel, cap: Array, seed: int) -> dict[str, int]:
     """Lower bounds on the cores of any map, by name; the largest is the bound."""
     total = sizes.network.neurons
     needed = least_cores(sizes, cap)
@@ -45,7 +45,7 @@ def any_map_bounds(sizes: Sizing, cap: Array, seed: int) -> dict[str, int]:
     return {name: max(value, 1) for name, value in bounds.items()}
 
 
-def reasons(sizes: Sizing, cap: Array, seed: int, available: int) -> tuple[str, ...]:
+def bounding_limits(sizes: CostModel, cap: Array, seed: int, available: int) -> tuple[str, ...]:
     """A minimal set of limits that alone put the bound above ``available``: leaving out any more of them does not."""
     needed = dict(COLUMNS)
     relaxed = cap.copy()
@@ -62,7 +62,7 @@ def _ceil(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def _least_words(sizes: Sizing) -> int:
+def _least_words(sizes: CostModel) -> int:
     """Least words of all lists: every source's targets in one dense list without delays."""
     total = 0
     for degrees in total_out_degrees(sizes).values():
@@ -71,7 +71,7 @@ def _least_words(sizes: Sizing) -> int:
     return total
 
 
-def _dense_sources(sizes: Sizing, name: str) -> int:
+def _dense_sources(sizes: CostModel, name: str) -> int:
     """Sources that reach every neuron of a population (distinct, over its dense projections)."""
     largest: dict[str, int] = {}
     for edge in sizes.incoming[name]:
@@ -80,7 +80,7 @@ def _dense_sources(sizes: Sizing, name: str) -> int:
     return sum(largest.values())
 
 
-def _dense_words(sizes: Sizing, name: str, n: Array) -> Array:
+def _dense_words(sizes: CostModel, name: str, n: Array) -> Array:
     """Least words of n neurons of a population in one core, from its dense projections (int64)."""
     if sizes.chip.synapses.words is None:
         return np.zeros(len(n), np.int64)
@@ -88,7 +88,7 @@ def _dense_words(sizes: Sizing, name: str, n: Array) -> Array:
     return _dense_sources(sizes, name) * words
 
 
-def least_slots(sizes: Sizing, needed: Mapping[str, int], cap: Array) -> dict[str, int]:
+def least_slots(sizes: CostModel, needed: Mapping[str, int], cap: Array) -> dict[str, int]:
     """Output axons that every neuron of a population needs in any map: one per core of each dense target."""
     slots = {}
     for name in sizes.shapes:
@@ -100,7 +100,7 @@ def least_slots(sizes: Sizing, needed: Mapping[str, int], cap: Array) -> dict[st
     return slots
 
 
-def least_cores(sizes: Sizing, cap: Array) -> dict[str, int]:
+def least_cores(sizes: CostModel, cap: Array) -> dict[str, int]:
     """Cores that each population must occupy in any map; grows to a fixpoint, since targets add output axons."""
     needed = dict.fromkeys(sizes.shapes, 1)
     while True:
@@ -111,7 +111,7 @@ def least_cores(sizes: Sizing, cap: Array) -> dict[str, int]:
         needed = grown
 
 
-def _least_cores(sizes: Sizing, name: str, slots: int, cap: Array) -> int:
+def _least_cores(sizes: CostModel, name: str, slots: int, cap: Array) -> int:
     total = math.prod(sizes.shapes[name])
     most = min(total, int(cap[0]))
     if slots:
@@ -122,21 +122,23 @@ def _least_cores(sizes: Sizing, name: str, slots: int, cap: Array) -> int:
     return _ceil(total, most) if most else total
 
 
-def _pattern_bound(sizes: Sizing, slots: Mapping[str, int], cap: Array, seed: int, lower: int) -> int:
+def _pattern_bound(sizes: CostModel, slots: Mapping[str, int], cap: Array, seed: int, lower: int) -> int:
     """The certificate of column generation over what n neurons of each population cost at least."""
     table = ClassTable()
     sources_alone = _sources_of_one_target(sizes)
     layouts = tuple(_relaxed(sizes, name, slots[name], cap, table, sources_alone) for name in sorted(sizes.shapes))
     if any(not layout.arcs for layout in layouts):
         return lower
-    classes: Classes = table.classes()
-    what = problem(layouts, classes, cap, tuple(range(len(cap))))
-    start = np.diag(how_often(classes.vectors, cap)).astype(np.int64)
+    classes: SliceClasses = table.classes()
+    what = master_problem(layouts, classes, cap, tuple(range(len(cap))))
+    start = np.diag(class_multiplicity(classes.vectors, cap)).astype(np.int64)
     fixed = np.zeros(len(classes.vectors), np.int64)
-    return generate(what, start, fixed, Budget(rounds=200, gap=1e-9, price_gap=0.0, price_time=0.3), lower, seed).bound
+    return generate(
+        what, start, fixed, SearchBudget(rounds=200, gap=1e-9, price_gap=0.0, price_time=0.3), lower, seed
+    ).bound
 
 
-def _sources_of_one_target(sizes: Sizing) -> frozenset[str]:
+def _sources_of_one_target(sizes: CostModel) -> frozenset[str]:
     """Sources that feed one population only: their axons are not shared by populations in a core."""
     fed: dict[str, set[str]] = {}
     for name, edges in sizes.incoming.items():
@@ -145,7 +147,7 @@ def _sources_of_one_target(sizes: Sizing) -> frozenset[str]:
     return frozenset(source for source, targets in fed.items() if len(targets) == 1)
 
 
-def _relaxed(sizes: Sizing, name: str, slots: int, cap: Array, table: ClassTable, alone: frozenset[str]) -> Layout:
+def _relaxed(sizes: CostModel, name: str, slots: int, cap: Array, table: ClassTable, alone: frozenset[str]) -> Layout:
     """Ranges that end where words grow. Each costs what its shortest length would, and covers what its longest does."""
     total = math.prod(sizes.shapes[name])
     longest = min(total, int(cap[0]))
@@ -167,5 +169,5 @@ def _relaxed(sizes: Sizing, name: str, slots: int, cap: Array, table: ClassTable
         previous = end
         if np.all(cost <= cap):
             terms.append((len(arcs), end))
-            arcs.append(Arc(table.number(name, cost), (end,)))
-    return Layout(name, "flat", tuple(arcs), (Row(tuple(terms), total, cover=True),))
+            arcs.append(LayoutArc(table.number(name, cost), (end,)))
+    return Layout(name, "flat", tuple(arcs), (LayoutRow(tuple(terms), total, cover=True),))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.partitioner.search.layouts import Classes, Layout
+from nirbridge.partitioner.search.layouts import Layout, SliceClasses
 from nirbridge.partitioner.search.solver import solve, solver_for
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ FREE_MAX = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class SearchBudget:
     """Deterministic limits of the search.
 
     Pricing rounds at the root and after each settled core, CP-SAT deterministic time for a price, for one try of
@@ -55,7 +55,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Generated:
+class GeneratedPatterns:
     """Patterns ``[patterns, classes]`` and their use, the certificate, the LP value, what was spent.
 
     ``spent`` is the deterministic time of CP-SAT, ``work`` that of the linear programs (``linear_work``).
@@ -71,7 +71,7 @@ class Generated:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Problem:
+class MasterProblem:
     """Layouts and classes as matrices: ``demand [classes, arcs]``, ``flow @ arcs (== or >=) rhs``.
 
     ``vectors`` are what patterns must fit; ``certain`` the part of them that adds up exactly, which alone counts in
@@ -93,7 +93,9 @@ class Problem:
         return cast(tuple[int, int], self.demand.shape)[1]
 
 
-def problem(layouts: tuple[Layout, ...], classes: Classes, cap: Array, certain: tuple[int, ...]) -> Problem:
+def master_problem(
+    layouts: tuple[Layout, ...], classes: SliceClasses, cap: Array, certain: tuple[int, ...]
+) -> MasterProblem:
     """The matrices of the layouts; arcs of all layouts one after the other. ``certain``: columns that bounds use."""
     from scipy import sparse
 
@@ -118,7 +120,7 @@ def problem(layouts: tuple[Layout, ...], classes: Classes, cap: Array, certain: 
 
     number, arc = (np.array(x) for x in zip(*demand, strict=True))
     taken = sparse.csr_array((np.ones(len(arc)), (number, arc)), shape=(len(classes.vectors), arcs))
-    return Problem(
+    return MasterProblem(
         taken,
         matrix(rows[False]),
         np.array(rhs[False], float),
@@ -130,7 +132,7 @@ def problem(layouts: tuple[Layout, ...], classes: Classes, cap: Array, certain: 
     )
 
 
-def resource_bounds(what: Problem) -> dict[int, float]:
+def resource_bounds(what: MasterProblem) -> dict[int, float]:
     """Cores needed for each resource alone: its least total over all layouts, in cores. By resource number."""
     needed = {}
     for r in np.flatnonzero(what.certain.sum(axis=0) > 0):
@@ -147,8 +149,8 @@ def linear_work(nonzeros: int, iterations: int) -> float:
 
 
 def generate(
-    what: Problem, start: Array, fixed: Array, budget: Budget, lower: int, seed: int, enough: float = 0.0
-) -> Generated:
+    what: MasterProblem, start: Array, fixed: Array, budget: SearchBudget, lower: int, seed: int, enough: float = 0.0
+) -> GeneratedPatterns:
     """Patterns that make the linear master (nearly) optimal, and the best certificate met on the way.
 
     Stops early once the value is at most ``enough``.
@@ -161,7 +163,7 @@ def generate(
     linear, duals, use, work = _master(what, patterns, fixed)
     if not np.isfinite(linear):
         # no choice of the layouts fits: more patterns change nothing
-        return Generated(patterns, use, best, certificate, linear, spent, work)
+        return GeneratedPatterns(patterns, use, best, certificate, linear, spent, work)
     closely = replace(budget, price_gap=0.0, price_time=10 * budget.price_time)
     for _ in range(budget.rounds):
         if linear <= enough or work > budget.linear_time:
@@ -188,7 +190,7 @@ def generate(
         patterns = np.vstack([patterns, found])
         linear, duals, use, more = _master(what, patterns, fixed)
         work += more
-    return Generated(patterns, use, best, certificate, linear, spent, work)
+    return GeneratedPatterns(patterns, use, best, certificate, linear, spent, work)
 
 
 def _is_known(found: Array, patterns: Array, duals: Array) -> bool:
@@ -197,7 +199,7 @@ def _is_known(found: Array, patterns: Array, duals: Array) -> bool:
 
 
 def dive(
-    what: Problem, generated: Generated, cores: int, budget: Budget, seed: int
+    what: MasterProblem, generated: GeneratedPatterns, cores: int, budget: SearchBudget, seed: int
 ) -> tuple[tuple[Array, Array] | None, float]:
     """Settle cores one after the other as the linear master would have them, then finish the last few exactly.
 
@@ -223,7 +225,7 @@ def dive(
             settled = settled[: -budget.give_back]
             break
     while cores - len(settled) <= FREE_MAX:
-        result, time = finish(what, settled, cores, budget, seed)
+        result, time = finish_cores(what, settled, cores, budget, seed)
         spent += time
         if result is not None or not settled or spent > budget.finish_time:
             return result, spent
@@ -240,7 +242,7 @@ def _to_settle(patterns: Array, use: Array, room: int) -> list[int]:
     return [best] if use[best] > TOLERANCE else []
 
 
-def _master(what: Problem, patterns: Array, fixed: Array) -> tuple[float, Array, Array, float]:
+def _master(what: MasterProblem, patterns: Array, fixed: Array) -> tuple[float, Array, Array, float]:
     """Value of the linear master, the price of a piece of each class (>= 0), the use of each pattern, and the work."""
     from scipy import sparse
     from scipy.optimize import linprog
@@ -264,7 +266,7 @@ def _master(what: Problem, patterns: Array, fixed: Array) -> tuple[float, Array,
     return float(result.fun), prices, result.x[:n], work
 
 
-def least_weight(what: Problem, weights: Array) -> float:
+def least_weight(what: MasterProblem, weights: Array) -> float:
     """A lower bound on the weight of any layout (exact up to rounding: the layouts are flows and covers)."""
     from scipy.optimize import linprog
 
@@ -280,7 +282,9 @@ def least_weight(what: Problem, weights: Array) -> float:
     return float(result.fun) * (1 - 1e-9) if result.status == 0 else 0.0
 
 
-def price(vectors: Array, weights: Array, cap: Array, budget: Budget, seed: int) -> tuple[Array | None, float, float]:
+def price(
+    vectors: Array, weights: Array, cap: Array, budget: SearchBudget, seed: int
+) -> tuple[Array | None, float, float]:
     """The heaviest pattern of one core, a proved upper bound on any pattern's weight, and the time spent."""
     from ortools.sat.python import cp_model
 
@@ -289,7 +293,7 @@ def price(vectors: Array, weights: Array, cap: Array, budget: Budget, seed: int)
         return None, 0.0, 0.0
     model = cp_model.CpModel()
     limited = np.flatnonzero(vectors[useful].sum(axis=0) > 0)
-    most = how_often(vectors, cap)
+    most = class_multiplicity(vectors, cap)
     count = [model.new_int_var(0, int(most[c]), "") for c in useful]
     for r in limited:
         model.add(sum(int(vectors[c, r]) * n for c, n in zip(useful, count, strict=True)) <= int(cap[r]))
@@ -306,14 +310,14 @@ def price(vectors: Array, weights: Array, cap: Array, budget: Budget, seed: int)
     return found, bound, spent
 
 
-def how_often(vectors: Array, cap: Array) -> Array:
+def class_multiplicity(vectors: Array, cap: Array) -> Array:
     """How often each class fits an empty core."""
     times = np.where(vectors > 0, cap // np.maximum(vectors, 1), PIECES_MAX)
     return np.minimum(times.min(axis=1), PIECES_MAX)
 
 
-def finish(
-    what: Problem, settled: list[Array], cores: int, budget: Budget, seed: int
+def finish_cores(
+    what: MasterProblem, settled: list[Array], cores: int, budget: SearchBudget, seed: int
 ) -> tuple[tuple[Array, Array] | None, float]:
     """Integer arcs, with the settled cores and the rest of ``cores`` free to hold any mixture; None: none found."""
     from ortools.sat.python import cp_model
@@ -321,7 +325,7 @@ def finish(
     model = cp_model.CpModel()
     demand = what.demand.tocsr()
     arcs = [model.new_int_var(0, 10_000, "") for _ in range(what.arcs)]
-    most = how_often(what.vectors, what.cap)
+    most = class_multiplicity(what.vectors, what.cap)
     mixed = [[model.new_int_var(0, int(min(m, 4096)), "") for m in most] for _ in range(cores - len(settled))]
     for counts in mixed:
         for r in np.flatnonzero(what.vectors.sum(axis=0) > 0):

@@ -17,7 +17,7 @@ from nirbridge.arrays import Array
 from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.connectivity import explicit, synapses
 from nirbridge.partitioner.cost.resources import limits, profile_ids, run_words
-from nirbridge.partitioner.cost.sizing import Sizing
+from nirbridge.partitioner.cost.sizing import CostModel
 from nirbridge.partitioner.model import RESOURCES, Slice
 from nirbridge.partitioner.search.packing import in_core_order
 from nirbridge.partitioner.search.solver import solve as run_solver
@@ -37,7 +37,7 @@ SourceId = int | tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ExactResult:
     """``proved`` False means that the work limit came first. ``blocks`` None with ``proved``: no map exists."""
 
     blocks: Blocks | None
@@ -46,21 +46,21 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tiny:
+class TinyNetwork:
     """A network as lists: per projection its (source id, target neuron) pairs; ids number hosts and neurons."""
 
     neurons: tuple[tuple[str, int], ...]
     pairs: tuple[tuple[bool, tuple[tuple[SourceId, int], ...]], ...]
 
 
-def is_tiny(sizes: Sizing, cores: int) -> bool:
+def is_tiny(sizes: CostModel, cores: int) -> bool:
     """True where the exact model is small enough to be worth building."""
     if sizes.network.neurons > NEURONS_MAX or min(cores, sizes.network.neurons) > CORES_MAX:
         return False
     return sum(synapses(e.form) for edges in sizes.incoming.values() for e in edges) <= SYNAPSES_MAX
 
 
-def tiny(sizes: Sizing) -> Tiny:
+def tiny_network(sizes: CostModel) -> TinyNetwork:
     """The lists of a tiny network."""
     neurons = tuple((name, i) for name, shape in sizes.shapes.items() for i in range(math.prod(shape)))
     index = {key: i for i, key in enumerate(neurons)}
@@ -74,21 +74,21 @@ def tiny(sizes: Sizing) -> Tiny:
                     own = index.get((edge.source, source))
                     found.append((own if own is not None else (edge.source, source), index[name, row]))
             pairs.append((edge.delayed, tuple(found)))
-    return Tiny(neurons, tuple(pairs))
+    return TinyNetwork(neurons, tuple(pairs))
 
 
-def solve(
-    sizes: Sizing,
+def solve_exactly(
+    sizes: CostModel,
     cores: int,
     seed: int,
     time: float,
     without: Collection[str] = (),
     groups: Mapping[str, int] | None = None,
-) -> Answer:
+) -> ExactResult:
     """A map onto at most ``cores`` cores, or the proof that there is none; ``without`` names limits to leave out."""
     from ortools.sat.python import cp_model
 
-    lists = tiny(sizes)
+    lists = tiny_network(sizes)
     cores = min(cores, len(lists.neurons))
     most = {r: n for r, n in limits(sizes.chip).items() if n is not None and r not in without}
     model = cp_model.CpModel()
@@ -110,14 +110,16 @@ def solve(
     status = run_solver(solver, model)
     spent = solver.response_proto.deterministic_time
     if status == cp_model.INFEASIBLE:
-        return Answer(None, True, spent)
+        return ExactResult(None, True, spent)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return Answer(None, False, spent)
+        return ExactResult(None, False, spent)
     where = [next(c for c in range(cores) if solver.value(row[c])) for row in on]
-    return Answer(_blocks(sizes, lists, where), True, spent)
+    return ExactResult(_blocks(sizes, lists, where), True, spent)
 
 
-def _axons(model: CpModel, lists: Tiny, on: Grid, cores: int, most: Mapping[str, int]) -> dict[SourceId, list[IntVar]]:
+def _axons(
+    model: CpModel, lists: TinyNetwork, on: Grid, cores: int, most: Mapping[str, int]
+) -> dict[SourceId, list[IntVar]]:
     """reached[source][c]: the source has a target in core c."""
     targets: dict[SourceId, set[int]] = {}
     for _, pairs in lists.pairs:
@@ -152,7 +154,7 @@ def _outputs(
         model.add(sum(sent) <= most["output_axons"])
 
 
-def _words(model: CpModel, sizes: Sizing, lists: Tiny, on: Grid, cores: int, most: Mapping[str, int]) -> None:
+def _words(model: CpModel, sizes: CostModel, lists: TinyNetwork, on: Grid, cores: int, most: Mapping[str, int]) -> None:
     if "synapse_words" not in most or sizes.chip.synapses.shared_kernels:
         return
     for c in range(cores):
@@ -169,7 +171,9 @@ def _words(model: CpModel, sizes: Sizing, lists: Tiny, on: Grid, cores: int, mos
         model.add(sum(total) <= most["synapse_words"])
 
 
-def _profiles(model: CpModel, sizes: Sizing, lists: Tiny, on: Grid, cores: int, most: Mapping[str, int]) -> None:
+def _profiles(
+    model: CpModel, sizes: CostModel, lists: TinyNetwork, on: Grid, cores: int, most: Mapping[str, int]
+) -> None:
     for resource in ("decay_profiles", "threshold_profiles"):
         if resource not in most:
             continue
@@ -185,7 +189,7 @@ def _profiles(model: CpModel, sizes: Sizing, lists: Tiny, on: Grid, cores: int, 
             model.add(sum(used.values()) <= most[resource])
 
 
-def _kind(sizes: Sizing, name: str, neuron: int, resource: str) -> tuple[float, ...] | None:
+def _kind(sizes: CostModel, name: str, neuron: int, resource: str) -> tuple[float, ...] | None:
     ids = profile_ids(sizes.network.population(name).neuron, sizes.shapes[name])
     if resource == "decay_profiles":
         return ids.decay_values[int(np.asarray(ids.decay).ravel()[neuron])]
@@ -194,7 +198,7 @@ def _kind(sizes: Sizing, name: str, neuron: int, resource: str) -> tuple[float, 
     return (ids.threshold_values[int(np.asarray(ids.threshold).ravel()[neuron])],)
 
 
-def _keep_apart(model: CpModel, lists: Tiny, on: Grid, cores: int, groups: Mapping[str, int]) -> None:
+def _keep_apart(model: CpModel, lists: TinyNetwork, on: Grid, cores: int, groups: Mapping[str, int]) -> None:
     """Neurons of different groups never share a core."""
     number = [groups.get(name, 0) for name, _ in lists.neurons]
     if len(set(number)) < 2:
@@ -206,7 +210,7 @@ def _keep_apart(model: CpModel, lists: Tiny, on: Grid, cores: int, groups: Mappi
             model.add_implication(row[c], of[g])
 
 
-def _blocks(sizes: Sizing, lists: Tiny, where: list[int]) -> Blocks:
+def _blocks(sizes: CostModel, lists: TinyNetwork, where: list[int]) -> Blocks:
     cores: dict[int, list[Slice]] = {}
     for (name, i), core in zip(lists.neurons, where, strict=True):
         place: Array = np.array(np.unravel_index(i, sizes.shapes[name]))
@@ -214,13 +218,13 @@ def _blocks(sizes: Sizing, lists: Tiny, where: list[int]) -> Blocks:
     return tuple(in_core_order(cores[c], tuple(sizes.shapes)) for c in sorted(cores))
 
 
-def reasons(sizes: Sizing, cores: int, seed: int, time: float) -> tuple[str, ...]:
+def ruling_out_limits(sizes: CostModel, cores: int, seed: int, time: float) -> tuple[str, ...]:
     """A minimal set of limits that alone rule out every map: each was shown to be needed by leaving it out."""
     needed = [r for r in RESOURCES if limits(sizes.chip)[r] is not None]
     for resource in tuple(needed):
         rest = [r for r in needed if r != resource]
         left_out = [r for r in RESOURCES if r not in rest]
-        answer = solve(sizes, cores, seed, time, without=left_out)
+        answer = solve_exactly(sizes, cores, seed, time, without=left_out)
         if answer.proved and answer.blocks is None:
             needed = rest
     return tuple(needed)

@@ -16,7 +16,7 @@ import numpy as np
 from nirbridge._types import Box
 from nirbridge.arrays import Array
 from nirbridge.partitioner.cost.connectivity import AllToAll, Separable
-from nirbridge.partitioner.cost.sizing import Sizing
+from nirbridge.partitioner.cost.sizing import CostModel
 from nirbridge.partitioner.search.slicing import cuts, vector
 
 BAND_CHOICES = 2
@@ -29,7 +29,7 @@ WIDTH_CHOICES = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Arc:
+class LayoutArc:
     """One choice: a piece of ``cost_class`` (or, for a band, none: -1). ``where`` locates it for ``realise``."""
 
     cost_class: int
@@ -37,7 +37,7 @@ class Arc:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LayoutRow:
     """One linear constraint over the arcs of a layout: ``sum(coefficient * arc) == rhs`` (``>=`` where cover)."""
 
     terms: tuple[tuple[int, int], ...]
@@ -51,8 +51,8 @@ class Layout:
 
     population: str
     kind: str
-    arcs: tuple[Arc, ...]
-    rows: tuple[Row, ...]
+    arcs: tuple[LayoutArc, ...]
+    rows: tuple[LayoutRow, ...]
     bands: tuple[tuple[int, int], ...] = ()
     """(height, channel groups) per band choice."""
     boxes: tuple[Box, ...] = ()
@@ -60,7 +60,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Classes:
+class SliceClasses:
     """Cost vectors of the piece classes, [classes, resources], and the population of each."""
 
     vectors: Array
@@ -77,20 +77,20 @@ class ClassTable:
         """The class of a piece of ``population`` with this cost vector."""
         return self._index.setdefault((population, *cost.tolist()), len(self._index))
 
-    def classes(self) -> Classes:
+    def classes(self) -> SliceClasses:
         """All classes seen."""
         keys = list(self._index)
         vectors = np.array([k[1:] for k in keys], np.int64) if keys else np.zeros((0, 0), np.int64)
-        return Classes(vectors, tuple(str(k[0]) for k in keys))
+        return SliceClasses(vectors, tuple(str(k[0]) for k in keys))
 
 
 def layouts(
-    sizes: Sizing,
+    sizes: CostModel,
     slots: Mapping[str, Array],
     tilings: Mapping[str, tuple[Box, ...]],
     cap: Array,
     segments: int | None = None,
-) -> tuple[tuple[Layout, ...], Classes]:
+) -> tuple[tuple[Layout, ...], SliceClasses]:
     """The layouts of all populations and their classes.
 
     ``slots`` are the output axons per neuron that pieces are charged with; ``tilings`` an incumbent, which stays
@@ -110,7 +110,7 @@ def layouts(
     return tuple(found), table.classes()
 
 
-def _is_uniform(sizes: Sizing, name: str, slots: Array) -> bool:
+def _is_uniform(sizes: CostModel, name: str, slots: Array) -> bool:
     """True for a flat population whose ranges cost alike wherever they lie."""
     if len(sizes.shapes[name]) != 1 or sizes.count_decays or sizes.count_thresholds:
         return False
@@ -126,20 +126,20 @@ def _is_one_to_one(form: object) -> bool:
     return axis.n_in == axis.n_out and bool(np.array_equal(axis.outs, np.arange(axis.n_out)))
 
 
-def _is_separable(sizes: Sizing, name: str) -> bool:
+def _is_separable(sizes: CostModel, name: str) -> bool:
     return all(isinstance(e.form, Separable | AllToAll) for e in sizes.incoming[name])
 
 
-def _flat(sizes: Sizing, name: str, slots: Array, cap: Array, table: ClassTable) -> Layout:
+def _flat(sizes: CostModel, name: str, slots: Array, cap: Array, table: ClassTable) -> Layout:
     """Lengths at which the words change (and the largest that fits): shorter pieces cost no less."""
     (length,) = sizes.shapes[name]
     lengths = _useful_lengths(sizes, name, slots, cap, length)
-    arcs = tuple(Arc(table.number(name, vector(sizes, name, ((0, n),), slots)), (n,)) for n in lengths)
+    arcs = tuple(LayoutArc(table.number(name, vector(sizes, name, ((0, n),), slots)), (n,)) for n in lengths)
     terms = tuple((i, n) for i, n in enumerate(lengths))
-    return Layout(name, "flat", arcs, (Row(terms, length, cover=True),))
+    return Layout(name, "flat", arcs, (LayoutRow(terms, length, cover=True),))
 
 
-def _useful_lengths(sizes: Sizing, name: str, slots: Array, cap: Array, length: int) -> tuple[int, ...]:
+def _useful_lengths(sizes: CostModel, name: str, slots: Array, cap: Array, length: int) -> tuple[int, ...]:
     low, high = 1, length
     while low < high:
         middle = (low + high + 1) // 2
@@ -156,48 +156,48 @@ def _useful_lengths(sizes: Sizing, name: str, slots: Array, cap: Array, length: 
     return tuple(sorted({*last_of_step, low, *((rest,) if rest else ())}))
 
 
-def _fixed(sizes: Sizing, name: str, slots: Array, boxes: tuple[Box, ...], table: ClassTable) -> Layout:
+def _fixed(sizes: CostModel, name: str, slots: Array, boxes: tuple[Box, ...], table: ClassTable) -> Layout:
     """The incumbent's boxes and nothing else."""
-    arcs = tuple(Arc(table.number(name, vector(sizes, name, b, slots)), (i,)) for i, b in enumerate(boxes))
-    return Layout(name, "fixed", arcs, tuple(Row(((i, 1),), 1) for i in range(len(boxes))), boxes=boxes)
+    arcs = tuple(LayoutArc(table.number(name, vector(sizes, name, b, slots)), (i,)) for i, b in enumerate(boxes))
+    return Layout(name, "fixed", arcs, tuple(LayoutRow(((i, 1),), 1) for i in range(len(boxes))), boxes=boxes)
 
 
-def _banded(sizes: Sizing, name: str, slots: Array, cap: Array, table: ClassTable, segments: int | None) -> Layout:
+def _banded(sizes: CostModel, name: str, slots: Array, cap: Array, table: ClassTable, segments: int | None) -> Layout:
     height = sizes.shapes[name][1]
-    arcs: list[Arc] = []
-    rows: list[Row] = []
+    arcs: list[LayoutArc] = []
+    rows: list[LayoutRow] = []
     bands = _band_choices(sizes, name, slots, cap)
     at_row: list[list[tuple[int, int]]] = [[] for _ in range(height + 1)]
     for choice, (band, groups) in enumerate(bands):
         members: dict[tuple[object, ...], list[tuple[int, int]]] = {}
         for r in range(height - band + 1):
             arc = len(arcs)
-            arcs.append(Arc(-1, (choice, r)))
+            arcs.append(LayoutArc(-1, (choice, r)))
             at_row[r].append((arc, 1))
             at_row[r + band].append((arc, -1))
             members.setdefault(_band_key(sizes, name, slots, r, band), []).append((arc, r))
         for same in members.values():
             _columns(sizes, name, slots, cap, table, (choice, band, groups, segments), same, arcs, rows)
-    flow = [Row(tuple(terms), (r == 0) - (r == height)) for r, terms in enumerate(at_row)]
+    flow = [LayoutRow(tuple(terms), (r == 0) - (r == height)) for r, terms in enumerate(at_row)]
     return Layout(name, "banded", tuple(arcs), (*flow, *rows), bands)
 
 
-def _band_key(sizes: Sizing, name: str, slots: Array, r: int, band: int) -> tuple[object, ...]:
+def _band_key(sizes: CostModel, name: str, slots: Array, r: int, band: int) -> tuple[object, ...]:
     """What tells bands apart: what their rows cost, and the output axons of their neurons."""
     own = np.ascontiguousarray(slots[:, r : r + band, :].sum(axis=1))
     return sizes.range_kind(name, 1, (r, r + band)), own.tobytes()
 
 
 def _columns(
-    sizes: Sizing,
+    sizes: CostModel,
     name: str,
     slots: Array,
     cap: Array,
     table: ClassTable,
     choice: tuple[int, int, int, int | None],
     same: list[tuple[int, int]],
-    arcs: list[Arc],
-    rows: list[Row],
+    arcs: list[LayoutArc],
+    rows: list[LayoutRow],
 ) -> None:
     """Per channel group of a kind of band: a flow of column pieces from 0 to the width, as much as there are bands."""
     number, band, groups, segments = choice
@@ -211,12 +211,12 @@ def _columns(
                 if np.any(cost > cap):
                     break
                 arc = len(arcs)
-                arcs.append(Arc(table.number(name, cost), (number, r, group, start, stop)))
+                arcs.append(LayoutArc(table.number(name, cost), (number, r, group, start, stop)))
                 at[start].append((arc, 1))
                 at[stop].append((arc, -1))
         amount = [(arc, -1) for arc, _ in same]
-        rows.append(Row((*at[0], *amount), 0))
-        rows.extend(Row(tuple(at[c]), 0) for c in range(1, width))
+        rows.append(LayoutRow((*at[0], *amount), 0))
+        rows.extend(LayoutRow(tuple(at[c]), 0) for c in range(1, width))
 
 
 def _stops(start: int, width: int, segments: int | None) -> list[int]:
@@ -230,7 +230,7 @@ def _stops(start: int, width: int, segments: int | None) -> list[int]:
     return sorted(start + w for w in steps if w <= width - start)
 
 
-def _band_choices(sizes: Sizing, name: str, slots: Array, cap: Array) -> tuple[tuple[int, int], ...]:
+def _band_choices(sizes: CostModel, name: str, slots: Array, cap: Array) -> tuple[tuple[int, int], ...]:
     """The (height, channel groups) to offer: strips of one row, and taller or narrower bands that are clearly better.
 
     A band that costs per neuron what a strip costs adds only symmetry. The score is the least share of a core per
@@ -253,7 +253,7 @@ def _band_choices(sizes: Sizing, name: str, slots: Array, cap: Array) -> tuple[t
     return tuple(sorted(chosen))
 
 
-def _score(sizes: Sizing, name: str, slots: Array, cap: Array, band: int, groups: int) -> float | None:
+def _score(sizes: CostModel, name: str, slots: Array, cap: Array, band: int, groups: int) -> float | None:
     """Least share of the fullest resource per neuron over widths, for a piece in the middle; None: none fits."""
     channels, height, width = sizes.shapes[name]
     (c0, c1), r = cuts(channels, groups)[0], (height - band) // 2
@@ -268,7 +268,7 @@ def _score(sizes: Sizing, name: str, slots: Array, cap: Array, band: int, groups
     return best
 
 
-def realise(layout: Layout, sizes: Sizing, counts: Array) -> dict[int, list[Box]]:
+def realise(layout: Layout, sizes: CostModel, counts: Array) -> dict[int, list[Box]]:
     """The boxes, by class, of integer arc values that satisfy the layout's rows; they tile the population."""
     boxes: dict[int, list[Box]] = {}
     if layout.kind == "flat":

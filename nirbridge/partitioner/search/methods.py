@@ -12,19 +12,19 @@ from nirbridge._types import Progress
 from nirbridge.arrays import Array
 from nirbridge.partitioner.cost.axons import Blocks
 from nirbridge.partitioner.cost.resources import exceeded, limits
-from nirbridge.partitioner.cost.sizing import Sizing
-from nirbridge.partitioner.cost.usage import usage
+from nirbridge.partitioner.cost.sizing import CostModel
+from nirbridge.partitioner.cost.usage import resource_use
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.search import column_generation as master
 from nirbridge.partitioner.search.layouts import Layout, layouts, realise
-from nirbridge.partitioner.search.packing import Pieces, in_core_order, pack
+from nirbridge.partitioner.search.packing import PackingItems, in_core_order, pack
 from nirbridge.partitioner.search.slicing import (
+    NoTiling,
     Tilings,
-    Unfit,
     best_grid,
-    largest_pieces,
+    largest_slices,
     output_slots,
-    shrunk,
+    shrunk_capacity,
     tile_all,
     vector,
 )
@@ -41,17 +41,17 @@ CERTAIN = (0, WORDS, 5)
 SLACKS = (0.2, 0.05)
 """How far below the bound the linear master must come before cores are settled; the last resort runs to its end."""
 
-EFFORTS: Mapping[str, master.Budget] = {
-    "fast": master.Budget(rounds=60, finish_time=0.4, total_time=1.0, linear_time=5.0),
-    "default": master.Budget(),
-    "max": master.Budget(
+EFFORTS: Mapping[str, master.SearchBudget] = {
+    "fast": master.SearchBudget(rounds=60, finish_time=0.4, total_time=1.0, linear_time=5.0),
+    "default": master.SearchBudget(),
+    "max": master.SearchBudget(
         1500, 200, price_time=0.1, try_time=5.0, finish_time=60.0, total_time=300.0, linear_time=300.0, free_cores=5
     ),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """Blocks of a search and what is known of the fewest cores among the slicings it could have chosen."""
 
     blocks: Blocks
@@ -59,7 +59,7 @@ class Found:
     spent: float
 
 
-def sequential(sizes: Sizing, cap: Array) -> tuple[Blocks, Tilings]:
+def sequential(sizes: CostModel, cap: Array) -> tuple[Blocks, Tilings]:
     """A layer at a time, near-equal pieces, each on a core of its own.
 
     Raises:
@@ -69,7 +69,7 @@ def sequential(sizes: Sizing, cap: Array) -> tuple[Blocks, Tilings]:
     return tuple((Slice(name, box),) for name, boxes in tilings.items() for box in boxes), tilings
 
 
-def packed(sizes: Sizing, cap: Array, tilings: Tilings, groups: Mapping[str, int]) -> Blocks:
+def packed(sizes: CostModel, cap: Array, tilings: Tilings, groups: Mapping[str, int]) -> Blocks:
     """First-fit of pieces, several populations to a core: the best of several cuttings and orders.
 
     The pieces of ``tilings`` (those of `sequential`) are tried first, so there are never more cores than there.
@@ -84,29 +84,29 @@ def packed(sizes: Sizing, cap: Array, tilings: Tilings, groups: Mapping[str, int
     return best
 
 
-def _cuttings(sizes: Sizing, cap: Array, tilings: Tilings, groups: Mapping[str, int]) -> list[Pieces]:
+def _cuttings(sizes: CostModel, cap: Array, tilings: Tilings, groups: Mapping[str, int]) -> list[PackingItems]:
     found = [_pieces(sizes, tilings, groups)]
-    for cut in (best_grid, largest_pieces):
+    for cut in (best_grid, largest_slices):
         for finer in FINER:
             if cut is best_grid and finer == 1:
                 continue
             try:
-                own, _ = tile_all(sizes, shrunk(cap, finer), cut)
-            except Unfit:
+                own, _ = tile_all(sizes, shrunk_capacity(cap, finer), cut)
+            except NoTiling:
                 continue
             found.append(_pieces(sizes, own, groups))
     return found
 
 
-def _pieces(sizes: Sizing, tilings: Tilings, groups: Mapping[str, int]) -> Pieces:
+def _pieces(sizes: CostModel, tilings: Tilings, groups: Mapping[str, int]) -> PackingItems:
     slots = output_slots(sizes, tilings)
     slices = tuple(Slice(name, box) for name, boxes in tilings.items() for box in boxes)
     vectors = np.array([vector(sizes, s.population, s.box, slots[s.population]) for s in slices], np.int64)
-    return Pieces(slices, vectors, tuple(groups.get(s.population, 0) for s in slices))
+    return PackingItems(slices, vectors, tuple(groups.get(s.population, 0) for s in slices))
 
 
-def fewest(
-    sizes: Sizing,
+def fewest_cores(
+    sizes: CostModel,
     cap: Array,
     incumbent: Blocks,
     tilings: Tilings,
@@ -115,7 +115,7 @@ def fewest(
     effort: str,
     seed: int,
     progress: Progress,
-) -> Found:
+) -> SearchResult:
     """Patterns of piece classes by column generation, settled core by core, with a bound for these slicings.
 
     ``least`` are output axons that any map needs per neuron (they are charged; the rest is checked at the end),
@@ -127,8 +127,8 @@ def fewest(
         if 0 < len(classes.vectors) <= CLASSES_MAX:
             break
     else:
-        return Found(incumbent, lower, 0.0)
-    what = master.problem(choices, classes, cap, _certain(sizes))
+        return SearchResult(incumbent, lower, 0.0)
+    what = master.master_problem(choices, classes, cap, _certain(sizes))
     needed = master.resource_bounds(what)
     bound = max(lower, *(int(np.ceil(v - master.TOLERANCE)) for v in needed.values()))
     best, spent = incumbent, 0.0
@@ -149,17 +149,17 @@ def fewest(
             break
         for cores in _targets(bound, made.linear, len(best)):
             if spent > budget.total_time:
-                return Found(best, min(bound, len(best)), spent)
+                return SearchResult(best, min(bound, len(best)), spent)
             result, time = master.dive(what, made, cores, budget, seed)
             spent += time
             blocks = None if result is None else _blocks(sizes, choices, *result)
             if blocks is not None and is_within(sizes, blocks):
                 best = blocks
                 break
-    return Found(best, min(bound, len(best)), spent)
+    return SearchResult(best, min(bound, len(best)), spent)
 
 
-def _certain(sizes: Sizing) -> tuple[int, ...]:
+def _certain(sizes: CostModel) -> tuple[int, ...]:
     """Columns that bounds may use: where kernels are shared, words are an upper bound and prove nothing."""
     return tuple(c for c in CERTAIN if c != WORDS or not sizes.chip.synapses.shared_kernels)
 
@@ -173,7 +173,7 @@ def _targets(bound: int, linear: float, best: int) -> list[int]:
     return [least + s for s in (0, 1, 2, 4, 8, 16, 32, 64) if least + s < best]
 
 
-def _blocks(sizes: Sizing, choices: tuple[Layout, ...], held: Array, arcs: Array) -> Blocks:
+def _blocks(sizes: CostModel, choices: tuple[Layout, ...], held: Array, arcs: Array) -> Blocks:
     """The cores of a solution: each takes pieces of its classes, in the order in which they lie in the network."""
     boxes: dict[int, list[Slice]] = {}
     edges = np.concatenate(([0], np.cumsum([len(c.arcs) for c in choices])))
@@ -195,7 +195,7 @@ def _blocks(sizes: Sizing, choices: tuple[Layout, ...], held: Array, arcs: Array
     return tuple(cores)
 
 
-def is_within(sizes: Sizing, blocks: Blocks) -> bool:
+def is_within(sizes: CostModel, blocks: Blocks) -> bool:
     """True if every block is within every limit of the chip, counted in full."""
     limit = limits(sizes.chip)
-    return all(not exceeded(used, limit) for used in usage(sizes, blocks))
+    return all(not exceeded(used, limit) for used in resource_use(sizes, blocks))

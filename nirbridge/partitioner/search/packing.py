@@ -13,7 +13,7 @@ from nirbridge.partitioner.model import Slice
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pieces:
+class PackingItems:
     """Pieces of all populations, in a fixed order; ``vectors: [pieces, resources]`` are their packing vectors."""
 
     slices: tuple[Slice, ...]
@@ -22,7 +22,7 @@ class Pieces:
     """Pieces of different groups never share a core (pinned populations)."""
 
 
-def first_fit(pieces: Pieces, cap: Array, order: Array) -> list[list[int]]:
+def first_fit(pieces: PackingItems, cap: Array, order: Array) -> list[list[int]]:
     """Piece numbers per core: each piece, in ``order``, goes to the first core where all its resources fit."""
     room = np.zeros((len(order), len(cap)), np.int64)
     group = np.zeros(len(order), np.int64)
@@ -39,7 +39,7 @@ def first_fit(pieces: Pieces, cap: Array, order: Array) -> list[list[int]]:
     return cores
 
 
-def orders(pieces: Pieces, cap: Array) -> list[Array]:
+def packing_orders(pieces: PackingItems, cap: Array) -> list[Array]:
     """Orders worth trying: as they come; by the resource that is fullest, descending; by the sum of shares."""
     share = pieces.vectors / np.maximum(cap, 1)
     index = np.arange(len(pieces.slices))
@@ -50,9 +50,9 @@ def orders(pieces: Pieces, cap: Array) -> list[Array]:
     ]
 
 
-def pack(pieces: Pieces, cap: Array) -> list[list[int]]:
-    """The best of first-fit over ``orders`` (the first of equals)."""
-    return min((first_fit(pieces, cap, order) for order in orders(pieces, cap)), key=len)
+def pack(pieces: PackingItems, cap: Array) -> list[list[int]]:
+    """The best of first-fit over ``packing_orders`` (the first of equals)."""
+    return min((first_fit(pieces, cap, order) for order in packing_orders(pieces, cap)), key=len)
 
 
 def in_core_order(slices: list[Slice], populations: tuple[str, ...]) -> tuple[Slice, ...]:

@@ -12,10 +12,10 @@ from nirbridge._types import Box, Shape
 from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
 from nirbridge.partitioner.cost.resources import limits
-from nirbridge.partitioner.cost.sizing import Cost, Sizing, touched_pieces
+from nirbridge.partitioner.cost.sizing import CostModel, SliceCost, touched_pieces
 
 Tilings = dict[str, tuple[Box, ...]]
-Cut = Callable[[Sizing, str, Array | None, Array], tuple[Box, ...]]
+Cut = Callable[[CostModel, str, Array | None, Array], tuple[Box, ...]]
 """How one population is cut, as ``best_grid`` does."""
 
 UNLIMITED = 2**60
@@ -23,7 +23,7 @@ ROUNDS_MAX = 40
 """How often tilings are refined against each other before it is given up."""
 
 
-class Unfit(Exception):
+class NoTiling(Exception):
     """A population has no tiling within the limits (inner signal; ``explain`` says why to the user)."""
 
     def __init__(self, population: str, output_axons: int) -> None:
@@ -32,13 +32,13 @@ class Unfit(Exception):
 
 
 def capacity(chip: Chip) -> Array:
-    """Limits of a core as a packing vector: the fields of ``Cost`` in order, then output axons (int64 [6])."""
+    """Limits of a core as a packing vector: the fields of ``SliceCost`` in order, then output axons (int64 [6])."""
     most = limits(chip)
-    names = (*Cost._fields, "output_axons")
+    names = (*SliceCost._fields, "output_axons")
     return np.array([UNLIMITED if most[n] is None else most[n] for n in names], np.int64)
 
 
-def shrunk(cap: Array, finer: int) -> Array:
+def shrunk_capacity(cap: Array, finer: int) -> Array:
     """Neurons and words of a fraction of a core; axons in full, since a finer cut does not need fewer of them."""
     smaller = cap.copy()
     smaller[[0, 2]] = np.maximum(cap[[0, 2]] // finer, 1)
@@ -60,15 +60,15 @@ def grid(shape: Shape, parts: tuple[int, ...]) -> tuple[Box, ...]:
     return tuple((c, *spatial) for *spatial, c in product(*axes[1:], axes[0]))
 
 
-def vector(sizes: Sizing, population: str, box: Box, slots: Array | None) -> Array:
-    """The packing vector of a box: ``Cost`` and its output axons (0 where ``slots`` is None)."""
+def vector(sizes: CostModel, population: str, box: Box, slots: Array | None) -> Array:
+    """The packing vector of a box: ``SliceCost`` and its output axons (0 where ``slots`` is None)."""
     out = 0
     if slots is not None:
         out = int(slots[tuple(slice(a, b) for a, b in box)].sum())
     return np.array([*sizes.cost(population, box), out], np.int64)
 
 
-def _fits(sizes: Sizing, population: str, boxes: tuple[Box, ...], slots: Array | None, cap: Array) -> bool:
+def _fits(sizes: CostModel, population: str, boxes: tuple[Box, ...], slots: Array | None, cap: Array) -> bool:
     # the first piece is among the largest: most grids that do not fit are refused by it alone
     return all(bool(np.all(vector(sizes, population, box, slots) <= cap)) for box in boxes)
 
@@ -84,7 +84,7 @@ def _candidates(shape: Shape) -> Iterator[tuple[int, ...]]:
     yield from product(*[_distinct_parts(n) for n in leading])
 
 
-def _least_last(sizes: Sizing, name: str, lead: tuple[int, ...], slots: Array | None, cap: Array) -> int | None:
+def _least_last(sizes: CostModel, name: str, lead: tuple[int, ...], slots: Array | None, cap: Array) -> int | None:
     options = _distinct_parts(sizes.shapes[name][-1])
     low, high = 0, len(options)
     while low < high:
@@ -96,7 +96,7 @@ def _least_last(sizes: Sizing, name: str, lead: tuple[int, ...], slots: Array | 
     return options[low] if low < len(options) else None
 
 
-def kinds_of_pieces(sizes: Sizing, name: str, parts: tuple[int, ...]) -> list[tuple[Box, int]]:
+def slice_kinds(sizes: CostModel, name: str, parts: tuple[int, ...]) -> list[tuple[Box, int]]:
     """One box of each kind of piece of a grid, and how many are of that kind: pieces of a kind cost alike.
 
     Ranges along an axis are alike where every incoming projection has the same pattern there.
@@ -105,7 +105,7 @@ def kinds_of_pieces(sizes: Sizing, name: str, parts: tuple[int, ...]) -> list[tu
     return [(tuple(p for p, _ in combination), math.prod(n for _, n in combination)) for combination in product(*axes)]
 
 
-def _kinds_of_ranges(sizes: Sizing, name: str, axis: int, parts: int) -> list[tuple[tuple[int, int], int]]:
+def _kinds_of_ranges(sizes: CostModel, name: str, axis: int, parts: int) -> list[tuple[tuple[int, int], int]]:
     """One range of each kind along an axis that is cut into ``parts``, and how many are of that kind."""
     key = (name, axis, parts)
     if key not in sizes.kinds:
@@ -117,8 +117,8 @@ def _kinds_of_ranges(sizes: Sizing, name: str, axis: int, parts: int) -> list[tu
     return sizes.kinds[key]
 
 
-def _grid_fits(sizes: Sizing, name: str, parts: tuple[int, ...], slots: Array | None, cap: Array) -> bool:
-    kinds = kinds_of_pieces(sizes, name, parts)
+def _grid_fits(sizes: CostModel, name: str, parts: tuple[int, ...], slots: Array | None, cap: Array) -> bool:
+    kinds = slice_kinds(sizes, name, parts)
     if not all(bool(np.all(vector(sizes, name, box, None) <= cap)) for box, _ in kinds):
         return False
     return slots is None or int(_grid_sums(slots, parts).max()) <= int(cap[-1])
@@ -131,7 +131,7 @@ def _grid_sums(values: Array, parts: tuple[int, ...]) -> Array:
     return values
 
 
-def best_grid(sizes: Sizing, name: str, slots: Array | None, cap: Array) -> tuple[Box, ...]:
+def best_grid(sizes: CostModel, name: str, slots: Array | None, cap: Array) -> tuple[Box, ...]:
     """The grid of fewest pieces that each fit ``cap`` (then of fewest words), of those whose longest pieces differ.
 
     Fewest where what fits fits in finer grids too; where it does not (borders, strides), a grid that fits.
@@ -150,30 +150,30 @@ def best_grid(sizes: Sizing, name: str, slots: Array | None, cap: Array) -> tupl
         if last is None:
             continue
         parts = (*lead, last)
-        words = sum(n * sizes.cost(name, box).synapse_words for box, n in kinds_of_pieces(sizes, name, parts))
+        words = sum(n * sizes.cost(name, box).synapse_words for box, n in slice_kinds(sizes, name, parts))
         candidate = (math.prod(parts), words, parts)
         best = candidate if best is None else min(best, candidate)
     if best is None:
-        raise Unfit(name, 0)
+        raise NoTiling(name, 0)
     return grid(shape, best[2])
 
 
-def _check_single(sizes: Sizing, name: str, slots: Array | None, cap: Array) -> None:
+def _check_single(sizes: CostModel, name: str, slots: Array | None, cap: Array) -> None:
     """Refuse at once, without a search, where one neuron alone does not fit."""
     shape = sizes.shapes[name]
     middle = tuple((n // 2, n // 2 + 1) for n in shape)
     if np.any(vector(sizes, name, middle, None) > cap):
-        raise Unfit(name, 0)
+        raise NoTiling(name, 0)
     if slots is not None and int(slots.max()) > int(cap[-1]):
-        raise Unfit(name, int(slots.max()))
+        raise NoTiling(name, int(slots.max()))
 
 
-def output_slots(sizes: Sizing, tilings: Mapping[str, tuple[Box, ...]]) -> dict[str, Array]:
+def output_slots(sizes: CostModel, tilings: Mapping[str, tuple[Box, ...]]) -> dict[str, Array]:
     """Output axons of each neuron if every piece had a core of its own, by population."""
     return {name: touched_pieces(sizes, name, tilings) for name in sizes.shapes}
 
 
-def tile_all(sizes: Sizing, cap: Array, cut: Cut | None = None) -> tuple[Tilings, dict[str, Array]]:
+def tile_all(sizes: CostModel, cap: Array, cut: Cut | None = None) -> tuple[Tilings, dict[str, Array]]:
     """Tilings of all populations that fit ``cap`` with their output axons counted, and those counts.
 
     Targets are cut before their sources, since cutting a target adds output axons to its sources. In a
@@ -194,10 +194,10 @@ def tile_all(sizes: Sizing, cap: Array, cut: Cut | None = None) -> tuple[Tilings
                 changed = True
         if not changed:
             return tilings, output_slots(sizes, tilings)
-    raise Unfit(names[-1], 0)
+    raise NoTiling(names[-1], 0)
 
 
-def largest_pieces(sizes: Sizing, name: str, slots: Array | None, cap: Array) -> tuple[Box, ...]:
+def largest_slices(sizes: CostModel, name: str, slots: Array | None, cap: Array) -> tuple[Box, ...]:
     """A flat population cut into largest pieces and one rest; other shapes as ``best_grid``.
 
     Largest pieces fill the words of a core exactly where equal ones waste the end of a run.
@@ -219,7 +219,7 @@ def largest_pieces(sizes: Sizing, name: str, slots: Array | None, cap: Array) ->
             else:
                 high = middle - 1
         if low == start:
-            raise Unfit(name, 0 if slots is None else int(slots.max()))
+            raise NoTiling(name, 0 if slots is None else int(slots.max()))
         boxes.append(((start, low),))
         start = low
     return tuple(boxes)

@@ -9,18 +9,18 @@ from types import MappingProxyType
 import numpy as np
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.errors import ModelError, Problem, quoted
+from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.naming import fresh_name
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Chain, Dense, Reshape
-from nirbridge.passes.retiming.initial_states import LARGEST_START, start_before
+from nirbridge.passes.retiming.initial_states import LARGEST_START, initial_state_before
 
 ALWAYS = "always"
 """Name of the neuron that fires in every step."""
 
 
-def drives(network: Network) -> dict[str, Array | None]:
+def constant_drives(network: Network) -> dict[str, Array | None]:
     """Per population the sum of the biases of the projections into it, None where there are none (or all are 0)."""
     found: dict[str, Array | None] = {p.name: None for p in network.populations}
     for p in network.projections:
@@ -31,8 +31,8 @@ def drives(network: Network) -> dict[str, Array | None]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Started:
-    """A retimed network whose populations start as ``with_steady_starts`` says.
+class ConstantDrives:
+    """A retimed network whose populations start as ``with_constant_drives`` says.
 
     ``waiting``: populations whose constant drive comes from a neuron that always fires; ``early``: populations that
     start at the first step of the hardware as they start in the reference, and so act before their own first step.
@@ -44,10 +44,12 @@ class Started:
     early: tuple[str, ...]
 
 
-def with_steady_starts(network: Network, latency: Mapping[str, int], *, keep_early_spikes: bool = False) -> Started:
+def with_constant_drives(
+    network: Network, latency: Mapping[str, int], *, keep_early_spikes: bool = False
+) -> ConstantDrives:
     """The retimed network with starts from which each population is at step ``latency`` where the reference starts.
 
-    First the start is solved backwards (``early_steps``). Where there is none, the constant drives (those of a
+    First the start is solved backwards (``initial_states``). Where there is none, the constant drives (those of a
     synaptic current: the projections' biases) become synapses from one neuron that fires in every step, with the
     population's latency as their delay: nothing happens before its first step, and from then on each step gets the
     same drive. This is exact but for the order of sums, and costs that neuron and a synapse per driven neuron.
@@ -61,14 +63,14 @@ def with_steady_starts(network: Network, latency: Mapping[str, int], *, keep_ear
     Raises:
         ModelError: populations that neither holds for, each named.
     """
-    found = drives(network)
+    found = constant_drives(network)
     heard = {p.source for p in network.projections if p.target in found}
     populations: list[Population] = []
     waiting: list[str] = []
     early: list[Population] = []
     for p in network.populations:
         drive, steps = found[p.name], latency[p.name]
-        kept = start_before(p, drive, steps, feeds_neurons=p.name in heard)
+        kept = initial_state_before(p, drive, steps, feeds_neurons=p.name in heard)
         if kept is None:
             kept = _bare(p, drive, steps, feeds_neurons=p.name in heard)
             waiting += [] if kept is None else [p.name]
@@ -79,7 +81,7 @@ def with_steady_starts(network: Network, latency: Mapping[str, int], *, keep_ear
     made, times = replace(network, populations=tuple(populations)), dict(latency)
     if waiting:
         made, times = _driven(made, network, found, latency, tuple(waiting))
-    return Started(made, times, tuple(waiting), tuple(p.name for p in early))
+    return ConstantDrives(made, times, tuple(waiting), tuple(p.name for p in early))
 
 
 def _bare(p: Population, drive: Array | None, steps: int, *, feeds_neurons: bool) -> Neuron | None:
@@ -90,17 +92,17 @@ def _bare(p: Population, drive: Array | None, steps: int, *, feeds_neurons: bool
     if (moves and bool(np.any((gain == 0) & (n.bias != 0)))) or (drive is None and not (moves and n.bias.any())):
         return None
     bare = replace(n, bias=freeze(np.float64(0.0))) if moves else n
-    return start_before(replace(p, neuron=bare), None, steps, feeds_neurons=feeds_neurons)
+    return initial_state_before(replace(p, neuron=bare), None, steps, feeds_neurons=feeds_neurons)
 
 
-def _problem(p: Population, steps: int) -> Problem:
+def _problem(p: Population, steps: int) -> Diagnostic:
     found = f"it would leave its start in the {steps} steps before its input arrives"
     limit = (
         f"its start is solved backwards where it does not fire on the way and stays within {LARGEST_START:g} thresholds"
     )
     step = "start it at rest (v_init, i_init, threshold above 0), or give --keep-early-spikes"
     ids = MappingProxyType({"population": p.name, "rule": "early", "steps": steps})
-    return Problem(f"population {quoted(p.name)}", found, limit, step, ids)
+    return Diagnostic(f"population {quoted(p.name)}", found, limit, step, ids)
 
 
 def _driven(
@@ -110,7 +112,7 @@ def _driven(
     latency: Mapping[str, int],
     waiting: Sequence[str],
 ) -> tuple[Network, dict[str, int]]:
-    taken = {thing.name for thing in (*made.inputs, *made.outputs, *made.populations)}
+    taken = {subject.name for subject in (*made.inputs, *made.outputs, *made.populations)}
     always = Population(fresh_name(ALWAYS, taken), (1,), neuron("relay", bias=1.0, theta=0.5))
     projections = [replace(p, bias=None) if p.target in waiting else p for p in made.projections]
     for name in waiting:

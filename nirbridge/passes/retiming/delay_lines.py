@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nirbridge.arrays import compact, freeze
-from nirbridge.errors import ModelError, Problem, quoted
+from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.network.masking import only_sources
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.naming import fresh_name
 from nirbridge.network.neurons import neuron
-from nirbridge.network.nir.delays import SECONDS, delayed_thing
+from nirbridge.network.nir.delays import SECONDS, delayed_subject
 from nirbridge.network.operators import Identity
 
 RELAYS_MAX = 500
@@ -22,7 +22,7 @@ _LISTED = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DelayLine:
     """The relays behind one source: relay ``k`` sends what the source sent ``(k + 1) * reach`` steps earlier."""
 
     source: str
@@ -36,7 +36,7 @@ def with_delay_lines(
     delay_steps_max: int,
     graded_spikes: bool,
     model: Network | None = None,
-) -> tuple[Network, dict[str, int], tuple[Line, ...]]:
+) -> tuple[Network, dict[str, int], tuple[DelayLine, ...]]:
     """Every delay into a population within ``delay_steps_max + 1`` steps (one of them is the hop itself).
 
     A projection with a longer delay reads from the relay of its source that leaves the shortest rest; relays of
@@ -92,7 +92,7 @@ def _check_count(network: Network, stages: Mapping[str, int], reach: int, model:
         steps = own if own > reach else p.max_delay_steps  # hops are taken from the model's own delay, or added to it
         found = f"a delay of {steps:,} time steps takes {count:,} relay populations of {reach:,} steps each"
         limit = f"at most {RELAYS_MAX:,} are made for a network, which needs {total:,}"
-        problems.append(Problem(delayed_thing(p), found, limit, SECONDS))
+        problems.append(Diagnostic(delayed_subject(p), found, limit, SECONDS))
     raise ModelError(*problems[:_LISTED])
 
 
@@ -109,24 +109,24 @@ def _check(network: Network, stages: Mapping[str, int], *, graded_spikes: bool) 
         sends = f"up to {p.neuron.max_spikes:,} spikes a step" if p.neuron.fires else "its potential"
         found = f"sends {sends} over a delay that takes {stages[p.name]} relay populations"
         step = "shorten the delay, or choose a chip with longer delays or graded spikes"
-        problems.append(Problem(f"population {quoted(p.name)}", found, "a relay passes on one spike a step", step))
+        problems.append(Diagnostic(f"population {quoted(p.name)}", found, "a relay passes on one spike a step", step))
     if problems:
         raise ModelError(*problems)
 
 
-def _lines(network: Network, stages: Mapping[str, int]) -> tuple[Line, ...]:
-    taken = {thing.name for thing in (*network.inputs, *network.outputs, *network.populations)}
+def _lines(network: Network, stages: Mapping[str, int]) -> tuple[DelayLine, ...]:
+    taken = {subject.name for subject in (*network.inputs, *network.outputs, *network.populations)}
     lines = []
-    for thing in (*network.inputs, *network.populations):
+    for subject in (*network.inputs, *network.populations):
         names = []
-        for _ in range(stages.get(thing.name, 0)):
-            names.append(fresh_name(f"{thing.name}_relay", taken))
+        for _ in range(stages.get(subject.name, 0)):
+            names.append(fresh_name(f"{subject.name}_relay", taken))
             taken.add(names[-1])
-        lines += [Line(thing.name, tuple(names))] if names else []
+        lines += [DelayLine(subject.name, tuple(names))] if names else []
     return tuple(lines)
 
 
-def _relays(network: Network, line: Line, reach: int) -> tuple[list[Population], list[Projection]]:
+def _relays(network: Network, line: DelayLine, reach: int) -> tuple[list[Population], list[Projection]]:
     source = next(p for p in (*network.inputs, *network.populations) if p.name == line.source)
     most = source.neuron.max_spikes if isinstance(source, Population) else 1
     one = neuron("relay", theta=0.5)

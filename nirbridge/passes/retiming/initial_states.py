@@ -21,7 +21,7 @@ little more. A decay of 1/2 gets there in about six steps."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Start:
+class InitialState:
     """Values before the first hardware step; arrays of shape ``()`` or the population's."""
 
     v: Array
@@ -31,14 +31,16 @@ class Start:
 def is_quiet(population: Population, drive: Array | None, *, feeds_neurons: bool) -> bool:
     """True if the population, left alone with its constant drive, keeps its state exactly and sends nothing."""
     n = population.neuron
-    state = _forwards(n, drive, Start(n.v_init, n.i_init), 1, feeds_neurons=feeds_neurons)
+    state = _forwards(n, drive, InitialState(n.v_init, n.i_init), 1, feeds_neurons=feeds_neurons)
     if state is None:
         return False
     same_i = bool(np.all((n.a_syn == 0) | (state.i == n.i_init)))
     return same_i and bool(np.all((n.a_mem == 0) | (state.v == n.v_init)))
 
 
-def start_before(population: Population, drive: Array | None, steps: int, *, feeds_neurons: bool) -> Neuron | None:
+def initial_state_before(
+    population: Population, drive: Array | None, steps: int, *, feeds_neurons: bool
+) -> Neuron | None:
     """The neuron with the start from which ``steps`` steps without spikes lead to its own start; None: there is none.
 
     There is none where the neuron would fire in these steps, or (a read-out that feeds neurons) send another value
@@ -70,7 +72,7 @@ def _drive(n: Neuron, drive: Array | None) -> Any:
     return np.float64(0.0) if drive is None else n.g_syn * drive
 
 
-def _backwards(n: Neuron, drive: Array | None, steps: int) -> Start:
+def _backwards(n: Neuron, drive: Array | None, steps: int) -> InitialState:
     x = _drive(n, drive)
     i, v = n.i_init + 0.0 * x, n.v_init + 0.0 * x
     remembers = n.a_syn != 0
@@ -78,10 +80,12 @@ def _backwards(n: Neuron, drive: Array | None, steps: int) -> Start:
         arriving = np.where(remembers, i, x)
         v = np.where(n.a_mem != 0, (v - n.g_mem * arriving - n.bias) / np.where(n.a_mem != 0, n.a_mem, 1.0), v)
         i = np.where(remembers, (i - x) / np.where(remembers, n.a_syn, 1.0), i)
-    return Start(v, i)
+    return InitialState(v, i)
 
 
-def _forwards(n: Neuron, drive: Array | None, start: Start, steps: int, *, feeds_neurons: bool) -> Start | None:
+def _forwards(
+    n: Neuron, drive: Array | None, start: InitialState, steps: int, *, feeds_neurons: bool
+) -> InitialState | None:
     """The state ``steps`` steps later; None where anything would be sent on the way."""
     x = _drive(n, drive)
     i, v = start.i, start.v
@@ -94,10 +98,10 @@ def _forwards(n: Neuron, drive: Array | None, start: Start, steps: int, *, feeds
             sent = v > n.theta if n.compare == ">" else v >= n.theta
         if bool(np.any(sent)) or not bool(np.all(np.isfinite(v))):
             return None
-    return Start(np.asarray(v), np.asarray(i))
+    return InitialState(np.asarray(v), np.asarray(i))
 
 
-def _within(n: Neuron, drive: Array | None, start: Start) -> bool:
+def _within(n: Neuron, drive: Array | None, start: InitialState) -> bool:
     once = np.abs(n.g_mem * _drive(n, drive) + n.bias)
     reach = np.maximum(np.maximum(once, np.abs(n.v_init)), 0.0 if n.theta is None else np.abs(n.theta))
     flow = np.maximum(np.abs(_drive(n, drive)), np.abs(n.i_init))

@@ -18,7 +18,7 @@ _ROOT = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Arc:
+class LatencyArc:
     """``latency[target] - latency[source] >= needs``; each step above that costs ``weight``."""
 
     source: str
@@ -27,7 +27,7 @@ class Arc:
     weight: int = 0
 
 
-def least_latencies(names: Sequence[str], arcs: Sequence[Arc]) -> tuple[dict[str, int], tuple[str, ...]]:
+def least_latencies(names: Sequence[str], arcs: Sequence[LatencyArc]) -> tuple[dict[str, int], tuple[str, ...]]:
     """The least latencies of 0 or more, and a loop that can not be met, in the order of its arcs.
 
     Bellman and Ford's rounds over the arcs in the order given, which is one round where that order is causal. With a
@@ -56,7 +56,7 @@ def _loop(name: str, before: Mapping[str, str], count: int) -> tuple[str, ...]:
     return tuple(reversed(loop))
 
 
-def all_loops(names: Sequence[str], arcs: Sequence[Arc]) -> tuple[tuple[str, ...], ...]:
+def all_loops(names: Sequence[str], arcs: Sequence[LatencyArc]) -> tuple[tuple[str, ...], ...]:
     """Loops that can not be met: one after the other, each without the arcs of those before it."""
     found: list[tuple[str, ...]] = []
     left = list(arcs)
@@ -67,7 +67,7 @@ def all_loops(names: Sequence[str], arcs: Sequence[Arc]) -> tuple[tuple[str, ...
     return tuple(found)
 
 
-def cheapest_latencies(least: Mapping[str, int], arcs: Sequence[Arc], free: Collection[str]) -> dict[str, int]:
+def cheapest_latencies(least: Mapping[str, int], arcs: Sequence[LatencyArc], free: Collection[str]) -> dict[str, int]:
     """Latencies of least cost where only those of ``free`` may rise above ``least``; of several the least ones.
 
     The cost is the sum over arcs of ``weight * (latency[target] - latency[source] - needs)``. It is a linear program
@@ -78,16 +78,18 @@ def cheapest_latencies(least: Mapping[str, int], arcs: Sequence[Arc], free: Coll
     if not any(a.source in free or a.target in free for a in costly):
         return dict(least)
     fixed = [name for name in least if name not in free]
-    bounds = [Arc(_ROOT, name, least[name]) for name in least] + [Arc(name, _ROOT, -least[name]) for name in fixed]
+    bounds = [LatencyArc(_ROOT, name, least[name]) for name in least] + [
+        LatencyArc(name, _ROOT, -least[name]) for name in fixed
+    ]
     every = [*arcs, *bounds]
-    tight = [Arc(a.target, a.source, -a.needs) for a in _paid_for((*least, _ROOT), every)]
+    tight = [LatencyArc(a.target, a.source, -a.needs) for a in _paid_for((*least, _ROOT), every)]
     found, loop = least_latencies((_ROOT, *least), [*every, *tight])
     if loop or found[_ROOT]:
         raise Bug.of("latencies", "the tight arcs contradict each other", "", "please report it")
     return {name: found[name] for name in least}
 
 
-def _paid_for(names: Sequence[str], arcs: Sequence[Arc]) -> list[Arc]:
+def _paid_for(names: Sequence[str], arcs: Sequence[LatencyArc]) -> list[LatencyArc]:
     """The arcs with a dual above 0: tight in every solution of least cost."""
     import numpy as np
     from scipy import sparse

@@ -10,20 +10,20 @@ from types import MappingProxyType
 import numpy as np
 
 from nirbridge.arrays import compact, freeze
-from nirbridge.errors import ModelError, Problem, quoted
+from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.network.graph import in_causal_order
 from nirbridge.network.model import Network, Projection
-from nirbridge.passes.retiming.constant_drives import drives, with_steady_starts
-from nirbridge.passes.retiming.delay_lines import Line, with_delay_lines
+from nirbridge.passes.retiming.constant_drives import constant_drives, with_constant_drives
+from nirbridge.passes.retiming.delay_lines import DelayLine, with_delay_lines
 from nirbridge.passes.retiming.initial_states import is_quiet
-from nirbridge.passes.retiming.latencies import Arc, all_loops, cheapest_latencies, least_latencies
-from nirbridge.passes.retiming.uniform_delays import even_delays
+from nirbridge.passes.retiming.latencies import LatencyArc, all_loops, cheapest_latencies, least_latencies
+from nirbridge.passes.retiming.uniform_delays import uniform_delays
 
 NAMES_SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Retimed:
+class RetimedNetwork:
     """A network whose delays hold the hops of the hardware, and how late each part of it is.
 
     ``network`` is an ordinary network: every projection into a population has a delay of 1 step or more, of which one
@@ -49,7 +49,7 @@ def balance_delays(
     delay_steps_max: int | None = None,
     graded_spikes: bool = True,
     keep_early_spikes: bool = False,
-) -> Retimed:
+) -> RetimedNetwork:
     """Assigns every projection a whole delay so that the network on hardware is the reference, later.
 
     With ``latency`` L a projection of delay d gets ``d + L[target] - L[source]``, which has to be at least 1 (0 into
@@ -70,26 +70,26 @@ def balance_delays(
         ModelError: loops with fewer steps of delay than hops; populations that can not wait for their first step;
             sources that no relay can pass on. All of one kind are listed.
     """
-    reference, network = network, even_delays(network)
-    names = [thing.name for thing in (*network.inputs, *network.populations, *network.outputs)]
+    reference, network = network, uniform_delays(network)
+    names = [subject.name for subject in (*network.inputs, *network.populations, *network.outputs)]
     inside = {p.name for p in network.populations}
-    sizes = {thing.name: thing.size for thing in (*network.inputs, *network.populations)}
+    sizes = {subject.name: subject.size for subject in (*network.inputs, *network.populations)}
     arcs = [_arc(p, inside, sizes) for p in network.projections]
     least, loop = least_latencies(names, arcs)
     if loop:
         raise ModelError.all(_loop_problem(found, arcs) for found in all_loops(names, arcs))
     latency = cheapest_latencies(least, arcs, _movable(network))
     made = replace(network, projections=tuple(_later(p, latency) for p in network.projections))
-    started = with_steady_starts(made, latency, keep_early_spikes=keep_early_spikes)
+    started = with_constant_drives(made, latency, keep_early_spikes=keep_early_spikes)
     made, latency = started.network, started.latency
-    lines: tuple[Line, ...] = ()
+    lines: tuple[DelayLine, ...] = ()
     if delay_steps_max is not None:
         limits = {"delay_steps_max": delay_steps_max, "graded_spikes": graded_spikes}
         made, latency, lines = with_delay_lines(made, latency, **limits, model=reference)
     made = _with_hops(in_causal_order(without_hops(made)))
     notes = (*_notes(reference, latency, network, started.waiting, lines), *early_notes(started.early, latency))
     made = replace(made, notes=(*made.notes, *notes))
-    return Retimed(made, MappingProxyType(latency), reference, notes, keep_early_spikes, started.early)
+    return RetimedNetwork(made, MappingProxyType(latency), reference, notes, keep_early_spikes, started.early)
 
 
 def early_notes(early: Sequence[str], latency: Mapping[str, int]) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ def early_notes(early: Sequence[str], latency: Mapping[str, int]) -> tuple[str, 
 
 
 def without_hops(network: Network) -> Network:
-    """The network of a ``Retimed`` as maps count delays: without the step that a spike takes from core to core.
+    """The network of a ``RetimedNetwork`` as maps count delays: without the step that a spike takes from core to core.
 
     A back edge keeps it, as everywhere (docs/reference/map-file.md, section 4). A network without skip paths is the
     one that was retimed.
@@ -122,14 +122,14 @@ def _moved(p: Projection, steps: int, inside: set[str]) -> Projection:
     return replace(p, delay_steps=freeze(p.delay_steps + steps, np.int64))
 
 
-def _arc(p: Projection, inside: set[str], sizes: Mapping[str, int]) -> Arc:
+def _arc(p: Projection, inside: set[str], sizes: Mapping[str, int]) -> LatencyArc:
     hop = 1 if p.target in inside else 0
-    return Arc(p.source, p.target, hop - int(p.delay_steps.min()), sizes[p.source] * hop)
+    return LatencyArc(p.source, p.target, hop - int(p.delay_steps.min()), sizes[p.source] * hop)
 
 
 def _movable(network: Network) -> frozenset[str]:
     """Populations that do nothing without input: running them later than need be changes nothing."""
-    found = drives(network)
+    found = constant_drives(network)
     heard = {p.source for p in network.projections if p.target in found}
     return frozenset(p.name for p in network.populations if is_quiet(p, found[p.name], feeds_neurons=p.name in heard))
 
@@ -141,7 +141,7 @@ def _later(p: Projection, latency: Mapping[str, int]) -> Projection:
 # -- in words ----------------------------------------------------------------------------------------------------
 
 
-def _loop_problem(loop: tuple[str, ...], arcs: Sequence[Arc]) -> Problem:
+def _loop_problem(loop: tuple[str, ...], arcs: Sequence[LatencyArc]) -> Diagnostic:
     hops = len(loop)
     missing = sum(max(a.needs for a in arcs if (a.source, a.target) == ends) for ends in pairwise((*loop, loop[0])))
     shown = " -> ".join(quoted(n) for n in [*loop[:NAMES_SHOWN], *(["…"] if hops > NAMES_SHOWN else []), loop[0]])
@@ -149,11 +149,15 @@ def _loop_problem(loop: tuple[str, ...], arcs: Sequence[Arc]) -> Problem:
     limit = "a hop between neurons takes a step on a chip, so a loop needs as many steps of delay as hops"
     step = f"delay it by {missing} more (a Delay node on one of its edges, in training too), or merge its populations"
     ids = MappingProxyType({"names": loop, "missing_steps": missing})
-    return Problem(f"loop {shown}", found, limit, step, ids)
+    return Diagnostic(f"loop {shown}", found, limit, step, ids)
 
 
 def _notes(
-    reference: Network, latency: Mapping[str, int], even: Network, waiting: tuple[str, ...], lines: tuple[Line, ...]
+    reference: Network,
+    latency: Mapping[str, int],
+    even: Network,
+    waiting: tuple[str, ...],
+    lines: tuple[DelayLine, ...],
 ) -> Iterator[str]:
     inside = {p.name for p in even.populations}
     longer = [p for p in even.projections if p.target in inside and _inserted(p, latency)]

@@ -12,7 +12,7 @@ from nirbridge.network.masking import only_targets
 from nirbridge.network.model import Network, Projection
 
 
-def even_delays(network: Network) -> Network:
+def uniform_delays(network: Network) -> Network:
     """The network with every delay at the source's side: ``target_delay_steps`` is 0 everywhere.
 
     A delay that all targets share is added to ``delay_steps``. Delays that differ split the projection into one per

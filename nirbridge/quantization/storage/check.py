@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from nirbridge.errors import ModelError, Problem, quoted
-from nirbridge.network.check import diagnose as network_problems
+from nirbridge.errors import Diagnostic, ModelError, quoted
+from nirbridge.network.check import diagnose_network as network_problems
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Operator, Reshape, Sparse
 from nirbridge.quantization.formats import grid_of
-from nirbridge.quantization.model import FixedNeuron, FixedPopulation, FixedProjection, Quantized
+from nirbridge.quantization.model import FixedNeuron, FixedPopulation, FixedProjection, QuantizedNetwork
 from nirbridge.quantization.operators import weights_of
 
 _RANGES = {"du": (0, 4095), "dv": (0, 4096), "refractory_steps": (0, 2**31), "spike_size": (-(2**47), 2**47)}
@@ -25,23 +25,23 @@ ELEMENTS_MAX = 2**28
 _WHOLE = ("du", "dv", "bias_mant", "fires_above", "reset_amount", "spike_size", "refractory_steps", "v_init", "u_init")
 
 
-def diagnose(quantized: Quantized) -> Iterator[Problem]:
+def diagnose_quantized(quantized: QuantizedNetwork) -> Iterator[Diagnostic]:
     """Every problem of a quantized network."""
     names = [x.name for x in (*quantized.inputs, *quantized.populations, *quantized.outputs)]
     for name in sorted({n for n in names if names.count(n) > 1}):
-        yield Problem(f"node {quoted(name)}", "is there twice")
+        yield Diagnostic(f"node {quoted(name)}", "is there twice")
     if not (math.isfinite(quantized.dt) and quantized.dt > 0):
-        yield Problem("dt", f"{quantized.dt:g}", "it is above 0")
+        yield Diagnostic("dt", f"{quantized.dt:g}", "it is above 0")
     nodes = (*quantized.inputs, *quantized.populations, *quantized.outputs)
     wrong = [x.name for x in nodes if not all(n >= 1 for n in x.shape)]
-    yield from (Problem(f"node {quoted(name)}", "a shape with an axis below 1") for name in wrong)
+    yield from (Diagnostic(f"node {quoted(name)}", "a shape with an axis below 1") for name in wrong)
     if wrong:
         return
     sizes = {x.name: math.prod(x.shape) for x in (*quantized.inputs, *quantized.populations)}
     inside = {p.name for p in quantized.populations}
     for p in quantized.inputs:
         if not (1 <= p.value_max < 2**31 and 0 < p.scale < math.inf):
-            yield Problem(f"input {quoted(p.name)}", f"values up to {p.value_max}, scale {p.scale:g}", "above 0")
+            yield Diagnostic(f"input {quoted(p.name)}", f"values up to {p.value_max}, scale {p.scale:g}", "above 0")
     for p in quantized.populations:
         yield from _population(p)
     for p in quantized.projections:
@@ -49,17 +49,17 @@ def diagnose(quantized: Quantized) -> Iterator[Problem]:
     yield from _sizes(quantized, sizes)
     yield from _as_network(quantized, sizes)
     if set(names) != set(quantized.latency):
-        yield Problem("latency", "does not name every node, and no other")
+        yield Diagnostic("latency", "does not name every node, and no other")
 
 
-def verify(quantized: Quantized) -> None:
-    """Raises one ModelError with all problems of ``diagnose``."""
-    problems = list(diagnose(quantized))
+def check_quantized(quantized: QuantizedNetwork) -> None:
+    """Raises one ModelError with all problems of ``diagnose_quantized``."""
+    problems = list(diagnose_quantized(quantized))
     if problems:
         raise ModelError(*problems)
 
 
-def _sizes(quantized: Quantized, sizes: dict[str, int]) -> Iterator[Problem]:
+def _sizes(quantized: QuantizedNetwork, sizes: dict[str, int]) -> Iterator[Diagnostic]:
     """What a run has to keep must not be larger than a run can: a short file can say any number."""
     kept = dict(sizes)
     for p in (*quantized.projections, *quantized.reads):
@@ -69,16 +69,16 @@ def _sizes(quantized: Quantized, sizes: dict[str, int]) -> Iterator[Problem]:
     outputs = sum(math.prod(port.shape) for port in quantized.outputs)
     if sum(kept.values()) + outputs > ELEMENTS_MAX:
         found = f"{sum(kept.values()) + outputs:,} values to keep (neurons, and spikes on their way)"
-        yield Problem("network", found, f"{ELEMENTS_MAX:,} are allowed", "shorten delays")
+        yield Diagnostic("network", found, f"{ELEMENTS_MAX:,} are allowed", "shorten delays")
 
 
-def _as_network(quantized: Quantized, sizes: dict[str, int]) -> Iterator[Problem]:
+def _as_network(quantized: QuantizedNetwork, sizes: dict[str, int]) -> Iterator[Diagnostic]:
     """Operators, delays and the host's part, by the checks that any network has to pass."""
     shapes = {x.name: x.shape for x in (*quantized.inputs, *quantized.populations)}
     cell = neuron("IF", theta=1.0)
     lists = [p for p in (*quantized.projections, *quantized.reads) if not _lists_hold(p.operator)]
     for p in lists:
-        yield Problem(f"projection {quoted(p.source)} -> {quoted(p.target)}", "rows that do not hold together")
+        yield Diagnostic(f"projection {quoted(p.source)} -> {quoted(p.target)}", "rows that do not hold together")
     if lists:
         return
     projections = list(quantized.reads)
@@ -86,7 +86,9 @@ def _as_network(quantized: Quantized, sizes: dict[str, int]) -> Iterator[Problem
         ends = math.prod(p.operator.input_shape), math.prod(p.operator.output_shape)
         if ends != (sizes.get(p.source), sizes.get(p.target)):
             found = f"an operator from {ends[0]} to {ends[1]}, or a node that is not there"
-            yield Problem(f"projection {quoted(p.source)} -> {quoted(p.target)}", found, "other sizes than its nodes")
+            yield Diagnostic(
+                f"projection {quoted(p.source)} -> {quoted(p.target)}", found, "other sizes than its nodes"
+            )
             return
         chain = _between(shapes[p.source], p.operator, shapes[p.target])
         late, last = p.delay_steps, p.target_delay_steps
@@ -97,7 +99,7 @@ def _as_network(quantized: Quantized, sizes: dict[str, int]) -> Iterator[Problem
     made = Network(quantized.dt, timing, populations, tuple(projections), ports, quantized.outputs)
     yield from network_problems(made)
     for name in sorted({port.name for port in quantized.outputs} - {read.target for read in quantized.reads}):
-        yield Problem(f"output {quoted(name)}", "nothing leads to it")
+        yield Diagnostic(f"output {quoted(name)}", "nothing leads to it")
 
 
 def _lists_hold(operator: Operator) -> bool:
@@ -117,24 +119,24 @@ def _between(source: tuple[int, ...], operator: Operator, target: tuple[int, ...
     return Chain((*into, operator, *out)) if into or out else operator
 
 
-def _population(p: FixedPopulation) -> Iterator[Problem]:
-    n, thing = p.neuron, f"population {quoted(p.name)}"
+def _population(p: FixedPopulation) -> Iterator[Diagnostic]:
+    n, subject = p.neuron, f"population {quoted(p.name)}"
     for field in _WHOLE:
         values = getattr(n, field)
         if field != "fires_above" or values is not None:
-            yield from _array(f"{thing}, {field}", values, p.shape, *_RANGES.get(field, (-(2**47), 2**47)))
+            yield from _array(f"{subject}, {field}", values, p.shape, *_RANGES.get(field, (-(2**47), 2**47)))
     for field in ("scale", "v_offset"):
         values = getattr(n, field)
         if values.dtype != np.float64 or values.shape not in ((), p.shape) or not np.isfinite(values).all():
-            yield Problem(f"{thing}, {field}", "not finite numbers of its population's shape")
+            yield Diagnostic(f"{subject}, {field}", "not finite numbers of its population's shape")
         elif field == "scale" and not (values > 0).all():
-            yield Problem(f"{thing}, {field}", "not above 0")
+            yield Diagnostic(f"{subject}, {field}", "not above 0")
     if not (8 <= n.u_bits <= 48 and 8 <= n.v_bits <= 48 and 0 <= n.bias_exp <= 15 and 1 <= n.max_spikes < 2**31):
-        yield Problem(thing, "a width, exponent or number of spikes that no chip has")
+        yield Diagnostic(subject, "a width, exponent or number of spikes that no chip has")
     if n.reset not in ("zero", "subtract", "none") or p.process not in ("lif", "custom"):
-        yield Problem(thing, f"reset {quoted(n.reset)}, process {quoted(p.process)}", "not known")
+        yield Diagnostic(subject, f"reset {quoted(n.reset)}, process {quoted(p.process)}", "not known")
     if p.process == "lif" and not _is_plain(n):
-        yield Problem(thing, "process 'lif'", "its neurons need more than Lava's LIF", "quantize again")
+        yield Diagnostic(subject, "process 'lif'", "its neurons need more than Lava's LIF", "quantize again")
 
 
 def _is_plain(n: FixedNeuron) -> bool:
@@ -145,27 +147,27 @@ def _is_plain(n: FixedNeuron) -> bool:
     return one and grid and n.reset == "zero" and n.max_spikes == 1 and not bool(np.any(n.refractory_steps))
 
 
-def _array(thing: str, values: Any, shape: tuple[int, ...] | None, low: int, high: int) -> Iterator[Problem]:
+def _array(subject: str, values: Any, shape: tuple[int, ...] | None, low: int, high: int) -> Iterator[Diagnostic]:
     """``shape`` None: it is checked elsewhere."""
     plain = isinstance(values, np.ndarray) and values.dtype == np.int64
     if not plain or (shape is not None and values.shape not in ((), shape)):
-        yield Problem(thing, "not whole numbers of its population's shape")
+        yield Diagnostic(subject, "not whole numbers of its population's shape")
     elif values.size and not (low <= int(values.min()) and int(values.max()) <= high):
-        yield Problem(thing, f"values from {int(values.min())} to {int(values.max())}", f"{low} to {high}")
+        yield Diagnostic(subject, f"values from {int(values.min())} to {int(values.max())}", f"{low} to {high}")
 
 
-def _projection(p: FixedProjection, sizes: dict[str, int], inside: set[str]) -> Iterator[Problem]:
-    thing = f"projection {quoted(p.source)} -> {quoted(p.target)}"
+def _projection(p: FixedProjection, sizes: dict[str, int], inside: set[str]) -> Iterator[Diagnostic]:
+    subject = f"projection {quoted(p.source)} -> {quoted(p.target)}"
     if p.source not in sizes or p.target not in inside:
-        yield Problem(thing, "names a node that is not there")
+        yield Diagnostic(subject, "names a node that is not there")
         return
     if not isinstance(p.operator, Dense | Sparse | Conv) or not 1 <= p.weight_bits <= 8 or abs(p.weight_exp) > 15:
-        yield Problem(thing, "an operator, width or exponent that no chip has")
+        yield Diagnostic(subject, "an operator, width or exponent that no chip has")
         return
-    yield from _array(f"{thing}, delay_steps", p.delay_steps, None, 1, _DELAY_MAX)
-    yield from _array(f"{thing}, target_delay_steps", p.target_delay_steps, None, 0, 0)  # no simulator has them
+    yield from _array(f"{subject}, delay_steps", p.delay_steps, None, 1, _DELAY_MAX)
+    yield from _array(f"{subject}, target_delay_steps", p.target_delay_steps, None, 0, 0)  # no simulator has them
     if p.scale.dtype != np.float64 or not np.isfinite(p.scale).all() or not (p.scale > 0).all():
-        yield Problem(f"{thing}, scale", "not finite numbers above 0")
+        yield Diagnostic(f"{subject}, scale", "not finite numbers above 0")
     grid, weights = grid_of(p.weight_bits, p.sign_mode), weights_of(p.operator)
     off = (
         weights.dtype != np.int64
@@ -173,4 +175,4 @@ def _projection(p: FixedProjection, sizes: dict[str, int], inside: set[str]) -> 
         or bool(np.any((weights < grid.low) | (weights > grid.high)))
     )
     if off:
-        yield Problem(thing, f"weights off the grid of {p.weight_bits} bits, {p.sign_mode}", "", "quantize again")
+        yield Diagnostic(subject, f"weights off the grid of {p.weight_bits} bits, {p.sign_mode}", "", "quantize again")

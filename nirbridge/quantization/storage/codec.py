@@ -19,13 +19,13 @@ from nirbridge.arrays import Array, freeze
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
 from nirbridge.quantization.model import (
-    Bounds,
+    AccumulatorBounds,
     FixedInput,
     FixedNeuron,
     FixedPopulation,
     FixedProjection,
     LayerReport,
-    Quantized,
+    QuantizedNetwork,
     VBound,
 )
 
@@ -33,7 +33,7 @@ OPERATORS = {kind.__name__: kind for kind in (Identity, Scale, Dense, Sparse, Co
 _ARRAY = "array"
 
 
-class Writer:
+class QuantizedEncoder:
     """Collects the arrays of a record; equal ones are stored once."""
 
     def __init__(self) -> None:
@@ -55,9 +55,9 @@ class Writer:
             return [self.plain(v) for v in value]
         return value
 
-    def parts(self, thing: Any) -> dict[str, Any]:
+    def parts(self, subject: Any) -> dict[str, Any]:
         """Every field of a dataclass."""
-        return {f.name: self.plain(getattr(thing, f.name)) for f in fields(thing)}
+        return {f.name: self.plain(getattr(subject, f.name)) for f in fields(subject)}
 
     def operator(self, operator: Operator) -> dict[str, Any]:
         """An operator: its kind and fields."""
@@ -66,9 +66,9 @@ class Writer:
         return {"kind": type(operator).__name__, **self.parts(operator)}
 
 
-def to_record(q: Quantized) -> tuple[dict[str, Any], dict[str, Array]]:
+def quantized_to_dict(q: QuantizedNetwork) -> tuple[dict[str, Any], dict[str, Array]]:
     """(JSON record, arrays by name) of a quantized network; ``network`` is left out."""
-    w = Writer()
+    w = QuantizedEncoder()
     record = {
         "chip": q.chip,
         "dt": q.dt,
@@ -88,15 +88,15 @@ def to_record(q: Quantized) -> tuple[dict[str, Any], dict[str, Array]]:
     return record, w.arrays
 
 
-def _layer(w: Writer, layer: LayerReport) -> dict[str, Any]:
+def _layer(w: QuantizedEncoder, layer: LayerReport) -> dict[str, Any]:
     return {**w.parts(layer), "bounds": w.parts(layer.bounds), "v_bound": w.parts(layer.v_bound)}
 
 
-def _wired(w: Writer, projection: FixedProjection | Projection) -> dict[str, Any]:
+def _wired(w: QuantizedEncoder, projection: FixedProjection | Projection) -> dict[str, Any]:
     return {f.name: w.plain(getattr(projection, f.name)) for f in fields(projection) if f.name != "operator"}
 
 
-class Reader:
+class QuantizedDecoder:
     """Builds values from a record; raises KeyError, TypeError or ValueError where it is not one."""
 
     def __init__(self, arrays: Mapping[str, Array]) -> None:
@@ -142,7 +142,7 @@ class Reader:
         return self.parts(
             LayerReport,
             record,
-            bounds=self.parts(Bounds, record["bounds"]),
+            bounds=self.parts(AccumulatorBounds, record["bounds"]),
             v_bound=self.parts(VBound, record["v_bound"]),
             decays=MappingProxyType(dict(record["decays"])),
             weights=tuple(MappingProxyType(dict(w)) for w in record["weights"]),
@@ -150,16 +150,16 @@ class Reader:
         )
 
 
-def from_record(record: Mapping[str, Any], arrays: Mapping[str, Array]) -> Quantized:
+def quantized_from_dict(record: Mapping[str, Any], arrays: Mapping[str, Array]) -> QuantizedNetwork:
     """The quantized network of a record. Raises KeyError, TypeError, ValueError for anything else."""
-    r = Reader(arrays)
+    r = QuantizedDecoder(arrays)
     parts: dict[str, Any] = {"chip": record["chip"], "dt": record["dt"], "latency": record["latency"]}
     for name, hint in (("chip", str), ("dt", float), ("latency", Mapping)):
         if not fits(parts[name], hint):
             raise ValueError(f"{name} is of another type")
     if not all(fits(step, int) and step >= 0 for step in record["latency"].values()):
         raise ValueError("latency counts steps")
-    return Quantized(
+    return QuantizedNetwork(
         chip=record["chip"],
         dt=float(record["dt"]),
         populations=tuple(r.population(p) for p in record["populations"]),

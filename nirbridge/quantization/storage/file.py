@@ -17,9 +17,9 @@ from nirbridge.arrays import Array
 from nirbridge.errors import FileError, ModelError, quoted
 from nirbridge.files.atomic import atomic_write
 from nirbridge.files.npy import MAX_BYTES, MEMBERS_MAX, UNREADABLE, header_of, open_member
-from nirbridge.quantization.model import Quantized
-from nirbridge.quantization.storage.check import verify
-from nirbridge.quantization.storage.codec import from_record, to_record
+from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.quantization.storage.check import check_quantized
+from nirbridge.quantization.storage.codec import quantized_from_dict, quantized_to_dict
 
 SCHEMA = 1
 KIND = "nirbridge-quantized"
@@ -31,18 +31,18 @@ _WRONG = (*UNREADABLE, TypeError, AttributeError, LookupError, ArithmeticError, 
 _KINDS = "<i8", "<f8", "<f4", "|u1", "<i4", "|b1"
 
 
-def save(quantized: Quantized, path: str | Path) -> str:
+def write_quantized(quantized: QuantizedNetwork, path: str | Path) -> str:
     """Writes a quantized network and returns its digest; the file is there whole or not at all, same bytes every time.
 
     Raises:
         FileError: the place cannot be written.
     """
-    record, arrays = to_record(quantized)
+    record, arrays = quantized_to_dict(quantized)
     digest = digest_of(record, arrays)
     whole = {"schema": SCHEMA, "kind": KIND, "digest": digest, **record}
     text = json.dumps(whole, sort_keys=True, allow_nan=False).encode()
     stored = {META: np.frombuffer(text, np.uint8), **arrays}
-    atomic_write(path, lambda file: _write(file, stored), thing=f"file {quoted(Path(path).name)}")
+    atomic_write(path, lambda file: _write(file, stored), subject=f"file {quoted(Path(path).name)}")
     return digest
 
 
@@ -52,32 +52,34 @@ def _write(file: BinaryIO, arrays: Mapping[str, Array]) -> None:
             archive.writestr(zipfile.ZipInfo(f"{name}.npy", _NO_TIME), _npy(array), zipfile.ZIP_DEFLATED, 1)
 
 
-def load(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Quantized:
-    """A quantized network from a file that ``save`` wrote; ``network`` is None.
+def read_quantized(path: str | Path, *, max_bytes: int = MAX_BYTES) -> QuantizedNetwork:
+    """A quantized network from a file that ``write_quantized`` wrote; ``network`` is None.
 
     Raises:
         FileError: anything else: another kind of file, a damaged one, one that declares more than ``max_bytes``.
     """
     path = Path(path)
-    thing = f"file {quoted(path.name)}"
+    subject = f"file {quoted(path.name)}"
     try:
-        arrays = _arrays(path, thing, max_bytes)
+        arrays = _arrays(path, subject, max_bytes)
         whole: dict[str, Any] = json.loads(arrays.pop(META).tobytes().decode())
         if whole.pop("kind") != KIND:
-            raise FileError.of(thing, "is not a quantized network", "", "make one with nirbridge quantize")
+            raise FileError.of(subject, "is not a quantized network", "", "make one with nirbridge quantize")
         found = whole.pop("schema")
         if found != SCHEMA:
-            raise FileError.of(thing, f"schema {found!r}", f"this nirbridge reads {SCHEMA}")
+            raise FileError.of(subject, f"schema {found!r}", f"this nirbridge reads {SCHEMA}")
         digest = whole.pop("digest")
         if digest != digest_of(whole, arrays):
-            raise FileError.of(thing, "its digest is another one", "the file was changed or damaged", "quantize again")
-        quantized = from_record(whole, arrays)
-        verify(quantized)
+            raise FileError.of(
+                subject, "its digest is another one", "the file was changed or damaged", "quantize again"
+            )
+        quantized = quantized_from_dict(whole, arrays)
+        check_quantized(quantized)
     except ModelError as error:
-        raise FileError.of(thing, str(error.problems[0]), "", "quantize again") from None
+        raise FileError.of(subject, str(error.problems[0]), "", "quantize again") from None
     except _WRONG as error:
         said = quoted(str(error).splitlines()[0] if str(error) else type(error).__name__)
-        raise FileError.of(thing, f"can not be read as a quantized network ({said})") from None
+        raise FileError.of(subject, f"can not be read as a quantized network ({said})") from None
     return quantized
 
 
@@ -97,19 +99,21 @@ def _npy(array: Array) -> bytes:
     return file.getvalue()
 
 
-def _arrays(path: Path, thing: str, max_bytes: int) -> dict[str, Array]:
+def _arrays(path: Path, subject: str, max_bytes: int) -> dict[str, Array]:
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
         total = sum(m.file_size for m in members)
         if len(members) > MEMBERS_MAX or total > max_bytes:
-            raise FileError.of(thing, f"declares {len(members):,} arrays of {total:,} bytes", f"at most {max_bytes:,}")
-        return {m.filename.removesuffix(".npy"): _array(archive, m, thing) for m in members}
+            raise FileError.of(
+                subject, f"declares {len(members):,} arrays of {total:,} bytes", f"at most {max_bytes:,}"
+            )
+        return {m.filename.removesuffix(".npy"): _array(archive, m, subject) for m in members}
 
 
-def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, thing: str) -> Array:
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, subject: str) -> Array:
     """One array; its header must agree with the bytes that are there before room for it is made."""
     if member.filename == f"{META}.npy" and member.file_size > META_BYTES_MAX:
-        raise FileError.of(thing, f"a description of {member.file_size:,} bytes", f"at most {META_BYTES_MAX:,}")
+        raise FileError.of(subject, f"a description of {member.file_size:,} bytes", f"at most {META_BYTES_MAX:,}")
     with open_member(archive, member) as file:
         header = header_of(file)
         if header is None:

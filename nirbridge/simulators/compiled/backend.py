@@ -13,18 +13,18 @@ from nirbridge.simulators.compiled.conv_layer import make_conv_layer
 from nirbridge.simulators.compiled.dense_layer import make_dense_layer
 from nirbridge.simulators.compiled.events import take_input
 from nirbridge.simulators.compiled.neurons import EventNeurons
-from nirbridge.simulators.compiled.recurrent_layer import EventLoop, can_loop
-from nirbridge.simulators.compiled.sums import Method, Summed
-from nirbridge.simulators.reference.array_namespace import Space
-from nirbridge.simulators.reference.semantics import Layer, Parts
+from nirbridge.simulators.compiled.recurrent_layer import SelfRecurrentLayer, is_self_recurrent
+from nirbridge.simulators.compiled.sums import EventAccumulate, Method
+from nirbridge.simulators.reference.array_namespace import ArrayNamespace
+from nirbridge.simulators.reference.semantics import Backend, Layer
 
-LayerMaker = Callable[[Population, Projection, Space, Method, list[dict[str, Any]]], Layer | None]
+LayerMaker = Callable[[Population, Projection, ArrayNamespace, Method, list[dict[str, Any]]], Layer | None]
 """Makes a layer of a population and its one projection and logs what it chose; None where it does not suit them."""
 LAYERS: tuple[LayerMaker, ...] = (make_conv_layer, make_dense_layer)
 """Asked one after the other."""
 
 
-def compiled_parts(space: Space, method: Method) -> Parts:
+def compiled_backend(space: ArrayNamespace, method: Method) -> Backend:
     """The compiled backend on numpy.
 
     ``method``: ``event`` never uses BLAS, ``dense`` uses it for every dense matrix (sums in no fixed order), ``auto``
@@ -35,16 +35,16 @@ def compiled_parts(space: Space, method: Method) -> Parts:
     def note(projection: Projection, log: list[dict[str, Any]]) -> None:
         choices[f"{len(choices)}: {projection.source} -> {projection.target}"] = log
 
-    def add_up(projection: Projection) -> Summed:
+    def add_up(projection: Projection) -> EventAccumulate:
         log: list[dict[str, Any]] = []
         note(projection, log)
-        return Summed(projection.operator, space, method, log)
+        return EventAccumulate(projection.operator, space, method, log)
 
-    def loop(population: Population, own: Projection) -> EventLoop | None:
-        if method == "dense" or not can_loop(population, own):
+    def loop(population: Population, own: Projection) -> SelfRecurrentLayer | None:
+        if method == "dense" or not is_self_recurrent(population, own):
             return None
         note(own, [{"operator": type(own.operator).__name__, "kernel": "event, all steps in one call"}])
-        return EventLoop(population, own, space)
+        return SelfRecurrentLayer(population, own, space)
 
     def layer(population: Population, projection: Projection) -> Layer | None:
         log: list[dict[str, Any]] = []
@@ -55,7 +55,7 @@ def compiled_parts(space: Space, method: Method) -> Parts:
                 return made
         return None
 
-    return Parts(
+    return Backend(
         space=space,
         accumulate=add_up,
         neurons=lambda population: EventNeurons(population, space),

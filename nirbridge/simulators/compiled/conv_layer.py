@@ -15,21 +15,21 @@ from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Population, Projection
 from nirbridge.network.operators import Conv, Dense, Reshape, SumPool
 from nirbridge.simulators.compiled.dense_layer import DenseLayer, DenseStage, make_dense_layer
-from nirbridge.simulators.compiled.feature_map_neurons import MapCells
-from nirbridge.simulators.compiled.feature_map_sources import Source
-from nirbridge.simulators.compiled.kernels.conv import is_plain, plan_conv
+from nirbridge.simulators.compiled.feature_map_neurons import MapNeuronBuffers
+from nirbridge.simulators.compiled.feature_map_sources import EventSource
+from nirbridge.simulators.compiled.kernels.conv import conv_tables, is_plain
 from nirbridge.simulators.compiled.kernels.conv_events import BITS, PAIRS
 from nirbridge.simulators.compiled.kernels.conv_layer import conv_layer as run_conv
 from nirbridge.simulators.compiled.kernels.conv_layer import list_steps
-from nirbridge.simulators.compiled.kernels.memory import aligned
+from nirbridge.simulators.compiled.kernels.memory import aligned_zeros
 from nirbridge.simulators.compiled.neurons import EventNeurons, aligned_empty
-from nirbridge.simulators.compiled.sums import Method, Summed
-from nirbridge.simulators.reference.array_namespace import Space
-from nirbridge.simulators.reference.semantics import Layer, NeuronState, Ran
+from nirbridge.simulators.compiled.sums import EventAccumulate, Method
+from nirbridge.simulators.reference.array_namespace import ArrayNamespace
+from nirbridge.simulators.reference.semantics import Layer, LayerOutput, NeuronState
 
 
 def make_conv_layer(
-    population: Population, projection: Projection, space: Space, method: Method, log: list[dict[str, Any]]
+    population: Population, projection: Projection, space: ArrayNamespace, method: Method, log: list[dict[str, Any]]
 ) -> Layer | None:
     """The layer of a population behind [a pool and] a plain convolution, or behind a map made flat and a dense matrix.
 
@@ -40,7 +40,7 @@ def make_conv_layer(
     if pool is not None and not can_pool(pool):
         return None
     rest = parts if pool is None else parts[1:]
-    slow = Slow(population, projection, space, method)
+    slow = FallbackLayer(population, projection, space, method)
     entries = [{"operator": type(part).__name__, "kernel": "event"} for part in parts]
     if len(rest) == 1 and isinstance(rest[0], Conv) and is_plain(rest[0]):
         log += entries
@@ -52,9 +52,9 @@ def make_conv_layer(
         if len(rest[0].input_shape) not in (2, 3):
             return None
         usual = make_dense_layer(population, projection, space, method, log)
-        return None if usual is None else DenseBehindMap(population, projection, pool, rest[1], space, usual)
+        return None if usual is None else DenseAfterMap(population, projection, pool, rest[1], space, usual)
     log += entries
-    return DenseBehindMap(population, projection, pool, rest[1], space, slow)
+    return DenseAfterMap(population, projection, pool, rest[1], space, slow)
 
 
 def can_pool(pool: SumPool) -> bool:
@@ -62,19 +62,19 @@ def can_pool(pool: SumPool) -> bool:
     return len(pool.kernel) <= 2 and math.prod(pool.kernel) <= 255
 
 
-class Slow:
+class FallbackLayer:
     """The parts one after the other, for what the layer has no kernel for (graded sources, say)."""
 
-    def __init__(self, population: Population, projection: Projection, space: Space, method: Method) -> None:
+    def __init__(self, population: Population, projection: Projection, space: ArrayNamespace, method: Method) -> None:
         self.of = population, projection, space, method
         self.made: tuple[Any, Any, Any] | None = None
 
-    def run(self, spikes: Any, state: NeuronState, wanted: frozenset[str]) -> Ran:
+    def run(self, spikes: Any, state: NeuronState, wanted: frozenset[str]) -> LayerOutput:
         """See ``step.Layer``."""
         population, projection, space, method = self.of
         if self.made is None:
             bias = None if projection.bias is None else space.array(projection.bias)
-            sums = Summed(projection.operator, space, method, [])
+            sums = EventAccumulate(projection.operator, space, method, [])
             self.made = sums, bias, EventNeurons(population, space)
         sums, bias, neurons = self.made
         lead = spikes.shape[:2]
@@ -86,47 +86,59 @@ class ConvLayer:
     """See ``step.Layer``."""
 
     def __init__(
-        self, population: Population, projection: Projection, pool: SumPool | None, op: Conv, space: Space, slow: Slow
+        self,
+        population: Population,
+        projection: Projection,
+        pool: SumPool | None,
+        op: Conv,
+        space: ArrayNamespace,
+        slow: FallbackLayer,
     ) -> None:
         self.dtype, self.slow = np.dtype(space.float_name), slow
         bias = None if projection.bias is None else np.asarray(projection.bias)
-        self.cells = MapCells(population, bias, self.dtype)
-        self.source = Source(projection.operator.input_shape, pool, op.input_shape, self.dtype)
-        self.plan = plan_conv(op, self.dtype)
+        self.cells = MapNeuronBuffers(population, bias, self.dtype)
+        self.source = EventSource(projection.operator.input_shape, pool, op.input_shape, self.dtype)
+        self.plan = conv_tables(op, self.dtype)
         self.last = np.ascontiguousarray(self.plan.reach[self.source.layout.names()])
 
-    def run(self, spikes: Any, state: NeuronState, wanted: frozenset[str]) -> Ran:
+    def run(self, spikes: Any, state: NeuronState, wanted: frozenset[str]) -> LayerOutput:
         """See ``step.Layer.run``."""
         if spikes.dtype != np.uint8:
             return self.slow.run(spikes, state, wanted)
         p, c, lead = self.plan, self.cells, spikes.shape[:2]
-        does, own, (source, is_usual) = c.does(wanted), c.opened(state), self.source.of(spikes)
-        packs = c.packs(does, wanted)
-        sent, kept = c.outputs(lead[0], lead[1], does, packs)
+        flags, own, (source, is_usual) = c.flags(wanted), c.opened(state), self.source.of(spikes)
+        packs = c.packs(flags, wanted)
+        sent, trace_rows = c.outputs(lead[0], lead[1], flags, packs)
         x, u = aligned_empty(2 * c.width, self.dtype).reshape(2, c.width)
-        memory = (*self.source.room(), aligned((p.sums,), self.dtype), x, u)
+        memory = (*self.source.room(), aligned_zeros((p.sums,), self.dtype), x, u)
         run_conv(
             lead[0], source, self.source.scratch(), memory, p.weights, p.reach if is_usual else self.last, p.runs,
-            p.shape, c.bias, own, c.is_shared, c.steps, c.coef, c.places, does, packs, sent, kept,
+            p.shape, c.bias, own, c.is_shared, c.steps, c.coefficients, c.coef_offsets, flags, packs, sent, trace_rows,
         )  # fmt: skip
-        return c.ran(lead, sent, kept, c.closed(state, own), wanted, packs)
+        return c.ran(lead, sent, trace_rows, c.closed(state, own), wanted, packs)
 
 
-class DenseBehindMap:
+class DenseAfterMap:
     """A dense matrix behind a map of spikes, pooled or not (see ``step.Layer``)."""
 
     def __init__(
-        self, population: Population, projection: Projection, pool: SumPool | None, op: Dense, space: Space, slow: Layer
+        self,
+        population: Population,
+        projection: Projection,
+        pool: SumPool | None,
+        op: Dense,
+        space: ArrayNamespace,
+        slow: Layer,
     ) -> None:
         before = projection.operator.input_shape
         behind = before if pool is None else pool.output_shape
         self.dtype, self.slow, self.pool = np.dtype(space.float_name), slow, pool
-        self.source = Source(before, pool, behind, self.dtype)
+        self.source = EventSource(before, pool, behind, self.dtype)
         weight = op.weight[:, self.source.layout.names()]  # nothing is sent from the filling
         stage = DenseStage(Dense(weight), space, "event", {})
         self.layer = DenseLayer(stage, population, projection, space)
 
-    def run(self, spikes: Any, state: NeuronState, wanted: frozenset[str]) -> Ran:
+    def run(self, spikes: Any, state: NeuronState, wanted: frozenset[str]) -> LayerOutput:
         """See ``step.Layer.run``."""
         if spikes.dtype != np.uint8:
             return self.slow.run(spikes, state, wanted)
@@ -143,7 +155,7 @@ class DenseBehindMap:
 
 
 def _spikes(source: tuple[Any, ...]) -> int:
-    """How many there are of what ``Source.of`` made."""
+    """How many there are of what ``EventSource.of`` made."""
     if source[0] in (BITS, PAIRS):
         return int(np.bitwise_count(source[2]).sum())
     return int(np.count_nonzero(source[1].view(np.bool_)))

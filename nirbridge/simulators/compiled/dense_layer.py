@@ -13,11 +13,11 @@ from nirbridge.network.operators import Chain, Dense, Identity, Operator, Reshap
 from nirbridge.simulators.compiled import cost_model
 from nirbridge.simulators.compiled.events import Signal, events_of
 from nirbridge.simulators.compiled.kernels.layer import dense_layer, dense_sums
-from nirbridge.simulators.compiled.kernels.memory import packed
+from nirbridge.simulators.compiled.kernels.memory import pack_weights
 from nirbridge.simulators.compiled.kernels.simd import block_of, lanes_of
-from nirbridge.simulators.compiled.neurons import Cells, EventNeurons, ran
-from nirbridge.simulators.reference.array_namespace import Space
-from nirbridge.simulators.reference.semantics import NeuronState, Ran
+from nirbridge.simulators.compiled.neurons import EventNeurons, NeuronBuffers, layer_output
+from nirbridge.simulators.reference.array_namespace import ArrayNamespace
+from nirbridge.simulators.reference.semantics import LayerOutput, NeuronState
 
 WORTH = 0.75
 """A product must be predicted to take this share of the time of the events: its sums are written and read again."""
@@ -26,13 +26,13 @@ WORTH = 0.75
 class DenseStage:
     """A dense matrix, event by event or as one product."""
 
-    def __init__(self, op: Dense, space: Space, method: str, entry: dict[str, Any]) -> None:
+    def __init__(self, op: Dense, space: ArrayNamespace, method: str, entry: dict[str, Any]) -> None:
         self.posts, self.pre = op.weight.shape
         self.dtype, self.method, self.entry = np.dtype(space.float_name), method, entry
         weight = np.asarray(op.weight, self.dtype)
         self.block = block_of(self.posts, self.dtype)
         self.vectors = self.block // lanes_of(self.dtype)
-        self.packed = packed(weight, self.block, self.dtype).reshape(-1)
+        self.packed = pack_weights(weight, self.block, self.dtype).reshape(-1)
         self.bound = cost_model.exact_bound(weight) if method == "auto" else math.inf
         self.weight = weight.T if self.bound >= 1 and method != "event" else None
         self.padded = self.packed.size // self.pre
@@ -69,13 +69,15 @@ class DenseStage:
 class DenseLayer:
     """A population behind one dense matrix (see ``step.Layer``)."""
 
-    def __init__(self, stage: DenseStage, population: Population, projection: Projection, space: Space) -> None:
+    def __init__(
+        self, stage: DenseStage, population: Population, projection: Projection, space: ArrayNamespace
+    ) -> None:
         self.stage, self.shape, self.dtype = stage, population.shape, stage.dtype
         bias = np.zeros(0) if projection.bias is None else np.broadcast_to(projection.bias, population.shape)
         self.bias = np.ascontiguousarray(bias, self.dtype).reshape(-1)
-        self.cells, self.neurons = Cells(population, self.dtype), EventNeurons(population, space)
+        self.cells, self.neurons = NeuronBuffers(population, self.dtype), EventNeurons(population, space)
 
-    def run(self, spikes: Any, state: NeuronState, wanted: frozenset[str]) -> Ran:
+    def run(self, spikes: Any, state: NeuronState, wanted: frozenset[str]) -> LayerOutput:
         """See ``step.Layer.run``."""
         steps, batch = spikes.shape[:2]
         signal = Signal(spikes.reshape(steps * batch, self.stage.pre))
@@ -90,18 +92,19 @@ class DenseLayer:
         lead: tuple[int, int],
         state: NeuronState,
         wanted: frozenset[str],
-    ) -> Ran:
+    ) -> LayerOutput:
         """The layer from lists of events on (see ``events_of``), of ``lead`` steps and samples."""
         (indptr, idx, val, valued), stage, c = events, self.stage, self.cells
-        does, places = c.does(wanted), (lead[1], c.size, stage.pre, stage.vectors)
+        flags, places = c.flags(wanted), (lead[1], c.size, stage.pre, stage.vectors)
         opened = c.opened(state, stage.padded)
-        sent, kept = c.outputs(*lead, does)
+        sent, trace_rows = c.outputs(*lead, flags)
         dense_layer(
-            indptr, idx, val, int(valued), stage.packed, places, self.bias, *opened, c.steps, c.coef, c.places, does,
-            sent, kept,
+            indptr, idx, val, int(valued), stage.packed, places, self.bias, *opened, c.steps, c.coefficients,
+            c.coef_offsets, flags,
+            sent, trace_rows,
         )  # fmt: skip
         shape = (*lead, *self.shape)
-        return ran(c, shape, sent, kept, c.closed(state, opened, shape[1:], stage.padded), wanted)
+        return layer_output(c, shape, sent, trace_rows, c.closed(state, opened, shape[1:], stage.padded), wanted)
 
     def _product(self, signal: Signal) -> Array:
         drive = signal.real(self.dtype) @ self.stage.weight
@@ -109,7 +112,7 @@ class DenseLayer:
 
 
 def make_dense_layer(
-    population: Population, projection: Projection, space: Space, method: str, log: list[dict[str, Any]]
+    population: Population, projection: Projection, space: ArrayNamespace, method: str, log: list[dict[str, Any]]
 ) -> DenseLayer | None:
     """The layer behind a dense matrix, None where something else than reshaping comes before or after it."""
     op: Operator = projection.operator

@@ -16,7 +16,7 @@ from nirbridge.arrays import Array
 WORD = 8
 
 
-class Layout:
+class FeatureMapLayout:
     """How a shape ``(channels, *spatial)`` lies; one axis alone is one place of so many channels."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
@@ -72,12 +72,12 @@ def _strides(item: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(out[::-1])
 
 
-class Packed:
+class PackedSpikes:
     """Stands for ``uint8[steps, batch, *shape]``; ``bits``: flat, in the order of ``layout``, lowest bit first."""
 
     dtype = np.dtype(np.uint8)
 
-    def __init__(self, bits: Array, lead: tuple[int, int], layout: Layout) -> None:
+    def __init__(self, bits: Array, lead: tuple[int, int], layout: FeatureMapLayout) -> None:
         self.bits, self.lead, self.layout = bits, lead, layout
         self.shape = (*lead, *layout.shape)
         self.ndim = len(self.shape)

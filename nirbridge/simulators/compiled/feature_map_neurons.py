@@ -9,65 +9,65 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.network.model import Population
-from nirbridge.simulators.compiled.feature_map import Layout, Packed
+from nirbridge.simulators.compiled.feature_map import FeatureMapLayout, PackedSpikes
 from nirbridge.simulators.compiled.kernels.conv_neuron import is_usual
 from nirbridge.simulators.compiled.kernels.jit import FIRES, KEEP_V
-from nirbridge.simulators.compiled.kernels.memory import aligned
+from nirbridge.simulators.compiled.kernels.memory import aligned_zeros
 from nirbridge.simulators.compiled.kernels.simd import lanes_of
-from nirbridge.simulators.compiled.neurons import KEPT_BYTES, Lent, aligned_empty, what_it_does
-from nirbridge.simulators.reference.semantics import Beginning, NeuronState, Ran
+from nirbridge.simulators.compiled.neurons import KEPT_BYTES, ReusableView, aligned_empty, neuron_flags
+from nirbridge.simulators.reference.semantics import BlankState, LayerOutput, NeuronState
 
 
-class MapCells:
+class MapNeuronBuffers:
     """Coefficients and state; ``width``: numbers per sample of the state, whole vectors."""
 
     def __init__(self, population: Population, bias: Array | None, dtype: np.dtype[Any]) -> None:
-        self.neuron, self.layout, self.dtype = population.neuron, Layout(population.shape), dtype
+        self.neuron, self.layout, self.dtype = population.neuron, FeatureMapLayout(population.shape), dtype
         n, one, lanes = population.neuron, self.layout.one, lanes_of(dtype)
         self.width = -(-self.layout.size // lanes) * lanes
         theta = np.full((), math.inf) if n.theta is None else n.theta
         values = (n.a_mem, n.g_mem, n.bias, theta, n.a_syn, n.g_syn, n.v_reset, n.reset_amount)
         rows = [one(x.astype(dtype), math.inf if x is theta else 0.0) for x in values]
         full = [np.repeat(row, lanes) if len(row) == 1 else np.resize(row, self.width) for row in rows]
-        self.coef = aligned((sum(map(len, full)),), dtype)
-        self.coef[:] = np.concatenate(full)
+        self.coefficients = aligned_zeros((sum(map(len, full)),), dtype)
+        self.coefficients[:] = np.concatenate(full)
         starts = np.cumsum([0, *map(len, full)])[:-1]
-        self.places = np.stack([starts, [len(row) > 1 for row in rows]], axis=1).astype(np.int64).reshape(-1)
+        self.coef_offsets = np.stack([starts, [len(row) > 1 for row in rows]], axis=1).astype(np.int64).reshape(-1)
         self.steps = one(n.refractory_steps.astype(np.int64))
         self.is_shared = all(len(row) == 1 for row in rows)
         plain = np.zeros(0) if bias is None else one(np.broadcast_to(bias, population.shape))
         self.bias = plain.astype(dtype)
         self.sent_type = np.dtype(np.uint8) if n.max_spikes == 1 else dtype
-        self._does: dict[frozenset[str], tuple[int, ...]] = {}
+        self._flags: dict[frozenset[str], tuple[int, ...]] = {}
         self.rests = bool(np.any(n.refractory_steps > 0)) and n.fires
         self.nothing = np.zeros(1, dtype)
         self._begun: tuple[Any, Array, Array] = None, self.nothing, self.nothing
 
-    def does(self, wanted: frozenset[str]) -> tuple[int, ...]:
-        """``what_it_does``, kept."""
-        if wanted not in self._does:
-            self._does[wanted] = what_it_does(self.neuron, wanted)
-        return self._does[wanted]
+    def flags(self, wanted: frozenset[str]) -> tuple[int, ...]:
+        """``neuron_flags``, kept."""
+        if wanted not in self._flags:
+            self._flags[wanted] = neuron_flags(self.neuron, wanted)
+        return self._flags[wanted]
 
     def opened(self, state: NeuronState) -> tuple[Array, Array, Array]:
         """Own v, i and refractory, ``[batch, width]``; one number alone for refractory that nobody reads."""
-        held = self._own(state["refractory"]) if self.rests else np.zeros((1, 1), np.int64)
-        if not isinstance(state, Beginning):
-            return self._own(state["v"]), self._own(state["i"]), held
+        refractory_left = self._own(state["refractory"]) if self.rests else np.zeros((1, 1), np.int64)
+        if not isinstance(state, BlankState):
+            return self._own(state["v"]), self._own(state["i"]), refractory_left
         begun = self._begun
         if begun[0] is not state:
             begun = state, self._own(state["v"]), self._own(state["i"])
             if begun[1].nbytes > KEPT_BYTES:
-                return begun[1], begun[2], held
+                return begun[1], begun[2], refractory_left
             self._begun = begun
-        return _copy(begun[1]), _copy(begun[2]), held
+        return _copy(begun[1]), _copy(begun[2]), refractory_left
 
     def _own(self, values: Array) -> Array:
         """A copy, but of what an earlier stretch of the same run left behind."""
         rows = getattr(values, "rows", None)
         if rows is not None and rows.shape == (len(values), self.width):
             return rows
-        rows = aligned((len(values), self.width), values.dtype)
+        rows = aligned_zeros((len(values), self.width), values.dtype)
         self.layout.view(rows[:, : self.layout.size])[...] = values
         return rows
 
@@ -77,37 +77,39 @@ class MapCells:
         return {"v": v, "i": i, "refractory": self._lent(own[2]) if self.rests else state["refractory"]}
 
     def _lent(self, rows: Array) -> Array:
-        shown = self.layout.view(rows[:, : self.layout.size]).view(Lent)
+        shown = self.layout.view(rows[:, : self.layout.size]).view(ReusableView)
         shown.rows = rows
         return shown
 
-    def packs(self, does: tuple[int, ...], wanted: frozenset[str]) -> bool:
+    def packs(self, flags: tuple[int, ...], wanted: frozenset[str]) -> bool:
         """True where one bit per spike is enough: nobody asked for bytes."""
         asked = "s" in wanted or self.layout.size % 64 != 0
-        return bool(self.is_shared and not asked and is_usual.py_func(does))
+        return bool(self.is_shared and not asked and is_usual.py_func(flags))
 
-    def outputs(self, steps: int, batch: int, does: tuple[int, ...], packs: bool) -> tuple[Array, tuple[Array, ...]]:
+    def outputs(self, steps: int, batch: int, flags: tuple[int, ...], packs: bool) -> tuple[Array, tuple[Array, ...]]:
         """Flat arrays for what is sent and for v, u and i where they are kept."""
         total = steps * batch * self.layout.size
-        sent = np.empty((total // 8 if packs else total) if does[FIRES] else self.layout.size, self.sent_type)
-        return sent, tuple(np.empty(total, self.dtype) if k else self.nothing for k in does[KEEP_V:])
+        sent = np.empty((total // 8 if packs else total) if flags[FIRES] else self.layout.size, self.sent_type)
+        return sent, tuple(np.empty(total, self.dtype) if k else self.nothing for k in flags[KEEP_V:])
 
     def ran(
         self,
         lead: tuple[int, int],
         sent: Array,
-        kept: tuple[Array, ...],
+        trace_rows: tuple[Array, ...],
         state: Any,
         wanted: frozenset[str],
         packs: bool,
-    ) -> Ran:
+    ) -> LayerOutput:
         """What a kernel filled, as views in the usual order of axes."""
         size, view = self.layout.size, self.layout.view
-        traces = {name: view(x.reshape(*lead, size)) for name, x in zip("vui", kept, strict=True) if name in wanted}
+        traces = {
+            name: view(x.reshape(*lead, size)) for name, x in zip("vui", trace_rows, strict=True) if name in wanted
+        }
         if packs:
-            return Ran(Packed(sent, lead, self.layout), traces, state)
-        out = sent if self.neuron.fires else kept[0]
-        return Ran(view(out.reshape(*lead, size)), traces, state)
+            return LayerOutput(PackedSpikes(sent, lead, self.layout), traces, state)
+        out = sent if self.neuron.fires else trace_rows[0]
+        return LayerOutput(view(out.reshape(*lead, size)), traces, state)
 
 
 def _copy(rows: Array) -> Array:

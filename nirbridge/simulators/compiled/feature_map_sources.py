@@ -9,18 +9,18 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.network.operators import SumPool
-from nirbridge.simulators.compiled.feature_map import WORD, Layout, Packed
+from nirbridge.simulators.compiled.feature_map import WORD, FeatureMapLayout, PackedSpikes
 from nirbridge.simulators.compiled.kernels.conv_events import BITS, LAST, PAIRS, POOLED, USUAL
 
 
-class Source:
+class EventSource:
     """Spikes of a shape, pooled or not, and the scratch memory to list them.
 
     ``layout`` is that of the sources behind the pool, ``shape`` their shape.
     """
 
     def __init__(self, before: tuple[int, ...], pool: SumPool | None, shape: tuple[int, ...], dtype: Any) -> None:
-        self.before, self.layout, self.dtype = Layout(before), Layout(shape), dtype
+        self.before, self.layout, self.dtype = FeatureMapLayout(before), FeatureMapLayout(shape), dtype
         self.size, self.pooled = math.prod(before), pool is not None
         self.pool = (0,) * 10 if pool is None else _geometry(pool)
         sides = () if pool is None else zip(pool.kernel, pool.stride, strict=True)
@@ -29,10 +29,10 @@ class Source:
         whole = self.before.size % (WORD * WORD) == 0
         self.takes_bits = whole and (pool is None or _is_pairs(self.pool, self.before.width // WORD))
 
-    def of(self, spikes: Array | Packed) -> tuple[tuple[Any, ...], bool]:
+    def of(self, spikes: Array | PackedSpikes) -> tuple[tuple[Any, ...], bool]:
         """The sources for ``spikes: uint8[steps, batch, *shape]``, and whether they lie in the usual order."""
         per = np.uint64(self.before.width // WORD)
-        if isinstance(spikes, Packed):
+        if isinstance(spikes, PackedSpikes):
             if self.takes_bits:
                 lies, bits = PAIRS if self.pooled else BITS, spikes.bits
                 return (lies, bits, _words(bits), self.before.size // WORD, per, self.pool, self.factor), False

@@ -9,28 +9,28 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.network.model import Population, Projection
 from nirbridge.network.operators import Dense, Operator, Sparse
-from nirbridge.simulators.compiled.kernels.memory import packed
+from nirbridge.simulators.compiled.kernels.memory import pack_weights
 from nirbridge.simulators.compiled.kernels.recurrent import run_loop
 from nirbridge.simulators.compiled.kernels.simd import block_of, lanes_of
 from nirbridge.simulators.compiled.kernels.sparse import by_source
-from nirbridge.simulators.compiled.neurons import Cells, ran
-from nirbridge.simulators.reference.array_namespace import Space
-from nirbridge.simulators.reference.semantics import NeuronState, Ran
+from nirbridge.simulators.compiled.neurons import NeuronBuffers, layer_output
+from nirbridge.simulators.reference.array_namespace import ArrayNamespace
+from nirbridge.simulators.reference.semantics import LayerOutput, NeuronState
 
 
-def can_loop(population: Population, own: Projection) -> bool:
+def is_self_recurrent(population: Population, own: Projection) -> bool:
     """True for neurons that send 0 or 1 through a dense or sparse matrix, one step later."""
     n, late = population.neuron, bool(np.any(own.target_delay_steps != 0))
     plain = n.fires and n.max_spikes == 1 and isinstance(own.operator, Dense | Sparse)
     return plain and not late and bool(np.all(own.delay_steps == 1))
 
 
-class EventLoop:
-    """See ``step.Loop``; for those that ``can_loop``."""
+class SelfRecurrentLayer:
+    """See ``step.Loop``; for those that ``is_self_recurrent``."""
 
-    def __init__(self, population: Population, own: Projection, space: Space) -> None:
+    def __init__(self, population: Population, own: Projection, space: ArrayNamespace) -> None:
         self.shape, self.dtype = population.shape, np.dtype(space.float_name)
-        self.cells, n = Cells(population, self.dtype), population.size
+        self.cells, n = NeuronBuffers(population, self.dtype), population.size
         self.own, self.vectors = _tables(own.operator, self.dtype)
         block = max(1, self.vectors) * lanes_of(self.dtype)
         self.width = -(-n // block) * block
@@ -39,19 +39,22 @@ class EventLoop:
         if own.bias is not None:
             self.bias = np.ascontiguousarray(np.broadcast_to(own.bias, population.shape), self.dtype).reshape(-1)
 
-    def run(self, steps: int, currents: tuple[Any, Any], past: Any, state: NeuronState, wanted: frozenset[str]) -> Ran:
+    def run(
+        self, steps: int, currents: tuple[Any, Any], past: Any, state: NeuronState, wanted: frozenset[str]
+    ) -> LayerOutput:
         """See ``step.Loop.run``."""
         c, batch = self.cells, len(past)
-        does, opened = c.does(wanted), c.opened(state, self.width)
-        sent, kept = c.outputs(steps, batch, does)
+        flags, opened = c.flags(wanted), c.opened(state, self.width)
+        sent, trace_rows = c.outputs(steps, batch, flags)
         before, after = (self.nothing if x is None else np.ascontiguousarray(x).reshape(-1) for x in currents)
         shape = batch, c.size, self.vectors, self.width
         spikes = np.ascontiguousarray(past, np.uint8).reshape(-1)
         run_loop(
-            self.own, shape, spikes, before, after, self.bias, *opened, c.coef, c.places, c.steps, does, sent, kept
+            self.own, shape, spikes, before, after, self.bias, *opened, c.coefficients, c.coef_offsets, c.steps, flags,
+            sent, trace_rows
         )  # fmt: skip
         lead = (steps, batch, *self.shape)
-        return ran(c, lead, sent, kept, c.closed(state, opened, lead[1:], self.width), wanted)
+        return layer_output(c, lead, sent, trace_rows, c.closed(state, opened, lead[1:], self.width), wanted)
 
 
 def _tables(op: Operator, dtype: np.dtype[Any]) -> tuple[tuple[Array, Array, Array, Array], int]:
@@ -61,5 +64,5 @@ def _tables(op: Operator, dtype: np.dtype[Any]) -> tuple[tuple[Array, Array, Arr
     if not isinstance(op, Dense):
         raise TypeError("neither dense nor sparse")
     block = block_of(len(op.weight), dtype)
-    weights = packed(np.asarray(op.weight, dtype), block, dtype).reshape(-1)
+    weights = pack_weights(np.asarray(op.weight, dtype), block, dtype).reshape(-1)
     return (weights, np.zeros(1, np.int64), np.zeros(1, np.uint16), np.zeros(1, dtype)), block // lanes_of(dtype)

@@ -13,10 +13,10 @@ from nirbridge.network.apply import matrix
 from nirbridge.network.operators import Chain, Conv, Dense, Operator, Reshape, Sparse, SumPool
 from nirbridge.simulators.compiled.dense_layer import DenseStage
 from nirbridge.simulators.compiled.events import Signal, events_of
-from nirbridge.simulators.compiled.kernels.conv import convolve, is_plain, plan_conv
-from nirbridge.simulators.compiled.kernels.memory import aligned
+from nirbridge.simulators.compiled.kernels.conv import conv_tables, convolve, is_plain
+from nirbridge.simulators.compiled.kernels.memory import aligned_zeros
 from nirbridge.simulators.compiled.kernels.sparse import by_source, count_kernel, sparse_kernel
-from nirbridge.simulators.reference.array_namespace import Space
+from nirbridge.simulators.reference.array_namespace import ArrayNamespace
 from nirbridge.simulators.reference.sums import accumulate
 
 Method = Literal["auto", "event", "dense"]
@@ -26,10 +26,10 @@ SYNAPSES_MAX = 2_000_000
 _COUNTS_MAX = 255
 
 
-class Summed:
+class EventAccumulate:
     """The ordered sums of an operator, part by part (see ``step.Accumulate``)."""
 
-    def __init__(self, operator: Operator, space: Space, method: Method, log: list[dict[str, Any]]) -> None:
+    def __init__(self, operator: Operator, space: ArrayNamespace, method: Method, log: list[dict[str, Any]]) -> None:
         parts = operator.parts if isinstance(operator, Chain) else (operator,)
         self.dtype = np.dtype(space.float_name)
         self.stages = [_stage(part, space, method, log) for part in parts]
@@ -43,7 +43,7 @@ class Summed:
         return signal.real(self.dtype)
 
 
-def _stage(op: Operator, space: Space, method: Method, log: list[dict[str, Any]]) -> Stage:
+def _stage(op: Operator, space: ArrayNamespace, method: Method, log: list[dict[str, Any]]) -> Stage:
     entry: dict[str, Any] = {"operator": type(op).__name__, "kernel": "event"}
     log.append(entry)
     if isinstance(op, Reshape):
@@ -65,7 +65,7 @@ def _stage(op: Operator, space: Space, method: Method, log: list[dict[str, Any]]
     return _by_reference(op, space)
 
 
-def _by_reference(op: Operator, space: Space) -> Stage:
+def _by_reference(op: Operator, space: ArrayNamespace) -> Stage:
     add_up, dtype = accumulate(op, space), np.dtype(space.float_name)
     return lambda s: Signal(add_up(s.real(dtype)))
 
@@ -73,7 +73,7 @@ def _by_reference(op: Operator, space: Space) -> Stage:
 class SparseStage:
     """A sparse matrix, stored by source."""
 
-    def __init__(self, op: Operator, indptr: Array, indices: Array, data: Array, space: Space) -> None:
+    def __init__(self, op: Operator, indptr: Array, indices: Array, data: Array, space: ArrayNamespace) -> None:
         self.dtype, self.shape = np.dtype(space.float_name), op.output_shape
         self.tables = by_source(indptr, indices, data, math.prod(op.input_shape), self.dtype)
 
@@ -89,16 +89,16 @@ class SparseStage:
 class ConvStage:
     """A plain convolution; what comes out lies channels-last in memory (a view in the usual order of axes)."""
 
-    def __init__(self, op: Conv, space: Space) -> None:
+    def __init__(self, op: Conv, space: ArrayNamespace) -> None:
         self.dtype, self.shape = np.dtype(space.float_name), op.output_shape
-        self.plan = plan_conv(op, self.dtype)
+        self.plan = conv_tables(op, self.dtype)
 
     def __call__(self, signal: Signal) -> Signal:
         """The part's ordered sums."""
         p, items = self.plan, len(signal.values)
         indptr, idx, val, valued = events_of(signal, self.dtype)
         out = np.empty((items, *p.shape[2:]), self.dtype)
-        acc = aligned((p.sums,), self.dtype)
+        acc = aligned_zeros((p.sums,), self.dtype)
         convolve(indptr, idx, val, valued, p.reach, p.weights, p.runs, acc, p.shape, out)
         maps = out.reshape(items, *self.shape[1:], p.channels)[..., : self.shape[0]]
         return Signal(np.moveaxis(maps, -1, 1))
@@ -113,7 +113,7 @@ def is_partition(op: SumPool) -> bool:
 class PoolStage:
     """A pool without overlap: whole counts per window, the factor kept apart until somebody multiplies."""
 
-    def __init__(self, op: SumPool, space: Space) -> None:
+    def __init__(self, op: SumPool, space: ArrayNamespace) -> None:
         self.shape, self.dtype = op.output_shape, np.dtype(space.float_name)
         self.factor = float(self.dtype.type(op.factor))
         self.fallback = _by_reference(op, space)

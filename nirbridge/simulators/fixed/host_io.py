@@ -12,20 +12,20 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.errors import Problem, UsageError, quoted
+from nirbridge.errors import Diagnostic, UsageError, quoted
 from nirbridge.network.apply import apply
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
-from nirbridge.quantization.model import FixedInput, Quantized
+from nirbridge.quantization.model import FixedInput, QuantizedNetwork
 from nirbridge.simulators.checks import versions
 from nirbridge.simulators.inputs import Input, open_inputs
-from nirbridge.simulators.recording import Channel, channels
-from nirbridge.simulators.types import Record
+from nirbridge.simulators.recording import Channel, recording_channels
+from nirbridge.simulators.types import Probe
 
 DEFAULT_TIMING = Timing(None, "euler", "to-value", ">", "per-second")
 
 
-def outline(quantized: Quantized) -> Network:
+def signature_network(quantized: QuantizedNetwork) -> Network:
     """A network of the same names and shapes, for checks of inputs and records."""
     populations = tuple(
         Population(p.name, p.shape, neuron("IF", theta=1.0 if p.neuron.fires else None, max_spikes=p.neuron.max_spikes))
@@ -35,7 +35,9 @@ def outline(quantized: Quantized) -> Network:
     return Network(quantized.dt, DEFAULT_TIMING, populations, quantized.reads, inputs, quantized.outputs)
 
 
-def fixed_meta(quantized: Quantized, steps: int, first_step: int, batch: int | None, **own: Any) -> dict[str, Any]:
+def fixed_meta(
+    quantized: QuantizedNetwork, steps: int, first_step: int, batch: int | None, **own: Any
+) -> dict[str, Any]:
     """What a recording of integers says of its run; ``own``: what one simulator says beside that."""
     return {
         "dt": quantized.dt,
@@ -56,7 +58,7 @@ def fixed_meta(quantized: Quantized, steps: int, first_step: int, batch: int | N
     }
 
 
-def fixed_channels(quantized: Quantized, shown: Network, record: Sequence[Record] | None) -> list[Channel]:
+def fixed_channels(quantized: QuantizedNetwork, shown: Network, record: Sequence[Probe] | None) -> list[Channel]:
     """The arrays that are wanted, integers where a population's are.
 
     Raises:
@@ -65,12 +67,12 @@ def fixed_channels(quantized: Quantized, shown: Network, record: Sequence[Record
     wrong = [r for r in record or () if "i" in r.variables]
     if wrong:
         raise UsageError(
-            *(Problem(f"record {quoted(r.node)}", "variable i", "", "the current is u here") for r in wrong)
+            *(Diagnostic(f"record {quoted(r.node)}", "variable i", "", "the current is u here") for r in wrong)
         )
     binary = frozenset(p.name for p in quantized.inputs if not p.graded)
     wide = {p.name: max(p.neuron.u_bits, p.neuron.v_bits) for p in quantized.populations}
     found = []
-    for channel in channels(shown, record, binary, "float64"):
+    for channel in recording_channels(shown, record, binary, "float64"):
         kind = channel.dtype
         if channel.node in wide and channel.variable in ("u", "v"):
             kind = "int32" if wide[channel.node] <= 32 else "int64"
@@ -78,7 +80,7 @@ def fixed_channels(quantized: Quantized, shown: Network, record: Sequence[Record
     return found
 
 
-def whole_values(port: FixedInput, values: Array, first_step: int) -> Array:
+def integer_values(port: FixedInput, values: Array, first_step: int) -> Array:
     """Inputs as integers. Raises UsageError for values that the input does not take."""
     flat = values.reshape(*values.shape[:2], -1)
     if port.graded:
@@ -93,14 +95,14 @@ def whole_values(port: FixedInput, values: Array, first_step: int) -> Array:
         at = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
         found = f"{flat[at]:g} at step {first_step + int(at[0])}"
         step = "encode values as spikes (simulators.encoders), or quantize the input as graded where the chip can"
-        raise UsageError(Problem(f"input {quoted(port.name)}", found, limit, step))
+        raise UsageError(Diagnostic(f"input {quoted(port.name)}", found, limit, step))
     return whole.astype(np.int64 if port.graded else np.int8)
 
 
-class Reads:
+class HostReadouts:
     """The projections into outputs: what the host makes of spikes and of the v of read-outs."""
 
-    def __init__(self, quantized: Quantized) -> None:
+    def __init__(self, quantized: QuantizedNetwork) -> None:
         self.populations = {p.name: p for p in quantized.populations}
         self.scales = {p.name: p.scale for p in quantized.inputs if p.graded}
         self.into: dict[str, list[Projection]] = {port.name: [] for port in quantized.outputs}
@@ -137,8 +139,8 @@ class Reads:
         return real.reshape(late.shape)
 
 
-def whole_inputs(
-    quantized: Quantized, inputs: Mapping[str, Input] | Input, steps: int | None
+def integer_inputs(
+    quantized: QuantizedNetwork, inputs: Mapping[str, Input] | Input, steps: int | None
 ) -> tuple[dict[str, Array], bool]:
     """Arrays ``[steps, batch, *shape]`` of int64 by input name, and whether the caller's have a batch axis.
 
@@ -147,7 +149,7 @@ def whole_inputs(
     Raises:
         UsageError: wrong names, shapes or types; values that an input does not take.
     """
-    opened = open_inputs(outline(quantized), inputs, steps, 0, "float64")
+    opened = open_inputs(signature_network(quantized), inputs, steps, 0, "float64")
     found = opened.read(0, opened.steps)
     problems = [p for port in quantized.inputs for p in _other_values(port, found[port.name])]
     if problems:
@@ -156,7 +158,7 @@ def whole_inputs(
     return whole or {"": np.zeros((opened.steps, 1, 0), np.int64)}, opened.batch is not None
 
 
-def _other_values(port: FixedInput, values: Array) -> list[Problem]:
+def _other_values(port: FixedInput, values: Array) -> list[Diagnostic]:
     if port.graded:
         size = port.value_max * port.scale
         wrong, limit = np.abs(np.rint(values / port.scale)) > port.value_max, f"it takes {-size:g} to {size:g}"
@@ -165,4 +167,4 @@ def _other_values(port: FixedInput, values: Array) -> list[Problem]:
     if not wrong.any():
         return []
     step = "turn values into spikes first (simulators.encoders), or quantize the input as graded"
-    return [Problem(f"input {quoted(port.name)}", f"the value {values[wrong][0]:g}", limit, step)]
+    return [Diagnostic(f"input {quoted(port.name)}", f"the value {values[wrong][0]:g}", limit, step)]

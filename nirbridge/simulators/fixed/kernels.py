@@ -11,9 +11,9 @@ from nirbridge.network.operators import Conv, Dense
 from nirbridge.quantization.model import FixedProjection
 from nirbridge.quantization.operators import weights_of, with_weights
 from nirbridge.simulators.compiled.kernels.jit import compiled
-from nirbridge.simulators.fixed.kernels_neuron import FastSteps
+from nirbridge.simulators.fixed.kernels_neuron import FastFixedNeurons
 from nirbridge.simulators.fixed.kernels_sums import TiledDense, fast_for_spikes
-from nirbridge.simulators.fixed.semantics import FixedParts, ReferenceAdds
+from nirbridge.simulators.fixed.semantics import FixedBackend, ReferenceFixedAccumulate
 
 
 @compiled
@@ -84,12 +84,12 @@ def _add_conv(history, depth, delays, weights, form, out):
                             row[at + ox[e]] += s * weights[o, c % own, ty[a], tx[e]]
 
 
-class FastAdds:
+class FastFixedAccumulate:
     """A projection by the kernels; weights are multiplied by the exponent beforehand where that is exact."""
 
     def __init__(self, projection: FixedProjection, kind: type, spikes: bool) -> None:
         operator, self.exponent = projection.operator, min(0, projection.weight_exp)
-        self.delays = ReferenceAdds(projection, kind, spikes).delays.astype(np.int64)
+        self.delays = ReferenceFixedAccumulate(projection, kind, spikes).delays.astype(np.int64)
         up = max(0, projection.weight_exp)
         raised = with_weights(operator, weights_of(operator) << up)
         self.many = fast_for_spikes(raised, self.delays, kind) if spikes else None
@@ -111,7 +111,7 @@ class FastAdds:
             )
 
     def __call__(self, history: Array, depth: int, a_in: Array) -> None:
-        """See ``Adds``."""
+        """See ``FixedAccumulate``."""
         own = a_in if self.exponent == 0 else np.zeros_like(a_in)
         kernel: Any = self.kernel
         if self.many is not None and (kernel is None or self.many.pays(history, depth, a_in)):
@@ -138,6 +138,6 @@ def _conv_arrays(operator: Conv, up: int, kind: type) -> tuple[Array, tuple[int,
     return _stored(weight << up, kind), tuple(int(x) for x in form)
 
 
-def fast_fixed() -> FixedParts:
+def fast_fixed_backend() -> FixedBackend:
     """The compiled backend."""
-    return FixedParts("fast", FastAdds, FastSteps)
+    return FixedBackend("fast", FastFixedAccumulate, FastFixedNeurons)

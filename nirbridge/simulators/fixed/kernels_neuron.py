@@ -15,7 +15,7 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.quantization.model import FixedPopulation
 from nirbridge.simulators.compiled.kernels.jit import compiled
-from nirbridge.simulators.fixed.semantics import INPUT_SHIFT, FixedState, ReferenceSteps
+from nirbridge.simulators.fixed.semantics import INPUT_SHIFT, FixedState, ReferenceFixedNeurons
 
 _RESETS = {"zero": 0, "subtract": 1, "none": 2}
 NARROW_INPUT = 2**18
@@ -127,11 +127,11 @@ def _narrow(a_in, u, v, waits, numbers, firing, limits, sent, u_trace, v_trace):
                 v_trace[t, b] = v[b]
 
 
-class FastSteps:
+class FastFixedNeurons:
     """The integer neuron by the kernels."""
 
     def __init__(self, population: FixedPopulation, reach: int) -> None:
-        n, flat = population.neuron, ReferenceSteps(population, reach).flat
+        n, flat = population.neuron, ReferenceFixedNeurons(population, reach).flat
         rows = [4095 - flat["du"], 4096 - flat["dv"], *(flat[k] for k in ("bias", "above", "amount", "size", "hold"))]
         self.numbers = tuple(np.ascontiguousarray(row, np.int64) for row in rows)
         last = (1 << (n.v_bits - 1)) - 1

@@ -137,7 +137,7 @@ class TiledDense:
         return True
 
     def __call__(self, history: Array, depth: int, a_in: Array) -> None:
-        """See ``Adds``."""
+        """See ``FixedAccumulate``."""
         rows = a_in.shape[0] * a_in.shape[1]
         ends = np.empty(rows + 1, np.int64)
         places = np.empty(rows * self.sources + 1, np.int32)
@@ -167,7 +167,7 @@ class BlockSparse:
         return bool(np.count_nonzero(sent) > CROWDED * sent.size)
 
     def __call__(self, history: Array, depth: int, a_in: Array) -> None:
-        """See ``Adds``."""
+        """See ``FixedAccumulate``."""
         block, room = np.zeros((history.shape[2], LANES), self.kind), np.zeros(LANES, self.kind)
         kernel: Any = _add_blocks
         out = a_in.reshape(a_in.shape[0] * a_in.shape[1], -1)

@@ -21,7 +21,7 @@ FixedState = dict[str, Array]
 INPUT_SHIFT = 6
 
 
-class Adds(Protocol):
+class FixedAccumulate(Protocol):
     """What one projection adds; made of it, the type of ``a_in`` and whether its source sends 0 and 1 only."""
 
     def __call__(self, history: Array, depth: int, a_in: Array) -> None:
@@ -29,7 +29,7 @@ class Adds(Protocol):
         ...
 
 
-class Steps(Protocol):
+class FixedNeurons(Protocol):
     """The neurons of one population; made of it and of the greatest size of its ``a_in``, proved."""
 
     def __call__(self, a_in: Array, state: FixedState, sent: Array, traces: Mapping[str, Array]) -> None:
@@ -38,15 +38,15 @@ class Steps(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class FixedParts:
+class FixedBackend:
     """A backend: how inputs are added up and neurons stepped."""
 
     name: str
-    adds: type[Adds]
-    steps: type[Steps]
+    adds: type[FixedAccumulate]
+    steps: type[FixedNeurons]
 
 
-class ReferenceAdds:
+class ReferenceFixedAccumulate:
     """A projection by numpy's integer arithmetic."""
 
     def __init__(self, projection: FixedProjection, kind: type, spikes: bool) -> None:
@@ -56,7 +56,7 @@ class ReferenceAdds:
         self.delays = np.broadcast_to(projection.delay_steps.reshape(-1), (int(np.prod(shape)),))
 
     def __call__(self, history: Array, depth: int, a_in: Array) -> None:
-        """See ``Adds``."""
+        """See ``FixedAccumulate``."""
         sources = np.arange(len(self.delays))
         for t in range(len(a_in)):
             arriving = history[depth + t - self.delays, :, sources].T.astype(np.int64)
@@ -64,7 +64,7 @@ class ReferenceAdds:
             a_in[t] += summed << self.exponent if self.exponent >= 0 else summed >> -self.exponent
 
 
-class ReferenceSteps:
+class ReferenceFixedNeurons:
     """The integer neuron by numpy."""
 
     def __init__(self, population: FixedPopulation, reach: int) -> None:
@@ -79,7 +79,7 @@ class ReferenceSteps:
         self.flat = {k: np.broadcast_to(x, population.shape).reshape(-1) for k, x in flat.items()}
 
     def __call__(self, a_in: Array, state: FixedState, sent: Array, traces: Mapping[str, Array]) -> None:
-        """See ``Steps``."""
+        """See ``FixedNeurons``."""
         for t in range(len(a_in)):
             state["u"], state["v"], state["refractory"], sent[t] = self._step(a_in[t], **state)
             for name, kept in traces.items():
@@ -109,6 +109,6 @@ class ReferenceSteps:
         return np.where(u <= -half, u + 2 * half, u)
 
 
-def reference_fixed() -> FixedParts:
+def reference_fixed_backend() -> FixedBackend:
     """The plain backend."""
-    return FixedParts("reference", ReferenceAdds, ReferenceSteps)
+    return FixedBackend("reference", ReferenceFixedAccumulate, ReferenceFixedNeurons)

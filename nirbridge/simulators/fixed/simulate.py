@@ -11,18 +11,30 @@ import numpy as np
 
 from nirbridge._types import Progress
 from nirbridge.arrays import Array, freeze
-from nirbridge.errors import Problem, UsageError, quoted
-from nirbridge.network.graph import Group, groups
+from nirbridge.errors import Diagnostic, UsageError, quoted
+from nirbridge.network.graph import PopulationGroup, population_groups
 from nirbridge.network.model import Network
-from nirbridge.quantization.model import FixedProjection, Quantized
+from nirbridge.quantization.model import FixedProjection, QuantizedNetwork
 from nirbridge.quantization.operators import weights_of
 from nirbridge.quantization.overflow import prove
-from nirbridge.simulators.fixed.host_io import Reads, fixed_channels, fixed_meta, outline, whole_values
-from nirbridge.simulators.fixed.semantics import Adds, FixedParts, FixedState, Steps, reference_fixed
+from nirbridge.simulators.fixed.host_io import (
+    HostReadouts,
+    fixed_channels,
+    fixed_meta,
+    integer_values,
+    signature_network,
+)
+from nirbridge.simulators.fixed.semantics import (
+    FixedAccumulate,
+    FixedBackend,
+    FixedNeurons,
+    FixedState,
+    reference_fixed_backend,
+)
 from nirbridge.simulators.inputs import Input, open_inputs
-from nirbridge.simulators.recording import Recorder
-from nirbridge.simulators.reference.state import check_held
-from nirbridge.simulators.types import Record, Recording, Result, State
+from nirbridge.simulators.recording import ChannelRecorder
+from nirbridge.simulators.reference.state import check_history
+from nirbridge.simulators.types import Probe, Recording, SimulationResult, SimulationState
 
 CHUNK_BYTES = 32 * 2**20
 CHUNK_STEPS = 1024
@@ -31,15 +43,15 @@ WHOLE_STEPS = 32
 
 
 def simulate_fixed(
-    quantized: Quantized,
+    quantized: QuantizedNetwork,
     inputs: Mapping[str, Input] | Input,
     *,
     steps: int | None = None,
-    state: State | None = None,
-    record: Sequence[Record] | None = None,
+    state: SimulationState | None = None,
+    record: Sequence[Probe] | None = None,
     backend: str = "auto",
     progress: Progress | None = None,
-) -> Result:
+) -> SimulationResult:
     """Runs a quantized network in integers.
 
     Args:
@@ -65,15 +77,15 @@ def simulate_fixed(
 class FixedSimulator:
     """A quantized network made ready to run many times; it keeps nothing of a run."""
 
-    def __init__(self, quantized: Quantized, backend: str = "auto") -> None:
+    def __init__(self, quantized: QuantizedNetwork, backend: str = "auto") -> None:
         self.quantized, self.parts = quantized, _parts(backend)
-        self.outline = outline(quantized)
-        self.reads = Reads(quantized)
-        self.groups: Sequence[Group] = groups(cast(Network, quantized))
+        self.outline = signature_network(quantized)
+        self.reads = HostReadouts(quantized)
+        self.groups: Sequence[PopulationGroup] = population_groups(cast(Network, quantized))
         reach = {name: max(abs(x) for x in bounds.a_in) for name, bounds in prove(quantized).items()}
         makes: Any = self.parts.steps
-        self.steps: dict[str, Steps] = {p.name: makes(p, reach[p.name]) for p in quantized.populations}
-        self.into: dict[str, list[tuple[str, Adds]]] = {p.name: [] for p in quantized.populations}
+        self.steps: dict[str, FixedNeurons] = {p.name: makes(p, reach[p.name]) for p in quantized.populations}
+        self.into: dict[str, list[tuple[str, FixedAccumulate]]] = {p.name: [] for p in quantized.populations}
         self.kind = _kind(quantized, self.parts, max(reach.values(), default=0))
         self.sent: dict[str, type] = _sent_types(quantized)
         self.depths = {x.name: 0 for x in (*quantized.inputs, *quantized.populations)}
@@ -89,22 +101,22 @@ class FixedSimulator:
         inputs: Mapping[str, Input] | Input,
         *,
         steps: int | None = None,
-        state: State | None = None,
-        record: Sequence[Record] | None = None,
+        state: SimulationState | None = None,
+        record: Sequence[Probe] | None = None,
         progress: Progress | None = None,
-    ) -> Result:
+    ) -> SimulationResult:
         """Runs it. Arguments and errors as of ``simulate_fixed``."""
         first = 0 if state is None else state.step
         opened = open_inputs(self.outline, inputs, steps, first, "float64")
         channels = fixed_channels(self.quantized, self.outline, record)
         batch = 1 if opened.batch is None else opened.batch
-        run = _Run(self, batch, state)
-        recorder = Recorder(channels, first, opened.steps, batch)
+        run = _FixedRun(self, batch, state)
+        recorder = ChannelRecorder(channels, first, opened.steps, batch)
         stretch, wanted = self._stretch(batch), recorder.wanted()
         for start in range(0, opened.steps, stretch):
             stop = min(start + stretch, opened.steps)
             given = opened.read(start, stop)
-            values = {p.name: whole_values(p, given[p.name], first + start) for p in self.quantized.inputs}
+            values = {p.name: integer_values(p, given[p.name], first + start) for p in self.quantized.inputs}
             recorder.take(run.chunk(values, given, stop - start, wanted), stop - start, np.asarray)
             if progress is not None:
                 progress("simulate", stop / opened.steps)
@@ -112,17 +124,17 @@ class FixedSimulator:
         every = {f"{c.node}/{c.variable}": c.every for c in channels if c.every > 1}
         own = {"backend": "fixed", "kernel": self.parts.name, "every": every}
         meta = fixed_meta(self.quantized, opened.steps, first, opened.batch, **own)
-        return Result(Recording(MappingProxyType(arrays), MappingProxyType(meta)), run.end())
+        return SimulationResult(Recording(MappingProxyType(arrays), MappingProxyType(meta)), run.end())
 
     def _stretch(self, batch: int) -> int:
         elements = self.quantized.neurons + sum(int(np.prod(p.shape)) for p in self.quantized.inputs)
         steps = max(1, min(CHUNK_STEPS, CHUNK_BYTES // max(1, 8 * elements * batch)))
         return steps if steps < 2 * WHOLE_STEPS else steps - steps % WHOLE_STEPS
 
-    def blank(self, batch: int) -> State:
+    def blank(self, batch: int) -> SimulationState:
         """The state before the first step."""
         q = self.quantized
-        check_held((*q.inputs, *q.populations), (*q.projections, *q.reads), batch)
+        check_history((*q.inputs, *q.populations), (*q.projections, *q.reads), batch)
         arrays: dict[tuple[str, str], Array] = {}
         for p in self.quantized.populations:
             for name, value in (("u", p.neuron.u_init), ("v", p.neuron.v_init), ("refractory", np.zeros((), np.int64))):
@@ -130,28 +142,28 @@ class FixedSimulator:
         for x in (*self.quantized.inputs, *self.quantized.populations):
             if self.depths[x.name]:
                 arrays[x.name, "past"] = freeze(np.zeros((self.depths[x.name], batch, *x.shape), np.int64))
-        return State(0, MappingProxyType(arrays))
+        return SimulationState(0, MappingProxyType(arrays))
 
 
-def _parts(backend: str) -> FixedParts:
+def _parts(backend: str) -> FixedBackend:
     if backend not in ("auto", "reference", "fast"):
         step = "choose one of auto, reference, fast"
         raise UsageError.of(f"backend {quoted(backend)}", "unknown", "of the integer simulator", step)
     if backend == "reference" or (backend == "auto" and importlib.util.find_spec("numba") is None):
-        return reference_fixed()
-    from nirbridge.simulators.fixed.kernels import fast_fixed
+        return reference_fixed_backend()
+    from nirbridge.simulators.fixed.kernels import fast_fixed_backend
 
-    return fast_fixed()
+    return fast_fixed_backend()
 
 
-def _sent_types(quantized: Quantized) -> dict[str, type]:
+def _sent_types(quantized: QuantizedNetwork) -> dict[str, type]:
     """int8 where a node sends spikes, 0 or 1; int64 for several spikes, graded values and the v of a read-out."""
     one = {p.name: not p.graded for p in quantized.inputs}
     one |= {p.name: p.neuron.fires and p.neuron.max_spikes == 1 for p in quantized.populations}
     return {name: np.int8 if single else np.int64 for name, single in one.items()}
 
 
-def _kind(quantized: Quantized, parts: FixedParts, reach: int) -> type:
+def _kind(quantized: QuantizedNetwork, parts: FixedBackend, reach: int) -> type:
     """int32 for sums that are proved to fit it, of weights that fit 16 bits; else int64."""
     sizes = [np.abs(weights_of(p.operator)).max(initial=0) << max(0, p.weight_exp) for p in quantized.projections]
     narrow = reach < 2**31 and all(size < 2**15 for size in sizes)
@@ -160,15 +172,17 @@ def _kind(quantized: Quantized, parts: FixedParts, reach: int) -> type:
 
 def _checked(p: FixedProjection) -> FixedProjection:
     if int(p.delay_steps.min()) < 1 or bool(np.any(p.target_delay_steps)):
-        thing = f"projection {quoted(p.source)} -> {quoted(p.target)}"
-        raise UsageError.of(thing, "a delay below 1, or one per target", "every hop takes a step", "retime the network")
+        subject = f"projection {quoted(p.source)} -> {quoted(p.target)}"
+        raise UsageError.of(
+            subject, "a delay below 1, or one per target", "every hop takes a step", "retime the network"
+        )
     return p
 
 
-class _Run:
+class _FixedRun:
     """One run: states of the neurons, and what each source sent in its last steps."""
 
-    def __init__(self, simulator: FixedSimulator, batch: int, state: State | None) -> None:
+    def __init__(self, simulator: FixedSimulator, batch: int, state: SimulationState | None) -> None:
         self.of, self.batch = simulator, batch
         start = simulator.blank(batch)
         if state is not None:
@@ -244,7 +258,7 @@ class _Run:
                 )
         return found
 
-    def end(self) -> State:
+    def end(self) -> SimulationState:
         """The state behind the last step."""
         arrays: dict[tuple[str, str], Array] = {}
         for p in self.of.quantized.populations:
@@ -252,16 +266,18 @@ class _Run:
         for x in (*self.of.quantized.inputs, *self.of.quantized.populations):
             if x.name in self.past:
                 arrays[x.name, "past"] = freeze(self.past[x.name].reshape(-1, self.batch, *x.shape), np.int64)
-        return State(self.step, MappingProxyType(arrays))
+        return SimulationState(self.step, MappingProxyType(arrays))
 
 
-def _check_state(state: State, blank: State) -> None:
+def _check_state(state: SimulationState, blank: SimulationState) -> None:
     problems = []
     for key, wanted in blank.arrays.items():
         found = state.arrays.get(key)
         if found is None or found.shape != wanted.shape or found.dtype != wanted.dtype:
             said = "is missing" if found is None else f"{found.dtype} of shape {found.shape}"
             limit = f"this run needs {wanted.dtype} of {wanted.shape}"
-            problems.append(Problem(f"state, {quoted(key[1])} of {quoted(key[0])}", said, limit, "give its own state"))
+            problems.append(
+                Diagnostic(f"state, {quoted(key[1])} of {quoted(key[0])}", said, limit, "give its own state")
+            )
     if problems:
         raise UsageError(*problems[:20])

@@ -6,13 +6,13 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.quantization.model import FixedNeuron, FixedPopulation
-from nirbridge.simulators.mapped.tables import Core, Memory, Piece, ranges
+from nirbridge.simulators.mapped.tables import CoreSlice, LoadedCore, SynapseMemory, concatenated_ranges
 
 
-class Ring:
+class RingBuffer:
     """What one memory has sent into the steps to come: row ``step % length``, one column per slot of the core."""
 
-    def __init__(self, memory: Memory, length: int, slots: int) -> None:
+    def __init__(self, memory: SynapseMemory, length: int, slots: int) -> None:
         self.memory, self.length, self.slots = memory, length, slots
         self.sums = np.zeros(length * slots, np.int64)
 
@@ -26,15 +26,15 @@ class Ring:
     def add(self, step: int, axons: Array, counts: Array) -> None:
         """Spikes on input axons: each entry of their lists is added to the step that its delay says."""
         m = self.memory
-        at, entry = ranges(m.first[axons], m.first[axons + 1] - m.first[axons])
+        at, entry = concatenated_ranges(m.first[axons], m.first[axons + 1] - m.first[axons])
         place = (step + m.delay[entry]) % self.length * self.slots + m.slot[entry]
         np.add.at(self.sums, place, m.weight[entry] * counts[at])
 
 
-class Cells:
+class CoreNeurons:
     """The neurons of one piece of a population on a core: their integers, their state, and their step."""
 
-    def __init__(self, population: FixedPopulation, piece: Piece) -> None:
+    def __init__(self, population: FixedPopulation, piece: CoreSlice) -> None:
         n = population.neuron
 
         def own(values: Array) -> Array:
@@ -82,13 +82,13 @@ def _wrapped(u: Array, bits: int) -> Array:
     return u - (u > half) * (2 * half) + (u <= -half) * (2 * half)
 
 
-class Machine:
+class RunningCore:
     """One core at work."""
 
-    def __init__(self, core: Core, populations: dict[str, FixedPopulation], longest_delay: int) -> None:
+    def __init__(self, core: LoadedCore, populations: dict[str, FixedPopulation], longest_delay: int) -> None:
         self.slots = core.slots
-        self.rings = [Ring(m, longest_delay + 1, core.slots) for m in core.memories]
-        self.cells = [Cells(populations[piece.population], piece) for piece in core.pieces]
+        self.rings = [RingBuffer(m, longest_delay + 1, core.slots) for m in core.memories]
+        self.cells = [CoreNeurons(populations[piece.population], piece) for piece in core.pieces]
         self.sent = np.zeros(core.slots, np.int64)
 
     def step(self, step: int) -> None:

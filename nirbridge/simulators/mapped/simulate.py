@@ -16,29 +16,35 @@ import numpy as np
 
 from nirbridge._types import Progress
 from nirbridge.arrays import Array
-from nirbridge.mapping.model import Mapped
-from nirbridge.mapping.storage.document import to_record
-from nirbridge.mapping.storage.file import to_bytes
-from nirbridge.mapping.storage.record import MapRecord, record_of
-from nirbridge.quantization.model import Quantized
-from nirbridge.simulators.fixed.host_io import Reads, fixed_channels, fixed_meta, outline, whole_inputs
+from nirbridge.mapping.model import MappedNetwork
+from nirbridge.mapping.storage.document import map_to_dict
+from nirbridge.mapping.storage.file import map_bytes
+from nirbridge.mapping.storage.record import MapRecord, map_from_dict
+from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.simulators.fixed.host_io import (
+    HostReadouts,
+    fixed_channels,
+    fixed_meta,
+    integer_inputs,
+    signature_network,
+)
 from nirbridge.simulators.inputs import Input
-from nirbridge.simulators.mapped.core import Machine
-from nirbridge.simulators.mapped.tables import Board, board_of
-from nirbridge.simulators.recording import Recorder
-from nirbridge.simulators.reference.state import check_held
-from nirbridge.simulators.types import Record, Recording
+from nirbridge.simulators.mapped.core import RunningCore
+from nirbridge.simulators.mapped.tables import LoadedBoard, load_board
+from nirbridge.simulators.recording import ChannelRecorder
+from nirbridge.simulators.reference.state import check_history
+from nirbridge.simulators.types import Probe, Recording
 
 Key = tuple[str, str]
 
 
 def simulate_mapped(
-    quantized: Quantized,
-    mapping: Mapped | MapRecord,
+    quantized: QuantizedNetwork,
+    mapping: MappedNetwork | MapRecord,
     inputs: Mapping[str, Input] | Input,
     *,
     steps: int | None = None,
-    record: Sequence[Record] | None = None,
+    record: Sequence[Probe] | None = None,
     progress: Progress | None = None,
 ) -> Recording:
     """Runs a quantized network core by core, as its map says.
@@ -55,17 +61,17 @@ def simulate_mapped(
         IllegalMapping: the map is not of this network, does not hold every neuron once, or lacks a route or an axon.
         UsageError: wrong inputs or records.
     """
-    board = board_of(quantized, as_record(mapping))
-    reads = Reads(quantized)
-    check_held((*quantized.inputs, *quantized.populations), (*quantized.projections, *quantized.reads), 1)
-    channels = fixed_channels(quantized, outline(quantized), record)
-    given, batched = whole_inputs(quantized, inputs, steps)
+    board = load_board(quantized, map_record(mapping))
+    reads = HostReadouts(quantized)
+    check_history((*quantized.inputs, *quantized.populations), (*quantized.projections, *quantized.reads), 1)
+    channels = fixed_channels(quantized, signature_network(quantized), record)
+    given, batched = integer_inputs(quantized, inputs, steps)
     length, samples = next(iter(given.values())).shape[:2]
-    recorder = Recorder(channels, 0, length, samples)
+    recorder = ChannelRecorder(channels, 0, length, samples)
     wanted = recorder.wanted()
     kept = {key: _blank(quantized, key, length, samples) for key in _needed(quantized, wanted)}
     for sample in range(samples):
-        run = _Run(board, quantized, {name: values[:, sample] for name, values in given.items()})
+        run = _MappedRun(board, quantized, {name: values[:, sample] for name, values in given.items()})
         for step in range(length):
             run.step(step)
             run.keep(step, sample, kept)
@@ -78,34 +84,34 @@ def simulate_mapped(
     return Recording(MappingProxyType(recorder.finish(batched)), MappingProxyType(meta))
 
 
-def as_record(mapping: Mapped | MapRecord) -> MapRecord:
+def map_record(mapping: MappedNetwork | MapRecord) -> MapRecord:
     """The map as its file says it."""
     if isinstance(mapping, MapRecord):
         return mapping
-    return record_of(json.loads(to_bytes(to_record(mapping, "mapped", ""))), "mapping")
+    return map_from_dict(json.loads(map_bytes(map_to_dict(mapping, "mapped", ""))), "mapping")
 
 
 @dataclass(slots=True, eq=False)
-class _Way:
+class _ActiveRoute:
     """A route at work: where its spikes are read, and who gets them."""
 
     sent: Array
     slots: Array
-    machine: Machine
+    machine: RunningCore
     axons: Array
 
 
-class _Run:
+class _MappedRun:
     """One sample on all cores."""
 
-    def __init__(self, board: Board, quantized: Quantized, given: Mapping[str, Array]) -> None:
+    def __init__(self, board: LoadedBoard, quantized: QuantizedNetwork, given: Mapping[str, Array]) -> None:
         populations = {p.name: p for p in quantized.populations}
-        self.machines = [Machine(core, populations, board.longest_delay) for core in board.cores]
+        self.machines = [RunningCore(core, populations, board.longest_delay) for core in board.cores]
         self.given, self.now = given, {name: np.zeros(values[0].size, np.int64) for name, values in given.items()}
         self.ways = []
         for route in board.routes:
             here = self.now[route.source_input or ""] if route.source is None else self.machines[route.source].sent
-            self.ways.append(_Way(here, route.slots, self.machines[route.target], route.axons))
+            self.ways.append(_ActiveRoute(here, route.slots, self.machines[route.target], route.axons))
 
     def step(self, step: int) -> None:
         """Every core steps, then every spike travels."""
@@ -134,7 +140,7 @@ class _Run:
 # -- what is recorded ------------------------------------------------------------------------------------------------
 
 
-def _needed(quantized: Quantized, wanted: Mapping[str, frozenset[str]]) -> list[Key]:
+def _needed(quantized: QuantizedNetwork, wanted: Mapping[str, frozenset[str]]) -> list[Key]:
     """What has to be kept of the run: what is wanted of populations, and what the outputs wanted are read from."""
     fires = {p.name: p.neuron.fires for p in quantized.populations}
     keys = [(node, variable) for node, variables in wanted.items() for variable in sorted(variables) if node in fires]
@@ -142,14 +148,14 @@ def _needed(quantized: Quantized, wanted: Mapping[str, frozenset[str]]) -> list[
     return list(dict.fromkeys([*keys, *((name, "s" if fires[name] else "v") for name in sources)]))
 
 
-def _blank(quantized: Quantized, key: Key, steps: int, samples: int) -> Array:
+def _blank(quantized: QuantizedNetwork, key: Key, steps: int, samples: int) -> Array:
     p = quantized.population(key[0])
     return np.zeros((steps, samples, *p.shape), "int16" if key[1] == "s" else "int32")
 
 
 def _found(
-    quantized: Quantized,
-    reads: Reads,
+    quantized: QuantizedNetwork,
+    reads: HostReadouts,
     wanted: Mapping[str, frozenset[str]],
     kept: Mapping[Key, Array],
     given: Mapping[str, Array],

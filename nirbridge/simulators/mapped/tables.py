@@ -16,18 +16,18 @@ from types import MappingProxyType
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.errors import IllegalMapping, Problem, quoted
+from nirbridge.errors import Diagnostic, IllegalMapping, quoted
 from nirbridge.mapping.checker.recount import box_neurons
-from nirbridge.mapping.storage.consistency import other_network
+from nirbridge.mapping.storage.consistency import network_mismatches
 from nirbridge.mapping.storage.record import BlockRecord, MapRecord, SliceRecord
 from nirbridge.network.operators import Conv, Dense, Sparse
-from nirbridge.quantization.model import FixedProjection, Quantized
+from nirbridge.quantization.model import FixedProjection, QuantizedNetwork
 
 _AGAIN = "map the model again"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Piece:
+class CoreSlice:
     """Neurons of one population on a core: flat indices; they are slots ``start`` to ``stop`` of the core."""
 
     population: str
@@ -37,7 +37,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Memory:
+class SynapseMemory:
     """The synapse lists of one projection on a core, by input axon.
 
     Axon a has entries ``first[a]`` to ``first[a + 1]``: ``slot`` of the target, ``weight``, ``delay`` in steps.
@@ -52,18 +52,18 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Core:
+class LoadedCore:
     """One block of the map, on its core. ``axons``: (source name, flat neuron or element) of each input axon."""
 
     block: int
-    pieces: tuple[Piece, ...]
+    pieces: tuple[CoreSlice, ...]
     slots: int
     axons: tuple[tuple[str, Array], ...]
-    memories: tuple[Memory, ...]
+    memories: tuple[SynapseMemory, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Route:
+class LoadedRoute:
     """Spikes from a block, or an input (``source_input``), to core ``target``: source slot -> input axon there.
 
     ``source`` and ``target`` are positions among the cores.
@@ -77,22 +77,22 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Board:
+class LoadedBoard:
     """All cores and routes of a map. ``longest_delay`` is what a ring buffer has to hold."""
 
-    cores: tuple[Core, ...]
-    routes: tuple[Route, ...]
+    cores: tuple[LoadedCore, ...]
+    routes: tuple[LoadedRoute, ...]
     longest_delay: int
 
 
-def board_of(quantized: Quantized, record: MapRecord) -> Board:
+def load_board(quantized: QuantizedNetwork, record: MapRecord) -> LoadedBoard:
     """The cores and routes of a map, loaded with a quantized network.
 
     Raises:
         IllegalMapping: another network's map, neurons on no core or on several, spikes that have no route or more axons
             than the route says; every problem is listed.
     """
-    problems = [*other_network(quantized, record), *_odd_blocks(quantized, record)]
+    problems = [*network_mismatches(quantized, record), *_odd_blocks(quantized, record)]
     if problems:
         raise IllegalMapping(*problems)
     shapes = {p.name: p.shape for p in quantized.populations}
@@ -106,17 +106,17 @@ def board_of(quantized: Quantized, record: MapRecord) -> Board:
     if problems:
         raise IllegalMapping(*problems)
     longest = max((int(m.delay.max(initial=1)) for core in cores for m in core.memories), default=1)
-    return Board(cores, routes, longest)
+    return LoadedBoard(cores, routes, longest)
 
 
 # -- is it this network's map, and whole? -----------------------------------------------------------------------------
 
 
-def _problem(thing: str, found: str, limit: str = "", /, **ids: object) -> Problem:
-    return Problem(thing, found, limit, _AGAIN, MappingProxyType(ids))
+def _problem(subject: str, found: str, limit: str = "", /, **ids: object) -> Diagnostic:
+    return Diagnostic(subject, found, limit, _AGAIN, MappingProxyType(ids))
 
 
-def _odd_blocks(quantized: Quantized, record: MapRecord) -> Iterator[Problem]:
+def _odd_blocks(quantized: QuantizedNetwork, record: MapRecord) -> Iterator[Diagnostic]:
     shapes = {p.name: p.shape for p in quantized.populations}
     ids = [block.id for block in record.blocks]
     for block in record.blocks:
@@ -136,7 +136,7 @@ def _is_box(s: SliceRecord, shapes: Mapping[str, tuple[int, ...]]) -> bool:
     return ordered and all(0 <= a < b <= n for (a, b), n in zip(s.box, shape, strict=True))
 
 
-def _uncovered(quantized: Quantized, pieces: tuple[tuple[Piece, ...], ...]) -> Iterator[Problem]:
+def _uncovered(quantized: QuantizedNetwork, pieces: tuple[tuple[CoreSlice, ...], ...]) -> Iterator[Diagnostic]:
     for p in quantized.populations:
         held = [piece.neurons for own in pieces for piece in own if piece.population == p.name]
         times = np.bincount(np.concatenate([np.empty(0, np.int64), *held]), minlength=p.size)
@@ -146,7 +146,9 @@ def _uncovered(quantized: Quantized, pieces: tuple[tuple[Piece, ...], ...]) -> I
                 yield _problem(f"population {quoted(p.name)}", text, population=p.name)
 
 
-def _missing_routes(cores: tuple[Core, ...], routes: tuple[Route, ...], record: MapRecord) -> Iterator[Problem]:
+def _missing_routes(
+    cores: tuple[LoadedCore, ...], routes: tuple[LoadedRoute, ...], record: MapRecord
+) -> Iterator[Diagnostic]:
     listed = {(r.source_block, r.source_input, r.target_block): r.neurons for r in record.routes}
     for route in routes:
         source = None if route.source is None else cores[route.source].block
@@ -164,20 +166,20 @@ def _missing_routes(cores: tuple[Core, ...], routes: tuple[Route, ...], record: 
 # -- what a core holds -------------------------------------------------------------------------------------------------
 
 
-def _pieces(block: BlockRecord, shapes: Mapping[str, tuple[int, ...]]) -> tuple[Piece, ...]:
+def _pieces(block: BlockRecord, shapes: Mapping[str, tuple[int, ...]]) -> tuple[CoreSlice, ...]:
     found, start = [], 0
     for s in block.slices:
         neurons = box_neurons(s, shapes[s.population])
-        found.append(Piece(s.population, neurons, start, start + len(neurons)))
+        found.append(CoreSlice(s.population, neurons, start, start + len(neurons)))
         start += len(neurons)
     return tuple(found)
 
 
-def _core(block: BlockRecord, pieces: tuple[Piece, ...], quantized: Quantized) -> Core:
+def _core(block: BlockRecord, pieces: tuple[CoreSlice, ...], quantized: QuantizedNetwork) -> LoadedCore:
     lists = []
     for projection in quantized.projections:
         for piece in (p for p in pieces if p.population == projection.target):
-            found = _with_weight(synapses_into(projection.operator, piece.neurons))
+            found = _with_weight(synapse_rows_into(projection.operator, piece.neurons))
             lists.append((projection, piece, found))
     reached: dict[str, list[Array]] = {}
     for projection, _, found in lists:
@@ -194,14 +196,14 @@ def _core(block: BlockRecord, pieces: tuple[Piece, ...], quantized: Quantized) -
         first = np.concatenate(([0], np.cumsum(np.bincount(axon, minlength=int(starts[-1])))))
         slots = piece.start + found.target[order]
         weight = found.weight[order].astype(np.int64)
-        memories.append(Memory(first, slots, weight, delay[order], projection.weight_exp))
-    return Core(block.id, pieces, sum(len(piece.neurons) for piece in pieces), axons, tuple(memories))
+        memories.append(SynapseMemory(first, slots, weight, delay[order], projection.weight_exp))
+    return LoadedCore(block.id, pieces, sum(len(piece.neurons) for piece in pieces), axons, tuple(memories))
 
 
-def _with_weight(found: Synapses) -> Synapses:
+def _with_weight(found: SynapseRows) -> SynapseRows:
     """Without the synapses of weight 0: the kernel that pools in a row become has some where no pool looks."""
     is_there = found.weight != 0
-    return Synapses(found.target[is_there], found.source[is_there], found.weight[is_there])
+    return SynapseRows(found.target[is_there], found.source[is_there], found.weight[is_there])
 
 
 def _delays(projection: FixedProjection, source: Array, target: Array) -> Array:
@@ -212,7 +214,7 @@ def _delays(projection: FixedProjection, source: Array, target: Array) -> Array:
     return own[source] + late[target]
 
 
-def _routes(cores: tuple[Core, ...], quantized: Quantized) -> Iterator[Route]:
+def _routes(cores: tuple[LoadedCore, ...], quantized: QuantizedNetwork) -> Iterator[LoadedRoute]:
     """One for each sender of each core: which of the sender's slots is which input axon."""
     owner = {p.name: np.empty((2, p.size), np.int64) for p in quantized.populations}
     for number, core in enumerate(cores):
@@ -226,18 +228,18 @@ def _routes(cores: tuple[Core, ...], quantized: Quantized) -> Iterator[Route]:
             axons = np.arange(start, start + len(neurons))
             start += len(neurons)
             if name not in owner:
-                yield Route(None, name, target, neurons, axons)
+                yield LoadedRoute(None, name, target, neurons, axons)
                 continue
             block, slot = owner[name][:, neurons]
             for number in np.unique(block).tolist():
                 senders.setdefault(number, []).append((slot[block == number], axons[block == number]))
         for number, parts in senders.items():
             slots, axons = (np.concatenate(column) for column in zip(*parts, strict=True))
-            yield Route(number, None, target, slots, axons)
+            yield LoadedRoute(number, None, target, slots, axons)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Synapses:
+class SynapseRows:
     """One entry per synapse: ``target`` (index into the targets asked for), flat ``source`` index, ``weight``."""
 
     target: Array
@@ -245,22 +247,22 @@ class Synapses:
     weight: Array
 
 
-def synapses_into(operator: Dense | Sparse | Conv, targets: Array) -> Synapses:
+def synapse_rows_into(operator: Dense | Sparse | Conv, targets: Array) -> SynapseRows:
     """Every synapse of ``operator`` into ``targets`` (flat indices of its output), zero weights included."""
     if isinstance(operator, Dense):
         width = operator.weight.shape[1]
         at = np.repeat(np.arange(len(targets)), width)
-        return Synapses(at, np.tile(np.arange(width), len(targets)), operator.weight[targets].reshape(-1))
+        return SynapseRows(at, np.tile(np.arange(width), len(targets)), operator.weight[targets].reshape(-1))
     return _of_sparse(operator, targets) if isinstance(operator, Sparse) else _of_conv(operator, targets)
 
 
-def _of_sparse(operator: Sparse, targets: Array) -> Synapses:
+def _of_sparse(operator: Sparse, targets: Array) -> SynapseRows:
     first = operator.indptr[targets].astype(np.int64)
-    at, picked = ranges(first, operator.indptr[targets + 1] - first)
-    return Synapses(at, operator.indices[picked].astype(np.int64), operator.data[picked])
+    at, picked = concatenated_ranges(first, operator.indptr[targets + 1] - first)
+    return SynapseRows(at, operator.indices[picked].astype(np.int64), operator.data[picked])
 
 
-def _of_conv(operator: Conv, targets: Array) -> Synapses:
+def _of_conv(operator: Conv, targets: Array) -> SynapseRows:
     """y[o, p] = sum over i, k of weight[o, i, k] * x[o's first channel + i, p * stride - before + k * dilation]."""
     out, *place = np.unravel_index(targets, operator.output_shape)
     channels = operator.weight.shape[1]
@@ -277,10 +279,10 @@ def _of_conv(operator: Conv, targets: Array) -> Synapses:
         source = (first[hit, None] + np.arange(channels)) * math.prod(spatial) + flat[hit, None]
         weight = operator.weight[(out[hit], slice(None), *tap)]
         found.append((np.repeat(hit, channels), source.reshape(-1), weight.reshape(-1)))
-    return Synapses(*(np.concatenate(column) for column in zip(*found, strict=True)))
+    return SynapseRows(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
 
-def ranges(first: Array, count: Array) -> tuple[Array, Array]:
+def concatenated_ranges(first: Array, count: Array) -> tuple[Array, Array]:
     """Stretches ``first[k] … first[k] + count[k] - 1`` one after the other: (k, value) of each entry."""
     at = np.repeat(np.arange(len(first)), count)
     before = np.cumsum(count) - count

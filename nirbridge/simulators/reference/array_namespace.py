@@ -24,7 +24,7 @@ FLOATS = ("float32", "float64")
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class ArrayNamespace:
     """An array namespace, a float type of it, and a device of it (None: the library's own default)."""
 
     library: str
@@ -84,7 +84,7 @@ class Space:
         return {} if self.device is None else {"device": self.device}
 
 
-def space(library: str = "numpy", float_name: str = "float32", device: str = "cpu") -> Space:
+def array_namespace(library: str = "numpy", float_name: str = "float32", device: str = "cpu") -> ArrayNamespace:
     """The array library of that name, loaded now.
 
     Raises:
@@ -103,7 +103,7 @@ def space(library: str = "numpy", float_name: str = "float32", device: str = "cp
         raise UsageError.of(f"array library {quoted(library)}", "is not installed", "", "install it") from None
     if library == "jax" and float_name == "float64":
         _need_wide_jax()
-    return Space(library, xp, float_name, _device(library, device))
+    return ArrayNamespace(library, xp, float_name, _device(library, device))
 
 
 def _need_wide_jax() -> None:

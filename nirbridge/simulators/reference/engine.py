@@ -12,22 +12,22 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.errors import Problem, UsageError, quoted
-from nirbridge.network.graph import Group, groups
+from nirbridge.errors import Diagnostic, UsageError, quoted
+from nirbridge.network.graph import PopulationGroup, population_groups
 from nirbridge.network.model import Network, Population, Port, Projection
 from nirbridge.simulators.recording import copied_source
-from nirbridge.simulators.reference.array_namespace import Space
-from nirbridge.simulators.reference.semantics import Accumulate, Layer, Loop, Parts, Ran, ReferenceNeurons
-from nirbridge.simulators.reference.state import Delay, Start, Trail, check_held, frozen, start_of
+from nirbridge.simulators.reference.array_namespace import ArrayNamespace
+from nirbridge.simulators.reference.semantics import Accumulate, Backend, Layer, LayerOutput, Loop, ReferenceNeurons
+from nirbridge.simulators.reference.state import Delay, RunStart, SpikeHistory, check_history, frozen, run_start
 from nirbridge.simulators.reference.sums import accumulate
-from nirbridge.simulators.types import State
+from nirbridge.simulators.types import SimulationState
 
 Wanted = Mapping[str, frozenset[str]]
 
 
-def reference_parts(space: Space) -> Parts:
+def reference_backend(space: ArrayNamespace) -> Backend:
     """The reference backend on an array library."""
-    return Parts(
+    return Backend(
         space=space,
         accumulate=lambda projection: accumulate(projection.operator, space),
         neurons=lambda population: ReferenceNeurons(population, space),
@@ -36,8 +36,8 @@ def reference_parts(space: Space) -> Parts:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Wire:
-    """A projection made ready; ``late`` is its delay per target element, None where there is none.
+class PreparedProjection:
+    """A projection made ready; ``target_delay`` is its delay per target element, None where there is none.
 
     ``add_up`` is None where a layer or a loop does the sums.
     """
@@ -48,18 +48,18 @@ class Wire:
     add_up: Accumulate | None
     bias: Any
     delay: Delay
-    late: Delay | None
+    target_delay: Delay | None
 
 
 class Engine:
     """A network made ready for one backend; holds no state of a run, so that many runs may share it."""
 
-    def __init__(self, network: Network, parts: Parts) -> None:
+    def __init__(self, network: Network, parts: Backend) -> None:
         self.network, self.parts = network, parts
-        self.groups: Sequence[Group] = groups(network)
+        self.groups: Sequence[PopulationGroup] = population_groups(network)
         self.loops: dict[str, Loop] = {}
         self.layers: dict[str, Layer] = {}
-        self.wires: dict[str, list[Wire]] = {p.name: [] for p in (*network.populations, *network.outputs)}
+        self.wires: dict[str, list[PreparedProjection]] = {p.name: [] for p in (*network.populations, *network.outputs)}
         incoming: dict[str, list[Projection]] = {name: [] for name in self.wires}
         for projection in network.projections:
             incoming[projection.target].append(projection)
@@ -74,17 +74,18 @@ class Engine:
             depth = int(projection.delay_steps.max())
             self.depths[projection.source] = max(self.depths[projection.source], depth)
         passed = (p.name for p in network.outputs if copied_source(network, p.name) is not None)
-        self.copied = {name for name in passed if self.wires[name][0].late is None}
-        self._blank: tuple[int, State] | None = None
-        self._begun: tuple[int, Start] | None = None
+        self.copied = {name for name in passed if self.wires[name][0].target_delay is None}
+        self._blank: tuple[int, SimulationState] | None = None
+        self._begun: tuple[int, RunStart] | None = None
 
-    def _wire(self, index: int, p: Projection, add_up: Accumulate | None) -> Wire:
+    def _wire(self, index: int, p: Projection, add_up: Accumulate | None) -> PreparedProjection:
         space = self.parts.space
         bias = None if p.bias is None else space.array(p.bias)
-        late = Delay(p.target_delay_steps, space) if p.target_delay_steps.any() else None
-        return Wire(index, p.source, p.operator.output_shape, add_up, bias, Delay(p.delay_steps, space), late)
+        target_delay = Delay(p.target_delay_steps, space) if p.target_delay_steps.any() else None
+        shape, delay = p.operator.output_shape, Delay(p.delay_steps, space)
+        return PreparedProjection(index, p.source, shape, add_up, bias, delay, target_delay)
 
-    def _in_one_go(self, p: Projection, group: Group, incoming: Sequence[Projection]) -> bool:
+    def _in_one_go(self, p: Projection, group: PopulationGroup, incoming: Sequence[Projection]) -> bool:
         """True where a layer or a loop of the backend does this projection together with its target's neurons."""
         population, sources = group.populations[0], [q.source for q in incoming]
         if not group.has_cycle:
@@ -98,75 +99,76 @@ class Engine:
         self.loops.update({} if loop is None else {p.target: loop})
         return loop is not None
 
-    def start(self, batch: int, state: State | None) -> Run:
+    def start(self, batch: int, state: SimulationState | None) -> EngineRun:
         """A run from the beginning or from a state. Raises UsageError for a state of another network or batch."""
         if state is not None:
             _check_state(state, self.blank(batch))
-        return Run(self, batch, state)
+        return EngineRun(self, batch, state)
 
-    def blank(self, batch: int) -> State:
+    def blank(self, batch: int) -> SimulationState:
         """The state before the first step; that of the last batch asked for is kept."""
         blank = self._blank
         if blank is None or blank[0] != batch:
             self._blank = blank = batch, self._made_blank(batch)
         return blank[1]
 
-    def begin(self, batch: int, state: State | None) -> Start:
+    def begin(self, batch: int, state: SimulationState | None) -> RunStart:
         """A state as the backend takes it; that before the first step is kept, as nobody changes what is in it."""
-        late = (w.index for wires in self.wires.values() for w in wires if w.late is not None)
+        late = (w.index for wires in self.wires.values() for w in wires if w.target_delay is not None)
         if state is not None:
-            return start_of(self.network, self.parts, state, late, False)
+            return run_start(self.network, self.parts, state, late, False)
         begun = self._begun
         if begun is None or begun[0] != batch:
-            self._begun = begun = batch, start_of(self.network, self.parts, self.blank(batch), late, True)
+            self._begun = begun = batch, run_start(self.network, self.parts, self.blank(batch), late, True)
         return begun[1]
 
-    def _made_blank(self, batch: int) -> State:
+    def _made_blank(self, batch: int) -> SimulationState:
         space, arrays = self.parts.space, {}
         for p in self.network.populations:
             for name, value in (("v", p.neuron.v_init), ("i", p.neuron.i_init)):
                 arrays[p.name, name] = _batched(np.asarray(value, space.float_name), batch, p.shape)
             arrays[p.name, "refractory"] = _batched(np.zeros((), np.int64), batch, p.shape)
-        check_held((*self.network.inputs, *self.network.populations), self.network.projections, batch)
+        check_history((*self.network.inputs, *self.network.populations), self.network.projections, batch)
         shapes = {p.name: p.shape for p in (*self.network.inputs, *self.network.populations)}
         silent = np.zeros((), space.float_name)
         for name, depth in self.depths.items():
             if depth:
                 arrays[name, "past"] = _batched(silent, depth, (batch, *shapes[name]))
         for wires in self.wires.values():
-            for wire in (w for w in wires if w.late is not None):
+            for wire in (w for w in wires if w.target_delay is not None):
                 name = self.network.projections[wire.index].target, f"past of projection {wire.index}"
-                arrays[name] = _batched(silent, wire.late.longest if wire.late else 0, (batch, *wire.shape))
-        return State(0, arrays)
+                depth = wire.target_delay.longest if wire.target_delay else 0
+                arrays[name] = _batched(silent, depth, (batch, *wire.shape))
+        return SimulationState(0, arrays)
 
 
 def _batched(value: Array, count: int, shape: tuple[int, ...]) -> Array:
     return freeze(np.broadcast_to(value, (count, *shape)))
 
 
-def _check_state(state: State, blank: State) -> None:
+def _check_state(state: SimulationState, blank: SimulationState) -> None:
     problems = []
     for key, wanted in blank.arrays.items():
         found = state.arrays.get(key)
-        thing = f"state, {quoted(key[1])} of {quoted(key[0])}"
+        subject = f"state, {quoted(key[1])} of {quoted(key[0])}"
         if found is None:
-            problems.append(Problem(thing, "is missing", "", "give the state of a run of this network"))
+            problems.append(Diagnostic(subject, "is missing", "", "give the state of a run of this network"))
         elif found.shape != wanted.shape or found.dtype != wanted.dtype:
             had, needs = f"{found.dtype} of shape {found.shape}", f"this run needs {wanted.dtype} of {wanted.shape}"
-            problems.append(Problem(thing, had, needs, "run with the batch, dtype and network that it is from"))
+            problems.append(Diagnostic(subject, had, needs, "run with the batch, dtype and network that it is from"))
     if problems:
         raise UsageError(*problems[:20])
 
 
-class Run:
+class EngineRun:
     """One run: its state, and what each source sent. Chunks follow each other in time."""
 
-    def __init__(self, engine: Engine, batch: int, state: State | None) -> None:
+    def __init__(self, engine: Engine, batch: int, state: SimulationState | None) -> None:
         self.engine, self.batch = engine, batch
         start, space = engine.begin(batch, state), engine.parts.space
         self.step, self.states = start.step, dict(start.states)
-        self.trails = {name: Trail(space, past) for name, past in start.past.items()}
-        self.late = {index: Trail(space, past) for index, past in start.late.items()}
+        self.trails = {name: SpikeHistory(space, past) for name, past in start.past.items()}
+        self.late = {index: SpikeHistory(space, past) for index, past in start.late.items()}
 
     def chunk(self, inputs: Mapping[str, Array], steps: int, wanted: Wanted) -> dict[tuple[str, str], Any]:
         """Runs the steps of ``inputs`` (``[steps, batch, *shape]`` each) and returns the variables wanted."""
@@ -187,7 +189,7 @@ class Run:
         self.step += steps
         return {key: values for key, values in out.items() if key[1] in wanted.get(key[0], ())}
 
-    def _run_group(self, group: Group, steps: int, wanted: Wanted, out: dict[tuple[str, str], Any]) -> None:
+    def _run_group(self, group: PopulationGroup, steps: int, wanted: Wanted, out: dict[tuple[str, str], Any]) -> None:
         first = group.populations[0]
         if first.name in self.engine.loops:
             return self._store(first, self._run_loop(group, steps, wanted), wanted, out)
@@ -209,12 +211,12 @@ class Run:
         concat = self.engine.parts.space.xp.concat
         out.update({key: v[0] if len(v) == 1 else concat(v, axis=0) for key, v in pieces.items()})
 
-    def _run_layer(self, p: Population, steps: int, wanted: Wanted) -> Ran:
+    def _run_layer(self, p: Population, steps: int, wanted: Wanted) -> LayerOutput:
         (wire,) = self.engine.wires[p.name]
         spikes = self.trails[wire.source].window(0, steps, wire.delay)
         return self.engine.layers[p.name].run(spikes, self.states[p.name], wanted.get(p.name, frozenset()))
 
-    def _run_loop(self, group: Group, steps: int, wanted: Wanted) -> Ran:
+    def _run_loop(self, group: PopulationGroup, steps: int, wanted: Wanted) -> LayerOutput:
         p = group.populations[0]
         outer, before, after, own = self._from_outside(group, steps), None, None, None
         for wire in self.engine.wires[p.name]:
@@ -228,7 +230,7 @@ class Run:
         loop = self.engine.loops[p.name]
         return loop.run(steps, (before, after), past, self.states[p.name], wanted.get(p.name, frozenset()))
 
-    def _store(self, p: Population, ran: Ran, wanted: Wanted, out: dict[tuple[str, str], Any]) -> None:
+    def _store(self, p: Population, ran: LayerOutput, wanted: Wanted, out: dict[tuple[str, str], Any]) -> None:
         self.states[p.name] = dict(ran.state)
         self.trails[p.name].add(ran.sent)
         for variable, values in {"s": ran.sent, **ran.traces}.items():
@@ -243,7 +245,7 @@ class Run:
         sent = self.trails[wire.source].window(0, steps, wire.delay)
         return self.engine.parts.space.reshape(sent, (steps, self.batch, *port.shape))
 
-    def _from_outside(self, group: Group, steps: int) -> dict[int, Any]:
+    def _from_outside(self, group: PopulationGroup, steps: int) -> dict[int, Any]:
         """Currents that do not wait for the group itself, for all steps at once."""
         names = {p.name for p in group.populations}
         return {
@@ -261,25 +263,25 @@ class Run:
             total = current if total is None else total + current
         return self.engine.parts.space.full((stop - start, self.batch, *shape), 0.0) if total is None else total
 
-    def _current(self, wire: Wire, start: int, stop: int) -> Any:
+    def _current(self, wire: PreparedProjection, start: int, stop: int) -> Any:
         space = self.engine.parts.space
         spikes = self.trails[wire.source].window(start, stop, wire.delay)
         items = space.reshape(spikes, ((stop - start) * self.batch, *spikes.shape[2:]))
         assert wire.add_up is not None  # else nobody asks for its current
         current = space.reshape(wire.add_up(items), (stop - start, self.batch, *wire.shape))
-        if wire.late is not None:
+        if wire.target_delay is not None:
             trail = self.late[wire.index]
             trail.add(current)
-            current = trail.window(start, stop, wire.late)
+            current = trail.window(start, stop, wire.target_delay)
         return current if wire.bias is None else current + wire.bias
 
     def _keep_up(self, target: str, steps: int) -> None:
         """Nobody looks at this output, but what is on its way to it belongs to the state."""
         for wire in self.engine.wires[target]:
-            if wire.late is not None:
+            if wire.target_delay is not None:
                 self._current(wire, 0, steps)
 
-    def state(self) -> State:
+    def state(self) -> SimulationState:
         """Everything that the next step depends on."""
         space = self.engine.parts.space
         arrays: dict[tuple[str, str], Array] = {}
@@ -295,4 +297,4 @@ class Run:
         for index, trail in self.late.items():
             target = self.engine.network.projections[index].target
             arrays[target, f"past of projection {index}"] = freeze(space.numpy(trail.past))
-        return State(self.step, arrays)
+        return SimulationState(self.step, arrays)

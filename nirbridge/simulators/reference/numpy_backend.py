@@ -17,28 +17,28 @@ from nirbridge.network.apply import matrix
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Population
 from nirbridge.network.operators import Conv, Operator, Sparse, SumPool
-from nirbridge.simulators.reference.array_namespace import Space
-from nirbridge.simulators.reference.semantics import Accumulate, NeuronState, Parts, Ran, ReferenceNeurons
+from nirbridge.simulators.reference.array_namespace import ArrayNamespace
+from nirbridge.simulators.reference.semantics import Accumulate, Backend, LayerOutput, NeuronState, ReferenceNeurons
 from nirbridge.simulators.reference.sums import accumulate
 
 SYNAPSES_MAX = 2_000_000
 """Convolutions and pools become sparse matrices up to so many synapses."""
 
 
-def numpy_parts(space: Space) -> Parts:
+def numpy_backend(space: ArrayNamespace) -> Backend:
     """The backend on numpy."""
-    return Parts(
+    return Backend(
         space=space,
-        accumulate=lambda projection: Summed(projection.operator, space),
+        accumulate=lambda projection: NumpyAccumulate(projection.operator, space),
         neurons=lambda population: NumpyNeurons(population, space),
         take_input=space.array,
     )
 
 
-class Summed:
+class NumpyAccumulate:
     """The ordered sums of an operator, part by part (see ``step.Accumulate``)."""
 
-    def __init__(self, operator: Operator, space: Space) -> None:
+    def __init__(self, operator: Operator, space: ArrayNamespace) -> None:
         self.parts = [_part(part, space) for part in parts_of(operator)]
 
     def __call__(self, spikes: Any) -> Any:
@@ -48,7 +48,7 @@ class Summed:
         return spikes
 
 
-def _part(op: Operator, space: Space) -> Accumulate:
+def _part(op: Operator, space: ArrayNamespace) -> Accumulate:
     if not isinstance(op, Conv | SumPool):
         return accumulate(op, space)
     taps = math.prod(op.weight.shape[1:]) if isinstance(op, Conv) else math.prod(op.kernel)
@@ -67,14 +67,14 @@ def _part(op: Operator, space: Space) -> Accumulate:
 class NumpyNeurons(ReferenceNeurons):
     """The reference's neurons; those that send 0 or 1 and do not rest are stepped in place."""
 
-    def __init__(self, population: Population, space: Space) -> None:
+    def __init__(self, population: Population, space: ArrayNamespace) -> None:
         super().__init__(population, space)
         self.has_synapse, self.has_plain_input = not _is(self.a_syn, 0.0), _is(self.g_syn, 1.0)
         self.forgets, self.has_gain = _is(self.a_mem, 0.0), not _is(self.g_mem, 1.0)
         self.decays = not self.forgets and not _is(self.a_mem, 1.0)
         self.has_bias = not _is(self.bias, 0.0)
 
-    def run(self, drive: Any, state: NeuronState, wanted: frozenset[str]) -> Ran:
+    def run(self, drive: Any, state: NeuronState, wanted: frozenset[str]) -> LayerOutput:
         """See ``Neurons.run``."""
         if self.theta is None or self.holds or self.kind.max_spikes > 1:
             return super().run(drive, state, wanted)
@@ -92,7 +92,7 @@ class NumpyNeurons(ReferenceNeurons):
             if "v" in kept:
                 kept["v"][t] = v
         sent = fired.astype(drive.dtype)
-        return Ran(sent, kept, {"v": v, "i": np.array(i), "refractory": state["refractory"]})
+        return LayerOutput(sent, kept, {"v": v, "i": np.array(i), "refractory": state["refractory"]})
 
     def _integrate(self, x: Array, v: Array, i: Array, scratch: Array) -> Array:
         """What i is now; ``v`` becomes the potential before the reset."""

@@ -13,13 +13,13 @@
 * A neuron in its refractory time has ``u = v = v_reset`` and sends nothing; its synaptic current goes on.
 * Only the sign of a zero is open: a term that is 0 for all neurons may be left out.
 
-**The seam.** A faster backend gives ``Parts``, nothing else: ``accumulate(projection)`` makes the ``Accumulate`` of a
-projection, ``neurons(population)`` the ``Neurons`` of a population. ``layer`` and ``loop`` may do both for a population
-that they suit, in one go. The engine (reference.py) does the rest: inputs,
+**The seam.** A faster backend gives ``Backend``, nothing else: ``accumulate(projection)`` makes the ``Accumulate`` of a
+projection, ``neurons(population)`` the ``NeuronStepper`` of a population. ``layer`` and ``loop`` may do both for a
+population that they suit, in one go. The engine (reference.py) does the rest: inputs,
 chunks of steps, delays, cycles, order of projections, biases, recording, state. Where no cycle is, both are called once
 per chunk with all its steps and samples (layer by layer); within a cycle with one step. Arrays between parts are what
-``Neurons.run`` and ``Parts.take_input`` return (bytes for spikes are fine), ``[steps, batch, *shape]``. A backend is
-named in ``nirbridge.simulators.BACKENDS``.
+``NeuronStepper.run`` and ``Backend.take_input`` return (bytes for spikes are fine), ``[steps, batch, *shape]``. A
+backend is named in ``nirbridge.simulators.BACKENDS``.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.network.model import Population, Projection
 from nirbridge.network.neurons import Neuron
-from nirbridge.simulators.reference.array_namespace import Space
+from nirbridge.simulators.reference.array_namespace import ArrayNamespace
 
 NeuronState = Mapping[str, Any]
 """``v``, ``i`` and ``refractory`` of one population, each ``[batch, *shape]``."""
 
 
-class Beginning(dict[str, Any]):
+class BlankState(dict[str, Any]):
     """The state of a population before its first step: one object for all runs of a batch, which nobody changes."""
 
 
@@ -51,10 +51,10 @@ class Accumulate(Protocol):
         ...
 
 
-class Neurons(Protocol):
+class NeuronStepper(Protocol):
     """The neurons of one population."""
 
-    def run(self, drive: Any, state: NeuronState, wanted: frozenset[str]) -> Ran:
+    def run(self, drive: Any, state: NeuronState, wanted: frozenset[str]) -> LayerOutput:
         """Steps through ``drive: [steps, batch, *shape]``, the summed input current of each step."""
         ...
 
@@ -62,7 +62,9 @@ class Neurons(Protocol):
 class Loop(Protocol):
     """A population alone in its cycle, which hears itself through one projection one step later: all steps at once."""
 
-    def run(self, steps: int, currents: tuple[Any, Any], past: Any, state: NeuronState, wanted: frozenset[str]) -> Ran:
+    def run(
+        self, steps: int, currents: tuple[Any, Any], past: Any, state: NeuronState, wanted: frozenset[str]
+    ) -> LayerOutput:
         """Steps through ``currents``, those to be added before and behind the own one.
 
         Each is ``[steps, batch, *shape]``, None where there is none; ``past: [batch, *shape]`` is what the population
@@ -74,13 +76,13 @@ class Loop(Protocol):
 class Layer(Protocol):
     """A population in no cycle with one incoming projection: sums, bias and neurons of all steps in one go."""
 
-    def run(self, spikes: Any, state: NeuronState, wanted: frozenset[str]) -> Ran:
+    def run(self, spikes: Any, state: NeuronState, wanted: frozenset[str]) -> LayerOutput:
         """Steps through ``spikes: [steps, batch, *source shape]``, what arrives (its delay is done with)."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class LayerOutput:
     """What a population did, and its state behind the last step.
 
     ``sent: [steps, batch, *shape]`` (spikes; v of a read-out), ``traces``: those wanted of ``v``, ``u``, ``i``, of the
@@ -93,7 +95,7 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Backend:
     """A backend: how to add up spikes and how to step neurons.
 
     ``layer`` is asked for a population in no cycle whose one incoming projection has no delay per target element,
@@ -101,9 +103,9 @@ class Parts:
     recording's meta.
     """
 
-    space: Space
+    space: ArrayNamespace
     accumulate: Callable[[Projection], Accumulate]
-    neurons: Callable[[Population], Neurons]
+    neurons: Callable[[Population], NeuronStepper]
     take_input: Callable[[Array], Any]
     loop: Callable[[Population, Projection], Loop | None] = lambda population, own: None
     layer: Callable[[Population, Projection], Layer | None] = lambda population, projection: None
@@ -113,7 +115,7 @@ class Parts:
 class ReferenceNeurons:
     """The canonical neuron on any array library; coefficients that all neurons share are plain numbers."""
 
-    def __init__(self, population: Population, space: Space) -> None:
+    def __init__(self, population: Population, space: ArrayNamespace) -> None:
         n: Neuron = population.neuron
         self.space, self.shape, self.kind = space, population.shape, n
         self.a_mem, self.g_mem, self.bias = (
@@ -128,8 +130,8 @@ class ReferenceNeurons:
         self.holds = bool(np.any(n.refractory_steps > 0))
         self.hold_steps = space.integers(n.refractory_steps)
 
-    def run(self, drive: Any, state: NeuronState, wanted: frozenset[str]) -> Ran:
-        """See ``Neurons.run``."""
+    def run(self, drive: Any, state: NeuronState, wanted: frozenset[str]) -> LayerOutput:
+        """See ``NeuronStepper.run``."""
         xp, now = self.space.xp, dict(state)
         sent: list[Any] = []
         kept: dict[str, list[Any]] = {name: [] for name in ("v", "u", "i") if name in wanted}
@@ -138,7 +140,7 @@ class ReferenceNeurons:
             sent.append(out)
             for name, values in kept.items():
                 values.append(potential if name == "u" else now[name])
-        return Ran(xp.stack(sent), {name: xp.stack(values) for name, values in kept.items()}, now)
+        return LayerOutput(xp.stack(sent), {name: xp.stack(values) for name, values in kept.items()}, now)
 
     def _step(self, x: Any, now: dict[str, Any]) -> tuple[Any, Any]:
         """What is sent, and the potential before the reset; ``now`` is brought up to date."""

@@ -16,14 +16,14 @@ import numpy as np
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import ModelError
 from nirbridge.network.model import Network
-from nirbridge.network.nir.delays import SECONDS, delayed_thing
-from nirbridge.simulators.reference.array_namespace import Space
-from nirbridge.simulators.reference.semantics import Beginning, Parts
-from nirbridge.simulators.types import State
+from nirbridge.network.nir.delays import SECONDS, delayed_subject
+from nirbridge.simulators.reference.array_namespace import ArrayNamespace
+from nirbridge.simulators.reference.semantics import Backend, BlankState
+from nirbridge.simulators.types import SimulationState
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Start:
+class RunStart:
     """A state of populations, what sources sent in the steps before (None for no delay), and what is late."""
 
     step: int
@@ -32,9 +32,11 @@ class Start:
     late: Mapping[int, Any]
 
 
-def start_of(network: Network, parts: Parts, state: State, late: Iterable[int], is_blank: bool) -> Start:
+def run_start(
+    network: Network, parts: Backend, state: SimulationState, late: Iterable[int], is_blank: bool
+) -> RunStart:
     """``late``: the projections with a delay per target element. Nobody may change the arrays of a blank one."""
-    space, arrays, mapping = parts.space, state.arrays, Beginning if is_blank else dict
+    space, arrays, mapping = parts.space, state.arrays, BlankState if is_blank else dict
     whole = np.asarray if space.is_numpy and is_blank else space.integers
     states = {
         p.name: mapping(
@@ -47,7 +49,7 @@ def start_of(network: Network, parts: Parts, state: State, late: Iterable[int], 
     sources = (p.name for p in (*network.inputs, *network.populations))
     past = {name: parts.take_input(arrays[name, "past"]) if (name, "past") in arrays else None for name in sources}
     held = {k: space.array(arrays[network.projections[k].target, f"past of projection {k}"]) for k in late}
-    return Start(state.step, states, past, held)
+    return RunStart(state.step, states, past, held)
 
 
 def frozen(values: Array, kind: Any) -> Array:
@@ -63,13 +65,13 @@ HELD_MAX = 2**25
 """Values of past time steps that a run holds: steps x batch x neurons, of all sources together."""
 
 
-def check_held(sources: Iterable[Any], projections: Sequence[Any], batch: int) -> None:
+def check_history(sources: Iterable[Any], projections: Sequence[Any], batch: int) -> None:
     """Nothing, where the past steps that the delays reach back to fit in memory; counted before any is held.
 
     Raises:
         ModelError: they are too many; the longest delay is named.
     """
-    sizes = {thing.name: math.prod(thing.shape) for thing in sources}
+    sizes = {subject.name: math.prod(subject.shape) for subject in sources}
     depths = dict.fromkeys(sizes, 0)
     late = 0
     for p in projections:
@@ -81,17 +83,17 @@ def check_held(sources: Iterable[Any], projections: Sequence[Any], batch: int) -
     longest = max(projections, key=lambda p: int(p.delay_steps.max()) + int(p.target_delay_steps.max()))
     steps = int(longest.delay_steps.max()) + int(longest.target_delay_steps.max())
     found = f"with a delay of {steps:,} time steps, {total:,} values of past steps are held (batch {batch:,})"
-    raise ModelError.of(delayed_thing(longest), found, f"at most {HELD_MAX:,} are held", SECONDS)
+    raise ModelError.of(delayed_subject(longest), found, f"at most {HELD_MAX:,} are held", SECONDS)
 
 
-class Trail:
+class SpikeHistory:
     """The outputs of one source: ``depth`` past steps and the steps of the chunk so far, oldest first.
 
     ``past`` has shape ``[depth, batch, *shape]``, None for no depth; before the first step of a run a source sent
     nothing.
     """
 
-    def __init__(self, space: Space, past: Any) -> None:
+    def __init__(self, space: ArrayNamespace, past: Any) -> None:
         self.space, self.past, self.depth = space, past, 0 if past is None else past.shape[0]
         self._begin()
 
@@ -144,7 +146,7 @@ class Trail:
 class Delay:
     """Delays of the elements of a shape, in steps: uniform, or one mask per distinct delay."""
 
-    def __init__(self, steps: Array, space: Space) -> None:
+    def __init__(self, steps: Array, space: ArrayNamespace) -> None:
         distinct: Iterable[int] = map(int, np.unique(steps))
         self.longest = int(steps.max())
         self.uniform = self.longest if int(steps.min()) == self.longest else None

@@ -16,32 +16,32 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
-from nirbridge.simulators.reference.array_namespace import Space
+from nirbridge.simulators.reference.array_namespace import ArrayNamespace
 from nirbridge.simulators.reference.semantics import Accumulate
 
 SPARSE_SPIKES = 0.1
 """Up to this share of sources that send, a sparse operator is applied to the senders alone (the bits are the same)."""
 
 
-def accumulate(operator: Operator, space: Space) -> Accumulate:
+def accumulate(operator: Operator, space: ArrayNamespace) -> Accumulate:
     """The ordered sums of one operator: ``[items, *input shape] -> [items, *output shape]``."""
     if isinstance(operator, Chain):
-        return _Parts([accumulate(part, space) for part in operator.parts])
+        return _ChainSums([accumulate(part, space) for part in operator.parts])
     if isinstance(operator, Identity):
         return lambda spikes: spikes + 0  # -0.0 becomes 0.0, as in a sum that starts at 0
     if isinstance(operator, Reshape):
-        return _Reshaped(operator, space)
+        return _ReshapedSums(operator, space)
     if isinstance(operator, Scale):
         scale = space.array(operator.scale)
         return lambda spikes: spikes * scale + 0
     if isinstance(operator, Dense):
-        return _NumpyDense(operator, space) if space.is_numpy else _OrderedDense(operator, space)
+        return _NumpyDenseSums(operator, space) if space.is_numpy else _OrderedDenseSums(operator, space)
     if isinstance(operator, Sparse):
-        return _NumpySparse(operator, space) if space.is_numpy else _OrderedSparse(operator, space)
-    return _Windows(operator, space)
+        return _NumpySparseSums(operator, space) if space.is_numpy else _OrderedSparseSums(operator, space)
+    return _WindowSums(operator, space)
 
 
-class _Parts:
+class _ChainSums:
     def __init__(self, parts: Sequence[Accumulate]) -> None:
         self.parts = parts
 
@@ -51,8 +51,8 @@ class _Parts:
         return spikes
 
 
-class _Reshaped:
-    def __init__(self, operator: Reshape, space: Space) -> None:
+class _ReshapedSums:
+    def __init__(self, operator: Reshape, space: ArrayNamespace) -> None:
         self.xp, self.shape = space.xp, operator.output_shape
 
     def __call__(self, spikes: Any) -> Any:
@@ -69,18 +69,18 @@ def _sending(spikes: Array) -> Any:
     return csr_array((spikes.reshape(-1)[at], sources, ends), shape=spikes.shape)
 
 
-class _NumpyDense:
+class _NumpyDenseSums:
     """Senders times ``weight.T``: one row of weights is added per sender."""
 
-    def __init__(self, operator: Dense, space: Space) -> None:
+    def __init__(self, operator: Dense, space: ArrayNamespace) -> None:
         self.weight = np.ascontiguousarray(space.array(operator.weight).T)
 
     def __call__(self, spikes: Array) -> Array:
         return _sending(np.ascontiguousarray(spikes)) @ self.weight
 
 
-class _NumpySparse:
-    def __init__(self, operator: Sparse, space: Space) -> None:
+class _NumpySparseSums:
+    def __init__(self, operator: Sparse, space: ArrayNamespace) -> None:
         from scipy.sparse import csr_array
 
         shape = (math.prod(operator.output_shape), math.prod(operator.input_shape))
@@ -96,10 +96,10 @@ class _NumpySparse:
         return out.reshape(len(flat), *self.shape)
 
 
-class _OrderedDense:
+class _OrderedDenseSums:
     """One source after the other; sources that send nowhere are left out."""
 
-    def __init__(self, operator: Dense, space: Space) -> None:
+    def __init__(self, operator: Dense, space: ArrayNamespace) -> None:
         self.space, self.weight = space, space.array(np.ascontiguousarray(operator.weight.T))
 
     def __call__(self, spikes: Any) -> Any:
@@ -111,10 +111,10 @@ class _OrderedDense:
         return out
 
 
-class _OrderedSparse:
+class _OrderedSparseSums:
     """The first source of every target, then the second of every target …; short rows end in a weight of 0."""
 
-    def __init__(self, operator: Sparse, space: Space) -> None:
+    def __init__(self, operator: Sparse, space: ArrayNamespace) -> None:
         lengths = np.diff(operator.indptr)
         grid = (int(lengths.max(initial=0)), len(lengths))
         at = np.asarray(operator.indptr[:-1]) + np.arange(grid[0])[:, None]
@@ -133,10 +133,10 @@ class _OrderedSparse:
         return xp.reshape(out, (items, *self.shape))
 
 
-class _Windows:
+class _WindowSums:
     """Convolutions and pools, tap by tap: input channel, then row, then column ascend, and so do the sources."""
 
-    def __init__(self, operator: Conv | SumPool, space: Space) -> None:
+    def __init__(self, operator: Conv | SumPool, space: ArrayNamespace) -> None:
         self.operator, self.space = operator, space
         self.groups = operator.groups if isinstance(operator, Conv) else operator.input_shape[0]
         self.own = operator.weight.shape[1] if isinstance(operator, Conv) else 1

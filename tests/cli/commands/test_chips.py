@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.cli.main import run
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "chips" / "my_chip.toml"
@@ -23,7 +23,7 @@ def test_the_list_has_the_main_limits(capsys: pytest.CaptureFixture[str]) -> Non
 def test_one_chip_shows_every_number_and_source(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["chips", name]) == 0
     out = capsys.readouterr().out
-    chip = load_chip(name)
+    chip = read_chip(name)
     words = out.split()
     for key, source in chip.sources.items():
         assert key.partition(".")[2] in words
@@ -41,7 +41,7 @@ def test_figures_are_shown_with_a_prefix(capsys: pytest.CaptureFixture[str]) -> 
 def test_json_of_one_and_of_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["chips", "loihi1", "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
-    assert record == load_chip("loihi1").record
+    assert record == read_chip("loihi1").record
     assert run(["chips", "--json"]) == 0
     chips = json.loads(capsys.readouterr().out)["chips"]
     assert [chip["name"] for chip in chips] == ["crossbar256", "loihi1", "loihi2"]

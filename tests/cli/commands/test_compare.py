@@ -11,7 +11,7 @@ import pytest
 
 from nirbridge.cli.commands.compare import command
 from nirbridge.cli.main import run
-from nirbridge.simulators.recording_file import save
+from nirbridge.simulators.recording_file import write_recording
 from nirbridge.simulators.types import Recording
 
 A = np.array([[1, 0], [0, 1], [1, 1], [0, 0]], np.uint8)
@@ -20,7 +20,7 @@ LATE = np.concatenate([np.zeros((2, 2), np.uint8), A[:2]])
 
 
 def write(folder: Path, name: str, s: Any, node: str = "fc", **meta: Any) -> str:
-    save(Recording({(node, "s"): np.asarray(s)}, {"dt": 1e-3, **meta}), folder / name)
+    write_recording(Recording({(node, "s"): np.asarray(s)}, {"dt": 1e-3, **meta}), folder / name)
     return str(folder / name)
 
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from nirbridge.cli import main as cli
-from nirbridge.importers import save
-from nirbridge.quantization.storage.file import load as load_quantized
+from nirbridge.importers import save_nir
+from nirbridge.quantization.storage.file import read_quantized as load_quantized
 from nirbridge.simulators.fixed.simulate import simulate_fixed
-from nirbridge.simulators.recording_file import load as load_recording
-from nirbridge.simulators.simulate import Record
+from nirbridge.simulators.recording_file import read_recording as load_recording
+from nirbridge.simulators.simulate import Probe
 from tests.network.graphs import graph_of, lif, out, port
 
 
@@ -67,7 +67,7 @@ def test_the_integers_that_quantize_saved_become_the_program(
     out = tmp_path / "out.npz"
     arguments = ["run", str(tmp_path / "program"), "--input", str(tmp_path / "in.npy"), "-o", str(out)]
     assert cli.run([*arguments, "--record", "*:v"]) == 0
-    records = [Record(p.name, ("v",)) for p in quantized.populations]
+    records = [Probe(p.name, ("v",)) for p in quantized.populations]
     expected = simulate_fixed(quantized, spikes[:, 0], record=records).recording.arrays
     found = load_recording(out).arrays
     assert set(found) == set(expected)
@@ -82,7 +82,7 @@ def test_a_file_with_hostile_names_becomes_a_program_like_any_other(
     for k, own in enumerate((names, ["a", "b", "c", "d"])):
         nodes = {"in": port(2), "w": nir.Linear(np.eye(2)), "out": out(2)} | {n: lif(2, tau=4e-4, r=9.0) for n in own}
         edges = [("in", "w"), ("w", own[0]), *pairwise(own), (own[-1], "out")]
-        save(graph_of(nodes, edges, dt=1e-4), tmp_path / f"{k}.nir")
+        save_nir(graph_of(nodes, edges, dt=1e-4), tmp_path / f"{k}.nir")
         folder = str(tmp_path / f"program{k}")
         assert cli.run(["emit", str(tmp_path / f"{k}.nir"), "--to", "lava", "-o", folder]) == 0
     hostile, plain = tmp_path / "program0", tmp_path / "program1"

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from nirbridge.cli.main import run
-from nirbridge.importers import save
+from nirbridge.importers import save_nir
 from nirbridge.network import Timing
 from nirbridge.report.inspect import inspect_graph, inspect_text, name_text, shape_text
 from tests.network.graphs import chain, graph_of, lif, out, port
@@ -21,7 +21,7 @@ def model(tmp_path: Path) -> str:
     pool = nir.SumPool2d(kernel_size=np.array([2, 2]), stride=np.array([2, 2]), padding=np.array([0, 0]))
     flat = nir.Flatten({"input": np.array([3, 2, 2])}, 0, -1)
     nodes = [port(2, 4, 4), conv, lif(3, 4, 4), pool, flat, nir.Linear(np.ones((5, 12))), lif(5), out(5)]
-    save(chain(*nodes), tmp_path / "model.nir")
+    save_nir(chain(*nodes), tmp_path / "model.nir")
     return str(tmp_path / "model.nir")
 
 
@@ -88,7 +88,7 @@ def test_wrong_usage(
 
 
 def test_a_model_without_exact_meaning_is_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    save(chain(port(1), nir.Delay(np.array([1.5e-4])), lif(1), out(1)), tmp_path / "late.nir")
+    save_nir(chain(port(1), nir.Delay(np.array([1.5e-4])), lif(1), out(1)), tmp_path / "late.nir")
     assert run(["inspect", str(tmp_path / "late.nir")]) == 1
     assert capsys.readouterr().err.startswith("error: node '0' (Delay): a delay of 0.00015 s is 1.5 steps of dt")
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nirbridge.cli.main import main
-from nirbridge.quantization.storage.file import load
+from nirbridge.quantization.storage.file import read_quantized
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
@@ -30,7 +30,7 @@ def test_a_model_becomes_a_file_and_a_table(model: Path, tmp_path: Path, capsys:
     code, text, _ = run(capsys, model, "--chip", "loihi1", "--bits", 4, "--bits", "leaky_3=8", "-o", out)
     assert code == 0
     assert "proved from the weights, for every input" in text
-    assert [p.weight_bits for p in load(out).projections] == [4, 8]
+    assert [p.weight_bits for p in read_quantized(out).projections] == [4, 8]
 
 
 def test_json_with_data(model: Path, tmp_path: Path, capsys: Any) -> None:

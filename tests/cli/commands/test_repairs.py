@@ -58,7 +58,7 @@ def test_every_command_that_reads_a_model_is_listed_here() -> None:
 @pytest.mark.parametrize("name", READERS)
 def test_repairs_are_made_and_said(name: str, model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(arguments(name, model)) == 2
-    assert json.loads(capsys.readouterr().out)["error"]["problems"][-1]["next_step"].startswith("--drop-batch")
+    assert json.loads(capsys.readouterr().out)["error"]["problems"][-1]["hint"].startswith("--drop-batch")
     assert run([*arguments(name, model), "--drop-batch", "--repair", "norse"]) == 0
     written = Path(model).parent / "program" / "program.json"
     assert NOTE in (written.read_text("utf-8") if name == "emit" else capsys.readouterr().out) or name == "inspect"

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from nirbridge.cli.main import run
-from nirbridge.importers import save
+from nirbridge.importers import save_nir
 from nirbridge.pipeline import load_network
-from nirbridge.simulators.recording_file import load
-from nirbridge.simulators.simulate import Record, simulate
+from nirbridge.simulators.recording_file import read_recording
+from nirbridge.simulators.simulate import Probe, simulate
 from tests.network.graphs import chain, lif, out, port
 
 INPUT = np.random.default_rng(4).random((40, 3)) < 0.5
@@ -20,7 +20,7 @@ INPUT = np.random.default_rng(4).random((40, 3)) < 0.5
 @pytest.fixture
 def model(tmp_path: Path) -> str:
     weight = np.random.default_rng(1).normal(size=(4, 3)) * 40
-    save(chain(port(3), nir.Linear(weight), lif(4), out(4)), tmp_path / "model.nir")
+    save_nir(chain(port(3), nir.Linear(weight), lif(4), out(4)), tmp_path / "model.nir")
     np.save(tmp_path / "in.npy", INPUT)
     return str(tmp_path / "model.nir")
 
@@ -35,8 +35,8 @@ def test_it_saves_what_the_library_gives(model: str, tmp_path: Path, capsys: pyt
     from nirbridge.network.model import Timing
 
     network = load_network(model, Timing(dt=1e-3))
-    wanted = simulate(network, INPUT, record=[Record("*", ("s", "v")), Record("1", ("count",))]).recording
-    found = load(result)
+    wanted = simulate(network, INPUT, record=[Probe("*", ("s", "v")), Probe("1", ("count",))]).recording
+    found = read_recording(result)
     assert found.arrays.keys() == wanted.arrays.keys()
     assert all(np.array_equal(found.arrays[key], wanted.arrays[key]) for key in wanted.arrays)
     assert wanted.arrays["1", "count"].sum() > 0
@@ -52,7 +52,7 @@ def test_inputs_by_name_with_a_batch_and_json(model: str, tmp_path: Path, capsys
     document = json.loads(capsys.readouterr().out)
     assert document["meta"]["batch"] == 2
     assert [entry["shape"] for entry in document["recorded"]] == [[2, 2, 4]]
-    assert load(tmp_path / "out.npz").meta["steps"] == 10
+    assert read_recording(tmp_path / "out.npz").meta["steps"] == 10
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from nirbridge.cli.main import run
-from nirbridge.importers import save
-from nirbridge.quantization.model import Quantized
+from nirbridge.importers import save_nir
+from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.quantization.operators import weights_of, with_weights
 from nirbridge.simulators.fixed import simulate as fixed_simulator
 from nirbridge.simulators.mapped import simulate as mapped_simulator
@@ -23,7 +23,7 @@ from tests.network.graphs import chain, lif, out, port
 def model(tmp_path: Path) -> str:
     weight = np.random.default_rng(1).normal(size=(4, 3))
     graph = chain(port(3), nir.Linear(weight), lif(4, tau=4e-4, r=4.0), nir.Linear(np.eye(4)), lif(4), out(4))
-    save(graph, tmp_path / "model.nir")
+    save_nir(graph, tmp_path / "model.nir")
     return str(tmp_path / "model.nir")
 
 
@@ -56,7 +56,7 @@ def test_outputs_decide_and_hidden_layers_do_not(tmp_path: Path, capsys: pytest.
     rng = np.random.default_rng(1)
     first, second = rng.normal(0.5, 1, (2, 3)), rng.normal(0.5, 1, (4, 2))
     graph = chain(port(3), nir.Linear(first), lif(2, tau=4e-4, r=4.0), nir.Linear(second), lif(4), out(4))
-    save(graph, tmp_path / "model.nir")
+    save_nir(graph, tmp_path / "model.nir")
     np.save(tmp_path / "in.npy", rng.random((20, 5, 3)) < 0.5)
     np.save(tmp_path / "labels.npy", np.array([0, 1, 2, 3, 3]))
     model, options = str(tmp_path / "model.nir"), ["--chip", "loihi2", "--input", str(tmp_path / "in.npy")]
@@ -102,7 +102,7 @@ def test_a_population_beyond_its_bound_is_an_error(
 ) -> None:
     """Integers and map agree, but what runs has other weights than the model in integers."""
 
-    def halved(quantized: Quantized) -> Quantized:
+    def halved(quantized: QuantizedNetwork) -> QuantizedNetwork:
         first = quantized.projections[0]
         operator = with_weights(first.operator, weights_of(first.operator) // 2)
         return replace(quantized, projections=(replace(first, operator=operator), *quantized.projections[1:]))
@@ -198,14 +198,14 @@ def test_the_picture_is_of_the_sample_that_differs(model: str, tmp_path: Path, m
 
 
 def test_simulate_runs_the_integers_and_the_map(model: str, tmp_path: Path) -> None:
-    from nirbridge.simulators.recording_file import load
+    from nirbridge.simulators.recording_file import read_recording
 
     np.save(tmp_path / "in.npy", np.random.default_rng(0).random((15, 3)) < 0.5)
     common = ["simulate", model, "--input", str(tmp_path / "in.npy"), "--record", "*:u,v"]
     for backend in ("fixed", "mapped"):
         options = ["--backend", backend, "--chip", "loihi1", "-o", str(tmp_path / f"{backend}.npz")]
         assert run([*common, *options]) == 0
-    fixed, mapped = load(tmp_path / "fixed.npz"), load(tmp_path / "mapped.npz")
+    fixed, mapped = read_recording(tmp_path / "fixed.npz"), read_recording(tmp_path / "mapped.npz")
     assert fixed.meta["backend"] == "fixed"
     assert mapped.meta["latency"] == fixed.meta["latency"]
     assert all(np.array_equal(fixed.arrays[key], mapped.arrays[key]) for key in fixed.arrays)

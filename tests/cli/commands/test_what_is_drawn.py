@@ -21,7 +21,7 @@ from tests.partitioner.nets import network_of
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What is drawn: the two recordings, the node, options, and where it goes."""
     saved: list[Any] = []
-    monkeypatch.setattr(pictures, "difference", lambda *args, **options: (args, options))
+    monkeypatch.setattr(pictures, "plot_difference", lambda *args, **options: (args, options))
     monkeypatch.setattr(pictures, "save_picture", lambda figure, path: saved.append((*figure, path)))
     return saved
 

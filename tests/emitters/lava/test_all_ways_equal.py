@@ -25,7 +25,7 @@ from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Identity
 from nirbridge.pipeline import load_chip, load_network, quantize_plan, verify_network
 from nirbridge.simulators.fixed.simulate import simulate_fixed
-from nirbridge.simulators.simulate import Record
+from nirbridge.simulators.simulate import Probe
 from nirbridge.testing import networks
 from nirbridge.verification.verify import Verification, broken_promises
 from tests.emitters.lava.digits import some_digits
@@ -227,7 +227,7 @@ def works(network: Network, chip: Chip) -> bool:
         q, _ = on_chip(network, chip)
     except (ModelError, DoesNotFit):
         return False
-    ran = simulate_fixed(q, spikes(q, STEPS), record=[Record(p.name, ("s",)) for p in q.populations if p.neuron.fires])
+    ran = simulate_fixed(q, spikes(q, STEPS), record=[Probe(p.name, ("s",)) for p in q.populations if p.neuron.fires])
     return any(a.any() for a in ran.recording.arrays.values())
 
 

@@ -125,7 +125,7 @@ def test_dense_delays_up_to_a_size(most: int, process: str, monkeypatch: pytest.
     """Six weights in the four slots of three further steps."""
     monkeypatch.setattr(synapses, "_DELAY_DENSE_MAX", most)
     p = made.projection("a", "b", Dense(made.ints(np.arange(6).reshape(2, 3) * 2)), delay_steps=4)
-    found = synapses.synapse("s", p, ("x", "y"), ((3,), (2,)), 0)
+    found = synapses.lava_synapse("s", p, ("x", "y"), ((3,), (2,)), 0)
     assert found.process == process
     delays = found.arguments["delays"]
     assert delays == 3 if process == "DelayDense" else np.asarray(delays).tolist() == [3] * np.asarray(delays).size
@@ -134,10 +134,10 @@ def test_dense_delays_up_to_a_size(most: int, process: str, monkeypatch: pytest.
 def test_delays_of_both_ends_add_up_for_each_weight() -> None:
     weights = Dense(made.ints([[2, 4, 6], [8, 10, 12]]))
     p = made.projection("a", "b", weights, delay_steps=[1, 2, 3], target_delay_steps=[0, 5])
-    dense = synapses.synapse("s", p, ("x", "y"), ((3,), (2,)), 0)
+    dense = synapses.lava_synapse("s", p, ("x", "y"), ((3,), (2,)), 0)
     assert np.asarray(dense.arguments["delays"]).tolist() == [[0, 1, 2], [5, 6, 7]]
     some = Sparse(made.ints([0, 1, 3]), made.ints([2, 0, 1]), made.ints([2, 4, 6]), (3,), (2,))
-    found = synapses.synapse("s", replace(p, operator=some), ("x", "y"), ((1, 3), (2, 1)), 3).arguments
+    found = synapses.lava_synapse("s", replace(p, operator=some), ("x", "y"), ((1, 3), (2, 1)), 3).arguments
     assert np.asarray(found["delays"]).tolist() == [2, 5, 6]
     assert (found["matrix_shape"], found["num_message_bits"], found["weight_exp"]) == ((2, 3), 3, 0)
 
@@ -154,7 +154,7 @@ def test_the_shortest_delay_of_both_ends_is_a_step(own: Any, late: Any, shortest
 
 
 def test_a_population_of_one_neuron_without_axes_is_a_line_of_one() -> None:
-    found = layers.layer("id", made.population("p", (), made.neuron()))
+    found = layers.lava_layer("id", made.population("p", (), made.neuron()))
     assert (found.shape, found.arguments["shape"]) == ((1,), (1,))
     real = Population("p", (), neuron("LIF", a_mem=0.75, theta=1.0, a_syn=0.25))
     plain = real_plan._lif("id", real, np.zeros(()))
@@ -172,7 +172,7 @@ def test_messages_of_the_real_network_are_spikes_or_wide_values() -> None:
     timing = Timing(1e-3, "euler", "to-value", ">", "per-second")
     network = Network(1e-3, timing, populations, tuple(edges), (Port("in", ()),), (Port("out", ()),))
     given: Any = SimpleNamespace(network=network, chip="c", latency={"out": 1})
-    plan = real_plan.real_plan(given)
+    plan = real_plan.floating_plan(given)
     assert [(s.source, s.target) for s in plan.synapses] == [
         ("input0", "layer0"),
         ("layer0", "layer1"),

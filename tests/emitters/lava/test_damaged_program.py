@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.emitters.artifact import write
+from nirbridge.emitters.artifact import write_artifact
 from nirbridge.emitters.lava.emit import emit
 from nirbridge.emitters.lava.runtime.run import run_program
 from nirbridge.errors import FileError
@@ -28,7 +28,7 @@ PORT = {"name": "in", "id": "in0", "shape": [3]}
     ids=str,
 )
 def test_refused(change: dict[str, Any], tmp_path: Path) -> None:
-    write(emit(made.random_network(1)), tmp_path / "program")
+    write_artifact(emit(made.random_network(1)), tmp_path / "program")
     path = tmp_path / "program" / "program.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(FileError, match=r"folder 'program': its program\.json is damaged"):
@@ -36,7 +36,7 @@ def test_refused(change: dict[str, Any], tmp_path: Path) -> None:
 
 
 def test_refused_where_it_is_no_table(tmp_path: Path) -> None:
-    write(emit(made.random_network(1)), tmp_path / "program")
+    write_artifact(emit(made.random_network(1)), tmp_path / "program")
     (tmp_path / "program" / "program.json").write_text("[1]")
     with pytest.raises(FileError, match="damaged"):
         run_program(tmp_path / "program", np.zeros((2, 3)))

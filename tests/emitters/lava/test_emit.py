@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.emitters.artifact import write
+from nirbridge.emitters.artifact import write_artifact
 from nirbridge.emitters.lava.emit import emit
 from nirbridge.emitters.lava.runtime.run import run_program
 from nirbridge.errors import ModelError, UsageError
 from nirbridge.network.model import Port
 from nirbridge.network.operators import Dense
 from nirbridge.pipeline import fit_to_chip, load_chip, load_network
-from nirbridge.quantization.model import FixedInput, Quantized
-from nirbridge.simulators.simulate import Record, simulate
+from nirbridge.quantization.model import FixedInput, QuantizedNetwork
+from nirbridge.simulators.simulate import Probe, simulate
 from tests.emitters import hand_made as made
 
 HOSTILE = (
@@ -48,7 +48,7 @@ HOSTILE = (
 )
 
 
-def hostile(names: tuple[str, ...]) -> Quantized:
+def hostile(names: tuple[str, ...]) -> QuantizedNetwork:
     """A chain of populations with these names; the first is the input's."""
     rng = np.random.default_rng(0)
     populations = [made.population(name, (2,), made.neuron(bias_mant=500)) for name in names[1:]]
@@ -71,7 +71,7 @@ def test_hostile_names_never_become_code_or_paths() -> None:
 def test_hostile_names_run(tmp_path: Path, lava_python: Path) -> None:
     names = (*HOSTILE[:4], HOSTILE[7], HOSTILE[8], "", "*", HOSTILE[-1])
     q = hostile(names)
-    write(emit(q), tmp_path / "program")
+    write_artifact(emit(q), tmp_path / "program")
     inputs = made.random_inputs(q, 6)
     ran = run_program(tmp_path / "program", inputs, record=[f"{name}:v" for name in names[1:]], python=lava_python)
     expected = made.Oracle(q).run(inputs, 6)
@@ -154,11 +154,11 @@ def test_the_floating_variant_is_the_reference(root: Path, tmp_path: Path, lava_
     network = load_network(root / "examples" / "models" / "digits_mlp.nir")
     q = quantize(balance_delays(fit_to_chip(network, chip), delay_steps_max=chip.core.delay_steps), chip)
     assert q.network is not None
-    write(emit(q, floating=True), tmp_path / "program")
+    write_artifact(emit(q, floating=True), tmp_path / "program")
     rng = np.random.default_rng(0)
     inputs: Any = {port.name: (rng.random((15, *port.shape)) < 0.3).astype(np.uint8) for port in q.inputs}
     found = run_program(tmp_path / "program", inputs, record=["*:s,v"], python=lava_python)
-    records = [Record(p.name, ("s", "v")) for p in q.populations]
+    records = [Probe(p.name, ("s", "v")) for p in q.populations]
     expected = simulate(q.network, inputs, record=records, dtype="float64").recording
     for (node, variable), values in expected.arrays.items():
         np.testing.assert_allclose(found.arrays[node, variable], values, rtol=1e-12, atol=1e-12)

@@ -23,7 +23,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_environment_that_the_tests_use_works(lava_python: Path) -> None:
-    found = environment.status()
+    found = environment.environment_status()
     assert found.ready, found.trouble
     assert found.python == lava_python
     assert found.versions["lava-nc"] == "0.10.0"
@@ -32,9 +32,9 @@ def test_the_environment_that_the_tests_use_works(lava_python: Path) -> None:
 def test_where_there_is_none_the_message_says_how_to_get_it(cache: Path) -> None:
     with pytest.raises(UsageError, match="run: nirbridge lava install"):
         environment.find_python()
-    found = environment.status()
+    found = environment.environment_status()
     assert not found.ready
-    assert found.next_step == "run: nirbridge lava install"
+    assert found.hint == "run: nirbridge lava install"
     assert not cache.exists()
 
 
@@ -48,10 +48,10 @@ def test_the_variable_names_another_python(cache: Path, monkeypatch: pytest.Monk
 
 def test_a_python_without_lava_is_said_to_be_one(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NIRBRIDGE_LAVA_PYTHON", sys.executable)
-    found = environment.status()
+    found = environment.environment_status()
     assert not found.ready
     assert "Lava can not be imported" in found.trouble
-    assert "NIRBRIDGE_LAVA_PYTHON" in found.next_step
+    assert "NIRBRIDGE_LAVA_PYTHON" in found.hint
 
 
 def test_a_failed_install_leaves_nothing_and_a_second_try_succeeds(
@@ -59,27 +59,27 @@ def test_a_failed_install_leaves_nothing_and_a_second_try_succeeds(
 ) -> None:
     calls: list[list[str]] = []
 
-    def call(command: list[str], thing: str) -> None:
+    def call(command: list[str], subject: str) -> None:
         calls.append(command)
         if "venv" in command:
             python = Path(command[-1]) / "bin" / "python"
             python.parent.mkdir(parents=True)
             python.symlink_to(sys.executable)
         elif "--ignore-requires-python" in command and len(calls) == 3:
-            raise UsageError.of(thing, "failed: no network")
+            raise UsageError.of(subject, "failed: no network")
 
     monkeypatch.setattr(environment, "_call", call)
     monkeypatch.setattr(environment, "_probe", lambda python: ({"lava-nc": "0.10.0"}, ""))
     with pytest.raises(UsageError, match="no network"):
-        environment.install(Path(sys.executable))
+        environment.install_environment(Path(sys.executable))
     assert [p.suffix for p in (cache / "lava").iterdir()] == [".lock"]
-    found = environment.install(Path(sys.executable))
+    found = environment.install_environment(Path(sys.executable))
     assert found.ready
     assert len(calls) == 6
-    assert environment.install(Path(sys.executable)) == found
+    assert environment.install_environment(Path(sys.executable)) == found
     assert len(calls) == 6
     assert environment.find_python() == found.python
-    environment.install(Path(sys.executable), again=True)
+    environment.install_environment(Path(sys.executable), again=True)
     assert len(calls) == 9
 
 
@@ -93,7 +93,7 @@ def test_pins_are_whole_and_lava_is_the_one_that_programs_are_written_for() -> N
 def test_a_python_that_lava_does_not_run_on(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pythons, "_version", lambda path: found)
     with pytest.raises(UsageError, match="does not run|Lava runs on 3.10 to 3.13"):
-        pythons.version_of(Path("python"))
+        pythons.python_version(Path("python"))
 
 
 def test_python_3_10_is_taken_where_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

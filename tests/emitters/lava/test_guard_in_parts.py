@@ -162,7 +162,7 @@ def test_the_outcome_as_the_guard_saw_it(
     removed: list[str] = []
     monkeypatch.setattr(guard, "remove_shared", removed.append)
     guarding: Any = Guarding(answer, tmp_path)
-    assert supervision.supervised(guarding, ["a", "b"], tmp_path, 2.5, 1.5, 3, None) == end
+    assert supervision.run_supervised(guarding, ["a", "b"], tmp_path, 2.5, 1.5, 3, None) == end
     orders = json.loads((tmp_path / "orders.json").read_text())
     assert removed == [orders.pop("prefix")]
     assert guarding.stdin.getvalue() == b"\n"

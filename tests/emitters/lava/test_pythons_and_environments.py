@@ -18,9 +18,9 @@ from nirbridge.errors import UsageError
 
 def test_a_python_says_its_version_or_does_not_run(tmp_path: Path) -> None:
     assert pythons._version(Path(sys.executable)) == sys.version_info[:2]
-    assert pythons.version_of(Path(sys.executable)) == sys.version_info[:2]
+    assert pythons.python_version(Path(sys.executable)) == sys.version_info[:2]
     with pytest.raises(UsageError, match=r"^Python '.*/none': does not run; name another one with --python$"):
-        pythons.version_of(tmp_path / "none")
+        pythons.python_version(tmp_path / "none")
 
 
 @pytest.mark.parametrize(("version", "is_right"), [((3, 9), False), ((3, 10), True), ((3, 13), True), ((3, 14), False)])
@@ -29,12 +29,12 @@ def test_versions_that_lava_runs_on(version: Any, is_right: bool, monkeypatch: p
     monkeypatch.setattr(pythons.shutil, "which", lambda name: None)
     monkeypatch.setattr(pythons.sys, "version_info", (*version, 0))
     if is_right:
-        assert pythons.version_of(Path("p")) == version
+        assert pythons.python_version(Path("p")) == version
         assert pythons.base_python() == Path(sys.executable)
         return
     limit = "Lava runs on 3.10 to 3.13; name"
     with pytest.raises(UsageError, match=rf"^Python 'p': is 3\.{version[1]}, {limit} another one$"):
-        pythons.version_of(Path("p"))
+        pythons.python_version(Path("p"))
     with pytest.raises(
         UsageError, match=rf"^Python for Lava: none found, {limit} one: nirbridge lava install --python"
     ):
@@ -45,10 +45,10 @@ def test_another_lava_than_programs_are_written_for(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("NIRBRIDGE_LAVA_PYTHON", sys.executable)
     for version, ready in (("0.10.0", True), ("0.9.0", False)):
         monkeypatch.setattr(environment, "_probe", lambda python, v=version: ({"lava-nc": v}, ""))
-        found = environment.status()
+        found = environment.environment_status()
         assert (found.ready, found.source, found.python) == (ready, "NIRBRIDGE_LAVA_PYTHON", Path(sys.executable))
         assert found.trouble == ("" if ready else "lava-nc is 0.9.0, programs are written for 0.10.0")
-        assert found.next_step == ("" if ready else "mend or unset NIRBRIDGE_LAVA_PYTHON")
+        assert found.hint == ("" if ready else "mend or unset NIRBRIDGE_LAVA_PYTHON")
 
 
 def test_the_environment_that_was_made_last_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import freeze
-from nirbridge.emitters.lava.plan.layers import layer, neuron_problems, v_max
-from nirbridge.emitters.lava.plan.model import Part
-from nirbridge.emitters.lava.plan.per_core import piece_of, split, synapses_between
-from nirbridge.emitters.lava.plan.synapses import synapse, synapse_problems
+from nirbridge.emitters.lava.plan.layers import lava_layer, register_problems, v_max
+from nirbridge.emitters.lava.plan.model import ProcessPart
+from nirbridge.emitters.lava.plan.per_core import population_slice, split_by_core, synapses_between
+from nirbridge.emitters.lava.plan.synapses import lava_synapse, synapse_problems
 from nirbridge.errors import ModelError
 from nirbridge.network.apply import matrix
 from nirbridge.network.operators import Conv, Dense, Sparse
@@ -24,7 +24,7 @@ AGAIN = "quantize it again"
 
 
 def told(n: Any, process: str = "custom") -> list[str]:
-    found = [str(p) for p in neuron_problems(replace(made.population("p", (2,), n), process=process))]  # type: ignore[arg-type]
+    found = [str(p) for p in register_problems(replace(made.population("p", (2,), n), process=process))]  # type: ignore[arg-type]
     assert all(line.startswith("population 'p': ") for line in found)
     return [line.removeprefix("population 'p': ") for line in found]
 
@@ -105,14 +105,14 @@ def test_a_plain_lif_is_one(own: dict[str, Any], lines: list[str]) -> None:
 )
 def test_lavas_own_neuron_where_it_does_the_same(own: Any, process: Any, proved: int | None, wanted: str) -> None:
     p = replace(made.population("p", (2,), made.neuron(bias_mant=[1, 2], v_init=[3, 3], **own)), process=process)
-    found = layer("id", p, proved)
+    found = lava_layer("id", p, proved)
     assert (found.id, found.process, found.shape) == ("id", wanted, (2,))
     assert found.arguments["v"] == 3
     if wanted == "LIF":
         keys = {k: found.arguments[k] for k in ("du", "dv", "vth", "bias_exp", "u")}
         assert keys == {"du": 4095, "dv": 400, "vth": 131_071 if own else 64, "bias_exp": 0, "u": 0}
         assert np.asarray(found.arguments["bias_mant"]).tolist() == [1, 2]
-    assert layer("id", replace(p, neuron=replace(p.neuron, v_bits=23)), proved).process == "IntegerNeuron"
+    assert lava_layer("id", replace(p, neuron=replace(p.neuron, v_bits=23)), proved).process == "IntegerNeuron"
 
 
 def test_the_greatest_v_is_the_proved_one_of_that_population() -> None:
@@ -174,7 +174,7 @@ CONV = Conv(made.ints(2 * np.arange(12).reshape(2, 1, 2, 3)), (1, 1), ((1, 1), (
 )
 def test_the_process_of_a_projection(own: dict[str, Any], bits: int, wanted: str) -> None:
     p = way(**{"operator": CONV, **own})
-    found = synapse("s", p, ("x", "y"), (p.operator.input_shape, p.operator.output_shape), bits)
+    found = lava_synapse("s", p, ("x", "y"), (p.operator.input_shape, p.operator.output_shape), bits)
     assert (found.process, found.source, found.target) == (wanted, "x", "y")
     assert found.arguments.get("num_message_bits", 0) == bits
     if wanted == "DelayDense":
@@ -194,12 +194,12 @@ def cut(*boxes: Any, name: str = "a") -> list[Any]:
 
 
 def test_a_map_is_cut_as_it_says() -> None:
-    found = split(small(), cut(((0, 2), (0, 1)), ((0, 1), (1, 3)), ((1, 2), (1, 3))))
+    found = split_by_core(small(), cut(((0, 2), (0, 1)), ((0, 1), (1, 3)), ((1, 2), (1, 3))))
     assert [at.tolist() for at in found["a"] if at is not None] == [[0, 3], [1, 2], [4, 5]]
-    piece = piece_of(small().populations[0], found["a"][0])
+    piece = population_slice(small().populations[0], found["a"][0])
     assert (piece.shape, piece.neuron.dv.tolist(), piece.neuron.du.tolist()) == ((2,), [0, 3], 4095)
     whole = small().populations[0]
-    assert piece_of(whole, None) is whole
+    assert population_slice(whole, None) is whole
 
 
 @pytest.mark.parametrize(
@@ -214,14 +214,14 @@ def test_a_map_is_cut_as_it_says() -> None:
 )
 def test_a_map_of_another_network(pieces: list[Any], found: str) -> None:
     with pytest.raises(ModelError, match=f"^map: {found}; map this network$"):
-        split(small(), pieces)
+        split_by_core(small(), pieces)
 
 
 def test_synapses_go_between_the_pieces_that_share_some() -> None:
     some = Sparse(made.ints([0, 2, 3, 4]), made.ints([0, 2, 2, 0]), made.ints([2, 4, 6, 8]), (3,), (3,))
     p = way(some, delay_steps=[1, 2, 3], target_delay_steps=[0, 1, 2])
-    left, right = Part("l", freeze(np.array([0, 1]))), Part("r", freeze(np.array([2])))
-    top, low = Part("t", freeze(np.array([0, 1]))), Part("b", freeze(np.array([2])))
+    left, right = ProcessPart("l", freeze(np.array([0, 1]))), ProcessPart("r", freeze(np.array([2])))
+    top, low = ProcessPart("t", freeze(np.array([0, 1]))), ProcessPart("b", freeze(np.array([2])))
     found = {(s, t): q for q, s, t in synapses_between(p, (left, right), (top, low))}
     assert list(found) == [("l", "t"), ("r", "t"), ("l", "b")]  # from r to b there is none
     weights = [matrix(q.operator).toarray().tolist() for q in found.values()]
@@ -231,4 +231,6 @@ def test_synapses_go_between_the_pieces_that_share_some() -> None:
     whole = replace(p, operator=Dense(made.ints([[2, 0, 4], [0, 0, 6], [8, 0, 0]])))  # a dense one stores its zeros
     cuts = {(s, t): q.operator for q, s, t in synapses_between(whole, (left, right), (top, low))}
     assert [np.asarray(op.weight).tolist() for op in cuts.values() if isinstance(op, Dense)] == [*weights, [[0]]]
-    assert [(q is p, s, t) for q, s, t in synapses_between(p, (Part("x"),), (Part("y"),))] == [(True, "x", "y")]
+    assert [(q is p, s, t) for q, s, t in synapses_between(p, (ProcessPart("x"),), (ProcessPart("y"),))] == [
+        (True, "x", "y")
+    ]

@@ -12,27 +12,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.emitters.artifact import write
+from nirbridge.emitters.artifact import write_artifact
 from nirbridge.emitters.lava.emit import emit
 from nirbridge.emitters.lava.runtime.run import run_program
 from nirbridge.errors import UsageError
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Conv, Dense
-from nirbridge.quantization.model import Bounds, FixedInput, Quantized
+from nirbridge.quantization.model import AccumulatorBounds, FixedInput, QuantizedNetwork
 from nirbridge.simulators.fixed.simulate import simulate_fixed
-from nirbridge.simulators.simulate import Record
+from nirbridge.simulators.simulate import Probe
 from tests.emitters import hand_made as made
 
 STEPS = 20
 
 
-def in_lava(q: Quantized, inputs: dict[str, Any], folder: Path, python: Path, **options: Any) -> dict[Any, Any]:
-    write(emit(q, **options), folder)
+def in_lava(q: QuantizedNetwork, inputs: dict[str, Any], folder: Path, python: Path, **options: Any) -> dict[Any, Any]:
+    write_artifact(emit(q, **options), folder)
     ran = run_program(folder, inputs, record=["*:s,u,v"], python=python, steps=STEPS)
     return dict(ran.arrays)
 
 
-def assert_all_equal(q: Quantized, found: dict[Any, Any], inputs: dict[str, Any], fixed: bool = True) -> None:
+def assert_all_equal(q: QuantizedNetwork, found: dict[Any, Any], inputs: dict[str, Any], fixed: bool = True) -> None:
     expected = made.Oracle(q).run(inputs, STEPS)
     silent = {p.name for p in q.populations if not p.neuron.fires}
     for key, values in expected.items():
@@ -40,7 +40,7 @@ def assert_all_equal(q: Quantized, found: dict[Any, Any], inputs: dict[str, Any]
             assert np.array_equal(found[key], values), key
     if not fixed:
         return
-    records = [Record(p.name, ("u", "v") if p.name in silent else ("s", "u", "v")) for p in q.populations]
+    records = [Probe(p.name, ("u", "v") if p.name in silent else ("s", "u", "v")) for p in q.populations]
     simulated = simulate_fixed(q, inputs, record=records, steps=STEPS).recording
     for key, values in simulated.arrays.items():
         assert np.array_equal(found[key], values), key
@@ -73,7 +73,7 @@ def test_states_of_other_widths_than_those_of_lava_s_own_neurons(tmp_path: Path,
     assert found["wide", "v"].max() > 2**24
 
 
-def everything() -> Quantized:
+def everything() -> QuantizedNetwork:
     """One of each: dense, sparse, convolutions of one and two axes, a pool, delays, a loop, soft reset, parameters per
     neuron, refractory time, several spikes, graded input, a read-out, several inputs and outputs."""
     rng = np.random.default_rng(7)
@@ -129,7 +129,7 @@ def test_outputs_read_through_a_matrix_and_two_samples(tmp_path: Path, lava_pyth
     inputs = made.random_inputs(q, STEPS)
     scaled = {name: a * (0.5 if name == "values" else 1) for name, a in inputs.items()}
     both = {name: np.stack([a, a[::-1]], axis=1) for name, a in scaled.items()}
-    write(emit(q), tmp_path / "program")
+    write_artifact(emit(q), tmp_path / "program")
     ran = run_program(tmp_path / "program", both, python=lava_python)
     v = made.Oracle(q).run({name: a[::-1] for name, a in inputs.items()}, STEPS)["read", "v"]
     assert read.bias is not None
@@ -154,7 +154,7 @@ def test_a_read_out_does_not_fire_however_far_it_is_driven(tmp_path: Path, lava_
         made.projection("in", "below", high),
     ]
     q = made.quantized([FixedInput("in", (4,))], populations, edges, ["far", "near", "below"])
-    proved = Bounds(a_in=(-240, 240), u=(-65536, 65536), v=(-140000, 140000), proved=True)
+    proved = AccumulatorBounds(a_in=(-240, 240), u=(-65536, 65536), v=(-140000, 140000), proved=True)
     report: Any = SimpleNamespace(population="near", bounds=proved)
     q = replace(q, report=(report,))
     assert b"layer1 = LIF(" in emit(q).files["network.py"]
@@ -201,7 +201,7 @@ def test_names_that_are_identifiers_of_other_processes_and_outputs_by_name(tmp_p
     q = replace(q, reads=tuple(replace(r, target=o.name) for r, o in zip(q.reads, q.outputs, strict=True)))
     inputs = made.random_inputs(q, STEPS)
     expected = made.Oracle(q).run(inputs, STEPS)
-    write(emit(q), tmp_path / "program")
+    write_artifact(emit(q), tmp_path / "program")
     asked = ["layer1:v", "layer0:s,v", "layer0:s:s", "*:s"]
     ran = run_program(tmp_path / "program", inputs, record=asked, python=lava_python).arrays
     for key in (("layer1", "v"), ("layer0", "v"), ("layer0", "s")):
@@ -244,7 +244,7 @@ def test_one_process_per_core(tmp_path: Path, lava_python: Path) -> None:
 
 def test_plain_python_runs_a_program_without_nirbridge(tmp_path: Path, lava_python: Path) -> None:
     q = made.random_network(3)
-    write(emit(q), tmp_path / "program")
+    write_artifact(emit(q), tmp_path / "program")
     inputs = made.random_inputs(q, STEPS)
     np.savez(tmp_path / "in.npz", **inputs)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.emitters.artifact import write
+from nirbridge.emitters.artifact import write_artifact
 from nirbridge.emitters.lava.emit import emit
-from nirbridge.emitters.lava.runtime.run import Limits, run_program
+from nirbridge.emitters.lava.runtime.run import RunLimits, run_program
 from nirbridge.errors import FileError, ModelError, UsageError
-from nirbridge.quantization.model import FixedInput, Quantized
+from nirbridge.quantization.model import FixedInput, QuantizedNetwork
 from tests.emitters import hand_made as made
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc and /dev/shm")
@@ -35,7 +35,7 @@ run_program(sys.argv[1], np.ones((100000, 3), int), python=sys.argv[2], record=[
 """
 
 
-def small() -> Quantized:
+def small() -> QuantizedNetwork:
     rng = np.random.default_rng(0)
     populations = [
         made.population("a", (4,), made.neuron(reset="subtract", reset_amount=100)),
@@ -47,7 +47,7 @@ def small() -> Quantized:
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    write(emit(small()), tmp_path / "program")
+    write_artifact(emit(small()), tmp_path / "program")
     return tmp_path / "program"
 
 
@@ -112,12 +112,12 @@ def test_a_process_that_is_killed_ends_the_run(program: Path, lava_python: Path,
 def test_a_run_without_progress_is_killed(program: Path, lava_python: Path) -> None:
     spoil(program, "import time; time.sleep(1000 if self.time_step == 3 else 0)")
     with pytest.raises(ModelError, match="did no step for 6 s and was killed"):
-        run_program(program, np.ones((50, 3), int), python=lava_python, limits=Limits(quiet_s=6))
+        run_program(program, np.ones((50, 3), int), python=lava_python, limits=RunLimits(quiet_s=6))
     assert shared(os.getpid()) == []
 
 
 def test_a_run_that_takes_too_long_is_killed(program: Path, lava_python: Path) -> None:
-    limits = Limits(start_s=3, process_s=0, step_s=0)
+    limits = RunLimits(start_s=3, process_s=0, step_s=0)
     with pytest.raises(ModelError, match="did not end within 3 s and was killed"):
         run_program(program, np.ones((10**6, 3), np.uint8), python=lava_python, limits=limits)
 

@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 
 from nirbridge.cli.main import run
-from nirbridge.emitters.artifact import Artifact, artifact, npz_bytes
+from nirbridge.emitters.artifact import Artifact, make_artifact, npz_bytes
 from nirbridge.emitters.lava import emit as emit_module
-from nirbridge.importers import save
+from nirbridge.importers import save_nir
 from nirbridge.pipeline import load_chip, load_network, verify_network
-from nirbridge.quantization.model import Quantized
+from nirbridge.quantization.model import QuantizedNetwork
 from tests.emitters.lava.test_supervised import MARK, marked, shared, wait_until
 from tests.network.graphs import graph_of, lif, out, port
 from tests.simulators.mapped.test_mapped import skip_network
@@ -59,17 +59,17 @@ def test_a_program_of_other_weights_is_found(
 ) -> None:
     """One weight of the emitted program is two more; what differs first is named, and the exit code is 1."""
 
-    def tampered(quantized: Quantized, **options: Any) -> Artifact:
+    def tampered(quantized: QuantizedNetwork, **options: Any) -> Artifact:
         made = real(quantized, **options)
         with np.load(io.BytesIO(made.files["weights.npz"])) as file:
             arrays = dict(file)
         arrays["synapse0.weights"] = arrays["synapse0.weights"] - 2 * np.eye(3, dtype=np.int64)[1]
-        return artifact({**dict(made.files), "weights.npz": npz_bytes(arrays)}, {"kind": "lava"})
+        return make_artifact({**dict(made.files), "weights.npz": npz_bytes(arrays)}, {"kind": "lava"})
 
     real = emit_module.emit
     monkeypatch.setattr(emit_module, "emit", tampered)
     nodes = {"in": port(3), "w": nir.Linear(np.eye(3) + 0.25), "n": lif(3, tau=4e-4, r=4.0), "out": out(3)}
-    save(graph_of(nodes, [("in", "w"), ("w", "n"), ("n", "out")], dt=1e-4), tmp_path / "m.nir")
+    save_nir(graph_of(nodes, [("in", "w"), ("w", "n"), ("n", "out")], dt=1e-4), tmp_path / "m.nir")
     arguments = ["verify", str(tmp_path / "m.nir"), "--chip", "loihi2", "--to", "lava", "--steps", "20"]
     assert run([*arguments, "--json", "--plot", str(tmp_path / "d.png")]) == 1
     shown = capsys.readouterr()
@@ -86,7 +86,7 @@ def test_killing_verify_leaves_no_process_and_no_shared_memory(
     lava_python: Path, tmp_path: Path, processes: int, request: pytest.FixtureRequest
 ) -> None:
     nodes = {"in": port(3), "a": nir.Linear(np.eye(3)), "n": lif(3), "out": out(3)}
-    save(graph_of(nodes, [("in", "a"), ("a", "n"), ("n", "out")]), tmp_path / "m.nir")
+    save_nir(graph_of(nodes, [("in", "a"), ("a", "n"), ("n", "out")]), tmp_path / "m.nir")
     mark = f"{os.getpid()}.verify.{processes}"
     folder = Path(tempfile.mkdtemp(prefix="nb"))  # short: the names of sockets have to fit
     request.addfinalizer(lambda: shutil.rmtree(folder))

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.emitters.artifact import MANIFEST, artifact, npz_bytes
-from nirbridge.emitters.lava.plan.model import Plan
+from nirbridge.emitters.artifact import MANIFEST, make_artifact, npz_bytes
+from nirbridge.emitters.lava.plan.model import LavaPlan
 from nirbridge.emitters.lava.runtime import run
 from nirbridge.errors import FileError, NirbridgeError, UsageError
 
@@ -25,13 +25,13 @@ def refused(kind: type[NirbridgeError], call: Any, *args: Any) -> str:
 
 
 def test_the_limit_of_a_run_counts_its_start_its_processes_and_its_steps() -> None:
-    assert run.Limits().seconds(7, 11) == 120 + 2 * 11 + 5 * 7
-    assert run.Limits(1.0, 0.5, 0.25).seconds(8, 4) == 5.0
-    assert run.Limits().quiet_s == 180.0
+    assert run.RunLimits().seconds(7, 11) == 120 + 2 * 11 + 5 * 7
+    assert run.RunLimits(1.0, 0.5, 0.25).seconds(8, 4) == 5.0
+    assert run.RunLimits().quiet_s == 180.0
 
 
 def test_processes_of_a_run_are_counted_with_the_recorder() -> None:
-    own: Any = Plan("c", 1e-3, "fixed_pt", (1,) * 2, (1,) * 3, (1,) * 5, (), (), (), {})  # type: ignore[arg-type]
+    own: Any = LavaPlan("c", 1e-3, "fixed_pt", (1,) * 2, (1,) * 3, (1,) * 5, (), (), (), {})  # type: ignore[arg-type]
     assert own.processes == 11
 
 
@@ -188,7 +188,7 @@ def test_what_is_read_of_a_program_has_its_types_and_sizes(program: Any, good: b
 
 
 def test_a_program_is_a_folder_of_ours_for_lava(tmp_path: Path) -> None:
-    made = artifact({"program.json": json.dumps(GOOD).encode()}, {"kind": "lava"})
+    made = make_artifact({"program.json": json.dumps(GOOD).encode()}, {"kind": "lava"})
     assert run._program(made) == GOOD
     folder = tmp_path / "p"
     folder.mkdir()
@@ -213,7 +213,7 @@ def test_a_program_is_a_folder_of_ours_for_lava(tmp_path: Path) -> None:
 
 
 def test_a_program_in_memory_is_written_beside_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = artifact({"a.txt": b"1"}, {})
+    made = make_artifact({"a.txt": b"1"}, {})
     assert run._written(made, tmp_path) == tmp_path / "program"
     assert sorted(p.name for p in (tmp_path / "program").iterdir()) == ["a.txt", "manifest.json"]
     monkeypatch.chdir(tmp_path)
@@ -246,11 +246,11 @@ def test_a_run_is_started_with_its_input_its_records_and_its_limits(
         (tmp_path / "out.npz").write_bytes(npz_bytes({"meta": np.array('{"schema": 1}'), "a/s": np.ones(1)}))
         return {"why": "ended", "code": 0}
 
-    monkeypatch.setattr(run, "guarded", guarded)
-    monkeypatch.setattr(run, "supervised", supervised)
+    monkeypatch.setattr(run, "start_guard", guarded)
+    monkeypatch.setattr(run, "run_supervised", supervised)
     monkeypatch.setattr(run, "sweep_shared", lambda: told.append("swept"))
-    made = artifact({"program.json": json.dumps({"processes": 5, **ONE}).encode()}, {"kind": "lava"})
-    limits = run.Limits(1, 10, 100, 33)
+    made = make_artifact({"program.json": json.dumps({"processes": 5, **ONE}).encode()}, {"kind": "lava"})
+    limits = run.RunLimits(1, 10, 100, 33)
     for inputs, samples in ((np.ones((4, 3)), 1), (np.ones((4, 2, 3)), 2)):
         told.clear()
         ran = run.run_program(made, inputs, record=["a:s"], python="py", limits=limits, progress=print)

@@ -22,14 +22,14 @@ from nirbridge import pipeline
 from nirbridge.arrays import freeze
 from nirbridge.emitters.artifact import Artifact
 from nirbridge.emitters.lava.emit import emit
-from nirbridge.emitters.lava.plan.model import Part
+from nirbridge.emitters.lava.plan.model import ProcessPart
 from nirbridge.emitters.lava.plan.per_core import synapses_between
 from nirbridge.errors import ModelError
 from nirbridge.network import from_nir
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Conv, Dense, Identity
-from nirbridge.quantization.model import FixedInput, Quantized
-from nirbridge.quantization.options import Options
+from nirbridge.quantization.model import FixedInput, QuantizedNetwork
+from nirbridge.quantization.options import QuantizationOptions
 from nirbridge.quantization.quantize import quantize
 from tests.emitters import hand_made as made
 from tests.network.graphs import graph_of, lif, out, port
@@ -38,7 +38,7 @@ SHOWN = ("network.py", "processes/recorder.py", "program.json", "README.md")
 WHOLE = Path(__file__).parent / "whole"
 
 
-def integers() -> Quantized:
+def integers() -> QuantizedNetwork:
     """Every kind of process: convolutions, dense and sparse ones, delays, spikes of several sizes, a read-out."""
     rng = np.random.default_rng(5)
     image = Conv(made.ints(2 * np.arange(12).reshape(2, 1, 2, 3)), (1, 2), ((1, 1), (0, 0)), (1, 1), 1, (1, 2, 5))
@@ -81,7 +81,7 @@ def slices() -> list[Any]:
     return [SimpleNamespace(population=name, box=box) for name, own in boxes.items() for box in own]
 
 
-def real() -> Quantized:
+def real() -> QuantizedNetwork:
     """Neurons that Lava's LIF computes as they are, and those that need their own; a pool; delays; a read-out."""
     two = np.array([1.0, 2.0])
     pool = nir.SumPool2d(kernel_size=np.array([2, 2]), stride=np.array([2, 2]), padding=np.array([0, 0]))
@@ -102,7 +102,7 @@ def real() -> Quantized:
     chain = ["in", "pool", "plain", "flat", "fc", "cuba", "wait", "own", "back", "last", "li", "out"]
     network = from_nir(graph_of(nodes, list(pairwise(chain)), dt=1e-4))
     chip = pipeline.load_chip("loihi2")
-    return quantize(pipeline.retime(network, chip), chip, Options())
+    return quantize(pipeline.retime(network, chip), chip, QuantizationOptions())
 
 
 def shown(program: Artifact) -> str:
@@ -179,11 +179,11 @@ def test_what_was_assumed_of_the_network_is_said() -> None:
 
 def test_a_whole_source_of_a_piece_keeps_its_delays() -> None:
     p = made.projection("a", "b", Dense(made.ints([[2, 4], [6, 8]])), delay_steps=[1, 2], target_delay_steps=[3, 4])
-    pieces = (Part("top", freeze(np.array([0]))), Part("low", freeze(np.array([1]))))
+    pieces = (ProcessPart("top", freeze(np.array([0]))), ProcessPart("low", freeze(np.array([1]))))
 
     def delays(sources: Any, targets: Any) -> list[Any]:
         cut = [q for q, _, _ in synapses_between(p, sources, targets)]
         return [(q.delay_steps.tolist(), q.target_delay_steps.tolist()) for q in cut]
 
-    assert delays((Part("x"),), pieces) == [([1, 2], [3]), ([1, 2], [4])]
-    assert delays(pieces, (Part("x"),)) == [([1], [3, 4]), ([2], [3, 4])]
+    assert delays((ProcessPart("x"),), pieces) == [([1, 2], [3]), ([1, 2], [4])]
+    assert delays(pieces, (ProcessPart("x"),)) == [([1], [3, 4]), ([2], [3, 4])]

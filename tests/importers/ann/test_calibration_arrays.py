@@ -137,6 +137,6 @@ def test_a_module_that_computes_something_else(wanted: list[float], found: list[
     with pytest.raises(ModelError) as caught:
         folding_error(outputs("a"), {"a": np.array(wanted)}, {"a": np.array(found)})
     (problem,) = caught.value.problems
-    assert (problem.thing, problem.found) == ("module", said)
+    assert (problem.subject, problem.found) == ("module", said)
     assert problem.limit == f"at most 0.001 of the largest output, {max(map(abs, wanted)):.3g}"
-    assert problem.next_step == "make it a fixed function of its inputs; else report this"
+    assert problem.hint == "make it a fixed function of its inputs; else report this"

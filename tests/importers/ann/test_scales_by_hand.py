@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.importers.ann.report import Layer, Report, document, folding_note
+from nirbridge.importers.ann.report import ConversionReport, ConvertedLayer, folding_note, report_document
 from nirbridge.importers.ann.scales import SHARES, SMALLEST, ScaleOptions, choose_scale, clipped_share
 from nirbridge.importers.lowering.analysis import never_negative
 
@@ -78,8 +78,8 @@ def test_the_share_of_positive_activations_that_are_clipped() -> None:
 
 # -- the report ----------------------------------------------------------------------------------------------------
 
-LAYER = Layer("fc", 1200, np.array([[0.5], [2.0]]), 3.0, 0.125, 0.0625, 0.25, 0.5, 1.5, 12.5)
-REPORT = Report(32, 5000, 4000, 64, 1e-4, 4.0, 0.125, 0.75, (LAYER,))
+LAYER = ConvertedLayer("fc", 1200, np.array([[0.5], [2.0]]), 3.0, 0.125, 0.0625, 0.25, 0.5, 1.5, 12.5)
+REPORT = ConversionReport(32, 5000, 4000, 64, 1e-4, 4.0, 0.125, 0.75, (LAYER,))
 NOTE = "folded weights: outputs are off by 1.0e-04 at most on calibration data, 2.5e-05 of the largest output (4)"
 HEAD = "population                neurons            scale  clipped  rounding     error   share  surplus     bound"
 
@@ -111,12 +111,12 @@ def test_outputs_of_zero_have_no_share() -> None:
 
 
 def test_a_report_as_a_document() -> None:
-    found = document(REPORT)
+    found = report_document(REPORT)
     assert (found["steps"], found["given_samples"], found["samples"], found["measured_samples"]) == (32, 5000, 4000, 64)
     assert (found["output_error"], found["decisions"], found["output_size"]) == (0.125, 0.75, 4.0)
     (layer,) = found["layers"]
     assert (layer["name"], layer["scale"], layer["largest"], layer["bound_spikes"]) == ("fc", [0.5, 2.0], 3.0, 12.5)
-    assert set(layer) == set(Layer.__dataclass_fields__)
+    assert set(layer) == set(ConvertedLayer.__dataclass_fields__)
 
 
 # -- values that are never negative --------------------------------------------------------------------------------

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from nirbridge.errors import ModelError, UsageError
 from nirbridge.importers.ann.from_torch import Conversion, convert_torch, from_torch, read_ann
-from nirbridge.importers.ann.replay import walk
-from nirbridge.network import from_nir, same
+from nirbridge.importers.ann.replay import walk_populations
+from nirbridge.network import from_nir, same_network
 from nirbridge.network.compose import parts_of
 from nirbridge.network.operators import Dense, Scale
-from nirbridge.simulators.simulate import Record, simulate
+from nirbridge.simulators.simulate import Probe, simulate
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -51,7 +51,7 @@ def estimates(conversion: Conversion, data: list[Any], steps: int) -> list[np.nd
     names = [p.name for p in conversion.network.inputs]
     fed = {n: np.broadcast_to(d.numpy(), (steps, *d.shape)) for n, d in zip(names, data, strict=True)}
     reads = [f"{p.name}_readout" for p in conversion.network.outputs]
-    arrays = simulate(network, fed, record=[Record(n, ("v",)) for n in reads]).recording.arrays
+    arrays = simulate(network, fed, record=[Probe(n, ("v",)) for n in reads]).recording.arrays
     return [arrays[n, "v"][-1] / steps for n in reads]
 
 
@@ -127,10 +127,10 @@ def test_what_is_read_is_the_module_and_spikes_come_close_to_it(name: str) -> No
     network = read_ann(module, sample, 1e-4)
     inputs = {p.name: d.numpy() for p, d in zip(network.inputs, data, strict=True)}
     for port, values in zip(network.outputs, wanted, strict=True):
-        assert np.allclose(walk(network, inputs)[port.name], values, atol=1e-4)
+        assert np.allclose(walk_populations(network, inputs)[port.name], values, atol=1e-4)
     conversion = convert_torch(module, sample, tuple(data), percentile="max")
     assert conversion.report.folding_error < 1e-4
-    assert same(from_nir(conversion.graph), conversion.network)
+    assert same_network(from_nir(conversion.graph), conversion.network)
     spread = max(float(v.std()) for v in wanted)
     few, many = (
         max(float(np.abs(e - w).max()) for e, w in zip(estimates(conversion, data, steps), wanted, strict=True))
@@ -147,7 +147,9 @@ def test_random_networks_converge(seed: int, layers: int, per_channel: bool, cho
     blocks = [m for _ in range(layers) for m in (nn.Linear(4, 4), nn.BatchNorm1d(4), nn.ReLU())]
     module, data = settled(nn.Sequential(*blocks, nn.Linear(4, 2)), (4,))
     conversion = convert_torch(module, data[0][0], data[0], percentile=choice, per_channel=per_channel)
-    clipped = walk(read_ann(module, data[0][0], 1e-4), {"input": data[0].numpy()}, _clip(conversion))["output"]
+    clipped = walk_populations(read_ann(module, data[0][0], 1e-4), {"input": data[0].numpy()}, _clip(conversion))[
+        "output"
+    ]
     bound = sum(layer.bound_spikes for layer in conversion.report.layers)
     steps = 400
     off = np.abs(estimates(conversion, data, steps)[0] - clipped).max()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nirbridge.importers.torch_apply import applied
+from nirbridge.importers.torch_apply import torch_apply
 from nirbridge.network import apply
 from tests.network.test_operators import OPERATORS
 from tests.pieces import small_pieces
@@ -18,8 +18,8 @@ pytest.importorskip("torch")
 def test_every_operator_in_one_piece_and_in_many(name: str, dtype: type) -> None:
     operator = OPERATORS[name]
     x = np.random.default_rng(0).normal(size=(3, 5, *operator.input_shape)).astype(dtype)
-    whole = applied(operator, x)
+    whole = torch_apply(operator, x)
     assert whole.dtype == dtype
     assert np.allclose(whole, apply(operator, x), atol=1e-5)
     with small_pieces():
-        assert np.allclose(applied(operator, x), whole, atol=1e-6)
+        assert np.allclose(torch_apply(operator, x), whole, atol=1e-6)

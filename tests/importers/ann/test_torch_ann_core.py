@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import ModelError
-from nirbridge.importers.ann.convert import Options, convert
-from nirbridge.importers.ann.replay import UNBOUNDED, check_replayable, walk
+from nirbridge.importers.ann.convert import ConversionOptions, convert_ann
+from nirbridge.importers.ann.replay import UNBOUNDED, check_replayable, walk_populations
 from nirbridge.importers.ann.scales import ScaleOptions, choose_scale, clipped_share
 from nirbridge.importers.ann.spiking import count_spikes, fair_start, rescale
 from nirbridge.network.apply import matrix
@@ -21,7 +21,7 @@ from nirbridge.network.compose import compose, parts_of
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Conv, Dense, Operator, Reshape, Scale, Sparse, SumPool
-from nirbridge.simulators.simulate import Record, simulate
+from nirbridge.simulators.simulate import Probe, simulate
 
 TIMING = Timing(1e-4, "euler", "subtract", ">", "per-second")
 SEEDS = st.integers(0, 2**32 - 1)
@@ -88,7 +88,7 @@ def test_counts_are_those_of_the_simulator() -> None:
     identity = Dense(freeze(np.eye(6, dtype=np.float32)))
     ports = (Port("in", (6,)),), (Port("out", (6,)),)
     wires = (Projection("in", "p", identity), Projection("p", "out", identity))
-    record = [Record("p", ("s", "count"))]
+    record = [Probe("p", ("s", "count"))]
     arrays = simulate(Network(1e-4, TIMING, (population,), wires, *ports), drive, record=record).recording.arrays
     assert np.array_equal(arrays["p", "s"], spikes)
     assert np.array_equal(arrays["p", "count"], counts)
@@ -192,7 +192,7 @@ def test_rescaling_is_multiplying_on_both_sides(parts: tuple[Operator, ...], kin
 @settings(max_examples=30, deadline=None)
 def test_the_walk_is_the_ann(seed: int) -> None:
     network, x = random_ann(seed), np.random.default_rng(seed).uniform(-1, 1, (5, 3)).astype(np.float32)
-    assert np.allclose(walk(network, {"in": x})["out"], plain(network, x)["out"], atol=1e-4)
+    assert np.allclose(walk_populations(network, {"in": x})["out"], plain(network, x)["out"], atol=1e-4)
 
 
 @given(SEEDS, st.booleans(), st.sampled_from(["max", 90.0, "least-error"]), st.booleans())
@@ -202,9 +202,11 @@ def test_rates_stay_within_the_proved_bound_of_the_clipped_ann(
 ) -> None:
     network = random_ann(seed)
     x = np.random.default_rng(seed).uniform(-1, 1, (6, 3)).astype(np.float32)
-    converted = convert(network, {"in": x}, Options(1e-4, ScaleOptions(choice, 16, per_channel), fair, "potential"))
+    converted = convert_ann(
+        network, {"in": x}, ConversionOptions(1e-4, ScaleOptions(choice, 16, per_channel), fair, "potential")
+    )
     steps = 200
-    records = [Record(p.name, ("s",)) for p in network.populations] + [Record("out_readout", ("v",))]
+    records = [Probe(p.name, ("s",)) for p in network.populations] + [Probe("out_readout", ("v",))]
     fed = np.broadcast_to(x, (steps, *x.shape))
     arrays = simulate(converted.network, fed, record=records, dtype="float64").recording.arrays
     clipped = plain(network, x, dict(converted.scales))
@@ -236,22 +238,24 @@ def test_what_was_measured_is_what_the_simulator_gives(seed: int) -> None:
     network = random_ann(seed)
     x = np.random.default_rng(seed).uniform(-1, 1, (6, 3)).astype(np.float32)
     steps = 12
-    converted = convert(network, {"in": x}, Options(1e-4, ScaleOptions("max", steps, True), True, "potential"))
+    converted = convert_ann(
+        network, {"in": x}, ConversionOptions(1e-4, ScaleOptions("max", steps, True), True, "potential")
+    )
     fed = np.broadcast_to(x, (steps, *x.shape))
-    arrays = simulate(converted.network, fed, record=[Record("out_readout", ("v",))]).recording.arrays
+    arrays = simulate(converted.network, fed, record=[Probe("out_readout", ("v",))]).recording.arrays
     reached = arrays["out_readout", "v"][-1] / steps
     # float32 sums in another order may move a spike that is decided by a rounding: one spike of one neuron at most
     close = np.abs(reached - converted.reached["out"]) < 1e-4
     assert np.mean(close) > 0.8
-    assert np.array_equal(converted.wanted["out"], walk(network, {"in": x})["out"])
+    assert np.array_equal(converted.wanted["out"], walk_populations(network, {"in": x})["out"])
 
 
 def test_spikes_as_outputs_share_a_scale_and_keep_the_order() -> None:
     network = random_ann(11)
     x = np.random.default_rng(0).uniform(-1, 1, (40, 3)).astype(np.float32)
-    converted = convert(network, {"in": x}, Options(1e-4, ScaleOptions("max", 64, True), True, "spikes"))
+    converted = convert_ann(network, {"in": x}, ConversionOptions(1e-4, ScaleOptions("max", 64, True), True, "spikes"))
     counts = simulate(
-        converted.network, np.broadcast_to(x, (256, *x.shape)), record=[Record("out", ("count",))]
+        converted.network, np.broadcast_to(x, (256, *x.shape)), record=[Probe("out", ("count",))]
     ).recording.arrays["out", "count"]
     wanted = np.maximum(plain(network, x)["out"], 0)
     assert converted.scales["out"].shape == ()

@@ -10,7 +10,7 @@ import pytest
 
 from nirbridge.errors import ModelError
 from nirbridge.importers.ann.from_torch import read_ann
-from nirbridge.importers.ann.replay import walk
+from nirbridge.importers.ann.replay import walk_populations
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -143,7 +143,7 @@ def test_what_is_read_computes_what_torch_computes(name: str) -> None:
     network = read_ann(module, x[:1], 1e-4)
     with torch.no_grad():
         wanted = module(x).numpy()
-    found = walk(network, {network.inputs[0].name: x.numpy()})[network.outputs[0].name]
+    found = walk_populations(network, {network.inputs[0].name: x.numpy()})[network.outputs[0].name]
     assert np.allclose(found, wanted, atol=2e-5)
     assert np.ptp(wanted) > 1e-3
 

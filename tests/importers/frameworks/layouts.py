@@ -156,15 +156,15 @@ def laid_out(shape: tuple[int, ...], steps: int, place: int) -> tuple[int, ...]:
 def cases() -> Iterator[Case]:
     """Every layout and way to slice, with some of the other choices in turn."""
     ends, cells = list(ENDS), ("snntorch", "norse")
-    turn = 0
+    iteration = 0
     for shape in ((6,), (2, 4), (2, 4, 4)):
         for layout, ways in SLICES.items():
             for way, slices in ways.items():
                 if layout == "time third" and len(shape) < 2:
                     continue
                 for front, _, _ in fronts(shape):
-                    turn += 1
-                    end, cell = ends[turn % len(ends)], cells[turn // 2 % 2]
+                    iteration += 1
+                    end, cell = ends[iteration % len(ends)], cells[iteration // 2 % 2]
                     name = f"{layout}, {way}, {front} {shape}, {end}, {cell}"
                     yield Case(name, layout, shape, slices, end, front, cell)
 

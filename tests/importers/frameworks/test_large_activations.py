@@ -48,7 +48,7 @@ def test_nothing_larger_is_tried_after_the_likeliest_reading(
     with pytest.raises(ModelError) as caught:
         from_snntorch(image_net(), torch.zeros(1, 2, 64, 64), check=0)
     [problem] = caught.value.problems
-    assert problem.next_step.startswith("give one sample of one time step, or set NIRBRIDGE_RECORDING_BYTES=400000")
+    assert problem.hint.startswith("give one sample of one time step, or set NIRBRIDGE_RECORDING_BYTES=400000")
     assert attempts[:2] == [(2, 2, 64, 64), (1, 2, 64, 64)]
     assert all(torch.Size(shape).numel() < 2 * 64 * 64 for shape in attempts[2:])
 
@@ -60,7 +60,7 @@ def test_the_way_out_works(attempts: list[tuple[int, ...]], monkeypatch: pytest.
         try:
             graph = from_snntorch(image_net(), torch.zeros(1, 2, 64, 64), check=0)
         except ModelError as error:
-            limit = int(error.problems[0].next_step.split("=")[1].split(":")[0])
+            limit = int(error.problems[0].hint.split("=")[1].split(":")[0])
         else:
             assert graph.nodes["0"].weight.shape == (8, 2, 3, 3)
             return
@@ -80,7 +80,7 @@ def test_a_smaller_batch_is_tried_and_what_it_shows_is_said(
 
 def test_results_are_weighed_before_they_are_made() -> None:
     made: list[str] = []
-    budget = memory.Budget(3_000_000)
+    budget = memory.MemoryBudget(3_000_000)
     large = torch.zeros(2**19)  # 2 MiB
 
     def doubled(x: Any, **_: Any) -> Any:
@@ -98,7 +98,7 @@ def test_results_are_weighed_before_they_are_made() -> None:
 
 
 def test_what_forward_makes_itself_counts_once() -> None:
-    budget = memory.Budget(1_000_000)
+    budget = memory.MemoryBudget(1_000_000)
     zeros = budget.counted(torch.zeros(50_000), (50_000,))
     budget.add(zeros)
     assert budget.held == 200_000

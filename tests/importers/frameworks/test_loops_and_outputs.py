@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nirbridge.errors import ModelError
-from nirbridge.importers.tracing.trace import trace
+from nirbridge.importers.tracing.trace import trace_module
 from nirbridge.network import from_nir
 from nirbridge.simulators.simulate import simulate
 
@@ -99,16 +99,16 @@ def test_twelve_time_steps_of_more_are_seen_in_a_longer_trace() -> None:
 
 
 def test_a_loop_over_all_time_steps_leaves_none_out() -> None:
-    flow = trace(Loop(lambda x: list(x)), torch.zeros(20, 4, 6), _forms())
-    assert (flow.loop.turns, flow.loop.time_steps, flow.loop.leaves_steps_out) == (12, 12, False)
-    flow = trace(Loop(lambda x: list(x)[:3]), torch.zeros(20, 4, 6), _forms())
-    assert (flow.loop.turns, flow.loop.time_steps, flow.loop.leaves_steps_out) == (3, 20, True)
+    flow = trace_module(Loop(lambda x: list(x)), torch.zeros(20, 4, 6), _forms())
+    assert (flow.loop.iterations, flow.loop.time_steps, flow.loop.leaves_steps_out) == (12, 12, False)
+    flow = trace_module(Loop(lambda x: list(x)[:3]), torch.zeros(20, 4, 6), _forms())
+    assert (flow.loop.iterations, flow.loop.time_steps, flow.loop.leaves_steps_out) == (3, 20, True)
 
 
 def _forms() -> Any:
-    from nirbridge.importers.frameworks.snntorch import forms
+    from nirbridge.importers.frameworks.snntorch import neuron_specs
 
-    return forms()
+    return neuron_specs()
 
 
 OTHER_ORDERS: dict[str, tuple[Callable[[Any], Any], tuple[int, ...], str]] = {
@@ -131,7 +131,7 @@ def test_loops_in_another_order_are_refused_and_say_which(name: str) -> None:
         from_snntorch(Loop(slices), torch.zeros(shape), check=0)
     problem = caught.value.problems[0]
     assert problem.found == f"called {words} of its input"
-    assert problem.next_step == "loop from 0 on, and leave none out; turn the input before"
+    assert problem.hint == "loop from 0 on, and leave none out; turn the input before"
 
 
 # -- lists -----------------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def test_a_list_with_an_output_per_time_step_is_refused_with_stack(returned: Ret
         from_snntorch(Loop(list, returned), torch.zeros(shape), check=0)
     (problem,) = caught.value.problems
     assert problem.found == "it returns a list with one output per time step"
-    assert problem.next_step == "return one tensor: torch.stack(outputs) instead of outputs"
+    assert problem.hint == "return one tensor: torch.stack(outputs) instead of outputs"
 
 
 def test_every_list_is_counted_and_single_outputs_stay() -> None:

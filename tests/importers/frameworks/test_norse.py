@@ -12,7 +12,7 @@ import pytest
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
 from nirbridge.importers.frameworks import norse as reader
-from nirbridge.importers.neuron_specs import form_of
+from nirbridge.importers.neuron_specs import neuron_spec_of
 from tests.importers.lowering.one_population import NEURONS, is_lively, measure
 from tests.simulators.reference.frameworks import grid_weights
 
@@ -111,7 +111,7 @@ READING: dict[str, tuple[Callable[[], Any], Any, dict[str, Any]]] = {
 
 def both(case: tuple[Callable[[], Any], Any, dict[str, Any]]) -> tuple[Array, Array]:
     make, run, options = case
-    form = form_of(make(), reader.forms())
+    form = neuron_spec_of(make(), reader.neuron_specs())
     assert form is not None
     return measure(make, form, run, **options)
 
@@ -137,7 +137,7 @@ def test_surrogates_change_nothing(method: str) -> None:
 
 
 def refusal_of(module: Any, dt: float = 1e-3) -> str:
-    form = form_of(module, reader.forms())
+    form = neuron_spec_of(module, reader.neuron_specs())
     assert form is not None
     with pytest.raises(ModelError) as error:
         form.read(module, (NEURONS,), dt)
@@ -154,7 +154,7 @@ def test_everything_wrong_with_a_module_is_said_at_once() -> None:
 
 @pytest.mark.parametrize("name", [name for _, _, names in reader._REFUSED for name in names])
 def test_every_other_class_of_norse_is_refused_by_name(name: str) -> None:
-    assert getattr(norse, name) in reader.forms()
+    assert getattr(norse, name) in reader.neuron_specs()
 
 
 def test_a_refusal_says_the_reason() -> None:
@@ -168,7 +168,7 @@ def test_a_subclass_that_does_something_else_is_refused() -> None:
         def forward(self, x: Any, state: Any = None) -> Any:
             return super().forward(-x, state)
 
-    form = form_of(Own(), reader.forms())
+    form = neuron_spec_of(Own(), reader.neuron_specs())
     assert form is not None
     with pytest.raises(ModelError, match="defines forward of LIFCell anew"):
         form.read(Own(), (3,), 1e-3)

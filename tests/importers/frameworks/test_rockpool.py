@@ -13,7 +13,7 @@ import pytest
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
 from nirbridge.importers.frameworks import rockpool as reader
-from nirbridge.importers.neuron_specs import form_of
+from nirbridge.importers.neuron_specs import neuron_spec_of
 from tests.importers.lowering.one_population import NEURONS, is_lively, measure
 from tests.simulators.reference.frameworks import grid_weights
 
@@ -73,7 +73,7 @@ CASES: dict[str, Case] = {
 
 def both(case: Case) -> tuple[Array, Array]:
     make, scale, options = case
-    form = form_of(make(), reader.forms())
+    form = neuron_spec_of(make(), reader.neuron_specs())
     assert form is not None
     return measure(make, form, run, scale=scale, **options)
 
@@ -93,7 +93,7 @@ def test_a_read_out_has_the_current_of_the_module() -> None:
 
 
 def refusal_of(module: Any) -> str:
-    form = form_of(module, reader.forms())
+    form = neuron_spec_of(module, reader.neuron_specs())
     assert form is not None
     with pytest.raises(ModelError) as error:
         form.read(module, (NEURONS,), 1e-3)
@@ -111,5 +111,5 @@ def test_several_synapses_and_noise_are_refused() -> None:
 
 
 def test_hardware_parts_are_not_imported() -> None:
-    reader.forms()
+    reader.neuron_specs()
     assert "samna" not in sys.modules

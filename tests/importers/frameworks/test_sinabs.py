@@ -13,7 +13,7 @@ import pytest
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
 from nirbridge.importers.frameworks import sinabs as reader
-from nirbridge.importers.neuron_specs import form_of
+from nirbridge.importers.neuron_specs import neuron_spec_of
 from tests.importers.lowering.one_population import BATCH, NEURONS, STEPS, is_lively, measure
 from tests.simulators.reference.frameworks import grid_weights
 
@@ -88,7 +88,7 @@ CASES: dict[str, Case] = {
 
 def both(case: Case) -> tuple[Array, Array]:
     make, run, options = case
-    form = form_of(make(), reader.forms())
+    form = neuron_spec_of(make(), reader.neuron_specs())
     assert form is not None
     return measure(make, form, run, **options)
 
@@ -121,7 +121,7 @@ def test_a_reset_value_is_added_in_every_step() -> None:
 
 
 def refusal_of(module: Any) -> str:
-    form = form_of(module, reader.forms())
+    form = neuron_spec_of(module, reader.neuron_specs())
     assert form is not None
     with pytest.raises(ModelError) as error:
         form.read(module, (NEURONS,), 1e-3)
@@ -148,5 +148,5 @@ def test_adaptive_thresholds_are_refused() -> None:
 
 
 def test_hardware_parts_are_not_imported() -> None:
-    reader.forms()
+    reader.neuron_specs()
     assert "samna" not in sys.modules

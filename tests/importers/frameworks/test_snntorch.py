@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
-from nirbridge.importers.frameworks.snntorch import forms, from_snntorch
-from nirbridge.importers.lowering.build import build
-from nirbridge.importers.tracing.trace import trace
-from nirbridge.network import differences, from_nir
+from nirbridge.importers.frameworks.snntorch import from_snntorch, neuron_specs
+from nirbridge.importers.lowering.build import build_network
+from nirbridge.importers.tracing.trace import trace_module
+from nirbridge.network import from_nir, network_differences
 from nirbridge.simulators.simulate import simulate
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -75,7 +75,12 @@ def both(module: Any, shape: tuple[int, ...], seed: int) -> tuple[Array, Array]:
     inputs = (torch.rand((STEPS, BATCH, *shape), generator=torch.Generator().manual_seed(seed)) < 0.3).float()
     graph = from_snntorch(module, inputs[0, 0])
     network = from_nir(graph)
-    assert differences(build(trace(module, inputs[0, 0], forms()), forms(), 1e-4), network) == ()
+    assert (
+        network_differences(
+            build_network(trace_module(module, inputs[0, 0], neuron_specs()), neuron_specs(), 1e-4), network
+        )
+        == ()
+    )
     found = simulate(network, inputs.numpy()).recording.arrays
     for layer in module.modules():
         if hasattr(layer, "reset_mem"):
@@ -183,4 +188,4 @@ def test_refusals_name_the_reason(make: Callable[[], Any], text: str) -> None:
 def test_every_neuron_class_of_the_package_is_known() -> None:
     bases = {"LIF", "SpikingNeuron", "GradedSpikes"}
     classes = {getattr(snn, n) for n in dir(snn) if isinstance(getattr(snn, n), type) and n not in bases}
-    assert classes == set(forms())
+    assert classes == set(neuron_specs())

@@ -12,7 +12,7 @@ import pytest
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
 from nirbridge.importers.frameworks import spikingjelly as reader
-from nirbridge.importers.neuron_specs import form_of
+from nirbridge.importers.neuron_specs import neuron_spec_of
 from tests.importers.lowering.one_population import NEURONS, is_lively, measure
 from tests.simulators.reference.frameworks import grid_weights
 
@@ -73,7 +73,7 @@ CASES: dict[str, Case] = {
 
 def both(case: Case) -> tuple[Array, Array]:
     make, scale, options = case
-    form = form_of(make(), reader.forms())
+    form = neuron_spec_of(make(), reader.neuron_specs())
     assert form is not None
     return measure(make, form, run, scale=scale, **options)
 
@@ -98,12 +98,12 @@ def test_every_neuron_of_the_package_is_read_or_refused() -> None:
     """Base classes and records are not neurons."""
     not_neurons = {"BaseNode", "SimpleBaseNode", "NonSpikingBaseNode", "NoisyNonSpikingBaseNode"}
     names = {n for n in dir(nodes) if n.endswith(("Node", "PSN", "FlexSN")) and n not in not_neurons}
-    known = {cls.__name__ for cls in reader.forms()}
+    known = {cls.__name__ for cls in reader.neuron_specs()}
     assert names <= known
 
 
 def refusal_of(module: Any) -> str:
-    form = form_of(module, reader.forms())
+    form = neuron_spec_of(module, reader.neuron_specs())
     assert form is not None
     with pytest.raises(ModelError) as error:
         form.read(module, (NEURONS,), 1e-3)

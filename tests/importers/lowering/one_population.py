@@ -9,15 +9,15 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
-from nirbridge.importers.neuron_specs import Form, Reading
+from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec
 from nirbridge.network.compose import compose
-from nirbridge.network.equality import differences
+from nirbridge.network.equality import network_differences
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.network.nir.to_nir import to_nir
 from nirbridge.network.operators import Dense, Identity, Reshape
 from nirbridge.simulators.simulate import simulate
-from nirbridge.simulators.types import Record
+from nirbridge.simulators.types import Probe
 from tests.simulators.reference.frameworks import grid_weights
 
 STEPS, BATCH, SEEDS = 100, 4, (0, 1, 2)
@@ -32,7 +32,7 @@ def spikes_in(seed: int, density: float = 0.3) -> Array:
     return (np.random.default_rng(seed).random((STEPS, BATCH, PRE)) < density).astype(np.uint8)
 
 
-def network_of(reading: Reading, weight: Array, shape: Shape, dt: float) -> Network:
+def network_of(reading: ImportedNeuron, weight: Array, shape: Shape, dt: float) -> Network:
     """Input -> weight (-> the module's own weights) -> the neurons, which hear themselves -> output."""
     parts: list[Any] = [Dense(freeze(weight))]
     if reading.operator is not None:
@@ -55,13 +55,13 @@ def network_of(reading: Reading, weight: Array, shape: Shape, dt: float) -> Netw
 def ours(network: Network, spikes: Array) -> Array:
     """What the cells send, ``[steps, batch, *shape]`` float32 (counts; the potential of a read-out)."""
     variable = "s" if network.populations[0].neuron.fires else "v"
-    run = simulate(network, spikes, record=[Record("cells", (variable,))], backend="reference")
+    run = simulate(network, spikes, record=[Probe("cells", (variable,))], backend="reference")
     return run.recording.arrays["cells", variable].astype(np.float32)
 
 
 def measure(
     make: Callable[[], Any],
-    form: Form,
+    form: NeuronSpec,
     run: Callable[[Any, Array], Array],
     *,
     shape: Shape = (NEURONS,),
@@ -82,7 +82,7 @@ def measure(
         network = network_of(reading, weight, shape, dt)
         if len(shape) == 1:  # NIR has no node that splits an axis
             back = from_nir(to_nir(network))
-            assert differences(network, back) == ()
+            assert network_differences(network, back) == ()
             network = back
         spikes = spikes_in(seed + 10)
         currents = spikes.astype(np.float32) @ weight.T

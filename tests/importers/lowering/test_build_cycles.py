@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import freeze
-from nirbridge.importers.lowering.analysis import marked
+from nirbridge.importers.lowering.analysis import mark_back_edges
 from nirbridge.network import Projection, from_nir
 from nirbridge.network.operators import Identity
 
@@ -19,7 +19,7 @@ Edge = tuple[str, str, int]
 
 def back_edges(edges: Sequence[Edge]) -> list[tuple[str, str]]:
     wires = [Projection(a, b, Identity((2,)), delay_steps=freeze(np.int64(delay))) for a, b, delay in edges]
-    return [(p.source, p.target) for p in marked(wires) if p.is_back]
+    return [(p.source, p.target) for p in mark_back_edges(wires) if p.is_back]
 
 
 @pytest.mark.parametrize(

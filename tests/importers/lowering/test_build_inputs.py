@@ -13,7 +13,7 @@ from nirbridge.errors import ModelError, UsageError
 from nirbridge.importers import from_snntorch
 from nirbridge.importers.ann.from_torch import convert_torch
 from nirbridge.network.compose import parts_of
-from nirbridge.network.equality import same
+from nirbridge.network.equality import same_network
 from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.network.operators import Conv
 from nirbridge.simulators.simulate import simulate
@@ -133,7 +133,7 @@ def test_batches_of_calibration_are_one_array() -> None:
     whole = convert_torch(ann(), data[:1], data, steps=32)
     parts = convert_torch(ann(), data[:1], list(data.split(24)), steps=32)
     assert str(whole.report) == str(parts.report)
-    assert same(whole.network, parts.network)
+    assert same_network(whole.network, parts.network)
 
 
 def test_a_loader_of_calibration_is_told_of_cat() -> None:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.errors import ModelError, Problem
-from nirbridge.importers.dataflow import Call, Flow, Output, Ref
+from nirbridge.errors import Diagnostic, ModelError
+from nirbridge.importers.dataflow import DataflowGraph, GraphOutput, Operation, ValueRef
 from nirbridge.importers.deviations import Deviation
 from nirbridge.importers.lowering.analysis import _reaches
-from nirbridge.importers.lowering.build import build
-from nirbridge.importers.neuron_specs import Form, Reading, Recurrence
+from nirbridge.importers.lowering.build import build_network
+from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, Recurrence
 from nirbridge.network import Network
 from nirbridge.network.apply import apply
 from nirbridge.network.neurons import Neuron
@@ -31,21 +31,21 @@ class Cell:
     def __init__(self, own: Neuron | None = None, **more: Any) -> None:
         self.own, self.more = own or neuron(), more
 
-    def reading(self) -> Reading:
-        return Reading(self.own, **self.more)
+    def reading(self) -> ImportedNeuron:
+        return ImportedNeuron(self.own, **self.more)
 
 
-FORMS: Any = {Cell: Form(lambda module, shape, dt: module.reading(), spikes=0, potential=1)}
+FORMS: Any = {Cell: NeuronSpec(lambda module, shape, dt: module.reading(), spikes=0, potential=1)}
 
 
 def call(
     name: str, kind: str, *inputs: Any, shape: Any = (2,), target: Any = None, path: Any = None, **arguments: Any
-) -> Call:
-    refs = tuple(Ref(i) if isinstance(i, str) else i for i in inputs)
-    return Call(name, name if path is None else path, kind, target, refs, arguments, shape)
+) -> Operation:
+    refs = tuple(ValueRef(i) if isinstance(i, str) else i for i in inputs)
+    return Operation(name, name if path is None else path, kind, target, refs, arguments, shape)
 
 
-def cell(name: str, *inputs: Any, target: Any = None, shape: Any = (2,), **arguments: Any) -> Call:
+def cell(name: str, *inputs: Any, target: Any = None, shape: Any = (2,), **arguments: Any) -> Operation:
     return call(name, "neuron", *inputs, shape=shape, target=target or Cell(), **arguments)
 
 
@@ -53,18 +53,18 @@ X = call("x", "input")
 FC = call("fc", "linear", "x", weight=np.array([[1.0, 2.0], [3.0, 4.0]]), bias=np.array([0.5, 0.0]))
 
 
-def made(*calls: Call, returns: Any = None, accept: Any = (), elements: Any = None, **more: Any) -> Network:
+def made(*calls: Operation, returns: Any = None, accept: Any = (), elements: Any = None, **more: Any) -> Network:
     """The network of a flow that returns its last call, or ``returns``: output name -> what is returned."""
     named = {"s": calls[-1].name} if returns is None else returns
-    outputs = tuple(Output(n, Ref(r) if isinstance(r, str) else r) for n, r in named.items())
-    return build(Flow((X, *calls), outputs, **more), FORMS, 1e-3, elements, accept)
+    outputs = tuple(GraphOutput(n, ValueRef(r) if isinstance(r, str) else r) for n, r in named.items())
+    return build_network(DataflowGraph((X, *calls), outputs, **more), FORMS, 1e-3, elements, accept)
 
 
 def wires(network: Network) -> list[tuple[str, str, int]]:
     return [(p.source, p.target, p.max_delay_steps) for p in network.projections]
 
 
-def refused(*calls: Call, **more: Any) -> list[str]:
+def refused(*calls: Operation, **more: Any) -> list[str]:
     with pytest.raises(ModelError) as caught:
         made(*calls, **more)
     return [str(p) for p in caught.value.problems]
@@ -96,11 +96,11 @@ def test_one_bias_for_several_paths() -> None:
 
 
 def test_spikes_of_the_step_before_are_a_delay() -> None:
-    late = call("sum", "add", "x", Ref("b", 0, previous=True))
+    late = call("sum", "add", "x", ValueRef("b", 0, previous=True))
     network = made(late, cell("a", "sum"), cell("b", "a"))
     assert wires(network) == [("x", "a", 0), ("b", "a", 1), ("a", "b", 0), ("b", "output", 0)]
     assert [p.is_back for p in network.projections] == [False, True, False, False]
-    own = made(call("sum", "add", "x", Ref("x", 0, previous=True)), cell("a", "sum"))
+    own = made(call("sum", "add", "x", ValueRef("x", 0, previous=True)), cell("a", "sum"))
     assert wires(own) == [("x", "a", 0), ("x", "a", 1), ("a", "output", 0)]
 
 
@@ -131,8 +131,8 @@ def test_notes_are_those_of_the_flow_and_of_each_neuron_once() -> None:
 
 def test_calls_that_no_network_has() -> None:
     relu, pool = call("r", "relu", "x"), call("p", "max_pool", "r")
-    unknown = call("u", "unknown", "p", function="softmax", reason="", next_step="")
-    said = call("w", "unknown", "u", path="", function="odd", reason="why", next_step="do that")
+    unknown = call("u", "unknown", "p", function="softmax", reason="", hint="")
+    said = call("w", "unknown", "u", path="", function="odd", reason="why", hint="do that")
     assert refused(relu, pool, unknown, said, cell("lif", "w")) == [
         "module 'r': a ReLU is no spiking neuron; put a neuron there, or convert the trained network with from_torch",
         "module 'p': a maximum of spikes is not linear; use an average pool, or a convolution with stride",
@@ -143,18 +143,18 @@ def test_calls_that_no_network_has() -> None:
 
 def test_problems_of_the_flow_and_of_every_neuron_are_in_one_error() -> None:
     def read(module: Any, shape: Any, dt: float) -> Any:
-        raise ModelError(Problem("Cell", "a", "", "b"), Problem("module 'l1'", "c", "", "d"))
+        raise ModelError(Diagnostic("Cell", "a", "", "b"), Diagnostic("module 'l1'", "c", "", "d"))
 
-    forms: Any = {Cell: Form(read)}
-    flow = Flow((X, cell("l1", "x"), cell("l2", "l1")), (), problems=(Problem("x", "y", "", "z"),) * 2)
+    forms: Any = {Cell: NeuronSpec(read)}
+    flow = DataflowGraph((X, cell("l1", "x"), cell("l2", "l1")), (), problems=(Diagnostic("x", "y", "", "z"),) * 2)
     with pytest.raises(ModelError) as caught:
-        build(flow, forms, 1e-3)
+        build_network(flow, forms, 1e-3)
     assert [str(p) for p in caught.value.problems] == [
         "x: y; z", "module 'l1' (Cell): a; b", "module 'l1': c; d", "module 'l2' (Cell): a; b",
         "module 'l2' (module 'l1'): c; d",
     ]  # fmt: skip
     with pytest.raises(ModelError) as caught:
-        build(Flow((X, cell("l1", "x")), ()), {}, 1e-3)
+        build_network(DataflowGraph((X, cell("l1", "x")), ()), {}, 1e-3)
     text = "module 'l1': no form is known for it; replace it by a neuron of the framework"
     assert [str(p) for p in caught.value.problems] == [text]
 
@@ -172,7 +172,7 @@ def test_deviations_are_refused_or_noted() -> None:
 
 def test_states_go_nowhere_else() -> None:
     text = "it works on a state of 'lif', not on its spikes; let neurons send spikes only"
-    state = Ref("lif", 1)
+    state = ValueRef("lif", 1)
     assert refused(cell("lif", "x"), call("d", "scale", state, factor=2.0), cell("b", "d")) == [f"module 'd': {text}"]
     assert refused(cell("lif", "x"), cell("b", state)) == [f"module 'b': {text}"]
 
@@ -234,29 +234,29 @@ def said(word: str, name: str = "v", place: str = "lif") -> str:
 
 def test_states_that_are_returned_beside_spikes() -> None:
     lif = cell("lif", "x")
-    for returns in ({"s": "lif", "v": Ref("lif", 1)}, {"v": Ref("lif", 1), "s": "lif"}):
+    for returns in ({"s": "lif", "v": ValueRef("lif", 1)}, {"v": ValueRef("lif", 1), "s": "lif"}):
         network = made(lif, returns=returns)
         assert ([p.name for p in network.outputs], network.notes) == (["output"], (said("membrane potential"),))
-    network = made(lif, cell("b", "lif"), returns={"v": Ref("lif", 1), "s": "b"})
+    network = made(lif, cell("b", "lif"), returns={"v": ValueRef("lif", 1), "s": "b"})
     assert (wires(network)[-1], network.notes) == (("b", "output", 0), (said("membrane potential"),))
-    network = made(lif, cell("b", "x"), returns={"i": Ref("lif", 2), "s": "b"})
+    network = made(lif, cell("b", "x"), returns={"i": ValueRef("lif", 2), "s": "b"})
     assert network.notes == (said("state", "i"),)
 
 
 def test_a_membrane_that_is_returned_alone() -> None:
     text = "the module returns its membrane potential; the output gives its spikes, record v of it"
-    network = made(cell("lif", "x"), returns={"v": Ref("lif", 1)})
+    network = made(cell("lif", "x"), returns={"v": ValueRef("lif", 1)})
     assert (network.notes, wires(network)[-1]) == ((f"population 'lif': {text}",), ("lif", "output", 0))
-    heard = made(cell("lif", "x"), cell("b", "lif"), returns={"v": Ref("lif", 1)})
+    heard = made(cell("lif", "x"), cell("b", "lif"), returns={"v": ValueRef("lif", 1)})
     assert heard.notes == (f"population 'lif': {text}",)
     free = Cell(neuron(reset="none"))
-    network = made(cell("lif", "x", target=free), returns={"v": Ref("lif", 1)})
+    network = made(cell("lif", "x", target=free), returns={"v": ValueRef("lif", 1)})
     assert network.notes == ("population 'lif': a read-out, its output is the membrane potential",)
     assert (network.populations[0].neuron.kind, network.populations[0].neuron.fires) == ("LI", False)
     again = Cell(neuron(reset="none"), recurrences=(Recurrence(Dense(np.eye(2, dtype=np.float32))),))
-    network = made(cell("lif", "x", target=again), returns={"v": Ref("lif", 1)})
+    network = made(cell("lif", "x", target=again), returns={"v": ValueRef("lif", 1)})
     assert network.notes == (f"population 'lif': {text}",)
-    both = made(cell("lif", "x", target=free), cell("b", "x"), returns={"v": Ref("lif", 1), "s": "b"})
+    both = made(cell("lif", "x", target=free), cell("b", "x"), returns={"v": ValueRef("lif", 1), "s": "b"})
     assert both.notes == ("population 'lif': a read-out, its output is the membrane potential",)
     assert [p.name for p in both.outputs] == ["output_s", "output_v"]
 

@@ -16,10 +16,10 @@ from nirbridge.importers.lowering.linear_layers import (
     Expression,
     Term,
     channel_map,
-    joined,
-    limited,
-    merged,
-    selection,
+    concatenate,
+    limit_terms,
+    merge_selections,
+    selection_operator,
 )
 from nirbridge.network.apply import apply
 from nirbridge.network.operators import Conv, Dense, Reshape, Scale, Sparse, SumPool
@@ -28,7 +28,7 @@ RNG = np.random.default_rng(4)
 
 
 def call(shape: tuple[int, ...] = (), **arguments: Any) -> Any:
-    return SimpleNamespace(name="c", thing="module 'c'", shape=shape, arguments=arguments)
+    return SimpleNamespace(name="c", subject="module 'c'", shape=shape, arguments=arguments)
 
 
 def source(shape: tuple[int, ...], *, constant: bool = False) -> Expression:
@@ -124,7 +124,7 @@ def test_values_side_by_side(axis: int, constants: tuple[bool, bool]) -> None:
     shapes = [(2, 3), (1, 3)] if axis == 0 else [(2, 3), (2, 2)]
     parts = tuple(source(s, constant=c) for s, c in zip(shapes, constants, strict=True))
     whole = (3, 3) if axis == 0 else (2, 5)
-    found = joined(call(whole, axis=axis), parts)
+    found = concatenate(call(whole, axis=axis), parts)
     inputs = [RNG.standard_normal(s) for s in shapes]
     total = sum(value(Expression(whole, (term,)), x) for term, x in zip(found.terms, inputs, strict=True)) + (
         0.0 if found.constant is None else found.constant
@@ -137,18 +137,18 @@ def test_values_side_by_side(axis: int, constants: tuple[bool, bool]) -> None:
 def test_paths_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear_layers, "_TERMS_MAX", 2_000)
     term = Term("in", 0, (1,))
-    assert limited(call(), Expression((1,), (term,) * 2_000)).shape == (1,)
+    assert limit_terms(call(), Expression((1,), (term,) * 2_000)).shape == (1,)
     with pytest.raises(ModelError) as caught:
-        limited(call(), Expression((1,), (term,) * 2_001))
+        limit_terms(call(), Expression((1,), (term,) * 2_001))
     assert str(caught.value) == (
         "module 'c': 2,001 paths without a neuron meet here, at most 2,000 are followed; put neurons in between"
     )
 
 
 SELECTIONS = [
-    selection(np.array([0, 2]), np.array([1, 1]), (2,), (3,)),
-    selection(np.array([0, 1, 2]), np.array([2, 0, 1]), (3,), (3,)),
-    selection(np.array([1]), np.array([3]), (4,), (3,)),
+    selection_operator(np.array([0, 2]), np.array([1, 1]), (2,), (3,)),
+    selection_operator(np.array([0, 1, 2]), np.array([2, 0, 1]), (3,), (3,)),
+    selection_operator(np.array([1]), np.array([3]), (4,), (3,)),
 ]
 
 
@@ -158,12 +158,12 @@ SELECTIONS = [
     [
         Dense(RNG.standard_normal((2, 3)).astype(np.float32)),
         Reshape((3,), (3, 1)),
-        selection(np.array([0, 1, 3]), np.array([2, 0, 1]), (3,), (4,)),
+        selection_operator(np.array([0, 1, 3]), np.array([2, 0, 1]), (3,), (4,)),
     ],
     ids=["dense", "reshape", "selection"],
 )
 def test_a_selection_goes_into_the_part_after_it(before: Sparse, part: Any) -> None:
-    (joint,), names = merged((before, part), ("a", "b"))
+    (joint,), names = merge_selections((before, part), ("a", "b"))
     assert names == ("b",)
     x = RNG.standard_normal(before.input_shape)
     np.testing.assert_allclose(apply(joint, x), apply(part, apply(before, x)), rtol=1e-6)
@@ -172,23 +172,23 @@ def test_a_selection_goes_into_the_part_after_it(before: Sparse, part: Any) -> N
 def channels(rows: list[int], columns: list[int], given: int, whole: int, size: int = 4) -> Sparse:
     side = int(size**0.5)
     r, c = (np.concatenate([np.arange(k * size, (k + 1) * size) for k in ks]) for ks in (rows, columns))
-    return selection(r, c, (given, side, side), (whole, side, side))
+    return selection_operator(r, c, (given, side, side), (whole, side, side))
 
 
 def test_whole_channels_go_into_the_convolution_after_them() -> None:
     before = channels([0, 2], [1, 1], 2, 3)
     kernel = RNG.standard_normal((2, 3, 2, 2)).astype(np.float32)
     part = Conv(kernel, (1, 1), ((0, 0), (0, 0)), (1, 1), 1, (3, 2, 2))
-    (joint,), _ = merged((before, part), ("a", "b"))
+    (joint,), _ = merge_selections((before, part), ("a", "b"))
     x = RNG.standard_normal((2, 2, 2))
     np.testing.assert_allclose(apply(joint, x), apply(part, apply(before, x)), rtol=1e-5)
     grouped = Conv(kernel[:, :1], (1, 1), ((0, 0), (0, 0)), (1, 1), 1, (1, 2, 2))
-    assert len(merged((Reshape((2, 2), (1, 2, 2)), grouped), ("a", "b"))[0]) == 2
+    assert len(merge_selections((Reshape((2, 2), (1, 2, 2)), grouped), ("a", "b"))[0]) == 2
 
 
 def test_a_selection_of_channels_alone_is_a_convolution_of_one_pixel() -> None:
     before = channels([0, 2], [1, 0], 2, 3)
-    (found,), names = merged((before,), ("a",))
+    (found,), names = merge_selections((before,), ("a",))
     assert isinstance(found, Conv)
     assert (found.kernel, names) == ((1, 1), ("a",))
     x = RNG.standard_normal((2, 2, 2))
@@ -203,8 +203,8 @@ def test_what_are_whole_channels() -> None:
     for k, j in itertools.combinations(range(8), 2):  # two values in each other's place
         mixed = right.copy()
         mixed[[k, j]] = mixed[[j, k]]
-        assert channel_map(selection(right, mixed, (2, 2, 2), (2, 2, 2))) is None, (k, j)
-    assert channel_map(selection(right[:7], right[:7], (2, 2, 2), (2, 2, 2))) is None
-    assert channel_map(selection(right[2:6], right[2:6], (2, 2, 2), (2, 2, 2))) is None
-    assert channel_map(selection(right[:4], right[:4], (4,), (4,))) is None
-    assert channel_map(selection(right[:4], right[:4], (1, 2, 2), (1, 1, 4))) is None
+        assert channel_map(selection_operator(right, mixed, (2, 2, 2), (2, 2, 2))) is None, (k, j)
+    assert channel_map(selection_operator(right[:7], right[:7], (2, 2, 2), (2, 2, 2))) is None
+    assert channel_map(selection_operator(right[2:6], right[2:6], (2, 2, 2), (2, 2, 2))) is None
+    assert channel_map(selection_operator(right[:4], right[:4], (4,), (4,))) is None
+    assert channel_map(selection_operator(right[:4], right[:4], (1, 2, 2), (1, 1, 4))) is None

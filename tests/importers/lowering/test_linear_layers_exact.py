@@ -12,14 +12,14 @@ from nirbridge.importers.lowering.linear_layers import (
     LAYERS,
     Expression,
     Term,
+    add_constant,
+    apply_operator,
     channel_map,
-    channels,
-    joined,
-    merged,
-    plus,
-    selection,
-    then,
-    times,
+    concatenate,
+    merge_selections,
+    per_channel_values,
+    scale_expression,
+    selection_operator,
 )
 from nirbridge.network.apply import apply
 from nirbridge.network.operators import Conv, Dense, Identity, Reshape, Scale, Sparse, SumPool
@@ -50,24 +50,26 @@ def rows(part: Sparse) -> list[Any]:
 
 def test_every_path_gains_the_operator_and_the_constant_goes_through_it() -> None:
     weight = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], np.float32)
-    found = then(source(2, constant=np.array([1.0, -1.0]), parts=(Identity((2,)),)), Dense(weight), "d", np.ones(3))
+    found = apply_operator(
+        source(2, constant=np.array([1.0, -1.0]), parts=(Identity((2,)),)), Dense(weight), "d", np.ones(3)
+    )
     assert [(t.source, t.delay, len(t.parts), t.names) for t in found.terms] == [
         ("in", 2, 2, ("p0", "d")),
         ("other", 0, 1, ("d",)),
     ]
     assert (found.shape, found.constant is not None and found.constant.tolist()) == ((3,), [0.0, 0.0, 0.0])
-    assert then(source(2), Dense(weight), "d").constant is None
+    assert apply_operator(source(2), Dense(weight), "d").constant is None
 
 
 def test_constants_add_up_in_double_precision() -> None:
-    assert plus(source(2), None).constant is None
-    found = plus(source(2), narrow(0.1))
+    assert add_constant(source(2), None).constant is None
+    found = add_constant(source(2), narrow(0.1))
     assert found.constant is not None
     assert (found.constant.tolist(), found.constant.dtype) == ([float(np.float32(0.1))] * 2, np.float64)
-    again = plus(found, np.array([1.0, 2.0])).constant
+    again = add_constant(found, np.array([1.0, 2.0])).constant
     assert again is not None
     assert again.tolist() == (found.constant + np.array([1.0, 2.0])).tolist()
-    kept = plus(found, None).constant
+    kept = add_constant(found, None).constant
     assert kept is found.constant
 
 
@@ -99,8 +101,8 @@ def test_a_convolution_keeps_its_fields_and_has_a_bias_for_each_channel() -> Non
     assert found.constant.shape == found.shape == part.output_shape
     assert [set(plane.ravel()) for plane in found.constant] == [{0.0}, {1.0}, {2.0}, {3.0}]
     assert layer("conv", source(2, 5, 6), weight=weight, bias=None, **window).constant is None
-    assert channels(None, (2, 2)) is None
-    one = channels(np.array([1.0, 2.0]), (2,))
+    assert per_channel_values(None, (2, 2)) is None
+    one = per_channel_values(np.array([1.0, 2.0]), (2,))
     assert one is not None
     assert one.tolist() == [1.0, 2.0]
 
@@ -163,7 +165,7 @@ def test_factors_and_shifts() -> None:
     assert isinstance(part, Scale)
     assert (part.scale.tolist(), part.scale.dtype) == ([-1.0, -1.0], np.float64)
     assert layer("shift", e, constant=np.array([10.0]), sign=1.0).terms[1].parts == ()
-    (part,) = times(source(2, 2), 0.1, "t").terms[1].parts
+    (part,) = scale_expression(source(2, 2), 0.1, "t").terms[1].parts
     assert isinstance(part, Scale)
     assert part.scale.tolist() == [[0.1] * 2] * 2
     (part,) = layer("scale", source(2), factor=np.float32(0.5)).terms[1].parts
@@ -172,7 +174,7 @@ def test_factors_and_shifts() -> None:
 
 
 def test_selections() -> None:
-    part = selection(np.array([1, 1, 3]), np.array([5, 2, 0]), (2, 3), (5,))
+    part = selection_operator(np.array([1, 1, 3]), np.array([5, 2, 0]), (2, 3), (5,))
     assert rows(part) == [[0, 0, 2, 2, 3, 3], [5, 2, 0], [1.0] * 3, (2, 3), (5,)]
     (gathered,) = layer("gather", source(2, 3), (2, 2), indices=np.array([[5, 0], [0, 3]])).terms[1].parts
     assert isinstance(gathered, Sparse)
@@ -181,12 +183,12 @@ def test_selections() -> None:
 
 def test_joined_values_have_their_constants_in_their_ranges() -> None:
     zeros = source(1, 2, constant=np.zeros((1, 2)))
-    found = joined(call((3, 2), axis=0), (zeros, source(2, 2, constant=np.array([[0.0, 7.0], [0.0, 0.0]]))))
+    found = concatenate(call((3, 2), axis=0), (zeros, source(2, 2, constant=np.array([[0.0, 7.0], [0.0, 0.0]]))))
     assert found.constant is not None
     assert found.constant.tolist() == [[0.0, 0.0], [0.0, 7.0], [0.0, 0.0]]
     assert [t.names for t in found.terms] == [("c",)] * 4
-    assert joined(call((2, 2), axis=0), (zeros, zeros)).constant is None
-    three = joined(call((2, 3), axis=1), (source(2, 1), source(2, 1), source(2, 1)))
+    assert concatenate(call((2, 2), axis=0), (zeros, zeros)).constant is None
+    three = concatenate(call((2, 3), axis=1), (source(2, 1), source(2, 1), source(2, 1)))
     assert [rows(t.parts[0])[:2] for t in three.terms[::2]] == [  # type: ignore[arg-type]
         [[0, 1, 1, 1, 2, 2, 2], [0, 1]],
         [[0, 0, 1, 1, 1, 2, 2], [0, 1]],
@@ -196,17 +198,17 @@ def test_joined_values_have_their_constants_in_their_ranges() -> None:
 
 # -- selections before weights -------------------------------------------------------------------------------------
 
-PICK = selection(np.array([0, 2]), np.array([1, 0]), (2,), (3,))
+PICK = selection_operator(np.array([0, 2]), np.array([1, 0]), (2,), (3,))
 DENSE = Dense(RNG.standard_normal((2, 3)).astype(np.float32))
 DOUBLE = Sparse(PICK.indptr, PICK.indices, narrow([1.0, 2.0]), (2,), (3,))
 SUMS = Sparse(np.array([0, 2, 2, 2]), np.array([0, 1]), np.ones(2, np.float32), (2,), (3,))
-GRID = selection(np.array([0, 2]), np.array([1, 0]), (2, 1), (3,))
+GRID = selection_operator(np.array([0, 2]), np.array([1, 0]), (2, 1), (3,))
 UNMERGED: list[tuple[str, tuple[Any, ...]]] = [
     ("a factor after it", (PICK, Scale(np.ones(3)))),
     ("a factor in it", (DOUBLE, DENSE)),
     ("sums", (SUMS, DENSE)),
     ("a grid before a matrix", (GRID, DENSE)),
-    ("weights before it", (DENSE, selection(np.array([0]), np.array([1]), (2,), (2,)))),
+    ("weights before it", (DENSE, selection_operator(np.array([0]), np.array([1]), (2,), (2,)))),
     ("rows with factors after it", (PICK, Sparse(DOUBLE.indptr, np.array([0, 2]), DOUBLE.data, (3,), (3,)))),
 ]
 
@@ -214,14 +216,14 @@ UNMERGED: list[tuple[str, tuple[Any, ...]]] = [
 @pytest.mark.parametrize("case", UNMERGED, ids=lambda case: case[0])
 def test_what_is_not_merged_stays_as_it_is(case: Any) -> None:
     _, parts = case
-    found, names = merged(parts, ("a", "b"))
+    found, names = merge_selections(parts, ("a", "b"))
     assert (found, names) == (parts, ("a", "b"))
 
 
 def test_merged_parts_of_a_long_path() -> None:
-    again = selection(np.array([0, 1]), np.array([2, 1]), (3,), (3,))
-    parts = (DENSE, selection(np.array([0, 2]), np.array([1, 0]), (2,), (3,)), again, DENSE)
-    found, names = merged(parts, tuple("abcd"))
+    again = selection_operator(np.array([0, 1]), np.array([2, 1]), (3,), (3,))
+    parts = (DENSE, selection_operator(np.array([0, 2]), np.array([1, 0]), (2,), (3,)), again, DENSE)
+    found, names = merge_selections(parts, tuple("abcd"))
     assert names == ("a", "d")
     x = RNG.standard_normal(3)
     wanted = x
@@ -232,15 +234,15 @@ def test_merged_parts_of_a_long_path() -> None:
     np.testing.assert_allclose(x, wanted, rtol=1e-6)
     assert isinstance(found[1], Dense)
     assert found[1].weight.dtype == np.float32
-    (only,), _ = merged((PICK, Reshape((3,), (1, 3))), ("a", "b"))
+    (only,), _ = merge_selections((PICK, Reshape((3,), (1, 3))), ("a", "b"))
     assert isinstance(only, Sparse)
     assert (only.input_shape, only.output_shape) == ((2,), (1, 3))
-    assert merged((), ()) == ((), ())
+    assert merge_selections((), ()) == ((), ())
 
 
 def test_a_value_that_is_picked_twice_gets_the_sum_of_both_weights() -> None:
-    twice = selection(np.array([0, 1]), np.array([1, 1]), (2,), (3,))
-    (found,), _ = merged((twice, Dense(narrow([[1, 2, 4], [8, 16, 32]]))), ("a", "b"))
+    twice = selection_operator(np.array([0, 1]), np.array([1, 1]), (2,), (3,))
+    (found,), _ = merge_selections((twice, Dense(narrow([[1, 2, 4], [8, 16, 32]]))), ("a", "b"))
     assert isinstance(found, Dense)
     assert found.weight.tolist() == [[0.0, 3.0], [0.0, 24.0]]
 
@@ -248,33 +250,33 @@ def test_a_value_that_is_picked_twice_gets_the_sum_of_both_weights() -> None:
 def whole(target: list[int], origin: list[int], given: int, made: int, space: tuple[int, ...]) -> Sparse:
     size = int(np.prod(space))
     r, c = (np.concatenate([np.arange(k * size, (k + 1) * size) for k in ks]) for ks in (target, origin))
-    return selection(r, c, (given, *space), (made, *space))
+    return selection_operator(r, c, (given, *space), (made, *space))
 
 
 @pytest.mark.parametrize("space", [(3,), (2, 3)])
 def test_channels_as_a_kernel_of_one_pixel(space: tuple[int, ...]) -> None:
-    (found,), _ = merged((whole([0, 2], [1, 0], 2, 4, space),), ("a",))
+    (found,), _ = merge_selections((whole([0, 2], [1, 0], 2, 4, space),), ("a",))
     assert isinstance(found, Conv)
     ones = (1,) * len(space)
     assert (found.stride, found.padding, found.dilation, found.groups) == (ones, ((0, 0),) * len(space), ones, 1)
     assert found.input_shape == (2, *space)
     assert found.weight.dtype == np.float32
     assert found.weight.reshape(4, 2).tolist() == [[0, 1], [0, 0], [1, 0], [0, 0]]
-    (cube,), _ = merged((whole([0], [1], 2, 1, (2, 2, 2)),), ("a",))
+    (cube,), _ = merge_selections((whole([0], [1], 2, 1, (2, 2, 2)),), ("a",))
     assert isinstance(cube, Sparse), "NIR has no kernel along three axes"
 
 
 def test_channels_go_into_a_convolution_without_groups_alone() -> None:
     before = whole([0, 1], [2, 2], 3, 2, (4,))
     kernel = narrow([[[1.0, 2.0], [4.0, 8.0]]])
-    (found,), names = merged((before, Conv(kernel, (1,), ((0, 0),), (1,), 1, (2, 4))), ("a", "b"))
+    (found,), names = merge_selections((before, Conv(kernel, (1,), ((0, 0),), (1,), 1, (2, 4))), ("a", "b"))
     assert isinstance(found, Conv)
     assert (found.weight.tolist(), found.input_shape, names) == ([[[0, 0], [0, 0], [5, 10]]], (3, 4), ("b",))
     grouped = Conv(np.ones((2, 1, 2), np.float32), (1,), ((0, 0),), (1,), 2, (2, 4))
-    assert merged((before, grouped), ("a", "b"))[0] == (before, grouped)
-    ragged = selection(np.arange(8), np.arange(8)[::-1], (2, 4), (2, 4))
+    assert merge_selections((before, grouped), ("a", "b"))[0] == (before, grouped)
+    ragged = selection_operator(np.arange(8), np.arange(8)[::-1], (2, 4), (2, 4))
     conv = Conv(kernel, (1,), ((0, 0),), (1,), 1, (2, 4))
-    assert merged((ragged, conv), ("a", "b"))[0] == (ragged, conv)
+    assert merge_selections((ragged, conv), ("a", "b"))[0] == (ragged, conv)
 
 
 def test_which_selections_are_of_whole_channels() -> None:
@@ -283,10 +285,10 @@ def test_which_selections_are_of_whole_channels() -> None:
     assert [k.tolist() for k in found] == [[1], [0]]
     factor = whole([0, 1], [1, 0], 2, 2, (2,))
     assert channel_map(Sparse(factor.indptr, factor.indices, narrow([1, 1, 1, 2]), (2, 2), (2, 2))) is None
-    shifted = selection(np.array([1, 2]), np.array([0, 1]), (2, 2), (2, 2))
+    shifted = selection_operator(np.array([1, 2]), np.array([0, 1]), (2, 2), (2, 2))
     assert channel_map(shifted) is None
-    moved = selection(np.array([0, 1]), np.array([1, 2]), (2, 2), (2, 2))
+    moved = selection_operator(np.array([0, 1]), np.array([1, 2]), (2, 2), (2, 2))
     assert channel_map(moved) is None
     assert linear_layers._is_selection(factor)
-    empty = selection(np.zeros(0, int), np.zeros(0, int), (2, 2), (2, 2))
+    empty = selection_operator(np.zeros(0, int), np.zeros(0, int), (2, 2), (2, 2))
     assert linear_layers._is_selection(empty)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.errors import ModelError, Problem
-from nirbridge.importers.dataflow import Call, Flow, Ref, TimeLoop
+from nirbridge.errors import Diagnostic, ModelError
+from nirbridge.importers.dataflow import DataflowGraph, LoopSummary, Operation, ValueRef
 from nirbridge.importers.deviations import Deviation
 from nirbridge.importers.sample.axes import SampleReading
 from nirbridge.importers.tracing import memory, trace
@@ -18,11 +18,11 @@ torch = pytest.importorskip("torch")
 
 STEP, SEQUENCE = SampleReading(own=((0, "batch"),)), SampleReading(own=((1, "time"), (0, "batch")))
 KEPT, OTHER = Deviation("kept-states", "x", "y"), Deviation("full-precision", "x", "y")
-PROBLEM = Problem("x", "y")
+PROBLEM = Diagnostic("x", "y")
 
 
-def call(name: str, kind: str, source: str = "", shape: Any = (4,)) -> Call:
-    return Call(name, name, kind, None, (Ref(source),) if source else (), {}, shape)
+def call(name: str, kind: str, source: str = "", shape: Any = (4,)) -> Operation:
+    return Operation(name, name, kind, None, (ValueRef(source),) if source else (), {}, shape)
 
 
 X, MATRIX, POINT = call("x", "input"), call("m", "input", shape=(3, 4)), call("p", "input", shape=())
@@ -31,25 +31,31 @@ X, MATRIX, POINT = call("x", "input"), call("m", "input", shape=(3, 4)), call("p
 @pytest.mark.parametrize(
     ("flow", "reading", "score"),
     [
-        (Flow((X, call("a", "linear", "x")), ()), STEP, (0, 0)),
-        (Flow((MATRIX, call("a", "linear", "m"), call("b", "relu", "m")), ()), STEP, (0, 1)),
-        (Flow((POINT, call("a", "linear", "p")), ()), STEP, (1000, 1)),
-        (Flow((POINT, call("a", "linear", "p"), call("b", "linear", "p")), ()), STEP, (2000, 2)),
-        (Flow((POINT, call("a", "relu", "p")), ()), STEP, (0, 0)),
-        (Flow((X, call("a", "linear", "none")), ()), STEP, (0, 1)),
-        (Flow((X, call("a", "unknown", "x"), call("b", "unknown", "a")), (), problems=(PROBLEM,)), STEP, (3, 0)),
-        (Flow((X,), (), deviations=(KEPT, OTHER)), STEP, (1, 2)),
-        (Flow((X,), (), problems=(PROBLEM,)), SEQUENCE, (1, 2)),
-        (Flow((X,), (), problems=(PROBLEM,), loop=TimeLoop(2)), SEQUENCE, (1, 0)),
-        (Flow((X,), ()), SEQUENCE, (0, 0)),
+        (DataflowGraph((X, call("a", "linear", "x")), ()), STEP, (0, 0)),
+        (DataflowGraph((MATRIX, call("a", "linear", "m"), call("b", "relu", "m")), ()), STEP, (0, 1)),
+        (DataflowGraph((POINT, call("a", "linear", "p")), ()), STEP, (1000, 1)),
+        (DataflowGraph((POINT, call("a", "linear", "p"), call("b", "linear", "p")), ()), STEP, (2000, 2)),
+        (DataflowGraph((POINT, call("a", "relu", "p")), ()), STEP, (0, 0)),
+        (DataflowGraph((X, call("a", "linear", "none")), ()), STEP, (0, 1)),
+        (
+            DataflowGraph((X, call("a", "unknown", "x"), call("b", "unknown", "a")), (), problems=(PROBLEM,)),
+            STEP,
+            (3, 0),
+        ),
+        (DataflowGraph((X,), (), deviations=(KEPT, OTHER)), STEP, (1, 2)),
+        (DataflowGraph((X,), (), problems=(PROBLEM,)), SEQUENCE, (1, 2)),
+        (DataflowGraph((X,), (), problems=(PROBLEM,), loop=LoopSummary(2)), SEQUENCE, (1, 0)),
+        (DataflowGraph((X,), ()), SEQUENCE, (0, 0)),
     ],
 )
-def test_flows_are_weighed_by_what_is_not_followed(flow: Flow, reading: SampleReading, score: tuple[int, int]) -> None:
+def test_flows_are_weighed_by_what_is_not_followed(
+    flow: DataflowGraph, reading: SampleReading, score: tuple[int, int]
+) -> None:
     assert trace._badness(flow, reading) == score
 
 
 def search(**known: Any) -> Any:
-    found = trace._Search(None, {}, {}, are_axes_given=False)
+    found = trace._ReadingSearch(None, {}, {}, are_axes_given=False)
     for name, value in known.items():
         setattr(found, name, value)
     return found
@@ -70,7 +76,7 @@ def test_layers_that_forward_never_calls() -> None:
 
     def note(*reached: str, neurons: tuple[str, ...] = ()) -> tuple[str, ...]:
         calls = tuple(call(path, "neuron") for path in neurons)
-        return trace.with_unreached(Flow(calls, ()), SimpleNamespace(reached=list(reached)), module).notes  # type: ignore[arg-type]
+        return trace.with_unreached(DataflowGraph(calls, ()), SimpleNamespace(reached=list(reached)), module).notes  # type: ignore[arg-type]
 
     text = "never called by forward, so not imported: "
     assert note(*"abcdefg", "block.0") == ()
@@ -87,7 +93,7 @@ def test_layers_that_forward_never_calls() -> None:
 
 def test_a_budget_is_kept_to_the_byte() -> None:
     for most, fits in ((800, True), (799, False)):
-        budget, tensor = memory.Budget(most), torch.zeros(200)
+        budget, tensor = memory.MemoryBudget(most), torch.zeros(200)
         if fits:
             budget.add(tensor)
             assert (budget.held, budget.peak) == (800, 800)
@@ -102,7 +108,7 @@ def test_a_budget_is_kept_to_the_byte() -> None:
 
 
 def test_what_lives_on_stays_counted_and_room_is_three_times_the_largest() -> None:
-    budget = memory.Budget(2000)
+    budget = memory.MemoryBudget(2000)
     budget.add(torch.zeros(100), lives_on=True)
     assert budget.held == 400
     budget.check_room((3, torch.zeros(2), torch.zeros(133)))
@@ -111,7 +117,7 @@ def test_what_lives_on_stays_counted_and_room_is_three_times_the_largest() -> No
     budget.check_room(())
     assert budget.counted("text") == "text"
     small, large = torch.zeros(2**14 - 1), torch.zeros(2**14)
-    roomy = memory.Budget(10**6)
+    roomy = memory.MemoryBudget(10**6)
     assert roomy.counted(small) is small
     assert roomy.held == 0
     assert roomy.counted(large) is large

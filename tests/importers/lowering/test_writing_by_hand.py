@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.importers.dataflow import Ref, TimeLoop
-from nirbridge.importers.tracing.recorder import Value
+from nirbridge.importers.dataflow import LoopSummary, ValueRef
+from nirbridge.importers.tracing.recorder import TracedValue
 from tests.importers.lowering.written import SEQUENCE, Block, Neuron, Roles, begun, flow, lif, names, texts
 from tests.importers.tracing.tape import ROW, Tape
 
@@ -34,8 +34,8 @@ def test_names_are_those_of_modules_and_of_functions() -> None:
     ]  # fmt: skip
     assert [c.path for c in found.calls][:5] == ["", "", "a.fc", "a.fc", "a"]
     assert [c.target for c in found.calls][2:5] == [leaf, leaf, block]
-    assert [(o.name, o.ref) for o in found.outputs] == [("out", Ref("lif"))]
-    assert (found.problems, found.notes, found.deviations, found.loop) == ((), (), (), TimeLoop())
+    assert [(o.name, o.ref) for o in found.outputs] == [("out", ValueRef("lif"))]
+    assert (found.problems, found.notes, found.deviations, found.loop) == ((), (), (), LoopSummary())
 
 
 def test_what_no_output_and_no_neuron_needs_is_left_out() -> None:
@@ -67,9 +67,9 @@ def test_a_neuron_has_the_shape_of_one_step_and_of_one_sample() -> None:
     tape.returns(s=s, again=lif(tape, s, "second"))
     first, second = flow(tape).calls[1:]
     assert (first.shape, first.inputs, dict(first.arguments)) == (
-        (4,), (Ref("x"),), {"input_shape": (4,), "starts_at_zero": False}
+        (4,), (ValueRef("x"),), {"input_shape": (4,), "starts_at_zero": False}
     )  # fmt: skip
-    assert (second.inputs, second.path) == ((Ref("lif"),), "second")
+    assert (second.inputs, second.path) == ((ValueRef("lif"),), "second")
 
 
 @pytest.mark.parametrize(("given", "starts"), [(torch.zeros(ROW), True), (None, False), (0.0, False)])
@@ -78,14 +78,14 @@ def test_first_states_that_forward_gives(given: Any, starts: bool) -> None:
     tape.returns(s=lif(tape, x, "lif", given))
     found = flow(tape)
     assert found.calls[1].arguments["starts_at_zero"] is starts
-    assert [(d.name, d.thing) for d in found.deviations] == ([("kept-states", "module 'lif'")] if starts else [])
+    assert [(d.name, d.subject) for d in found.deviations] == ([("kept-states", "module 'lif'")] if starts else [])
 
 
 def test_only_states_that_forward_always_gives_are_a_deviation() -> None:
     tape, x = begun()
     for given in ((x,), (x, torch.zeros(ROW)), (torch.zeros(ROW), x)):
         tape, x = begun()
-        tape.returns(s=lif(tape, x, "lif", *(x if isinstance(g, Value) else g for g in given)))
+        tape.returns(s=lif(tape, x, "lif", *(x if isinstance(g, TracedValue) else g for g in given)))
         assert flow(tape).deviations == ()
     whole, sequence = Tape(), ("time", "batch")
     whole.start()
@@ -152,7 +152,7 @@ def test_a_class_that_is_refused_is_given_anything() -> None:
     assert texts(flow(tape, ("time", "batch"))) == []
 
 
-def x_last(tape: Tape, x: Value) -> Value:
+def x_last(tape: Tape, x: TracedValue) -> TracedValue:
     """A value of every step: what two neurons after another send, without its time axis, as ``select`` leaves it."""
     return tape.call("neg", tape.call("select", tape.call("mul", x, 2.0, shape=(3, *ROW)), 0, 0))
 
@@ -196,19 +196,23 @@ def test_functions_that_are_not_known_or_not_read() -> None:
     tape.returns(y=wrong)
     found = flow(tape)
     assert [dict(c.arguments) for c in found.calls[1:]] == [
-        {"function": "softmax", "reason": "", "next_step": ""},
+        {"function": "softmax", "reason": "", "hint": ""},
         {
             "function": "mul",
             "reason": "a product of two values",
-            "next_step": "no spiking neuron multiplies; use a fixed factor",
+            "hint": "no spiking neuron multiplies; use a fixed factor",
         },
         {
             "function": "conv2d",
             "reason": "a convolution of values of shape (4,); 2 axes and channels are read",
-            "next_step": "add the missing axis, or use Conv2d",
+            "hint": "add the missing axis, or use Conv2d",
         },
     ]
-    assert [c.inputs for c in found.calls[1:]] == [(Ref("x"),), (Ref("softmax"), Ref("x")), (Ref("mul"),)]
+    assert [c.inputs for c in found.calls[1:]] == [
+        (ValueRef("x"),),
+        (ValueRef("softmax"), ValueRef("x")),
+        (ValueRef("mul"),),
+    ]
 
 
 @pytest.mark.parametrize("error", [TypeError, IndexError, RuntimeError, ValueError, AttributeError])
@@ -229,7 +233,7 @@ def test_values_whose_batch_is_not_in_front_only_move() -> None:
     tape, x = begun()
     tape.returns(y=tape.call("mul", x, 2.0))
     found = flow(tape, ("value", "batch"))
-    assert (found.calls[1].kind, found.calls[1].arguments["reason"], found.calls[1].arguments["next_step"]) == (
+    assert (found.calls[1].kind, found.calls[1].arguments["reason"], found.calls[1].arguments["hint"]) == (
         "unknown", "values of shape (2, 4), where batch or time is not in front", IN_FRONT
     )  # fmt: skip
     cast = tape.call("to", x, torch.float64)
@@ -240,7 +244,7 @@ def test_values_whose_batch_is_not_in_front_only_move() -> None:
 def test_several_outputs_of_a_function() -> None:
     tape, x = begun()
     halves = tape.node("function", "chunk", (x, 2, 1), shapes=((2, 2), (2, 2)), func=torch.chunk)
-    first, second = halves, Value(halves.node, 1)
+    first, second = halves, TracedValue(halves.node, 1)
     tape.returns(a=second)
     found = flow(tape)
     assert [(c.name, np.asarray(c.arguments["indices"]).tolist()) for c in found.calls[1:]] == [("chunk_2", [2, 3])]
@@ -249,7 +253,7 @@ def test_several_outputs_of_a_function() -> None:
     assert [c.name for c in found.calls[1:]] == ["chunk_2", "chunk"]
     assert [o.ref.call for o in found.outputs] == ["chunk_2", "chunk"]
     thirds = tape.node("function", "split", (x, 1, 1), shapes=((2, 1),) * 4, func=torch.split)
-    tape.returns(**{name: Value(thirds.node, k) for k, name in enumerate("abcd")})
+    tape.returns(**{name: TracedValue(thirds.node, k) for k, name in enumerate("abcd")})
     assert [o.ref.call for o in flow(tape).outputs] == ["split", "split_2", "split_3", "split_4"]
     pair = tape.node("function", "frexp", (x,), shapes=(ROW, ROW))
     tape.returns(a=pair)

@@ -6,26 +6,26 @@ from typing import Any
 
 import pytest
 
-from nirbridge.importers.dataflow import Ref, TimeLoop
-from nirbridge.importers.tracing.recorder import Value
+from nirbridge.importers.dataflow import LoopSummary, ValueRef
+from nirbridge.importers.tracing.recorder import TracedValue
 from tests.importers.lowering.written import SEQUENCE, begun, flow, lif, names, texts
 from tests.importers.tracing.tape import ROW, Tape
 
 torch = pytest.importorskip("torch")
 
 
-def looped(back: int = 1, turns: int = 3, at: Any = None) -> Tape:
+def looped(back: int = 1, iterations: int = 3, at: Any = None) -> Tape:
     """A loop in which a neuron hears what another sent ``back`` steps before."""
     tape = Tape()
     tape.start()
-    x = tape.input((turns, *ROW))
-    sent: list[Value] = []
-    for k in range(turns):
+    x = tape.input((iterations, *ROW))
+    sent: list[TracedValue] = []
+    for k in range(iterations):
         now = tape.call("select", x, 0, k)
         heard = sent[k - back] if k >= back else torch.zeros(ROW)
         second = lif(tape, tape.call("add", now, heard, func=torch.add), "b")
         sent.append(lif(tape, now, "a"))
-        tape.returns(last=second, static=tape.call("neg", x, shape=(turns, *ROW)))
+        tape.returns(last=second, static=tape.call("neg", x, shape=(iterations, *ROW)))
     return tape
 
 
@@ -33,11 +33,11 @@ def test_a_loop_is_one_step() -> None:
     tape = looped()
     found = flow(tape, SEQUENCE)
     assert texts(found) == []
-    assert found.loop == TimeLoop(3, True, False, 3)
+    assert found.loop == LoopSummary(3, True, False, 3)
     assert [(c.name, c.kind) for c in found.calls] == [
         ("x", "input"), ("add", "add"), ("b", "neuron"), ("a", "neuron"), ("neg", "scale")
     ]  # fmt: skip
-    assert found.calls[1].inputs == (Ref("x"), Ref("a", 0, True))
+    assert found.calls[1].inputs == (ValueRef("x"), ValueRef("a", 0, True))
     assert found.notes == (
         "output 'last': the module returns its last step, here every step is given",
         "forward runs 3 steps of a loop: imported as one step",
@@ -45,18 +45,18 @@ def test_a_loop_is_one_step() -> None:
 
 
 def test_the_shortest_loop() -> None:
-    found = flow(looped(turns=2), SEQUENCE)
-    assert (texts(found), found.loop.turns) == ([], 2)
+    found = flow(looped(iterations=2), SEQUENCE)
+    assert (texts(found), found.loop.iterations) == ([], 2)
     assert found.notes[0] == "output 'last': the module returns its last step, here every step is given"
     assert found.notes[1] == "forward runs 2 steps of a loop: imported as one step"
 
 
-def steps(turns: int = 3, **more: Any) -> tuple[Tape, list[Value]]:
+def steps(iterations: int = 3, **more: Any) -> tuple[Tape, list[TracedValue]]:
     """A loop with one neuron, and what it sent in each turn."""
     tape = Tape()
     tape.start()
-    x = tape.input((turns, *ROW))
-    return tape, [lif(tape, tape.call("select", x, 0, k), **more) for k in range(turns)]
+    x = tape.input((iterations, *ROW))
+    return tape, [lif(tape, tape.call("select", x, 0, k), **more) for k in range(iterations)]
 
 
 def test_what_the_steps_of_a_loop_send_put_together() -> None:
@@ -66,7 +66,7 @@ def test_what_the_steps_of_a_loop_send_put_together() -> None:
         found = flow(tape, SEQUENCE)
         kind = "scale" if axis < 2 else "unknown"
         assert [(c.name, c.kind) for c in found.calls] == [("x", "input"), ("lif", "neuron"), ("mul", kind)]
-        assert found.calls[2].inputs == (Ref("lif"),)
+        assert found.calls[2].inputs == (ValueRef("lif"),)
         assert found.notes == ("forward runs 3 steps of a loop: imported as one step",)
 
 
@@ -77,21 +77,21 @@ def test_what_the_steps_of_a_loop_send_summed() -> None:
         total = tape.call("add", total, spikes)
     tape.returns(s=tape.call("div", total, 3.0))
     found = flow(tape, SEQUENCE)
-    assert (texts(found), names(found), found.outputs[0].ref) == ([], ["x", "lif"], Ref("lif"))
+    assert (texts(found), names(found), found.outputs[0].ref) == ([], ["x", "lif"], ValueRef("lif"))
     assert found.notes[0].startswith("output 's' is summed over steps by the module")
 
 
 def test_a_slice_that_keeps_the_time_axis_is_one_step() -> None:
-    for turns in (1, 2, 3):
+    for iterations in (1, 2, 3):
         tape = Tape()
         tape.start()
-        x = tape.input((turns, *ROW))
-        for k in range(turns):
+        x = tape.input((iterations, *ROW))
+        for k in range(iterations):
             one = tape.call("narrow", x, 0, k, 1, shape=(1, *ROW))
             tape.returns(s=lif(tape, one, shape=(1, *ROW)))
         found = flow(tape, SEQUENCE)
         text = "module 'lif': it is given values with leading axes ('time', 'batch'); give it one step of a batch"
-        assert texts(found) == ([text] if turns == 1 else [])
+        assert texts(found) == ([text] if iterations == 1 else [])
         assert found.calls[-1].shape == (4,)
     tape = Tape()
     tape.start()
@@ -136,7 +136,7 @@ def test_calls_in_a_row_are_one_step() -> None:
         "forward's arguments 'prev', 'more': what it returned in the step before",
     )
     assert [(c.name, c.kind) for c in found.calls] == [("x", "input"), ("add", "add"), ("lif", "neuron")]
-    assert found.calls[1].inputs == (Ref("x"), Ref("lif", 0, True))
+    assert found.calls[1].inputs == (ValueRef("x"), ValueRef("lif", 0, True))
     tape.recording.handed = ()
     assert len(flow(tape, calls=3).notes) == 1
 
@@ -159,7 +159,7 @@ def test_problems_and_notes_are_said_once() -> None:
         tape.recording.halves.append((path, "__mul__", "torch.float16"))
     tape.returns(s=lif(tape, x))
     found = flow(tape)
-    assert [(d.thing, d.found) for d in found.deviations] == [
+    assert [(d.subject, d.found) for d in found.deviations] == [
         ("module 'a'", "'mul' gives torch.float16"),
         ("module 'b'", "'mul' gives torch.float16"),
     ]

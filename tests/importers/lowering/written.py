@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from nirbridge.importers.dataflow import Flow
-from nirbridge.importers.neuron_specs import Form
-from nirbridge.importers.tracing.graph_builder import Writer
-from nirbridge.importers.tracing.recorder import Value
+from nirbridge.importers.dataflow import DataflowGraph
+from nirbridge.importers.neuron_specs import NeuronSpec
+from nirbridge.importers.tracing.graph_builder import GraphBuilder
+from nirbridge.importers.tracing.recorder import TracedValue
 from tests.importers.tracing.tape import ROW, Tape
 
 Roles = tuple[str, ...]
@@ -32,27 +32,27 @@ class Block:
         return [Neuron()]
 
 
-FORMS: Any = {Neuron: Form(lambda *_: None, layout=lambda module: module.layout)}  # type: ignore[arg-type, return-value]
+FORMS: Any = {Neuron: NeuronSpec(lambda *_: None, layout=lambda module: module.layout)}  # type: ignore[arg-type, return-value]
 IN_FRONT = "move them in front of the values, for example with permute or movedim"
 
 
-def flow(tape: Tape, roles: Roles = STEP, calls: int = 1, **more: Roles) -> Flow:
-    return Writer(tape.recording, FORMS, {"x": roles, **more}, calls).flow()
+def flow(tape: Tape, roles: Roles = STEP, calls: int = 1, **more: Roles) -> DataflowGraph:
+    return GraphBuilder(tape.recording, FORMS, {"x": roles, **more}, calls).flow()
 
 
-def lif(tape: Tape, x: Any, path: str = "lif", *states: Any, layout: Any = None, shape: Any = ROW) -> Value:
+def lif(tape: Tape, x: Any, path: str = "lif", *states: Any, layout: Any = None, shape: Any = ROW) -> TracedValue:
     return tape.node("neuron", path, (x, *states), path=path, module=Neuron(layout), shapes=(shape, shape))
 
 
-def begun() -> tuple[Tape, Value]:
+def begun() -> tuple[Tape, TracedValue]:
     tape = Tape()
     tape.start()
     return tape, tape.input()
 
 
-def names(found: Flow) -> list[str]:
+def names(found: DataflowGraph) -> list[str]:
     return [c.name for c in found.calls]
 
 
-def texts(found: Flow) -> list[str]:
+def texts(found: DataflowGraph) -> list[str]:
     return [str(p) for p in found.problems]

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.importers.nirfile.faults import SHAPES_ONLY, diagnose
-from nirbridge.importers.nirfile.repairs import repair
+from nirbridge.importers.nirfile.faults import SHAPES_ONLY, diagnose_exporter
+from nirbridge.importers.nirfile.repairs import repair_graph
 from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.simulators.simulate import simulate
 from tests.simulators.reference.frameworks import grid_weights
@@ -38,8 +38,8 @@ class Case:
 
     def differ(self, names: tuple[str, ...]) -> float:
         """Per cent of spikes, counted against the framework's, that the graph with these repairs has otherwise."""
-        shapes = tuple(name for name in SHAPES_ONLY if name in {f.name for f in diagnose(self.graph)})
-        network = from_nir(repair(self.graph, (*shapes, *names)))
+        shapes = tuple(name for name in SHAPES_ONLY if name in {f.name for f in diagnose_exporter(self.graph)})
+        network = from_nir(repair_graph(self.graph, (*shapes, *names)))
         (ours,) = simulate(network, inputs().astype(np.uint8), backend="reference").recording.arrays.values()
         return 100 * float(np.abs(ours - self.theirs).sum()) / float(np.abs(self.theirs).sum())
 

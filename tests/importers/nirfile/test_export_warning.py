@@ -9,7 +9,7 @@ import pytest
 
 from nirbridge.errors import ExportWarning
 from nirbridge.importers import from_snntorch, from_torch
-from nirbridge.network.nir.portability import message, warn_of_tools
+from nirbridge.network.nir.portability import portability_message, warn_of_tools
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 with warnings.catch_warnings():
@@ -46,4 +46,6 @@ def test_without_differences_there_is_no_warning() -> None:
 
 
 def test_a_step_alone_concerns_tools_with_one_of_their_own() -> None:
-    assert "(tools with a dt of their own): one point in" in message(["dt = 0.1 s is kept in metadata only"])
+    assert "(tools with a dt of their own): one point in" in portability_message(
+        ["dt = 0.1 s is kept in metadata only"]
+    )

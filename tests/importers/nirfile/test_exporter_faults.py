@@ -13,9 +13,9 @@ import pytest
 
 from nirbridge.arrays import Array
 from nirbridge.errors import FileError, ModelError, UsageError
-from nirbridge.importers import load
-from nirbridge.importers.nirfile.faults import Finding, diagnose
-from nirbridge.importers.nirfile.repairs import repair
+from nirbridge.importers import load_nir
+from nirbridge.importers.nirfile.faults import ExporterFinding, diagnose_exporter
+from nirbridge.importers.nirfile.repairs import repair_graph
 from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.network.nir.to_nir import to_nir
 from nirbridge.simulators.simulate import simulate
@@ -55,18 +55,18 @@ def ours(graph: Any) -> Array:
     return found.astype(np.float32)
 
 
-def names(found: Iterable[Finding]) -> set[str]:
+def names(found: Iterable[ExporterFinding]) -> set[str]:
     return {f.name for f in found}
 
 
 def check(graph: Any, theirs: Array, shapes: tuple[str, ...], framework: str) -> None:
     """Repairs of shape alone let it run, and wrongly; with the framework named every output is the module's."""
     assert (theirs > 0).mean() > 0.01
-    assert set(shapes) <= names(diagnose(graph))
-    assert (ours(repair(graph, shapes)) != theirs).sum() > 10
-    repaired = repair(graph, (*shapes, framework))
+    assert set(shapes) <= names(diagnose_exporter(graph))
+    assert (ours(repair_graph(graph, shapes)) != theirs).sum() > 10
+    repaired = repair_graph(graph, (*shapes, framework))
     np.testing.assert_array_equal(ours(repaired), theirs)
-    assert diagnose(repaired) == ()
+    assert diagnose_exporter(repaired) == ()
     np.testing.assert_array_equal(ours(to_nir(from_nir(repaired))), theirs)
 
 
@@ -88,7 +88,7 @@ def test_norse_writes_tau_times_dt_scalars_and_the_batch(tmp_path: Path) -> None
             y, state = model(x, state)
             out.append(y)
     graph = norse.to_nir(model, torch.zeros(1, PRE))
-    assert {f.repair for f in diagnose(graph)} == {"batch-axis", "zero-dimensional", "norse"}
+    assert {f.repair for f in diagnose_exporter(graph)} == {"batch-axis", "zero-dimensional", "norse"}
     with pytest.raises(TypeError, match="Scalar"):
         nir.write(tmp_path / "never.nir", graph)
     check(graph, torch.stack(out).numpy(), ("batch-axis", "zero-dimensional"), "norse")
@@ -100,10 +100,10 @@ def test_a_file_that_counts_the_batch_is_read_on_request(tmp_path: Path) -> None
     model = norse.SequentialState(linear(4, 3, 1, 1), norse.LIFCell(norse.LIFParameters(*vectors)))
     nir.write(tmp_path / "norse.nir", norse.to_nir(model, torch.zeros(1, 4)))
     with pytest.raises(FileError, match=r"Input puts out shape \(1, 4\)"):
-        load(tmp_path / "norse.nir")
-    graph = load(tmp_path / "norse.nir", drop_batch=True)
-    assert names(diagnose(graph)) == {"norse"}
-    cell = repair(graph, ["norse"]).nodes["1"]
+        load_nir(tmp_path / "norse.nir")
+    graph = load_nir(tmp_path / "norse.nir", drop_batch=True)
+    assert names(diagnose_exporter(graph)) == {"norse"}
+    cell = repair_graph(graph, ["norse"]).nodes["1"]
     np.testing.assert_allclose(cell.tau_mem, 0.01, rtol=1e-6)
     np.testing.assert_allclose(cell.w_in, 5, rtol=1e-6)
     np.testing.assert_allclose(graph.nodes["1"].tau_mem, 1e-5, rtol=1e-6)  # the graph itself stays
@@ -132,7 +132,7 @@ def test_snntorch_loses_the_reset(reset: str) -> None:
     package("snntorch.utils").reset(model)
     with torch.no_grad():
         theirs = torch.stack([model(x)[0] for x in torch.from_numpy(spikes())]).numpy()
-    assert [f.node for f in diagnose(graph) if f.repair == "snntorch-subtract"] == ["1", "3", "5.lif"]
+    assert [f.node for f in diagnose_exporter(graph) if f.repair == "snntorch-subtract"] == ["1", "3", "5.lif"]
     check(graph, theirs, (), f"snntorch-{reset}")
 
 
@@ -153,10 +153,10 @@ def test_sinabs_counts_tau_in_steps_and_loses_the_soft_reset() -> None:
         if hasattr(layer, "reset_states"):
             layer.reset_states()
     graph = exporter.to_nir(model, torch.zeros(BATCH, PRE))
-    assert [f.node for f in diagnose(graph) if f.repair == "sinabs"] == ["1", "3", "5"]
-    repaired = repair(graph, ["zero-dimensional", "sinabs"])
+    assert [f.node for f in diagnose_exporter(graph) if f.repair == "sinabs"] == ["1", "3", "5"]
+    repaired = repair_graph(graph, ["zero-dimensional", "sinabs"])
     np.testing.assert_allclose(ours(repaired), theirs, rtol=0, atol=1e-5)
-    assert np.abs(ours(repair(graph, ["zero-dimensional"])) - theirs).max() > 0.1
+    assert np.abs(ours(repair_graph(graph, ["zero-dimensional"])) - theirs).max() > 0.1
     del model[5], model[4]
     with torch.no_grad():
         theirs = model(flat).unflatten(0, (BATCH, STEPS)).transpose(0, 1).numpy()
@@ -181,7 +181,7 @@ def test_spikingjelly_fires_at_the_threshold() -> None:
     jelly.functional.reset_net(model)
     with torch.no_grad():
         theirs = torch.stack([model(x) for x in torch.from_numpy(spikes())]).numpy()
-    assert [f.node for f in diagnose(graph) if f.repair == "spikingjelly"] == ["_1", "_3"]
+    assert [f.node for f in diagnose_exporter(graph) if f.repair == "spikingjelly"] == ["_1", "_3"]
     check(graph, theirs, (), "spikingjelly")
 
 
@@ -201,7 +201,7 @@ def test_rockpool_writes_gains_that_hold_for_its_own_dt_only() -> None:
         theirs = model(torch.from_numpy(spikes()).transpose(0, 1).contiguous())[0].transpose(0, 1).numpy()
     model.reset_state()
     graph = exporter.to_nir(model, torch.zeros(1, 1, PRE))
-    found = [f for f in diagnose(graph) if f.repair == "rockpool"]
+    found = [f for f in diagnose_exporter(graph) if f.repair == "rockpool"]
     assert [f.node for f in found] == ["1_LIFTorch", "3_LIFNeuronTorch"]
     assert "dt = 0.002 s" in found[0].what
     check(graph, theirs, ("batch-axis",), "rockpool")
@@ -221,19 +221,19 @@ def row(*cells: Any) -> Any:
 
 def test_rockpool_is_found_where_every_neuron_has_its_gain_at_one_dt() -> None:
     counter = nir.IF(r=np.ones(2), v_threshold=np.ones(2))
-    found = diagnose(row(rockpool_lif(2e-3), counter, rockpool_lif(2e-3, tau=0.05)))
+    found = diagnose_exporter(row(rockpool_lif(2e-3), counter, rockpool_lif(2e-3, tau=0.05)))
     assert [(f.name, f.node, f.sure, f.repair) for f in found] == [
         ("rockpool", "0", "likely", "rockpool"),
         ("rockpool", "2", "likely", "rockpool"),
     ]
     assert all("r = tau exp(-dt/tau) / dt with dt = 0.002 s" in f.what for f in found)
     for other in (rockpool_lif(1e-3), rockpool_lif(2e-3, r=3.0), rockpool_lif(2e-3, r=-1.0)):
-        assert names(diagnose(row(rockpool_lif(2e-3), other))) == set()
-        assert names(diagnose(row(other, rockpool_lif(2e-3)))) == set()
-    assert names(diagnose(row(counter))) == {"sinabs"}
+        assert names(diagnose_exporter(row(rockpool_lif(2e-3), other))) == set()
+        assert names(diagnose_exporter(row(other, rockpool_lif(2e-3)))) == set()
+    assert names(diagnose_exporter(row(counter))) == {"sinabs"}
     uneven = rockpool_lif(2e-3)
     uneven.r[1] *= 1.01
-    assert names(diagnose(row(uneven))) == set()
+    assert names(diagnose_exporter(row(uneven))) == set()
 
 
 # --- without a framework --------------------------------------------------------------------------------------------
@@ -246,8 +246,8 @@ def plain(**changes: float) -> Any:
 
 
 def test_an_ordinary_graph_has_no_findings() -> None:
-    assert diagnose(plain()) == ()
-    assert diagnose(to_nir(from_nir(plain(tau=1e-5)))) == ()
+    assert diagnose_exporter(plain()) == ()
+    assert diagnose_exporter(to_nir(from_nir(plain(tau=1e-5)))) == ()
 
 
 def test_a_leaky_that_is_only_called_lif_waits_for_nothing() -> None:
@@ -265,9 +265,9 @@ def test_a_leaky_that_is_only_called_lif_waits_for_nothing() -> None:
         {**eye, "block.lif": cell, "block.w_rec": nir.Linear(np.eye(2))}, [*edges, *loop], type_check=False
     )
     for graph, waits in ((alone, 0), (fed, 1)):
-        (population,) = from_nir(repair(graph, ["snntorch-zero"])).populations
+        (population,) = from_nir(repair_graph(graph, ["snntorch-zero"])).populations
         assert population.neuron.refractory_steps == waits
-        (population,) = from_nir(repair(graph, ["snntorch-zero-early"])).populations
+        (population,) = from_nir(repair_graph(graph, ["snntorch-zero-early"])).populations
         assert population.neuron.refractory_steps == 0
 
 
@@ -276,7 +276,7 @@ def test_decays_that_float32_blurred_are_found_again() -> None:
     tau = np.float32(1e-4) / (1 - betas)
     ones = np.ones(500)
     cell = nir.LIF(tau=tau, r=tau / np.float32(1e-4), v_leak=0 * ones, v_threshold=ones)
-    neuron = from_nir(repair(nir.NIRGraph.from_list(cell), ["snntorch-subtract"])).populations[0].neuron
+    neuron = from_nir(repair_graph(nir.NIRGraph.from_list(cell), ["snntorch-subtract"])).populations[0].neuron
     np.testing.assert_array_equal(neuron.a_mem, betas)
     np.testing.assert_array_equal(neuron.g_mem, 1.0)
     np.testing.assert_array_equal(neuron.reset_amount, 1 / betas.astype(np.float64))
@@ -288,17 +288,17 @@ def test_an_integrator_or_a_reset_elsewhere_tells_spikingjelly_from_snntorch() -
         plain(tau=1e-3, r=10.0, v_reset=-0.5, v_leak=-0.5).nodes["lif"],
     )
     counter = nir.IF(r=np.full(2, 1e4), v_threshold=np.ones(2))
-    assert names(diagnose(row(leaky))) == {"snntorch"}
-    assert {(f.node, f.name, f.sure) for f in diagnose(row(leaky, counter))} == {
+    assert names(diagnose_exporter(row(leaky))) == {"snntorch"}
+    assert {(f.node, f.name, f.sure) for f in diagnose_exporter(row(leaky, counter))} == {
         ("0", "spikingjelly", "likely"),
         ("1", "spikingjelly", "likely"),
     }
-    assert {(f.name, f.sure) for f in diagnose(row(resting))} == {("spikingjelly", "possible")}
+    assert {(f.name, f.sure) for f in diagnose_exporter(row(resting))} == {("spikingjelly", "possible")}
 
 
 def test_published_files_show_who_wrote_them_and_nothing_else(shared_data: Path) -> None:
     folder = shared_data / "nir_paper"
-    shown = {path.name: {(f.name, f.sure) for f in diagnose(load(path))} for path in folder.rglob("*.nir")}
+    shown = {path.name: {(f.name, f.sure) for f in diagnose_exporter(load_nir(path))} for path in folder.rglob("*.nir")}
     assert shown == {
         "lif_norse.nir": set(),
         "cnn_sinabs.nir": {("sinabs", "possible")},
@@ -309,16 +309,16 @@ def test_published_files_show_who_wrote_them_and_nothing_else(shared_data: Path)
 def test_a_node_without_an_edge_is_found() -> None:
     graph = plain()
     graph.edges = [e for e in graph.edges if e[1] != "output"]
-    found = [f for f in diagnose(graph) if f.name == "missing-edge"]
+    found = [f for f in diagnose_exporter(graph) if f.name == "missing-edge"]
     assert {f.node for f in found} == {"lif", "output"}
     assert all(f.repair is None for f in found)
 
 
 def test_names_of_repairs_are_checked() -> None:
     with pytest.raises(UsageError) as error:
-        repair(plain(), ["norse", "sinabs", "magic"], dt=-1)
+        repair_graph(plain(), ["norse", "sinabs", "magic"], dt=-1)
     assert len(error.value.problems) == 3
     with pytest.raises(ModelError, match="its gains are not Rockpool's"):
-        repair(plain(), ["rockpool"])
+        repair_graph(plain(), ["rockpool"])
     with pytest.raises(ModelError, match="the decay must be above 0"):
-        repair(plain(tau=1e-4), ["snntorch-subtract"])
+        repair_graph(plain(tau=1e-4), ["snntorch-subtract"])

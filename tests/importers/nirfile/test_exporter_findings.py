@@ -11,43 +11,43 @@ import pytest
 
 from nirbridge.importers.nirfile.faults import (
     ADVICE,
-    Finding,
+    ExporterFinding,
     adds_one,
-    diagnose,
+    diagnose_exporter,
+    fault_sentences,
     leading_ones,
+    node_value,
     port_shape,
     rockpool_dt,
-    sentences,
     taus,
-    unsettled,
-    value,
-    walk,
+    unsettled_findings,
+    walk_nodes,
 )
 from tests.importers.nirfile.nodes_by_hand import N, counter, cuba, each, end, lif, port, row
 
 
 def said(graph: Any) -> list[tuple[str, str, str, str | None]]:
-    return [(f.name, f.node, f.sure, f.repair) for f in diagnose(graph)]
+    return [(f.name, f.node, f.sure, f.repair) for f in diagnose_exporter(graph)]
 
 
 # -- findings together ---------------------------------------------------------------------------------------------
 
 
-def finding(name: str = "norse", node: str = "a", sure: Any = "likely", repair: Any = "norse") -> Finding:
-    return Finding(name, node, f"node {node!r}: wrong", sure, repair)
+def finding(name: str = "norse", node: str = "a", sure: Any = "likely", repair: Any = "norse") -> ExporterFinding:
+    return ExporterFinding(name, node, f"node {node!r}: wrong", sure, repair)
 
 
 def test_a_line_for_each_kind_of_finding() -> None:
     many = [finding(node=n) for n in "abc"]
     other = [finding("sinabs", "x", "possible"), finding(sure="certain", node="d"), finding("sinabs", "y", "possible")]
-    assert sentences([*many[:1], *other, *many[1:]]) == (
+    assert fault_sentences([*many[:1], *other, *many[1:]]) == (
         f"node 'a': wrong, and 2 more nodes alike (likely); {ADVICE['norse']}",
         f"node 'x': wrong, and 1 more node alike (possible); {ADVICE['sinabs']}",
         f"node 'd': wrong (certain); {ADVICE['norse']}",
     )
-    thousand = sentences([finding()] * 1235)
+    thousand = fault_sentences([finding()] * 1235)
     assert thousand == (f"node 'a': wrong, and 1,234 more nodes alike (likely); {ADVICE['norse']}",)
-    assert sentences([]) == ()
+    assert fault_sentences([]) == ()
     assert str(many[0]) == f"node 'a': wrong (likely); {ADVICE['norse']}"
 
 
@@ -64,14 +64,14 @@ def test_a_line_for_each_kind_of_finding() -> None:
 )
 def test_what_repairs_leave_open(repairs: tuple[str, ...], left: str) -> None:
     names = ("batch-axis", "zero-dimensional", "missing-edge", "norse", "sinabs")
-    assert [f.name for f in unsettled([finding(n) for n in names], repairs)] == left.split()
+    assert [f.name for f in unsettled_findings([finding(n) for n in names], repairs)] == left.split()
 
 
 def test_a_graph_that_states_its_time_step_has_no_findings() -> None:
     graph = row(lif(tau=1e-5, r=1))
     assert said(graph)
     graph.metadata = {"nirbridge:dt": 1e-4}
-    assert diagnose(graph) == ()
+    assert diagnose_exporter(graph) == ()
     graph.metadata = None
     assert said(graph)
 
@@ -79,15 +79,15 @@ def test_a_graph_that_states_its_time_step_has_no_findings() -> None:
 def test_nodes_of_subgraphs_have_the_names_of_all_graphs_above() -> None:
     inner = row(lif())
     graph = row(nir.NIRGraph({"deep": inner, "b": lif()}, [], type_check=False), lif())
-    assert [name for name, _ in walk(graph)] == ["in", "0.deep.in", "0.deep.0", "0.deep.out", "0.b", "1", "out"]
+    assert [name for name, _ in walk_nodes(graph)] == ["in", "0.deep.in", "0.deep.0", "0.deep.out", "0.b", "1", "out"]
 
 
 def test_values_of_nodes() -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     node = lif(tau=np.array([1, 2], np.float32))
     node.r = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
-    assert value(node, "r").tolist() == [3.0, 4.0]
-    assert value(node, "tau").dtype == value(node, "r").dtype == np.float64
+    assert node_value(node, "r").tolist() == [3.0, 4.0]
+    assert node_value(node, "tau").dtype == node_value(node, "r").dtype == np.float64
     assert [t.tolist() for t in taus(node)] == [[1.0, 2.0]]
     assert [t.tolist() for t in taus(cuba())] == [[2e-3] * 2, [3e-3] * 2]
     assert taus(counter()) == []
@@ -160,7 +160,7 @@ def test_ports_are_found_in_the_order_of_the_nodes() -> None:
     nodes = {"out": end(1, 2), "w": LINEAR, "in": port(1, 3)}
     graph = nir.NIRGraph(nodes, [("in", "w"), ("w", "out")], type_check=False)
     assert list(leading_ones(graph)) == ["out", "in"]
-    found = [f for f in diagnose(graph) if f.name == "batch-axis"]
+    found = [f for f in diagnose_exporter(graph) if f.name == "batch-axis"]
     assert [(f.node, f.sure, f.repair) for f in found] == [(n, "certain", "batch-axis") for n in ("out", "in")]
     assert found[0].what == "node 'out' (Output): shape (1, 2) counts 1 axes of a batch or of time"
 
@@ -168,17 +168,21 @@ def test_ports_are_found_in_the_order_of_the_nodes() -> None:
 def test_parameters_without_an_axis_are_named() -> None:
     scalar = nir.IF(r=np.ones(N), v_threshold=np.ones(N))
     scalar.r, scalar.v_reset = np.array(1.0), np.array(0.0)
-    found = [f for f in diagnose(row(lif(), scalar)) if f.name == "zero-dimensional"]
+    found = [f for f in diagnose_exporter(row(lif(), scalar)) if f.name == "zero-dimensional"]
     assert [(f.node, f.sure, f.repair) for f in found] == [("1", "certain", "zero-dimensional")]
     assert found[0].what == "node '1' (IF): r, v_reset without an axis: nir can not write it, tools refuse it"
 
 
 def test_lost_edges_on_both_sides() -> None:
     graph = row(lif(tau=1), lonely=lif(tau=1), begins=LINEAR, ends=LINEAR, edges=[("begins", "0"), ("0", "ends")])
-    found = [(f.node, f.what.split("leads ")[1][:3].strip(" :")) for f in diagnose(graph) if f.name == "missing-edge"]
+    found = [
+        (f.node, f.what.split("leads ")[1][:3].strip(" :"))
+        for f in diagnose_exporter(graph)
+        if f.name == "missing-edge"
+    ]
     assert found == [("lonely", "in"), ("lonely", "out"), ("begins", "in"), ("ends", "out")]
     ports = nir.NIRGraph({"in": port(N), "out": end(N)}, [], type_check=False)
-    lost = [f for f in diagnose(ports) if f.name == "missing-edge"]
+    lost = [f for f in diagnose_exporter(ports) if f.name == "missing-edge"]
     assert [(f.node, f.sure, f.repair) for f in lost] == [("in", "likely", None), ("out", "likely", None)]
     assert lost[0].what == ("node 'in' (Input): no edge leads out: the exporter may have lost it (residuals, branches)")
 
@@ -228,7 +232,7 @@ def test_who_wrote_a_graph(case: Any) -> None:
 
 def test_findings_of_exporters_in_words() -> None:
     def what(*cells: Any) -> list[str]:
-        return [f.what for f in diagnose(row(*cells))]
+        return [f.what for f in diagnose_exporter(row(*cells))]
 
     norse = "Norse writes tau multiplied by its dt"
     assert what(lif([2e-5, 1e-5], 1)) == [f"node '0' (LIF): tau = 2e-05 s with r = 1: {norse}"]
@@ -273,7 +277,7 @@ def test_the_time_step_that_rockpool_wrote() -> None:
     bare = rockpool(1e-3)
     bare.r = None
     assert rockpool_dt(bare) is None
-    (found,) = diagnose(row(rockpool(2e-3)))
+    (found,) = diagnose_exporter(row(rockpool(2e-3)))
     assert found.what == (
         "node '0' (LIF): r = tau exp(-dt/tau) / dt with dt = 0.002 s: Rockpool's gain; "
         "its bias, its recurrent weights, soft reset and several spikes a step are not in the file"

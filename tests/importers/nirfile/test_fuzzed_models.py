@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nirbridge.errors import FileError, ModelError
-from nirbridge.importers.nirfile.reader import load
+from nirbridge.importers.nirfile.reader import read_nir
 from nirbridge.network import from_nir
 from tests.importers.nirfile.hostile import conv_graph
 from tests.network.graphs import graph_of, lif, out, port
@@ -21,7 +21,7 @@ from tests.network.graphs import graph_of, lif, out, port
 def test_one_value_with_more_axes_than_the_layer_is_for_all_of_it(node: Any, tmp_path: Path) -> None:
     nodes = {"in": port(5), "node": node, "lif": lif(5), "out": out(5)}
     nir.write(tmp_path / "a.nir", graph_of(nodes, [("in", "node"), ("node", "lif"), ("lif", "out")], dt=1e-3))
-    [into, _] = from_nir(load(tmp_path / "a.nir")).projections
+    [into, _] = from_nir(read_nir(tmp_path / "a.nir")).projections
     if isinstance(node, nir.Scale):
         assert np.array_equal(into.operator.scale, np.full(5, 2.0))  # type: ignore[union-attr]
     else:
@@ -35,7 +35,7 @@ def test_a_wrong_array_of_numbers_is_told_in_one_line(tmp_path: Path) -> None:
         del nodes["pool/stride"]
         nodes["pool/stride"] = np.ones((3, 3), np.int64)
     with pytest.raises(FileError, match=r"stride is an array of shape \(3, 3\), it must be 1 or 2 whole") as caught:
-        load(tmp_path / "a.nir")
+        read_nir(tmp_path / "a.nir")
     assert str(caught.value).isprintable()
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nirbridge.importers.nirfile.hdf5.items import Leaf
-from nirbridge.importers.nirfile.hdf5.scan import Limits, scan
+from nirbridge.importers.nirfile.hdf5.scan import ScanLimits, scan_file
 
 TYPES = ("<f4", ">f4", "<f8", ">f8", "<f2", "|i1", "|u1", "<i2", ">i4", "<u8", ">i8")
 WAYS: dict[str, dict[str, Any]] = {
@@ -29,7 +29,7 @@ COPIED = {"contiguous", "gzip"}
 
 def leaf_of(file: Any, path: Path, name: str) -> Leaf:
     with path.open("rb") as raw:
-        found = scan(file, raw.fileno(), Limits(10**6, 100, 100))
+        found = scan_file(file, raw.fileno(), ScanLimits(10**6, 100, 100))
     assert not found.problems
     leaf = found.root.leaf(name)
     assert leaf is not None
@@ -121,6 +121,6 @@ def test_a_chunk_that_unpacks_to_more_or_is_damaged_is_refused(packed: bytes, tm
     path = tmp_path / "a.h5"
     chunk(path, packed)
     with h5py.File(path) as file, path.open("rb") as raw:
-        found = scan(file, raw.fileno(), Limits(10**6, 100, 100))
+        found = scan_file(file, raw.fileno(), ScanLimits(10**6, 100, 100))
     assert len(found.problems) == 1
     assert not found.root.members

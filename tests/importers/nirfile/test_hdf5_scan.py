@@ -13,21 +13,21 @@ import pytest
 from nirbridge.importers.nirfile import writer as nir_save
 from nirbridge.importers.nirfile.hdf5 import integrity as hdf5_filters
 from nirbridge.importers.nirfile.hdf5 import scan as hdf5_scan
-from nirbridge.importers.nirfile.hdf5.scan import Limits, Scan, scan
+from nirbridge.importers.nirfile.hdf5.scan import ScanLimits, ScannedFile, scan_file
 from nirbridge.importers.nirfile.values import metadata_of
 
-PLAIN = Limits(2**20, 100, 100)
+PLAIN = ScanLimits(2**20, 100, 100)
 
 
-def scanned(folder: Path, fill: Callable[[Any], object], limits: Limits = PLAIN) -> Scan:
+def scanned(folder: Path, fill: Callable[[Any], object], limits: ScanLimits = PLAIN) -> ScannedFile:
     path = folder / "file.h5"
     with h5py.File(path, "w") as file:
         fill(file)
     with path.open("rb") as raw, h5py.File(path, "r") as file:
-        return scan(file, raw.fileno(), limits)
+        return scan_file(file, raw.fileno(), limits)
 
 
-def said(folder: Path, fill: Callable[[Any], object], limits: Limits = PLAIN) -> list[str]:
+def said(folder: Path, fill: Callable[[Any], object], limits: ScanLimits = PLAIN) -> list[str]:
     return [str(p) for p in scanned(folder, fill, limits).problems]
 
 
@@ -125,8 +125,8 @@ def test_one_object_under_two_names_and_odd_names(tmp_path: Path) -> None:
 
 def test_bytes_at_the_limit_and_one_above(tmp_path: Path) -> None:
     fill = put("a", np.zeros(1000, np.uint8))
-    assert said(tmp_path, fill, Limits(1000, 9, 9)) == []
-    assert said(tmp_path, fill, Limits(999, 9, 9)) == [
+    assert said(tmp_path, fill, ScanLimits(1000, 9, 9)) == []
+    assert said(tmp_path, fill, ScanLimits(999, 9, 9)) == [
         "content: it declares 1,000 bytes or more, at most 999 are read; "
         "raise the limit with --max-bytes if you trust the file"
     ]
@@ -137,13 +137,13 @@ def test_items_at_the_limit_and_one_above(tmp_path: Path) -> None:
         for k in range(32):
             file[f"a{k}"] = 1.0
 
-    assert said(tmp_path, fill, Limits(10**6, 2, 9)) == []
+    assert said(tmp_path, fill, ScanLimits(10**6, 2, 9)) == []
 
     def more(file: Any) -> None:
         fill(file)
         file["one more"] = 1.0
 
-    assert said(tmp_path, more, Limits(10**6, 2, 9)) == [
+    assert said(tmp_path, more, ScanLimits(10**6, 2, 9)) == [
         "content: it declares 33 items or more, at most 32 are read; raise max_nodes where load is called"
     ]
 
@@ -171,8 +171,8 @@ def test_texts_at_the_limit_and_one_above(tmp_path: Path, monkeypatch: pytest.Mo
         "item 'a': it holds a text of 1,001 bytes, at most 1,000 are read; shorten it"
     ]
     many = ["x"] * 2002
-    assert said(tmp_path, put("a", many), Limits(2**20, 9, 1001)) == []
-    assert said(tmp_path, put("a", many), Limits(2**20, 9, 1000)) == [
+    assert said(tmp_path, put("a", many), ScanLimits(2**20, 9, 1001)) == []
+    assert said(tmp_path, put("a", many), ScanLimits(2**20, 9, 1000)) == [
         "item 'a': it holds 2,002 texts, at most 2,000 are read; raise max_edges where load is called"
     ]
     lengths = scanned(tmp_path, put("a", ["xyz"] * 10))
@@ -230,7 +230,7 @@ def test_metadata_comes_back_as_it_was(tmp_path: Path) -> None:
     with h5py.File(path, "w") as file:
         fill(file)
     with path.open("rb") as raw, h5py.File(path, "r") as file:
-        branch = scan(file, raw.fileno(), PLAIN).root.branch("m")
+        branch = scan_file(file, raw.fileno(), PLAIN).root.branch("m")
         assert branch is not None
         found = metadata_of(branch)
     array = found.pop("array")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nirbridge.importers.nirfile.hdf5.strings import Heaps, longest_and_total
+from nirbridge.importers.nirfile.hdf5.strings import StringHeaps, longest_and_total
 
 BEFORE = 40
 """Bytes of the file before the heap."""
@@ -28,7 +28,7 @@ def read(folder: Path, data: bytes, *references: tuple[int, int, int]) -> list[b
     path = folder / "file"
     path.write_bytes(bytes(BEFORE) + data)
     with path.open("rb") as file:
-        return Heaps(file.fileno()).texts(b"".join(struct.pack("<IQI", *r) for r in references))
+        return StringHeaps(file.fileno()).texts(b"".join(struct.pack("<IQI", *r) for r in references))
 
 
 def test_texts_are_where_their_references_point(tmp_path: Path) -> None:
@@ -83,11 +83,11 @@ def test_overlapping_heaps_cost_no_more_than_twice_the_file(tmp_path: Path) -> N
     path.write_bytes(bytes(BEFORE) + data)
     with path.open("rb") as file:
         size, taken = BEFORE + len(data), len(inner)
-        heaps = Heaps(file.fileno(), parsed_bytes=2 * size - taken)
+        heaps = StringHeaps(file.fileno(), parsed_bytes=2 * size - taken)
         assert heaps.texts(struct.pack("<IQI", 8, BEFORE, 1)) == [b"x" * 8]
         assert heaps.parsed_bytes == 2 * size
         with pytest.raises(ValueError, match="a heap of texts is damaged"):
-            Heaps(file.fileno(), parsed_bytes=2 * size - taken + 1).texts(struct.pack("<IQI", 8, BEFORE, 1))
+            StringHeaps(file.fileno(), parsed_bytes=2 * size - taken + 1).texts(struct.pack("<IQI", 8, BEFORE, 1))
 
 
 def test_what_references_announce() -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from nirbridge.errors import FileError, ModelError
-from nirbridge.importers import fingerprint, load, save
+from nirbridge.importers import file_sha256, load_nir, save_nir
 from tests.importers.nirfile import hostile
 
 A = np.array
@@ -39,7 +39,7 @@ def spoiled(path: Path, graph: nir.NIRGraph, spoil: hostile.Spoil) -> Path:
 def refusal(path: Path, **limits: int) -> str:
     """The message of the one FileError that comes of a file; every line of it names the file and a next step."""
     with pytest.raises(FileError) as caught:
-        load(path, **limits)
+        load_nir(path, **limits)
     assert caught.value.exit_code == 2
     for line in str(caught.value).splitlines():
         assert line.startswith(f"'{path.name}'")
@@ -52,7 +52,7 @@ def test_a_spoiled_file_is_refused_clearly(name: str, tmp_path: Path) -> None:
     spoil, message = hostile.VARIANTS[name]
     path = spoiled(tmp_path / "model.nir", hostile.good_graph(), spoil)
     with pytest.raises(FileError, match=message):
-        load(path)
+        load_nir(path)
     refusal(path)
 
 
@@ -61,14 +61,14 @@ def test_a_spoiled_convolution_is_refused_clearly(name: str, tmp_path: Path) -> 
     spoil, message = hostile.CONV_VARIANTS[name]
     path = spoiled(tmp_path / "model.nir", hostile.conv_graph(), spoil)
     with pytest.raises(FileError, match=message):
-        load(path)
+        load_nir(path)
     refusal(path)
 
 
 def test_the_unspoiled_files_are_read(good: Path, tmp_path: Path) -> None:
-    assert list(load(good).nodes) == ["fc", "input", "lif", "output"]
+    assert list(load_nir(good).nodes) == ["fc", "input", "lif", "output"]
     nir.write(tmp_path / "conv.nir", hostile.conv_graph())
-    assert load(tmp_path / "conv.nir").nodes["conv"].output_type["output"].tolist() == [6, 6, 6]
+    assert load_nir(tmp_path / "conv.nir").nodes["conv"].output_type["output"].tolist() == [6, 6, 6]
 
 
 def test_all_problems_are_listed(good: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_file_that_is_no_hdf5_is_refused(content: bytes, message: str, tmp_pat
     path = tmp_path / "model.nir"
     path.write_bytes(content)
     with pytest.raises(FileError, match=message):
-        load(path)
+        load_nir(path)
 
 
 @pytest.mark.parametrize("keep", [9, 100, 1000, 5000])
@@ -119,16 +119,16 @@ def test_a_truncated_file_is_refused(keep: int, good: Path) -> None:
 
 def test_folders_pipes_and_missing_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="it is a folder, a .nir file is expected; give the path of a file$"):
-        load(tmp_path)
+        load_nir(tmp_path)
     with pytest.raises(FileError, match=r"^'none.nir': it can not be opened \(No such file or directory\); check"):
-        load(tmp_path / "none.nir")
+        load_nir(tmp_path / "none.nir")
     os.mkfifo(tmp_path / "pipe.nir")
     with pytest.raises(FileError, match="^'pipe.nir': it is no regular file"):
-        load(tmp_path / "pipe.nir")
+        load_nir(tmp_path / "pipe.nir")
     with pytest.raises(FileError, match="it can not be opened"):
-        load("a\0b.nir")
+        load_nir("a\0b.nir")
     with pytest.raises(FileError, match="it can not be opened"):
-        fingerprint(tmp_path / "none.nir")
+        file_sha256(tmp_path / "none.nir")
 
 
 def test_a_damaged_heap_of_texts_is_refused(good: Path) -> None:
@@ -146,7 +146,7 @@ def test_weights_may_look_like_a_heap(tmp_path: Path) -> None:
     raw = b"HEAP" + bytes(4) + struct.pack("<QQQ", 64, 0, 0) + bytes(32)
     graph.nodes["fc"].weight = np.frombuffer(raw, dtype="<f4")[:16].reshape(4, 4)
     nir.write(tmp_path / "w.nir", graph, compression=None)
-    assert load(tmp_path / "w.nir").nodes["fc"].weight.tobytes() == graph.nodes["fc"].weight.tobytes()
+    assert load_nir(tmp_path / "w.nir").nodes["fc"].weight.tobytes() == graph.nodes["fc"].weight.tobytes()
 
 
 def test_limits_can_be_chosen(good: Path, tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_limits_can_be_chosen(good: Path, tmp_path: Path) -> None:
     many = spoiled(tmp_path / "many.nir", hostile.good_graph(), hostile.many_nodes)
     assert "it declares" in refusal(many, max_nodes=2)
     big = spoiled(tmp_path / "big.nir", hostile.good_graph(), hostile.declare("node/metadata/big", (2**20,)))
-    assert load(big).metadata["big"].shape == (2**20,)
+    assert load_nir(big).metadata["big"].shape == (2**20,)
     assert "it declares" in refusal(big, max_bytes=2**20)
 
 
@@ -228,7 +228,7 @@ def test_only_file_errors_come_of_flipped_bits(good: Path, tmp_path: Path) -> No
             changed[rng.choice(told)] ^= 1 << rng.randrange(8)
         path.write_bytes(changed)
         try:
-            load(path)
+            load_nir(path)
             outcomes["read"] += 1
         except FileError:
             outcomes["refused"] += 1
@@ -291,9 +291,9 @@ def test_all_19_classes_come_back(tmp_path: Path) -> None:
     kinds = {type(node).__name__ for g in (graph, graph.nodes["sub"]) for node in g.nodes.values()}
     assert len(kinds) == 19
     nir.write(tmp_path / "nir.nir", graph)
-    save(graph, tmp_path / "own.nir")
+    save_nir(graph, tmp_path / "own.nir")
     for name in ("nir.nir", "own.nir"):
-        read = load(tmp_path / name)
+        read = load_nir(tmp_path / name)
         assert_same(graph, read)
         assert read.metadata == {"made": "by hand"}
         assert read.nodes["conv2d"].output_type["output"].tolist() == [6, 8, 6]
@@ -304,12 +304,12 @@ def test_all_19_classes_come_back(tmp_path: Path) -> None:
 def test_saving_is_deterministic_and_changes_nothing(tmp_path: Path) -> None:
     graph = all_classes()
     before = copy.deepcopy(graph)
-    save(graph, tmp_path / "a.nir")
-    save(load(tmp_path / "a.nir"), tmp_path / "b.nir")
-    save(load(tmp_path / "b.nir"), tmp_path / "c.nir")
+    save_nir(graph, tmp_path / "a.nir")
+    save_nir(load_nir(tmp_path / "a.nir"), tmp_path / "b.nir")
+    save_nir(load_nir(tmp_path / "b.nir"), tmp_path / "c.nir")
     assert_same(graph, before)
-    assert fingerprint(tmp_path / "b.nir") == fingerprint(tmp_path / "c.nir")
-    assert len(fingerprint(tmp_path / "a.nir")) == 64
+    assert file_sha256(tmp_path / "b.nir") == file_sha256(tmp_path / "c.nir")
+    assert len(file_sha256(tmp_path / "a.nir")) == 64
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.nir", "b.nir", "c.nir"]
 
 
@@ -322,8 +322,8 @@ def test_odd_names_are_carried(name: str, tmp_path: Path) -> None:
     graph.nodes[name] = graph.nodes.pop("fc")
     graph.edges = [("input", name), (name, "lif"), ("lif", "output")]
     graph.nodes["lif"].metadata = {name.replace("/", "|"): name}
-    save(graph, tmp_path / "odd.nir")
-    read = load(tmp_path / "odd.nir")
+    save_nir(graph, tmp_path / "odd.nir")
+    read = load_nir(tmp_path / "odd.nir")
     assert_same(graph, read)
     assert read.nodes["lif"].metadata == graph.nodes["lif"].metadata
 
@@ -332,8 +332,8 @@ def test_a_name_inside_another_is_carried(tmp_path: Path) -> None:
     graph = hostile.good_graph()
     graph.nodes["lif/fc"] = graph.nodes.pop("fc")
     graph.edges = [("input", "lif/fc"), ("lif/fc", "lif"), ("lif", "output")]
-    save(graph, tmp_path / "odd.nir")
-    assert_same(graph, load(tmp_path / "odd.nir"))
+    save_nir(graph, tmp_path / "odd.nir")
+    assert_same(graph, load_nir(tmp_path / "odd.nir"))
 
 
 @pytest.mark.parametrize(
@@ -354,7 +354,7 @@ def test_names_that_hdf5_would_change_are_refused(name: str, why: str, tmp_path:
     graph.nodes[name] = graph.nodes.pop("fc")
     graph.edges = [("input", name), (name, "lif"), ("lif", "output")]
     with pytest.raises(FileError) as caught:
-        save(graph, tmp_path / "odd.nir")
+        save_nir(graph, tmp_path / "odd.nir")
     assert f": its name {why}" in str(caught.value)
     assert str(caught.value).endswith("HDF5 can not hold it; rename the node")
     assert list(tmp_path.iterdir()) == []
@@ -365,15 +365,15 @@ def test_metadata_is_kept(tmp_path: Path) -> None:
     kept = {"s": "text", "n": 3, "f": 0.5, "b": True, "a": A([[1.0, 2.0]]), "l": ["x", "y"], "d": {"deep": "er"}}
     graph.metadata = kept | {"nirbridge:dt": 1e-4}
     graph.nodes["lif"].metadata = dict(kept)
-    save(graph, tmp_path / "m.nir")
-    read = load(tmp_path / "m.nir")
+    save_nir(graph, tmp_path / "m.nir")
+    read = load_nir(tmp_path / "m.nir")
     for found in (read.metadata, read.nodes["lif"].metadata):
         np.testing.assert_array_equal(found.pop("a"), kept["a"])
         assert {k: v for k, v in found.items() if k != "nirbridge:dt"} == {k: v for k, v in kept.items() if k != "a"}
     assert read.metadata["nirbridge:dt"] == 1e-4
     graph.metadata = {"bad/key": 1, "object": object()}
     with pytest.raises(FileError, match="a key of its metadata 'bad/key' holds a slash(.|\n)*'object' is a object"):
-        save(graph, tmp_path / "m2.nir")
+        save_nir(graph, tmp_path / "m2.nir")
 
 
 def test_nothing_half_written_is_left(tmp_path: Path, good: Path) -> None:
@@ -381,9 +381,9 @@ def test_nothing_half_written_is_left(tmp_path: Path, good: Path) -> None:
     bad = hostile.good_graph()
     bad.nodes["lif"].tau = np.zeros(4)
     with pytest.raises(ModelError, match=r"^node 'lif' \(LIF\): tau\[0\] is 0, it must be above 0 s"):
-        save(bad, good)
+        save_nir(bad, good)
     with pytest.raises(FileError, match="^'x.nir': its folder does not exist; create it$"):
-        save(hostile.good_graph(), tmp_path / "none" / "x.nir")
+        save_nir(hostile.good_graph(), tmp_path / "none" / "x.nir")
     assert good.read_bytes() == before
     assert list(tmp_path.iterdir()) == [good]
 
@@ -398,8 +398,8 @@ def test_a_graph_that_leaves_shapes_open_is_stored_with_them(tmp_path: Path) -> 
     }
     names = list(nodes)
     graph = nir.NIRGraph(nodes, list(pairwise(names)), type_check=False)
-    save(graph, tmp_path / "open.nir")
-    read = load(tmp_path / "open.nir")
+    save_nir(graph, tmp_path / "open.nir")
+    read = load_nir(tmp_path / "open.nir")
     assert read.nodes["conv"].input_shape == (8, 6)
     assert read.nodes["output"].output_type["output"].tolist() == [96]
     assert np.shape(read.nodes["if"].r) == ()
@@ -409,14 +409,14 @@ def test_a_graph_that_leaves_shapes_open_is_stored_with_them(tmp_path: Path) -> 
 @pytest.mark.parametrize("packing", [None, "gzip", "lzf", 9])
 def test_packed_files_are_read(packing: object, tmp_path: Path) -> None:
     nir.write(tmp_path / "p.nir", hostile.good_graph(), compression=packing)
-    assert_same(load(tmp_path / "p.nir"), nir.read(tmp_path / "p.nir"))
+    assert_same(load_nir(tmp_path / "p.nir"), nir.read(tmp_path / "p.nir"))
 
 
 def test_checksummed_shuffled_and_big_endian_arrays_are_read(good: Path) -> None:
     with h5py.File(good, "r+") as file:
         options = {"compression": "gzip", "shuffle": True, "fletcher32": True}
         hostile.put(f"{hostile.LIF}/tau", np.arange(1, 5, dtype=">f8"), **options)(file)
-    tau = load(good).nodes["lif"].tau
+    tau = load_nir(good).nodes["lif"].tau
     assert tau.tolist() == [1, 2, 3, 4]
     assert tau.dtype.isnative
 
@@ -425,13 +425,13 @@ def test_files_of_nir_before_1_0_6_get_a_reset_of_zero(good: Path) -> None:
     with h5py.File(good, "r+") as file:
         del file[f"{hostile.LIF}/v_reset"]
         del file["version"]
-    assert load(good).nodes["lif"].v_reset.tolist() == [0, 0, 0, 0]
+    assert load_nir(good).nodes["lif"].v_reset.tolist() == [0, 0, 0, 0]
 
 
 def test_one_value_for_all_neurons_is_spread(good: Path) -> None:
     with h5py.File(good, "r+") as file:
         hostile.put(f"{hostile.LIF}/tau", 0.25)(file)
-    assert load(good).nodes["lif"].tau.tolist() == [0.25] * 4
+    assert load_nir(good).nodes["lif"].tau.tolist() == [0.25] * 4
 
 
 @pytest.mark.parametrize(
@@ -440,7 +440,7 @@ def test_one_value_for_all_neurons_is_spread(good: Path) -> None:
 )
 def test_published_files_are_read(name: str, nodes: int, shared_data: Path, tmp_path: Path) -> None:
     path = shared_data / "nir_paper" / name
-    read = load(path)
+    read = load_nir(path)
     assert len(read.nodes) == nodes
     theirs = nir.read(path)
     for key, node in theirs.nodes.items():
@@ -448,5 +448,5 @@ def test_published_files_are_read(name: str, nodes: int, shared_data: Path, tmp_
             np.testing.assert_array_equal(getattr(node, field), getattr(read.nodes[key], field))
         assert node.output_type["output"].tolist() == read.nodes[key].output_type["output"].tolist()
     assert read.edges == theirs.edges
-    save(read, tmp_path / "again.nir")
-    assert_same(read, load(tmp_path / "again.nir"))
+    save_nir(read, tmp_path / "again.nir")
+    assert_same(read, load_nir(tmp_path / "again.nir"))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nirbridge.errors import ModelError, UsageError
-from nirbridge.importers.nirfile.repairs import MOST_SPIKES, NORSE_DT, REPAIRS, repair
+from nirbridge.importers.nirfile.repairs import MOST_SPIKES, NORSE_DT, REPAIRS, repair_graph
 from tests.importers.nirfile.nodes_by_hand import counter, cuba, each, end, lif, port, row
 
 
@@ -18,9 +18,9 @@ def narrow(values: Any) -> Any:
     return np.asarray(values, np.float32)
 
 
-def settings(thing: Any) -> dict[str, Any]:
+def settings(subject: Any) -> dict[str, Any]:
     """What metadata says, without the prefix; arrays as lists."""
-    found = {key.removeprefix("nirbridge:"): setting for key, setting in (thing.metadata or {}).items()}
+    found = {key.removeprefix("nirbridge:"): setting for key, setting in (subject.metadata or {}).items()}
     return {key: setting.tolist() if hasattr(setting, "tolist") else setting for key, setting in found.items()}
 
 
@@ -31,7 +31,7 @@ def fields(node: Any, *names: str) -> list[Any]:
 def mended(name: str, *cells: Any, dt: float | None = None, **named: Any) -> tuple[dict[str, Any], list[Any]]:
     graph = row(*cells, **named)
     before = copy.deepcopy(graph)
-    found = repair(graph, [name], dt=dt)
+    found = repair_graph(graph, [name], dt=dt)
     for key, node in graph.nodes.items():  # the graph itself stays
         for field, own in vars(node).items():
             np.testing.assert_equal(own, getattr(before.nodes[key], field))
@@ -45,7 +45,7 @@ def mended(name: str, *cells: Any, dt: float | None = None, **named: Any) -> tup
 def test_every_wrong_request_is_named() -> None:
     assert (NORSE_DT, MOST_SPIKES) == (1e-3, 65536)
     with pytest.raises(UsageError) as caught:
-        repair(row(lif()), ["magic", "sinabs", "batch-axis", "norse", "odd"], dt=0.0)
+        repair_graph(row(lif()), ["magic", "sinabs", "batch-axis", "norse", "odd"], dt=0.0)
     known = "one of batch-axis, zero-dimensional, " + ", ".join(REPAIRS)
     assert [str(p) for p in caught.value.problems] == [
         f"repair 'magic': there is none of that name, {known}; choose one",
@@ -55,9 +55,9 @@ def test_every_wrong_request_is_named() -> None:
     ]
     for wrong in (-1.0, np.inf, np.nan):
         with pytest.raises(UsageError, match="repair option dt"):
-            repair(row(lif()), [], dt=wrong)
-    assert settings(repair(row(lif()), [], dt=1e-9)) == {}
-    assert settings(repair(row(lif()), ["batch-axis", "zero-dimensional"])) == {}
+            repair_graph(row(lif()), [], dt=wrong)
+    assert settings(repair_graph(row(lif()), [], dt=1e-9)) == {}
+    assert settings(repair_graph(row(lif()), ["batch-axis", "zero-dimensional"])) == {}
 
 
 def test_tensors_become_arrays() -> None:
@@ -66,7 +66,7 @@ def test_tensors_become_arrays() -> None:
     node.tau, node.v_reset = torch.full((2,), 2e-3, dtype=torch.float32), None
     weight.weight, weight.bias = torch.nn.Parameter(torch.eye(2)), torch.ones(2, dtype=torch.float16)
     plain = nir.Linear(np.ones((2, 2), np.float32))
-    found = repair(row(weight, node, plain), []).nodes
+    found = repair_graph(row(weight, node, plain), []).nodes
     assert (type(found["0"].weight), found["0"].weight.dtype, found["0"].bias.dtype) == (
         np.ndarray, np.float32, np.float16,
     )  # fmt: skip
@@ -83,8 +83,8 @@ def test_ports_lose_the_axes_that_their_neighbors_lack() -> None:
     graph = nir.NIRGraph(
         {"in": port(1, 1, 3), "w": weight, "out": end(2)}, [("in", "w"), ("w", "out")], type_check=False
     )
-    assert repair(graph, []).nodes["in"].input_type["input"].tolist() == [1, 1, 3]
-    found = repair(graph, ["batch-axis"]).nodes["in"]
+    assert repair_graph(graph, []).nodes["in"].input_type["input"].tolist() == [1, 1, 3]
+    found = repair_graph(graph, ["batch-axis"]).nodes["in"]
     assert [shape.tolist() for kind in (found.input_type, found.output_type) for shape in kind.values()] == [[3], [3]]
 
 
@@ -93,13 +93,13 @@ def test_neurons_and_factors_without_axes_get_those_of_their_input() -> None:
     scalar.v_reset = None
     nodes = {"in": port(2, 3), "x": scalar, "s": nir.Scale(np.array(5.0)), "out": end(2, 3)}
     graph = nir.NIRGraph(nodes, [("in", "x"), ("x", "s"), ("s", "out")], type_check=False)
-    found = repair(graph, ["zero-dimensional"]).nodes
+    found = repair_graph(graph, ["zero-dimensional"]).nodes
     assert fields(found["x"], "tau", "r", "v_threshold") == [[[n] * 3] * 2 for n in (2.0, 3.0, 4.0)]
     assert (found["x"].v_reset, found["s"].scale.tolist()) == (None, [[5.0] * 3] * 2)
     for name in "xs":
         assert (found[name].input_type["input"].tolist(), found[name].output_type["output"].tolist()) == ([2, 3],) * 2
     assert found["in"].input_type["input"].tolist() == [2, 3]
-    assert repair(graph, []).nodes["x"].tau.tolist() == 2.0
+    assert repair_graph(graph, []).nodes["x"].tau.tolist() == 2.0
 
 
 # -- frameworks ----------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def test_snntorch(name: str, reset: str, leaky: dict[str, Any], waits: tuple[str
     }  # fmt: skip
     said, _ = mended(name, **named)
     assert said == {"dt": 1e-4, "integrator": "euler", "reset": reset, "compare": ">"}
-    found = repair(row(**named), [name]).nodes
+    found = repair_graph(row(**named), [name]).nodes
     both = {"a_mem": DECAYS, "g_mem": ONES}
     current = {**both, "a_syn": DECAYS[::-1], "g_syn": ONES}
     subtract = {"reset": "subtract", "reset_amount": [4.0, 6.0]} if leaky else {}
@@ -188,7 +188,7 @@ def test_decays_of_both_precisions_and_of_none() -> None:
 def test_a_late_subtraction_needs_a_decay_above_zero_in_every_neuron() -> None:
     cells = [lif(tau=[1e-3, 1e-4]), lif(), cuba(tau_mem=[5e-5, 1e-3])]
     with pytest.raises(ModelError) as caught:
-        repair(row(*cells), ["snntorch-subtract"])
+        repair_graph(row(*cells), ["snntorch-subtract"])
     rest = (
         ", and its late subtraction stands for one of threshold / decay, the decay must be above 0; "
         "give --dt where it is not 1e-4 s, or import the model itself"
@@ -198,7 +198,7 @@ def test_a_late_subtraction_needs_a_decay_above_zero_in_every_neuron() -> None:
         f"node '2' (CubaLIF): its decay is -1{rest}",
     ]
     for name in ("snntorch-zero", "snntorch-none"):
-        repair(row(*cells), [name])
+        repair_graph(row(*cells), [name])
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_rockpool_needs_one_time_step() -> None:
         ([lif()], "its gains are not Rockpool's"),
     ):
         with pytest.raises(ModelError) as caught:
-            repair(row(*cells), ["rockpool"])
+            repair_graph(row(*cells), ["rockpool"])
         assert str(caught.value) == f"graph: {found}, r = tau exp(-dt/tau) / dt with one dt; give dt"
     said, _ = mended("rockpool", rock(1e-3), rock(2e-3), dt=3e-3)
     assert said["dt"] == 3e-3
@@ -267,7 +267,7 @@ def test_metadata_that_is_there_stays() -> None:
     node.metadata = {"own": 1, "nirbridge:v_init": 9}
     graph = row(node)
     graph.metadata = {"made": "by hand", "nirbridge:compare": "never"}
-    found = repair(graph, ["norse"])
+    found = repair_graph(graph, ["norse"])
     assert settings(found) == {
         "made": "by hand", "dt": 1e-3, "integrator": "euler", "reset": "to-value", "compare": ">",
     }  # fmt: skip

@@ -15,22 +15,30 @@ from nirbridge.importers.nirfile.hdf5 import integrity as hdf5_filters
 from nirbridge.importers.nirfile.hdf5 import scan as hdf5_scan
 from nirbridge.importers.nirfile.hdf5 import strings as hdf5_text
 from nirbridge.importers.nirfile.hdf5.integrity import chunk_fault
-from nirbridge.importers.nirfile.hdf5.scan import MAX_CHUNKS, MAX_NAME_BYTES, MAX_TEXT_BYTES, Leaf, Limits, Scan, scan
+from nirbridge.importers.nirfile.hdf5.scan import (
+    MAX_CHUNKS,
+    MAX_NAME_BYTES,
+    MAX_TEXT_BYTES,
+    Leaf,
+    ScanLimits,
+    ScannedFile,
+    scan_file,
+)
 
-PLAIN = Limits(2**20, 100, 100)
+PLAIN = ScanLimits(2**20, 100, 100)
 
 
-def scanned(folder: Path, fill: Callable[[Any], object], limits: Limits = PLAIN, spoil: Any = None) -> Scan:
+def scanned(folder: Path, fill: Callable[[Any], object], limits: ScanLimits = PLAIN, spoil: Any = None) -> ScannedFile:
     path = folder / "file.h5"
     with h5py.File(path, "w") as file:
         fill(file)
     if spoil is not None:
         path.write_bytes(spoil(path.read_bytes()))
     with path.open("rb") as raw, h5py.File(path, "r") as file:
-        return scan(file, raw.fileno(), limits)
+        return scan_file(file, raw.fileno(), limits)
 
 
-def said(found: Scan) -> list[str]:
+def said(found: ScannedFile) -> list[str]:
     return [str(p) for p in found.problems]
 
 
@@ -47,7 +55,7 @@ def test_a_file_of_other_addresses_is_not_read(tmp_path: Path) -> None:
     h5py.h5g.create(file, b"g")
     file.close()
     with path.open("rb") as raw, h5py.File(path, "r") as opened:
-        found = scan(opened, raw.fileno(), PLAIN)
+        found = scan_file(opened, raw.fileno(), PLAIN)
     assert said(found) == [
         "item '/': its addresses are not of 64 bits, 64 bits are read; write it again with nir.write"
     ]
@@ -70,10 +78,10 @@ def test_members_are_in_the_order_of_their_names_and_wrong_ones_are_left_out(tmp
     with h5py.File(tmp_path / "plain.h5", "w", track_order=True) as file:
         fill(file)
     with (tmp_path / "plain.h5").open("rb") as raw, h5py.File(tmp_path / "plain.h5", "r") as file:
-        found = scan(file, raw.fileno(), PLAIN)
+        found = scan_file(file, raw.fileno(), PLAIN)
     assert list(found.root.members) == ["a", "b", "c", "f"]
     assert len(found.problems) == 3
-    assert [p.thing for p in found.problems[:2]] == ["item 'd'", "item 'e'"]
+    assert [p.subject for p in found.problems[:2]] == ["item 'd'", "item 'e'"]
 
 
 def test_counting_stops_at_the_first_item_over_the_limit(tmp_path: Path) -> None:
@@ -84,7 +92,7 @@ def test_counting_stops_at_the_first_item_over_the_limit(tmp_path: Path) -> None
         file["d"] = h5py.SoftLink("/a")
         file["g/e"] = np.zeros(600, np.uint8)
 
-    found = scanned(tmp_path, fill, Limits(1000, 9, 9))
+    found = scanned(tmp_path, fill, ScanLimits(1000, 9, 9))
     assert (found.bytes, list(found.root.members)) == (1200, ["a"])
     assert said(found) == [
         "content: it declares 1,200 bytes or more, at most 1,000 are read; "
@@ -99,9 +107,9 @@ def test_a_large_group_is_not_even_listed(tmp_path: Path) -> None:
         file["h"] = h5py.SoftLink("/a")
         file["f/x"] = 1.0
 
-    found = scanned(tmp_path, fill, Limits(10**6, 2, 9))
+    found = scanned(tmp_path, fill, ScanLimits(10**6, 2, 9))
     assert found.items == 3 + 33, "nor is any group after it"
-    assert [p.thing for p in found.problems] == ["item 'h'", "content"]
+    assert [p.subject for p in found.problems] == ["item 'h'", "content"]
 
 
 def test_chunks_count_in_full_even_where_the_array_is_smaller(tmp_path: Path) -> None:
@@ -111,7 +119,7 @@ def test_chunks_count_in_full_even_where_the_array_is_smaller(tmp_path: Path) ->
     for shape, chunks, size, count in (((3,), (5,), 40, 1), ((10,), (4,), 80, 3), ((4, 6), (2, 4), 192, 4)):
         found = scanned(tmp_path, fill(shape, chunks))
         assert (found.bytes, found.chunks, said(found)) == (size, count, [])
-    over = scanned(tmp_path, fill((3,), (5,)), Limits(39, 9, 9))
+    over = scanned(tmp_path, fill((3,), (5,)), ScanLimits(39, 9, 9))
     assert (over.root.members, len(over.problems)) == ({}, 1)
 
 
@@ -134,7 +142,7 @@ def test_data_beyond_the_end_of_the_file(tmp_path: Path, monkeypatch: pytest.Mon
     for size, is_inside in ((sizes["end"], True), (sizes["end"] - 1, False)):
         monkeypatch.setattr(hdf5_scan.os, "fstat", lambda _, n=size: SimpleNamespace(st_size=n))
         with path.open("rb") as raw, h5py.File(path, "r") as file:
-            found = scan(file, raw.fileno(), PLAIN)
+            found = scan_file(file, raw.fileno(), PLAIN)
         assert (found.root.leaf("a") is not None) is is_inside
         text = "item 'a': its data lie beyond the end of the file, the file is cut off; copy the file again"
         assert said(found) == ([] if is_inside else [text])
@@ -157,7 +165,7 @@ def test_texts_are_read_while_the_file_is_open_and_empty_ones_where_none_were_wr
         file["number"] = 1.0
         file["fixed"] = np.bytes_(b"ab")
     with path.open("rb") as raw, h5py.File(path, "r") as file:
-        root = scan(file, raw.fileno(), PLAIN).root
+        root = scan_file(file, raw.fileno(), PLAIN).root
         leaves = {name: root.leaf(name) for name in ("none", "some", "number", "fixed")}
         found = {name: leaf and leaf.varying_texts() for name, leaf in leaves.items()}
         assert found == {"none": [b""] * 3, "some": [b"x", b"yz"], "number": None, "fixed": None}

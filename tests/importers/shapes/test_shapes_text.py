@@ -8,9 +8,9 @@ import nir
 import pytest
 
 from nirbridge.errors import UsageError
-from nirbridge.importers.shapes.parser import ELEMENTS_MAX, graph_of
+from nirbridge.importers.shapes.parser import ELEMENTS_MAX, graph_of_shapes
 from nirbridge.importers.shapes.tokens import LAYERS_MAX, NEURONS, TEXT_MAX
-from nirbridge.network.check import diagnose
+from nirbridge.network.check import diagnose_network
 from nirbridge.network.model import Network
 from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.network.nir.shapes import infer_shapes
@@ -20,12 +20,12 @@ CNN = "2x34x34 conv16k5s2p1 if conv16k3p1 if sumpool2 conv8k3p1 if sumpool2 flat
 
 
 def network_of(text: str) -> Network:
-    return from_nir(graph_of(text))
+    return from_nir(graph_of_shapes(text))
 
 
 def refused(text: str) -> list[str]:
     with pytest.raises(UsageError) as caught:
-        graph_of(text)
+        graph_of_shapes(text)
     assert caught.value.exit_code == 2
     return str(caught.value).splitlines()
 
@@ -48,12 +48,12 @@ def test_nothing_is_assumed_and_no_value_is_odd() -> None:
     network = network_of("8 dense4 if dense4 lif dense4 cubalif dense4 threshold dense2 li")
     assert network.assumed == ()
     assert network.notes == ()
-    assert list(diagnose(network)) == []
+    assert list(diagnose_network(network)) == []
     assert network.dt == 1e-3
 
 
 def test_names_are_position_and_kind() -> None:
-    graph = graph_of("3 dense4 lif:rec dense2 li")
+    graph = graph_of_shapes("3 dense4 lif:rec dense2 li")
     assert list(graph.nodes) == ["0_input", "1_dense", "2_lif", "2_lif_rec", "3_dense", "4_li", "5_output"]
     assert graph.edges == [
         ("0_input", "1_dense"),
@@ -79,7 +79,7 @@ def test_recurrence_is_all_to_all_and_a_step_later() -> None:
 def test_every_neuron_on_every_shape(kind: str, shape: str) -> None:
     network = network_of(f"{shape} {kind}")
     assert "x".join(str(n) for n in network.populations[0].shape) == shape
-    assert list(diagnose(network)) == []
+    assert list(diagnose_network(network)) == []
     assert network.populations[0].neuron.fires == (kind != "li")
 
 
@@ -126,7 +126,7 @@ def test_linear_layers_in_a_row_are_one_projection() -> None:
 
 @pytest.mark.parametrize("text", [CNN, "4x20x30 conv6k3x5g2 if", "1x9 conv3k3 li"])
 def test_types_are_those_that_the_shapes_give(text: str) -> None:
-    graph = graph_of(text)
+    graph = graph_of_shapes(text)
     for name, known in infer_shapes(graph).items():
         node = graph.nodes[name]
         assert tuple(node.input_type["input"]) == known.input_shape, name
@@ -136,7 +136,7 @@ def test_types_are_those_that_the_shapes_give(text: str) -> None:
 
 def test_a_small_graph_can_be_written_as_nir(tmp_path: object) -> None:
     path = f"{tmp_path}/shapes.nir"
-    nir.write(path, graph_of("1x6x6 conv2k3 if flatten dense3 cubalif"))
+    nir.write(path, graph_of_shapes("1x6x6 conv2k3 if flatten dense3 cubalif"))
     assert from_nir(nir.read(path)).neurons == 2 * 4 * 4 + 3
 
 
@@ -279,7 +279,7 @@ def test_every_wrong_word_is_listed() -> None:
 
 def test_the_error_keeps_position_and_word() -> None:
     with pytest.raises(UsageError) as caught:
-        graph_of("8 dense4 lif dense2x")
+        graph_of_shapes("8 dense4 lif dense2x")
     assert dict(caught.value.problems[0].ids) == {"layer": 3, "word": "dense2x"}
 
 
@@ -301,7 +301,7 @@ def test_sizes_are_limited(text: str, found: str) -> None:
 
 
 def test_the_largest_layers_that_are_taken() -> None:
-    graph = graph_of(f"{ELEMENTS_MAX} dense{ELEMENTS_MAX} cubalif")
+    graph = graph_of_shapes(f"{ELEMENTS_MAX} dense{ELEMENTS_MAX} cubalif")
     assert graph.nodes["2_cubalif"].w_in.strides == (0,)
     too_many = refused("2000000x1x1 conv20000000k9p4 lif")
     assert too_many[0].startswith("layer 1 'conv20000000k9p4': it has 3,240,000,000,000,000 weights")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nirbridge.importers.tracing.recorder import Value
+from nirbridge.importers.tracing.recorder import TracedValue
 from tests.importers.tracing.tape import ROW, Body, Tape
 
 torch = pytest.importorskip("torch")
@@ -14,24 +14,24 @@ torch = pytest.importorskip("torch")
 BIAS = torch.tensor([0.5, 0.0, 1.0, 0.0])
 
 
-def rec(tape: Tape, value: Any, bias: Any = None, **more: Any) -> Value:
+def rec(tape: Tape, value: Any, bias: Any = None, **more: Any) -> TracedValue:
     return tape.call("linear", value, torch.eye(4), bias, func=torch.nn.functional.linear, **more)
 
 
-def fc(tape: Tape, x: Any) -> Value:
+def fc(tape: Tape, x: Any) -> TracedValue:
     return tape.call("relu", x, path="fc", func=torch.relu)
 
 
-def add(tape: Tape, a: Any, b: Any, **more: Any) -> Value:
+def add(tape: Tape, a: Any, b: Any, **more: Any) -> TracedValue:
     return tape.call("add", a, b, func=torch.add, **more)
 
 
-def lif(tape: Tape, x: Any, path: str = "lif") -> Value:
+def lif(tape: Tape, x: Any, path: str = "lif") -> TracedValue:
     return tape.neuron(path, x)
 
 
 def fed(current: Any) -> Body:
-    """A neuron that is given ``current(tape, input of the turn, turn, spikes of the turns before)``."""
+    """A neuron that is given ``current(tape, input of the iteration, iteration, spikes of the iterations before)``."""
     return lambda tape, x, k, done: lif(tape, current(tape, x, k, done))
 
 
@@ -45,29 +45,29 @@ def first_apart(later: Any, first: Any = lambda tape, x: x) -> Body:
 
 
 def two(second: Any) -> Body:
-    """Two neurons, of which the second is given ``second(tape, spikes of the first by turn, turn)``."""
-    firsts: list[Value] = []
+    """Two neurons, of which the second is given ``second(tape, spikes of the first by iteration, iteration)``."""
+    firsts: list[TracedValue] = []
 
-    def body(tape: Tape, x: Value, k: int, done: list[Value]) -> Value:
+    def body(tape: Tape, x: TracedValue, k: int, done: list[TracedValue]) -> TracedValue:
         firsts[k:] = [lif(tape, x, "a")]
         return lif(tape, second(tape, firsts, k), "b")
 
     return body
 
 
-def pair(tape: Tape, x: Any, output: int) -> Value:
+def pair(tape: Tape, x: Any, output: int) -> TracedValue:
     """Output ``output`` of a function of two."""
-    return Value(tape.node("function", "frexp", (x,), shapes=(ROW, ROW), func=torch.frexp).node, output)
+    return TracedValue(tape.node("function", "frexp", (x,), shapes=(ROW, ROW), func=torch.frexp).node, output)
 
 
-def unbound(turn: Any) -> Body:
-    """The part of ``turn(number of the turn)`` of the whole input, taken apart at once."""
-    parts: list[Value] = []
+def unbound(iteration: Any) -> Body:
+    """The part of ``iteration(number of the iteration)`` of the whole input, taken apart at once."""
+    parts: list[TracedValue] = []
 
-    def current(tape: Tape, x: Value, k: int, done: list[Value]) -> Value:
+    def current(tape: Tape, x: TracedValue, k: int, done: list[TracedValue]) -> TracedValue:
         if not k:
             parts[:] = [tape.node("function", "unbind", x.node.args[:1], shapes=(ROW,) * 3)]
-        return Value(parts[0].node, turn(k))
+        return TracedValue(parts[0].node, iteration(k))
 
     return fed(current)
 
@@ -154,27 +154,27 @@ OTHERS: dict[str, Body] = {
 }  # fmt: skip
 
 
-def of_another(tape: Tape, x: Value, k: int, done: list[Value]) -> Value:
+def of_another(tape: Tape, x: TracedValue, k: int, done: list[TracedValue]) -> TracedValue:
     """What one neuron sends, and in the second step what another one does."""
     sources = [lif(tape, x, "a"), lif(tape, x, "b")]
     return sources[k == 1]
 
 
-def late(tape: Tape, x: Value, k: int, done: list[Value]) -> Value:
+def late(tape: Tape, x: TracedValue, k: int, done: list[TracedValue]) -> TracedValue:
     """The slice of the turn before."""
     return tape.call("select", x.node.args[0], 0, max(k - 1, 0))
 
 
-def other_axis(tape: Tape, x: Value, k: int, done: list[Value]) -> Value:
+def other_axis(tape: Tape, x: TracedValue, k: int, done: list[TracedValue]) -> TracedValue:
     return tape.call("select", x.node.args[0], int(k == 1), k)
 
 
-def kept_axis(tape: Tape, x: Value, k: int, done: list[Value]) -> Value:
+def kept_axis(tape: Tape, x: TracedValue, k: int, done: list[TracedValue]) -> TracedValue:
     return tape.call("__getitem__", x.node.args[0], k if k != 1 else slice(1, 2))
 
 
 def of_a_copy(layer: bool) -> Any:
-    def current(tape: Tape, x: Value, k: int, done: list[Value]) -> Value:
+    def current(tape: Tape, x: TracedValue, k: int, done: list[TracedValue]) -> TracedValue:
         name = "relu" if layer or k != 1 else "tanh"
         return tape.call("select", tape.call(name, x.node.args[0], shape=(3, *ROW)), 0, k)
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from nirbridge._types import Shape
-from nirbridge.importers.tracing.recorder import Node, Recording, Value
-from nirbridge.importers.tracing.time_loop import Turns
+from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue
+from nirbridge.importers.tracing.time_loop import TimeLoop
 
 ROW = (2, 4)
 """Two samples of four values: what all that is not told otherwise has as its shape."""
@@ -17,7 +17,7 @@ class Tape:
     """Appends nodes; what each method gives is the node's first output."""
 
     def __init__(self) -> None:
-        self.recording = Recording()
+        self.recording = ForwardTrace()
 
     def start(self) -> None:
         """The next call of forward."""
@@ -34,19 +34,21 @@ class Tape:
         shapes: tuple[Shape, ...] = (ROW,),
         func: Any = None,
         module: Any = None,
-    ) -> Value:
-        found = Node(len(self.recording.nodes), kind, name, path, module, args, dict(kwargs or {}), shapes, func)
+    ) -> TracedValue:
+        found = TracedCall(len(self.recording.nodes), kind, name, path, module, args, dict(kwargs or {}), shapes, func)
         self.recording.nodes.append(found)
-        return Value(found)
+        return TracedValue(found)
 
-    def input(self, shape: Shape = ROW, name: str = "x") -> Value:
+    def input(self, shape: Shape = ROW, name: str = "x") -> TracedValue:
         return self.node("input", name, (), shapes=(shape,))
 
-    def neuron(self, path: str, *args: Any, **more: Any) -> Value:
+    def neuron(self, path: str, *args: Any, **more: Any) -> TracedValue:
         """A neuron that returns spikes and one state."""
         return self.node("neuron", path, args, path=path, shapes=(ROW, ROW), **more)
 
-    def call(self, name: str, *args: Any, path: str = "", shape: Shape = ROW, func: Any = None, **kwargs: Any) -> Value:
+    def call(
+        self, name: str, *args: Any, path: str = "", shape: Shape = ROW, func: Any = None, **kwargs: Any
+    ) -> TracedValue:
         return self.node("function", name, args, path=path, kwargs=kwargs, shapes=(shape,), func=func)
 
     def returns(self, **outputs: Any) -> None:
@@ -55,33 +57,33 @@ class Tape:
         self.recording.returned.append(self.recording.outputs)
 
 
-def state(value: Value) -> Value:
+def state(value: TracedValue) -> TracedValue:
     """The second output of a neuron's call."""
-    return Value(value.node, 1)
+    return TracedValue(value.node, 1)
 
 
-Body = Callable[[Tape, Value, int, list[Value]], Any]
+Body = Callable[[Tape, TracedValue, int, list[TracedValue]], Any]
 """(tape, input of the turn, its number, what the turns before gave) -> the turn's neuron call."""
 
 
-def looped(body: Body, turns: int = 3) -> tuple[Tape, Turns]:
+def looped(body: Body, iterations: int = 3) -> tuple[Tape, TimeLoop]:
     """A forward that loops over the first axis of its input."""
     tape = Tape()
     tape.start()
-    x = tape.input((turns, *ROW))
-    done: list[Value] = []
-    for k in range(turns):
+    x = tape.input((iterations, *ROW))
+    done: list[TracedValue] = []
+    for k in range(iterations):
         done.append(body(tape, tape.call("select", x, 0, k), k, done))
     tape.returns(output=done[-1])
-    return tape, Turns(tape.recording)
+    return tape, TimeLoop(tape.recording)
 
 
-def called(body: Body, turns: int = 3) -> tuple[Tape, Turns]:
+def called(body: Body, iterations: int = 3) -> tuple[Tape, TimeLoop]:
     """A forward of one step that is called several times."""
     tape = Tape()
-    done: list[Value] = []
-    for k in range(turns):
+    done: list[TracedValue] = []
+    for k in range(iterations):
         tape.start()
         done.append(body(tape, tape.input(), k, done))
         tape.returns(output=done[-1])
-    return tape, Turns(tape.recording, calls=turns)
+    return tape, TimeLoop(tape.recording, calls=iterations)

@@ -42,8 +42,8 @@ class Loop(nn.Module):
         self.axis, self.way = axis, way
 
     def forward(self, x: Any) -> Any:
-        turns = [self.net(one) for one in x.unbind(self.axis)]
-        return torch.stack(turns) if self.way == "stack" else sum(turns) / len(turns)
+        iterations = [self.net(one) for one in x.unbind(self.axis)]
+        return torch.stack(iterations) if self.way == "stack" else sum(iterations) / len(iterations)
 
 
 @pytest.mark.parametrize("way", ["stack", "mean"])

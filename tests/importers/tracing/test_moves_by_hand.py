@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from nirbridge.errors import ModelError
-from nirbridge.importers.neuron_specs import Form, form_of
-from nirbridge.importers.parameters import fitted, numbers, refusals, refuse, square
+from nirbridge.importers.neuron_specs import NeuronSpec, neuron_spec_of
+from nirbridge.importers.parameters import as_float64, per_neuron, recurrent_weights, refusals, refuse
 from nirbridge.importers.sample.axes import SampleReading, lead_of, order_of
-from nirbridge.importers.tracing.arguments import Traced
-from nirbridge.importers.tracing.axes import CannotFollow, picked, reshaped
-from nirbridge.importers.tracing.recorder import Node, Value
-from nirbridge.importers.tracing.shape_ops import first_of, reduce
+from nirbridge.importers.tracing.arguments import FlowValue
+from nirbridge.importers.tracing.axes import CannotFollow, picked_positions, reshape_lead
+from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
+from nirbridge.importers.tracing.shape_ops import lower_reduction, moved_input
 
 torch = pytest.importorskip("torch")
 REF: Any = "x"
@@ -43,7 +43,7 @@ M, MB = ("merged",), ("merged-batch-first",)
     ],
 )
 def test_reshapes_that_keep_batch_and_time(shape: Any, lead: Any, new: Any, wanted: Any) -> None:
-    assert reshaped(shape, lead, new) == wanted
+    assert reshape_lead(shape, lead, new) == wanted
 
 
 @pytest.mark.parametrize(
@@ -61,17 +61,17 @@ def test_reshapes_that_keep_batch_and_time(shape: Any, lead: Any, new: Any, want
 )
 def test_reshapes_that_mix_them_with_values(shape: Any, lead: Any, new: Any) -> None:
     with pytest.raises(CannotFollow) as caught:
-        reshaped(shape, lead, new)
+        reshape_lead(shape, lead, new)
     assert caught.value.why == f"a reshape from {shape} to {new} mixes batch or time with values"
     assert caught.value.advice == "keep the batch axis"
 
 
 def test_slices_of_values_alone() -> None:
     get = torch.Tensor.__getitem__
-    found = picked(get, ((slice(None), slice(1, 3)),), {}, 0, (5, 4, 2), B)
+    found = picked_positions(get, ((slice(None), slice(1, 3)),), {}, 0, (5, 4, 2), B)
     np.testing.assert_array_equal(found, [[2, 3], [4, 5]])
-    np.testing.assert_array_equal(picked(torch.split, (2, 1), {}, 1, (5, 4), B), [2, 3])
-    np.testing.assert_array_equal(picked(torch.flip, ((1,),), {}, 0, (5, 3), B), [2, 1, 0])
+    np.testing.assert_array_equal(picked_positions(torch.split, (2, 1), {}, 1, (5, 4), B), [2, 3])
+    np.testing.assert_array_equal(picked_positions(torch.flip, ((1,),), {}, 0, (5, 3), B), [2, 1, 0])
     advice = "treat every sample and step alike"
     cases = [
         (get, (slice(0, 4),), "it takes a part of the batch or of the time axis"),
@@ -80,16 +80,16 @@ def test_slices_of_values_alone() -> None:
     ]
     for func, args, why in cases:
         with pytest.raises(CannotFollow) as caught:
-            picked(func, args, {}, 0, (5, 4), B)
+            picked_positions(func, args, {}, 0, (5, 4), B)
         assert (caught.value.why, caught.value.advice) == (why, advice)
 
 
-def node(name: str, *args: Any, **kwargs: Any) -> Node:
-    return Node(1, "call", name, "", None, args, kwargs, ())
+def node(name: str, *args: Any, **kwargs: Any) -> TracedCall:
+    return TracedCall(1, "call", name, "", None, args, kwargs, ())
 
 
-def value(*shape: int) -> Value:
-    return Value(Node(0, "input", "input", "", None, (), {}, (shape,)))
+def value(*shape: int) -> TracedValue:
+    return TracedValue(TracedCall(0, "input", "input", "", None, (), {}, (shape,)))
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def value(*shape: int) -> Value:
         (TB, node("mean", None, -1, keepdim=True), "avg_pool", {"kernel": (5,), "stride": (5,), "factor": 1 / 5}, None),
     ],
 )
-def test_sums_that_have_a_meaning(lead: Any, call: Node, kind: str, arguments: Any, left: Any) -> None:
-    found = reduce(call, Traced(REF, lead, (2, 3, 4, 5)))
+def test_sums_that_have_a_meaning(lead: Any, call: TracedCall, kind: str, arguments: Any, left: Any) -> None:
+    found = lower_reduction(call, FlowValue(REF, lead, (2, 3, 4, 5)))
     assert (found.kind, found.lead) == (kind, left)
     assert {k: found.arguments[k] for k in arguments} == arguments
 
@@ -126,9 +126,9 @@ def test_sums_that_have_a_meaning(lead: Any, call: Node, kind: str, arguments: A
         (B, node("sum", None)),
     ],
 )
-def test_sums_that_have_none(lead: Any, call: Node) -> None:
+def test_sums_that_have_none(lead: Any, call: TracedCall) -> None:
     with pytest.raises(CannotFollow) as caught:
-        reduce(call, Traced(REF, lead, (2, 3, 4, 5)))
+        lower_reduction(call, FlowValue(REF, lead, (2, 3, 4, 5)))
     assert (caught.value.why, caught.value.advice) == (
         "a sum over values",
         "use torch.nn.Linear with fixed weights, or leave it to whoever reads the output",
@@ -137,8 +137,8 @@ def test_sums_that_have_none(lead: Any, call: Node) -> None:
 
 def test_positions_are_fixed() -> None:
     x = value(2, 3)
-    assert first_of(node("select", x, 1)) == first_of(node("view_as", x, x)) == x
-    assert first_of(node("select", input=x, dim=0, index=1)) == x
+    assert moved_input(node("select", x, 1)) == moved_input(node("view_as", x, x)) == x
+    assert moved_input(node("select", input=x, dim=0, index=1)) == x
     for call in (
         node("select", 1, x),
         node("select", x, x),
@@ -149,7 +149,7 @@ def test_positions_are_fixed() -> None:
         node("f"),
     ):
         with pytest.raises(CannotFollow) as caught:
-            first_of(call)
+            moved_input(call)
         assert (caught.value.why, caught.value.advice) == (
             "positions that are computed from the input",
             "use fixed ones",
@@ -184,14 +184,14 @@ class Changed(Harmless):
         return 2
 
 
-FORM = Form(lambda module, shape, dt: None)  # type: ignore[arg-type, return-value]
+FORM = NeuronSpec(lambda module, shape, dt: None)  # type: ignore[arg-type, return-value]
 
 
 def test_subclasses_keep_the_form_unless_they_change_what_the_neurons_do() -> None:
     forms: Any = {Neuron: FORM}
-    assert form_of(Neuron(), forms) is form_of(Harmless(), forms) is FORM
-    assert form_of(object(), forms) is None
-    refused = form_of(Changed(), forms)
+    assert neuron_spec_of(Neuron(), forms) is neuron_spec_of(Harmless(), forms) is FORM
+    assert neuron_spec_of(object(), forms) is None
+    refused = neuron_spec_of(Changed(), forms)
     assert refused is not None
     assert refused.is_refusal
     with pytest.raises(ModelError) as caught:
@@ -208,17 +208,17 @@ def test_subclasses_keep_the_form_unless_they_change_what_the_neurons_do() -> No
 )  # fmt: skip
 def test_one_number_or_one_for_each_neuron(given: Any, shape: Any, wanted: Any) -> None:
     problems: list[Any] = []
-    assert fitted(Neuron(), "beta", torch.tensor(given), shape, problems).tolist() == wanted
+    assert per_neuron(Neuron(), "beta", torch.tensor(given), shape, problems).tolist() == wanted
     assert problems == []
 
 
 def test_parameters_that_do_not_fit_are_listed() -> None:
     problems: list[Any] = []
     for given in ([1.0, np.nan], [[1.0, 2.0], [3.0, 4.0]], [1.0, 2.0]):
-        assert fitted(Neuron(), "beta", given, (3,), problems).tolist() == 0.0
-    assert square(Neuron(), "w", np.zeros((3, 3)), (3,), problems).shape == (3, 3)
-    square(Neuron(), "w", np.zeros((3, 2)), (3,), problems)
-    square(Neuron(), "w", np.zeros((2, 2)), (2, 1), problems)
+        assert per_neuron(Neuron(), "beta", given, (3,), problems).tolist() == 0.0
+    assert recurrent_weights(Neuron(), "w", np.zeros((3, 3)), (3,), problems).shape == (3, 3)
+    recurrent_weights(Neuron(), "w", np.zeros((3, 2)), (3,), problems)
+    recurrent_weights(Neuron(), "w", np.zeros((2, 2)), (2, 1), problems)
     assert [str(p) for p in problems] == [
         "Neuron: beta is not finite, parameters are finite numbers; correct it",
         "Neuron: beta has shape (2, 2), its neurons have shape (3,); give one value, or one per neuron",
@@ -230,7 +230,7 @@ def test_parameters_that_do_not_fit_are_listed() -> None:
     with pytest.raises(ModelError) as caught:
         refuse(problems[:2])
     assert len(caught.value.problems) == 2
-    assert numbers(torch.ones(2)).dtype == np.float64
+    assert as_float64(torch.ones(2)).dtype == np.float64
 
 
 def test_classes_without_a_form_say_why() -> None:

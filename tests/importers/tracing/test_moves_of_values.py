@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.importers.tracing.arguments import Traced
+from nirbridge.importers.tracing.arguments import FlowValue
 from nirbridge.importers.tracing.axes import CannotFollow
-from nirbridge.importers.tracing.shape_ops import reduce
+from nirbridge.importers.tracing.shape_ops import lower_reduction
 from tests.importers.tracing.tape import Tape
 from tests.importers.tracing.test_readings_by_hand import BT, STILL, TB, B, T, X, moved
 
@@ -31,7 +31,7 @@ torch = pytest.importorskip("torch")
 def test_moves_of_whole_axes(name: str, args: Any, of: Any, order: Any, out: Any, wanted: Any) -> None:
     word, _ = moved(name, *args, of=of, lead=B, out=out, order=order, func=torch.permute, **STILL)
     assert (word.kind, word.lead, word.order) == wanted
-    assert word.inputs == (Traced(X, B, of, order=order),)
+    assert word.inputs == (FlowValue(X, B, of, order=order),)
     if word.kind == "gather":
         np.testing.assert_array_equal(word.arguments["indices"], np.arange(12).reshape(3, 4).T)
 
@@ -53,4 +53,4 @@ def test_samples_and_steps_are_not_repeated(lead: Any, of: Any, out: Any) -> Non
 def test_a_sum_over_three_axes_of_values_is_none_over_positions() -> None:
     call = Tape().call("mean", None, (2, 3, 4)).node
     with pytest.raises(CannotFollow, match=r"^a mean over values$"):
-        reduce(call, Traced(X, B, (2, 3, 4, 5, 6)))
+        lower_reduction(call, FlowValue(X, B, (2, 3, 4, 5, 6)))

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from nirbridge.errors import UsageError
-from nirbridge.importers.dataflow import Ref
-from nirbridge.importers.sample.axes import SampleReading, check_axes, readings
-from nirbridge.importers.tracing.arguments import Traced, Word
+from nirbridge.importers.dataflow import ValueRef
+from nirbridge.importers.sample.axes import SampleReading, check_axes, sample_readings
+from nirbridge.importers.tracing.arguments import FlowValue, LoweredOp
 from nirbridge.importers.tracing.axes import CannotFollow
-from nirbridge.importers.tracing.recorder import Value
-from nirbridge.importers.tracing.shape_ops import move
+from nirbridge.importers.tracing.recorder import TracedValue
+from nirbridge.importers.tracing.shape_ops import lower_move
 from tests.importers.tracing.tape import Tape
 
 torch = pytest.importorskip("torch")
@@ -64,13 +64,13 @@ ORDER = {
 @pytest.mark.parametrize("asked", ORDER, ids=str)
 def test_ways_to_read_a_sample_the_likeliest_first(asked: tuple[int, Any, Any]) -> None:
     rank, batched, axis = asked
-    found = readings([(3,) * rank], batched, axis)
+    found = sample_readings([(3,) * rank], batched, axis)
     assert " ".join(short(r, rank) for r in found) == ORDER[asked]
     assert len(set(found)) == len(found)
 
 
 def test_a_reading_has_to_fit_every_sample() -> None:
-    both = readings([(3, 4), (5,)], None, None)
+    both = sample_readings([(3, 4), (5,)], None, None)
     assert [short(r, 2) for r in both if r.own] == ["bv>bv", "bv>tbv", "bv>btv", "bv>bvt", "tv>tbv", "tv>btv", "tv>tv",
                                                     "mv>mv", "nv>nv"]  # fmt: skip
 
@@ -139,14 +139,14 @@ def test_what_may_be_said_of_the_axes(batched: Any, axis: Any, text: str) -> Non
 
 # -- slices ----------------------------------------------------------------------------------------------------------
 
-X: Any = Ref("x")
+X: Any = ValueRef("x")
 B, T, TB, BT = ("batch",), ("time",), ("time", "batch"), ("batch", "time")
 WAY_OUT = "say which axes of the sample are batch and time: batched=…, time_axis=… (--batched, --time-axis)"
 
 
-def turns_of(value: Value, **more: Any) -> Any:
+def turns_of(value: TracedValue, **more: Any) -> Any:
     """The last of three turns, in which the value is a slice that moves."""
-    known: dict[str, Any] = {"turns": 3, "last": 2, "stepped": {value.node.index}, "only_parts": set()}
+    known: dict[str, Any] = {"iterations": 3, "last": 2, "stepped": {value.node.index}, "only_parts": set()}
     known |= {"follows_time": False, "time_steps": 0, "ages": {value.node.index: -1}, "age": lambda value: -1}
     return SimpleNamespace(**(known | more))
 
@@ -161,15 +161,15 @@ def moved(
     func: Any = None,
     source: Any = None,
     **more: Any,
-) -> tuple[Word, Any]:
+) -> tuple[LoweredOp, Any]:
     """The word of a call on a value of shape ``of``, and the turns after it."""
     tape = Tape()
     value = tape.call(name, source or tape.input(of), *args, shape=out, func=func)
-    turns = turns_of(value, **more)
-    return move(value.node, value, Traced(X, lead, of, order=order), turns), turns
+    iterations = turns_of(value, **more)
+    return lower_move(value.node, value, FlowValue(X, lead, of, order=order), iterations), iterations
 
 
-STILL = {"stepped": set(), "turns": 1, "last": 0}
+STILL = {"stepped": set(), "iterations": 1, "last": 0}
 
 
 @pytest.mark.parametrize(
@@ -185,11 +185,17 @@ STILL = {"stepped": set(), "turns": 1, "last": 0}
     ],
 )
 def test_the_slice_of_a_turn(of: Any, lead: Any, axis: int, index: int, out: Any, order: Any, wanted: Any) -> None:
-    word, turns = moved("select", axis, index, of=of, lead=lead, out=out, order=order)
-    assert (word.kind, word.lead, word.order, word.is_last, turns.follows_time) == (*wanted, False, True)
+    word, iterations = moved("select", axis, index, of=of, lead=lead, out=out, order=order)
+    assert (word.kind, word.lead, word.order, word.is_last, iterations.follows_time) == (*wanted, False, True)
     kept = (*of[:axis], 1, *of[axis + 1 :])
-    word, turns = moved("narrow", axis, index, 1, of=of, lead=lead, out=kept, order=order)
-    assert (word.kind, word.lead, word.order, word.is_last, turns.follows_time) == ("same", lead, order, False, True)
+    word, iterations = moved("narrow", axis, index, 1, of=of, lead=lead, out=kept, order=order)
+    assert (word.kind, word.lead, word.order, word.is_last, iterations.follows_time) == (
+        "same",
+        lead,
+        order,
+        False,
+        True,
+    )
 
 
 def test_values_in_another_order_behind_a_slice() -> None:
@@ -205,16 +211,16 @@ def test_values_in_another_order_behind_a_slice() -> None:
         ((1, 2, 4), 0, STILL | {"age": lambda value: 0}, False),
         ((3, 2, 4), 1, {"stepped": set(), "age": lambda value: 2, "ages": {1: 2}}, False),
         ((3, 2, 4), 1, {"stepped": set(), "ages": {1: 0}}, False),
-        ((3, 2, 4), 1, {"stepped": set(), "ages": {1: 0}, "turns": 2}, False),
+        ((3, 2, 4), 1, {"stepped": set(), "ages": {1: 0}, "iterations": 2}, False),
         ((3, 2, 4), 2, {"age": lambda value: 0}, False),
-        ((3, 2, 4), 1, {"turns": 2, "last": 1}, False),
+        ((3, 2, 4), 1, {"iterations": 2, "last": 1}, False),
     ],
 )
 def test_other_slices_of_time_that_have_a_meaning(of: Any, index: int, more: Any, is_last: bool) -> None:
-    word, turns = moved("select", 0, index, of=of, lead=TB, out=(2, 4), **more)
+    word, iterations = moved("select", 0, index, of=of, lead=TB, out=(2, 4), **more)
     assert (word.kind, word.lead, word.is_last) == ("same", B, is_last)
-    assert turns.follows_time is ("stepped" not in more)
-    assert turns.time_steps == (0 if "stepped" in more else 3)
+    assert iterations.follows_time is ("stepped" not in more)
+    assert iterations.time_steps == (0 if "stepped" in more else 3)
 
 
 LOOP = f"loop over all steps, or {WAY_OUT}"
@@ -226,7 +232,7 @@ OUT = f"treat every sample alike, or {WAY_OUT}"
     [
         (TB, 0, 1, {}, "it takes step 1 of a sequence, not one after the other", LOOP),
         (TB, 0, 2, {"stepped": set()}, "it takes step 2 of a sequence, not one after the other", LOOP),
-        (TB, 0, 0, {"turns": 1, "last": 0}, "it takes step 0 of a sequence, not one after the other", LOOP),
+        (TB, 0, 0, {"iterations": 1, "last": 0}, "it takes step 0 of a sequence, not one after the other", LOOP),
         (TB, 0, 2, STILL, "it takes step 2 of a sequence, not one after the other", LOOP),
         (TB, 0, 1, STILL | {"age": lambda v: 0}, "it takes step 1 of a sequence, not one after the other", LOOP),
         (TB, 0, 0, STILL | {"ages": {1: 0}}, "it takes step 0 of a sequence, not one after the other", LOOP),
@@ -243,12 +249,16 @@ def test_slices_that_have_none(lead: Any, axis: int, index: int, more: Any, why:
 
 def test_slices_of_values_are_gathered() -> None:
     for more in (STILL, {"stepped": set()}, {"last": 1}):
-        word, turns = moved("select", 1, 2, of=(2, 3, 4), lead=B, out=(2, 4), func=torch.select, **more)
-        assert (word.kind, word.arguments["indices"].tolist(), turns.only_parts) == ("gather", [8, 9, 10, 11], set())
+        word, iterations = moved("select", 1, 2, of=(2, 3, 4), lead=B, out=(2, 4), func=torch.select, **more)
+        assert (word.kind, word.arguments["indices"].tolist(), iterations.only_parts) == (
+            "gather",
+            [8, 9, 10, 11],
+            set(),
+        )
     for static, noted in ((-1, True), (0, False)):
         more = {"stepped": set(), "age": lambda value, static=static: static}
-        _, turns = moved("select", 1, 0, of=(2, 1, 4), lead=B, out=(2, 4), func=torch.select, **more)
-        assert turns.only_parts == ({1} if noted else set())
+        _, iterations = moved("select", 1, 0, of=(2, 1, 4), lead=B, out=(2, 4), func=torch.select, **more)
+        assert iterations.only_parts == ({1} if noted else set())
     with pytest.raises(CannotFollow) as caught:
         moved("flip", (1,), of=(3, 2), lead=B, out=(3, 2), order=(1, 0), func=torch.flip)
     assert caught.value.why == "it takes some of the values, and batch or time stands among them"
@@ -269,9 +279,9 @@ def test_a_part_of_what_was_repeated_may_move(name: str, of: Any, out: Any, is_e
     value = tape.call("select", source, 1, 2, shape=(2, 4), func=torch.select)
     if not is_equal:
         with pytest.raises(CannotFollow, match="moves with the turns"):
-            move(value.node, value, Traced(X, B, out), turns_of(value))
+            lower_move(value.node, value, FlowValue(X, B, out), turns_of(value))
         return
-    assert move(value.node, value, Traced(X, B, out), turns_of(value)).kind == "gather"
+    assert lower_move(value.node, value, FlowValue(X, B, out), turns_of(value)).kind == "gather"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from nirbridge.importers.tracing.consistency import (
     reset_in,
     state_arguments,
 )
-from nirbridge.importers.tracing.recorder import Value
+from nirbridge.importers.tracing.recorder import TracedValue
 from tests.importers.tracing.tape import ROW, Tape, state
 
 torch = pytest.importorskip("torch")
@@ -188,7 +188,7 @@ def test_calls_that_are_not(change: str, count: int, at: int) -> None:
 def test_states_of_another_neuron_and_computed_ones_are_not_steady() -> None:
     for source, wanted in (("lif", True), ("other", False), ("", False)):
         tape = Tape()
-        kept: dict[str, Value] = {}
+        kept: dict[str, TracedValue] = {}
         for k in range(3):
             tape.start()
             x = tape.input()
@@ -213,12 +213,12 @@ def test_places_of_what_was_kept_from_the_call_before() -> None:
         f"{FORWARD}: its second call does not do what the first one did, every step has to be the same; {KEPT}"
     ]
     several = calls()
-    first = Value(several.recording.nodes[1])
+    first = TracedValue(several.recording.nodes[1])
     for path in ("a", "b", "a"):
         several.call("__add__", first, first, path=path)
-    several.call("relu", Value(several.recording.nodes[several.recording.starts[1]]), path="c")
-    several.call("relu", Value(several.recording.nodes[0]), path="d")
-    assert [p.thing for p in kept_between(several.recording)] == ["module 'a'", "module 'b'", "module 'd'"]
+    several.call("relu", TracedValue(several.recording.nodes[several.recording.starts[1]]), path="c")
+    several.call("relu", TracedValue(several.recording.nodes[0]), path="d")
+    assert [p.subject for p in kept_between(several.recording)] == ["module 'a'", "module 'b'", "module 'd'"]
     assert kept_between(several.recording)[0].found == "what 'add' is given was kept from the call of forward before"
 
 
@@ -229,14 +229,14 @@ def test_places_of_what_was_kept_from_the_call_before() -> None:
 def test_neurons_whose_state_is_set_anew(resets: tuple[int, ...], wanted: Any) -> None:
     tape = Tape()
     neurons: list[int] = []
-    others: list[Value] = []
+    others: list[TracedValue] = []
     for _ in range(3):
         tape.start()
         neurons.append(tape.neuron("lif", tape.input()).node.index)
         others += [tape.neuron("given", tape.input(), torch.zeros(ROW)), tape.call("relu", tape.input())]
     tape.recording.resets[:] = [*(neurons[k] for k in resets), *(other.node.index for other in others)]
     every, some = reset_in(tape.recording)
-    assert (every, [p.thing.removeprefix("module ").strip("'") for p in some]) == wanted
+    assert (every, [p.subject.removeprefix("module ").strip("'") for p in some]) == wanted
     for problem in some:
         assert str(problem) == (
             "module 'lif': its state is set anew in some calls of forward and not in others; "

@@ -7,25 +7,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.importers.dataflow import Call, Flow, Output, Ref, multiplications
-from nirbridge.importers.tracing.arguments import Traced
+from nirbridge.importers.dataflow import DataflowGraph, GraphOutput, Operation, ValueRef, graph_multiplications
+from nirbridge.importers.tracing.arguments import FlowValue
 from nirbridge.importers.tracing.axes import CannotFollow
 from nirbridge.importers.tracing.copies import copied_axes
-from nirbridge.importers.tracing.recorder import Value
-from nirbridge.importers.tracing.series import Series, put_together, series_of
+from nirbridge.importers.tracing.recorder import TracedValue
+from nirbridge.importers.tracing.series import ItemSeries, join_series, series_of
 from tests.importers.tracing.tape import ROW, Tape
 
 torch = pytest.importorskip("torch")
 
 B, T, TB, BT = ("batch",), ("time",), ("time", "batch"), ("batch", "time")
-X: Any = Ref("x")
+X: Any = ValueRef("x")
 ADVICE = "stack the time steps in front of the values, or right after the batch"
 
 
 # -- what a value is put together from -------------------------------------------------------------------------------
 
 
-def items(tape: Tape, shape: tuple[int, ...] = ROW, count: int = 3) -> tuple[Value, ...]:
+def items(tape: Tape, shape: tuple[int, ...] = ROW, count: int = 3) -> tuple[TracedValue, ...]:
     return tuple(tape.input(shape) for _ in range(count))
 
 
@@ -33,15 +33,15 @@ def test_stacks_and_joins_along_any_axis() -> None:
     tape = Tape()
     flat, rows, columns = items(tape), items(tape, (1, 2, 4)), items(tape, (2, 1, 4))
     whole = (3, *ROW)
-    cases: list[tuple[Value, Any]] = [
-        (tape.call("stack", flat, shape=whole), Series(flat, 0, is_joined=False)),
-        (tape.call("stack", flat, 1, shape=(2, 3, 4)), Series(flat, 1)),
-        (tape.call("stack", flat, -1, shape=(2, 4, 3)), Series(flat, 2)),
-        (tape.call("stack", flat, shape=(2, 3, 4), dim=1), Series(flat, 1)),
-        (tape.call("stack", flat, shape=(2, 3, 4), axis=-2), Series(flat, 1)),
-        (tape.call("cat", rows, shape=whole), Series(rows, 0, is_joined=True)),
-        (tape.call("concat", columns, 1, shape=(2, 3, 4)), Series(columns, 1, is_joined=True)),
-        (tape.call("concatenate", columns, shape=(2, 3, 4), dim=-2), Series(columns, 1, is_joined=True)),
+    cases: list[tuple[TracedValue, Any]] = [
+        (tape.call("stack", flat, shape=whole), ItemSeries(flat, 0, is_joined=False)),
+        (tape.call("stack", flat, 1, shape=(2, 3, 4)), ItemSeries(flat, 1)),
+        (tape.call("stack", flat, -1, shape=(2, 4, 3)), ItemSeries(flat, 2)),
+        (tape.call("stack", flat, shape=(2, 3, 4), dim=1), ItemSeries(flat, 1)),
+        (tape.call("stack", flat, shape=(2, 3, 4), axis=-2), ItemSeries(flat, 1)),
+        (tape.call("cat", rows, shape=whole), ItemSeries(rows, 0, is_joined=True)),
+        (tape.call("concat", columns, 1, shape=(2, 3, 4)), ItemSeries(columns, 1, is_joined=True)),
+        (tape.call("concatenate", columns, shape=(2, 3, 4), dim=-2), ItemSeries(columns, 1, is_joined=True)),
         (tape.call("cat", rows, 1, shape=(1, 6, 4)), None),
         (tape.call("cat", (*rows, flat[0]), shape=(5, 2, 4)), None),
         (tape.call("cat", (*rows, torch.zeros(1, 2, 4)), shape=(4, 2, 4)), None),
@@ -54,12 +54,12 @@ def test_stacks_and_joins_along_any_axis() -> None:
         assert series_of(value.node) == wanted
 
 
-def written(tape: Tape, *writes: tuple[Any, Any]) -> Value:
+def written(tape: Tape, *writes: tuple[Any, Any]) -> TracedValue:
     """A buffer of three rows after writes of (place, item)."""
     buffer: Any = torch.zeros(3, *ROW)
     for place, item in writes:
         buffer = tape.call("__setitem__", buffer, place, item, shape=(3, *ROW))
-    assert isinstance(buffer, Value)
+    assert isinstance(buffer, TracedValue)
     return buffer
 
 
@@ -67,11 +67,11 @@ def test_buffers_that_are_written_slice_by_slice() -> None:
     tape = Tape()
     a, b, c, d = items(tape, count=4)
     everything = slice(None)
-    cases: list[tuple[Value, Any]] = [
-        (written(tape, (0, a), (1, b), (2, c)), Series((a, b, c), 0)),
-        (written(tape, (2, a), (0, b)), Series((b, a), 0)),
-        (written(tape, (0, a), (1, b), (0, d)), Series((d, b), 0)),
-        (written(tape, ((everything, 0), a), ((everything, 1), b)), Series((a, b), 1)),
+    cases: list[tuple[TracedValue, Any]] = [
+        (written(tape, (0, a), (1, b), (2, c)), ItemSeries((a, b, c), 0)),
+        (written(tape, (2, a), (0, b)), ItemSeries((b, a), 0)),
+        (written(tape, (0, a), (1, b), (0, d)), ItemSeries((d, b), 0)),
+        (written(tape, ((everything, 0), a), ((everything, 1), b)), ItemSeries((a, b), 1)),
         (written(tape, (0, a), ((everything, 1), b)), None),
         (written(tape, (0, a), (slice(1, 2), b)), None),
         (written(tape, (slice(0, 2), a)), None),
@@ -80,27 +80,27 @@ def test_buffers_that_are_written_slice_by_slice() -> None:
     for value, wanted in cases:
         assert series_of(value.node) == wanted
     onto = tape.call("__setitem__", tape.call("relu", a, shape=(3, *ROW)), 1, b, shape=(3, *ROW))
-    assert series_of(onto.node) == Series((b,), 0)
+    assert series_of(onto.node) == ItemSeries((b,), 0)
 
 
 @pytest.mark.parametrize(
     ("lead", "whole", "series", "wanted"),
     [
-        (B, ROW, Series((), 0), (TB, ())),
-        (B, ROW, Series((), 1), (BT, ())),
-        (B, ROW, Series((), 2), (BT, (0, 2, 1))),
-        (B, (2, 4, 5), Series((), 2), (BT, (0, 2, 1, 3))),
-        (B, (2, 4, 5), Series((), 3), (BT, (0, 2, 3, 1))),
-        ((), (4,), Series((), 0), (T, ())),
-        ((), (4,), Series((), 1), (T, (1, 0))),
-        (BT, (2, 1, 4), Series((), 1, is_joined=True), (BT, ())),
-        (TB, (1, 2, 4), Series((), 0, is_joined=True), (TB, ())),
-        (B, (2, 1, 4), Series((), 1, is_joined=True), (BT, ())),
+        (B, ROW, ItemSeries((), 0), (TB, ())),
+        (B, ROW, ItemSeries((), 1), (BT, ())),
+        (B, ROW, ItemSeries((), 2), (BT, (0, 2, 1))),
+        (B, (2, 4, 5), ItemSeries((), 2), (BT, (0, 2, 1, 3))),
+        (B, (2, 4, 5), ItemSeries((), 3), (BT, (0, 2, 3, 1))),
+        ((), (4,), ItemSeries((), 0), (T, ())),
+        ((), (4,), ItemSeries((), 1), (T, (1, 0))),
+        (BT, (2, 1, 4), ItemSeries((), 1, is_joined=True), (BT, ())),
+        (TB, (1, 2, 4), ItemSeries((), 0, is_joined=True), (TB, ())),
+        (B, (2, 1, 4), ItemSeries((), 1, is_joined=True), (BT, ())),
     ],
 )
-def test_where_time_is_after_steps_are_put_together(lead: Any, whole: Any, series: Series, wanted: Any) -> None:
-    x = Traced(X, lead, whole)
-    word = put_together(x, series)
+def test_where_time_is_after_steps_are_put_together(lead: Any, whole: Any, series: ItemSeries, wanted: Any) -> None:
+    x = FlowValue(X, lead, whole)
+    word = join_series(x, series)
     assert ((word.lead, word.order), word.inputs, dict(word.arguments)) == (wanted, (x,), {})
     assert word.kind == ("reshape" if series.is_joined and len(lead) == series.axis else "same")
 
@@ -108,34 +108,34 @@ def test_where_time_is_after_steps_are_put_together(lead: Any, whole: Any, serie
 @pytest.mark.parametrize(
     ("lead", "order", "series", "why"),
     [
-        (B, (1, 0), Series((), 0), "values whose time or batch axis stands behind values are put together"),
-        (BT, (), Series((), 0, is_joined=True), "the time steps are joined along values"),
-        (B, (), Series((), 0, is_joined=True), "the time steps are joined along values"),
-        (B, (), Series((), 2, is_joined=True), "the time steps are joined along values"),
+        (B, (1, 0), ItemSeries((), 0), "values whose time or batch axis stands behind values are put together"),
+        (BT, (), ItemSeries((), 0, is_joined=True), "the time steps are joined along values"),
+        (B, (), ItemSeries((), 0, is_joined=True), "the time steps are joined along values"),
+        (B, (), ItemSeries((), 2, is_joined=True), "the time steps are joined along values"),
     ],
 )
-def test_steps_that_are_put_together_among_values(lead: Any, order: Any, series: Series, why: str) -> None:
+def test_steps_that_are_put_together_among_values(lead: Any, order: Any, series: ItemSeries, why: str) -> None:
     with pytest.raises(CannotFollow) as caught:
-        put_together(Traced(X, lead, (2, 1, 4), order=order), series)
+        join_series(FlowValue(X, lead, (2, 1, 4), order=order), series)
     assert (caught.value.why, caught.value.advice) == (why, ADVICE)
 
 
 # -- axes that only copy the network ---------------------------------------------------------------------------------
 
 
-def call(name: str, kind: str, inputs: Any, shape: Any, **arguments: Any) -> Call:
-    refs = tuple(Ref(i) if isinstance(i, str) else i for i in inputs)
-    return Call(name, name, kind, None, refs, arguments, shape)
+def call(name: str, kind: str, inputs: Any, shape: Any, **arguments: Any) -> Operation:
+    refs = tuple(ValueRef(i) if isinstance(i, str) else i for i in inputs)
+    return Operation(name, name, kind, None, refs, arguments, shape)
 
 
-def source(*shape: int) -> Call:
+def source(*shape: int) -> Operation:
     return call("x", "input", (), shape)
 
 
-def axes(*calls: Call, returned: tuple[str, ...] = ()) -> list[int]:
+def axes(*calls: Operation, returned: tuple[str, ...] = ()) -> list[int]:
     """Sizes of the axes that are said to be copied, of a flow that returns its last call."""
-    outputs = tuple(Output(name, Ref(name)) for name in returned or (calls[-1].name,))
-    problems = copied_axes(Flow(calls, outputs), {"x": (9, 9)})
+    outputs = tuple(GraphOutput(name, ValueRef(name)) for name in returned or (calls[-1].name,))
+    problems = copied_axes(DataflowGraph(calls, outputs), {"x": (9, 9)})
     return [int(p.found.split("size ")[1].split(",")[0]) for p in problems]
 
 
@@ -150,13 +150,13 @@ def after(kind: str, shape: Any, **arguments: Any) -> list[int]:
 
 
 def test_the_problem_in_full() -> None:
-    (problem,) = copied_axes(Flow((X345, FC), (Output("y", Ref("fc")),)), {"x": (9, 3, 5, 4)})
+    (problem,) = copied_axes(DataflowGraph((X345, FC), (GraphOutput("y", ValueRef("fc")),)), {"x": (9, 3, 5, 4)})
     assert str(problem) == (
         "input 'x': no layer mixes its axis of size 3, so all neurons would be copied so many times, the sample of "
         "shape (9, 3, 5, 4) was read as time steps of (3, 5, 4); say which axes of the sample are batch and time: "
         "batched=…, time_axis=… (--batched, --time-axis)"
     )
-    (other,) = copied_axes(Flow((X345, FC), (Output("y", Ref("fc")),)), {})
+    (other,) = copied_axes(DataflowGraph((X345, FC), (GraphOutput("y", ValueRef("fc")),)), {})
     assert other.limit == "the sample of shape (3, 5, 4) was read as time steps of (3, 5, 4)"
 
 
@@ -227,17 +227,17 @@ def test_calls_of_two_inputs_keep_an_axis_that_is_the_same_in_both() -> None:
     turned = call("t", "gather", ("fc",), (5, 3, 2), indices=np.arange(30).reshape(3, 5, 2).transpose(1, 0, 2))
     assert axes(X345, FC, turned, call("y", "add", ("fc", "t"), (3, 5, 2))) == []
     assert axes(X345, FC, call("y", "add", ("fc", "fc"), (3, 5, 2))) == [3]
-    assert axes(X345, FC, call("y", "add", ("fc", Ref("t", 0, True)), (3, 5, 2))) == [3]
-    late = Ref("t", 0, previous=True)
+    assert axes(X345, FC, call("y", "add", ("fc", ValueRef("t", 0, True)), (3, 5, 2))) == [3]
+    late = ValueRef("t", 0, previous=True)
     assert axes(X345, FC, turned, call("y", "add", ("fc", late), (3, 5, 2))) == [3]
     assert axes(X345, FC, call("y", "reshape", ("fc",), (30,)), call("z", "relu", ("y",), (30,))) == []
 
 
 def test_each_input_is_looked_at() -> None:
-    other = Call("z", "z", "input", None, (), {}, (6, 4))
+    other = Operation("z", "z", "input", None, (), {}, (6, 4))
     layers = (FC, call("fz", "linear", ("z",), (6, 2)))
-    flow = Flow((X345, other, *layers), (Output("a", Ref("fc")), Output("b", Ref("fz"))))
-    assert [p.thing for p in copied_axes(flow, {})] == ["input 'x'", "input 'z'"]
+    flow = DataflowGraph((X345, other, *layers), (GraphOutput("a", ValueRef("fc")), GraphOutput("b", ValueRef("fz"))))
+    assert [p.subject for p in copied_axes(flow, {})] == ["input 'x'", "input 'z'"]
 
 
 def test_multiplications_of_layers() -> None:
@@ -248,13 +248,13 @@ def test_multiplications_of_layers() -> None:
         call("f", "linear", ("c",), (5,), weight=matrix),
         call("r", "relu", ("c",), (5,), weight=matrix),
     )
-    assert multiplications(Flow(calls, ())) == 48 * 54 + 35 * 11 + 35
-    assert multiplications(Flow((), ())) == 0
+    assert graph_multiplications(DataflowGraph(calls, ())) == 48 * 54 + 35 * 11 + 35
+    assert graph_multiplications(DataflowGraph((), ())) == 0
 
 
 def test_what_is_not_told_of_a_flow() -> None:
-    assert (Ref("x").output, Ref("x").previous) == (0, False)
-    assert call("x", "relu", (), ()).arguments == Call("x", "", "relu", None, ()).arguments == {}
-    loop = Flow((), ()).loop
-    assert (loop.turns, loop.follows, loop.has_only_part) == (1, False, False)
-    assert (source(2).thing, Call("x", "", "relu", None, ()).thing) == ("module 'x'", "the module's forward")
+    assert (ValueRef("x").output, ValueRef("x").previous) == (0, False)
+    assert call("x", "relu", (), ()).arguments == Operation("x", "", "relu", None, ()).arguments == {}
+    loop = DataflowGraph((), ()).loop
+    assert (loop.iterations, loop.follows, loop.has_only_part) == (1, False, False)
+    assert (source(2).subject, Operation("x", "", "relu", None, ()).subject) == ("module 'x'", "the module's forward")

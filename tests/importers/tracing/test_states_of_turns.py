@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from nirbridge.importers.tracing.recorder import Value
-from nirbridge.importers.tracing.time_loop import Turns
+from nirbridge.importers.tracing.recorder import TracedValue
+from nirbridge.importers.tracing.time_loop import TimeLoop
 from tests.importers.tracing.tape import ROW, Body, Tape, called, looped, state
 
 torch = pytest.importorskip("torch")
 
 
 def given(handed: Any) -> Body:
-    """A neuron that is handed ``handed(tape, turn, calls of the neuron before, calls of another neuron)``."""
-    others: list[Value] = []
+    """A neuron that is handed ``handed(tape, iteration, calls of the neuron before, calls of another neuron)``."""
+    others: list[TracedValue] = []
 
-    def body(tape: Tape, x: Value, k: int, done: list[Value]) -> Value:
+    def body(tape: Tape, x: TracedValue, k: int, done: list[TracedValue]) -> TracedValue:
         others[k:] = [tape.neuron("other", x)]
         return tape.neuron("lif", x, *handed(tape, k, done, others))
 
@@ -65,18 +65,18 @@ def test_states_that_come_from_elsewhere(name: str) -> None:
 def test_a_call_may_be_given_zeros_or_an_argument_every_time() -> None:
     for handed in (lambda tape, *_: (tape.input(name="mem"),), lambda *_: (ZERO,)):
         assert called(given(handed))[1].problems() == []
-        assert [p.thing for p in looped(given(handed))[1].problems()] == ["module 'lif'"]
+        assert [p.subject for p in looped(given(handed))[1].problems()] == ["module 'lif'"]
 
 
 def test_states_that_are_set_anew_in_a_loop() -> None:
     for handed in (lambda tape, k, done, others: (), FINE["its own, from zeros"]):
         tape, _ = looped(given(handed))
         calls = [n.index for n in tape.recording.nodes if n.path == "lif"]
-        for turn in range(3):
-            tape.recording.resets[:] = [calls[turn]]
-            found = [str(p) for p in Turns(tape.recording).problems()]
-            text = f"module 'lif': its state is set anew in step {turn} of a loop; reset it in front of the loop"
-            assert found == ([text] if turn and handed is not FINE["its own, from zeros"] else [])
+        for iteration in range(3):
+            tape.recording.resets[:] = [calls[iteration]]
+            found = [str(p) for p in TimeLoop(tape.recording).problems()]
+            text = f"module 'lif': its state is set anew in step {iteration} of a loop; reset it in front of the loop"
+            assert found == ([text] if iteration and handed is not FINE["its own, from zeros"] else [])
     tape, _ = called(given(lambda tape, k, done, others: ()))
     tape.recording.resets[:] = [n.index for n in tape.recording.nodes]
-    assert Turns(tape.recording, calls=3).problems() == []
+    assert TimeLoop(tape.recording, calls=3).problems() == []

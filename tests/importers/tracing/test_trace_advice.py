@@ -158,10 +158,10 @@ def test_every_place_is_listed_once_and_says_what_to_do(
         _ = from_torch(module, sample, torch.rand(4, *shape)) if framework == "torch" else from_snntorch(module, sample)
     lines = [str(p) for p in caught.value.problems]
     assert len(set(lines)) == len(lines)
-    assert all(p.next_step for p in caught.value.problems)
-    for thing, word in places:
+    assert all(p.hint for p in caught.value.problems)
+    for subject, word in places:
         wanted = {"maximum": "MaxPool2d", "Alpha": "alpha"}.get(word, word) if framework == "torch" else word
-        assert any(thing in line and wanted in line for line in lines), (thing, wanted, lines)
+        assert any(subject in line and wanted in line for line in lines), (subject, wanted, lines)
     spiking = [name for name, inner in module.named_modules() if type(inner).__module__.startswith("snntorch")]
     for name in spiking if framework == "torch" else ():
         assert sum(f"'{name}'" in line and "a spiking neuron is no activation" in line for line in lines) == 1

@@ -11,7 +11,7 @@ from nirbridge.importers.tracing.axes import (
     CannotFollow,
     is_in_front,
     permutation,
-    permuted,
+    permute_lead,
     reshaped_in_place,
 )
 
@@ -63,8 +63,8 @@ def test_reshapes_that_mix_batch_with_values(new: tuple[int, ...]) -> None:
 
 
 def test_values_are_gathered_where_their_order_changes() -> None:
-    assert permuted((5, 2, 3), ("batch",), (0, 1, 2)) == (("batch",), None)
-    words, indices = permuted((5, 2, 3), ("batch",), (0, 2, 1))
+    assert permute_lead((5, 2, 3), ("batch",), (0, 1, 2)) == (("batch",), None)
+    words, indices = permute_lead((5, 2, 3), ("batch",), (0, 2, 1))
     assert words == ("batch",)
     assert np.array_equal(indices, np.arange(6).reshape(2, 3).T)
-    assert permuted((5, 7, 4), ("batch", "time"), (1, 0, 2)) == (("time", "batch"), None)
+    assert permute_lead((5, 7, 4), ("batch", "time"), (1, 0, 2)) == (("time", "batch"), None)

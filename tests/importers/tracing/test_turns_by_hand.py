@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nirbridge.importers.tracing.recorder import Value
-from nirbridge.importers.tracing.time_loop import Turns
+from nirbridge.importers.tracing.recorder import TracedValue
+from nirbridge.importers.tracing.time_loop import TimeLoop
 from tests.importers.tracing.bodies import OTHERS, STEPS, fc, fed, lif, pair
 from tests.importers.tracing.tape import ROW, Tape, called, looped, state
 
@@ -32,14 +32,14 @@ def test_turns_that_are_not(name: str) -> None:
 
 
 def test_what_is_alike_and_what_is_not() -> None:
-    tape, turns = looped(fed(lambda tape, x, k, done: x), turns=4)
-    s = [Value(node) for node in turns.calls["lif"]]
-    x = Value(tape.recording.nodes[0])
+    tape, iterations = looped(fed(lambda tape, x, k, done: x), iterations=4)
+    s = [TracedValue(node) for node in iterations.calls["lif"]]
+    x = TracedValue(tape.recording.nodes[0])
     part, same = tape.call("select", s[0], 1, 2), tape.call("select", s[0], 1, 3)
     several, one = tape.call("__getitem__", x, (2, 3)), tape.call("__getitem__", x, 3)
     named, function = tape.input(name="f"), tape.call("f")
     first, second = pair(tape, x, 0), pair(tape, x, 1)
-    turns = Turns(tape.recording)
+    iterations = TimeLoop(tape.recording)
     cases = [
         (s[2], 2, s[3], True),
         (s[1], 2, s[2], True),
@@ -55,8 +55,8 @@ def test_what_is_alike_and_what_is_not() -> None:
         (x, 0, 3, False),
         (torch.relu, 0, torch.relu, True),
     ]
-    for a, turn, b, wanted in cases * 2:  # what was compared before is known
-        assert turns.alike(a, turn, b) is wanted, (a, turn, b)
+    for a, iteration, b, wanted in cases * 2:  # what was compared before is known
+        assert iterations.alike(a, iteration, b) is wanted, (a, iteration, b)
 
 
 CALLED = ("spikes of before", "a layer on spikes of before", "nothing added in the first step", "two neurons")
@@ -73,26 +73,26 @@ def test_calls_in_a_row_that_are_one_step(name: str) -> None:
 def test_calls_in_a_row_that_are_not(name: str) -> None:
     (problem,) = called(OTHERS[name])[1].problems()
     text = "its input depends on something that forward keeps from call to call"
-    assert (problem.found, problem.limit, problem.next_step) == (text, *KEPT)
+    assert (problem.found, problem.limit, problem.hint) == (text, *KEPT)
 
 
 def test_an_input_of_the_call_before_and_another_one_are_told_apart() -> None:
-    inputs: list[Value] = []
+    inputs: list[TracedValue] = []
 
-    def before(tape: Tape, x: Value, k: int, done: list[Value]) -> Value:
+    def before(tape: Tape, x: TracedValue, k: int, done: list[TracedValue]) -> TracedValue:
         inputs[k:] = [x]
         return lif(tape, inputs[max(k - 1, 0)])
 
-    def other(tape: Tape, x: Value, k: int, done: list[Value]) -> Value:
+    def other(tape: Tape, x: TracedValue, k: int, done: list[TracedValue]) -> TracedValue:
         return lif(tape, tape.input(name="y") if k == 1 else x)
 
     for body in (before, other):
-        assert [p.thing for p in called(body)[1].problems()] == ["module 'lif'"]
+        assert [p.subject for p in called(body)[1].problems()] == ["module 'lif'"]
 
 
 def test_outputs_that_are_not_the_same_in_every_call() -> None:
     tape = Tape()
-    spikes: list[Value] = []
+    spikes: list[TracedValue] = []
     for k in range(3):
         tape.start()
         spikes.append(lif(tape, tape.input()))
@@ -100,7 +100,7 @@ def test_outputs_that_are_not_the_same_in_every_call() -> None:
         middle = fc(tape, spikes[k if k != 1 else 0])
         named = {"a": own, "b": kept, "": spikes[0], "middle": middle, "constant": 3.0, "counter": k}
         tape.returns(**named, **({"late": own} if k else {}))
-    found = [str(p) for p in Turns(tape.recording, calls=3).problems()]
+    found = [str(p) for p in TimeLoop(tape.recording, calls=3).problems()]
     text = "depends on something that forward keeps from call to call"
     assert found == [
         f"the module's forward: its output {name} {text}, {KEPT[0]}; {KEPT[1]}"
@@ -109,7 +109,7 @@ def test_outputs_that_are_not_the_same_in_every_call() -> None:
 
 
 def test_a_neuron_that_is_called_in_some_turns_only() -> None:
-    def body(tape: Tape, x: Value, k: int, done: list[Value]) -> Value:
+    def body(tape: Tape, x: TracedValue, k: int, done: list[TracedValue]) -> TracedValue:
         if k != 1:
             lif(tape, x, "b")
         return lif(tape, x, "a")
@@ -124,13 +124,13 @@ def test_a_neuron_that_is_called_in_some_turns_only() -> None:
 
 
 def test_a_neuron_with_states_of_its_own_and_two_inputs() -> None:
-    def body(tape: Tape, x: Value, k: int, done: list[Value]) -> Value:
+    def body(tape: Tape, x: TracedValue, k: int, done: list[TracedValue]) -> TracedValue:
         return tape.neuron("lif", fc(tape, x) if k == 1 else x, state(done[-1]) if k else torch.zeros(ROW))
 
     (problem,) = looped(body)[1].problems()
-    assert (problem.limit, problem.next_step) == (ONE_INPUT, ONCE)
+    assert (problem.limit, problem.hint) == (ONE_INPUT, ONCE)
 
-    def none_first(tape: Tape, x: Value, k: int, done: list[Value]) -> Value:
+    def none_first(tape: Tape, x: TracedValue, k: int, done: list[TracedValue]) -> TracedValue:
         return tape.neuron("lif", fc(tape, x) if k == 1 else x, *([state(done[-1])] if k else []))
 
     assert [p.limit for p in looped(none_first)[1].problems()] == [ONE_INPUT]
@@ -139,4 +139,4 @@ def test_a_neuron_with_states_of_its_own_and_two_inputs() -> None:
 def test_outputs_of_a_loop_are_those_of_its_last_call() -> None:
     tape, _ = looped(fed(lambda tape, x, k, done: x))
     tape.recording.returned[:] = [[("output", 1.0)], [("output", 2.0)]]
-    assert Turns(tape.recording).problems() == []
+    assert TimeLoop(tape.recording).problems() == []

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.importers.tracing.recorder import Node, Value, function_name, values_of
+from nirbridge.importers.tracing.recorder import TracedCall, TracedValue, function_name, values_of
 from nirbridge.importers.tracing.values import (
-    Part,
-    Place,
+    AxisIndex,
+    AxisSlice,
+    axis_index,
     first_input,
     is_zero,
-    part_taken,
-    place_of_index,
+    label_of,
     same_constant,
+    slice_of,
     states,
     states_in,
-    thing_of,
     uncopied,
 )
 from tests.importers.tracing.tape import ROW, Tape
@@ -35,7 +35,7 @@ def taken(name: str, *args: Any, shapes: Any = (ROW,), output: int = 0, kind: st
     tape = Tape()
     x = tape.input((3, 4, 5))
     made = tape.node(kind, name, (x, *args), kwargs=kwargs, shapes=shapes)
-    part = part_taken(Value(made.node, output))
+    part = slice_of(TracedValue(made.node, output))
     assert part is None or part.parent == x
     return part and (part.axis, part.index, part.is_kept)
 
@@ -79,10 +79,10 @@ def test_other_functions_and_neurons_take_no_slice() -> None:
     assert taken("__getitem__") is None
     assert taken("select", 0, 1, kind="neuron") is None
     tape = Tape()
-    assert part_taken(tape.call("select", torch.zeros(3), 0, 1)) is None
-    assert part_taken(tape.call("select")) is None
+    assert slice_of(tape.call("select", torch.zeros(3), 0, 1)) is None
+    assert slice_of(tape.call("select")) is None
     number = tape.input(())
-    assert part_taken(tape.call("select", number, 0, 0)) is None
+    assert slice_of(tape.call("select", number, 0, 0)) is None
 
 
 INDICES = [
@@ -109,9 +109,9 @@ def test_indices_against_torch(rank: int) -> None:
     for index in itertools.product(INDICES, repeat=rank):
         with np.errstate(all="ignore"):
             if any(isinstance(p, slice) and (p.step or 1) < 0 for p in index):
-                assert place_of_index(shape, index) is None
+                assert axis_index(shape, index) is None
                 continue
-        place = place_of_index(shape, index)
+        place = axis_index(shape, index)
         special = [p for p in index if p != WHOLE]
         if place is None:
             wide = len(special) != 1 or len(range(*special[0].indices(shape[index.index(special[0])]))) != 1
@@ -125,19 +125,19 @@ def test_indices_against_torch(rank: int) -> None:
 
 def test_indices_with_dots_and_with_what_is_no_place() -> None:
     shape = (3, 4, 5)
-    assert place_of_index(shape, (..., 1)) == Place(2, 1)
-    assert place_of_index(shape, (1, ...)) == Place(0, 1)
-    assert place_of_index(shape, (WHOLE, ..., slice(2, 3))) == Place(2, 2, is_kept=True)
-    assert place_of_index(shape, (..., 3, WHOLE)) == Place(1, 3)
-    assert place_of_index(shape, (WHOLE, WHOLE, WHOLE, ..., 1)) is None
-    assert place_of_index((3, 4), (..., WHOLE, WHOLE, 1)) is None
+    assert axis_index(shape, (..., 1)) == AxisIndex(2, 1)
+    assert axis_index(shape, (1, ...)) == AxisIndex(0, 1)
+    assert axis_index(shape, (WHOLE, ..., slice(2, 3))) == AxisIndex(2, 2, is_kept=True)
+    assert axis_index(shape, (..., 3, WHOLE)) == AxisIndex(1, 3)
+    assert axis_index(shape, (WHOLE, WHOLE, WHOLE, ..., 1)) is None
+    assert axis_index((3, 4), (..., WHOLE, WHOLE, 1)) is None
     tape = Tape()
     for odd in (None, tape.input(), torch.tensor(1), (0, 1), True, False, 1.0, ..., WHOLE, (1, None), (0, 1)):
-        assert place_of_index(shape, odd) is None or odd == (0, 1)
-    assert place_of_index(shape, (1, WHOLE, None)) is None
-    assert place_of_index(shape, (1, WHOLE, torch.tensor(1))) is None
-    assert place_of_index((0, 4), 0) is None
-    assert place_of_index((), 0) is None
+        assert axis_index(shape, odd) is None or odd == (0, 1)
+    assert axis_index(shape, (1, WHOLE, None)) is None
+    assert axis_index(shape, (1, WHOLE, torch.tensor(1))) is None
+    assert axis_index((0, 4), 0) is None
+    assert axis_index((), 0) is None
 
 
 def test_copies_are_looked_through() -> None:
@@ -222,11 +222,11 @@ def test_what_is_the_same_constant() -> None:
 
 
 def test_names_of_places_and_functions() -> None:
-    assert (thing_of("a.b"), thing_of("")) == ("module 'a.b'", "the module's forward")
+    assert (label_of("a.b"), label_of("")) == ("module 'a.b'", "the module's forward")
     assert [function_name(f) for f in (torch.add, torch.Tensor.add_, torch.Tensor.data.__get__)] == [
         "add", "add_", "data"
     ]  # fmt: skip
     assert function_name(torch.Tensor.T.__get__) == "T"
     assert function_name(Odd(TypeError)) == "Odd"
-    part = Part(Value(Node(0, "input", "x", "", None, (), {}, (ROW,))), 1, 2)
-    assert (part.is_kept, Place(0, 1).is_kept) == (False, False)
+    part = AxisSlice(TracedValue(TracedCall(0, "input", "x", "", None, (), {}, (ROW,))), 1, 2)
+    assert (part.is_kept, AxisIndex(0, 1).is_kept) == (False, False)

@@ -8,10 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.importers.tracing.arguments import Traced, broadcast, constant, given, input_of, per_axis
+from nirbridge.importers.tracing.arguments import (
+    FlowValue,
+    broadcast,
+    call_argument,
+    constant_argument,
+    input_of,
+    per_axis,
+)
 from nirbridge.importers.tracing.axes import CannotFollow
-from nirbridge.importers.tracing.ops import WORDS
-from nirbridge.importers.tracing.recorder import Node, Value
+from nirbridge.importers.tracing.ops import OP_HANDLERS
+from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
 
 torch = pytest.importorskip("torch")
 
@@ -19,21 +26,21 @@ REF: Any = "x"
 BATCH = ("batch",)
 
 
-def value(shape: tuple[int, ...]) -> Value:
+def value(shape: tuple[int, ...]) -> TracedValue:
     """A tensor of the flow, batch included."""
-    return Value(Node(0, "input", "input", "", None, (), {}, (shape,)))
+    return TracedValue(TracedCall(0, "input", "input", "", None, (), {}, (shape,)))
 
 
-def traced(v: Value) -> Traced:
-    return Traced(REF, BATCH, v.shape)
+def traced(v: TracedValue) -> FlowValue:
+    return FlowValue(REF, BATCH, v.shape)
 
 
-def node(name: str, *args: Any, **kwargs: Any) -> Node:
-    return Node(1, "call", name, "", None, args, kwargs, ())
+def node(name: str, *args: Any, **kwargs: Any) -> TracedCall:
+    return TracedCall(1, "call", name, "", None, args, kwargs, ())
 
 
 def word(name: str, *args: Any, **kwargs: Any) -> Any:
-    return WORDS[name](node(name, *args, **kwargs), traced)
+    return OP_HANDLERS[name](node(name, *args, **kwargs), traced)
 
 
 FLAT, LINE, IMAGE, CUBE = value((2, 6)), value((2, 3, 9)), value((2, 3, 6, 8)), value((2, 3, 4, 5, 6))
@@ -115,7 +122,7 @@ def test_what_a_function_means(name: str, args: Any, kwargs: Any, kind: str, arg
     assert found.kind == kind
     assert {k: found.arguments[k] for k in arguments} == arguments
     flat = args[0] if name == "cat" else args
-    assert sorted(t.whole for t in found.inputs) == sorted(v.shape for v in flat if isinstance(v, Value))
+    assert sorted(t.whole for t in found.inputs) == sorted(v.shape for v in flat if isinstance(v, TracedValue))
 
 
 def test_weights_of_products_are_laid_out_as_rows_of_outputs() -> None:
@@ -228,19 +235,19 @@ def test_what_a_function_cannot_mean(name: str, args: Any, kwargs: Any, why: str
 def test_values_with_other_leading_axes_are_not_added_or_joined() -> None:
     steps = value((2, 6))
 
-    def find(v: Value) -> Traced:
-        return Traced(REF, ("time",) if v is steps else BATCH, v.shape)
+    def find(v: TracedValue) -> FlowValue:
+        return FlowValue(REF, ("time",) if v is steps else BATCH, v.shape)
 
     with pytest.raises(CannotFollow, match=r"^values of shape \(6,\) and \(6,\) are added$"):
-        WORDS["add"](node("add", FLAT, steps), find)
+        OP_HANDLERS["add"](node("add", FLAT, steps), find)
     with pytest.raises(CannotFollow, match=r"^values are joined along the batch or time axis$"):
-        WORDS["cat"](node("cat", (FLAT, FLAT, steps), 1), find)
+        OP_HANDLERS["cat"](node("cat", (FLAT, FLAT, steps), 1), find)
 
 
 def test_arguments_by_place_by_name_and_left_out() -> None:
     called = node("f", 1, 2, c=3)
-    assert [given(called, k, n) for k, n in enumerate("abcd")] == [1, 2, 3, None]
-    assert given(called, 3, "d", 7) == 7
+    assert [call_argument(called, k, n) for k, n in enumerate("abcd")] == [1, 2, 3, None]
+    assert call_argument(called, 3, "d", 7) == 7
     assert input_of(node("f", input=FLAT), traced).whole == (2, 6)
 
 
@@ -250,10 +257,10 @@ def test_a_number_for_each_axis() -> None:
 
 def test_constants_are_read_only_views_and_meet_the_values_of_one_sample() -> None:
     tensor = torch.arange(6.0)
-    found = constant(tensor, "weight")
+    found = constant_argument(tensor, "weight")
     assert found is not None
     assert not found.flags.writeable
-    assert constant(None, "weight") is None
+    assert constant_argument(None, "weight") is None
     x = traced(value((2, 3, 6)))
     assert broadcast(np.ones((1, 1, 6)), x, "c").shape == (1, 6)
     assert broadcast(np.full((2, 3, 6), 4.0), x, "c").shape == (3, 6)
@@ -265,6 +272,6 @@ def test_constants_are_read_only_views_and_meet_the_values_of_one_sample() -> No
 
 
 def test_the_shape_with_batch_and_time_in_front() -> None:
-    assert Traced(REF, BATCH, (4, 2, 3), order=(1, 0, 2)).arranged == (2, 4, 3)
-    assert Traced(REF, BATCH, (4, 2, 3), order=(1, 2, 0)).shape == (4, 2)
-    assert Traced(REF, BATCH, (4, 2, 3)).shape == (2, 3)
+    assert FlowValue(REF, BATCH, (4, 2, 3), order=(1, 0, 2)).arranged == (2, 4, 3)
+    assert FlowValue(REF, BATCH, (4, 2, 3), order=(1, 2, 0)).shape == (4, 2)
+    assert FlowValue(REF, BATCH, (4, 2, 3)).shape == (2, 3)

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from nirbridge.chips.model import Chip, CoreId
 from nirbridge.errors import FileError, IllegalMapping
 from nirbridge.mapping.checker import check
-from nirbridge.mapping.checker.check import check_file, diagnose, is_valid, verify
-from nirbridge.mapping.checker.recount import count, lay_out
-from nirbridge.mapping.model import Mapped
-from nirbridge.mapping.storage.document import to_record
-from nirbridge.mapping.storage.file import save, write_document
-from nirbridge.mapping.storage.record import BlockRecord, SliceRecord, record_of
+from nirbridge.mapping.checker.check import check_file, check_mapping, diagnose_mapping, is_valid_mapping
+from nirbridge.mapping.checker.recount import lay_out, recount
+from nirbridge.mapping.model import MappedNetwork
+from nirbridge.mapping.storage.document import map_to_dict
+from nirbridge.mapping.storage.file import write_document, write_map
+from nirbridge.mapping.storage.record import BlockRecord, SliceRecord, map_from_dict
 from nirbridge.network.model import Network, Port, Projection
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Reshape, Scale, Sparse, SumPool
 from nirbridge.partitioner.model import Slice
@@ -32,7 +32,7 @@ from tests.mapping.hand_made import chip_with, conv_net, dense_net, made, networ
 SHA = "ab" * 32
 
 
-def dense_map(chip: Chip | None = None) -> Mapped:
+def dense_map(chip: Chip | None = None) -> MappedNetwork:
     blocks = [
         [Slice("fc1", ((0, 3),))],
         [Slice("fc1", ((3, 5),)), Slice("out", ((0, 3),))],
@@ -40,7 +40,7 @@ def dense_map(chip: Chip | None = None) -> Mapped:
     return made(dense_net(), chip or chip_with(), blocks)
 
 
-def conv_map(chip: Chip | None = None) -> Mapped:
+def conv_map(chip: Chip | None = None) -> MappedNetwork:
     blocks = [
         [Slice("c1", ((0, 3), (0, 3), (0, 5)))],
         [Slice("c1", ((0, 1), (3, 4), (0, 5))), Slice("c2", ((0, 4), (0, 1), (0, 2)))],
@@ -50,7 +50,7 @@ def conv_map(chip: Chip | None = None) -> Mapped:
 
 
 def messages(mapping: Any, network: Network | None = None, chip: Chip | None = None) -> list[str]:
-    return [str(p) for p in diagnose(mapping, network, chip)]
+    return [str(p) for p in diagnose_mapping(mapping, network, chip)]
 
 
 # -- legal maps --------------------------------------------------------------------------------------------------
@@ -58,11 +58,11 @@ def messages(mapping: Any, network: Network | None = None, chip: Chip | None = N
 
 @pytest.mark.parametrize("chip", ["loihi1", "loihi2", "crossbar256"])
 @pytest.mark.parametrize("make", [dense_map, conv_map])
-def test_legal_maps(make: Callable[[Chip], Mapped], chip: str) -> None:
+def test_legal_maps(make: Callable[[Chip], MappedNetwork], chip: str) -> None:
     mapped = make(chip_with(chip))
     assert messages(mapped) == []
-    verify(mapped)
-    assert is_valid(mapped)
+    check_mapping(mapped)
+    assert is_valid_mapping(mapped)
 
 
 @pytest.mark.parametrize(("order", "words"), [(None, 15), ([1, 2, 0], 15), ([0, 1, 2], 22)])
@@ -71,7 +71,7 @@ def test_the_example_of_the_map_file_page(order: list[int] | None, words: int) -
     net = network_of([population("c", 2, 3, 3)], [Projection("in", "c", conv)], [Port("in", (1, 3, 3))])
     part = SliceRecord("c", ((0, 2), (0, 2), (0, 3)), None if order is None else tuple(order))
     layout = lay_out((BlockRecord(0, CoreId(0, 0, 0, 0), (part,), {}),), {"c": (2, 3, 3)}, lambda s: True)
-    (used,) = count(net, layout, chip_with().synapses, [8]).used
+    (used,) = recount(net, layout, chip_with().synapses, [8]).used
     assert (used["input_axons"], used["synapse_words"]) == (9, words)
 
 
@@ -90,7 +90,7 @@ def test_delays_take_bits_and_back_edges_do_not(shared: bool) -> None:
 # -- violations --------------------------------------------------------------------------------------------------
 
 
-def with_blocks(mapped: Mapped, *blocks: tuple[Slice, ...]) -> Mapped:
+def with_blocks(mapped: MappedNetwork, *blocks: tuple[Slice, ...]) -> MappedNetwork:
     """The map with other slices and the numbers of the old ones."""
     old = mapped.partition.blocks
     new = tuple(replace(b, slices=s) for b, s in zip(old, blocks, strict=True))
@@ -173,13 +173,13 @@ def test_more_chips_than_the_board_has() -> None:
 )
 def test_over_a_limit_of_the_core(resource: str, limit: int, blocks: list[int]) -> None:
     mapped = dense_map(chip_with(core={resource: limit}))
-    over = [p for p in diagnose(mapped) if "resource" in p.ids and not p.thing.startswith("totals")]
+    over = [p for p in diagnose_mapping(mapped) if "resource" in p.ids and not p.subject.startswith("totals")]
     assert [p.ids["block"] for p in over] == blocks
     found = mapped.partition.blocks[blocks[0]].used[resource]
     assert over[0].found == f"{found} {resource.replace('_', ' ')}"
     assert over[0].limit == f"a 'loihi1' core holds {limit}"
     with pytest.raises(IllegalMapping, match=r"^block \d \('fc1' \[\d:\d\]"):
-        verify(mapped)
+        check_mapping(mapped)
 
 
 def test_over_the_words_of_a_core() -> None:
@@ -191,7 +191,7 @@ def test_over_the_words_of_a_core() -> None:
 
 def test_every_violation_is_listed() -> None:
     chip = chip_with(core={"neurons": 2, "input_axons": 3}, synapses={"words": 4})
-    found = {(p.ids["block"], p.ids["resource"]) for p in diagnose(dense_map(chip)) if "limit" in p.ids}
+    found = {(p.ids["block"], p.ids["resource"]) for p in diagnose_mapping(dense_map(chip)) if "limit" in p.ids}
     assert found == {(b, r) for b in (0, 1) for r in ("neurons", "input_axons", "synapse_words")}
 
 
@@ -217,15 +217,15 @@ def test_weight_bits_that_the_chip_has_not() -> None:
 # -- what a file says --------------------------------------------------------------------------------------------
 
 
-def changed(mapped: Mapped, *change: tuple[tuple[Any, ...], Any]) -> list[str]:
+def changed(mapped: MappedNetwork, *change: tuple[tuple[Any, ...], Any]) -> list[str]:
     """The messages on the map's record with the value at each path of keys replaced."""
-    document = copy.deepcopy(to_record(mapped, "net.nir", SHA))
+    document = copy.deepcopy(map_to_dict(mapped, "net.nir", SHA))
     for path, value in change:
         inner: Any = document
         for key in path[:-1]:
             inner = inner[key]
         inner[path[-1]] = value(inner[path[-1]]) if callable(value) else value
-    return messages(record_of(document), mapped.network)
+    return messages(map_from_dict(document), mapped.network)
 
 
 def less(x: int) -> int:
@@ -313,7 +313,7 @@ def test_a_moved_box() -> None:
 def test_check_file(tmp_path: Any) -> None:
     mapped = dense_map()
     path = tmp_path / "net.map.json"
-    save(mapped, path, "/somewhere/net.nir", SHA)
+    write_map(mapped, path, "/somewhere/net.nir", SHA)
     assert check_file(path, dense_net(), SHA) == ()
     assert check_file(path, dense_net(), SHA, chip_with()) == ()
     (problem,) = check_file(path, dense_net(), "cd" * 32)
@@ -326,7 +326,7 @@ def test_check_file(tmp_path: Any) -> None:
 
 def test_check_file_against_another_model(tmp_path: Any) -> None:
     path = tmp_path / "net.map.json"
-    write_document(to_record(dense_map(), "net.nir", SHA), path)
+    write_document(map_to_dict(dense_map(), "net.nir", SHA), path)
     found = [str(p) for p in check_file(path, conv_net(), SHA)]
     assert "input 'in': has shape (6,) in the map, (2, 4, 5) in the model; map the model again" in found
     assert "population 'out': is not in the model; map the model again" in found
@@ -420,7 +420,7 @@ def test_any_network_on_one_core(network: Network) -> None:
     limits = {"neurons": 10**6, "decay_profiles": 10**6, "threshold_profiles": 10**6, "delay_steps": 2**16}
     chip = chip_with(core=limits | {"input_axons": 10**6, "output_axons": 10**6}, synapses={"words": 10**9})
     block = [Slice(p.name, tuple((0, n) for n in p.shape)) for p in network.populations]
-    assert list(diagnose(made(network, chip, [block]), placement_only=True)) == []
+    assert list(diagnose_mapping(made(network, chip, [block]), placement_only=True)) == []
 
 
 # -- independence ------------------------------------------------------------------------------------------------

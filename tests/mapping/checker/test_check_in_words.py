@@ -11,11 +11,11 @@ import pytest
 
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import FileError, IllegalMapping
-from nirbridge.mapping.checker.check import check_file, diagnose, is_valid, verify
-from nirbridge.mapping.model import Mapped
-from nirbridge.mapping.storage.document import to_record
-from nirbridge.mapping.storage.file import save
-from nirbridge.mapping.storage.record import MapRecord, SliceRecord, record_of
+from nirbridge.mapping.checker.check import check_file, check_mapping, diagnose_mapping, is_valid_mapping
+from nirbridge.mapping.model import MappedNetwork
+from nirbridge.mapping.storage.document import map_to_dict
+from nirbridge.mapping.storage.file import write_map
+from nirbridge.mapping.storage.record import MapRecord, SliceRecord, map_from_dict
 from nirbridge.network.model import Network, Port, Projection
 from nirbridge.network.operators import Dense
 from nirbridge.partitioner.model import Slice
@@ -30,11 +30,11 @@ def said(found: Any) -> list[tuple[str, dict[str, Any]]]:
     return [(str(p), dict(p.ids)) for p in found]
 
 
-def record_of_map(mapped: Mapped) -> MapRecord:
-    return record_of(to_record(mapped, "net.nir", SHA))
+def record_of_map(mapped: MappedNetwork) -> MapRecord:
+    return map_from_dict(map_to_dict(mapped, "net.nir", SHA))
 
 
-def soft_map(**more: Any) -> Mapped:
+def soft_map(**more: Any) -> MappedNetwork:
     """A map onto loihi1, which cannot subtract on reset, of a network that does."""
     net = dense_net()
     net = replace(net, populations=(population("fc1", 5, reset="subtract"), net.populations[1]))
@@ -45,62 +45,68 @@ def soft_map(**more: Any) -> Mapped:
 
 
 def test_a_map_is_judged_as_one_that_runs_unless_it_or_the_caller_says_otherwise() -> None:
-    (problem,) = diagnose(soft_map())
-    assert problem.thing == "population 'fc1'"
-    assert list(diagnose(soft_map(), placement_only=True)) == []
-    assert list(diagnose(soft_map(placement_only=True))) == []
-    assert not is_valid(soft_map())
+    (problem,) = diagnose_mapping(soft_map())
+    assert problem.subject == "population 'fc1'"
+    assert list(diagnose_mapping(soft_map(), placement_only=True)) == []
+    assert list(diagnose_mapping(soft_map(placement_only=True))) == []
+    assert not is_valid_mapping(soft_map())
     with pytest.raises(IllegalMapping) as caught:
-        verify(soft_map())
+        check_mapping(soft_map())
     assert caught.value.problems == (problem,)
 
 
 def test_a_network_and_a_chip_of_our_own_take_the_place_of_those_of_the_map() -> None:
     mapped = dense_map()
-    assert [p.thing for p in diagnose(mapped, conv_net())][:3] == ["input 'in'", "population 'c1'", "population 'c2'"]
+    assert [p.subject for p in diagnose_mapping(mapped, conv_net())][:3] == [
+        "input 'in'",
+        "population 'c1'",
+        "population 'c2'",
+    ]
     small = chip_with(core={"neurons": 4})
-    assert [p.ids["block"] for p in diagnose(mapped, None, small) if p.ids.get("limit") == 4] == [1]
-    assert [p.ids["block"] for p in diagnose(record_of_map(mapped), mapped.network, small) if "limit" in p.ids] == [1]
-    assert not is_valid(mapped, chip=small)
-    assert not is_valid(mapped, conv_net())
+    assert [p.ids["block"] for p in diagnose_mapping(mapped, None, small) if p.ids.get("limit") == 4] == [1]
+    assert [
+        p.ids["block"] for p in diagnose_mapping(record_of_map(mapped), mapped.network, small) if "limit" in p.ids
+    ] == [1]
+    assert not is_valid_mapping(mapped, chip=small)
+    assert not is_valid_mapping(mapped, conv_net())
     with pytest.raises(IllegalMapping):
-        verify(mapped, chip=small)
+        check_mapping(mapped, chip=small)
     with pytest.raises(TypeError, match="^a loaded map needs the network of its model$"):
-        next(diagnose(record_of_map(mapped)))
+        next(diagnose_mapping(record_of_map(mapped)))
     with pytest.raises(IllegalMapping, match="is not in the model"):
-        verify(mapped, conv_net())
+        check_mapping(mapped, conv_net())
 
 
 def test_a_chip_record_that_is_none_is_all_that_is_said() -> None:
     record = replace(record_of_map(dense_map()), chip={"schema": 9})
-    found = list(diagnose(record, dense_net()))
+    found = list(diagnose_mapping(record, dense_net()))
     assert found
-    assert all(p.thing.startswith("chip record") for p in found)
+    assert all(p.subject.startswith("chip record") for p in found)
 
 
 def test_a_map_with_no_place_in_a_file_is_refused() -> None:
     mapped = dense_map()
     endless = replace(mapped, costs=replace(mapped.costs, energy_per_step_j=float("nan")))
     with pytest.raises(FileError, match=r"^mapping: has no place in a file \(Out of range float values are not JSON"):
-        list(diagnose(endless))
+        list(diagnose_mapping(endless))
 
 
 def test_a_file_of_a_placement_alone(tmp_path: Path) -> None:
     path = tmp_path / "m.json"
     net = soft_map().network
-    save(soft_map(placement_only=True), path, "net.nir", SHA)
+    write_map(soft_map(placement_only=True), path, "net.nir", SHA)
     step = "map the model for a chip that can run it; check --placement-only judges the placement alone"
     mark = f"map: is marked placement_only, it is not quantized, run or emitted; {step}"
     assert said(check_file(path, net, SHA)) == [(mark, {"placement_only": True})]
     assert check_file(path, net, SHA, placement_only=True) == ()
-    save(soft_map(), path, "net.nir", SHA)
-    assert [p.thing for p in check_file(path, net, SHA)] == ["population 'fc1'"]
+    write_map(soft_map(), path, "net.nir", SHA)
+    assert [p.subject for p in check_file(path, net, SHA)] == ["population 'fc1'"]
     assert check_file(path, net, SHA, placement_only=True) == ()
 
 
 def test_a_file_of_another_model_chip_and_timing(tmp_path: Path) -> None:
     path = tmp_path / "m.json"
-    save(dense_map(), path, "net.nir", SHA)
+    write_map(dense_map(), path, "net.nir", SHA)
     net = dense_net()
     late = replace(net, timing=replace(net.timing, dt=2e-3))
     found = check_file(path, late, "cd" * 32, chip_with("loihi2"))
@@ -162,8 +168,8 @@ def test_more_in_the_map_than_in_the_model(key: str, entry: dict[str, Any], foun
 def test_one_fact_of_a_projection_that_is_not_that_of_the_model(key: str, value: Any) -> None:
     found = [p for p in problems(dense_map(), (("projections", 1, key), value)) if "key" in p.ids]
     ends = {"source": "fc1", "target": "fc1"} | {key: value}
-    thing = f"projection 1 ('{ends['source']}' -> '{ends['target']}')"
-    assert said(found) == [(f"{thing}: {key} is not that of the model; {AGAIN}", {"projection": 1, "key": key})]
+    subject = f"projection 1 ('{ends['source']}' -> '{ends['target']}')"
+    assert said(found) == [(f"{subject}: {key} is not that of the model; {AGAIN}", {"projection": 1, "key": key})]
 
 
 def test_fewer_projections_than_the_model_has() -> None:
@@ -190,14 +196,14 @@ SIZE = "a 'loihi1' has 8 x 4 tiles of 4 cores"
 )
 def test_the_last_core_of_each_kind_and_one_beyond(core: tuple[int, ...], chips: int, limit: str | None) -> None:
     own = CoreId(*core)
-    found = said(diagnose(replace(dense_map(), cores=(CoreId(0, 1, 1, 1), own), chips=chips)))
+    found = said(diagnose_mapping(replace(dense_map(), cores=(CoreId(0, 1, 1, 1), own), chips=chips)))
     text = f"block 1: core {own.core} of tile ({own.x}, {own.y}) of chip {own.chip} does not exist, {limit}"
     assert found == ([(f"{text}; use another core", {"block": 1, "core": own})] if limit else [])
 
 
 @pytest.mark.parametrize(("chips", "wrong"), [(1, False), (32, False), (33, True)])
 def test_chips_of_a_board(chips: int, wrong: bool) -> None:
-    found = [str(p) for p in diagnose(replace(dense_map(), chips=chips))]
+    found = [str(p) for p in diagnose_mapping(replace(dense_map(), chips=chips))]
     assert found == [f"chips: {chips} in the map, a 'loihi1' board has 1 to 32"] * wrong
 
 
@@ -207,7 +213,7 @@ def test_dead_cores_and_three_blocks_on_one_core_with_one_number() -> None:
     mapped = replace(mapped, cores=(CoreId(0, 2, 0, 0), *[CoreId(0, 3, 0, 0)] * 2))
     dead = "block 0: core 0 of tile (2, 0) of chip 0 is not to be used, it is dead on this 'loihi1'; use another core"
     taken = "core 0 of tile (3, 0) of chip 0 already has block 1, a core has one block; use another core"
-    assert said(diagnose(mapped)) == [
+    assert said(diagnose_mapping(mapped)) == [
         (dead, {"block": 0, "core": CoreId(0, 2, 0, 0)}),
         (f"block 2: {taken}", {"block": 2, "core": CoreId(0, 3, 0, 0)}),
     ]
@@ -235,7 +241,7 @@ def test_a_block_with_no_slices_and_neurons_that_are_nowhere() -> None:
 def test_a_range_of_a_box(box: tuple[int, int], wrong: bool) -> None:
     record = record_of_map(dense_map())
     first = replace(record.blocks[0], slices=(SliceRecord("fc1", (box,), None),))
-    found = list(diagnose(replace(record, blocks=(first, record.blocks[1])), dense_net()))
+    found = list(diagnose_mapping(replace(record, blocks=(first, record.blocks[1])), dense_net()))
     start, stop = box
     text = f"block 0, slice 'fc1' [{start}:{stop}]: [{start}, {stop}) is no range of it, the population has shape (5,)"
     first_said = [p for p in said(found) if "slice" in p[0]]
@@ -246,14 +252,14 @@ def test_a_range_of_a_box(box: tuple[int, int], wrong: bool) -> None:
 def test_an_order_that_does_not_name_each_axis_once(order: tuple[int, ...]) -> None:
     record = record_of_map(dense_map())
     first = replace(record.blocks[0], slices=(SliceRecord("fc1", ((0, 3),), order),))
-    found = [str(p) for p in diagnose(replace(record, blocks=(first, record.blocks[1])), dense_net())]
+    found = [str(p) for p in diagnose_mapping(replace(record, blocks=(first, record.blocks[1])), dense_net())]
     text = f"block 0, slice 'fc1' [0:3]: has order {order}, the population has 1 axes"
     assert found[0] == f"{text}; name each axis once, from the slowest"
 
 
 def test_neurons_in_two_boxes_of_which_the_first_is_said() -> None:
     mapped = with_blocks(dense_map(), (Slice("fc1", ((0, 5),)),), (Slice("fc1", ((2, 4),)), Slice("out", ((0, 2),))))
-    found = [p for p in said(diagnose(mapped)) if "first" in p[1]]
+    found = [p for p in said(diagnose_mapping(mapped)) if "first" in p[1]]
     both = "population 'fc1': 2 of 5 neurons are in more than one box (the first: neuron 2)"
     both += "; keep each neuron in one box only"
     none = "population 'out': 1 of 3 neurons are in no block (the first: neuron 2); put each neuron into one box"

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from nirbridge.chips.model import CoreId
-from nirbridge.errors import Problem
-from nirbridge.mapping.checker.check import diagnose
-from nirbridge.mapping.model import Mapped
-from nirbridge.mapping.storage.document import to_record
-from nirbridge.mapping.storage.record import record_of
+from nirbridge.errors import Diagnostic
+from nirbridge.mapping.checker.check import diagnose_mapping
+from nirbridge.mapping.model import MappedNetwork
+from nirbridge.mapping.storage.document import map_to_dict
+from nirbridge.mapping.storage.record import map_from_dict
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Dense
 from nirbridge.partitioner.model import Slice
@@ -24,15 +24,15 @@ from tests.mapping.hand_made import chip_with, dense_net, made, network_of
 AGAIN = "write the map again"
 
 
-def problems(mapped: Mapped, *changes: tuple[tuple[Any, ...], Any]) -> list[Problem]:
+def problems(mapped: MappedNetwork, *changes: tuple[tuple[Any, ...], Any]) -> list[Diagnostic]:
     """What is found in the map's record with the value at each path replaced."""
-    document = copy.deepcopy(to_record(mapped, "net.nir", "ab" * 32))
+    document = copy.deepcopy(map_to_dict(mapped, "net.nir", "ab" * 32))
     for path, value in changes:
         inner: Any = document
         for key in path[:-1]:
             inner = inner[key]
         inner[path[-1]] = value(inner[path[-1]]) if callable(value) else value
-    return list(diagnose(record_of(document), mapped.network))
+    return list(diagnose_mapping(map_from_dict(document), mapped.network))
 
 
 def said(*changes: tuple[tuple[Any, ...], Any]) -> list[str]:
@@ -145,7 +145,7 @@ def test_programs_get_the_block_the_projection_and_the_resource() -> None:
 def test_hops_are_links_between_tiles_of_a_row_of_chips(cores: Any, hops: list[int]) -> None:
     """Listed from the input to both blocks, then from block 0, then from block 1."""
     mapped = replace(dense_map(), cores=tuple(CoreId(*core) for core in cores), chips=3)
-    assert [route["hops"] for route in to_record(mapped, "n", "")["routes"]] == hops
+    assert [route["hops"] for route in map_to_dict(mapped, "n", "")["routes"]] == hops
     assert problems(mapped) == []
 
 
@@ -153,7 +153,7 @@ def test_hops_are_links_between_tiles_of_a_row_of_chips(cores: Any, hops: list[i
 def test_dead_cores_of_chips_in_use_are_not_available(chips: int, available: int) -> None:
     dead = [[0, 5, 0, 0], [1, 0, 0, 1], [1, 0, 0, 2]]
     mapped = replace(dense_map(chip_with(dead_cores=dead)), chips=chips)
-    assert to_record(mapped, "n", "")["totals"]["cores_available"] == available
+    assert map_to_dict(mapped, "n", "")["totals"]["cores_available"] == available
     assert problems(mapped) == []
     found = problems(mapped, *totals(cores_available=available + 1))
     assert [str(p) for p in found] == [f"totals.cores_available: says {available + 1}, counted {available}; {AGAIN}"]
@@ -164,7 +164,7 @@ def test_synapses_to_an_output_are_on_no_core() -> None:
     ends = Projection("out", "end", Dense(np.ones((2, 3))))
     net = replace(net, projections=(*net.projections, ends), outputs=(Port("end", (2,)),))
     mapped = made(net, chip_with(), [[Slice("fc1", ((0, 5),))], [Slice("out", ((0, 3),))]])
-    assert to_record(mapped, "n", "")["projections"][3]["synapses"] == 6
+    assert map_to_dict(mapped, "n", "")["projections"][3]["synapses"] == 6
     assert problems(mapped) == []
 
 

@@ -12,10 +12,10 @@ from nirbridge.chips.model import CoreId
 from nirbridge.mapping.placement import anneal as annealing
 from nirbridge.mapping.placement import refine as refining
 from nirbridge.mapping.placement import starts
-from nirbridge.mapping.placement.anneal import draw, step_work
-from nirbridge.mapping.placement.board import Board, Sites
-from nirbridge.mapping.placement.refine import Exact
-from nirbridge.mapping.traffic import Pulls, traffic
+from nirbridge.mapping.placement.anneal import draw_change, step_work
+from nirbridge.mapping.placement.board import PlacementBoard, Sites
+from nirbridge.mapping.placement.refine import ExactCost
+from nirbridge.mapping.traffic import PairwisePulls, traffic
 from tests.mapping.tables import chip, cores_in_rows, table
 
 BOARDS = [(3, 2, 2, 1), (2, 3, 1, 2), (4, 4, 1, 3), (5, 1, 3, 1), (1, 5, 1, 2), (6, 3, 1, 1)]
@@ -27,15 +27,17 @@ def sites_of(width: int, height: int, per_tile: int, chips: int) -> Sites:
     return Sites.of(cores_in_rows(on, chips), on)
 
 
-def board_of(shape: tuple[int, ...], blocks: int, pins: dict[int, CoreId] | None = None, seed: int = 0) -> Board:
+def board_of(
+    shape: tuple[int, ...], blocks: int, pins: dict[int, CoreId] | None = None, seed: int = 0
+) -> PlacementBoard:
     width, height, per_tile, chips = shape
     on, pins = chip(width, height, per_tile), pins or {}
     free = [core for core in cores_in_rows(on, chips) if core not in pins.values()]
-    board = Board.empty(Sites.of(free, on), blocks, pins, on)
+    board = PlacementBoard.empty(Sites.of(free, on), blocks, pins, on)
     return starts.in_order(board, np.random.default_rng(seed).permutation(len(free)))
 
 
-def pulls_of(blocks: int, seed: int) -> Pulls:
+def pulls_of(blocks: int, seed: int) -> PairwisePulls:
     """Whole weights, so that sums are exact."""
     rng = np.random.default_rng(seed)
     matrix = np.triu(rng.integers(0, 4, size=(blocks, blocks)) * rng.integers(0, 2, size=(blocks, blocks)), 1)
@@ -43,7 +45,7 @@ def pulls_of(blocks: int, seed: int) -> Pulls:
     rows = [np.flatnonzero(row) for row in matrix]
     ptr = np.concatenate(([0], np.cumsum([len(row) for row in rows])))
     weights = np.concatenate([matrix[b][row] for b, row in enumerate(rows)]).astype(float)
-    return Pulls(ptr, np.concatenate(rows), weights, rng.integers(0, 3, size=blocks).astype(float))
+    return PairwisePulls(ptr, np.concatenate(rows), weights, rng.integers(0, 3, size=blocks).astype(float))
 
 
 # -- boards -------------------------------------------------------------------------------------------------------
@@ -59,7 +61,7 @@ def test_sites_know_their_tile_and_their_way_from_the_host() -> None:
 
 
 def test_a_board_with_pinned_blocks_alone() -> None:
-    board = Board.empty(sites_of(2, 2, 1, 1), 4, {3: CoreId(1, 1, 0, 0), 1: CoreId(0, 0, 1, 0)}, chip(2, 2))
+    board = PlacementBoard.empty(sites_of(2, 2, 1, 1), 4, {3: CoreId(1, 1, 0, 0), 1: CoreId(0, 0, 1, 0)}, chip(2, 2))
     assert (board.x.tolist(), board.y.tolist()) == ([0, 0, 0, 3], [0, 1, 0, 0])
     assert (board.site.tolist(), board.block.tolist()) == ([-1] * 4, [-1] * 4)
     assert board.movable.tolist() == [0, 2]
@@ -90,14 +92,14 @@ def test_a_swap_changes_two_sites_and_nothing_else(shape: tuple[int, ...]) -> No
 
 
 def test_a_block_that_is_nowhere_yet_takes_no_place_from_another() -> None:
-    board = Board.empty(sites_of(3, 1, 1, 1), 3, {}, chip(3, 1))
+    board = PlacementBoard.empty(sites_of(3, 1, 1, 1), 3, {}, chip(3, 1))
     board.put(np.array([0]), np.array([2]))
     board.put(np.array([1]), np.array([0]))
     board.put(np.array([0, 1]), np.array([0, 2]))
     assert (board.block.tolist(), board.site.tolist()) == ([0, -1, 1], [0, 2, -1])
 
 
-def targets_by_hand(board: Board, block: int) -> list[int]:
+def targets_by_hand(board: PlacementBoard, block: int) -> list[int]:
     """Sites of other tiles that are taken, or free with no free site of the tile just before them."""
     tile, taken = board.sites.tile.tolist(), (board.block >= 0).tolist()
     own = tile[board.site[block]]
@@ -177,7 +179,7 @@ def test_the_baselines() -> None:
     assert starts.place_random(cores, 5, 3) == tuple(cores[i] for i in order)
 
 
-def lengths_by_hand(board: Board, pull: Pulls, block: int, others: list[int]) -> list[float]:
+def lengths_by_hand(board: PlacementBoard, pull: PairwisePulls, block: int, others: list[int]) -> list[float]:
     x, y = board.sites.x.tolist(), board.sites.y.tolist()
     weight = dict(zip(*(a.tolist() for a in pull.row(block)), strict=True))
     return [
@@ -204,7 +206,7 @@ def test_the_greedy_start(shape: tuple[int, ...], pinned: str) -> None:
     pins = {"none": {}, "first": {2: CoreId(0, 0, 0, 0)}, "last": {3: last}}[pinned]
     for seed in range(5):
         empty, pull = board_of(shape, 5, pins), pulls_of(5, seed)
-        empty = Board.empty(empty.sites, 5, pins, chip(*shape[:3]))
+        empty = PlacementBoard.empty(empty.sites, 5, pins, chip(*shape[:3]))
         board = empty.copy()
         placed = list(pins)
         while len(placed) < 5:
@@ -228,7 +230,7 @@ def test_the_greedy_start(shape: tuple[int, ...], pinned: str) -> None:
     ("change", "drawn"), [([], -1), ([0.0, 1.0], -1), ([1.0, -1.0, -2.0, -2.0], 2), ([1e-9], -1), ([-1e-9], 0)]
 )
 def test_a_cold_draw_takes_the_first_best_below_nothing(change: list[float], drawn: int) -> None:
-    assert draw(np.array(change), 0.0, np.random.default_rng(0)) == drawn
+    assert draw_change(np.array(change), 0.0, np.random.default_rng(0)) == drawn
 
 
 @pytest.mark.parametrize("temperature", [0.5, 2.0])
@@ -238,7 +240,7 @@ def test_a_warm_draw_adds_noise_to_each_change_and_to_staying(temperature: float
         noise = np.random.default_rng(seed).gumbel(size=4)
         score = [noise[0], *(noise[1:] - change / temperature)]
         expected = int(np.argmax(score)) - 1
-        assert draw(change, temperature, np.random.default_rng(seed)) == expected
+        assert draw_change(change, temperature, np.random.default_rng(seed)) == expected
         drawn.add(expected)
     assert drawn == {-1, 0, 1, 2}
 
@@ -249,11 +251,11 @@ def test_the_work_of_a_step_and_the_constants_of_both_searches() -> None:
     entries = len(pull.others)
     assert step_work(board_of((3, 2, 2, 1), 5), pull) == 10_000 + 4 * 12 + 8 * 12 * entries // 5
     assert step_work(board_of((20, 10, 1, 1), 5), pull) == 10_000 + 4 * 200 + 8 * 128 * entries // 5
-    nothing = Board.empty(sites_of(2, 1, 1, 1), 0, {}, chip(2, 1))
+    nothing = PlacementBoard.empty(sites_of(2, 1, 1, 1), 0, {}, chip(2, 1))
     assert step_work(nothing, pull) == 10_000 + 4 * 2 + 8 * 2 * entries
 
 
 @pytest.mark.parametrize(("loads", "hope"), [(np.zeros((0, 0, 4)), 0.0), (np.array([[[2.0, 8, 0, 1]]]), 0.4)])
 def test_what_the_busiest_link_can_fall_by(loads: np.ndarray, hope: float) -> None:
     nets = traffic(table([]), 2)
-    assert refining._link_hope(Exact(board_of((2, 1, 1, 1), 2), nets, np.zeros(0), loads)) == pytest.approx(hope)
+    assert refining._link_hope(ExactCost(board_of((2, 1, 1, 1), 2), nets, np.zeros(0), loads)) == pytest.approx(hope)

@@ -14,30 +14,30 @@ from nirbridge.chips.model import CoreId
 from nirbridge.mapping.placement import anneal as annealing
 from nirbridge.mapping.placement import refine as refining
 from nirbridge.mapping.placement import starts
-from nirbridge.mapping.placement.anneal import anneal, block_costs, changes, draw, total
-from nirbridge.mapping.placement.board import Board, Sites
-from nirbridge.mapping.placement.refine import Exact, exact, refine
-from nirbridge.mapping.traffic import Pulls, Traffic, pulls, traffic
+from nirbridge.mapping.placement.anneal import anneal, block_costs, draw_change, pairwise_cost, swap_changes
+from nirbridge.mapping.placement.board import PlacementBoard, Sites
+from nirbridge.mapping.placement.refine import ExactCost, exact_cost, refine
+from nirbridge.mapping.traffic import PairwisePulls, Traffic, pairwise_pulls, traffic
 from tests.mapping.tables import chip, cores_in_rows, group_lists, table
 
 
 @st.composite
-def positions(draw: st.DrawFn) -> tuple[Board, Traffic, Pulls]:
+def positions(draw: st.DrawFn) -> tuple[PlacementBoard, Traffic, PairwisePulls]:
     """Up to seven blocks on one or two chips, perhaps one of them pinned."""
     chips, blocks = draw(st.integers(1, 2)), draw(st.integers(2, 7))
     on = chip(3, 2, 2)
     pins = {0: CoreId(0, 1, 1, 0)} if draw(st.booleans()) else {}
     free = [core for core in cores_in_rows(on, chips) if core not in pins.values()]
-    board = Board.empty(Sites.of(free, on), blocks, pins, on)
+    board = PlacementBoard.empty(Sites.of(free, on), blocks, pins, on)
     order = np.random.default_rng(draw(st.integers(0, 99))).permutation(len(free))
     nets = traffic(table(draw(group_lists(blocks))), blocks)
-    return starts.in_order(board, order), nets, pulls(nets)
+    return starts.in_order(board, order), nets, pairwise_pulls(nets)
 
 
 @settings(max_examples=60, deadline=None)
 @given(positions(), st.data())
 def test_costs_brought_up_to_date_are_the_costs_computed_anew(
-    made: tuple[Board, Traffic, Pulls], data: st.DataObject
+    made: tuple[PlacementBoard, Traffic, PairwisePulls], data: st.DataObject
 ) -> None:
     board, _, pull = made
     cost = block_costs(board, pull)
@@ -51,35 +51,39 @@ def test_costs_brought_up_to_date_are_the_costs_computed_anew(
 
 @settings(max_examples=15, deadline=None)
 @given(positions(), st.integers(0, 99), st.sampled_from([0.0, 0.7]))
-def test_every_step_of_annealing_knows_its_cost(made: tuple[Board, Traffic, Pulls], seed: int, heat: float) -> None:
+def test_every_step_of_annealing_knows_its_cost(
+    made: tuple[PlacementBoard, Traffic, PairwisePulls], seed: int, heat: float
+) -> None:
     """The costs and the value that lead the search stay those of its position, and the best seen is what it returns."""
     board, _, pull = made
     apply, values = annealing._apply, list[float]()
 
-    def watched(now: Board, own: Pulls, cost: Any, block: int, site: int) -> None:
-        values.append(total(now, own, block_costs(now, own)))
+    def watched(now: PlacementBoard, own: PairwisePulls, cost: Any, block: int, site: int) -> None:
+        values.append(pairwise_cost(now, own, block_costs(now, own)))
         apply(now, own, cost, block, site)
         assert cost == pytest.approx(block_costs(now, own), abs=1e-9)
-        values.append(total(now, own, cost))
+        values.append(pairwise_cost(now, own, cost))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(annealing, "_apply", watched)
         best = anneal(board, pull, np.random.default_rng(seed), 30, heat)
-    first = total(board, pull, block_costs(board, pull))
-    assert total(best, pull, block_costs(best, pull)) == pytest.approx(min([first, *values]), abs=1e-6)
+    first = pairwise_cost(board, pull, block_costs(board, pull))
+    assert pairwise_cost(best, pull, block_costs(best, pull)) == pytest.approx(min([first, *values]), abs=1e-6)
     assert all(values[i] == pytest.approx(values[i + 1], abs=1e-9) for i in range(1, len(values) - 1, 2))
 
 
 @settings(max_examples=15, deadline=None)
 @given(positions(), st.integers(0, 99), st.sampled_from([0.0, 0.5]))
-def test_every_step_of_refining_knows_its_cost(made: tuple[Board, Traffic, Pulls], seed: int, heat: float) -> None:
+def test_every_step_of_refining_knows_its_cost(
+    made: tuple[PlacementBoard, Traffic, PairwisePulls], seed: int, heat: float
+) -> None:
     """Hops, loads and the value of the position are after each step those of the position looked at anew."""
     board, nets, pull = made
-    take, values = refining._take, [exact(board, nets).value]
+    take, values = refining._take, [exact_cost(board, nets).value]
 
-    def watched(state: Exact, *rest: Any) -> float:
+    def watched(state: ExactCost, *rest: Any) -> float:
         value = take(state, *rest)
-        anew = exact(state.board, nets)
+        anew = exact_cost(state.board, nets)
         assert state.hops.tolist() == anew.hops.tolist()
         assert state.loads == pytest.approx(anew.loads, abs=1e-9)
         assert value == pytest.approx(anew.value, abs=1e-9)
@@ -88,17 +92,17 @@ def test_every_step_of_refining_knows_its_cost(made: tuple[Board, Traffic, Pulls
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(refining, "_take", watched)
-        found = refine(exact(board, nets), pull, np.random.default_rng(seed), 200_000, heat=heat)
+        found = refine(exact_cost(board, nets), pull, np.random.default_rng(seed), 200_000, heat=heat)
     assert found.value == pytest.approx(min(values), abs=1e-6)
     assert heat > 0 or values == sorted(values, reverse=True)
 
 
 def test_a_draw_takes_the_best_at_zero_and_each_by_its_weight_above() -> None:
     rng = np.random.default_rng(0)
-    assert draw(np.zeros(0), 1.0, rng) == -1
-    assert draw(np.array([1.0, -1.0, -2.0]), 0.0, rng) == 2
-    assert draw(np.array([1.0, 0.0]), 0.0, rng) == -1
-    counts = np.bincount([draw(np.array([0.0, np.log(2.0)]), 1.0, rng) + 1 for _ in range(4000)], minlength=3)
+    assert draw_change(np.zeros(0), 1.0, rng) == -1
+    assert draw_change(np.array([1.0, -1.0, -2.0]), 0.0, rng) == 2
+    assert draw_change(np.array([1.0, 0.0]), 0.0, rng) == -1
+    counts = np.bincount([draw_change(np.array([0.0, np.log(2.0)]), 1.0, rng) + 1 for _ in range(4000)], minlength=3)
     assert counts / 4000 == pytest.approx([0.4, 0.4, 0.2], abs=0.04)
 
 
@@ -106,16 +110,16 @@ def test_only_so_many_sites_are_weighed() -> None:
     board, _, pull = position_of(40)
     cost = block_costs(board, pull)
     for width in (2, 5):
-        sites, change = changes(board, pull, cost, 0, np.random.default_rng(0), width)
+        sites, change = swap_changes(board, pull, cost, 0, np.random.default_rng(0), width)
         assert len(sites) == len(change) == width
         assert len(set(sites.tolist())) == width
 
 
-def position_of(blocks: int) -> tuple[Board, Traffic, Pulls]:
+def position_of(blocks: int) -> tuple[PlacementBoard, Traffic, PairwisePulls]:
     on = chip(8, 8)
-    board = Board.empty(Sites.of(cores_in_rows(on), on), blocks, {}, on)
+    board = PlacementBoard.empty(Sites.of(cores_in_rows(on), on), blocks, {}, on)
     nets = traffic(table([(a, 1.0, [b]) for a, b in itertools.pairwise(range(blocks))]), blocks)
-    return starts.in_order(board, np.arange(64)), nets, pulls(nets)
+    return starts.in_order(board, np.arange(64)), nets, pairwise_pulls(nets)
 
 
 def test_a_random_placement_takes_every_core_alike() -> None:

@@ -11,23 +11,23 @@ from hypothesis import strategies as st
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import DoesNotFit, UsageError
 from nirbridge.mapping.placement import starts
-from nirbridge.mapping.placement.anneal import anneal, block_costs, changes, total
-from nirbridge.mapping.placement.board import Board, Sites
+from nirbridge.mapping.placement.anneal import anneal, block_costs, pairwise_cost, swap_changes
+from nirbridge.mapping.placement.board import PlacementBoard, Sites
 from nirbridge.mapping.placement.place import EFFORTS, place
-from nirbridge.mapping.placement.refine import exact, propose, refine
-from nirbridge.mapping.traffic import pulls, traffic
+from nirbridge.mapping.placement.refine import exact_cost, propose_moves, refine
+from nirbridge.mapping.traffic import pairwise_pulls, traffic
 from nirbridge.partitioner.cost.axons import HOST
 from tests.mapping.tables import chip, cores_in_rows, group_lists, hops_by_hand, objective_by_hand, table
 
 
-def board_of(on, blocks: int, chips: int = 1, pins: dict[int, CoreId] | None = None, seed: int = 0) -> Board:
+def board_of(on, blocks: int, chips: int = 1, pins: dict[int, CoreId] | None = None, seed: int = 0) -> PlacementBoard:
     pins = pins or {}
     free = [core for core in cores_in_rows(on, chips) if core not in pins.values()]
-    board = Board.empty(Sites.of(free, on), blocks, pins, on)
+    board = PlacementBoard.empty(Sites.of(free, on), blocks, pins, on)
     return starts.in_order(board, np.random.default_rng(seed).permutation(len(free)))
 
 
-def cores_on(board: Board, pins: dict[int, CoreId]) -> list[CoreId]:
+def cores_on(board: PlacementBoard, pins: dict[int, CoreId]) -> list[CoreId]:
     return [pins[b] if b in pins else board.sites.cores[s] for b, s in enumerate(board.site)]
 
 
@@ -50,17 +50,17 @@ def test_every_weighed_change_is_the_change_it_makes(data) -> None:
     blocks = data.draw(st.integers(2, 6))
     pins = {0: CoreId(0, 1, 1, 0)} if data.draw(st.booleans()) else {}
     nets = traffic(table(data.draw(group_lists(blocks))), blocks)
-    pull, board = pulls(nets), board_of(on, blocks, chips, pins, data.draw(st.integers(0, 9)))
+    pull, board = pairwise_pulls(nets), board_of(on, blocks, chips, pins, data.draw(st.integers(0, 9)))
     block = int(data.draw(st.sampled_from(board.movable.tolist())))
-    cost, state = block_costs(board, pull), exact(board, nets)
-    sites, change = changes(board, pull, cost, block, np.random.default_rng(0))
-    exact_change = propose(state, block, sites).change
-    before = total(board, pull, cost)
+    cost, state = block_costs(board, pull), exact_cost(board, nets)
+    sites, change = swap_changes(board, pull, cost, block, np.random.default_rng(0))
+    exact_change = propose_moves(state, block, sites).change
+    before = pairwise_cost(board, pull, cost)
     for site, pairwise, hops in zip(sites.tolist(), change, exact_change, strict=True):
         moved = board.copy()
         moved.swap(block, site)
-        assert total(moved, pull, block_costs(moved, pull)) - before == pytest.approx(pairwise, abs=1e-9)
-        after = exact(moved, nets)
+        assert pairwise_cost(moved, pull, block_costs(moved, pull)) - before == pytest.approx(pairwise, abs=1e-9)
+        after = exact_cost(moved, nets)
         assert float(nets.rate @ (after.hops - state.hops)) == pytest.approx(float(hops), abs=1e-9)
 
 
@@ -69,13 +69,16 @@ def test_every_weighed_change_is_the_change_it_makes(data) -> None:
 def test_both_searches_end_no_worse_than_they_began_and_keep_the_board_whole(data) -> None:
     on, blocks = chip(3, 3), data.draw(st.integers(2, 7))
     nets = traffic(table(data.draw(group_lists(blocks))), blocks)
-    pull, pins = pulls(nets), {1: CoreId(0, 2, 2, 0)}
+    pull, pins = pairwise_pulls(nets), {1: CoreId(0, 2, 2, 0)}
     board = board_of(on, blocks, pins=pins)
     heat = data.draw(st.sampled_from([0.0, 0.5]))
     annealed = anneal(board, pull, np.random.default_rng(0), 40, heat)
-    assert total(annealed, pull, block_costs(annealed, pull)) <= total(board, pull, block_costs(board, pull)) + 1e-9
-    refined = refine(exact(board, nets), pull, np.random.default_rng(0), 200_000, heat=heat)
-    assert refined.value <= exact(board, nets).value + 1e-9
+    assert (
+        pairwise_cost(annealed, pull, block_costs(annealed, pull))
+        <= pairwise_cost(board, pull, block_costs(board, pull)) + 1e-9
+    )
+    refined = refine(exact_cost(board, nets), pull, np.random.default_rng(0), 200_000, heat=heat)
+    assert refined.value <= exact_cost(board, nets).value + 1e-9
     for result in (annealed, refined.board):
         cores = cores_on(result, pins)
         assert len(set(cores)) == blocks

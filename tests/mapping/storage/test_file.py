@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import Bug, FileError
-from nirbridge.mapping.storage.document import to_record
-from nirbridge.mapping.storage.file import compare, load, save, to_bytes, write_document
-from nirbridge.mapping.storage.record import record_of
+from nirbridge.mapping.storage.document import map_to_dict
+from nirbridge.mapping.storage.file import compare_maps, map_bytes, read_map, write_document, write_map
+from nirbridge.mapping.storage.record import map_from_dict
 from nirbridge.partitioner.model import Slice
 from tests.mapping.hand_made import chip_with, conv_net, dense_net, made
 
@@ -37,7 +37,7 @@ def mapped() -> Any:
 
 
 def document() -> dict[str, Any]:
-    return json.loads(to_bytes(to_record(mapped(), "a/net.nir", SHA)))
+    return json.loads(map_bytes(map_to_dict(mapped(), "a/net.nir", SHA)))
 
 
 DOCUMENT = document()
@@ -46,8 +46,8 @@ DOCUMENT = document()
 
 
 def test_the_same_bytes_again(tmp_path: Path) -> None:
-    save(mapped(), tmp_path / "a.json", "x/net.nir", SHA)
-    save(mapped(), tmp_path / "b.json", "/y/net.nir", SHA)
+    write_map(mapped(), tmp_path / "a.json", "x/net.nir", SHA)
+    write_map(mapped(), tmp_path / "b.json", "/y/net.nir", SHA)
     data = (tmp_path / "a.json").read_bytes()
     assert data == (tmp_path / "b.json").read_bytes()
     assert data.endswith(b"}\n")
@@ -59,7 +59,7 @@ def test_the_same_bytes_in_another_process() -> None:
     """No order of a hash gets into the file."""
     code = (
         "import hashlib, tests.mapping.storage.test_file as t; "
-        "print(hashlib.sha256(t.to_bytes(t.to_record(t.mapped(), 'n.nir', t.SHA))).hexdigest())"
+        "print(hashlib.sha256(t.map_bytes(t.map_to_dict(t.mapped(), 'n.nir', t.SHA))).hexdigest())"
     )
     found = {
         subprocess.run(
@@ -74,7 +74,7 @@ def test_the_same_bytes_in_another_process() -> None:
 
 
 def test_one_line_per_entry() -> None:
-    lines = to_bytes(to_record(mapped(), "net.nir", SHA)).decode().splitlines()
+    lines = map_bytes(map_to_dict(mapped(), "net.nir", SHA)).decode().splitlines()
     assert sum('"target_block"' in line for line in lines) == 3
     keys = [line.split('"')[1] for line in lines if line.startswith(' "')]
     assert keys == sorted(keys)
@@ -106,7 +106,7 @@ def test_content_of_the_contract() -> None:
 def test_operator_of_a_convolution_is_described() -> None:
     net = conv_net()
     box = tuple((0, n) for n in (3, 4, 5))
-    record = to_record(
+    record = map_to_dict(
         made(net, chip_with(), [[Slice("c1", box)], [Slice("c2", ((0, 4), (0, 2), (0, 2)))]]), "net.nir", SHA
     )
     chain = record["projections"][1]["operator"]
@@ -122,7 +122,7 @@ def test_operator_of_a_convolution_is_described() -> None:
         "dilation": [1, 1],
         "groups": 1,
     }
-    VALIDATOR.validate(json.loads(to_bytes(record)))
+    VALIDATOR.validate(json.loads(map_bytes(record)))
 
 
 def test_names_from_a_file_are_carried(tmp_path: Path) -> None:
@@ -134,13 +134,15 @@ def test_names_from_a_file_are_carried(tmp_path: Path) -> None:
         for p in net.projections
     )
     net = replace(net, populations=(first, net.populations[1]), projections=edges)
-    save(made(net, chip_with(), [[Slice(name, ((0, 5),)), Slice("out", ((0, 3),))]]), tmp_path / "m.json", "n", SHA)
-    assert load(tmp_path / "m.json").populations[0].name == name
+    write_map(
+        made(net, chip_with(), [[Slice(name, ((0, 5),)), Slice("out", ((0, 3),))]]), tmp_path / "m.json", "n", SHA
+    )
+    assert read_map(tmp_path / "m.json").populations[0].name == name
 
 
 def test_nothing_is_left_where_writing_fails(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="^map file 'm.json': its folder does not exist; create it$"):
-        save(mapped(), tmp_path / "none" / "m.json", "net.nir", SHA)
+        write_map(mapped(), tmp_path / "none" / "m.json", "net.nir", SHA)
     with pytest.raises(Bug, match="^map file 'm.json': Out of range float values are not JSON compliant"):
         write_document(DOCUMENT | {"chips": float("nan")}, tmp_path / "m.json")
     (tmp_path / "taken").mkdir()
@@ -154,12 +156,12 @@ def test_nothing_is_left_where_writing_fails(tmp_path: Path) -> None:
 
 
 def test_round_trip(tmp_path: Path) -> None:
-    save(mapped(), tmp_path / "m.json", "net.nir", SHA)
-    record = load(tmp_path / "m.json")
+    write_map(mapped(), tmp_path / "m.json", "net.nir", SHA)
+    record = read_map(tmp_path / "m.json")
     assert record.blocks[1].core == CoreId(0, 1, 0, 0)
     assert record.blocks[1].slices[0].box == ((0, 3),)
     assert record.routes[0].source_input == "in"
-    assert to_bytes(record.raw) == (tmp_path / "m.json").read_bytes()
+    assert map_bytes(record.raw) == (tmp_path / "m.json").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -184,14 +186,14 @@ def test_round_trip(tmp_path: Path) -> None:
 def test_hostile_files(tmp_path: Path, data: bytes, message: str) -> None:
     (tmp_path / "m.json").write_bytes(data)
     with pytest.raises(FileError) as caught:
-        load(tmp_path / "m.json", max_bytes=1500 if data[:1] == b" " else 1 << 22)
+        read_map(tmp_path / "m.json", max_bytes=1500 if data[:1] == b" " else 1 << 22)
     assert str(caught.value).startswith(message)
     assert caught.value.exit_code == 2
 
 
 def test_a_folder_is_no_map(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="Is a directory; check the path"):
-        load(tmp_path)
+        read_map(tmp_path)
 
 
 def test_every_problem_is_listed(tmp_path: Path) -> None:
@@ -203,7 +205,7 @@ def test_every_problem_is_listed(tmp_path: Path) -> None:
     wrong["proof"]["status"] = "best\x1b[2J"
     write_document(wrong, tmp_path / "m.json")
     with pytest.raises(FileError) as caught:
-        load(tmp_path / "m.json")
+        read_map(tmp_path / "m.json")
     assert str(caught.value).splitlines() == [
         "map file 'm.json': schema: is 3, known: 1, 2",
         "map file 'm.json': chips: is missing",
@@ -217,7 +219,7 @@ def test_a_route_from_two_places() -> None:
     wrong = copy.deepcopy(DOCUMENT)
     wrong["routes"][0]["source_block"] = 1
     with pytest.raises(FileError, match=r"^map: routes\[0\]: has not exactly one of source_block and source_input"):
-        record_of(wrong)
+        map_from_dict(wrong)
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -245,7 +247,7 @@ def test_the_schema_and_the_reader_agree(path: tuple[Any, ...], value: tuple[Any
     else:
         inner[path[-1]] = value[0]
     try:
-        record_of(wrong)
+        map_from_dict(wrong)
     except FileError:
         assert not VALIDATOR.is_valid(wrong)
     else:
@@ -264,39 +266,39 @@ def test_the_schema_and_the_reader_agree(path: tuple[Any, ...], value: tuple[Any
 @settings(max_examples=100, deadline=None)
 def test_any_document_gives_one_error_of_ours(value: Any) -> None:
     with pytest.raises(FileError):
-        record_of(value)
+        map_from_dict(value)
 
 
 # -- comparing ---------------------------------------------------------------------------------------------------
 
 
 def test_compare() -> None:
-    a = record_of(DOCUMENT)
-    assert compare(a, a) == ()
+    a = map_from_dict(DOCUMENT)
+    assert compare_maps(a, a) == ()
     other = replace(mapped(), cores=(CoreId(0, 0, 0, 0), CoreId(0, 0, 1, 2)))
-    b = record_of(json.loads(to_bytes(to_record(other, "net2.nir", "cd" * 32))))
-    assert compare(a, b) == (
+    b = map_from_dict(json.loads(map_bytes(map_to_dict(other, "net2.nir", "cd" * 32))))
+    assert compare_maps(a, b) == (
         "model: 'net.nir' abababababab / 'net2.nir' cdcdcdcdcdcd",
         "slice 'out' [0:3]: core 0 of tile (1, 0) of chip 0 / core 2 of tile (0, 1) of chip 0",
     )
 
 
 def test_compare_totals_and_other_slices() -> None:
-    a = record_of(DOCUMENT)
+    a = map_from_dict(DOCUMENT)
     one = made(
         dense_net(), chip_with(), [[Slice("fc1", ((0, 5),)), Slice("out", ((0, 2),))], [Slice("out", ((2, 3),))]]
     )
-    found = compare(a, record_of(json.loads(to_bytes(to_record(one, "net.nir", SHA)))))
+    found = compare_maps(a, map_from_dict(json.loads(map_bytes(map_to_dict(one, "net.nir", SHA)))))
     assert "slice 'out' [0:3]: core 0 of tile (1, 0) of chip 0 / nowhere" in found
     assert "slice 'out' [2:3]: nowhere / core 0 of tile (1, 0) of chip 0" in found
     assert 'totals.neurons: {"limit": 1024, "max": 5, "used": 8, "where_max": 0} / ' in "\n".join(found)
 
 
 def test_compare_marks() -> None:
-    a = record_of(DOCUMENT)
+    a = map_from_dict(DOCUMENT)
     marked = replace(mapped(), placement_only=True, early_spikes=("fc1",))
-    b = record_of(json.loads(to_bytes(to_record(marked, "net.nir", SHA))))
-    assert compare(a, b) == ("placement_only: False / True", "early_spikes: () / ('fc1',)")
+    b = map_from_dict(json.loads(map_bytes(map_to_dict(marked, "net.nir", SHA))))
+    assert compare_maps(a, b) == ("placement_only: False / True", "early_spikes: () / ('fc1',)")
 
 
 def test_an_order_of_neurons_is_read_where_it_changes_nothing() -> None:
@@ -305,17 +307,17 @@ def test_an_order_of_neurons_is_read_where_it_changes_nothing() -> None:
     document["schema"] = 2
     fc1 = document["populations"][0]
     fc1["order"] = list(range(fc1["neurons"]))
-    assert record_of(document).populations == record_of(DOCUMENT).populations
+    assert map_from_dict(document).populations == map_from_dict(DOCUMENT).populations
     for wrong in (fc1["order"][::-1], fc1["order"][:-1], []):
         fc1["order"] = wrong
         with pytest.raises(
             FileError, match=r"populations\[0\].order: permutes the neurons, this version reads no such map"
         ):
-            record_of(document)
+            map_from_dict(document)
 
 
 def test_numpy_numbers_are_written_as_numbers() -> None:
-    plain = to_bytes({"a": np.int64(3), "b": np.float64(0.1), "c": np.array([1, 2])})
+    plain = map_bytes({"a": np.int64(3), "b": np.float64(0.1), "c": np.array([1, 2])})
     assert plain == b'{\n "a": 3,\n "b": 0.1,\n "c": [1, 2]\n}\n'
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import FileError
-from nirbridge.mapping.storage.form import FORM, wrong
+from nirbridge.mapping.storage.form import FORM, form_problems
 from nirbridge.mapping.storage.record import (
     BlockRecord,
     PopulationRecord,
@@ -17,7 +17,7 @@ from nirbridge.mapping.storage.record import (
     ProjectionRecord,
     RouteRecord,
     SliceRecord,
-    record_of,
+    map_from_dict,
 )
 from tests.mapping.storage.test_file import DOCUMENT
 
@@ -54,10 +54,10 @@ WHOLE, TRUTH = "expected a whole number from 0 to 2**53", "expected true or fals
 def test_each_simple_form_takes_these_values_and_refuses_those(
     form: Any, good: list[Any], bad: list[Any], expected: str
 ) -> None:
-    assert [list(wrong(form, value, "w")) for value in good] == [[]] * len(good)
+    assert [list(form_problems(form, value, "w")) for value in good] == [[]] * len(good)
     for value in bad:
         shown = {None: "null", "": "''"}.get(value, repr(value)) if not isinstance(value, float) else str(value)
-        assert [str(p) for p in wrong(form, value, "w")] == [f"w: is {shown}, {expected}"]
+        assert [str(p) for p in form_problems(form, value, "w")] == [f"w: is {shown}, {expected}"]
 
 
 @pytest.mark.parametrize(
@@ -84,22 +84,22 @@ def test_each_simple_form_takes_these_values_and_refuses_those(
     ],
 )
 def test_problems_are_listed_with_their_places(form: Any, value: Any, messages: list[str]) -> None:
-    assert [str(p) for p in wrong(form, value, "w")] == messages
+    assert [str(p) for p in form_problems(form, value, "w")] == messages
 
 
 def test_the_places_of_a_whole_document_begin_with_no_dot() -> None:
-    found = [str(p) for p in wrong(FORM, DOCUMENT | {"chips": -1, "model": {"file": "x"}}, "")]
+    found = [str(p) for p in form_problems(FORM, DOCUMENT | {"chips": -1, "model": {"file": "x"}}, "")]
     assert found == ["model.sha256: is missing", f"chips: is -1, {WHOLE}"]
 
 
 @pytest.mark.parametrize("wrong_entries", [99, 100, 101])
 def test_the_first_hundred_problems_are_listed(wrong_entries: int) -> None:
     with pytest.raises(FileError) as caught:
-        record_of(DOCUMENT | {"notes": [0] * wrong_entries}, "n")
-    assert [p.thing for p in caught.value.problems] == [f"n: notes[{i}]" for i in range(min(wrong_entries, 100))]
+        map_from_dict(DOCUMENT | {"notes": [0] * wrong_entries}, "n")
+    assert [p.subject for p in caught.value.problems] == [f"n: notes[{i}]" for i in range(min(wrong_entries, 100))]
     route = DOCUMENT["routes"][0] | {"source_input": None}
     with pytest.raises(FileError) as caught:
-        record_of(DOCUMENT | {"routes": [route] * wrong_entries})
+        map_from_dict(DOCUMENT | {"routes": [route] * wrong_entries})
     assert len(caught.value.problems) == min(wrong_entries, 100)
 
 
@@ -110,7 +110,7 @@ def test_routes_and_orders_that_make_no_sense_are_listed_together() -> None:
     document["populations"][0]["order"] = [0, 2, 1, 3, 4]
     document["populations"][1]["order"] = [0, 1, 2]
     with pytest.raises(FileError) as caught:
-        record_of(document)
+        map_from_dict(document)
     assert [str(p) for p in caught.value.problems] == [
         "map: routes[1]: has not exactly one of source_block and source_input",
         "map: routes[2]: has not exactly one of source_block and source_input",
@@ -119,7 +119,7 @@ def test_routes_and_orders_that_make_no_sense_are_listed_together() -> None:
 
 
 def test_every_field_of_a_record() -> None:
-    record = record_of(DOCUMENT)
+    record = map_from_dict(DOCUMENT)
     assert (record.model_file, record.model_sha256, record.chips, record.weight_bits) == ("net.nir", "ab" * 32, 1, 8)
     assert (record.inputs, record.outputs) == ((PortRecord("in", (6,)),), ())
     assert record.populations[1] == PopulationRecord("out", (3,), 3, DOCUMENT["populations"][1]["kind"], False)
@@ -143,15 +143,15 @@ def test_the_optional_fields_of_a_record() -> None:
     }
     document = copy.deepcopy(DOCUMENT) | more
     document["blocks"][0]["slices"][0]["order"] = [0]
-    record = record_of(document)
+    record = map_from_dict(document)
     assert record.splits == (("fc1", 2), ("out", 3))
     assert record.latency == {"fc1": 1, "out": 2}
     assert (record.placement_only, record.early_spikes) == (True, ("fc1", "out"))
     assert record.blocks[0].slices[0].order == (0,)
-    nothing = record_of(
+    nothing = map_from_dict(
         copy.deepcopy(DOCUMENT) | dict.fromkeys(("splits", "retimed", "placement_only", "early_spikes"))
     )
     assert (nothing.splits, nothing.latency, nothing.placement_only, nothing.early_spikes) == ((), None, False, ())
     for ends in ({"source_block": 0}, {"source_input": "in"}):
         route = {k: v for k, v in DOCUMENT["routes"][0].items() if not k.startswith("source")} | ends
-        assert record_of(DOCUMENT | {"routes": [route]}).routes[0].source_block == ends.get("source_block")
+        assert map_from_dict(DOCUMENT | {"routes": [route]}).routes[0].source_block == ends.get("source_block")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nirbridge.errors import IllegalMapping
-from nirbridge.mapping.storage.consistency import check_same, other_network
+from nirbridge.mapping.storage.consistency import check_same_network, network_mismatches
 
 
 def edge(source: str, target: str, delay: Any = 1, bits: int = 8, more: Any = 0) -> Any:
@@ -39,8 +39,8 @@ def pair(own: dict[str, Any], stored: dict[str, Any]) -> tuple[Any, Any]:
 
 def test_the_same_network() -> None:
     quantized, record = pair({}, {})
-    assert list(other_network(quantized, record)) == []
-    check_same(quantized, record)
+    assert list(network_mismatches(quantized, record)) == []
+    check_same_network(quantized, record)
 
 
 WAYS = [edge("x", "a"), edge("a", "b", 6), edge("b", "b")]
@@ -120,11 +120,11 @@ KEPT = [kept("x", "a"), kept("a", "b", 5), kept("b", "b", 1, is_back=True)]
 )
 def test_another_network(own: dict[str, Any], stored: dict[str, Any], found: list[tuple[str, dict[str, Any]]]) -> None:
     quantized, record = pair(own, stored)
-    problems = list(other_network(quantized, record))
+    problems = list(network_mismatches(quantized, record))
     assert [(str(p), dict(p.ids)) for p in problems] == [(f"{text}; map the model again", ids) for text, ids in found]
     if found:
         with pytest.raises(IllegalMapping) as caught:
-            check_same(quantized, record)
+            check_same_network(quantized, record)
         assert caught.value.problems == tuple(problems)
 
 
@@ -137,7 +137,7 @@ def test_delays_are_compared_where_the_things_are_the_same_and_the_mark_in_any_c
     found = {}
     for name, own in (("delays", wrong), ("chip", wrong | {"chip": "e"}), ("nothing", {})):
         quantized, record = pair(own, {"placement_only": True})
-        found[name] = [str(p).partition(":")[0] for p in other_network(quantized, record)]
-        assert str([*other_network(quantized, record)][-1]) == mark
+        found[name] = [str(p).partition(":")[0] for p in network_mismatches(quantized, record)]
+        assert str([*network_mismatches(quantized, record)][-1]) == mark
     ways = ["projections 'x' -> 'a'", "projection 'x' -> 'a'"]
     assert found == {"delays": [*ways, "map"], "chip": ["chip", "map"], "nothing": ["map"]}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nirbridge.errors import FileError
-from nirbridge.mapping.storage.consistency import asked_by, other_timing, timing_of, wrong_latencies
+from nirbridge.mapping.storage.consistency import latency_problems, requested_timing, timing_mismatches, timing_of
 from nirbridge.network.model import Timing
 
 STORED = {"dt": 1e-3, "integrator": "euler", "reset": "to-value", "compare": ">", "if_gain": "per-second"}
@@ -45,30 +45,30 @@ def test_each_choice_that_is_none(key: str) -> None:
 def test_every_wrong_value_at_once_and_none() -> None:
     with pytest.raises(FileError) as caught:
         timing_of(record(**dict.fromkeys(CHOICES, "x"), dt=-1))
-    assert [p.thing for p in caught.value.problems] == [f"map: timing.{key}" for key in ("dt", *CHOICES)]
+    assert [p.subject for p in caught.value.problems] == [f"map: timing.{key}" for key in ("dt", *CHOICES)]
     assert timing_of(record()) == Timing(**STORED)
     assert timing_of(record(**OTHER)) == Timing(**OTHER)
 
 
 @pytest.mark.parametrize("key", ["dt", *CHOICES])
 def test_another_timing_than_the_model_was_read_with(key: str) -> None:
-    (problem,) = other_timing(record(**{key: OTHER[key]}), read_as())
+    (problem,) = timing_mismatches(record(**{key: OTHER[key]}), read_as())
     shown = [str(value) if key == "dt" else f"'{value}'" for value in (OTHER[key], STORED[key])]
     step = "leave out the option, or map the model again"
     assert str(problem) == f"timing.{key}: {shown[0]} in the map, {shown[1]} as the model was read; {step}"
     assert dict(problem.ids) == {"key": key}
-    assert list(other_timing(record(), read_as())) == []
-    assert [p.ids["key"] for p in other_timing(record(**OTHER), read_as())] == ["dt", *CHOICES]
+    assert list(timing_mismatches(record(), read_as())) == []
+    assert [p.ids["key"] for p in timing_mismatches(record(**OTHER), read_as())] == ["dt", *CHOICES]
 
 
 @pytest.mark.parametrize("key", ["dt", *CHOICES])
 def test_the_choice_of_a_map_is_asked_for_where_the_model_was_read_otherwise(key: str) -> None:
-    found = asked_by(record(**{key: OTHER[key]}), read_as(), Timing())
+    found = requested_timing(record(**{key: OTHER[key]}), read_as(), Timing())
     assert found == Timing(**{key: OTHER[key]})
     mine = Timing(**{key: STORED[key]})
-    assert asked_by(record(**{key: OTHER[key]}), read_as(), mine) == mine
-    assert asked_by(record(), read_as(), mine) == mine
-    assert asked_by(record(), read_as(), Timing()) == Timing()
+    assert requested_timing(record(**{key: OTHER[key]}), read_as(), mine) == mine
+    assert requested_timing(record(), read_as(), mine) == mine
+    assert requested_timing(record(), read_as(), Timing()) == Timing()
 
 
 # -- latencies ----------------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def found(latency: dict[str, int] | None, mapped: list[Any], model: list[Any], *
     own = {"inputs": named("in"), "populations": named("a b " + more.get("own", "")), "projections": model}
     record: Any = SimpleNamespace(**stored, latency=latency)
     network: Any = SimpleNamespace(**own)
-    problems = wrong_latencies(record, network)
+    problems = latency_problems(record, network)
     return [(str(p).removesuffix("; map the model again"), dict(p.ids)) for p in problems]
 
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError, NirbridgeError
-from nirbridge.importers import load
-from nirbridge.network import Network, Timing, apply, from_nir, verify
+from nirbridge.importers import load_nir
+from nirbridge.network import Network, Timing, apply, check_network, from_nir
 from nirbridge.network.nir.fields import LINEAR, kind_of
 from nirbridge.network.nir.flatten import FlatGraph, flatten_graph
 from nirbridge.network.nir.shapes import infer_shapes
@@ -89,7 +89,7 @@ def test_projections_sum_to_what_the_nodes_compute(graph: nir.NIRGraph) -> None:
     before = snapshot(graph)
     network = from_nir(graph)
     assert snapshot(graph) == before
-    verify(network)
+    check_network(network)
     rng = np.random.default_rng(1)
     sources = (*network.inputs, *network.populations)
     signal = {p.name: rng.integers(-2, 3, size=p.shape).astype(float) for p in sources}
@@ -119,7 +119,7 @@ def test_nothing_of_the_graph_is_kept(graph: nir.NIRGraph) -> None:
 
 
 def real(shared_data: Path, name: str) -> Network:
-    return from_nir(load(shared_data / "nir_paper" / name))
+    return from_nir(load_nir(shared_data / "nir_paper" / name))
 
 
 def test_cnn_sinabs(shared_data: Path) -> None:
@@ -164,7 +164,7 @@ def test_lif_norse_gives_the_published_voltages(
     shared_data: Path, platform: str, integrator: Literal["euler", "zoh"], scale: float
 ) -> None:
     folder = shared_data / "nir_paper" / "01_lif"
-    network = from_nir(load(folder / "lif_norse.nir"), Timing(integrator=integrator))
+    network = from_nir(load_nir(folder / "lif_norse.nir"), Timing(integrator=integrator))
     given, voltage, spikes = np.loadtxt(folder / f"lif_{platform}.csv", delimiter=",").T
     result = run(network, {"input": given[:, None]}, len(given))
     assert np.array_equal(result["1"][:, 0], spikes != 0)
@@ -406,7 +406,7 @@ def test_hostile_metadata_is_an_error_of_ours_or_a_valid_network(key: str) -> No
             node.metadata = {f"nirbridge:{key}": value}
         graph = chain(*nodes, **{key: value})
         with suppress(NirbridgeError):  # anything else, warnings of numpy too, fails here
-            verify(from_nir(graph))
+            check_network(from_nir(graph))
 
 
 @pytest.mark.parametrize(
@@ -423,7 +423,7 @@ def test_hostile_metadata_is_an_error_of_ours_or_a_valid_network(key: str) -> No
 def test_extreme_parameters(node: Any, message: str | None) -> None:
     graph = chain(port(1), node, out(1))
     if message is None:
-        verify(from_nir(graph))
+        check_network(from_nir(graph))
         return
     with pytest.raises(ModelError, match=message):
         from_nir(graph)

@@ -69,14 +69,14 @@ def test_constants_from_nowhere_are_listed_in_order_of_names() -> None:
 
 
 def test_visits_of_paths_have_a_budget() -> None:
-    budget = lowering._Budget(3)
+    budget = lowering._ElementBudget(3)
     budget.spend(2)
     budget.spend(1)
     assert budget.left == 0
     assert told(lambda: budget.spend(1)) == [
         "graph: the paths between neurons pass more than 1,000,000 linear nodes, at most 1,000,000; merge linear nodes"
     ]
-    assert lowering._Budget().left == 1_000_000
+    assert lowering._ElementBudget().left == 1_000_000
 
 
 def test_one_delay_on_two_paths_is_refused_once() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from nirbridge.errors import NirbridgeError
 from nirbridge.network import Timing, from_nir
-from nirbridge.network.nir.lower_neurons import Lowered, _agrees, decay, lower_neuron, uniform
-from nirbridge.network.nir.timing import Resolved, read_choice, read_dt
+from nirbridge.network.nir.lower_neurons import LoweredNeuron, _agrees, decay_coefficients, lower_neuron, uniform_value
+from nirbridge.network.nir.timing import ResolvedTiming, read_choice, read_dt
 from tests.network.graphs import chain, graph_of, lif, out, port
 from tests.network.test_graphs_in_words import told, with_field
 
@@ -165,10 +165,10 @@ def test_time_constants_that_look_like_steps_are_said(taus: list[float], is_said
 
 # -- neurons ---------------------------------------------------------------------------------------------------------
 
-PLAIN = Resolved(1e-3, "euler", "to-value", ">", "per-second", Timing(), False, (), ())
+PLAIN = ResolvedTiming(1e-3, "euler", "to-value", ">", "per-second", Timing(), False, (), ())
 
 
-def lowered(node: Any, shape: tuple[int, ...] = (2,), **metadata: Any) -> Lowered:
+def lowered(node: Any, shape: tuple[int, ...] = (2,), **metadata: Any) -> LoweredNeuron:
     return lower_neuron("n", node, shape, {f"nirbridge:{k}": v for k, v in metadata.items()}, PLAIN)
 
 
@@ -249,7 +249,7 @@ def test_exact_numbers_agree_to_a_millionth(key: str, plain: Any, stored: Any, f
 def test_a_time_constant_within_a_rounding_of_dt_is_dt(off: float) -> None:
     eps = float(np.finfo(np.float32).eps)
     ratio = 1.0 + off * eps
-    a, share, gain = (float(x) for x in decay(np.asarray(1.0 / ratio), 1.0, "euler"))
+    a, share, gain = (float(x) for x in decay_coefficients(np.asarray(1.0 / ratio), 1.0, "euler"))
     if abs(off) <= 1:
         assert (a, share, gain) == (0.0, 1.0, 1.0)
     else:
@@ -265,7 +265,7 @@ def test_values_that_are_all_one_are_one() -> None:
         (np.broadcast_to(np.float32(3), (4, 5)), 3.0),
         ([[1], [1]], 1.0),
     ):
-        made = uniform(given)
+        made = uniform_value(given)
         assert (made.tolist(), made.dtype) == (kept, np.float64)
 
 

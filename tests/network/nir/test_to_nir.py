@@ -11,8 +11,18 @@ from hypothesis import given, settings
 
 from nirbridge.arrays import freeze
 from nirbridge.errors import ModelError
-from nirbridge.importers import load, save
-from nirbridge.network import Network, Population, Timing, differences, export_warnings, from_nir, neuron, same, to_nir
+from nirbridge.importers import load_nir, save_nir
+from nirbridge.network import (
+    Network,
+    Population,
+    Timing,
+    export_warnings,
+    from_nir,
+    network_differences,
+    neuron,
+    same_network,
+    to_nir,
+)
 from nirbridge.network.nir.raise_linear import merged_axes
 from nirbridge.network.operators import Chain, Conv, Dense, Operator, Reshape, Scale, Sparse, SumPool
 from nirbridge.testing import networks, nir_graphs
@@ -25,7 +35,7 @@ REAL = ("01_lif/lif_norse.nir", "02_cnn/cnn_sinabs.nir", "03_rnn/braille_noDelay
 @settings(max_examples=100)
 def test_graphs_come_back(graph: nir.NIRGraph) -> None:
     network = from_nir(graph)
-    assert differences(from_nir(to_nir(network)), network) == ()
+    assert network_differences(from_nir(to_nir(network)), network) == ()
 
 
 @given(networks())
@@ -33,8 +43,8 @@ def test_graphs_come_back(graph: nir.NIRGraph) -> None:
 def test_networks_come_back_bit_for_bit(network: Network) -> None:
     graph = to_nir(network)
     again = from_nir(graph)
-    assert differences(again, network) == ()
-    assert same(again, network)
+    assert network_differences(again, network) == ()
+    assert same_network(again, network)
     assert not any("differs" in note for note in again.notes)
 
 
@@ -54,11 +64,11 @@ def test_plain_parameters_are_full_finite_vectors(network: Network) -> None:
 @pytest.mark.parametrize("name", REAL)
 @pytest.mark.parametrize("integrator", ["euler", "zoh"])
 def test_real_files_come_back_through_a_file(name: str, integrator: Any, shared_data: Path, tmp_path: Path) -> None:
-    graph = load(shared_data / "nir_paper" / name)
+    graph = load_nir(shared_data / "nir_paper" / name)
     network = from_nir(graph, Timing(integrator=integrator))
-    save(to_nir(network), tmp_path / "again.nir")
-    again = load(tmp_path / "again.nir")
-    assert differences(from_nir(again), network) == ()
+    save_nir(to_nir(network), tmp_path / "again.nir")
+    again = load_nir(tmp_path / "again.nir")
+    assert network_differences(from_nir(again), network) == ()
     for key, node in graph.nodes.items():
         for field in ("tau", "tau_mem", "tau_syn", "r", "v_leak", "w_in", "v_threshold", "weight"):
             if hasattr(node, field):
@@ -127,7 +137,7 @@ def test_hard_operators_biases_and_delays_come_back(operator: Operator, bias: st
         delay_steps=freeze(np.int64(3)),
         target_delay_steps=freeze(np.int64(at_target)),
     )
-    assert differences(from_nir(to_nir(network)), network) == ()
+    assert network_differences(from_nir(to_nir(network)), network) == ()
 
 
 def test_a_bias_in_front_of_a_pool_is_found_again() -> None:
@@ -142,7 +152,7 @@ def test_a_bias_in_front_of_a_pool_is_found_again() -> None:
 
 def test_a_bias_that_no_node_gives_is_kept_and_said() -> None:
     network = with_operator(POOL, bias=freeze(np.arange(12.0).reshape(2, 3, 2)))
-    assert same(from_nir(to_nir(network)), network)
+    assert same_network(from_nir(to_nir(network)), network)
     assert "population '0': a constant input that no bias of a NIR node gives: other tools leave it out" in (
         export_warnings(network)
     )
@@ -153,7 +163,7 @@ def test_two_plain_edges_between_the_same_nodes_come_back() -> None:
     twice = replace(network, projections=(network.projections[0], *network.projections))
     graph = to_nir(twice)
     assert len(set(graph.edges)) == len(graph.edges)
-    assert same(from_nir(graph), twice)
+    assert same_network(from_nir(graph), twice)
 
 
 def test_back_edges_elsewhere_than_the_rule_would_put_them_come_back() -> None:
@@ -167,10 +177,10 @@ def test_back_edges_elsewhere_than_the_rule_would_put_them_come_back() -> None:
         for p in network.projections
     )
     other = replace(network, projections=turned)
-    assert not same(other, network)
+    assert not same_network(other, network)
     graph = to_nir(other)
     assert any(node.metadata.get("nirbridge:is_back") == 1 for node in graph.nodes.values())
-    assert same(from_nir(graph), other)
+    assert same_network(from_nir(graph), other)
 
 
 def test_a_loop_is_written_as_it_was_found() -> None:
@@ -187,7 +197,7 @@ def test_decays_at_the_border_come_back(a_mem: float, integrator: Any, kind: str
     odd = replace(network, populations=(replace(network.populations[0], neuron=record),))
     graph = to_nir(odd)
     assert np.all(np.isfinite(graph.nodes["0"].tau if kind == "LIF" else graph.nodes["0"].tau_mem))
-    assert differences(from_nir(graph), odd) == ()
+    assert network_differences(from_nir(graph), odd) == ()
 
 
 def test_a_decay_above_one_has_no_nir() -> None:
@@ -293,8 +303,8 @@ def test_every_difference_is_seen() -> None:
     for text, other in others.items():
         if len(other.projections) == 1:
             other = replace(other, projections=(*other.projections, network.projections[1]))
-        assert any(text in found for found in differences(network, other)), text
-        assert not same(network, other)
+        assert any(text in found for found in network_differences(network, other)), text
+        assert not same_network(network, other)
 
 
 def test_what_does_not_count() -> None:
@@ -309,4 +319,4 @@ def test_what_does_not_count() -> None:
         notes=("note",),
         assumed=(),
     )
-    assert same(network, other)
+    assert same_network(network, other)

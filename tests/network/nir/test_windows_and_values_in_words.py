@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.errors import ModelError, Problem
+from nirbridge.errors import Diagnostic, ModelError
 from nirbridge.network.nir.delays import delay_steps
 from nirbridge.network.nir.fields import array_problems, value_problems
-from nirbridge.network.nir.windows import Window, is_windowed, shown, whole_numbers, window_of
+from nirbridge.network.nir.windows import Window, is_windowed, value_text, whole_numbers, window_of
 
 
 def node(kind: str, **fields: Any) -> Any:
@@ -116,18 +116,18 @@ def test_every_wrong_number_of_a_window_is_told(made: Any, wanted: list[str]) ->
 
 @pytest.mark.parametrize("value", [0, 2**31 - 1, np.uint8(3), [5]])
 def test_whole_numbers_within_their_limits(value: Any) -> None:
-    problems: list[Problem] = []
+    problems: list[Diagnostic] = []
     number = int(np.asarray(value).reshape(-1)[0])
     assert whole_numbers("t", "f", value, 3, 0, problems) == (number,) * 3
     assert problems == []
 
 
 def test_values_are_shown_in_one_short_line() -> None:
-    assert shown(np.arange(8)) == "[0, 1, 2, 3, 4, 5, 6, 7]"
-    assert shown(np.arange(9)) == "an array of shape (9,)"
-    assert shown("x" * 58) == "'" + "x" * 58 + "'"
-    assert shown("x" * 59) == "'" + "x" * 58 + "…"
-    assert shown(np.float64(0.5)) == "0.5"
+    assert value_text(np.arange(8)) == "[0, 1, 2, 3, 4, 5, 6, 7]"
+    assert value_text(np.arange(9)) == "an array of shape (9,)"
+    assert value_text("x" * 58) == "'" + "x" * 58 + "'"
+    assert value_text("x" * 59) == "'" + "x" * 58 + "…"
+    assert value_text(np.float64(0.5)) == "0.5"
 
 
 def test_windowed_nodes() -> None:

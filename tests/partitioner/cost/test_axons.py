@@ -12,9 +12,9 @@ from nirbridge.chips.model import Chip
 from nirbridge.network.model import Network, Projection
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Conv, Dense
-from nirbridge.partitioner.cost.axons import HOST, Blocks, axon_table, entries, owner_blocks
-from nirbridge.partitioner.cost.sizing import sizing
-from nirbridge.partitioner.cost.usage import full_run_words, usage
+from nirbridge.partitioner.cost.axons import HOST, Blocks, axon_entries, axon_table, owner_blocks
+from nirbridge.partitioner.cost.sizing import cost_model
+from nirbridge.partitioner.cost.usage import full_run_words, resource_use
 from nirbridge.partitioner.model import RESOURCES, Slice
 from nirbridge.partitioner.search.packing import in_core_order
 from tests.partitioner.cases import (
@@ -130,7 +130,7 @@ def test_usage_is_exact(seed: int, on: Chip) -> None:
     rng = np.random.default_rng(seed)
     net = with_profiles(rng, random_network(rng, windows=bool(seed % 2)))
     blocks = random_blocks(rng, net)
-    found = usage(sizing(net, on, 8), blocks)
+    found = resource_use(cost_model(net, on, 8), blocks)
     assert [dict(used) for used in found] == counted(net, blocks, on)
 
 
@@ -144,10 +144,10 @@ def test_usage_with_shared_kernels(seed: int) -> None:
     rng = np.random.default_rng(seed)
     net = random_network(rng, windows=True)
     on = chip(shared_kernels=True)
-    sizes = sizing(net, on, 8)
+    sizes = cost_model(net, on, 8)
     blocks = random_blocks(rng, net)
     shares = {edge.index: edge.shares for edges in sizes.incoming.values() for edge in edges}
-    for slices, used in zip(blocks, usage(sizes, blocks), strict=True):
+    for slices, used in zip(blocks, resource_use(sizes, blocks), strict=True):
         exact = 0
         for index, p in enumerate(net.projections):
             shape = net.population(p.target).shape
@@ -169,9 +169,9 @@ def test_usage_with_shared_kernels(seed: int) -> None:
 def test_a_piece_alone_costs_what_its_size_says(seed: int) -> None:
     rng = np.random.default_rng(seed)
     net = random_network(rng, windows=bool(seed % 2))
-    sizes = sizing(net, chip(), 8)
+    sizes = cost_model(net, chip(), 8)
     pieces = [Slice(p.name, box) for p in net.populations for box in random_cuts(rng, p.shape, 3)]
-    for piece, used in zip(pieces, usage(sizes, [(piece,) for piece in pieces]), strict=True):
+    for piece, used in zip(pieces, resource_use(sizes, [(piece,) for piece in pieces]), strict=True):
         cost = sizes.cost(piece.population, piece.box)
         assert cost[:3] == tuple(used[name] for name in ("neurons", "input_axons", "synapse_words"))
 
@@ -182,9 +182,9 @@ def test_sums_over_slices_are_never_too_little(seed: int) -> None:
     """What the packing adds up bounds what the core really holds."""
     rng = np.random.default_rng(seed)
     net = random_network(rng, windows=bool(seed % 2))
-    sizes = sizing(net, chip(), 8)
+    sizes = cost_model(net, chip(), 8)
     blocks = random_blocks(rng, net)
-    for slices, used in zip(blocks, usage(sizes, blocks), strict=True):
+    for slices, used in zip(blocks, resource_use(sizes, blocks), strict=True):
         total = np.sum([sizes.cost(s.population, s.box) for s in slices], axis=0)
         assert total[0] == used["neurons"]
         assert total[1] >= used["input_axons"]
@@ -199,8 +199,8 @@ def test_full_runs_are_the_other_run_rule(seed: int) -> None:
     blocks = random_blocks(rng, net)
     free, full = (chip(run_free=rule, run_targets_max=5, run_header_bits=24) for rule in (True, False))
     expected = [used["synapse_words"] for used in counted(net, blocks, full)]
-    assert full_run_words(sizing(net, free, 8), blocks) == tuple(expected)
-    assert full_run_words(sizing(net, full, 8), blocks) is None
+    assert full_run_words(cost_model(net, free, 8), blocks) == tuple(expected)
+    assert full_run_words(cost_model(net, full, 8), blocks) is None
 
 
 @settings(max_examples=100)
@@ -209,7 +209,7 @@ def test_entries_of_every_source(seed: int) -> None:
     rng = np.random.default_rng(seed)
     net = random_network(rng)
     blocks = random_blocks(rng, net)
-    sizes = sizing(net, chip(), 8)
+    sizes = cost_model(net, chip(), 8)
     expected = {
         (source, number): count
         for number, slices in enumerate(blocks)
@@ -217,7 +217,7 @@ def test_entries_of_every_source(seed: int) -> None:
     }
     owner = owners(net, blocks)
     found: dict[tuple[tuple[str, int], int], int] = {}
-    for entry in entries(sizes, blocks):
+    for entry in axon_entries(sizes, blocks):
         own = [owner.get((entry.name, i), HOST) for i in range(len(entry.owner))]
         assert entry.owner.tolist() == own
         pairs = list(zip(entry.neuron.tolist(), entry.block.tolist(), strict=True))
@@ -235,7 +235,7 @@ def test_the_axon_table_groups_by_target_blocks(seed: int) -> None:
     blocks = random_blocks(rng, net)
     ports = [*net.inputs, *net.populations]
     rates = {p.name: rng.random(p.shape) if rng.random() < 0.7 else np.float64(0.5) for p in ports}
-    table = axon_table(sizing(net, chip(), 8), blocks, rates)
+    table = axon_table(cost_model(net, chip(), 8), blocks, rates)
     owner = owners(net, blocks)
     into = [reached(net, slices) for slices in blocks]
     groups: dict[tuple[str, int, tuple[int, ...]], list[int]] = {}
@@ -270,7 +270,7 @@ def test_owners_of_a_split_population() -> None:
     projection = Projection("in", "p", Dense(np.ones((4, 2))))
     net = network({"in": (2,)}, [population("p", (4,))], [projection])
     blocks = ((Slice("p", ((2, 4),)),), (Slice("p", ((0, 2),)),))
-    assert owner_blocks(sizing(net, chip(), 8), blocks)["p"].tolist() == [1, 1, 0, 0]
+    assert owner_blocks(cost_model(net, chip(), 8), blocks)["p"].tolist() == [1, 1, 0, 0]
 
 
 def test_a_list_runs_on_from_slice_to_slice() -> None:
@@ -278,9 +278,9 @@ def test_a_list_runs_on_from_slice_to_slice() -> None:
     operator = Conv(np.ones((2, 1, 2, 1)), (1, 1), ((0, 1), (0, 0)), (1, 1), 1, (1, 2, 1))
     net = network({"in": (1, 2, 1)}, [population("p", (2, 2, 1))], [Projection("in", "p", operator)])
     on = chip(run_header_bits=10, word_bits=64)
-    sizes = sizing(net, on, 8)
+    sizes = cost_model(net, on, 8)
     rows = tuple(Slice("p", ((0, 2), (r, r + 1), (0, 1))) for r in range(2))
-    joint, apart = usage(sizes, [rows]), usage(sizes, [(rows[0],), (rows[1],)])
+    joint, apart = resource_use(sizes, [rows]), resource_use(sizes, [(rows[0],), (rows[1],)])
     assert joint[0]["synapse_words"] == 2
     assert sum(used["synapse_words"] for used in apart) == 3
     assert joint[0]["input_axons"] == 2

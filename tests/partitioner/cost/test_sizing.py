@@ -18,14 +18,14 @@ from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Conv, Dense, Identity, Operator
 from nirbridge.partitioner.cost.connectivity import AllToAll
 from nirbridge.partitioner.cost.sizing import (
-    Cost,
+    SliceCost,
     box_lists,
     box_size,
+    cost_model,
     flat_indices,
-    sizing,
     total_out_degrees,
     touched_pieces,
-    whole,
+    whole_box,
 )
 from nirbridge.partitioner.model import Slice
 from tests.partitioner.cases import (
@@ -82,7 +82,7 @@ def test_neurons_are_numbered_channels_last(seed: int) -> None:
     box = random_box(rng, shape)
     assert flat_indices(shape, box).tolist() == neurons_of(shape, box)
     assert box_size(box) == len(neurons_of(shape, box))
-    assert box_size(whole(shape)) == math.prod(shape)
+    assert box_size(whole_box(shape)) == math.prod(shape)
 
 
 def test_numbering_of_a_small_image() -> None:
@@ -94,10 +94,10 @@ def test_numbering_of_a_small_image() -> None:
 def test_cost_of_any_box(seed: int, on: Chip) -> None:
     rng = np.random.default_rng(seed)
     net = random_network(rng)
-    sizes = sizing(net, on, 8)
+    sizes = cost_model(net, on, 8)
     for p in net.populations:
         box = random_box(rng, p.shape)
-        assert sizes.cost(p.name, box) == Cost(*counted(net, p.name, box, on), 0, 0), (p.name, box)
+        assert sizes.cost(p.name, box) == SliceCost(*counted(net, p.name, box, on), 0, 0), (p.name, box)
 
 
 @settings(max_examples=120)
@@ -112,7 +112,7 @@ def test_words_of_long_runs(seed: int, on: Chip) -> None:
             break
     net = one(operator, int(rng.integers(2)))
     box = random_box(rng, operator.output_shape)
-    found = sizing(net, on, 8).cost("p", box)
+    found = cost_model(net, on, 8).cost("p", box)
     assert found[:3] == counted(net, "p", box, on)
 
 
@@ -124,7 +124,7 @@ def test_shared_kernels_are_stored_once(seed: int, on: Chip) -> None:
     operator = random_windows(rng, shape)
     net = one(operator)
     on = replace(on, synapses=replace(on.synapses, shared_kernels=True))
-    sizes = sizing(net, on, 8)
+    sizes = cost_model(net, on, 8)
     (edge,) = sizes.incoming["p"]
     assert edge.shares
     for _ in range(3):
@@ -137,8 +137,8 @@ def test_shared_kernels_are_stored_once(seed: int, on: Chip) -> None:
 def test_sharing_saves_words() -> None:
     operator = Conv(np.ones((4, 2, 3, 3)), (1, 1), ((1, 1), (1, 1)), (1, 1), 1, (2, 8, 8))
     net = one(operator)
-    stored_once, every = (sizing(net, chip(shared_kernels=shared), 8) for shared in (True, False))
-    box = whole((4, 8, 8))
+    stored_once, every = (cost_model(net, chip(shared_kernels=shared), 8) for shared in (True, False))
+    box = whole_box((4, 8, 8))
     # per axis the inputs at either border reach two outputs, all others three: 3 patterns, of 2, 2 and 3 outputs
     assert stored_once.cost("p", box).synapse_words == 2 * (2 + 2 + 3) * 3 * 2
     assert every.cost("p", box).synapse_words == 2 * (2 + 2 + 6 * 3) * 8 * 2
@@ -147,18 +147,18 @@ def test_sharing_saves_words() -> None:
 
 @pytest.mark.parametrize("operator", [Dense(np.ones((6, 5))), Identity((6,))])
 def test_what_is_no_kernel_is_not_shared(operator: Operator) -> None:
-    (edge,) = sizing(one(operator), chip(shared_kernels=True), 8).incoming["p"]
+    (edge,) = cost_model(one(operator), chip(shared_kernels=True), 8).incoming["p"]
     assert not edge.shares
 
 
 @pytest.mark.parametrize(("n", "expected"), [(62, 8), (64, 9), (1024, 133)])
 def test_words_of_a_dense_layer(n: int, expected: int) -> None:
-    sizes = sizing(one(Dense(np.ones((1024, 7)))), chip(), 8)
-    assert sizes.cost("p", ((5, 5 + n),) if n < 1000 else ((0, n),)) == Cost(n, 7, 7 * expected, 0, 0)
+    sizes = cost_model(one(Dense(np.ones((1024, 7)))), chip(), 8)
+    assert sizes.cost("p", ((5, 5 + n),) if n < 1000 else ((0, n),)) == SliceCost(n, 7, 7 * expected, 0, 0)
 
 
 def test_a_delay_costs_bits() -> None:
-    plain, late = (sizing(one(Dense(np.ones((60, 7))), delay), chip(), 8) for delay in (0, 3))
+    plain, late = (cost_model(one(Dense(np.ones((60, 7))), delay), chip(), 8) for delay in (0, 3))
     assert plain.cost("p", ((0, 60),)).synapse_words == 7 * 8
     assert late.cost("p", ((0, 60),)).synapse_words == 7 * math.ceil((60 * 14 + 2 * 10) / 64)
 
@@ -168,7 +168,7 @@ def test_a_delay_costs_bits() -> None:
 def test_lists_of_a_box(seed: int) -> None:
     rng = np.random.default_rng(seed)
     operator = random_operator(rng, random_shape(rng))
-    (edge,) = sizing(one(operator), chip(), 8).incoming["p"]
+    (edge,) = cost_model(one(operator), chip(), 8).incoming["p"]
     if isinstance(edge.form, AllToAll):
         return
     box = random_box(rng, operator.output_shape)
@@ -187,7 +187,7 @@ def test_lists_of_a_box(seed: int) -> None:
 def test_out_degrees_and_touched_pieces(seed: int) -> None:
     rng = np.random.default_rng(seed)
     net = random_network(rng)
-    sizes = sizing(net, chip(), 8)
+    sizes = cost_model(net, chip(), 8)
     tilings = {p.name: tuple(random_cuts(rng, p.shape, 4)) for p in net.populations}
     degrees = total_out_degrees(sizes)
     for source in ("in", *(p.name for p in net.populations)):
@@ -209,12 +209,12 @@ def test_out_degrees_and_touched_pieces(seed: int) -> None:
 def test_ranges_of_a_kind_cost_alike(seed: int, on: Chip) -> None:
     rng = np.random.default_rng(seed)
     net = random_network(rng, windows=True)
-    sizes = sizing(net, replace(on, synapses=replace(on.synapses, shared_kernels=bool(seed % 3))), 8)
+    sizes = cost_model(net, replace(on, synapses=replace(on.synapses, shared_kernels=bool(seed % 3))), 8)
     for p in net.populations:
         box = random_box(rng, p.shape)
         axis = int(rng.integers(len(p.shape)))
         length = box[axis][1] - box[axis][0]
-        costs: dict[object, set[Cost]] = {}
+        costs: dict[object, set[SliceCost]] = {}
         for start in range(p.shape[axis] - length + 1):
             piece = (start, start + length)
             moved = (*box[:axis], piece, *box[axis + 1 :])
@@ -224,7 +224,7 @@ def test_ranges_of_a_kind_cost_alike(seed: int, on: Chip) -> None:
 
 def test_most_ranges_of_a_convolution_are_of_one_kind() -> None:
     operator = Conv(np.ones((4, 2, 3, 3)), (1, 1), ((1, 1), (1, 1)), (1, 1), 1, (2, 20, 20))
-    sizes = sizing(one(operator), chip(), 8)
+    sizes = cost_model(one(operator), chip(), 8)
     kinds = {sizes.range_kind("p", 1, (r, r + 2)) for r in range(19)}
     assert len(kinds) == 2  # at the border and inside: the border's padding makes its lists shorter
 
@@ -233,25 +233,25 @@ def test_profiles_are_counted_only_where_they_can_limit() -> None:
     record = neuron("LIF", a_mem=np.array([0.5, 0.5, 0.6, 0.7]), theta=np.array([1.0, 2.0, 1.0, 2.0]))
     projection = Projection("in", "p", Dense(np.ones((4, 2))))
     net = network({"in": (2,)}, [population("p", (4,), record)], [projection])
-    few = sizing(net, chip(core={"decay_profiles": 2, "threshold_profiles": 1}), 8)
+    few = cost_model(net, chip(core={"decay_profiles": 2, "threshold_profiles": 1}), 8)
     assert few.cost("p", ((0, 4),))[3:] == (3, 2)
     assert few.cost("p", ((0, 2),))[3:] == (1, 2)
     assert few.cost("p", ((2, 3),))[3:] == (1, 1)
-    enough = sizing(net, chip(core={"decay_profiles": 3, "threshold_profiles": 2}), 8)
+    enough = cost_model(net, chip(core={"decay_profiles": 3, "threshold_profiles": 2}), 8)
     assert enough.cost("p", ((0, 4),))[3:] == (0, 0)
 
 
 def test_a_read_out_has_no_threshold() -> None:
     record = neuron("LI", a_mem=np.array([0.5, 0.6]), theta=None)
     net = network({"in": (2,)}, [population("p", (2,), record)], [Projection("in", "p", Identity((2,)))])
-    few = sizing(net, chip(core={"decay_profiles": 1, "threshold_profiles": 1}), 8)
+    few = cost_model(net, chip(core={"decay_profiles": 1, "threshold_profiles": 1}), 8)
     assert few.cost("p", ((0, 2),))[3:] == (2, 0)
 
 
 def test_the_known_cost_of_a_strip() -> None:
     """The closed form of the partitioning text: cin * sum over rows and columns of W(r * c * k)."""
     operator = Conv(np.ones((16, 2, 5, 5)), (2, 2), ((1, 1), (1, 1)), (1, 1), 1, (2, 34, 34))
-    sizes = sizing(one(operator), chip(), 8)
+    sizes = cost_model(one(operator), chip(), 8)
 
     def reach(n: int) -> Counter[int]:
         """How many inputs reach how many outputs of the first n."""

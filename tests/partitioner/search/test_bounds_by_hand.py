@@ -10,7 +10,7 @@ import pytest
 from nirbridge.network.model import Network, Projection
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Dense, Identity, Sparse
-from nirbridge.partitioner.cost.sizing import Sizing, sizing
+from nirbridge.partitioner.cost.sizing import CostModel, cost_model
 from nirbridge.partitioner.search import bounds, exact, layouts
 from nirbridge.partitioner.search import methods as search
 from nirbridge.partitioner.search.bounds import any_map_bounds, least_cores, least_slots
@@ -20,14 +20,14 @@ from tests.partitioner.cases import chip, network, population
 FREE = {"neurons": 8, "input_axons": None, "output_axons": 5}
 
 
-def two_layers(**own: Any) -> Sizing:
+def two_layers(**own: Any) -> CostModel:
     """40 inputs, 30 neurons, 20 neurons, all to all; of words of 64 bits, 22 targets take 3 and 30 take 4."""
     ways = [Projection("in", "a", Dense(np.ones((30, 40)))), Projection("a", "b", Dense(np.ones((20, 30))))]
     net = network({"in": (40,)}, [population("a", (30,)), population("b", (20,))], ways)
-    return sizing(net, chip(core=own.pop("core", FREE), **({"words": 100} | own)), 8)
+    return cost_model(net, chip(core=own.pop("core", FREE), **({"words": 100} | own)), 8)
 
 
-def found(sizes: Sizing) -> dict[str, int]:
+def found(sizes: CostModel) -> dict[str, int]:
     return any_map_bounds(sizes, capacity(sizes.chip), 0)
 
 
@@ -71,7 +71,7 @@ def test_sources_that_reach_every_neuron_count_once_and_hidden_ones_not() -> Non
         Projection("a", "b", some_of(5)),
     ]
     net = network({"in": (4,)}, [population("a", (5,)), population("b", (6,))], ways)
-    sizes = sizing(net, chip(core=FREE), 8)
+    sizes = cost_model(net, chip(core=FREE), 8)
     assert bounds._dense_sources(sizes, "a") == 4
     assert bounds._dense_sources(sizes, "b") == 4
     assert least_slots(sizes, {"a": 1, "b": 9}, capacity(sizes.chip)) == {"a": 0, "b": 0}  # not of every neuron of a
@@ -87,7 +87,7 @@ def some_of(n: int) -> Chain:
 def test_a_source_of_two_populations_is_not_of_one() -> None:
     ways = [Projection("in", name, Dense(np.ones((2, 3)))) for name in ("a", "b", "b")]
     ways.append(Projection("a", "b", Identity((2,))))
-    sizes = sizing(network({"in": (3,)}, [population("a", (2,)), population("b", (2,))], ways), chip(), 8)
+    sizes = cost_model(network({"in": (3,)}, [population("a", (2,)), population("b", (2,))], ways), chip(), 8)
     assert bounds._sources_of_one_target(sizes) == {"a"}
 
 
@@ -134,10 +134,10 @@ def test_where_pieces_of_a_row_may_end(start: int, width: int, segments: int | N
 )
 def test_lengths_of_ranges_of_a_dense_layer(neurons: int, lengths: list[int]) -> None:
     way = Projection("in", "p", Dense(np.ones((neurons, 1))))
-    sizes = sizing(network({"in": (1,)}, [population("p", (neurons,))], [way]), chip(), 8)
+    sizes = cost_model(network({"in": (1,)}, [population("p", (neurons,))], [way]), chip(), 8)
     (layout,), _ = layouts.layouts(sizes, {"p": np.zeros(neurons, int)}, {"p": ()}, capacity(chip()))
     assert [arc.where for arc in layout.arcs] == [(n,) for n in lengths]
-    assert layout.rows == (layouts.Row(tuple(enumerate(lengths)), neurons, cover=True),)
+    assert layout.rows == (layouts.LayoutRow(tuple(enumerate(lengths)), neurons, cover=True),)
 
 
 @pytest.mark.parametrize(
@@ -165,9 +165,9 @@ def test_words_prove_nothing_where_kernels_are_shared() -> None:
 # -- the exact model ----------------------------------------------------------------------------------------------
 
 
-def wide(neurons: int, sources: int) -> Sizing:
+def wide(neurons: int, sources: int) -> CostModel:
     way = Projection("in", "p", Dense(np.ones((neurons, sources))))
-    return sizing(network({"in": (sources,)}, [population("p", (neurons,))], [way]), chip(), 8)
+    return cost_model(network({"in": (sources,)}, [population("p", (neurons,))], [way]), chip(), 8)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def three(**neurons: Any) -> Network:
     ])  # fmt: skip
 
 
-def blocks_of(answer: exact.Answer) -> list[set[str]]:
+def blocks_of(answer: exact.ExactResult) -> list[set[str]]:
     assert answer.blocks is not None
     return [{piece.population for piece in block} for block in answer.blocks]
 
@@ -196,14 +196,14 @@ def blocks_of(answer: exact.Answer) -> list[set[str]]:
     ("groups", "cores"), [({}, 1), ({"b": 0}, 1), ({"b": 1}, 2), ({"a": 1, "b": 2}, 3), ({"a": 1, "b": 1, "c": 1}, 1)]
 )
 def test_populations_of_different_groups_are_kept_apart(groups: dict[str, int], cores: int) -> None:
-    sizes = sizing(three(), chip(), 8)
-    found = exact.solve(sizes, cores, 0, 4.0, groups=groups)
+    sizes = cost_model(three(), chip(), 8)
+    found = exact.solve_exactly(sizes, cores, 0, 4.0, groups=groups)
     assert found.proved
     assert len({groups.get(name, 0) for name in "abc"}) == cores
     for names in blocks_of(found):
         assert len({groups.get(name, 0) for name in names}) == 1
     if cores > 1:
-        none = exact.solve(sizes, cores - 1, 0, 4.0, groups=groups)
+        none = exact.solve_exactly(sizes, cores - 1, 0, 4.0, groups=groups)
         assert (none.blocks, none.proved) == (None, True)
 
 
@@ -228,11 +228,11 @@ def test_a_limit_rules_out_every_map_and_one_more_does_not(core: Any, words: Any
     """a has another decay and two thresholds would not fit; c is a read-out, which has none."""
     own = {"a": neuron("LIF", a_mem=0.5, theta=2.0), "c": neuron("LI", a_mem=0.9, theta=None)}
     unlimited = dict.fromkeys(("neurons", "input_axons", "output_axons", "decay_profiles", "threshold_profiles"), None)
-    sizes = sizing(three(**own), chip(core=unlimited | core, words=words), 8)
-    answer = exact.solve(sizes, cores, 0, 4.0)
+    sizes = cost_model(three(**own), chip(core=unlimited | core, words=words), 8)
+    answer = exact.solve_exactly(sizes, cores, 0, 4.0)
     assert answer.proved
     assert (answer.blocks is None) is (reasons is not None)
     if reasons:
-        assert exact.reasons(sizes, cores, 0, 4.0) == reasons
+        assert exact.ruling_out_limits(sizes, cores, 0, 4.0) == reasons
         either = core == {"neurons": 2, "input_axons": 1}
-        assert (exact.solve(sizes, cores, 0, 4.0, without=reasons).blocks is None) is either
+        assert (exact.solve_exactly(sizes, cores, 0, 4.0, without=reasons).blocks is None) is either

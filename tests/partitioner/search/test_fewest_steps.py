@@ -10,25 +10,25 @@ import pytest
 
 from nirbridge.network.model import Projection
 from nirbridge.network.operators import Dense
-from nirbridge.partitioner.cost.sizing import sizing
+from nirbridge.partitioner.cost.sizing import cost_model
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.search import methods as search
 from nirbridge.partitioner.search import slicing
-from nirbridge.partitioner.search.column_generation import Generated
-from nirbridge.partitioner.search.layouts import Arc, Layout
-from nirbridge.partitioner.search.methods import fewest
-from nirbridge.partitioner.search.slicing import Unfit, capacity, largest_pieces, tile_all
+from nirbridge.partitioner.search.column_generation import GeneratedPatterns
+from nirbridge.partitioner.search.layouts import Layout, LayoutArc
+from nirbridge.partitioner.search.methods import fewest_cores
+from nirbridge.partitioner.search.slicing import NoTiling, capacity, largest_slices, tile_all
 from tests.partitioner.cases import chip, network, population
 
 
-def made(patterns: int, bound: int, linear: float, spent: float = 0.25, work: float = 0.0) -> Generated:
-    return Generated(np.zeros((patterns, 2), int), np.zeros(patterns), bound, 0.0, linear, spent, work)
+def made(patterns: int, bound: int, linear: float, spent: float = 0.25, work: float = 0.0) -> GeneratedPatterns:
+    return GeneratedPatterns(np.zeros((patterns, 2), int), np.zeros(patterns), bound, 0.0, linear, spent, work)
 
 
 class Scripted:
     """Stands for layouts, generation, dives and what they make; two classes, so that two patterns are the start."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, generated: list[Generated], dives: list[int | None]) -> None:
+    def __init__(self, patch: pytest.MonkeyPatch, generated: list[GeneratedPatterns], dives: list[int | None]) -> None:
         self.generated, self.dives = generated, dives
         self.classes: dict[Any, int] = {None: 2}
         self.needed: dict[int, float] = {0: 1.0}
@@ -38,7 +38,7 @@ class Scripted:
         self.tried: list[int] = []
         self.told: list[str] = []
         patch.setattr(search, "layouts", self.layouts)
-        patch.setattr(search.master, "problem", lambda *_: "problem")
+        patch.setattr(search.master, "master_problem", lambda *_: "problem")
         patch.setattr(search.master, "resource_bounds", lambda _: self.needed)
         patch.setattr(search.master, "generate", self.generate)
         patch.setattr(search.master, "dive", self.dive)
@@ -65,7 +65,7 @@ class Scripted:
         synapses = SimpleNamespace(shared_kernels=False)
         sizes: Any = SimpleNamespace(shapes={"p": (2,)}, chip=SimpleNamespace(synapses=synapses))
         tell: Any = lambda stage, done: self.told.append(stage)  # noqa: E731
-        found = fewest(sizes, np.zeros(6), (0,) * incumbent, {}, {"p": 3}, lower, "default", 7, tell)
+        found = fewest_cores(sizes, np.zeros(6), (0,) * incumbent, {}, {"p": 3}, lower, "default", 7, tell)
         assert (self.generated, self.dives) == ([], [])
         return len(found.blocks), found.sliced_bound, found.spent
 
@@ -156,8 +156,8 @@ def test_what_is_over_a_limit_when_counted_in_full_is_not_taken(monkeypatch: pyt
 
 def test_pieces_that_no_core_takes_are_a_fault_of_ours() -> None:
     way = Projection("in", "p", Dense(np.ones((4, 2))))
-    sizes = sizing(network({"in": (2,)}, [population("p", (4,))], [way]), chip(), 8)
-    layout = Layout("p", "fixed", (Arc(0, (0,)), Arc(1, (1,))), (), boxes=(((0, 3),), ((3, 4),)))
+    sizes = cost_model(network({"in": (2,)}, [population("p", (4,))], [way]), chip(), 8)
+    layout = Layout("p", "fixed", (LayoutArc(0, (0,)), LayoutArc(1, (1,))), (), boxes=(((0, 3),), ((3, 4),)))
     held, arcs = np.array([[0, 1], [1, 0]]), np.array([1, 1])
     assert search._blocks(sizes, (layout,), held, arcs) == ((Slice("p", ((0, 3),)),), (Slice("p", ((3, 4),)),))
     whole = search._blocks(sizes, (layout,), np.array([[0, 0], [1, 1]]), arcs)
@@ -176,24 +176,24 @@ def chained(*sizes: int) -> Any:
 
 
 def test_tilings_that_do_not_settle_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = sizing(chained(4, 4), chip(), 8)
+    sizes = cost_model(chained(4, 4), chip(), 8)
     tilings, slots = tile_all(sizes, capacity(chip()))
     assert tilings == {"a": (((0, 4),),), "b": (((0, 4),),)}
     assert {name: own.tolist() for name, own in slots.items()} == {"a": [1] * 4, "b": [0] * 4}
     monkeypatch.setattr(slicing, "ROUNDS_MAX", 0)
-    with pytest.raises(Unfit) as caught:
+    with pytest.raises(NoTiling) as caught:
         tile_all(sizes, capacity(chip()))
     assert (caught.value.population, caught.value.output_axons) == ("b", 0)
 
 
 def test_largest_pieces_that_one_neuron_overfills() -> None:
-    sizes = sizing(chained(6), chip(), 8)
+    sizes = cost_model(chained(6), chip(), 8)
     cap = capacity(chip(core={"output_axons": 5}))
     slots = np.array([1, 2, 2, 5, 5, 1])
-    assert largest_pieces(sizes, "a", slots, cap) == (((0, 3),), ((3, 4),), ((4, 5),), ((5, 6),))
-    with pytest.raises(Unfit) as caught:
-        largest_pieces(sizes, "a", slots + (slots == 2) * 4, cap)
+    assert largest_slices(sizes, "a", slots, cap) == (((0, 3),), ((3, 4),), ((4, 5),), ((5, 6),))
+    with pytest.raises(NoTiling) as caught:
+        largest_slices(sizes, "a", slots + (slots == 2) * 4, cap)
     assert (caught.value.population, caught.value.output_axons) == ("a", 6)
-    with pytest.raises(Unfit) as caught:
-        largest_pieces(sizes, "a", None, capacity(chip(core={"input_axons": 1})))
+    with pytest.raises(NoTiling) as caught:
+        largest_slices(sizes, "a", None, capacity(chip(core={"input_axons": 1})))
     assert caught.value.output_axons == 0

@@ -13,11 +13,11 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Reshape
-from nirbridge.partitioner import Options, partition
-from nirbridge.partitioner.cost.sizing import Sizing, sizing
+from nirbridge.partitioner import PartitionOptions, partition
+from nirbridge.partitioner.cost.sizing import CostModel, cost_model
 from nirbridge.partitioner.search import methods as search
 from nirbridge.partitioner.search.layouts import ClassTable, Layout, layouts, realise
-from nirbridge.partitioner.search.slicing import UNLIMITED, Unfit, capacity, tile_all, vector
+from nirbridge.partitioner.search.slicing import UNLIMITED, NoTiling, capacity, tile_all, vector
 from tests.partitioner.cases import (
     chip,
     network,
@@ -44,7 +44,7 @@ def choose(layout: Layout, rng: np.random.Generator) -> np.ndarray | None:
     return None if solved.x is None else np.round(solved.x).astype(np.int64)
 
 
-def check(layout: Layout, sizes: Sizing, slots: np.ndarray, vectors: np.ndarray, rng: np.random.Generator) -> None:
+def check(layout: Layout, sizes: CostModel, slots: np.ndarray, vectors: np.ndarray, rng: np.random.Generator) -> None:
     counts = choose(layout, rng)
     assert counts is not None, "no choice satisfies the rows"
     boxes = realise(layout, sizes, counts)
@@ -81,13 +81,13 @@ def uneven(net: Network, rng: np.random.Generator) -> Network:
 def test_every_choice_tiles_and_costs_what_it_says(seed: int) -> None:
     rng = np.random.default_rng(seed)
     net = uneven(random_network(rng, windows=bool(seed % 2)), rng)
-    sizes = sizing(net, chip(core={"decay_profiles": 1 + seed % 2}, shared_kernels=bool(seed % 3)), 8)
+    sizes = cost_model(net, chip(core={"decay_profiles": 1 + seed % 2}, shared_kernels=bool(seed % 3)), 8)
     cap = np.array(
         [rng.integers(4, 60), rng.integers(20, 80), rng.integers(40, 300), UNLIMITED, UNLIMITED, rng.integers(20, 120)]
     )
     try:
         tilings, _ = tile_all(sizes, cap)
-    except Unfit:
+    except NoTiling:
         return
     even = seed % 5 > 0
     slots = {p.name: np.full(p.shape, 2) if even else rng.integers(0, 3, size=p.shape) for p in net.populations}
@@ -114,7 +114,7 @@ def test_bands_of_a_convolution(seed: int, segments: int | None) -> None:
         if other.output_shape == operator.output_shape:
             projections.append(Projection("in", "p", other))
     net = network({"in": shape}, [population("p", operator.output_shape)], projections)
-    sizes = sizing(net, chip(), 8)
+    sizes = cost_model(net, chip(), 8)
     cap = capacity(chip(core={"neurons": 64}, words=2000))
     slots = {"p": np.full(operator.output_shape, 1)}
     (layout,), classes = layouts(sizes, slots, {"p": ()}, cap, segments)
@@ -135,12 +135,15 @@ def test_cuts_too_coarse_to_fit_leave_the_map_as_it_is(behind: bool, monkeypatch
         projections.append(Projection("p", "q", flat))
     net = network({"in": (1, 4, 12)}, populations, projections)
     on = chip(core={"neurons": 31}, words=2000)
-    sizes = sizing(net, on, 8)
+    sizes = cost_model(net, on, 8)
     slots = {name: np.zeros(shape, int) for name, shape in sizes.shapes.items()}
     found, _ = layouts(sizes, slots, {}, capacity(on), 1)
     assert choose(found[0], np.random.default_rng(0)) is None
     monkeypatch.setattr(search, "CLASSES_MAX", len(layouts(sizes, slots, {}, capacity(on), 1)[1].vectors))
-    assert partition(net, on, Options(method="cp-sat")).blocks == partition(net, on, Options(method="packed")).blocks
+    assert (
+        partition(net, on, PartitionOptions(method="cp-sat")).blocks
+        == partition(net, on, PartitionOptions(method="packed")).blocks
+    )
 
 
 def test_a_source_on_two_ways_is_told_apart_by_place() -> None:
@@ -150,7 +153,7 @@ def test_a_source_on_two_ways_is_told_apart_by_place() -> None:
     assert far.output_shape == near.output_shape
     projections = [Projection("in", "p", near), Projection("in", "p", far)]
     net = network({"in": (1, 6, 4)}, [population("p", (1, 6, 4))], projections)
-    sizes = sizing(net, chip(), 8)
+    sizes = cost_model(net, chip(), 8)
     (layout,), classes = layouts(sizes, {"p": np.zeros((1, 6, 4), int)}, {"p": ()}, capacity(chip()))
     for seed in range(5):
         check(layout, sizes, np.zeros((1, 6, 4), int), classes.vectors, np.random.default_rng(seed))
@@ -158,7 +161,7 @@ def test_a_source_on_two_ways_is_told_apart_by_place() -> None:
 
 @pytest.mark.parametrize("n", [1, 7, 100, 1000])
 def test_ranges_of_a_dense_layer(n: int) -> None:
-    sizes = sizing(
+    sizes = cost_model(
         network({"in": (40,)}, [population("p", (n,))], [Projection("in", "p", Dense(np.ones((n, 40))))]), chip(), 8
     )
     slots = {"p": np.full(n, 3)}
@@ -171,7 +174,7 @@ def test_ranges_of_a_dense_layer(n: int) -> None:
 def test_lengths_where_words_change_and_the_largest() -> None:
     """40 sources: 128 x W(n) words; W grows after 6, 14, 22, … 62 neurons, 1,024 neurons are the most."""
     projection = Projection("in", "p", Dense(np.ones((70, 40))))
-    sizes = sizing(network({"in": (40,)}, [population("p", (70,))], [projection]), chip(), 8)
+    sizes = cost_model(network({"in": (40,)}, [population("p", (70,))], [projection]), chip(), 8)
     (layout,), _ = layouts(sizes, {"p": np.zeros(70, int)}, {"p": ()}, capacity(chip()))
     assert [arc.where[0] for arc in layout.arcs] == [6, 14, 22, 30, 38, 46, 54, 62, 68, 70]
 
@@ -179,7 +182,7 @@ def test_lengths_where_words_change_and_the_largest() -> None:
 def test_a_one_to_one_layer_is_flat_and_other_flat_ones_are_fixed() -> None:
     projections = [Projection("in", "a", Identity((9,))), Projection("in", "b", Dense(np.ones((9, 9))))]
     net = network({"in": (9,)}, [population("a", (9,)), population("b", (9,))], projections)
-    sizes = sizing(net, chip(), 8)
+    sizes = cost_model(net, chip(), 8)
     slots = {"a": np.zeros(9, int), "b": np.arange(9)}
     tilings = {"a": (((0, 9),),), "b": (((0, 4),), ((4, 9),))}
     found, _ = layouts(sizes, slots, tilings, capacity(chip()))

@@ -12,22 +12,24 @@ from nirbridge.network.model import Projection
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Reshape, Scale, Sparse
 from nirbridge.partitioner.cost.connectivity import AllToAll, Separable, axis_from_matrix, full_axis, identity_axis
-from nirbridge.partitioner.cost.sizing import Sizing, sizing
+from nirbridge.partitioner.cost.sizing import CostModel, cost_model
 from nirbridge.partitioner.search import layouts as cutting
-from nirbridge.partitioner.search.layouts import Arc, Layout, Row, layouts, realise
+from nirbridge.partitioner.search.layouts import Layout, LayoutArc, LayoutRow, layouts, realise
 from nirbridge.partitioner.search.slicing import capacity, cuts, vector
 from tests.partitioner.cases import chip, network, population
 
 
-def conv_sizes(shape: tuple[int, ...], out: int, kernel: int, padding: int = 0, stride: int = 1, **on: Any) -> Sizing:
+def conv_sizes(
+    shape: tuple[int, ...], out: int, kernel: int, padding: int = 0, stride: int = 1, **on: Any
+) -> CostModel:
     weight = np.ones((out, shape[0], kernel, kernel))
     ends = (padding, padding)
     operator = Conv(weight, (stride, stride), (ends, ends), (1, 1), 1, shape)
     net = network({"in": shape}, [population("p", operator.output_shape)], [Projection("in", "p", operator)])
-    return sizing(net, chip(**on), 8)
+    return cost_model(net, chip(**on), 8)
 
 
-def only(sizes: Sizing, slots: Any = 0, segments: int | None = None) -> tuple[Layout, list[list[int]]]:
+def only(sizes: CostModel, slots: Any = 0, segments: int | None = None) -> tuple[Layout, list[list[int]]]:
     """The layout of the only population, and the cost vectors of its classes."""
     own = np.broadcast_to(np.asarray(slots), sizes.shapes["p"])
     (layout,), classes = layouts(sizes, {"p": own}, {"p": ()}, capacity(sizes.chip), segments)
@@ -38,11 +40,11 @@ def only(sizes: Sizing, slots: Any = 0, segments: int | None = None) -> tuple[La
 
 TINY = conv_sizes((1, 2, 2), 1, 1)
 ROWS = (
-    Row(((0, 1),), 1),
-    Row(((0, -1), (1, 1)), 0),
-    Row(((1, -1),), -1),
-    Row(((2, 1), (3, 1), (0, -1), (1, -1)), 0),
-    Row(((2, -1), (4, 1)), 0),
+    LayoutRow(((0, 1),), 1),
+    LayoutRow(((0, -1), (1, 1)), 0),
+    LayoutRow(((1, -1),), -1),
+    LayoutRow(((2, 1), (3, 1), (0, -1), (1, -1)), 0),
+    LayoutRow(((2, -1), (4, 1)), 0),
 )
 ARCS = ((-1, (0, 0)), (-1, (0, 1)), (0, (0, 0, 0, 0, 1)), (1, (0, 0, 0, 0, 2)), (0, (0, 0, 0, 1, 2)))
 
@@ -50,7 +52,7 @@ ARCS = ((-1, (0, 0)), (-1, (0, 1)), (0, (0, 0, 0, 0, 1)), (1, (0, 0, 0, 0, 2)), 
 def test_arcs_and_flows_of_two_rows_that_cost_alike() -> None:
     """Two bands of a row, each either one piece or two; the columns of both are one flow."""
     layout, vectors = only(TINY, 3)
-    assert layout == Layout("p", "banded", tuple(Arc(*arc) for arc in ARCS), ROWS, ((1, 1),))
+    assert layout == Layout("p", "banded", tuple(LayoutArc(*arc) for arc in ARCS), ROWS, ((1, 1),))
     assert vectors == [[1, 1, 1, 0, 0, 3], [2, 2, 2, 0, 0, 6]]
 
 
@@ -63,8 +65,9 @@ def test_rows_whose_neurons_have_other_output_axons_have_flows_of_their_own() ->
     ]  # fmt: skip
     assert [v[5] for v in vectors] == [1, 2, 2, 4]
     assert layout.rows[3:] == (
-        Row(((2, 1), (3, 1), (0, -1)), 0), Row(((2, -1), (4, 1)), 0), Row(((5, 1), (6, 1), (1, -1)), 0),
-        Row(((5, -1), (7, 1)), 0),
+        LayoutRow(((2, 1), (3, 1), (0, -1)), 0), LayoutRow(((2, -1), (4, 1)), 0), LayoutRow(((5, 1), (6, 1), (1, -1)),
+        0),
+        LayoutRow(((5, -1), (7, 1)), 0),
     )  # fmt: skip
 
 
@@ -94,8 +97,8 @@ def test_boxes_of_chosen_arcs() -> None:
 def test_boxes_of_channel_groups_and_taller_bands() -> None:
     """Two bands of two rows and two groups of channels; a core holds eight neurons."""
     sizes = conv_sizes((1, 4, 2), 4, 1, core={"neurons": 8, "input_axons": 4})
-    arcs = [Arc(-1, (0, 0)), Arc(-1, (0, 2)), Arc(0, (0, 0, 0, 0, 2)), Arc(1, (0, 0, 1, 0, 2))]
-    rows = (Row(((2, 1), (0, -1), (1, -1)), 0), Row(((3, 1), (0, -1), (1, -1)), 0))
+    arcs = [LayoutArc(-1, (0, 0)), LayoutArc(-1, (0, 2)), LayoutArc(0, (0, 0, 0, 0, 2)), LayoutArc(1, (0, 0, 1, 0, 2))]
+    rows = (LayoutRow(((2, 1), (0, -1), (1, -1)), 0), LayoutRow(((3, 1), (0, -1), (1, -1)), 0))
     layout = Layout("p", "banded", tuple(arcs), rows, ((2, 2),))
     assert realise(layout, sizes, np.array([1, 1, 2, 2])) == {
         0: [((0, 2), (0, 2), (0, 2)), ((0, 2), (2, 4), (0, 2))],
@@ -103,7 +106,7 @@ def test_boxes_of_channel_groups_and_taller_bands() -> None:
     }
 
 
-def score(sizes: Sizing, slots: np.ndarray, band: int, groups: int) -> float | None:
+def score(sizes: CostModel, slots: np.ndarray, band: int, groups: int) -> float | None:
     """The least share of a core per neuron of a piece in the middle, over the widths that a core holds."""
     channels, height, width = sizes.shapes["p"]
     cap, shares = capacity(sizes.chip), list[float]()
@@ -118,7 +121,7 @@ def score(sizes: Sizing, slots: np.ndarray, band: int, groups: int) -> float | N
     return min(shares, default=None)
 
 
-def bands(sizes: Sizing, slots: np.ndarray) -> tuple[tuple[int, int], ...]:
+def bands(sizes: CostModel, slots: np.ndarray) -> tuple[tuple[int, int], ...]:
     """The best strip of one row, and the best band if it is better by half a per cent."""
     channels, height, _ = sizes.shapes["p"]
     heights = {h for h in (1, 2, 3, 4, 5, 6, 8, height) if h <= height}
@@ -161,19 +164,19 @@ def test_the_bands_that_are_offered(
     ],
 )
 def test_ranges_from_the_longest_on(length: int, counts: list[int], boxes: Any) -> None:
-    layout = Layout("p", "flat", (Arc(4, (1,)), Arc(5, (3,))), ())
+    layout = Layout("p", "flat", (LayoutArc(4, (1,)), LayoutArc(5, (3,))), ())
     way = Projection("in", "p", Dense(np.ones((length, 2))))
-    sizes = sizing(network({"in": (2,)}, [population("p", (length,))], [way]), chip(), 8)
+    sizes = cost_model(network({"in": (2,)}, [population("p", (length,))], [way]), chip(), 8)
     assert realise(layout, sizes, np.array(counts)) == boxes
 
 
 def test_the_boxes_of_the_map_so_far_are_the_only_choice_elsewhere() -> None:
     some = Sparse(np.array([0, 1, 2, 3]), np.array([1, 2, 0]), np.ones(3), (3,), (3,))
     net = network({"in": (3,)}, [population("p", (3,))], [Projection("in", "p", some)])
-    sizes, tiles = sizing(net, chip(), 8), (((0, 2),), ((2, 3),))
+    sizes, tiles = cost_model(net, chip(), 8), (((0, 2),), ((2, 3),))
     (layout,), classes = layouts(sizes, {"p": np.array([1, 2, 3])}, {"p": tiles}, capacity(chip()))
-    rows = (Row(((0, 1),), 1), Row(((1, 1),), 1))
-    assert layout == Layout("p", "fixed", (Arc(0, (0,)), Arc(1, (1,))), rows, boxes=tiles)
+    rows = (LayoutRow(((0, 1),), 1), LayoutRow(((1, 1),), 1))
+    assert layout == Layout("p", "fixed", (LayoutArc(0, (0,)), LayoutArc(1, (1,))), rows, boxes=tiles)
     assert classes.vectors.tolist() == [[2, 2, 2, 0, 0, 3], [1, 1, 1, 0, 0, 3]]
 
 
@@ -205,11 +208,11 @@ def test_bands_are_of_images_alone(shape: tuple[int, ...], listed: bool, kind: s
     first = every if listed else Dense(np.ones((4, 3)))
     operator = first if shape == (4,) else Chain((first, Reshape((4,), shape)))
     net = network({"in": (3,)}, [population("p", shape)], [Projection("in", "p", operator)])
-    sizes, box = sizing(net, chip(), 8), tuple((0, n) for n in shape)
+    sizes, box = cost_model(net, chip(), 8), tuple((0, n) for n in shape)
     (layout,), _ = layouts(sizes, {"p": np.ones(shape, int)}, {"p": (box,)}, capacity(chip()))
     assert layout.kind == kind
     ways = (*net.projections, Projection("in", "p", Chain((every, Reshape((4,), shape)))))
-    both = sizing(network({"in": (3,)}, net.populations, ways), chip(), 8)
+    both = cost_model(network({"in": (3,)}, net.populations, ways), chip(), 8)
     (layout,), _ = layouts(both, {"p": np.ones(shape, int)}, {"p": (box,)}, capacity(chip()))
     assert layout.kind == "fixed"
 
@@ -217,9 +220,9 @@ def test_bands_are_of_images_alone(shape: tuple[int, ...], listed: bool, kind: s
 @pytest.mark.parametrize(("neurons", "lengths"), [(41, list(range(1, 42))), (42, [1, 2, 4, 8, 16, 31, 42])])
 def test_forty_steps_of_words_are_offered_and_more_are_not(neurons: int, lengths: list[int]) -> None:
     net = network({"in": (1,)}, [population("p", (neurons,))], [Projection("in", "p", Dense(np.ones((neurons, 1))))])
-    layout, _ = only(sizing(net, chip(run_targets_max=1), 8))
+    layout, _ = only(cost_model(net, chip(run_targets_max=1), 8))
     assert [arc.where[0] for arc in layout.arcs] == lengths
-    single, _ = only(sizing(net, chip(core={"neurons": 1}), 8))
+    single, _ = only(cost_model(net, chip(core={"neurons": 1}), 8))
     assert [arc.where for arc in single.arcs] == [(1,)]
     assert cutting.ClassTable().classes().vectors.shape == (0, 0)
 
@@ -240,6 +243,6 @@ def test_forty_steps_of_words_are_offered_and_more_are_not(neurons: int, lengths
 def test_flat_where_every_range_costs_the_same(operators: Any, slots: Any, own: Any, core: Any, kind: str) -> None:
     ways = [Projection("in", "p", operator) for operator in operators]
     net = network({"in": (2,)}, [population("p", (2,), neuron("LIF", **own))], ways)
-    sizes = sizing(net, chip(core=core), 8)
+    sizes = cost_model(net, chip(core=core), 8)
     (layout,), _ = layouts(sizes, {"p": np.array(slots)}, {"p": (((0, 2),),)}, capacity(sizes.chip))
     assert layout.kind == kind

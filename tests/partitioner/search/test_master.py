@@ -12,17 +12,17 @@ import pytest
 from nirbridge.partitioner.search import column_generation as master
 from nirbridge.partitioner.search import methods as search
 from nirbridge.partitioner.search.column_generation import (
-    Budget,
-    Generated,
-    Problem,
+    GeneratedPatterns,
+    MasterProblem,
+    SearchBudget,
+    class_multiplicity,
     dive,
-    finish,
+    finish_cores,
     generate,
-    how_often,
+    master_problem,
     price,
-    problem,
 )
-from nirbridge.partitioner.search.layouts import Arc, Classes, Layout, Row
+from nirbridge.partitioner.search.layouts import Layout, LayoutArc, LayoutRow, SliceClasses
 
 VECTORS = np.array([[1, 2], [2, 3], [4, 0]])
 CAP = np.array([4, 6])
@@ -33,22 +33,24 @@ NONE = np.zeros(3, np.int64)
 
 def ranges(length: int) -> Layout:
     """Neurons of the first population, covered by pieces of one and of two."""
-    return Layout("a", "flat", (Arc(0, (1,)), Arc(1, (2,))), (Row(((0, 1), (1, 2)), length, cover=True),))
+    return Layout(
+        "a", "flat", (LayoutArc(0, (1,)), LayoutArc(1, (2,))), (LayoutRow(((0, 1), (1, 2)), length, cover=True),)
+    )
 
 
-FIXED = Layout("b", "fixed", (Arc(2, (0,)), Arc(-1, (1,))), (Row(((0, 1), (1, -2)), 1),))
+FIXED = Layout("b", "fixed", (LayoutArc(2, (0,)), LayoutArc(-1, (1,))), (LayoutRow(((0, 1), (1, -2)), 1),))
 
 
-def made(*layouts: Layout, certain: tuple[int, ...] = (0, 1)) -> Problem:
-    return problem(layouts, Classes(VECTORS, ("a", "a", "b")), CAP, certain)
+def made(*layouts: Layout, certain: tuple[int, ...] = (0, 1)) -> MasterProblem:
+    return master_problem(layouts, SliceClasses(VECTORS, ("a", "a", "b")), CAP, certain)
 
 
 def test_the_budgets() -> None:
-    assert Budget() == Budget(150, 40, 1e-3, 0.01, 0.02, 0.4, 1.2, 4.0, 20.0, 3, 2)
+    assert SearchBudget() == SearchBudget(150, 40, 1e-3, 0.01, 0.02, 0.4, 1.2, 4.0, 20.0, 3, 2)
     assert {
-        "fast": Budget(60, 40, 1e-3, 0.01, 0.02, 0.4, 0.4, 1.0, 5.0, 3, 2),
-        "default": Budget(),
-        "max": Budget(1500, 200, 1e-3, 0.01, 0.1, 5.0, 60.0, 300.0, 300.0, 5, 2),
+        "fast": SearchBudget(60, 40, 1e-3, 0.01, 0.02, 0.4, 0.4, 1.0, 5.0, 3, 2),
+        "default": SearchBudget(),
+        "max": SearchBudget(1500, 200, 1e-3, 0.01, 0.1, 5.0, 60.0, 300.0, 300.0, 5, 2),
     } == search.EFFORTS
     assert (master.WEIGHT_SCALE, master.TOLERANCE, master.PIECES_MAX, master.FREE_MAX) == (2_000_000, 1e-6, 2**20, 12)
     assert (search.FINER, search.CLASSES_MAX, search.SEGMENTS) == ((1, 2, 3), 400, (None, 6, 3, 2, 1))
@@ -77,7 +79,11 @@ def test_the_matrices_of_two_layouts() -> None:
         ((FIXED,), [3, 5, 7], 7.0),
         ((ranges(5), FIXED), [3, 5, 7], 19.5),
         ((ranges(5), FIXED), [0, 0, 0], 0.0),
-        ((FIXED, Layout("c", "fixed", (Arc(0, (0,)),), (Row(((0, 0),), 1),))), [3, 5, 7], 0.0),  # no layout at all
+        (
+            (FIXED, Layout("c", "fixed", (LayoutArc(0, (0,)),), (LayoutRow(((0, 0),), 1),))),
+            [3, 5, 7],
+            0.0,
+        ),  # no layout at all
     ],
 )
 def test_the_least_weight_of_any_layout(layouts: Any, weights: list[int], least: float) -> None:
@@ -95,21 +101,21 @@ def test_cores_needed_for_each_resource_alone() -> None:
 
 def test_how_often_a_piece_fits_an_empty_core() -> None:
     vectors = np.array([[1, 2], [2, 3], [4, 0], [0, 0], [5, 1], [1, 6], [0, 1]])
-    assert how_often(vectors, CAP).tolist() == [3, 2, 1, 2**20, 0, 1, 6]
-    assert how_often(np.array([[0, 1]]), np.array([1, 2**30])).tolist() == [2**20]
+    assert class_multiplicity(vectors, CAP).tolist() == [3, 2, 1, 2**20, 0, 1, 6]
+    assert class_multiplicity(np.array([[0, 1]]), np.array([1, 2**30])).tolist() == [2**20]
 
 
 @pytest.mark.parametrize("weights", [[3, 5, 0], [1, 0, 9], [5, 5, 5], [0, 1, 0], [7, 11, 1], [1, 1, 2]])
 def test_the_heaviest_pattern_is_that_of_brute_force(weights: list[int]) -> None:
     grid = [np.array(counts) for counts in product(range(5), repeat=3)]
     best = max(int(n @ weights) for n in grid if np.all(n @ VECTORS <= CAP))
-    found, bound, spent = price(VECTORS, np.array(weights), CAP, Budget(price_gap=0.0, price_time=1.0), 0)
+    found, bound, spent = price(VECTORS, np.array(weights), CAP, SearchBudget(price_gap=0.0, price_time=1.0), 0)
     assert found is not None
     assert np.all(found @ VECTORS <= CAP)
     assert (int(found @ weights), bound) == (best, best)
     assert all(n == 0 for n, weight in zip(found, weights, strict=True) if weight == 0)
     assert spent > 0
-    assert price(VECTORS, NONE, CAP, Budget(), 0) == (None, 0.0, 0.0)
+    assert price(VECTORS, NONE, CAP, SearchBudget(), 0) == (None, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +152,7 @@ def test_whole_uses_are_settled_first_and_else_the_largest_part(use: list[float]
 # -- the search ---------------------------------------------------------------------------------------------------
 
 
-def supplies(what: Problem, held: np.ndarray, arcs: np.ndarray) -> bool:
+def supplies(what: MasterProblem, held: np.ndarray, arcs: np.ndarray) -> bool:
     """True if cores within the limits supply what the arcs cut, and the arcs are a layout."""
     fits = bool(np.all(held @ what.vectors <= what.cap)) and bool(np.all(held.sum(axis=0) >= what.demand @ arcs))
     return fits and bool(np.all(what.cover @ arcs >= what.cover_rhs) and np.all(what.equal @ arcs == what.equal_rhs))
@@ -167,7 +173,7 @@ def supplies(what: Problem, held: np.ndarray, arcs: np.ndarray) -> bool:
 )
 def test_the_last_cores_are_filled_exactly(settled: list[list[int]], cores: int, there_is_one: bool) -> None:
     what = made(ranges(5))
-    found, spent = finish(what, [np.array(s) for s in settled], cores, Budget(), 0)
+    found, spent = finish_cores(what, [np.array(s) for s in settled], cores, SearchBudget(), 0)
     assert spent >= 0
     assert (found is not None) is there_is_one
     if found is not None:
@@ -179,15 +185,15 @@ def test_the_last_cores_are_filled_exactly(settled: list[list[int]], cores: int,
 
 def test_a_fixed_piece_takes_a_core_of_its_own() -> None:
     what = made(ranges(4), FIXED)
-    assert finish(what, [], 1, Budget(), 0)[0] is None
-    found = finish(what, [], 2, Budget(), 0)[0]
+    assert finish_cores(what, [], 1, SearchBudget(), 0)[0] is None
+    found = finish_cores(what, [], 2, SearchBudget(), 0)[0]
     assert found is not None
     assert supplies(what, *found)
     assert sorted(found[0][:, 2].tolist()) == [0, 1]
 
 
-def generated(length: int = 5, start: np.ndarray = EYE, fixed: np.ndarray = NONE, **options: Any) -> Generated:
-    budget = options.pop("budget", Budget(price_gap=0.0, price_time=1.0))
+def generated(length: int = 5, start: np.ndarray = EYE, fixed: np.ndarray = NONE, **options: Any) -> GeneratedPatterns:
+    budget = options.pop("budget", SearchBudget(price_gap=0.0, price_time=1.0))
     return generate(made(ranges(length)), start, fixed, budget, options.pop("lower", 0), 0, **options)
 
 
@@ -206,7 +212,7 @@ def test_the_certificate_is_the_bound_of_four_neurons_a_core(length: int, cores:
 
 
 @pytest.mark.parametrize(
-    "options", [{"enough": 2.5}, {"budget": Budget(rounds=0)}, {"budget": Budget(linear_time=0.0)}]
+    "options", [{"enough": 2.5}, {"budget": SearchBudget(rounds=0)}, {"budget": SearchBudget(linear_time=0.0)}]
 )
 def test_generation_that_ends_before_it_prices(options: dict[str, Any]) -> None:
     found = generated(lower=1, **options)
@@ -223,8 +229,8 @@ def test_generation_beside_settled_cores_proves_nothing_and_counts_what_they_sup
 
 
 def test_where_no_layout_fits_nothing_is_generated() -> None:
-    none = Layout("c", "fixed", (Arc(0, (0,)),), (Row(((0, 0),), 1),))
-    found = generate(made(none), EYE, NONE, Budget(), 3, 0)
+    none = Layout("c", "fixed", (LayoutArc(0, (0,)),), (LayoutRow(((0, 0),), 1),))
+    found = generate(made(none), EYE, NONE, SearchBudget(), 3, 0)
     assert (found.linear, found.bound, found.spent) == (float("inf"), 3, 0.0)
     assert found.use.tolist() == [0, 0, 0]
     assert found.patterns is EYE
@@ -233,15 +239,15 @@ def test_where_no_layout_fits_nothing_is_generated() -> None:
 def test_columns_that_add_up_alone_prove() -> None:
     """By the words alone, of which a piece of two takes three: six a core hold four neurons; by no column nothing."""
     what = made(ranges(40), certain=(1,))
-    assert generate(what, EYE, NONE, Budget(price_gap=0.0, price_time=1.0), 0, 0).bound == 10
+    assert generate(what, EYE, NONE, SearchBudget(price_gap=0.0, price_time=1.0), 0, 0).bound == 10
     nothing = made(ranges(40), certain=())
-    assert generate(nothing, EYE, NONE, Budget(price_gap=0.0, price_time=1.0), 2, 0).bound == 2
+    assert generate(nothing, EYE, NONE, SearchBudget(price_gap=0.0, price_time=1.0), 2, 0).bound == 2
 
 
 @pytest.mark.parametrize(("length", "cores"), [(5, 2), (40, 10), (41, 11), (60, 15)])
 @pytest.mark.parametrize("free", [1, 3, 5])
 def test_a_dive_settles_as_many_cores_as_are_needed(length: int, cores: int, free: int) -> None:
-    what, budget = made(ranges(length)), Budget(price_gap=0.0, price_time=1.0, free_cores=free)
+    what, budget = made(ranges(length)), SearchBudget(price_gap=0.0, price_time=1.0, free_cores=free)
     start = generated(length)
     found, spent = dive(what, start, cores, budget, 0)
     assert found is not None
@@ -252,9 +258,9 @@ def test_a_dive_settles_as_many_cores_as_are_needed(length: int, cores: int, fre
 
 def test_a_dive_that_has_too_few_cores_finds_nothing() -> None:
     what, start = made(ranges(9)), generated(9)
-    assert dive(what, start, 2, Budget(), 0)[0] is None
-    assert dive(what, start, 3, Budget(), 0)[0] is not None
+    assert dive(what, start, 2, SearchBudget(), 0)[0] is None
+    assert dive(what, start, 3, SearchBudget(), 0)[0] is not None
     many = made(ranges(200))
-    none, spent = dive(many, generated(200), 49, replace(Budget(), linear_time=-1.0), 0)
+    none, spent = dive(many, generated(200), 49, replace(SearchBudget(), linear_time=-1.0), 0)
     assert none is None
     assert spent == 0  # too many cores are left for the finish, which is not tried

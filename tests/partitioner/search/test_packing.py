@@ -7,12 +7,12 @@ import pytest
 
 from nirbridge._types import Box
 from nirbridge.partitioner.model import Slice
-from nirbridge.partitioner.search.packing import Pieces, first_fit, in_core_order, orders, pack
+from nirbridge.partitioner.search.packing import PackingItems, first_fit, in_core_order, pack, packing_orders
 
 
-def pieces(vectors: list[list[int]], groups: list[int] | None = None) -> Pieces:
+def pieces(vectors: list[list[int]], groups: list[int] | None = None) -> PackingItems:
     slices = tuple(Slice("p", ((i, i + 1),)) for i in range(len(vectors)))
-    return Pieces(slices, np.array(vectors), tuple(groups or [0] * len(vectors)))
+    return PackingItems(slices, np.array(vectors), tuple(groups or [0] * len(vectors)))
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,9 @@ def test_every_resource_has_to_have_room() -> None:
 
 
 def test_the_orders() -> None:
-    found = orders(pieces([[1, 6], [4, 1], [3, 3], [4, 1]]), np.array([10, 10]))
+    found = packing_orders(pieces([[1, 6], [4, 1], [3, 3], [4, 1]]), np.array([10, 10]))
     assert [order.tolist() for order in found] == [[0, 1, 2, 3], [0, 1, 3, 2], [0, 2, 1, 3]]
-    fine = orders(pieces([[0, 1], [0, 2]]), np.array([0, 10]))
+    fine = packing_orders(pieces([[0, 1], [0, 2]]), np.array([0, 10]))
     assert [order.tolist() for order in fine] == [[0, 1], [1, 0], [1, 0]]
 
 

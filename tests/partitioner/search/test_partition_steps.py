@@ -13,22 +13,22 @@ import pytest
 from nirbridge.errors import ModelError
 from nirbridge.network.model import Projection
 from nirbridge.network.operators import Conv, Dense, Sparse
-from nirbridge.partitioner import Options, partition
+from nirbridge.partitioner import PartitionOptions, partition
 from nirbridge.partitioner.cost import connectivity
-from nirbridge.partitioner.cost.sizing import Sizing, sizing
+from nirbridge.partitioner.cost.sizing import CostModel, cost_model
 from nirbridge.partitioner.model import Slice
-from nirbridge.partitioner.search.exact import Answer
-from nirbridge.partitioner.search.methods import Found
-from nirbridge.partitioner.search.slicing import Unfit, capacity
+from nirbridge.partitioner.search.exact import ExactResult
+from nirbridge.partitioner.search.methods import SearchResult
+from nirbridge.partitioner.search.slicing import NoTiling, capacity
 from tests.partitioner.cases import chip, network, population
 
 MODULE: Any = importlib.import_module("nirbridge.partitioner.partition")
 """The package gives its name to the function."""
 
 
-def sizes_of(neurons: int = 9) -> Sizing:
+def sizes_of(neurons: int = 9) -> CostModel:
     way = Projection("in", "p", Dense(np.ones((neurons, 2))))
-    return sizing(network({"in": (2,)}, [population("p", (neurons,))], [way]), chip(), 8)
+    return cost_model(network({"in": (2,)}, [population("p", (neurons,))], [way]), chip(), 8)
 
 
 def blocks(count: int) -> tuple[tuple[Slice, ...], ...]:
@@ -37,25 +37,27 @@ def blocks(count: int) -> tuple[tuple[Slice, ...], ...]:
     return tuple((Slice("p", ((edges[i], edges[i + 1]),)),) for i in range(count))
 
 
-NO, OPEN = Answer(None, True, 0.5), Answer(None, False, 0.25)
+NO, OPEN = ExactResult(None, True, 0.5), ExactResult(None, False, 0.25)
 
 
 class Solver:
     """Stands for the exact model: answers by the number of cores asked for."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, answers: dict[int, Answer], illegal: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, patch: pytest.MonkeyPatch, answers: dict[int, ExactResult], illegal: tuple[int, ...] = ()
+    ) -> None:
         self.answers, self.asked = answers, list[int]()
-        patch.setattr(MODULE.exact, "solve", self.solve)
+        patch.setattr(MODULE.exact, "solve_exactly", self.solve)
         patch.setattr(MODULE, "is_within", lambda _, found: len(found) not in illegal)
 
-    def solve(self, _: Any, cores: int, seed: int, time: float, groups: Mapping[str, int]) -> Answer:
+    def solve(self, _: Any, cores: int, seed: int, time: float, groups: Mapping[str, int]) -> ExactResult:
         assert (seed, time, groups) == (3, 4.0, {"p": 2})
         self.asked.append(cores)
         return self.answers[cores]
 
 
-def yes(cores: int) -> Answer:
-    return Answer(blocks(cores), True, 1.0)
+def yes(cores: int) -> ExactResult:
+    return ExactResult(blocks(cores), True, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -79,8 +81,8 @@ def test_the_exact_model_is_asked_from_the_bound_upwards(
 ) -> None:  # fmt: skip
     solver = Solver(monkeypatch, answers, illegal)
     bounds = {"neurons": 2, "population": 1}
-    outcome = None if known is None else Found(blocks(known), 2, 0.0)
-    options = Options(seed=3, groups={"p": 2})
+    outcome = None if known is None else SearchResult(blocks(known), 2, 0.0)
+    options = PartitionOptions(seed=3, groups={"p": 2})
     result = MODULE._exactly(sizes_of(), outcome, bounds, available, options)
     assert solver.asked == asked
     assert (result and (len(result.blocks), result.sliced_bound, result.spent)) == found
@@ -107,7 +109,7 @@ def test_which_search_improves_a_first_map(
     sizes, first, called = sizes_of(), None if cores is None else blocks(cores), list[str]()
 
     def exactly(own: Any, outcome: Any, bounds: Any, available: int, options: Any) -> Any:
-        assert (own, outcome, available) == (sizes, None if first is None else Found(first, 2, 0.0), 7)
+        assert (own, outcome, available) == (sizes, None if first is None else SearchResult(first, 2, 0.0), 7)
         called.append("exact")
         return "exact"
 
@@ -117,26 +119,26 @@ def test_which_search_improves_a_first_map(
         return "fewest"
 
     monkeypatch.setattr(MODULE, "_exactly", exactly)
-    monkeypatch.setattr(MODULE, "fewest", fewest)
+    monkeypatch.setattr(MODULE, "fewest_cores", fewest)
     monkeypatch.setattr(MODULE.exact, "is_tiny", lambda own, available: tiny and available == 7)
-    options = Options(method=method, effort="fast", seed=5, groups=groups)
+    options = PartitionOptions(method=method, effort="fast", seed=5, groups=groups)
     cap = capacity(sizes.chip)
     found = MODULE._improve(sizes, cap, first, {"p": ()}, {"a": 1, "b": 2}, 7, options)
     assert called == asked
-    assert found == (asked[0] if asked else None if first is None else Found(first, 2, 0.0))
+    assert found == (asked[0] if asked else None if first is None else SearchResult(first, 2, 0.0))
 
 
 def test_without_a_first_map_there_are_no_tilings(monkeypatch: pytest.MonkeyPatch) -> None:
     def unfit(*_: Any) -> None:
-        raise Unfit("p", 0)
+        raise NoTiling("p", 0)
 
     sizes = sizes_of()
     cap = capacity(chip(core={"neurons": 4}))
-    found, tilings = MODULE._heuristics(sizes, cap, Options(method="sequential", spread=2))
+    found, tilings = MODULE._heuristics(sizes, cap, PartitionOptions(method="sequential", spread=2))
     assert tilings["p"] == (((0, 2),), ((2, 4),), ((4, 6),), ((6, 8),), ((8, 9),))
     assert found == tuple((Slice("p", box),) for box in tilings["p"])
     monkeypatch.setattr(MODULE, "sequential", unfit)
-    assert MODULE._heuristics(sizes, cap, Options()) == (None, {})
+    assert MODULE._heuristics(sizes, cap, PartitionOptions()) == (None, {})
 
 
 @pytest.mark.parametrize(
@@ -150,8 +152,8 @@ def test_without_a_first_map_there_are_no_tilings(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_the_report(cores: int, sliced: int, bounds: dict[str, int], report: Any) -> None:
-    options = Options(method="packed", seed=11)
-    found = MODULE._report(sizes_of(), Found(blocks(cores), sliced, 0.12345678), bounds, options)
+    options = PartitionOptions(method="packed", seed=11)
+    found = MODULE._report(sizes_of(), SearchResult(blocks(cores), sliced, 0.12345678), bounds, options)
     own = found.report
     assert (own.status, own.cores_lower_bound, own.cores_lower_bound_sliced, own.binding) == report
     assert (own.method, own.seed, own.cores, own.deterministic_time) == ("packed", 11, cores, 0.123457)
@@ -163,7 +165,7 @@ def test_the_report(cores: int, sliced: int, bounds: dict[str, int], report: Any
 
 
 def test_the_default_options_and_what_is_told() -> None:
-    given = Options()
+    given = PartitionOptions()
     assert (given.method, given.weight_bits, given.chips, given.effort) == ("cp-sat", None, 1, "default")
     assert (given.seed, given.spread, dict(given.groups)) == (0, 1, {})
     told = list[tuple[str, float | None]]()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nirbridge.partitioner.search import column_generation as master
-from nirbridge.partitioner.search.column_generation import Budget, Generated, dive, generate
+from nirbridge.partitioner.search.column_generation import GeneratedPatterns, SearchBudget, dive, generate
 from tests.partitioner.search.test_master import EYE, NONE, VECTORS, made, ranges
 
 TWO, ONE, SMALL = np.array([0, 2, 0]), np.array([0, 1, 0]), np.array([3, 0, 0])
@@ -21,9 +21,11 @@ class Prices:
     """Stands for ``price``: gives the answers in turn and keeps what was asked."""
 
     def __init__(self, *answers: tuple[np.ndarray | None, float, float]) -> None:
-        self.answers, self.asked = list(answers), list[tuple[np.ndarray, np.ndarray, Budget]]()
+        self.answers, self.asked = list(answers), list[tuple[np.ndarray, np.ndarray, SearchBudget]]()
 
-    def __call__(self, vectors: np.ndarray, weights: np.ndarray, cap: np.ndarray, budget: Budget, seed: int) -> Any:
+    def __call__(
+        self, vectors: np.ndarray, weights: np.ndarray, cap: np.ndarray, budget: SearchBudget, seed: int
+    ) -> Any:
         assert weights.max() == WHOLE
         assert weights[1] == WHOLE or self.asked, "of single pieces those of two neurons are worth most"
         self.asked.append((vectors, weights, budget))
@@ -34,9 +36,9 @@ class Prices:
 
 def run(
     patch: pytest.MonkeyPatch, prices: Prices, lower: int = 0, certain: tuple[int, ...] = (0, 1), **own: Any
-) -> Generated:
+) -> GeneratedPatterns:
     patch.setattr(master, "price", prices)
-    found = generate(made(ranges(5), certain=certain), EYE, NONE, Budget(**own), lower, 7)
+    found = generate(made(ranges(5), certain=certain), EYE, NONE, SearchBudget(**own), lower, 7)
     assert prices.answers == []
     return found
 
@@ -127,18 +129,20 @@ class Watched:
         self.linear, self.finished = linear, finished
         self.steps, self.tries = list[tuple[list[int], int, float]](), list[list[list[int]]]()
 
-    def generate(self, _: Any, patterns: Any, fixed: Any, budget: Budget, lower: int, seed: int, enough: float) -> Any:
+    def generate(
+        self, _: Any, patterns: Any, fixed: Any, budget: SearchBudget, lower: int, seed: int, enough: float
+    ) -> Any:
         assert (lower, seed) == (0, 7)
         self.steps.append((fixed.tolist(), budget.rounds, round(enough, 9)))
-        return Generated(patterns, np.array([0.2, 0.7, 0.1]), 0, 0.0, self.linear.pop(0), 0.25, 0.5)
+        return GeneratedPatterns(patterns, np.array([0.2, 0.7, 0.1]), 0, 0.0, self.linear.pop(0), 0.25, 0.5)
 
-    def finish(self, _: Any, settled: list[Any], cores: int, budget: Budget, seed: int) -> Any:
+    def finish(self, _: Any, settled: list[Any], cores: int, budget: SearchBudget, seed: int) -> Any:
         assert seed == 7
         self.tries.append([s.tolist() for s in settled])
         return ("found" if self.finished.pop(0) else None), 1.0
 
 
-START = Generated(EYE, np.array([2.0, 0.5, 0.0]), 0, 0.0, 0.0, 0.0, 0.0)
+START = GeneratedPatterns(EYE, np.array([2.0, 0.5, 0.0]), 0, 0.0, 0.0, 0.0, 0.0)
 A, B = EYE[0].tolist(), EYE[1].tolist()
 
 
@@ -182,8 +186,8 @@ def test_a_dive(
 ) -> None:
     watched = Watched(linear, finished)
     monkeypatch.setattr(master, "generate", watched.generate)
-    monkeypatch.setattr(master, "finish", watched.finish)
-    assert dive(made(ranges(5)), START, cores, Budget(**own), 7) == found
+    monkeypatch.setattr(master, "finish_cores", watched.finish)
+    assert dive(made(ranges(5)), START, cores, SearchBudget(**own), 7) == found
     assert (watched.steps, watched.tries) == (steps, tries)
     assert (watched.linear, watched.finished) == ([], [])
 
@@ -191,7 +195,7 @@ def test_a_dive(
 def test_a_dive_with_nothing_to_settle_finishes(monkeypatch: pytest.MonkeyPatch) -> None:
     watched = Watched([], [True])
     monkeypatch.setattr(master, "generate", watched.generate)
-    monkeypatch.setattr(master, "finish", watched.finish)
+    monkeypatch.setattr(master, "finish_cores", watched.finish)
     nothing = replace(START, use=np.zeros(3))
-    assert dive(made(ranges(5)), nothing, 8, Budget(), 7) == ("found", 1.0)
+    assert dive(made(ranges(5)), nothing, 8, SearchBudget(), 7) == ("found", 1.0)
     assert (watched.steps, watched.tries) == ([], [[]])

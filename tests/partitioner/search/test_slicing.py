@@ -14,19 +14,19 @@ from nirbridge._types import Box
 from nirbridge.network.model import Projection
 from nirbridge.network.operators import Conv, Dense
 from nirbridge.partitioner.cost.connectivity import AllToAll
-from nirbridge.partitioner.cost.sizing import Sizing, sizing
+from nirbridge.partitioner.cost.sizing import CostModel, cost_model
 from nirbridge.partitioner.model import Slice
 from nirbridge.partitioner.search.slicing import (
     UNLIMITED,
-    Unfit,
+    NoTiling,
     best_grid,
     capacity,
     cuts,
     grid,
-    kinds_of_pieces,
-    largest_pieces,
+    largest_slices,
     output_slots,
-    shrunk,
+    shrunk_capacity,
+    slice_kinds,
     tile_all,
     vector,
 )
@@ -43,11 +43,11 @@ def caps(rng: np.random.Generator) -> np.ndarray:
     )
 
 
-def is_dense(name: str, sizes: Sizing) -> bool:
+def is_dense(name: str, sizes: CostModel) -> bool:
     return all(isinstance(edge.form, AllToAll) for edge in sizes.incoming[name])
 
 
-def fits(sizes: Sizing, name: str, boxes: tuple[Box, ...], slots: np.ndarray | None, cap: np.ndarray) -> bool:
+def fits(sizes: CostModel, name: str, boxes: tuple[Box, ...], slots: np.ndarray | None, cap: np.ndarray) -> bool:
     return all(np.all(vector(sizes, name, box, slots) <= cap) for box in boxes)
 
 
@@ -95,8 +95,8 @@ def test_capacity_is_in_the_order_of_cost() -> None:
 
 def test_a_part_of_a_core_has_all_axons() -> None:
     cap = np.array([10, 20, 30, 4, 5, 60])
-    assert shrunk(cap, 3).tolist() == [3, 20, 10, 4, 5, 60]
-    assert shrunk(cap, 100).tolist() == [1, 20, 1, 4, 5, 60]
+    assert shrunk_capacity(cap, 3).tolist() == [3, 20, 10, 4, 5, 60]
+    assert shrunk_capacity(cap, 100).tolist() == [1, 20, 1, 4, 5, 60]
     assert cap.tolist() == [10, 20, 30, 4, 5, 60]
 
 
@@ -105,10 +105,10 @@ def test_a_part_of_a_core_has_all_axons() -> None:
 def test_pieces_of_a_kind_cost_alike(seed: int) -> None:
     rng = np.random.default_rng(seed)
     net = random_network(rng, windows=bool(seed % 2))
-    sizes = sizing(net, chip(shared_kernels=bool(seed % 3)), 8)
+    sizes = cost_model(net, chip(shared_kernels=bool(seed % 3)), 8)
     for p in net.populations:
         parts = tuple(int(rng.integers(1, n + 1)) for n in p.shape)
-        kinds = kinds_of_pieces(sizes, p.name, parts)
+        kinds = slice_kinds(sizes, p.name, parts)
         expected = sorted(sizes.cost(p.name, box) for box in grid(p.shape, parts))
         assert sorted(sizes.cost(p.name, box) for box, n in kinds for _ in range(n)) == expected
 
@@ -118,7 +118,7 @@ def test_pieces_of_a_kind_cost_alike(seed: int) -> None:
 def test_the_best_grid_fits_and_of_a_dense_layer_none_has_fewer_pieces(seed: int) -> None:
     rng = np.random.default_rng(seed)
     net = random_network(rng, windows=bool(seed % 2))
-    sizes = sizing(net, chip(), 8)
+    sizes = cost_model(net, chip(), 8)
     cap = caps(rng)
     for p in net.populations:
         slots = rng.integers(0, 5, size=p.shape) if rng.random() < 0.5 else None
@@ -128,7 +128,7 @@ def test_the_best_grid_fits_and_of_a_dense_layer_none_has_fewer_pieces(seed: int
             if fits(sizes, p.name, grid(p.shape, parts), slots, cap)
         ]
         if not fitting:
-            with pytest.raises(Unfit) as caught:
+            with pytest.raises(NoTiling) as caught:
                 best_grid(sizes, p.name, slots, cap)
             assert caught.value.population == p.name
             continue
@@ -146,12 +146,12 @@ def test_largest_pieces_fit_and_none_can_grow(seed: int) -> None:
     n, sources = int(rng.integers(1, 200)), int(rng.integers(1, 9))
     projection = Projection("in", "p", Dense(np.ones((n, sources))))
     net = network({"in": (sources,)}, [population("p", (n,))], [projection])
-    sizes = sizing(net, chip(), 8)
+    sizes = cost_model(net, chip(), 8)
     cap = caps(rng)
     slots = rng.integers(0, 3, size=n) if rng.random() < 0.5 else None
     try:
-        found = largest_pieces(sizes, "p", slots, cap)
-    except Unfit:
+        found = largest_slices(sizes, "p", slots, cap)
+    except NoTiling:
         assert any(np.any(vector(sizes, "p", ((i, i + 1),), slots) > cap) for i in range(n))
         return
     assert tiles_exactly((n,), found)
@@ -165,11 +165,11 @@ def test_largest_pieces_fit_and_none_can_grow(seed: int) -> None:
 def test_all_populations_fit_with_their_output_axons(seed: int) -> None:
     rng = np.random.default_rng(seed)
     net = random_network(rng, windows=bool(seed % 2))
-    sizes = sizing(net, chip(), 8)
+    sizes = cost_model(net, chip(), 8)
     cap = caps(rng)
     try:
-        tilings, slots = tile_all(sizes, cap, largest_pieces if seed % 3 else None)
-    except Unfit:
+        tilings, slots = tile_all(sizes, cap, largest_slices if seed % 3 else None)
+    except NoTiling:
         return
     assert set(tilings) == {p.name for p in net.populations}
     for p in net.populations:
@@ -186,27 +186,27 @@ def test_all_populations_fit_with_their_output_axons(seed: int) -> None:
     assert all(np.array_equal(again[name], slots[name]) for name in again)
 
 
-def dense(sources: int, targets: int) -> Sizing:
+def dense(sources: int, targets: int) -> CostModel:
     projection = Projection("in", "p", Dense(np.broadcast_to(np.float32(1), (targets, sources))))
-    return sizing(network({"in": (sources,)}, [population("p", (targets,))], [projection]), chip(), 8)
+    return cost_model(network({"in": (sources,)}, [population("p", (targets,))], [projection]), chip(), 8)
 
 
 def test_a_dense_layer_of_2000_is_cut_where_words_end() -> None:
     """16,384 words hold 2,000 lists of at most 8 words: 62 neurons."""
-    boxes = largest_pieces(dense(2000, 2000), "p", None, capacity(chip()))
+    boxes = largest_slices(dense(2000, 2000), "p", None, capacity(chip()))
     assert {b - a for ((a, b),) in boxes[:-1]} == {62}
     assert len(boxes) == 33
 
 
 def test_one_neuron_with_too_many_sources_is_refused_at_once() -> None:
-    with pytest.raises(Unfit) as caught:
+    with pytest.raises(NoTiling) as caught:
         best_grid(dense(5000, 100_000), "p", None, capacity(chip()))
     assert (caught.value.population, caught.value.output_axons) == ("p", 0)
 
 
 def test_too_many_output_axons_are_told() -> None:
     sizes = dense(4, 8)
-    with pytest.raises(Unfit) as caught:
+    with pytest.raises(NoTiling) as caught:
         best_grid(sizes, "p", np.full(8, 5000), capacity(chip()))
     assert caught.value.output_axons == 5000
 
@@ -214,7 +214,7 @@ def test_too_many_output_axons_are_told() -> None:
 def test_a_convolution_is_cut_in_space_before_its_lists_are_doubled() -> None:
     operator = Conv(np.ones((64, 32, 3, 3)), (1, 1), ((1, 1), (1, 1)), (1, 1), 1, (32, 16, 16))
     projection = Projection("in", "p", operator)
-    sizes = sizing(network({"in": (32, 16, 16)}, [population("p", (64, 16, 16))], [projection]), chip(), 8)
+    sizes = cost_model(network({"in": (32, 16, 16)}, [population("p", (64, 16, 16))], [projection]), chip(), 8)
     boxes = best_grid(sizes, "p", None, capacity(chip()))
     assert tiles_exactly((64, 16, 16), boxes)
     assert {c for c, _, _ in boxes} == {(0, 64)}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nirbridge.emitters.artifact import Artifact, artifact
-from nirbridge.mapping.model import Mapped
+from nirbridge.emitters.artifact import Artifact, make_artifact
+from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network.model import Network
-from nirbridge.quantization.model import Quantized
+from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators.simulate import Recording, simulate
 
 
-def emit(quantized: Quantized, mapped: Mapped) -> Artifact:
+def emit(quantized: QuantizedNetwork, mapped: MappedNetwork) -> Artifact:
     """One line for each slice of each core."""
     lines = ["core,population,neurons"]
     for number, block in enumerate(mapped.partition.blocks):
@@ -20,7 +20,7 @@ def emit(quantized: Quantized, mapped: Mapped) -> Artifact:
             neurons = math.prod(stop - start for start, stop in s.box)
             lines.append(f"{number},{s.population},{neurons}")
     text = "\n".join(lines) + "\n"
-    return artifact({"cores.csv": text.encode()}, {"chip": quantized.chip})
+    return make_artifact({"cores.csv": text.encode()}, {"chip": quantized.chip})
 
 
 def simulate_twice(network: Network, inputs: Any, *, steps: Any, record: Any, progress: Any) -> Recording:

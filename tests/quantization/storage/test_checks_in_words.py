@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import freeze
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.errors import ModelError, UsageError
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Chain, Dense, Scale
 from nirbridge.quantization import FixedInput, FixedPopulation, FixedProjection, quantize, v_bounds
-from nirbridge.quantization.error_bounds import Lost, LostWeights, _arrived, _delayed, stated
-from nirbridge.quantization.model import Bounds
+from nirbridge.quantization.error_bounds import RoundingLoss, WeightLoss, _arrived, _delayed, report_bound
+from nirbridge.quantization.model import AccumulatorBounds
 from nirbridge.quantization.storage import check
-from nirbridge.quantization.storage.codec import fits, from_record, to_record
+from nirbridge.quantization.storage.codec import fits, quantized_from_dict, quantized_to_dict
 from tests.quantization.nets import layer, lif
 from tests.quantization.test_one_wrong_element import (
     DENSE,
@@ -34,7 +34,7 @@ from tests.quantization.test_one_wrong_element import (
     whole,
 )
 
-LOIHI2 = load_chip("loihi2")
+LOIHI2 = read_chip("loihi2")
 NO_SUCH = "projection 'in' -> 'p': an operator from {} to {}, or a node that is not there, other sizes than its nodes"
 
 
@@ -78,28 +78,28 @@ def test_names_that_are_there_twice_are_told_in_order() -> None:
     lines = found(made)
     assert lines[:2] == ["node 'in': is there twice", "node 'out': is there twice"]
     with pytest.raises(ModelError) as caught:
-        check.verify(made)
+        check.check_quantized(made)
     assert [str(p) for p in caught.value.problems] == lines
-    check.verify(network())
+    check.check_quantized(network())
 
 
 # -- records -----------------------------------------------------------------------------------------------------------
 
 
 def record() -> tuple[dict[str, Any], dict[str, Any]]:
-    made, arrays = to_record(network())
+    made, arrays = quantized_to_dict(network())
     return json.loads(json.dumps(made)), arrays
 
 
 def test_equal_arrays_are_stored_once() -> None:
-    made, arrays = to_record(network(cell(v_init=each(7))))
+    made, arrays = quantized_to_dict(network(cell(v_init=each(7))))
     neuron = made["populations"][0]["neuron"]
     assert neuron["v_init"] == neuron["u_init"] != neuron["du"]
     assert list(arrays) == [f"a{k}" for k in range(len(arrays))]
     keys = {(a.dtype.str, a.shape, a.tobytes()) for a in arrays.values()}
     assert len(keys) == len(arrays)
-    back = from_record(*record())
-    assert json.dumps(to_record(back)[0]) == json.dumps(record()[0])
+    back = quantized_from_dict(*record())
+    assert json.dumps(quantized_to_dict(back)[0]) == json.dumps(record()[0])
 
 
 @pytest.mark.parametrize(
@@ -132,14 +132,14 @@ def test_a_record_that_is_none_is_refused(change: Any, error: Any, message: str)
     made, arrays = record()
     change(made)
     if error is None:
-        assert from_record(made, arrays).chip == "loihi2"
+        assert quantized_from_dict(made, arrays).chip == "loihi2"
         return
     with pytest.raises(error, match=message):
-        from_record(made, arrays)
+        quantized_from_dict(made, arrays)
 
 
 def test_numbers_and_mappings_of_a_record_are_plain() -> None:
-    made, _ = to_record(
+    made, _ = quantized_to_dict(
         network(formats=MappingProxyType({"a": np.int64(3), "b": (np.float64(0.5), None)}), notes=("n",))
     )
     assert (made["formats"], made["notes"], made["dt"]) == ({"a": 3, "b": [0.5, None]}, ["n"], 1.0)
@@ -150,17 +150,17 @@ def test_numbers_and_mappings_of_a_record_are_plain() -> None:
 # -- distance ----------------------------------------------------------------------------------------------------------
 
 
-def lost(**own: Any) -> Lost:
+def lost(**own: Any) -> RoundingLoss:
     usual = dict.fromkeys(
         ("keeps_u", "keeps_v", "u_decay", "v_decay", "cut_u", "cut_v", "bias", "amount", "far"), (0.0, 0.0)
     )
-    return Lost(**{k: freeze(np.asarray(v, float)) for k, v in (usual | own).items()})
+    return RoundingLoss(**{k: freeze(np.asarray(v, float)) for k, v in (usual | own).items()})
 
 
-def ways_of(*errors: Any) -> list[LostWeights]:
+def ways_of(*errors: Any) -> list[WeightLoss]:
     p = FixedProjection("a", "p", Dense(whole([[0, 0]])), 8)
     return [
-        LostWeights(p, Dense(freeze(np.asarray(e, float))), Dense(freeze(np.asarray(e, float))), None) for e in errors
+        WeightLoss(p, Dense(freeze(np.asarray(e, float))), Dense(freeze(np.asarray(e, float))), None) for e in errors
     ]
 
 
@@ -177,7 +177,9 @@ def test_the_stated_bound_is_that_of_the_worst_neuron(most: tuple[int, int]) -> 
         "amount": (0.125, 2.0),
     }
     first, second = [[0.5, 0.25], [1.0, 0.0]], [[0.125, 2.0], [0.0, 0.0]]
-    found = stated(lost(**own), ways_of(first, second), most, Bounds((0, 1), (-300, 200), (-100, 1000), True), 4.0)
+    found = report_bound(
+        lost(**own), ways_of(first, second), most, AccumulatorBounds((0, 1), (-300, 200), (-100, 1000), True), 4.0
+    )
     per, grows, sums = [], [], []
     for k in range(2):
         arrived = sum(first[k]) * most[0] + sum(second[k]) * most[1]
@@ -193,7 +195,7 @@ def test_the_stated_bound_is_that_of_the_worst_neuron(most: tuple[int, int]) -> 
     }  # fmt: skip
     for name, value in wanted.items():
         assert getattr(found, name) == pytest.approx(value / 4.0, rel=1e-12), name
-    still = stated(lost(keeps_v=(0.5, 1.0)), [], (), Bounds((0, 0), (0, 0), (0, 0), True), 2.0)
+    still = report_bound(lost(keeps_v=(0.5, 1.0)), [], (), AccumulatorBounds((0, 0), (0, 0), (0, 0), True), 2.0)
     assert (still.limit, still.weight, still.weights, still.per_step, still.start) == (None, 0.0, 0.0, 0.0, 0.25)
 
 
@@ -201,7 +203,7 @@ def test_what_arrives_late_arrives_by_its_own_delay() -> None:
     p = FixedProjection("a", "p", Dense(whole([[0, 0]])), 8, delay_steps=whole([1, 3]))
     sent = np.arange(1.0, 11.0).reshape(5, 1, 2)
     for worth in (None, 0.5):
-        one = LostWeights(p, Dense(freeze([[1.0, 2.0]])), Dense(freeze([[1.0, 2.0]])), worth)
+        one = WeightLoss(p, Dense(freeze([[1.0, 2.0]])), Dense(freeze([[1.0, 2.0]])), worth)
         late = _delayed(sent, one)[:, 0]
         scale = 1.0 if worth is None else 2.0
         assert late.tolist() == [
@@ -223,7 +225,7 @@ def test_a_graded_value_is_off_by_half_of_one_and_a_shift_by_64() -> None:
         (-2, 1.0, 0.5 * 33 + 64),
     ):
         p = FixedProjection("a", "p", Dense(whole([[0, 0]])), 8, weight_exp=exponent)
-        one = LostWeights(p, Dense(freeze([[1.0, 2.0]])), Dense(freeze([[10.0, 20.0]])), worth)
+        one = WeightLoss(p, Dense(freeze([[1.0, 2.0]])), Dense(freeze([[10.0, 20.0]])), worth)
         assert _arrived(one, sent).tolist() == [[[2.0 + 6.0 + extra]]]
 
 

@@ -12,41 +12,41 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.errors import FileError, ModelError
 from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.passes import balance_delays
-from nirbridge.quantization import Quantized, quantize
-from nirbridge.quantization.storage.codec import to_record
-from nirbridge.quantization.storage.file import digest_of, load, save
+from nirbridge.quantization import QuantizedNetwork, quantize
+from nirbridge.quantization.storage.codec import quantized_to_dict
+from nirbridge.quantization.storage.file import digest_of, read_quantized, write_quantized
 from nirbridge.simulators.fixed.simulate import simulate_fixed
-from nirbridge.simulators.simulate import Record
+from nirbridge.simulators.simulate import Probe
 from nirbridge.testing import nir_graphs
 from tests.quantization.nets import layer, lif
 
 
-def small() -> Quantized:
+def small() -> QuantizedNetwork:
     rng = np.random.default_rng(0)
-    return quantize(layer(rng.normal(size=(3, 4)), lif(a_mem=0.9), bias=[0.1, 0, 0]), load_chip("loihi2"))
+    return quantize(layer(rng.normal(size=(3, 4)), lif(a_mem=0.9), bias=[0.1, 0, 0]), read_chip("loihi2"))
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(nir_graphs())
 def test_what_was_saved_comes_back(tmp_path: Path, graph: Any) -> None:
     try:
-        q = quantize(balance_delays(from_nir(graph)), load_chip("loihi2"))
+        q = quantize(balance_delays(from_nir(graph)), read_chip("loihi2"))
     except ModelError:
         return
-    digest = save(q, tmp_path / "a.q.npz")
-    back = load(tmp_path / "a.q.npz")
-    assert json.dumps(to_record(back)[0], sort_keys=True) == json.dumps(to_record(q)[0], sort_keys=True)
-    assert digest_of(*to_record(back)) == digest
+    digest = write_quantized(q, tmp_path / "a.q.npz")
+    back = read_quantized(tmp_path / "a.q.npz")
+    assert json.dumps(quantized_to_dict(back)[0], sort_keys=True) == json.dumps(quantized_to_dict(q)[0], sort_keys=True)
+    assert digest_of(*quantized_to_dict(back)) == digest
     first = (tmp_path / "a.q.npz").read_bytes()
-    save(back, tmp_path / "a.q.npz")
+    write_quantized(back, tmp_path / "a.q.npz")
     assert (tmp_path / "a.q.npz").read_bytes() == first
     values = {p.name: np.ones((4, *p.shape), np.uint8) for p in q.inputs}
     for a, b in zip(
-        *(simulate_fixed(x, values, record=[Record("*", ("s", "v"))]).recording.arrays.values() for x in (q, back)),
+        *(simulate_fixed(x, values, record=[Probe("*", ("s", "v"))]).recording.arrays.values() for x in (q, back)),
         strict=True,
     ):
         np.testing.assert_array_equal(a, b)
@@ -90,22 +90,22 @@ def with_meta(members: dict[str, bytes], **change: Any) -> None:
     ],
 )
 def test_other_files_are_refused(tmp_path: Path, change: Any, message: str) -> None:
-    save(small(), tmp_path / "a.q.npz")
+    write_quantized(small(), tmp_path / "a.q.npz")
     with pytest.raises(FileError, match=message):
-        load(rewritten(tmp_path / "a.q.npz", change))
+        read_quantized(rewritten(tmp_path / "a.q.npz", change))
 
 
 def test_a_file_that_declares_too_much_is_not_read(tmp_path: Path) -> None:
-    save(small(), tmp_path / "a.q.npz")
+    write_quantized(small(), tmp_path / "a.q.npz")
     with pytest.raises(FileError, match="at most 100"):
-        load(tmp_path / "a.q.npz", max_bytes=100)
+        read_quantized(tmp_path / "a.q.npz", max_bytes=100)
     (tmp_path / "b.q.npz").write_bytes(b"not a zip")
     with pytest.raises(FileError, match="can not be read"):
-        load(tmp_path / "b.q.npz")
+        read_quantized(tmp_path / "b.q.npz")
     with pytest.raises(FileError, match="can not be read"):
-        load(tmp_path / "none.q.npz")
+        read_quantized(tmp_path / "none.q.npz")
     with pytest.raises(FileError, match="its folder does not exist"):
-        save(small(), tmp_path / "no folder" / "a.q.npz")
+        write_quantized(small(), tmp_path / "no folder" / "a.q.npz")
 
 
 def test_a_file_with_a_right_digest_and_wrong_numbers_is_refused(tmp_path: Path) -> None:
@@ -115,6 +115,6 @@ def test_a_file_with_a_right_digest_and_wrong_numbers_is_refused(tmp_path: Path)
 
     q = small()
     wide = replace(q.populations[0].neuron, du=freeze(np.int64(5000)))
-    save(replace(q, populations=(replace(q.populations[0], neuron=wide),)), tmp_path / "a.q.npz")
+    write_quantized(replace(q, populations=(replace(q.populations[0], neuron=wide),)), tmp_path / "a.q.npz")
     with pytest.raises(FileError, match="population 'p', du: values from 5000 to 5000, 0 to 4095"):
-        load(tmp_path / "a.q.npz")
+        read_quantized(tmp_path / "a.q.npz")

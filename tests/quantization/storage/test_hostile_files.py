@@ -15,13 +15,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nirbridge.arrays import freeze
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.errors import FileError
 from nirbridge.network.model import Network, Population, Port, Projection
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Reshape, Sparse
-from nirbridge.quantization import Quantized, quantize
-from nirbridge.quantization.storage.codec import to_record
-from nirbridge.quantization.storage.file import KIND, SCHEMA, digest_of, load, save
+from nirbridge.quantization import QuantizedNetwork, quantize
+from nirbridge.quantization.storage.codec import quantized_to_dict
+from nirbridge.quantization.storage.file import KIND, SCHEMA, digest_of, read_quantized, write_quantized
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from tests.quantization.nets import TIMING, lif, one
 
@@ -32,7 +32,7 @@ VALUES: list[Any] = [
 ]
 
 
-def small() -> Quantized:
+def small() -> QuantizedNetwork:
     """A convolution, a sparse loop, a dense layer, per-neuron numbers, a read chain."""
     rng = np.random.default_rng(0)
     conv = Conv(freeze(rng.normal(size=(2, 1, 2, 2))), (1, 1), ((0, 0), (0, 1)), (1, 1), 1, (1, 3, 3))
@@ -55,7 +55,7 @@ def small() -> Quantized:
     )
     ports = (Port("out", (2, 1)), Port("two", first))
     return quantize(
-        Network(1.0, TIMING, populations, projections, (Port("in", (1, 3, 3)),), ports), load_chip("loihi2")
+        Network(1.0, TIMING, populations, projections, (Port("in", (1, 3, 3)),), ports), read_chip("loihi2")
     )
 
 
@@ -90,23 +90,23 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 NETWORK = small()
-RECORD, ARRAYS = to_record(NETWORK)
+RECORD, ARRAYS = quantized_to_dict(NETWORK)
 PLACES = places(json.loads(json.dumps(RECORD)))
 
 
 def refused_or_sound(path: Path) -> None:
     """A file is refused, or what it holds runs."""
     try:
-        q = load(path)
+        q = read_quantized(path)
     except FileError as error:
         problems = error.problems
     else:
         runs(q)
         return
-    assert [p.thing for p in problems] == ["file 'a.q.npz'"]
+    assert [p.subject for p in problems] == ["file 'a.q.npz'"]
 
 
-def runs(q: Quantized) -> None:
+def runs(q: QuantizedNetwork) -> None:
     inputs = {p.name: np.zeros((3, *p.shape), np.uint8) for p in q.inputs}
     for backend in ("reference", "fast"):
         simulate_fixed(q, inputs, backend=backend)
@@ -148,7 +148,7 @@ def test_any_array_in_any_place_is_refused_or_sound(tmp_path: Path, name: str, k
 @given(st.floats(0, 1, exclude_max=True), st.integers(0, 255), st.booleans())
 def test_damaged_and_cut_files_are_refused(tmp_path: Path, where: float, byte: int, cut: bool) -> None:
     path = tmp_path / "a.q.npz"
-    save(NETWORK, path)
+    write_quantized(NETWORK, path)
     data = bytearray(path.read_bytes())
     at = int(where * len(data))
     data[at] = byte
@@ -175,7 +175,7 @@ def test_headers_that_lie(tmp_path: Path, header: str, said: str) -> None:
     text = header.encode() + b"\n"
     data = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + bytes(8)
     with pytest.raises(FileError, match=said):
-        load(written(tmp_path / "a.q.npz", RECORD, ARRAYS, a0=data))
+        read_quantized(written(tmp_path / "a.q.npz", RECORD, ARRAYS, a0=data))
 
 
 def test_a_network_too_large_to_run_is_refused_before_room_is_made(tmp_path: Path) -> None:
@@ -184,4 +184,4 @@ def test_a_network_too_large_to_run_is_refused_before_room_is_made(tmp_path: Pat
     record["inputs"] += [{"name": "more", "shape": [2**20, 2**20], "value_max": 1, "scale": 1.0}]
     record["latency"]["more"] = 0
     with pytest.raises(FileError, match="values to keep"):
-        load(written(tmp_path / "a.q.npz", record, ARRAYS))
+        read_quantized(written(tmp_path / "a.q.npz", record, ARRAYS))

@@ -12,12 +12,12 @@ pytest.importorskip("numba", reason="the compiled backend needs the extra 'fast'
 
 from nirbridge.network.model import Population
 from nirbridge.network.neurons import neuron
-from nirbridge.simulators.compiled.feature_map_neurons import MapCells
-from nirbridge.simulators.compiled.kernels.memory import aligned, packed
+from nirbridge.simulators.compiled.feature_map_neurons import MapNeuronBuffers
+from nirbridge.simulators.compiled.kernels.memory import aligned_zeros, pack_weights
 from nirbridge.simulators.compiled.kernels.simd import block_of, lanes_of
 from nirbridge.simulators.compiled.kernels.sparse import by_source, smallest_unsigned
-from nirbridge.simulators.compiled.neurons import Cells, EventNeurons, aligned_empty
-from nirbridge.simulators.reference.array_namespace import space
+from nirbridge.simulators.compiled.neurons import EventNeurons, NeuronBuffers, aligned_empty
+from nirbridge.simulators.reference.array_namespace import array_namespace
 from nirbridge.simulators.reference.semantics import ReferenceNeurons
 from tests.simulators.compiled.test_memory_of_maps import by_hand
 
@@ -37,8 +37,8 @@ def parameters(shared: bool) -> dict[str, Any]:
 
 
 def numbers(cells: Any, row: int, size: int) -> list[float]:
-    start, moves = cells.places[2 * row : 2 * row + 2]
-    return [float(cells.coef[start + moves * j]) for j in range(size)]
+    start, moves = cells.coef_offsets[2 * row : 2 * row + 2]
+    return [float(cells.coefficients[start + moves * j]) for j in range(size)]
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -48,8 +48,8 @@ def test_coefficients_of_every_row(shared: bool, channels: int) -> None:
     shape = (channels, 2, 2)
     own = {k: np.resize(v, shape) if np.ndim(v) else v for k, v in parameters(shared).items()}
     cell = neuron("CubaLIF", **own)
-    usual, last = (Cells(Population("p", shape, cell), FLOAT, x) for x in (False, True))
-    maps = MapCells(Population("p", shape, cell), None, FLOAT)
+    usual, last = (NeuronBuffers(Population("p", shape, cell), FLOAT, x) for x in (False, True))
+    maps = MapNeuronBuffers(Population("p", shape, cell), None, FLOAT)
     size = 4 * channels
     for row, name in enumerate(ROWS):
         full = np.broadcast_to(getattr(cell, name), shape).astype(np.float32)
@@ -60,29 +60,29 @@ def test_coefficients_of_every_row(shared: bool, channels: int) -> None:
             filled[by_hand(np.ones(shape), 0) == 0] = math.inf if name == "theta" else 0.0
         assert numbers(maps, row, 32) == filled.tolist()
         for made in (usual, last):
-            start = made.places[2 * row]
-            assert len({*made.coef[start : start + 16].tolist()}) == 1 or made.places[2 * row + 1] == 1
+            start = made.coef_offsets[2 * row]
+            assert len({*made.coefficients[start : start + 16].tolist()}) == 1 or made.coef_offsets[2 * row + 1] == 1
             assert start % 16 == 0
     steps = np.broadcast_to(cell.refractory_steps, shape)
     assert usual.steps.tolist() == ([2] if shared else steps.reshape(-1).tolist())
     assert last.steps.tolist() == ([2] if shared else np.moveaxis(steps, 0, -1).reshape(-1).tolist())
     assert maps.is_shared is (shared and channels == 8)
     assert (usual.rests, maps.rests, maps.width) == (True, True, 32)
-    assert maps.coef.ctypes.data % 64 == usual.coef.ctypes.data % 64 == 0
+    assert maps.coefficients.ctypes.data % 64 == usual.coefficients.ctypes.data % 64 == 0
 
 
 def test_biases_of_maps_are_theirs_alone() -> None:
     population = Population("p", SHAPE, neuron("IF"))
-    assert MapCells(population, None, FLOAT).bias.size == 0
+    assert MapNeuronBuffers(population, None, FLOAT).bias.size == 0
     bias = each()
-    assert MapCells(population, bias, FLOAT).bias.tolist() == by_hand(bias, 0).tolist()
-    wide = MapCells(population, np.float64(0.5), np.dtype(np.float64)).bias
+    assert MapNeuronBuffers(population, bias, FLOAT).bias.tolist() == by_hand(bias, 0).tolist()
+    wide = MapNeuronBuffers(population, np.float64(0.5), np.dtype(np.float64)).bias
     assert (wide.sum(), wide.dtype, wide.size) == (6.0, np.float64, 32)
     for own, rests in (({"refractory_steps": 0}, False), ({"refractory_steps": 1}, True),
                        ({"refractory_steps": 1, "theta": None}, False)):  # fmt: skip
         cell = neuron("LIF", a_mem=0.5, **own)
-        assert Cells(Population("p", SHAPE, cell), FLOAT).rests is rests
-        assert MapCells(Population("p", SHAPE, cell), None, FLOAT).rests is rests
+        assert NeuronBuffers(Population("p", SHAPE, cell), FLOAT).rests is rests
+        assert MapNeuronBuffers(Population("p", SHAPE, cell), None, FLOAT).rests is rests
 
 
 @pytest.mark.parametrize(("own", "wanted", "kind", "sent", "kept"), [
@@ -90,11 +90,11 @@ def test_biases_of_maps_are_theirs_alone() -> None:
     ({"theta": None}, ("i",), "uint8", 12, (72, 1, 72)), ({}, ("v", "u", "i"), "uint8", 72, (72, 72, 72)),
 ])  # fmt: skip
 def test_outputs_of_cells(own: Any, wanted: Any, kind: str, sent: int, kept: Any) -> None:
-    cells = Cells(Population("p", SHAPE, neuron("LIF", a_mem=0.5, **own)), FLOAT)
+    cells = NeuronBuffers(Population("p", SHAPE, neuron("LIF", a_mem=0.5, **own)), FLOAT)
     asked = frozenset(wanted)
-    does = cells.does(asked)
-    assert cells.does(asked) is does
-    found, traces = cells.outputs(3, 2, does)
+    flags = cells.flags(asked)
+    assert cells.flags(asked) is flags
+    found, traces = cells.outputs(3, 2, flags)
     assert (found.size, str(found.dtype), tuple(x.size for x in traces)) == (sent, kind, kept)
 
 
@@ -111,10 +111,10 @@ def test_neurons_step_as_the_reference_does_however_their_input_lies(shape: Any,
     given = np.moveaxis(np.ascontiguousarray(np.moveaxis(drive, 2, -1)), -1, 2) if len(shape) > 1 else drive
     given = np.repeat(drive, 2, axis=-1)[..., ::2] if len(shape) == 1 else given
     start = {name: np.zeros((2, *shape), np.float32) for name in "vi"} | {"refractory": np.zeros((2, *shape), int)}
-    made = EventNeurons(population, space())
+    made = EventNeurons(population, array_namespace())
     first = made.run(given[:3] if turned else drive[:3], start, wanted)
     second = made.run(given[3:] if turned else drive[3:], first.state, wanted)
-    expected = ReferenceNeurons(population, space()).run(drive, start, wanted)
+    expected = ReferenceNeurons(population, array_namespace()).run(drive, start, wanted)
     assert np.concatenate([first.sent, second.sent]).tolist() == np.asarray(expected.sent).tolist()
     assert first.sent.flags.c_contiguous or cell.theta is None
     for name in "vui":
@@ -133,14 +133,14 @@ def test_memory_begins_at_64_bytes() -> None:
         for kind in (FLOAT, np.dtype(np.float64)):
             assert aligned_empty(size, kind).ctypes.data % 64 == 0
             assert aligned_empty(size, kind).shape == (size,)
-            made = aligned((size, 2), kind)
+            made = aligned_zeros((size, 2), kind)
             assert (made.ctypes.data % 64, made.shape, made.any()) == (0, (size, 2), False)
 
 
 @pytest.mark.parametrize(("post", "block"), [(5, 8), (8, 8), (9, 8), (17, 8), (3, 1)])
 def test_weights_are_packed_block_by_block(post: int, block: int) -> None:
     weight = RNG.normal(size=(post, 4))
-    found = packed(weight, block, np.float64)
+    found = pack_weights(weight, block, np.float64)
     blocks = -(-post // block)
     padded = np.zeros((blocks * block, 4))
     padded[:post] = weight

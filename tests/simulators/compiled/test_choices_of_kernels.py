@@ -15,19 +15,19 @@ from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
 from nirbridge.simulators.compiled import cost_model
 from nirbridge.simulators.compiled import sums as event_sums
-from nirbridge.simulators.compiled.backend import compiled_parts
-from nirbridge.simulators.compiled.conv_layer import ConvLayer, DenseBehindMap, can_pool, make_conv_layer
+from nirbridge.simulators.compiled.backend import compiled_backend
+from nirbridge.simulators.compiled.conv_layer import ConvLayer, DenseAfterMap, can_pool, make_conv_layer
 from nirbridge.simulators.compiled.dense_layer import DenseLayer, DenseStage, make_dense_layer
 from nirbridge.simulators.compiled.events import Signal, events_of, take_input
 from nirbridge.simulators.compiled.kernels.conv import is_plain
-from nirbridge.simulators.compiled.neurons import what_it_does
-from nirbridge.simulators.compiled.recurrent_layer import can_loop
-from nirbridge.simulators.compiled.sums import Method, Summed, is_partition
+from nirbridge.simulators.compiled.neurons import neuron_flags
+from nirbridge.simulators.compiled.recurrent_layer import is_self_recurrent
+from nirbridge.simulators.compiled.sums import EventAccumulate, Method, is_partition
 from nirbridge.simulators.reference import numpy_backend as numpy_parts
-from nirbridge.simulators.reference.array_namespace import space
-from nirbridge.simulators.reference.sums import _NumpySparse, _Windows
+from nirbridge.simulators.reference.array_namespace import array_namespace
+from nirbridge.simulators.reference.sums import _NumpySparseSums, _WindowSums
 
-SPACE = space()
+SPACE = array_namespace()
 FLOAT = np.dtype(np.float32)
 RNG = np.random.default_rng(0)
 
@@ -49,7 +49,7 @@ SPARSE = Sparse(freeze([0, 1, 2]), freeze([1, 0]), freeze([1.0, 2.0]), (2,), (2,
 
 def log_of(op: Operator) -> list[dict[str, Any]]:
     log: list[dict[str, Any]] = []
-    Summed(op, SPACE, "event", log)
+    EventAccumulate(op, SPACE, "event", log)
     return log
 
 
@@ -79,14 +79,14 @@ def test_without_numba_maps_become_matrices_up_to_so_many_synapses(monkeypatch: 
     made, windows = conv(groups=2), pool((2, 2), (1, 1), by=0.5)
     for op, synapses in ((made, 4 * 9 * 4), (windows, 2 * 9 * 4)):
         spikes = RNG.integers(0, 2, (5, *op.input_shape)).astype(np.float32)
-        wanted = _Windows(op, SPACE)(spikes)
-        for most, kind in ((synapses, _NumpySparse), (synapses - 1, _Windows)):
+        wanted = _WindowSums(op, SPACE)(spikes)
+        for most, kind in ((synapses, _NumpySparseSums), (synapses - 1, _WindowSums)):
             monkeypatch.setattr(numpy_parts, "SYNAPSES_MAX", most)
             part = numpy_parts._part(op, SPACE)
             assert np.array_equal(part(spikes), wanted)
-            assert isinstance(part, kind) is (op is made or kind is _Windows)
+            assert isinstance(part, kind) is (op is made or kind is _WindowSums)
     monkeypatch.setattr(numpy_parts, "SYNAPSES_MAX", 10**6)
-    assert isinstance(numpy_parts._part(pool((2, 2), (2, 2)), SPACE), _NumpySparse)
+    assert isinstance(numpy_parts._part(pool((2, 2), (2, 2)), SPACE), _NumpySparseSums)
 
 
 def test_plain_maps_and_pools() -> None:
@@ -118,12 +118,12 @@ LONG = Chain((pool((1, 1), (1, 1)), Reshape((2, 4, 4), (32,)), WIDE, Dense(freez
     (conv(groups=2), "event", None, []), (Chain((pool((1, 1), (1, 1)), conv(groups=2))), "event", None, []),
     (Chain((pool((1, 1, 1), (1, 1, 1), (2, 4, 4, 4)), conv(axes=3))), "event", None, []),
     (pool((2, 2), (2, 2)), "event", None, []), (DENSE, "event", None, []),
-    (Chain((FLAT, WIDE)), "event", DenseBehindMap, ["none", "none"]), (Chain((FLAT, WIDE)), "dense", None, []),
-    (Chain((Reshape((4, 8), (32,)), WIDE)), "event", DenseBehindMap, ["none", "none"]),
+    (Chain((FLAT, WIDE)), "event", DenseAfterMap, ["none", "none"]), (Chain((FLAT, WIDE)), "dense", None, []),
+    (Chain((Reshape((4, 8), (32,)), WIDE)), "event", DenseAfterMap, ["none", "none"]),
     (Chain((Reshape((32,), (32,)), WIDE)), "event", None, []),
     (Chain((Reshape((2, 2, 2, 4), (32,)), WIDE)), "event", None, []),
     (Chain((Identity((32,)), WIDE)), "event", None, []),
-    (BEHIND, "event", DenseBehindMap, ["event", "none", "event"]), (BEHIND, "dense", None, []),
+    (BEHIND, "event", DenseAfterMap, ["event", "none", "event"]), (BEHIND, "dense", None, []),
     (LONG, "event", None, []),
 ])  # fmt: skip
 def test_layers_behind_maps(op: Operator, method: Method, kind: type | None, kernels: list[str]) -> None:
@@ -153,7 +153,7 @@ def test_layers_behind_one_dense_matrix(op: Operator, kernels: list[str] | None)
 
 
 def test_layers_are_asked_one_after_the_other_and_said_by_their_place() -> None:
-    parts = compiled_parts(SPACE, "event")
+    parts = compiled_backend(SPACE, "event")
     population, _, first = one_of((3,), DENSE)
     second = Projection("a", "b", Identity((3,)))
     assert parts.layer(population, second) is None
@@ -166,7 +166,7 @@ def test_layers_are_asked_one_after_the_other_and_said_by_their_place() -> None:
         "1: a -> b": [{"operator": "Identity", "kernel": "elementwise"}],
         "2: p -> p": [{"operator": "Dense", "kernel": "event, all steps in one call"}],
     }
-    assert compiled_parts(SPACE, "dense").loop(population, own) is None
+    assert compiled_backend(SPACE, "dense").loop(population, own) is None
 
 
 @pytest.mark.parametrize(("cell", "op", "late", "target", "wanted"), [
@@ -178,7 +178,7 @@ def test_layers_are_asked_one_after_the_other_and_said_by_their_place() -> None:
 def test_loops_of_one_step(cell: Any, op: Operator, late: Any, target: Any, wanted: bool) -> None:
     delays = {"delay_steps": freeze(np.asarray(late)), "target_delay_steps": freeze(np.asarray(target))}
     population = Population("p", (2,), neuron("LIF", a_mem=0.5, **cell))
-    assert can_loop(population, Projection("p", "p", op, **delays)) is wanted
+    assert is_self_recurrent(population, Projection("p", "p", op, **delays)) is wanted
 
 
 @pytest.mark.parametrize(("own", "wanted", "flags"), [
@@ -192,7 +192,7 @@ def test_loops_of_one_step(cell: Any, op: Operator, late: Any, target: Any, want
 ])  # fmt: skip
 def test_what_a_step_does(own: Any, wanted: tuple[str, ...], flags: tuple[int, ...]) -> None:
     cell = neuron("CubaLIF", **{"a_mem": 0.5, "a_syn": 0.0, "g_syn": 1.0, **own})
-    assert what_it_does(cell, frozenset(wanted)) == flags
+    assert neuron_flags(cell, frozenset(wanted)) == flags
 
 
 # -- one product or events -------------------------------------------------------------------------------------------

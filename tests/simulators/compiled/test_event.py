@@ -14,17 +14,20 @@ from nirbridge.errors import UsageError
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Conv, Dense, Identity, Operator, Reshape, Sparse, SumPool
-from nirbridge.simulators.simulate import Record, prepare
+from nirbridge.simulators.simulate import Probe, prepare_simulator
 from nirbridge.testing import networks
 
 pytest.importorskip("numba", reason="the compiled backend needs the extra 'fast'")
-EVERYTHING = [Record("*", ("s", "v", "u", "i"))]
+EVERYTHING = [Probe("*", ("s", "v", "u", "i"))]
 ONE = freeze(np.int64(1))
 
 
 def same(network: Network, inputs: dict[str, Any], backend: str = "event", dtype: str = "float32") -> dict[str, Any]:
     """Runs both, in one piece and in two, and compares every bit (but for the sign of zeros); the choices."""
-    quick, slow = prepare(network, backend=backend, dtype=dtype), prepare(network, backend="reference", dtype=dtype)
+    quick, slow = (
+        prepare_simulator(network, backend=backend, dtype=dtype),
+        prepare_simulator(network, backend="reference", dtype=dtype),
+    )
     found, wanted = quick.run(inputs, record=EVERYTHING), slow.run(inputs, record=EVERYTHING)
     first = quick.run({k: x[:3] for k, x in inputs.items()}, record=EVERYTHING)
     rest = quick.run({k: x[3:] for k, x in inputs.items()}, record=EVERYTHING, state=first.state)
@@ -119,31 +122,33 @@ def test_a_product_is_only_chosen_where_every_sum_is_exact() -> None:
 
 def test_a_product_by_request_is_near() -> None:
     network = layers((37,), Dense(normal(30, 37)))
-    made = prepare(network, backend="dense")
-    record = [Record("p0", ("i",))]
+    made = prepare_simulator(network, backend="dense")
+    record = [Probe("p0", ("i",))]
     found = made.run(spikes(9, 37), record=record).recording
-    wanted = prepare(network, backend="reference").run(spikes(9, 37), record=record).recording
+    wanted = prepare_simulator(network, backend="reference").run(spikes(9, 37), record=record).recording
     np.testing.assert_allclose(found.arrays["p0", "i"], wanted.arrays["p0", "i"], rtol=1e-4, atol=1e-5)
     assert found.meta["choices"]["0: in -> p0"][0]["kernel"] == "product"
 
 
 def test_counts_of_many_steps_are_the_sums_of_the_spikes() -> None:
     network = layers((3,), Dense(freeze(np.ones((4, 3)))))
-    record = [Record("p0", ("s", "count"))]
-    found = prepare(network, backend="event").run(np.ones((700, 2, 3), np.uint8), record=record).recording.arrays
+    record = [Probe("p0", ("s", "count"))]
+    found = (
+        prepare_simulator(network, backend="event").run(np.ones((700, 2, 3), np.uint8), record=record).recording.arrays
+    )
     assert found["p0", "count"].max() > 255
     assert np.array_equal(found["p0", "count"], found["p0", "s"].sum(axis=0, dtype=np.int64))
 
 
 def test_auto_is_the_compiled_backend() -> None:
-    assert prepare(layers((3,), Dense(normal(4, 3)))).run(spikes(5, 3)).recording.meta["backend"] == "fast"
+    assert prepare_simulator(layers((3,), Dense(normal(4, 3)))).run(spikes(5, 3)).recording.meta["backend"] == "fast"
 
 
 def test_other_array_libraries_are_refused() -> None:
-    from nirbridge.simulators.backends import fast_parts
-    from nirbridge.simulators.reference.array_namespace import Space
+    from nirbridge.simulators.backends import fast_backend
+    from nirbridge.simulators.reference.array_namespace import ArrayNamespace
 
     with pytest.raises(
         UsageError, match="^backend 'fast': runs on numpy, not on torch; choose the backend 'reference'$"
     ):
-        fast_parts(Space("torch", None, "float32"))
+        fast_backend(ArrayNamespace("torch", None, "float32"))

@@ -14,10 +14,10 @@ from nirbridge.arrays import freeze
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, SumPool
-from nirbridge.simulators.simulate import Record, prepare
+from nirbridge.simulators.simulate import Probe, prepare_simulator
 
 pytest.importorskip("numba", reason="the compiled backend needs the extra 'fast'")
-EVERYTHING = [Record("*", ("s", "v", "u", "i"))]
+EVERYTHING = [Probe("*", ("s", "v", "u", "i"))]
 TIMING = Timing(1e-3, "euler", "to-value", ">", "per-step")
 
 
@@ -27,11 +27,14 @@ def bits(values: np.ndarray) -> tuple[Any, ...]:
 
 def same(network: Network, values: np.ndarray, dtype: str = "float32", backend: str = "event") -> dict[str, Any]:
     """Every recorded bit (but the sign of zeros) and the state, in one piece, in two, and with outputs alone."""
-    quick, slow = prepare(network, backend=backend, dtype=dtype), prepare(network, backend="reference", dtype=dtype)
+    quick, slow = (
+        prepare_simulator(network, backend=backend, dtype=dtype),
+        prepare_simulator(network, backend="reference", dtype=dtype),
+    )
     wanted, found = slow.run(values, record=EVERYTHING), quick.run(values, record=EVERYTHING)
     first = quick.run(values[:3], record=EVERYTHING)
     rest = quick.run(values[3:], record=EVERYTHING, state=first.state)
-    spikes, outputs = quick.run(values, record=[Record("*", ("s",))]), quick.run(values)
+    spikes, outputs = quick.run(values, record=[Probe("*", ("s",))]), quick.run(values)
     assert found.recording.arrays.keys() == wanted.recording.arrays.keys()
     for key, expected in wanted.recording.arrays.items():
         cut = np.concatenate([first.recording.arrays[key], rest.recording.arrays[key]])
@@ -156,7 +159,7 @@ def test_neurons_without_input_are_passed_over_only_where_they_do_nothing(
 def test_a_state_stays_as_it_is_while_a_run_goes_on_from_it() -> None:
     rng = np.random.default_rng(3)
     conv = Conv(freeze(rng.normal(size=(8, 2, 3, 3))), (1, 1), ((1, 1), (1, 1)), (1, 1), 1, (2, 6, 6))
-    made = prepare(network_of((2, 6, 6), [(conv, neuron("IF"), None)]), backend="event")
+    made = prepare_simulator(network_of((2, 6, 6), [(conv, neuron("IF"), None)]), backend="event")
     values = (rng.random((20, 2, 6, 6)) < 0.2).astype(np.uint8)
     half = made.run(values[:10]).state
     before = {key: array.copy() for key, array in half.arrays.items()}

@@ -15,16 +15,16 @@ from nirbridge.arrays import freeze
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Conv, Identity
-from nirbridge.simulators.compiled.kernels.conv_neuron import is_usual, stays
-from nirbridge.simulators.compiled.neurons import Cells
-from nirbridge.simulators.simulate import Record, simulate
+from nirbridge.simulators.compiled.kernels.conv_neuron import is_idle_stable, is_usual
+from nirbridge.simulators.compiled.neurons import NeuronBuffers
+from nirbridge.simulators.simulate import Probe, simulate
 
 TIMING = Timing(1e-3, "euler", "to-value", ">", "per-second")
 RESTING: dict[str, Any] = {"a_mem": 1.0, "bias": 0.0, "v_reset": 0.0, "theta": 1.0}
 
 
-def cells(**own: Any) -> Cells:
-    return Cells(Population("p", (4,), neuron("LIF", **{**RESTING, **own})), np.dtype(np.float32))
+def cells(**own: Any) -> NeuronBuffers:
+    return NeuronBuffers(Population("p", (4,), neuron("LIF", **{**RESTING, **own})), np.dtype(np.float32))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def cells(**own: Any) -> Cells:
 )
 def test_neurons_that_do_nothing_without_input(own: dict[str, Any], wanted: bool) -> None:
     made = cells(**own)
-    assert bool(stays(made.coef, made.places, made.does(frozenset({"s"})))) is wanted
+    assert bool(is_idle_stable(made.coefficients, made.coef_offsets, made.flags(frozenset({"s"})))) is wanted
 
 
 @pytest.mark.parametrize(
@@ -62,12 +62,12 @@ def test_neurons_that_do_nothing_without_input(own: dict[str, Any], wanted: bool
 )
 def test_the_usual_step_is_for_what_it_does(own: dict[str, Any], keeps: tuple[str, ...], wanted: bool) -> None:
     made = cells(**own)
-    assert bool(is_usual(made.does(frozenset({"s", *keeps})))) is wanted
+    assert bool(is_usual(made.flags(frozenset({"s", *keeps})))) is wanted
 
 
 def test_a_synapse_is_not_usual() -> None:
-    made = Cells(Population("p", (4,), neuron("CubaLIF", a_syn=0.5)), np.dtype(np.float32))
-    assert not is_usual(made.does(frozenset({"s"})))
+    made = NeuronBuffers(Population("p", (4,), neuron("CubaLIF", a_syn=0.5)), np.dtype(np.float32))
+    assert not is_usual(made.flags(frozenset({"s"})))
 
 
 def image(size: int, **own: Any) -> Network:
@@ -90,7 +90,7 @@ def test_few_spikes_in_a_wide_image_give_the_references_bits(own: dict[str, Any]
     network = image(size, **own)
     values = np.zeros((6, 1, 3, size), np.uint8)
     values[0, 0, 1, 3] = values[2, 0, :, size - 1] = values[3, 0, 0, ::3] = 1
-    record = [Record("p", ("s",)), Record("out", ("s",))]
+    record = [Probe("p", ("s",)), Probe("out", ("s",))]
     a, b = (simulate(network, values, record=record, backend=x).recording.arrays for x in ("reference", "event"))
     assert np.array_equal(a["p", "s"], b["p", "s"])
     kept = [simulate(network, values, backend=x).state.arrays["p", "v"] for x in ("reference", "event")]

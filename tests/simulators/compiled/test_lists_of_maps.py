@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("numba", reason="the compiled backend needs the extra 'fast'")
 
 from nirbridge.network.operators import SumPool
-from nirbridge.simulators.compiled.feature_map import Layout, Packed
-from nirbridge.simulators.compiled.feature_map_sources import Source
+from nirbridge.simulators.compiled.feature_map import FeatureMapLayout, PackedSpikes
+from nirbridge.simulators.compiled.feature_map_sources import EventSource
 from nirbridge.simulators.compiled.kernels.conv_layer import list_steps
 
 RNG = np.random.default_rng(0)
@@ -55,7 +55,7 @@ def counted(x: np.ndarray, op: SumPool | None) -> np.ndarray:
 @pytest.mark.parametrize("share", [0.03, 0.5, 1.0])
 def test_every_step_lists_what_its_windows_count(shape: tuple[int, ...], op: SumPool | None, share: float) -> None:
     """By channel, then by place; named by their place in memory, with the factor; from bytes and from bits."""
-    before, behind = Layout(shape), Layout(shape if op is None else op.output_shape)
+    before, behind = FeatureMapLayout(shape), FeatureMapLayout(shape if op is None else op.output_shape)
     x = (RNG.random((3, 2, *shape)) < share).astype(np.uint8)
     x[1, 0] = 0
     rows = before.rows(x, 2)
@@ -64,9 +64,9 @@ def test_every_step_lists_what_its_windows_count(shape: tuple[int, ...], op: Sum
     names[0] = 0
     given: list[Any] = [before.view(rows)] if op is None else [x, before.view(rows)]
     if before.size % 64 == 0:
-        given.append(Packed(np.packbits(rows.reshape(-1), bitorder="little"), (3, 2), before))
+        given.append(PackedSpikes(np.packbits(rows.reshape(-1), bitorder="little"), (3, 2), before))
     for spikes in given:
-        source = Source(shape, op, behind.shape, FLOAT)
+        source = EventSource(shape, op, behind.shape, FLOAT)
         made, usual = source.of(spikes)
         assert not usual
         indptr, idx = np.zeros(7, np.int64), np.zeros(6 * behind.size + 1, np.uint32)

@@ -15,13 +15,13 @@ from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import SumPool
 from nirbridge.simulators.compiled import feature_map_neurons as conv_cells
 from nirbridge.simulators.compiled import neurons as event_neurons
-from nirbridge.simulators.compiled.feature_map import Layout, Packed, _strides
-from nirbridge.simulators.compiled.feature_map_neurons import MapCells
-from nirbridge.simulators.compiled.feature_map_sources import Source, _geometry
+from nirbridge.simulators.compiled.feature_map import FeatureMapLayout, PackedSpikes, _strides
+from nirbridge.simulators.compiled.feature_map_neurons import MapNeuronBuffers
+from nirbridge.simulators.compiled.feature_map_sources import EventSource, _geometry
 from nirbridge.simulators.compiled.kernels.conv_events import BITS, LAST, PAIRS, POOLED, USUAL
 from nirbridge.simulators.compiled.kernels.simd import lanes_of
-from nirbridge.simulators.compiled.neurons import Cells
-from nirbridge.simulators.reference.semantics import Beginning
+from nirbridge.simulators.compiled.neurons import NeuronBuffers
+from nirbridge.simulators.reference.semantics import BlankState
 
 FLOAT = np.dtype(np.float32)
 SHAPES = [(3, 2, 2), (8, 2, 3), (16, 5), (5,), (8,), (9, 1, 4), (1, 3, 3)]
@@ -40,7 +40,7 @@ def by_hand(values: np.ndarray, lead: int) -> np.ndarray:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("front", [(4,), (2, 3)])
 def test_maps_lie_channels_last_with_filling(shape: tuple[int, ...], front: tuple[int, ...]) -> None:
-    layout, lead = Layout(shape), len(front)
+    layout, lead = FeatureMapLayout(shape), len(front)
     values = RNG.integers(1, 9, (*front, *shape)).astype(np.float32)
     rows = layout.rows(values, lead)
     assert rows.tolist() == by_hand(values, lead).tolist()
@@ -56,7 +56,7 @@ def test_maps_lie_channels_last_with_filling(shape: tuple[int, ...], front: tupl
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_one_value_for_all_or_one_for_each(shape: tuple[int, ...]) -> None:
-    layout, values = Layout(shape), np.arange(1.0, 1 + math.prod(shape)).reshape(shape)
+    layout, values = FeatureMapLayout(shape), np.arange(1.0, 1 + math.prod(shape)).reshape(shape)
     assert layout.one(values).tolist() == by_hand(values, 0).tolist()
     filled = by_hand(np.ones(shape), 0) == 0
     assert layout.one(values, 7.0)[filled].tolist() == [7.0] * int(filled.sum())
@@ -84,8 +84,8 @@ def test_numbers_of_pools() -> None:
     assert _geometry(LINE) == (1, 7, 1, *LINE.output_shape[1:], 1, 3, 1, 2, 0, 1)
 
 
-def of(shape: tuple[int, ...], pool: SumPool | None = None) -> Source:
-    return Source(shape, pool, shape if pool is None else pool.output_shape, FLOAT)
+def of(shape: tuple[int, ...], pool: SumPool | None = None) -> EventSource:
+    return EventSource(shape, pool, shape if pool is None else pool.output_shape, FLOAT)
 
 
 def test_rooms_and_bounds_of_sources() -> None:
@@ -117,7 +117,7 @@ def test_bits_are_taken_of_whole_words_of_words(shape: tuple[int, ...], pool: Su
     spikes = RNG.integers(0, 2, (2, 3, *shape)).astype(np.uint8)
     flat = layout.rows(spikes, 2).reshape(-1)
     flat = flat[: flat.size // 8 * 8]
-    sent = Packed(np.packbits(flat, bitorder="little"), (2, 3), layout)
+    sent = PackedSpikes(np.packbits(flat, bitorder="little"), (2, 3), layout)
     if flat.size != 6 * layout.size:
         return
     (lies, found, words, size, per, _, factor), usual = source.of(sent)
@@ -140,7 +140,7 @@ def test_bytes_are_read_where_they_lie_if_words_can_be(offset: int, pool: SumPoo
     room = room[-room.ctypes.data % 8 :][offset : offset + 6 * 256]
     room[:] = RNG.integers(0, 2, room.size)
     lead = room.reshape(2, 3, 256)
-    spikes = Layout(shape).view(lead) if last else lead.reshape(2, 3, *shape)
+    spikes = FeatureMapLayout(shape).view(lead) if last else lead.reshape(2, 3, *shape)
     (lies, flat, words, size, _, _, _), usual = of(shape, pool).of(spikes)
     wanted = USUAL if not last and not pool else POOLED if pool else LAST
     assert (lies, usual, size) == (wanted, wanted == USUAL, 256)
@@ -151,9 +151,9 @@ def test_bytes_are_read_where_they_lie_if_words_can_be(offset: int, pool: SumPoo
 
 
 def test_bits_stand_for_bytes() -> None:
-    layout = Layout((3, 2, 4))
+    layout = FeatureMapLayout((3, 2, 4))
     spikes = RNG.integers(0, 2, (2, 5, 3, 2, 4)).astype(np.uint8)
-    made = Packed(np.packbits(layout.rows(spikes, 2).reshape(-1), bitorder="little"), (2, 5), layout)
+    made = PackedSpikes(np.packbits(layout.rows(spikes, 2).reshape(-1), bitorder="little"), (2, 5), layout)
     assert (made.shape, made.ndim, len(made), made.dtype) == ((2, 5, 3, 2, 4), 5, 2, np.uint8)
     assert made.dense() is made.dense()
     assert np.asarray(made).tolist() == made[...].tolist() == spikes.tolist()
@@ -173,7 +173,10 @@ def state(shape: tuple[int, ...], kind: Any = dict) -> Any:
 def test_a_state_is_opened_once_and_then_lent(rests: int) -> None:
     shape = (3, 2, 2)
     cell = neuron("LIF", a_mem=0.5, refractory_steps=rests)
-    usual, maps = Cells(Population("p", shape, cell), FLOAT), MapCells(Population("p", shape, cell), None, FLOAT)
+    usual, maps = (
+        NeuronBuffers(Population("p", shape, cell), FLOAT),
+        MapNeuronBuffers(Population("p", shape, cell), None, FLOAT),
+    )
     start, width = state(shape), 16
     own = usual.opened(start, width)
     assert [len(x) for x in own] == [32, 32, 32 if rests else 1]
@@ -199,8 +202,8 @@ def test_a_state_is_opened_once_and_then_lent(rests: int) -> None:
 
 def test_a_beginning_is_kept_and_copied_up_to_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     population = Population("p", (8, 2, 2), neuron("IF"))
-    start = state((8, 2, 2), Beginning)
-    usual, maps = Cells(population, FLOAT), MapCells(population, None, FLOAT)
+    start = state((8, 2, 2), BlankState)
+    usual, maps = NeuronBuffers(population, FLOAT), MapNeuronBuffers(population, None, FLOAT)
     gap = event_neurons.GAP * lanes_of(FLOAT) * 4
     for size, keeps in ((2 * 256 + gap, True), (2 * 256 + gap - 1, False)):
         monkeypatch.setattr(event_neurons, "KEPT_BYTES", size)
@@ -230,13 +233,13 @@ def test_a_beginning_is_kept_and_copied_up_to_so_many_bytes(monkeypatch: pytest.
     ({"max_spikes": 2}, (8, 4, 2), (), False), ({"theta": None}, (8, 4, 2), (), False),
 ])  # fmt: skip
 def test_outputs_of_a_map(own: Any, shape: Any, wanted: tuple[str, ...], packs: bool) -> None:
-    cells = MapCells(Population("p", shape, neuron("LIF", a_mem=0.5, **own)), None, FLOAT)
+    cells = MapNeuronBuffers(Population("p", shape, neuron("LIF", a_mem=0.5, **own)), None, FLOAT)
     asked = frozenset(wanted)
-    does = cells.does(asked)
-    assert cells.does(asked) is does
-    assert cells.packs(does, asked) is packs
+    flags = cells.flags(asked)
+    assert cells.flags(asked) is flags
+    assert cells.packs(flags, asked) is packs
     total, fires = 3 * 2 * cells.layout.size, own.get("theta", 1) is not None
-    sent, kept = cells.outputs(3, 2, does, packs)
+    sent, kept = cells.outputs(3, 2, flags, packs)
     assert sent.size == (total // 8 if packs else total if fires else cells.layout.size)
     assert sent.dtype == (np.float32 if "max_spikes" in own else np.uint8)
     assert [x.size for x in kept] == [total if "v" in wanted or not fires else 1, 1, 1]

@@ -20,7 +20,7 @@ import numpy as np
 
 from nirbridge.emitters.lava.runtime.environment import cache_folder
 from nirbridge.network.apply import matrix
-from nirbridge.quantization import FixedPopulation, FixedProjection, Quantized
+from nirbridge.quantization import FixedPopulation, FixedProjection, QuantizedNetwork
 
 REQUIREMENTS = Path(__file__).with_name("loihi_emulator_requirements.txt")
 PROGRAM = Path(__file__).with_name("loihi_emulator_program.py")
@@ -68,7 +68,7 @@ def _call(command: list[str]) -> None:
         raise Unavailable(f"{Path(command[0]).name} {' '.join(command[1:4])} failed: {last}")
 
 
-def run_emulator(q: Quantized, inputs: Mapping[str, Any], folder: Path) -> dict[tuple[str, str], Any]:
+def run_emulator(q: QuantizedNetwork, inputs: Mapping[str, Any], folder: Path) -> dict[tuple[str, str], Any]:
     """``s``, ``u`` and ``v`` of every population, ``[steps, neurons]``; ``inputs``: ``[steps, neurons]`` of 0 and 1.
 
     Raises:

@@ -15,11 +15,11 @@ from nirbridge.errors import UsageError
 from nirbridge.network.apply import matrix
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Conv, Dense, Identity, Sparse
-from nirbridge.quantization import FixedInput, FixedNeuron, FixedPopulation, FixedProjection, Quantized
+from nirbridge.quantization import FixedInput, FixedNeuron, FixedPopulation, FixedProjection, QuantizedNetwork
 from nirbridge.simulators.fixed.simulate import FixedSimulator, simulate_fixed
-from nirbridge.simulators.simulate import Record
+from nirbridge.simulators.simulate import Probe
 
-ALL = [Record("*", ("s", "u", "v"))]
+ALL = [Probe("*", ("s", "u", "v"))]
 
 
 def whole(values: object) -> Any:
@@ -95,7 +95,7 @@ def fields_of(p: FixedPopulation) -> Any:
     return field
 
 
-def python_run(q: Quantized, values: list[list[int]], steps: int) -> dict[tuple[str, str], list[list[int]]]:
+def python_run(q: QuantizedNetwork, values: list[list[int]], steps: int) -> dict[tuple[str, str], list[list[int]]]:
     """The rule of the design text in Python's own whole numbers, neuron by neuron; nothing shared with the library."""
     rows = [matrix(p.operator).toarray().astype(int).tolist() for p in q.projections]
     found: dict[tuple[str, str], list[list[int]]] = {(p.name, x): [] for p in q.populations for x in "suv"}
@@ -118,7 +118,7 @@ def python_run(q: Quantized, values: list[list[int]], steps: int) -> dict[tuple[
     return found
 
 
-def random_network(seed: int) -> tuple[Quantized, Any]:
+def random_network(seed: int) -> tuple[QuantizedNetwork, Any]:
     """Two populations, a convolution, a sparse loop, delays per source, exponents of both signs."""
     rng = np.random.default_rng(seed)
     big = int(rng.choice([4, 2000]))
@@ -142,7 +142,7 @@ def random_network(seed: int) -> tuple[Quantized, Any]:
     reads = (Projection("b", "out", Identity(second)),)
     latency = {"in": 0, "a": 1, "b": 2, "out": 2}
     graded = FixedInput("in", (1, 2, 3), 7, 0.5) if rng.random() < 0.5 else FixedInput("in", (1, 2, 3))
-    q = Quantized("loihi2", 1.0, populations, projections, (graded,), (Port("out", second),), reads, latency, {})
+    q = QuantizedNetwork("loihi2", 1.0, populations, projections, (graded,), (Port("out", second),), reads, latency, {})
     low, high = (-7, 8) if graded.graded else (0, 2)
     return q, rng.integers(low, high, (12, 2, 1, 2, 3))
 
@@ -189,7 +189,7 @@ def test_batch_axis_and_recording_types() -> None:
         np.testing.assert_array_equal(both.arrays[key][:, 1], array)
     assert alone.arrays["a", "u"].dtype == np.int32
     assert alone.meta["latency"] == {"in": 0, "a": 1, "b": 2, "out": 2}
-    counted = simulate_fixed(q, one, record=[Record("a", ("count",))]).recording
+    counted = simulate_fixed(q, one, record=[Probe("a", ("count",))]).recording
     np.testing.assert_array_equal(counted.arrays["a", "count"], alone.arrays["a", "s"].sum(0, dtype=np.int64))
 
 
@@ -224,7 +224,7 @@ def test_wrong_state_backend_and_record_are_refused() -> None:
     with pytest.raises(UsageError, match="backend 'gpu'"):
         simulate_fixed(q, values, backend="gpu")
     with pytest.raises(UsageError, match="the current is u here"):
-        simulate_fixed(q, values, record=[Record("a", ("i",))])
+        simulate_fixed(q, values, record=[Probe("a", ("i",))])
     hop = (replace(q.projections[0], delay_steps=whole(0)), *q.projections[1:])
     with pytest.raises(UsageError, match="a delay below 1"):
         simulate_fixed(replace(q, projections=hop), values)
@@ -242,7 +242,9 @@ def test_a_read_out_gives_its_membrane_in_reals() -> None:
     population = FixedPopulation("p", (2,), neuron, "lif")
     link = FixedProjection("in", "p", Dense(whole([[2], [4]])), 8)
     reads = (Projection("p", "out", Dense(freeze(np.array([[1.0, 2.0]])))),)
-    q = Quantized("loihi1", 1.0, (population,), (link,), (FixedInput("in", (1,)),), (Port("out", (1,)),), reads, {}, {})
+    q = QuantizedNetwork(
+        "loihi1", 1.0, (population,), (link,), (FixedInput("in", (1,)),), (Port("out", (1,)),), reads, {}, {}
+    )
     got = simulate_fixed(q, np.array([[1], [0], [0]])).recording.arrays["out", "v"]
     start = np.array([10.5, -0.5]) @ [1, 2]
     assert got[0, 0] == start

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import freeze
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Dense, Identity, Sparse
 from nirbridge.passes import balance_delays
 from nirbridge.pipeline import load_network
-from nirbridge.quantization import FixedInput, FixedNeuron, FixedPopulation, FixedProjection, Quantized, quantize
+from nirbridge.quantization import FixedInput, FixedNeuron, FixedPopulation, FixedProjection, QuantizedNetwork, quantize
 from nirbridge.quantization.formats import grid_of
 from nirbridge.quantization.model import SignMode
 from nirbridge.quantization.overflow import prove
 from nirbridge.simulators.fixed.simulate import simulate_fixed
-from nirbridge.simulators.simulate import Record
+from nirbridge.simulators.simulate import Probe
 from tests.simulators.fixed.loihi_emulator import Unavailable, run_emulator
 
 pytestmark = pytest.mark.slow
@@ -77,13 +77,13 @@ def link(rng: np.random.Generator, source: tuple[str, int], target: tuple[str, i
     )
 
 
-def random_network(rng: np.random.Generator) -> Quantized:
+def random_network(rng: np.random.Generator) -> QuantizedNetwork:
     """Two populations with loops inside and between them, and two inputs."""
     nodes = {"in": 20, "other": 7, "a": 12, "b": 9}
     pairs = [("in", "a"), ("other", "b"), ("a", "b"), ("b", "a"), ("a", "a"), ("in", "b")]
     projections = [link(rng, (s, nodes[s]), (t, nodes[t])) for s, t in pairs]
     populations = tuple(FixedPopulation(x, (nodes[x],), cell(rng, nodes[x]), "lif") for x in "ab")
-    return Quantized(
+    return QuantizedNetwork(
         chip="loihi1",
         dt=1e-3,
         populations=populations,
@@ -96,12 +96,12 @@ def random_network(rng: np.random.Generator) -> Quantized:
     )
 
 
-def ours(q: Quantized, inputs: dict[str, Any]) -> dict[tuple[str, str], Any]:
-    arrays = simulate_fixed(q, inputs, record=[Record("*", ("s", "u", "v"))]).recording.arrays
+def ours(q: QuantizedNetwork, inputs: dict[str, Any]) -> dict[tuple[str, str], Any]:
+    arrays = simulate_fixed(q, inputs, record=[Probe("*", ("s", "u", "v"))]).recording.arrays
     return {key: array.reshape(len(array), -1) for key, array in arrays.items()}
 
 
-def clear_network(seed: int) -> tuple[Quantized, dict[str, Any]]:
+def clear_network(seed: int) -> tuple[QuantizedNetwork, dict[str, Any]]:
     """A network and spikes with which u can not wrap and v is not held at its last value: the emulator has neither."""
     rng = np.random.default_rng(seed)
     while True:
@@ -114,14 +114,14 @@ def clear_network(seed: int) -> tuple[Quantized, dict[str, Any]]:
             return q, inputs
 
 
-def emulated(q: Quantized, inputs: dict[str, Any], folder: Path) -> dict[tuple[str, str], Any]:
+def emulated(q: QuantizedNetwork, inputs: dict[str, Any], folder: Path) -> dict[tuple[str, str], Any]:
     try:
         return run_emulator(q, inputs, folder)
     except Unavailable as error:
         pytest.skip(f"brian2-loihi can not be set up here: {error}")
 
 
-def assert_same(q: Quantized, inputs: dict[str, Any], folder: Path) -> None:
+def assert_same(q: QuantizedNetwork, inputs: dict[str, Any], folder: Path) -> None:
     """Both give the same spikes, currents and potentials in every step, and every population fires."""
     found, wanted = emulated(q, inputs, folder), ours(q, inputs)
     for p in q.populations:
@@ -137,7 +137,7 @@ def test_random_networks_are_the_same_in_every_step(seed: int, tmp_path: Path) -
 
 
 def test_a_trained_network_is_the_same_in_every_step(root: Path, tmp_path: Path) -> None:
-    chip = load_chip("loihi1")
+    chip = read_chip("loihi1")
     network = load_network(root / "examples" / "models" / "digits_mlp.nir")
     q = quantize(balance_delays(network, delay_steps_max=chip.core.delay_steps), chip)
     values = (np.random.default_rng(0).random((STEPS, 64)) < 0.3).astype(int)

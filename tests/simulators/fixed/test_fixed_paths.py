@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from nirbridge.arrays import freeze
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Dense, Identity, Sparse
-from nirbridge.quantization import FixedInput, FixedNeuron, FixedPopulation, FixedProjection, Quantized
+from nirbridge.quantization import FixedInput, FixedNeuron, FixedPopulation, FixedProjection, QuantizedNetwork
 from nirbridge.simulators.fixed.kernels_sums import LANES, TILE, BlockSparse, TiledDense
 from nirbridge.simulators.fixed.simulate import FixedSimulator
-from nirbridge.simulators.simulate import Record
-from nirbridge.simulators.types import State
+from nirbridge.simulators.simulate import Probe
+from nirbridge.simulators.types import SimulationState
 
-ALL = [Record("*", ("s", "u", "v"))]
+ALL = [Probe("*", ("s", "u", "v"))]
 
 
 def whole(values: Any) -> Any:
@@ -58,7 +58,7 @@ def operator(rng: np.random.Generator, targets: int, sources: int, most: int) ->
     return Sparse(whole(ends), whole(np.nonzero(mask)[1]), whole(weights[mask]), (sources,), (targets,))
 
 
-def random_network(rng: np.random.Generator) -> Quantized:
+def random_network(rng: np.random.Generator) -> QuantizedNetwork:
     """An input, a layer behind it, a layer with a loop; weights that need 16 bits to be added up, or 32."""
     sizes = {"in": int(rng.integers(1, 60)), "a": int(rng.choice([1, 15, 40, TILE + 3])), "b": int(rng.integers(1, 20))}
     projections = []
@@ -68,7 +68,7 @@ def random_network(rng: np.random.Generator) -> Quantized:
         exponent = int(rng.integers(-2, 3))
         projections.append(FixedProjection(source, target, made, 8, exponent, delay_steps=whole(delays)))
     populations = tuple(FixedPopulation(x, (sizes[x],), cell(rng, sizes[x]), "custom") for x in "ab")
-    return Quantized(
+    return QuantizedNetwork(
         chip="loihi2",
         dt=1.0,
         populations=populations,
@@ -127,6 +127,6 @@ def test_a_state_that_24_bits_do_not_hold_is_stepped_as_the_rule_says() -> None:
     start = made.blank(1)
     wide = {k: freeze(np.full_like(x, 2**30)) if k[1] in ("u", "v") else x for k, x in start.arrays.items()}
     values = np.ones((5, 1, *q.inputs[0].shape), int)
-    both = [FixedSimulator(q, x).run(values, record=ALL, state=State(0, wide)) for x in ("reference", "fast")]
+    both = [FixedSimulator(q, x).run(values, record=ALL, state=SimulationState(0, wide)) for x in ("reference", "fast")]
     for key, array in both[0].recording.arrays.items():
         np.testing.assert_array_equal(both[1].recording.arrays[key], array)

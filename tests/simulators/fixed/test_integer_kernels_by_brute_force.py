@@ -16,10 +16,14 @@ from nirbridge.network.operators import Conv, Dense, Sparse
 from nirbridge.quantization import FixedNeuron, FixedPopulation, FixedProjection
 from nirbridge.simulators.fixed import kernels_neuron as fixed_update
 from nirbridge.simulators.fixed import kernels_sums as fixed_sums
-from nirbridge.simulators.fixed.kernels import FastAdds, _conv_arrays, fast_fixed
-from nirbridge.simulators.fixed.kernels_neuron import FastSteps
+from nirbridge.simulators.fixed.kernels import FastFixedAccumulate, _conv_arrays, fast_fixed_backend
+from nirbridge.simulators.fixed.kernels_neuron import FastFixedNeurons
 from nirbridge.simulators.fixed.kernels_sums import BlockSparse, TiledDense, fast_for_spikes
-from nirbridge.simulators.fixed.semantics import ReferenceAdds, ReferenceSteps, reference_fixed
+from nirbridge.simulators.fixed.semantics import (
+    ReferenceFixedAccumulate,
+    ReferenceFixedNeurons,
+    reference_fixed_backend,
+)
 from tests.simulators.fixed.test_integers_by_hand import cell, whole
 
 RNG = np.random.default_rng(0)
@@ -61,7 +65,7 @@ def test_what_a_projection_adds_in_every_step(operator: Any, spikes: bool, expon
         wanted = 1000 + (summed << exponent if exponent >= 0 else summed >> -exponent)
         history = sent.astype(np.int8 if spikes else np.int64)
         for kind in (np.int32, np.int64):
-            for adds in (FastAdds, ReferenceAdds):
+            for adds in (FastFixedAccumulate, ReferenceFixedAccumulate):
                 a_in = np.full((steps, 2, targets), 1000, kind)
                 adds(projection, kind, spikes)(history, 3, a_in)
                 assert a_in.tolist() == wanted.tolist(), (adds, kind)
@@ -75,7 +79,7 @@ def test_numbers_of_convolutions() -> None:
     weight, form = _conv_arrays(OPERATORS[5], 0, np.int64)
     assert (weight.dtype, weight.shape) == (np.int32, (4, 1, 1, 3))
     assert form == (1, 7, 1, OPERATORS[5].output_shape[1], 1, 2, 0, 2, 1, 2, 2)
-    assert (fast_fixed().name, reference_fixed().name) == ("fast", "reference")
+    assert (fast_fixed_backend().name, reference_fixed_backend().name) == ("fast", "reference")
 
 
 def test_tiles_of_dense_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,8 +180,9 @@ def test_a_step_from_every_edge(own: dict[str, Any]) -> None:
     population = FixedPopulation("p", (len(inside),), n, "custom")
     wanted = np.array([python_neuron(n, *map(int, row)) for row in inside])
     found: dict[str, Any] = {}
-    for name, made in (("wide", FastSteps(population, 2**18)), ("narrow", FastSteps(population, 2**18 - 1)),
-                       ("numpy", ReferenceSteps(population, 0))):  # fmt: skip
+    for name, made in (("wide", FastFixedNeurons(population, 2**18)), ("narrow", FastFixedNeurons(population,
+    2**18 - 1)),
+                       ("numpy", ReferenceFixedNeurons(population, 0))):  # fmt: skip
         state = {k: inside[None, :, i].astype(np.int64) for i, k in enumerate(("u", "v", "refractory"))}
         one = n.fires_above is not None and n.max_spikes == 1
         sent = np.zeros((1, 1, len(inside)), np.int8 if one else np.int64)
@@ -200,21 +205,21 @@ def test_a_step_from_every_edge(own: dict[str, Any]) -> None:
     ({"spike_size": whole(2**24)}, 1, True), ({"fires_above": whole(2**40)}, 1, True),
 ])  # fmt: skip
 def test_32_bits_are_for_what_fits_them(own: dict[str, Any], reach: int, narrow: bool) -> None:
-    assert (FastSteps(FixedPopulation("p", (2,), cell(**own), "custom"), reach).narrow is not None) is narrow
+    assert (FastFixedNeurons(FixedPopulation("p", (2,), cell(**own), "custom"), reach).narrow is not None) is narrow
 
 
 def test_numbers_of_the_narrow_way() -> None:
     n = cell(fires_above=whole([-(2**30), 2**30]), reset_amount=whole([3, 4]), refractory_steps=whole([0, 2]))
     for reset, taken, kept in (("zero", [0, 0], 0), ("subtract", [3, 4], 1), ("none", [0, 0], 1)):
         population = FixedPopulation("p", (2,), replace(n, reset=reset), "custom")  # type: ignore[arg-type]
-        made = FastSteps(population, 1)
+        made = FastFixedNeurons(population, 1)
         assert made.narrow is not None
         charge, (above, own, zero, holds, hold) = made.narrow
         assert [x.tolist() for x in charge] == [[0, 0], [4096, 4096], [0, 0]]
         assert above.tolist() == [-(2**24), 2**24]
         assert (own.tolist(), int(zero), holds, hold.tolist()) == (taken, kept, True, [0, 2])
         assert made.limits == (2**23, 2**23 - 1, {"zero": 0, "subtract": 1, "none": 2}[reset], 1, True)
-    still = FastSteps(FixedPopulation("p", (2,), cell(), "custom"), 1)
+    still = FastFixedNeurons(FixedPopulation("p", (2,), cell(), "custom"), 1)
     assert still.narrow is not None
     assert still.narrow[1][3] is False
 
@@ -230,7 +235,7 @@ def test_narrow_numbers_pay_from_so_many_steps_of_neurons_on(monkeypatch: pytest
     for name in ("_update", "_narrow"):
         own = getattr(fixed_update, name)
         monkeypatch.setattr(fixed_update, name, lambda *a, n=name, f=own: ran.append(n) or f(*a))
-    made = FastSteps(FixedPopulation("p", (16,), cell(), "custom"), 1)
+    made = FastFixedNeurons(FixedPopulation("p", (16,), cell(), "custom"), 1)
     for steps in (127, 128):
         state = {k: np.zeros((1, 16), np.int64) for k in ("u", "v", "refractory")}
         made(np.zeros((steps, 1, 16), np.int32), state, np.zeros((steps, 1, 16), np.int8), {})

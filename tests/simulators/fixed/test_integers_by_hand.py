@@ -14,12 +14,19 @@ from nirbridge.arrays import freeze
 from nirbridge.errors import UsageError
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Dense, Identity
-from nirbridge.quantization import FixedInput, FixedNeuron, FixedPopulation, FixedProjection, Quantized
+from nirbridge.quantization import FixedInput, FixedNeuron, FixedPopulation, FixedProjection, QuantizedNetwork
 from nirbridge.simulators.fixed import simulate as fixed
-from nirbridge.simulators.fixed.host_io import Reads, fixed_channels, fixed_meta, outline, whole_inputs, whole_values
+from nirbridge.simulators.fixed.host_io import (
+    HostReadouts,
+    fixed_channels,
+    fixed_meta,
+    integer_inputs,
+    integer_values,
+    signature_network,
+)
 from nirbridge.simulators.fixed.simulate import FixedSimulator, simulate_fixed
-from nirbridge.simulators.simulate import Record
-from nirbridge.simulators.types import State
+from nirbridge.simulators.simulate import Probe
+from nirbridge.simulators.types import SimulationState
 from tests.quantization.cells import cell as fixed_cell
 from tests.quantization.cells import ints as whole
 
@@ -29,14 +36,18 @@ def cell(**own: Any) -> FixedNeuron:
     return fixed_cell(**(small | own))
 
 
-def net(graded: FixedInput | None = None, outputs: Any = (("out", 2),), reads: Any = None, **own: Any) -> Quantized:
+def net(
+    graded: FixedInput | None = None, outputs: Any = (("out", 2),), reads: Any = None, **own: Any
+) -> QuantizedNetwork:
     """Input in (3) -> p (2) -> out."""
     population = FixedPopulation("p", (2,), cell(**own), "custom")
     link = FixedProjection("in", "p", Dense(whole([[1, 2, -1], [3, 0, 1]])), 8)
     ways = reads or (Projection("p", "out", Identity((2,))),)
     ports = tuple(Port(name, (size,)) for name, size in outputs)
     latency, chip = {"in": 0, "p": 1, "out": 1}, "loihi2"
-    return Quantized(chip, 1.0, (population,), (link,), (graded or FixedInput("in", (3,)),), ports, ways, latency, {})
+    return QuantizedNetwork(
+        chip, 1.0, (population,), (link,), (graded or FixedInput("in", (3,)),), ports, ways, latency, {}
+    )
 
 
 # -- inputs ----------------------------------------------------------------------------------------------------------
@@ -57,25 +68,25 @@ def test_one_value_that_an_input_does_not_take(port: FixedInput, wrong: float, l
     values[place] = wrong
     values[3, 1, 2] = wrong
     with pytest.raises(UsageError) as caught:
-        whole_values(port, values, 10)
+        integer_values(port, values, 10)
     assert str(caught.value) == f"input 'in': {wrong:g} at step {10 + place[0]}, {limit}; {STEP}"
     with pytest.raises(UsageError) as caught:
-        whole_inputs(net(port), values, None)
+        integer_inputs(net(port), values, None)
     assert str(caught.value) == f"input 'in': the value {wrong:g}, {limit}; {WHOLE_STEP}"
 
 
 def test_values_become_the_nearest_integers_of_the_inputs_scale() -> None:
     values = np.array([[[-2.7, 0.3, 0.75]], [[2.6, 2.5, -0.24]]])
     wanted = [[[-5, 1, 2]], [[5, 5, 0]]]
-    found = whole_values(GRADED, values, 0)
+    found = integer_values(GRADED, values, 0)
     assert (found.tolist(), found.dtype) == (wanted, np.int64)
-    again, batched = whole_inputs(net(GRADED), values, None)
+    again, batched = integer_inputs(net(GRADED), values, None)
     assert (again["in"].tolist(), again["in"].dtype, batched) == (wanted, np.int64, True)
-    spikes = whole_values(FixedInput("in", (3,)), np.ones((2, 1, 3)), 0)
+    spikes = integer_values(FixedInput("in", (3,)), np.ones((2, 1, 3)), 0)
     assert (spikes.tolist(), spikes.dtype) == (np.ones((2, 1, 3)).tolist(), np.int8)
-    again, batched = whole_inputs(net(), np.ones((2, 3)), 3)
+    again, batched = integer_inputs(net(), np.ones((2, 3)), 3)
     assert (again["in"].tolist(), batched) == ([[[1, 1, 1]], [[1, 1, 1]], [[0, 0, 0]]], False)
-    nothing, batched = whole_inputs(replace(net(), inputs=(), projections=()), {}, 4)
+    nothing, batched = integer_inputs(replace(net(), inputs=(), projections=()), {}, 4)
     assert (nothing[""].shape, nothing[""].dtype, batched) == ((4, 1, 0), np.int64, False)
     assert FixedInput("in", (3,), 2).graded
     assert not FixedInput("in", (3,), 1).graded
@@ -88,18 +99,18 @@ def test_values_become_the_nearest_integers_of_the_inputs_scale() -> None:
                                                         (33, 24, "int64")])  # fmt: skip
 def test_integers_are_kept_in_32_bits_where_they_fit(u_bits: int, v_bits: int, kind: str) -> None:
     q = net(GRADED, u_bits=u_bits, v_bits=v_bits)
-    asked = [Record("*", ("s", "u", "v", "count")), Record("in", ("s",))]
-    found = {(c.node, c.variable): c.dtype for c in fixed_channels(q, outline(q), asked)}
+    asked = [Probe("*", ("s", "u", "v", "count")), Probe("in", ("s",))]
+    found = {(c.node, c.variable): c.dtype for c in fixed_channels(q, signature_network(q), asked)}
     assert found == {("p", "s"): "uint8", ("p", "u"): kind, ("p", "v"): kind, ("p", "count"): "int64",
                      ("out", "s"): "uint8", ("out", "v"): "float64", ("out", "count"): "int64",
                      ("in", "s"): "float64"}  # fmt: skip
     spikes = net(u_bits=u_bits)
-    assert fixed_channels(spikes, outline(spikes), [Record("in", ("s",))])[0].dtype == "uint8"
+    assert fixed_channels(spikes, signature_network(spikes), [Probe("in", ("s",))])[0].dtype == "uint8"
 
 
 def test_outlines_fire_where_integers_do() -> None:
     for own, fires, most in (({}, True, 1), ({"fires_above": None}, False, 1), ({"max_spikes": 7}, True, 7)):
-        shown = outline(net(GRADED, **own))
+        shown = signature_network(net(GRADED, **own))
         cells = [(p.name, p.shape, p.neuron.fires, p.neuron.max_spikes) for p in shown.populations]
         assert cells == [("p", (2,), fires, most)]
         assert [(port.name, port.shape) for port in (*shown.inputs, *shown.outputs)] == [("in", (3,)), ("out", (2,))]
@@ -109,7 +120,7 @@ def test_outlines_fire_where_integers_do() -> None:
 def test_currents_are_u_here_and_every_wrong_record_is_told() -> None:
     q = net()
     with pytest.raises(UsageError) as caught:
-        fixed_channels(q, outline(q), [Record("p", ("v", "i")), Record("p", ("v",)), Record("out", ("i",))])
+        fixed_channels(q, signature_network(q), [Probe("p", ("v", "i")), Probe("p", ("v",)), Probe("out", ("i",))])
     lines = [f"record '{name}': variable i; the current is u here" for name in ("p", "out")]
     assert str(caught.value).splitlines() == lines
 
@@ -142,7 +153,7 @@ def test_outputs_are_sums_of_late_spikes_and_of_potentials_in_reals(fires: bool,
     q = net(replace(GRADED, scale=scale), reads=reads, **own)
     rng = np.random.default_rng(0)
     sent, given = rng.integers(-9, 9, (5 + 2, 3, 2)), rng.integers(-5, 6, (4 + 5, 3, 3))
-    found = Reads(q).value(q.outputs[0], 5, {"p": sent, "in": given}, {"p": 2, "in": 4})
+    found = HostReadouts(q).value(q.outputs[0], 5, {"p": sent, "in": given}, {"p": 2, "in": 4})
     real = sent if fires else sent / np.array([4.0, 8.0]) + 0.5
     for t, b in product(range(5), range(3)):
         first = weights[0] @ [real[2 + t - d, b, k] for k, d in enumerate((2, 0))] + bias
@@ -192,7 +203,7 @@ def test_a_step_by_hand(backend: str) -> None:
     values = np.array([[1, 0, 0], [0, 1, 1], [0, 0, 0], [1, 1, 0]])
     told: list[Any] = []
     found = simulate_fixed(
-        net(), values, steps=5, record=[Record("p", ("s", "u", "v"))], backend=backend,
+        net(), values, steps=5, record=[Probe("p", ("s", "u", "v"))], backend=backend,
         progress=lambda *own: told.append(own),
     )  # fmt: skip
     arrays = found.recording.arrays
@@ -206,7 +217,7 @@ def test_a_step_by_hand(backend: str) -> None:
     }  # fmt: skip
     meta = found.recording.meta
     assert (meta["backend"], meta["kernel"], meta["every"], meta["batch"]) == ("fixed", backend, {}, None)
-    some = simulate_fixed(net(), values, record=[Record("p", ("u",), 3)], backend=backend).recording
+    some = simulate_fixed(net(), values, record=[Probe("p", ("u",), 3)], backend=backend).recording
     assert some.arrays["p", "u"].tolist() == [[64, 64]]
     assert (some.meta["every"], some.meta["first_step"], some.meta["steps"]) == ({"p/u": 3}, 0, 4)
 
@@ -219,15 +230,15 @@ def test_wrong_states_are_told_part_by_part() -> None:
     wrong["p", "v"] = freeze(np.zeros((1, 2), np.int32))
     wrong["in", "past"] = freeze(np.zeros((2, 1, 3), np.int64))
     with pytest.raises(UsageError) as caught:
-        simulate_fixed(q, np.zeros((2, 3)), state=State(2, wrong))
+        simulate_fixed(q, np.zeros((2, 3)), state=SimulationState(2, wrong))
     assert str(caught.value).splitlines() == [
         "state, 'u' of 'p': is missing, this run needs int64 of (1, 2); give its own state",
         "state, 'v' of 'p': int32 of shape (1, 2), this run needs int64 of (1, 2); give its own state",
         "state, 'past' of 'in': int64 of shape (2, 1, 3), this run needs int64 of (1, 1, 3); give its own state",
     ]
-    blank = State(0, {(f"p{k}", "v"): freeze(np.zeros(1)) for k in range(25)})
+    blank = SimulationState(0, {(f"p{k}", "v"): freeze(np.zeros(1)) for k in range(25)})
     with pytest.raises(UsageError) as caught:
-        fixed._check_state(State(0, {}), blank)
+        fixed._check_state(SimulationState(0, {}), blank)
     assert len(caught.value.problems) == 20
 
 

@@ -12,11 +12,11 @@ import pytest
 from nirbridge.mapping.storage.record import BlockRecord, SliceRecord
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Dense, Identity
-from nirbridge.quantization import FixedInput, FixedPopulation, FixedProjection, Quantized
+from nirbridge.quantization import FixedInput, FixedPopulation, FixedProjection, QuantizedNetwork
 from nirbridge.simulators.mapped import simulate as mapped
 from nirbridge.simulators.mapped import tables
-from nirbridge.simulators.mapped.core import Ring
-from nirbridge.simulators.mapped.tables import Core, Memory, Piece, Route, ranges
+from nirbridge.simulators.mapped.core import RingBuffer
+from nirbridge.simulators.mapped.tables import CoreSlice, LoadedCore, LoadedRoute, SynapseMemory, concatenated_ranges
 from tests.simulators.fixed.test_integers_by_hand import cell, whole
 
 
@@ -24,7 +24,7 @@ def dense(*rows: list[int]) -> Dense:
     return Dense(whole(rows))
 
 
-def net() -> Quantized:
+def net() -> QuantizedNetwork:
     """in (3) -> p (2) -> q (3), q -> p, with delays on both sides."""
     cells = tuple(FixedPopulation(name, (size,), cell(), "custom") for name, size in (("p", 2), ("q", 3)))
     links = (
@@ -35,7 +35,7 @@ def net() -> Quantized:
     )  # fmt: skip
     read = (Projection("q", "out", Identity((3,)), delay_steps=whole(1)),)
     ports = (Port("out", (3,)),)
-    return Quantized("loihi2", 1.0, cells, links, (FixedInput("in", (3,)),), ports, read, {}, {})
+    return QuantizedNetwork("loihi2", 1.0, cells, links, (FixedInput("in", (3,)),), ports, read, {}, {})
 
 
 def block(number: int, *slices: tuple[str, int, int], order: Any = None) -> BlockRecord:
@@ -44,11 +44,11 @@ def block(number: int, *slices: tuple[str, int, int], order: Any = None) -> Bloc
 
 
 def board(*blocks: BlockRecord, monkeypatch: pytest.MonkeyPatch, routes: Any = None) -> Any:
-    monkeypatch.setattr(tables, "other_network", lambda q, r: ())
+    monkeypatch.setattr(tables, "network_mismatches", lambda q, r: ())
     every = [SimpleNamespace(source_block=a, source_input=i, target_block=b, neurons=99)
              for b in (7, 4) for a, i in ((7, None), (4, None), (None, "in"))]  # fmt: skip
     record: Any = SimpleNamespace(blocks=blocks, routes=every if routes is None else routes)
-    return tables.board_of(net(), record)
+    return tables.load_board(net(), record)
 
 
 BLOCKS = (block(7, ("q", 1, 3), ("p", 0, 1)), block(4, ("p", 1, 2), ("q", 0, 1)))
@@ -80,15 +80,15 @@ def test_a_core_holds_the_lists_of_its_axons(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_longest_delay_is_1_where_nothing_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "other_network", lambda q, r: ())
+    monkeypatch.setattr(tables, "network_mismatches", lambda q, r: ())
     q = net()
     alone: Any = SimpleNamespace(blocks=BLOCKS, routes=())
     silent = SimpleNamespace(**{k: getattr(q, k) for k in ("populations", "inputs")}, projections=())
-    assert tables.board_of(silent, alone).longest_delay == 1  # type: ignore[arg-type]
-    assert tables.board_of(silent, alone).routes == ()  # type: ignore[arg-type]
+    assert tables.load_board(silent, alone).longest_delay == 1  # type: ignore[arg-type]
+    assert tables.load_board(silent, alone).routes == ()  # type: ignore[arg-type]
     link = FixedProjection("in", "p", dense([0, 0, 0], [0, 0, 0]), 8, delay_steps=whole(5))
     silent.projections = (link,)
-    assert tables.board_of(silent, alone).longest_delay == 1  # type: ignore[arg-type]
+    assert tables.load_board(silent, alone).longest_delay == 1  # type: ignore[arg-type]
 
 
 def lines(caught: Any) -> list[str]:
@@ -147,8 +147,8 @@ def test_boxes_of_a_population(box: Any, order: Any, legal: bool) -> None:
 
 def test_several_slots_of_one_neuron_need_one_axon() -> None:
     """Routes count the neurons that send, not the synapses."""
-    cores = tuple(Core(k, (), 3, (), ()) for k in (7, 4))
-    route = Route(0, None, 1, np.array([2, 2, 1]), np.array([0, 1, 2]))
+    cores = tuple(LoadedCore(k, (), 3, (), ()) for k in (7, 4))
+    route = LoadedRoute(0, None, 1, np.array([2, 2, 1]), np.array([0, 1, 2]))
     for neurons, missing in ((1, 1), (2, 0), (3, 0)):
         record: Any = SimpleNamespace(routes=[way(7, None, 4, neurons)])
         assert len([*tables._missing_routes(cores, (route,), record)]) == missing
@@ -156,9 +156,9 @@ def test_several_slots_of_one_neuron_need_one_axon() -> None:
 
 @pytest.mark.parametrize("exponent", [-2, 0, 3])
 def test_a_ring_gives_every_step_what_was_sent_into_it(exponent: int) -> None:
-    memory = Memory(np.array([0, 2, 2, 5]), np.array([0, 2, 1, 1, 2]), np.array([3, -5, 7, 11, 13]),
+    memory = SynapseMemory(np.array([0, 2, 2, 5]), np.array([0, 2, 1, 1, 2]), np.array([3, -5, 7, 11, 13]),
                     np.array([1, 3, 2, 2, 3]), exponent)  # fmt: skip
-    ring, due = Ring(memory, 4, 3), np.zeros((40, 3), int)
+    ring, due = RingBuffer(memory, 4, 3), np.zeros((40, 3), int)
     rng = np.random.default_rng(0)
     for step in range(20):
         found = ring.take(step)
@@ -174,7 +174,7 @@ def test_a_ring_gives_every_step_what_was_sent_into_it(exponent: int) -> None:
 def test_stretches_one_after_the_other() -> None:
     for counts in product(range(3), repeat=3):
         first = np.array([5, 0, 9])
-        at, value = ranges(first, np.array(counts))
+        at, value = concatenated_ranges(first, np.array(counts))
         wanted = [(k, first[k] + i) for k, n in enumerate(counts) for i in range(n)]
         assert list(zip(at.tolist(), value.tolist(), strict=True)) == wanted
 
@@ -184,7 +184,7 @@ def test_pieces_are_numbered_on_in_their_order() -> None:
     assert [(p.population, p.neurons.tolist(), p.start, p.stop) for p in own] == [
         ("q", [1, 2], 0, 2), ("p", [1], 2, 3), ("q", [0], 3, 4),
     ]  # fmt: skip
-    assert isinstance(own[0], Piece)
+    assert isinstance(own[0], CoreSlice)
 
 
 # -- what is recorded --------------------------------------------------------------------------------------------------

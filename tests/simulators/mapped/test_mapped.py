@@ -12,39 +12,39 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.chips.model import Chip
 from nirbridge.errors import DoesNotFit, IllegalMapping, ModelError, UsageError
-from nirbridge.mapping.model import Mapped
+from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.storage import file
-from nirbridge.mapping.storage.record import MapRecord, record_of
+from nirbridge.mapping.storage.record import MapRecord, map_from_dict
 from nirbridge.network import Network, from_nir
 from nirbridge.network.apply import matrix
 from nirbridge.network.operators import Conv, Dense, Sparse
 from nirbridge.passes import balance_delays
 from nirbridge.pipeline import MapOptions, map_retimed
-from nirbridge.quantization.model import Quantized
+from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.quantization.quantize import quantize
 from nirbridge.simulators.fixed.simulate import simulate_fixed
-from nirbridge.simulators.mapped.simulate import as_record, simulate_mapped
-from nirbridge.simulators.mapped.tables import synapses_into
-from nirbridge.simulators.simulate import Record, Recording
+from nirbridge.simulators.mapped.simulate import map_record, simulate_mapped
+from nirbridge.simulators.mapped.tables import synapse_rows_into
+from nirbridge.simulators.simulate import Probe, Recording
 from nirbridge.testing import networks
 from tests.network.graphs import graph_of, lif, out, port
 from tests.passes.retimed import on_grid
 
-ALL = [Record("*", ("s", "u", "v"))]
+ALL = [Probe("*", ("s", "u", "v"))]
 QUICK = MapOptions(method="sequential", effort="fast", relays=False)
 
 
-def on_chip(network: Network, chip: Chip) -> tuple[Quantized, Mapped]:
+def on_chip(network: Network, chip: Chip) -> tuple[QuantizedNetwork, MappedNetwork]:
     most, graded = chip.core.delay_steps, chip.neuron.graded_spikes
     retimed = balance_delays(network, delay_steps_max=most, graded_spikes=graded)
     quantized = quantize(retimed, chip)
     return quantized, map_retimed(retimed, chip, QUICK)
 
 
-def spikes(quantized: Quantized, steps: int, seed: int = 0, batch: int | None = None) -> dict[str, Array]:
+def spikes(quantized: QuantizedNetwork, steps: int, seed: int = 0, batch: int | None = None) -> dict[str, Array]:
     rng = np.random.default_rng(seed)
     lead = (steps,) if batch is None else (steps, batch)
     return {p.name: (rng.random((*lead, *p.shape)) < 0.4).astype(np.uint8) for p in quantized.inputs}
@@ -84,12 +84,12 @@ def at_rest(network: Network, seed: int) -> Network:
 
 
 def small_chip(neurons: int, name: str = "loihi2") -> Chip:
-    from nirbridge.chips import from_record
+    from nirbridge.chips import chip_from_dict
 
-    base: Any = load_chip(name).record
+    base: Any = read_chip(name).record
     record = {key: dict(v) if hasattr(v, "items") else v for key, v in base.items()}
     record["core"] |= {"neurons": neurons}
-    return from_record(record)
+    return chip_from_dict(record)
 
 
 def skip_network() -> Network:
@@ -138,9 +138,9 @@ def test_mapped_equals_fixed_on_a_network_with_everything(neurons: int) -> None:
 # -- the map file is what runs ---------------------------------------------------------------------------------------
 
 
-def saved(mapped: Mapped, folder: Path) -> dict[str, Any]:
+def saved(mapped: MappedNetwork, folder: Path) -> dict[str, Any]:
     path = folder / "m.map.json"
-    file.save(mapped, path, "m.nir", "0" * 64)
+    file.write_map(mapped, path, "m.nir", "0" * 64)
     return json.loads(path.read_text())
 
 
@@ -148,17 +148,17 @@ def test_a_saved_map_runs_as_the_map_itself(tmp_path: Path) -> None:
     quantized, mapped = on_chip(skip_network(), small_chip(13))
     document = saved(mapped, tmp_path)
     inputs = spikes(quantized, 10)
-    loaded = file.load(tmp_path / "m.map.json")
+    loaded = file.read_map(tmp_path / "m.map.json")
     assert_same(
         simulate_mapped(quantized, mapped, inputs, record=ALL), simulate_mapped(quantized, loaded, inputs, record=ALL)
     )
-    assert document == as_record(mapped).raw | {"model": document["model"]}
+    assert document == map_record(mapped).raw | {"model": document["model"]}
 
 
-def broken(mapped: Mapped, folder: Path, change: Any) -> MapRecord:
+def broken(mapped: MappedNetwork, folder: Path, change: Any) -> MapRecord:
     document = saved(mapped, folder)
     change(document)
-    return record_of(document)
+    return map_from_dict(document)
 
 
 def drop_route(d: dict[str, Any]) -> None:
@@ -249,7 +249,7 @@ def operators() -> list[Dense | Sparse | Conv]:
 def test_synapses_into_some_neurons_are_rows_of_the_matrix(operator: Any) -> None:
     table = matrix(operator).toarray()
     targets = np.random.default_rng(1).permutation(len(table))[: len(table) // 2]
-    found = synapses_into(operator, targets)
+    found = synapse_rows_into(operator, targets)
     rows = np.zeros((len(targets), table.shape[1]), np.int64)
     np.add.at(rows, (found.target, found.source), found.weight)
     assert np.array_equal(rows, table[targets])

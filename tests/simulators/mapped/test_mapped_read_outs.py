@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nirbridge.arrays import freeze
-from nirbridge.chips import load_chip
+from nirbridge.chips import read_chip
 from nirbridge.errors import DoesNotFit, ModelError
 from nirbridge.network.model import Network, Port, Projection
 from nirbridge.network.operators import Dense
@@ -21,7 +21,7 @@ from nirbridge.pipeline import MapOptions, map_retimed
 from nirbridge.quantization.quantize import quantize
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.mapped.simulate import _found, simulate_mapped
-from nirbridge.simulators.simulate import Record
+from nirbridge.simulators.simulate import Probe
 from tests.quantization.nets import layer, lif
 from tests.simulators.test_pieces import equal, spikes
 
@@ -45,11 +45,11 @@ def with_read_outs(delays: list[tuple[str, Any]], seed: int = 0, *, fires: bool 
 
 
 def both(network: Network, every: int = 1, batch: int | None = None, steps: int = 13) -> Any:
-    chip = load_chip("loihi2")
+    chip = read_chip("loihi2")
     retimed = balance_delays(network, delay_steps_max=chip.core.delay_steps, graded_spikes=chip.neuron.graded_spikes)
     quantized, mapped = quantize(retimed, chip), map_retimed(retimed, chip, QUICK)
-    inputs, record = spikes(quantized, steps, batch, 1), [Record("*", ("s", "u", "v"), every)]
-    record = [Record("in", ("s",), every), *record]
+    inputs, record = spikes(quantized, steps, batch, 1), [Probe("*", ("s", "u", "v"), every)]
+    record = [Probe("in", ("s",), every), *record]
     fixed = simulate_fixed(quantized, inputs, record=record).recording
     made = simulate_mapped(quantized, mapped, inputs, record=record)
     equal(fixed, made)
@@ -100,7 +100,7 @@ def test_of_so_many_steps_the_last_is_kept(every: int) -> None:
 
 
 def test_progress_is_told_sample_by_sample() -> None:
-    network, chip, told = with_read_outs([("a", 0)]), load_chip("loihi2"), list[tuple[str, float | None]]()
+    network, chip, told = with_read_outs([("a", 0)]), read_chip("loihi2"), list[tuple[str, float | None]]()
     retimed = balance_delays(network, delay_steps_max=chip.core.delay_steps, graded_spikes=chip.neuron.graded_spikes)
     quantized, mapped = quantize(retimed, chip), map_retimed(retimed, chip, QUICK)
     simulate_mapped(quantized, mapped, spikes(quantized, 20, 2, 0), progress=lambda *own: told.append(own))

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 from nirbridge.comparison import alignment
-from nirbridge.comparison.alignment import Clock, Pairing, both_stored, clock_of, has_batch, node_latency, pair
+from nirbridge.comparison.alignment import (
+    RecordedSteps,
+    StepAlignment,
+    align_steps,
+    both_stored,
+    has_batch,
+    node_latency,
+    recorded_steps,
+)
 from nirbridge.errors import UsageError
 from tests.simulators.test_pairs_of_recordings_by_hand import A, recording
 
@@ -21,22 +29,22 @@ def test_every_pair_of_steps_of_small_recordings() -> None:
     for steps_a, steps_b, latency, first_a, first_b, every in CASES:
         a, b = ({f + k * every: k for k in range(n)} for f, n in ((first_a, steps_a), (first_b, steps_b)))
         wanted = [(a[t], b[t + latency]) for t in a if t + latency in b]
-        found = pair(steps_a, steps_b, latency, Clock(first_a, every), Clock(first_b, every))
+        found = align_steps(steps_a, steps_b, latency, RecordedSteps(first_a, every), RecordedSteps(first_b, every))
         if not wanted:
             assert found is None
             continue
         own, other = (slice(min(k), max(k) + 1) for k in zip(*wanted, strict=True))
-        assert found == Pairing(latency, own, other, len(wanted), first_a + wanted[0][0] * every, every)
-    assert pair(3, 3, 0, Clock(0, 2), Clock(0, 1)) is None
-    assert Clock() == Clock(0, 1)
+        assert found == StepAlignment(latency, own, other, len(wanted), first_a + wanted[0][0] * every, every)
+    assert align_steps(3, 3, 0, RecordedSteps(0, 2), RecordedSteps(0, 1)) is None
+    assert RecordedSteps() == RecordedSteps(0, 1)
 
 
 def test_clocks_of_every_first_step() -> None:
     for every, first in product(range(1, 6), range(12)):
         made = recording({"n/s": A}, every={"n/s": every, "n/v": 9}, first_step=first)
         wanted = next(t for t in range(first, 99) if (t + 1) % every == 0)
-        assert clock_of(made, ("n", "s")) == Clock(wanted, every)
-    assert clock_of(recording({"n/s": A}, every=[5]), ("n", "s")) == Clock(0, 1)
+        assert recorded_steps(made, ("n", "s")) == RecordedSteps(wanted, every)
+    assert recorded_steps(recording({"n/s": A}, every=[5]), ("n", "s")) == RecordedSteps(0, 1)
 
 
 @pytest.mark.parametrize(("meta", "said"), [
@@ -48,7 +56,7 @@ def test_clocks_of_every_first_step() -> None:
 ])  # fmt: skip
 def test_meta_that_is_no_clock(meta: Any, said: str) -> None:
     with pytest.raises(UsageError) as caught:
-        clock_of(recording({}, **meta), ("n", "s"))
+        recorded_steps(recording({}, **meta), ("n", "s"))
     assert str(caught.value) == said
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import freeze
-from nirbridge.chips import load_chip
-from nirbridge.quantization.folding import fold
-from nirbridge.quantization.options import Options
+from nirbridge.chips import read_chip
+from nirbridge.quantization.folding import fold_population
+from nirbridge.quantization.options import QuantizationOptions
 from nirbridge.quantization.quantize import quantize
-from nirbridge.verification.drive import Drive, Sent, inputs_sent
+from nirbridge.verification.drive import PopulationDrive, SourceOutput, input_output
 from tests.quantization.nets import layer, lif
 
 RNG = np.random.default_rng(0)
@@ -29,18 +29,18 @@ def whole(values: Any) -> Any:
 LATE = [(whole(1), whole(0)), (whole([1, 3, 2]), whole([0, 2])), (whole([2, 2, 4]), whole([3, 3]))]
 
 
-def made(late: tuple[Any, Any], exponents: tuple[int, int], graded: bool) -> tuple[Any, dict[str, Sent]]:
+def made(late: tuple[Any, Any], exponents: tuple[int, int], graded: bool) -> tuple[Any, dict[str, SourceOutput]]:
     """in -> p with these delays, p -> p two steps later; and what both sent."""
     cell = lif(a_mem=0.5, g_mem=0.7, theta=1.0)
-    own = Options(weight_bits=4, graded={"in": (1.0, 5)}) if graded else Options(weight_bits=4)
-    q = quantize(layer(WEIGHT, cell, loop=LOOP), load_chip("loihi2"), own)
+    own = QuantizationOptions(weight_bits=4, graded={"in": (1.0, 5)}) if graded else QuantizationOptions(weight_bits=4)
+    q = quantize(layer(WEIGHT, cell, loop=LOOP), read_chip("loihi2"), own)
     links = [
         replace(p, weight_exp=exponent, delay_steps=source, target_delay_steps=target)
         for p, exponent, (source, target) in zip(q.projections, exponents, (late, (whole(2), whole(0))), strict=True)
     ]
     given = RNG.uniform(-1, 1, (STEPS, 2, 3)) if graded else RNG.integers(0, 2, (STEPS, 2, 3))
     fired = RNG.integers(0, 2, (STEPS, 2, 2))
-    sent = {"in": inputs_sent(q.inputs[0], given, STEPS), "p": Sent(fired, fired, 1.0)}
+    sent = {"in": input_output(q.inputs[0], given, STEPS), "p": SourceOutput(fired, fired, 1.0)}
     return replace(q, projections=tuple(links)), sent
 
 
@@ -50,10 +50,10 @@ def made(late: tuple[Any, Any], exponents: tuple[int, int], graded: bool) -> tup
 def test_drives_are_sums_of_what_arrives_and_of_what_rounding_lost(late: Any, exponents: Any, graded: bool) -> None:
     q, sent = made(late, exponents, graded)
     n = q.populations[0].neuron
-    folded = fold(q.network, q.network.populations[0], 0)
+    folded = fold_population(q.network, q.network.populations[0], 0)
     scale, gain = float(n.scale), float(np.broadcast_to(folded.gain, (2,))[0])
     assert gain != 1.0
-    drive = Drive(q, q.populations[0], folded, sent)
+    drive = PopulationDrive(q, q.populations[0], folded, sent)
     weights = (WEIGHT * gain, LOOP * gain)
     real, off = np.zeros((STEPS, 2, 2)), np.zeros((STEPS, 2, 2))
     for link, weight in zip(q.projections, weights, strict=True):
@@ -79,10 +79,10 @@ def test_drives_are_sums_of_what_arrives_and_of_what_rounding_lost(late: Any, ex
 
 def test_a_population_hears_only_what_leads_to_it() -> None:
     q, sent = made(LATE[0], (0, 0), False)
-    folded = fold(q.network, q.network.populations[0], 0)
+    folded = fold_population(q.network, q.network.populations[0], 0)
     elsewhere = replace(q, projections=(q.projections[0], replace(q.projections[1], target="other")))
-    both, one = (Drive(x, q.populations[0], folded, sent).between(0, STEPS)[0] for x in (q, elsewhere))
-    assert len(Drive(elsewhere, q.populations[0], folded, sent).ways) == 1
+    both, one = (PopulationDrive(x, q.populations[0], folded, sent).between(0, STEPS)[0] for x in (q, elsewhere))
+    assert len(PopulationDrive(elsewhere, q.populations[0], folded, sent).ways) == 1
     assert not np.allclose(both, one)
-    nothing = Drive(replace(q, projections=()), q.populations[0], folded, sent).between(2, 5)
+    nothing = PopulationDrive(replace(q, projections=()), q.populations[0], folded, sent).between(2, 5)
     assert [x.tolist() for x in nothing] == [0.0, 0.0]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nirbridge.comparison.alignment import estimate_latency
 from nirbridge.comparison.compare import compare
-from nirbridge.report.compare import verdict
+from nirbridge.report.compare import comparison_verdict
 from nirbridge.simulators.types import Recording
 
 
@@ -63,9 +63,9 @@ POTENTIALS = np.array([[0.5, 0.25], [1.0, 0.0]])
     ],
 )
 def test_all_spikes_are_said_to_be_equal_only_where_all_are(a: dict[str, Any], b: dict[str, Any], equal: bool) -> None:
-    said = verdict(compare(recording(**a), recording(**b)))
+    said = comparison_verdict(compare(recording(**a), recording(**b)))
     assert said.startswith("not equal: ")
     assert ("all spikes are equal" in said) is equal
-    assert verdict(compare(recording(**a), recording(**a))).startswith("equal: every value of ")
+    assert comparison_verdict(compare(recording(**a), recording(**a))).startswith("equal: every value of ")
     more = replace(recording(**a), arrays={**recording(**a).arrays, ("z", "s"): SPIKES})
-    assert "1 more recorded in only one of the two" in verdict(compare(recording(**a), more))
+    assert "1 more recorded in only one of the two" in comparison_verdict(compare(recording(**a), more))

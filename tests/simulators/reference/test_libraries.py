@@ -14,7 +14,7 @@ from nirbridge.network.graph import in_causal_order
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Reshape, Sparse, SumPool
-from nirbridge.simulators.simulate import Record, simulate
+from nirbridge.simulators.simulate import Probe, simulate
 from tests.simulators.reference.oracle import Slow
 
 LIBRARIES = ("array_api_strict", "torch", "jax")
@@ -78,7 +78,7 @@ def spikes(steps: int = 25) -> Array:
     return np.random.default_rng(9).random((steps, 2, 2, 6, 6)) < 0.2
 
 
-EVERYTHING = [Record("*", ("s", "v", "u", "i")), Record("b", ("count",))]
+EVERYTHING = [Probe("*", ("s", "v", "u", "i")), Probe("b", ("count",))]
 
 
 @pytest.mark.parametrize("weights", ["grid", "decimal"])
@@ -105,7 +105,7 @@ def test_every_library_gives_the_bits_of_numpy(library: str, dtype: str, weights
 def test_numpy_gives_the_bits_of_the_slow_one(weights: str) -> None:
     network, inputs = mixed_network(weights), spikes(12)[:, 0]
     slow = Slow(network).run({"in": inputs})
-    record = [Record("*", ("s", "v", "u", "i"))]
+    record = [Probe("*", ("s", "v", "u", "i"))]
     found = simulate(network, inputs, record=record, backend="reference").recording.arrays
     for (node, variable), values in found.items():
         assert np.array_equal(values, slow[node, variable if (node, variable) in slow else "s"]), (node, variable)
@@ -115,7 +115,7 @@ def test_on_grid_weights_float32_is_exact() -> None:
     """No sum of the oracle rounds: float64 gives the same currents, so a differing bit is never rounding."""
     network, inputs = mixed_network("grid"), spikes(6)
     narrow, wide = (
-        simulate(network, inputs, record=[Record("a", ("i",))], dtype=d).recording.arrays["a", "i"]
+        simulate(network, inputs, record=[Probe("a", ("i",))], dtype=d).recording.arrays["a", "i"]
         for d in ("float32", "float64")
     )
     assert np.array_equal(narrow, wide)

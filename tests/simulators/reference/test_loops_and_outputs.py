@@ -12,14 +12,14 @@ from nirbridge.network.model import Network, Population, Port, Projection, Timin
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Dense, Identity, Sparse
 from nirbridge.simulators.reference.engine import Engine
-from nirbridge.simulators.reference.state import Delay, Trail
-from nirbridge.simulators.simulate import Record, prepare
+from nirbridge.simulators.reference.state import Delay, SpikeHistory
+from nirbridge.simulators.simulate import Probe, prepare_simulator
 
 TIMING = Timing(1e-3, "euler", "to-value", ">", "per-second")
 RNG = np.random.default_rng(0)
 SIZE = 20
 INPUTS = {f"in{k}": (np.random.default_rng(k).random((12, 2, 5)) < 0.5).astype(np.uint8) for k in range(4)}
-ALL = [Record("*", ("s", "v", "u", "i"))]
+ALL = [Probe("*", ("s", "v", "u", "i"))]
 
 
 def decimal(*shape: int) -> Any:
@@ -50,7 +50,7 @@ def bits(values: Any) -> Any:
 
 def same(network: Network, loops: bool) -> None:
     """Bit for bit, and by the kernel for loops where it suits."""
-    quick, slow = (prepare(network, backend=b) for b in ("event", "reference"))
+    quick, slow = (prepare_simulator(network, backend=b) for b in ("event", "reference"))
     given = {port.name: INPUTS[port.name] for port in network.inputs}
     found, wanted = (made.run(given, steps=12, record=ALL) for made in (quick, slow))
     for key, values in wanted.recording.arrays.items():
@@ -101,8 +101,8 @@ def late_net() -> Network:
 @pytest.mark.parametrize("backend", ["reference", "event", "numpy"])
 @pytest.mark.parametrize("cut", [1, 2, 5])
 def test_what_is_on_its_way_to_an_output_is_kept_whether_recorded_or_not(backend: str, cut: int) -> None:
-    made, given = prepare(late_net(), backend=backend), INPUTS["in0"]
-    record = [Record("out", ("s",)), Record("same", ("s",)), Record("p", ("s",))]
+    made, given = prepare_simulator(late_net(), backend=backend), INPUTS["in0"]
+    record = [Probe("out", ("s",)), Probe("same", ("s",)), Probe("p", ("s",))]
     whole = made.run(given, record=record)
     sent = whole.recording.arrays["p", "s"].astype(int)
     for k, late in enumerate((3, 1, 0, 2, 3)):
@@ -110,7 +110,7 @@ def test_what_is_on_its_way_to_an_output_is_kept_whether_recorded_or_not(backend
         assert shown.tolist() == np.concatenate([np.zeros((late, 2), int), sent[: 12 - late, :, k]]).tolist()
     assert whole.recording.arrays["same", "s"].dtype == np.uint8
     assert whole.recording.arrays["same", "s"][2:].tolist() == sent[:-2].tolist()
-    quiet = made.run(given[:cut], record=[Record("p", ("v",))])
+    quiet = made.run(given[:cut], record=[Probe("p", ("v",))])
     rest = made.run(given[cut:], record=record, state=quiet.state)
     for key, values in whole.recording.arrays.items():
         assert np.array_equal(rest.recording.arrays[key], values[cut:]), key
@@ -123,7 +123,7 @@ def test_what_is_on_its_way_to_an_output_is_kept_whether_recorded_or_not(backend
 
 
 def test_beginnings_are_kept_for_the_last_batch() -> None:
-    made = prepare(late_net(), backend="reference")
+    made = prepare_simulator(late_net(), backend="reference")
     engine: Engine = made._engine
     first = engine.blank(2)
     assert engine.blank(2) is first
@@ -142,14 +142,14 @@ def test_beginnings_are_kept_for_the_last_batch() -> None:
 
 
 def test_a_trail_gives_back_the_piece_itself_where_it_can() -> None:
-    space: Any = prepare(late_net(), backend="reference")._engine.parts.space
+    space: Any = prepare_simulator(late_net(), backend="reference")._engine.parts.space
     none, one = Delay(np.array(0), space), Delay(np.array(1), space)
-    line, piece = Trail(space, None), np.arange(8.0).reshape(4, 2)
+    line, piece = SpikeHistory(space, None), np.arange(8.0).reshape(4, 2)
     line.add(piece)
     assert line.window(0, 4, none) is piece
     assert np.shares_memory(line.window(1, 3, none), piece)
     assert line.close() is None
-    held = Trail(space, np.zeros((1, 2)))
+    held = SpikeHistory(space, np.zeros((1, 2)))
     held.add(piece)
     assert held.window(0, 4, none) is piece
     assert held.window(0, 4, one).tolist() == [[0, 0], *piece[:3].tolist()]

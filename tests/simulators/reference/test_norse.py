@@ -15,7 +15,7 @@ import pytest
 from nirbridge.arrays import Array
 from nirbridge.network.model import Network
 from nirbridge.simulators.simulate import simulate
-from nirbridge.simulators.types import Record
+from nirbridge.simulators.types import Probe
 from tests.simulators.reference.frameworks import (
     NAME,
     NEURONS,
@@ -43,7 +43,7 @@ DT = 2.0**-10
 
 def ours(network: Network, inputs: Array, dtype: str = "float32", spiking: bool = True) -> tuple[Array, Array]:
     wanted = ("s", "v") if spiking else ("v",)
-    run = simulate(network, inputs, record=[Record(NAME, wanted)], dtype=dtype, backend="reference")  # type: ignore[arg-type]
+    run = simulate(network, inputs, record=[Probe(NAME, wanted)], dtype=dtype, backend="reference")  # type: ignore[arg-type]
     arrays = run.recording.arrays
     return arrays.get((NAME, "s"), np.empty(0)), arrays[NAME, "v"]
 

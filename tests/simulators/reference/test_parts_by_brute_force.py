@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.comparison.decisions import Decisions, checked_labels, decide, deciding
+from nirbridge.comparison.decisions import Decisions, checked_labels, compare_decisions, deciding_outputs
 from nirbridge.errors import ModelError, UsageError
-from nirbridge.network.graph import groups
+from nirbridge.network.graph import population_groups
 from nirbridge.simulators import checks
 from nirbridge.simulators.compiled import cost_model
 from nirbridge.simulators.encoders import delta, latency, rate_stream
@@ -36,12 +36,12 @@ def test_groups_of_every_small_graph() -> None:
             populations=tuple(SimpleNamespace(name=n) for n in NAMES),
             projections=[SimpleNamespace(source=a, target=b) for a, b in (*edges, ("in", "a"), ("b", "out"))],
         )
-        found = [tuple(p.name for p in g.populations) for g in groups(network)]
+        found = [tuple(p.name for p in g.populations) for g in population_groups(network)]
         wanted = {tuple(m for m in NAMES if m in reach[n] and n in reach[m]) for n in NAMES}
         assert sorted(found) == sorted(wanted)
         place = {n: k for k, members in enumerate(found) for n in members}
         assert all(place[a] <= place[b] for a, b in edges)
-        for g in groups(network):
+        for g in population_groups(network):
             names = {p.name for p in g.populations}
             assert g.has_cycle == any(a in names and b in names for a, b in edges)
 
@@ -53,7 +53,7 @@ SPACE: Any = SimpleNamespace(xp=np, booleans=lambda x: np.asarray(x, bool))
 @pytest.mark.parametrize("late", [(0, 0), (2, 2), (3, 3), (0, 3), (2, 1)])
 def test_a_delay_line_gives_what_was_sent(cuts: tuple[int, ...], late: tuple[int, int]) -> None:
     sent = np.arange(1, 19).reshape(9, 1, 2)
-    line = delays.Trail(SPACE, sent[:3])
+    line = delays.SpikeHistory(SPACE, sent[:3])
     at = 3
     for steps in cuts:
         line.add(sent[at : at + steps])
@@ -79,7 +79,7 @@ def held(depth: int, late: int, batch: int) -> None:
         SimpleNamespace(source="p", target="q", delay_steps=np.array(1), target_delay_steps=np.array(0),
                         operator=SimpleNamespace(output_shape=(5,))),
     ]  # fmt: skip
-    delays.check_held(sources, ways, batch)
+    delays.check_history(sources, ways, batch)
 
 
 def test_values_of_past_steps_are_counted_to_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,25 +143,25 @@ def test_samples_are_decided_by_the_most_and_ties_by_the_lower_number(monkeypatc
     a = np.array([[2, 2, 0], [0, 1, 5], [0, 0, 0], [1, 0, 0]])
     b = np.array([[0, 3, 0], [0, 1, 5], [0, 0, 1], [2, 1, 0]])
     both = recording({}, batched=True), recording({}, batched=True)
-    found = decide(("o", "count"), (a, b), both, np.array([0, 2, 2, 1]))
+    found = compare_decisions(("o", "count"), (a, b), both, np.array([0, 2, 2, 1]))
     assert found == Decisions(4, 2, 2, 2)
     assert (found.agreement, found.accuracy_a, found.accuracy_b) == (0.5, 0.5, 0.5)
-    assert decide(("o", "count"), (a, b), both, None) == Decisions(4, 2)
-    assert decide(("o", "s"), (a[:, None], b[:, None]), both, None) == Decisions(1, 1)  # 3 3 5, 2 5 6
+    assert compare_decisions(("o", "count"), (a, b), both, None) == Decisions(4, 2)
+    assert compare_decisions(("o", "s"), (a[:, None], b[:, None]), both, None) == Decisions(1, 1)  # 3 3 5, 2 5 6
     unsaid = recording({}), recording({})
-    assert decide(("o", "s"), (a, b), unsaid, None) == Decisions(1, 1)
-    assert decide(("o", "count"), (a, b), unsaid, np.array([0, 2, 2, 1])) == found
-    assert decide(("o", "s"), (a, b), (recording({}), recording({}, batched=True)), None) is None
-    assert decide(("o", "s"), (a[:, :1], b[:, :1]), unsaid, None) is None
-    assert decide(("o", "v"), (a[:, :2] * 0.25, a[:, :2] * -0.25), unsaid, None) == Decisions(1, 1)
-    assert decide(("o", "v"), (a[:, 1:] * 0.25, a[:, 1:] * -0.25), unsaid, None) == Decisions(1, 0)
+    assert compare_decisions(("o", "s"), (a, b), unsaid, None) == Decisions(1, 1)
+    assert compare_decisions(("o", "count"), (a, b), unsaid, np.array([0, 2, 2, 1])) == found
+    assert compare_decisions(("o", "s"), (a, b), (recording({}), recording({}, batched=True)), None) is None
+    assert compare_decisions(("o", "s"), (a[:, :1], b[:, :1]), unsaid, None) is None
+    assert compare_decisions(("o", "v"), (a[:, :2] * 0.25, a[:, :2] * -0.25), unsaid, None) == Decisions(1, 1)
+    assert compare_decisions(("o", "v"), (a[:, 1:] * 0.25, a[:, 1:] * -0.25), unsaid, None) == Decisions(1, 0)
     reals = np.array([[0.5, 0.25], [0.25, 0.75]])  # sums of 0.75 and 1
-    assert decide(("o", "v"), (reals, reals[::-1]), unsaid, np.array(1)) == Decisions(1, 1, 1, 1)
-    assert decide(("o", "count"), (a[:0], b[:0]), both, np.array([], int)) == Decisions(0, 0, 0, 0)
+    assert compare_decisions(("o", "v"), (reals, reals[::-1]), unsaid, np.array(1)) == Decisions(1, 1, 1, 1)
+    assert compare_decisions(("o", "count"), (a[:0], b[:0]), both, np.array([], int)) == Decisions(0, 0, 0, 0)
     for few, key in ((a[:, 0], "s"), (a[0, 0], "s"), (a[0], "s"), (a[0], "count")):
-        assert decide(("o", key), (few, few), both, None) is None
-    assert decide(("o", "count"), (a[0, 0], a[0, 0]), unsaid, None) is None
-    assert decide(("o", "s"), (a[:, 0], a[:, 0]), unsaid, None) is None
+        assert compare_decisions(("o", key), (few, few), both, None) is None
+    assert compare_decisions(("o", "count"), (a[0, 0], a[0, 0]), unsaid, None) is None
+    assert compare_decisions(("o", "s"), (a[:, 0], a[:, 0]), unsaid, None) is None
     assert (Decisions(0, 0, 0, 0).agreement, Decisions(0, 0, 0, 0).accuracy_a) == (1.0, None)
     assert Decisions(3, 1).accuracy_b is None
 
@@ -176,9 +176,9 @@ def test_samples_are_decided_by_the_most_and_ties_by_the_lower_number(monkeypatc
 def test_labels_that_belong_to_no_sample_or_class(labels: list[int], line: str) -> None:
     a = np.zeros((2, 3), int)
     unsaid = recording({}), recording({})
-    assert decide(("o", "count"), (a, a), unsaid, np.array([0, 2])) == Decisions(2, 2, 1, 1)
+    assert compare_decisions(("o", "count"), (a, a), unsaid, np.array([0, 2])) == Decisions(2, 2, 1, 1)
     with pytest.raises(UsageError) as caught:
-        decide(("o", "count"), (a, a), unsaid, np.array(labels))
+        compare_decisions(("o", "count"), (a, a), unsaid, np.array(labels))
     assert str(caught.value) == f"labels of 'o': {line}"
 
 
@@ -206,8 +206,8 @@ def test_outputs_are_decided_by_the_first_variable_of_both(
     monkeypatch.setattr("nirbridge.comparison.decisions.has_batch", lambda r: r.meta.get("batched"))
     x = recording(dict.fromkeys([("c", "v"), ("b", "v"), ("b", "s"), ("a", "count"), ("a", "s"), ("d", "u")]), **meta)
     y = recording(dict.fromkeys([("c", "v"), ("b", "v"), ("b", "s"), ("a", "count"), ("d", "u"), ("e", "s")]), **other)
-    assert list(deciding(x, y, labels=False)) == wanted
-    assert bool(deciding(x, y, labels=True))
+    assert list(deciding_outputs(x, y, labels=False)) == wanted
+    assert bool(deciding_outputs(x, y, labels=True))
 
 
 # -- encoders --------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from nirbridge.network.model import Network, Population, Port, Projection, Timin
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Sparse
 from nirbridge.simulators import backends as plan
-from nirbridge.simulators.simulate import Record, prepare, simulate
+from nirbridge.simulators.simulate import Probe, prepare_simulator, simulate
 from nirbridge.testing import networks
 
 
@@ -64,7 +64,7 @@ def test_without_numba_the_nets_of_the_speed_suite_give_the_same_bits(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("numba", reason="without it there is nothing to compare the fallback with")
-    (network, inputs, steps), record = net_of(name), [Record("*", ("s", "v", "u", "i"))]
+    (network, inputs, steps), record = net_of(name), [Probe("*", ("s", "v", "u", "i"))]
     quick = simulate(network, inputs, steps=steps, record=record)
     monkeypatch.setattr(plan, "find_spec", lambda name: None)
     slow = simulate(network, inputs, steps=steps, record=record)
@@ -82,7 +82,7 @@ def test_numpy_alone_gives_the_bits_of_the_reference(network: Network, seed: int
     rng = np.random.default_rng(seed)
     draw = rng.normal if graded else lambda size: (rng.random(size) < 0.4).astype(np.uint8)
     inputs = {p.name: draw(size=(9, 2, *p.shape)) for p in network.inputs}
-    record = [Record("*", ("s", "v", "u", "i"))]
+    record = [Probe("*", ("s", "v", "u", "i"))]
     found, wanted = (simulate(network, inputs, record=record, dtype=dtype, backend=b) for b in ("numpy", "reference"))
     for key, values in wanted.recording.arrays.items():
         assert np.array_equal(found.recording.arrays[key], values), key
@@ -93,10 +93,10 @@ def test_numpy_alone_gives_the_bits_of_the_reference(network: Network, seed: int
 def test_a_recurrent_net_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba", reason="without it there is nothing to compare the fallback with")
     spikes = (np.random.default_rng(3).random((200, 2, 40)) < 0.2).astype(np.uint8)
-    record = [Record("cells", ("s", "v", "i"))]
-    quick = prepare(recurrent()).run(spikes, record=record).recording
+    record = [Probe("cells", ("s", "v", "i"))]
+    quick = prepare_simulator(recurrent()).run(spikes, record=record).recording
     monkeypatch.setattr(plan, "find_spec", lambda name: None)
-    slow = prepare(recurrent()).run(spikes, record=record).recording
+    slow = prepare_simulator(recurrent()).run(spikes, record=record).recording
     assert slow.arrays["cells", "s"].sum() > 1000
     for key, values in slow.arrays.items():
         assert np.array_equal(quick.arrays[key], values), key
@@ -104,10 +104,10 @@ def test_a_recurrent_net_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_plain_numpy_runs_on_numpy_only() -> None:
     with pytest.raises(UsageError, match="^backend 'numpy': runs on numpy, not on array_api_strict; choose"):
-        prepare(recurrent(), backend="numpy", library="array_api_strict")
+        prepare_simulator(recurrent(), backend="numpy", library="array_api_strict")
 
 
 def test_the_compiled_backend_says_that_numba_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match="^backend 'fast': numba is not installed; install nirbridge"):
-        prepare(recurrent(), backend="fast")
+        prepare_simulator(recurrent(), backend="fast")

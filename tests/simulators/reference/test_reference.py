@@ -17,13 +17,13 @@ from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Operator, Reshape, Scale, Sparse, SumPool
 from nirbridge.passes.relay_pools import relay_pools
 from nirbridge.pipeline import load_network
-from nirbridge.simulators.simulate import Record, simulate
+from nirbridge.simulators.simulate import Probe, simulate
 from nirbridge.testing import networks
 from tests.simulators.reference.oracle import Slow
 
 TIMING = Timing(1e-3, "euler", "to-value", ">", "per-second")
 BACKEND = st.sampled_from(["reference", "auto"])
-EVERYTHING = [Record("*", ("s", "v", "u", "i"))]
+EVERYTHING = [Probe("*", ("s", "v", "u", "i"))]
 
 
 def decimal(rng: np.random.Generator, *shape: int) -> Array:
@@ -135,7 +135,7 @@ def test_a_cut_run_is_the_whole_run(network: Network, seed: int, pieces: list[in
     rng = np.random.default_rng(seed)
     steps = sum(pieces)
     inputs = {p.name: rng.integers(0, 3, (steps, 2, *p.shape)) for p in network.inputs}
-    record = [Record("*", ("s", "v", "u", "i"), every)]
+    record = [Probe("*", ("s", "v", "u", "i"), every)]
     whole = simulate(network, inputs, record=record, backend=backend)
     state, parts, start = None, [], 0
     for length in pieces:
@@ -159,7 +159,7 @@ def test_a_cut_run_is_the_whole_run(network: Network, seed: int, pieces: list[in
 def test_a_batch_is_its_samples(network: Network, seed: int) -> None:
     rng = np.random.default_rng(seed)
     inputs = {p.name: rng.random((7, 3, *p.shape)) < 0.5 for p in network.inputs}
-    record = [Record("*", ("s", "v", "i")), Record("*", ("count",))]
+    record = [Probe("*", ("s", "v", "i")), Probe("*", ("count",))]
     together = simulate(network, inputs, record=record).recording.arrays
     for sample in range(3):
         alone = {name: values[:, sample] for name, values in inputs.items()}
@@ -179,7 +179,7 @@ def test_published_traces_of_one_neuron(
     network = load_network(folder / "lif_norse.nir", Timing(integrator=integrator))  # type: ignore[arg-type]
     current, voltage, spike = np.loadtxt(folder / f"lif_{platform}.csv", delimiter=",").T
     (population,) = network.populations
-    arrays = simulate(network, current[:, None], record=[Record(population.name, ("s", "v"))]).recording.arrays
+    arrays = simulate(network, current[:, None], record=[Probe(population.name, ("s", "v"))]).recording.arrays
     rest = np.zeros(late)
     shifted = {name: np.concatenate([rest, arrays[population.name, name][: 1000 - late, 0]]) for name in ("s", "v")}
     v = shifted["v"].astype(np.float64)
@@ -196,7 +196,7 @@ def test_relays_that_send_counts_change_nothing() -> None:
     relayed = relay_pools(network, graded_spikes=True)
     assert len(relayed.populations) == 2
     inputs = spikes(rng, network, 30, graded=False)
-    record = [Record("layer", ("s", "v", "i"))]
+    record = [Probe("layer", ("s", "v", "i"))]
     found, wanted = (simulate(n, inputs, record=record).recording.arrays for n in (relayed, network))
     assert wanted["layer", "s"].sum() > 20
     for key, values in wanted.items():

@@ -22,10 +22,10 @@ from nirbridge.simulators import simulate as retained
 from nirbridge.simulators import simulate as simulators
 from nirbridge.simulators.reference import engine as reference
 from nirbridge.simulators.reference import state as delays
-from nirbridge.simulators.reference.array_namespace import Space, space
+from nirbridge.simulators.reference.array_namespace import ArrayNamespace, array_namespace
 from nirbridge.simulators.reference.state import frozen
-from nirbridge.simulators.simulate import Record, prepare, simulate
-from nirbridge.simulators.types import State
+from nirbridge.simulators.simulate import Probe, prepare_simulator, simulate
+from nirbridge.simulators.types import SimulationState
 
 TIMING = Timing(1e-3, "euler", "to-value", ">", "per-second")
 
@@ -50,7 +50,7 @@ def test_so_many_steps_run_at_once_as_fit(
     backend: str, dtype: str, per_step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ports hold a number, populations four, a layer's spikes a byte on each side, chains their widest part."""
-    made = prepare(net(), backend=backend, dtype=dtype)
+    made = prepare_simulator(net(), backend=backend, dtype=dtype)
     for room, batch, steps in ((per_step, 1, 1), (10 * per_step, 1, 10), (10 * per_step - 1, 1, 9), (5, 1, 1),
                                (10 * per_step, 5, 2), (10**9, 1, 4096)):  # fmt: skip
         monkeypatch.setattr(simulators, "CHUNK_BYTES", room)
@@ -62,27 +62,27 @@ def test_so_many_steps_run_at_once_as_fit(
 
 
 @pytest.mark.parametrize(("record", "size"), [
-    ([Record("a", ("v",))], 5 * 2 * 6 * 4), ([Record("a", ("s", "count"))], 5 * 2 * 6 + 2 * 6 * 8),
-    ([Record("a", ("v",), 2), Record("in", ("s",), 3)], 3 * 2 * 6 * 4 + 2 * 2 * 4),
+    ([Probe("a", ("v",))], 5 * 2 * 6 * 4), ([Probe("a", ("s", "count"))], 5 * 2 * 6 + 2 * 6 * 8),
+    ([Probe("a", ("v",), 2), Probe("in", ("s",), 3)], 3 * 2 * 6 * 4 + 2 * 2 * 4),
 ])  # fmt: skip
 def test_recordings_are_refused_beyond_so_many_bytes(
-    record: list[Record], size: int, monkeypatch: pytest.MonkeyPatch
+    record: list[Probe], size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     values = np.repeat(SPIKES[:, None], 2, axis=1)
     monkeypatch.setattr(simulators, "RECORDED_BYTES", size)
-    prepare(net()).run(values, record=record)
+    prepare_simulator(net()).run(values, record=record)
     monkeypatch.setattr(simulators, "RECORDED_BYTES", size - 1)
     with pytest.raises(UsageError, match="^the recording: 0 GiB, at most 0 GiB; record fewer steps"):
-        prepare(net()).run(values, record=record)
+        prepare_simulator(net()).run(values, record=record)
     monkeypatch.setattr(simulators, "RECORDED_BYTES", 2**32)
     with pytest.raises(UsageError) as caught:
-        prepare(net()).run(values[:, :1], steps=10 * 2**30, record=[Record("in", ("s",))])
+        prepare_simulator(net()).run(values[:, :1], steps=10 * 2**30, record=[Probe("in", ("s",))])
     said = "40 GiB, at most 4 GiB; record fewer steps (every), or counts only"
     assert str(caught.value) == f"the recording: {said}"
 
 
 def test_meta_is_all_of_the_run() -> None:
-    first = simulate(net(), SPIKES, record=[Record("a", ("v",), 2), Record("a", ("s",))], backend="reference")
+    first = simulate(net(), SPIKES, record=[Probe("a", ("v",), 2), Probe("a", ("s",))], backend="reference")
     meta = dict(first.recording.meta)
     assert set(meta.pop("versions")) == {"nirbridge", "numpy", "scipy"}
     assert meta == {
@@ -97,41 +97,41 @@ def test_meta_is_all_of_the_run() -> None:
 
 
 def test_arrays_are_kept_ready_for_records_that_are_not_given() -> None:
-    made = prepare(net(), backend="reference")
+    made = prepare_simulator(net(), backend="reference")
     made.run(SPIKES)
     known = made._usual[frozenset({"in"})]
     made.run(SPIKES)
-    made.run(SPIKES, record=[Record("a", ("v",))])
+    made.run(SPIKES, record=[Probe("a", ("v",))])
     assert made._usual == {frozenset({"in"}): known}
     made.run(SPIKES * 0.5)
     assert set(made._usual) == {frozenset({"in"}), frozenset()}
 
 
 def test_wrong_states_are_told_part_by_part() -> None:
-    ready = prepare(net(), backend="reference")
+    ready = prepare_simulator(net(), backend="reference")
     good = ready.run(SPIKES).state
     wrong = dict(good.arrays)
     del wrong["a", "i"]
     wrong["b", "v"] = freeze(np.zeros((1, 3)))
     wrong["b", "i"] = freeze(np.zeros((2, 3), np.float32))
     with pytest.raises(UsageError) as caught:
-        ready.run(SPIKES, state=State(5, wrong))
+        ready.run(SPIKES, state=SimulationState(5, wrong))
     step = "run with the batch, dtype and network that it is from"
     assert str(caught.value).splitlines() == [
         "state, 'i' of 'a': is missing; give the state of a run of this network",
         f"state, 'v' of 'b': float64 of shape (1, 3), this run needs float32 of (1, 3); {step}",
         f"state, 'i' of 'b': float32 of shape (2, 3), this run needs float32 of (1, 3); {step}",
     ]
-    many = State(0, {(f"p{k}", "v"): freeze(np.zeros(1)) for k in range(25)})
+    many = SimulationState(0, {(f"p{k}", "v"): freeze(np.zeros(1)) for k in range(25)})
     with pytest.raises(UsageError) as caught:
-        reference._check_state(State(0, {}), many)
+        reference._check_state(SimulationState(0, {}), many)
     assert len(caught.value.problems) == 20
 
 
 def test_past_steps_are_counted_before_any_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     own = net()
     late = replace(own.projections[0], delay_steps=freeze(np.int64(7)))
-    made = prepare(replace(own, projections=(late, *own.projections[1:])), backend="reference")
+    made = prepare_simulator(replace(own, projections=(late, *own.projections[1:])), backend="reference")
     monkeypatch.setattr(delays, "HELD_MAX", 7 * 4)
     made.run(SPIKES)
     with pytest.raises(ModelError, match="^projection 'in' -> 'a': with a delay of 7 time steps, 56 values of past"):
@@ -190,11 +190,11 @@ def test_cupy_is_on_cuda_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "array_api_compat", SimpleNamespace())
     monkeypatch.setitem(sys.modules, "array_api_compat.cupy", SimpleNamespace(float32="f4"))
     for device in ("cuda", "cuda:1"):
-        made = space("cupy", "float32", device)
+        made = array_namespace("cupy", "float32", device)
         assert (made.library, made.device, made.dtype, made.is_numpy) == ("cupy", None, "f4", False)
     assert made.numpy(FakeArray("values")) == "values"
     with pytest.raises(UsageError) as caught:
-        space("cupy", "float32", "cpu")
+        array_namespace("cupy", "float32", "cpu")
     assert str(caught.value) == "device 'cpu': not one of cupy's, cupy runs on 'cuda'; give --device cuda"
 
 
@@ -212,25 +212,25 @@ def test_jax_has_32_bits_unless_it_is_told_otherwise(monkeypatch: pytest.MonkeyP
     fake = SimpleNamespace(config=config, devices=devices, numpy=xp)
     monkeypatch.setitem(sys.modules, "jax", fake)
     monkeypatch.setitem(sys.modules, "jax.numpy", xp)
-    made = space("jax", "float32", "gpu")
+    made = array_namespace("jax", "float32", "gpu")
     assert made.device == "gpu:0"
     values, where = made.integers(np.array([1, 2]))
     assert (values.dtype, where) == (np.int32, {"device": "gpu:0"})
     assert made.booleans(np.array([1, 0]))[0].dtype == np.bool_
     assert made.full((2, 3), 1.5) == (((2, 3), 1.5), {"dtype": np.float32, "device": "gpu:0"})
     with pytest.raises(UsageError) as caught:
-        space("jax", "float64", "cpu")
+        array_namespace("jax", "float64", "cpu")
     said = "jax is set to 32 bits; set JAX_ENABLE_X64=1 before jax is imported"
     assert str(caught.value) == f"dtype 'float64': {said}"
     config.jax_enable_x64 = True
-    assert space("jax", "float64", "cpu").device == "cpu:0"
+    assert array_namespace("jax", "float64", "cpu").device == "cpu:0"
     with pytest.raises(UsageError) as caught:
-        space("jax", "float32", "tpu")
+        array_namespace("jax", "float32", "tpu")
     assert str(caught.value) == "device 'tpu': jax has none; choose 'cpu'"
 
 
 def test_numbers_of_numpy_are_numpys_own() -> None:
-    made = Space("numpy", np, "float32")
+    made = ArrayNamespace("numpy", np, "float32")
     values = np.array([[1.0, 0.1]], np.float32)
     assert made.array(values) is values
     assert made.array(np.array([0.1])).dtype == np.float32
@@ -252,12 +252,12 @@ def test_numbers_of_numpy_are_numpys_own() -> None:
 ])  # fmt: skip
 def test_what_is_not_there_is_told(options: Any, said: str) -> None:
     with pytest.raises(UsageError) as caught:
-        space(**options)
+        array_namespace(**options)
     assert str(caught.value) == said
 
 
 def test_backends_that_do_not_exist_are_told() -> None:
     with pytest.raises(UsageError) as caught:
-        prepare(net(), backend="gpu")
+        prepare_simulator(net(), backend="gpu")
     known = "auto, reference, numpy, fast, event, dense"
     assert str(caught.value) == f"backend 'gpu': unknown, there are {known}; choose one of them"

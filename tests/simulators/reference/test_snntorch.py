@@ -11,7 +11,7 @@ import pytest
 from nirbridge.arrays import Array
 from nirbridge.network.model import Network
 from nirbridge.simulators.simulate import simulate
-from nirbridge.simulators.types import Record
+from nirbridge.simulators.types import Probe
 from tests.simulators.reference.frameworks import (
     NAME,
     NEURONS,
@@ -39,7 +39,7 @@ LATE_SUBTRACTION_V = 2e-6  # th / b is rounded once, and its difference decays; 
 
 def ours(network: Network, inputs: Array) -> tuple[Array, Array, Array]:
     """(spikes, voltages before the reset, voltages after it)."""
-    arrays = simulate(network, inputs, record=[Record(NAME, ("s", "u", "v"))], backend="reference").recording.arrays
+    arrays = simulate(network, inputs, record=[Probe(NAME, ("s", "u", "v"))], backend="reference").recording.arrays
     return arrays[NAME, "s"], arrays[NAME, "u"], arrays[NAME, "v"]
 
 

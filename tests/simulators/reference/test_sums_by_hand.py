@@ -14,7 +14,7 @@ from nirbridge.network.compose import parts_of
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
 from nirbridge.simulators.compiled import sums as event_sums
 from nirbridge.simulators.reference import numpy_backend as numpy_parts
-from nirbridge.simulators.reference.array_namespace import space
+from nirbridge.simulators.reference.array_namespace import array_namespace
 from nirbridge.simulators.reference.sums import accumulate
 from tests.simulators.reference.oracle import Rows
 
@@ -76,16 +76,16 @@ def bits(values: Any) -> Any:
 @pytest.mark.parametrize("kind", ["few", "many", "graded"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_sums_have_the_bits_of_the_plain_loop(op: Operator, kind: str, dtype: str) -> None:
-    own, real = space("numpy", dtype), getattr(np, dtype)
+    own, real = array_namespace("numpy", dtype), getattr(np, dtype)
     x = (RNG.random((3, *op.input_shape)) < {"few": 0.05, "many": 0.6, "graded": 0.7}[kind]).astype(np.uint8)
     x[1] = 0
     values = x * RNG.normal(size=x.shape).astype(real) if kind == "graded" else x.astype(real)
     wanted = bits(by_hand(op, values, real))
     assert bits(accumulate(op, own)(values)) == wanted
-    assert bits(numpy_parts.Summed(op, own)(values)) == wanted
-    quick = event_sums.Summed(op, own, "event", [])
+    assert bits(numpy_parts.NumpyAccumulate(op, own)(values)) == wanted
+    quick = event_sums.EventAccumulate(op, own, "event", [])
     assert (quick.shape, quick.dtype) == (op.output_shape, np.dtype(dtype))
     assert bits(quick(values)) == wanted
     if kind != "graded":
         assert bits(quick(x)) == wanted
-        assert bits(event_sums.Summed(op, own, "auto", [])(x)) == wanted
+        assert bits(event_sums.EventAccumulate(op, own, "auto", [])(x)) == wanted

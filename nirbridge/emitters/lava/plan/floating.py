@@ -7,20 +7,29 @@ import math
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.emitters.lava.plan.fixed import given
-from nirbridge.emitters.lava.plan.model import Argument, Layer, Node, Part, Plan, Source, Synapse, Taken
-from nirbridge.emitters.lava.plan.synapses import synapse
+from nirbridge.emitters.lava.plan.fixed import output_spec
+from nirbridge.emitters.lava.plan.model import (
+    Argument,
+    InputSpec,
+    LavaLayer,
+    LavaPlan,
+    LavaPopulation,
+    LavaSource,
+    LavaSynapse,
+    ProcessPart,
+)
+from nirbridge.emitters.lava.plan.synapses import lava_synapse
 from nirbridge.errors import ModelError, UsageError, quoted
 from nirbridge.network.apply import matrix
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.operators import Conv, Dense, Operator, Sparse
-from nirbridge.quantization.model import FixedProjection, Quantized
+from nirbridge.quantization.model import FixedProjection, QuantizedNetwork
 
 _SYNAPSES_MAX = 200_000_000
 _GRADED_BITS = 24
 
 
-def real_plan(quantized: Quantized) -> Plan:
+def floating_plan(quantized: QuantizedNetwork) -> LavaPlan:
     """The real network that was quantized, in float64.
 
     Raises:
@@ -36,7 +45,7 @@ def real_plan(quantized: Quantized) -> Plan:
     shapes = {n.name: n.shape or (1,) for n in (*network.inputs, *network.populations)}
     outputs = {port.name for port in network.outputs}
     binary = {p.name for p in network.populations if p.neuron.fires and p.neuron.max_spikes == 1}
-    synapses: list[Synapse] = []
+    synapses: list[LavaSynapse] = []
     for p in network.projections:
         if p.target in outputs:
             continue
@@ -44,39 +53,40 @@ def real_plan(quantized: Quantized) -> Plan:
         ends = (ids[p.source], ids[p.target])
         synapses.append(_synapse(f"synapse{len(synapses)}", p, ends, (shapes[p.source], shapes[p.target]), bits))
     used = {s.source for s in synapses}
-    return Plan(
+    return LavaPlan(
         chip=quantized.chip,
         dt=network.dt,
         tag="floating_pt",
-        sources=tuple(Source(ids[i.name], shapes[i.name]) for i in network.inputs if ids[i.name] in used),
+        sources=tuple(LavaSource(ids[i.name], shapes[i.name]) for i in network.inputs if ids[i.name] in used),
         layers=tuple(_layer(ids[p.name], p, network) for p in network.populations),
         synapses=tuple(synapses),
-        inputs=tuple(Taken(i.name, i.shape, ids[i.name], None, 1.0) for i in network.inputs),
+        inputs=tuple(InputSpec(i.name, i.shape, ids[i.name], None, 1.0) for i in network.inputs),
         nodes=tuple(_node(p, ids[p.name]) for p in network.populations),
-        outputs=tuple(given(o.name, o.shape, network.projections) for o in network.outputs),
+        outputs=tuple(output_spec(o.name, o.shape, network.projections) for o in network.outputs),
         latency=quantized.latency,
         notes=network.notes,
         extra={"assumed": list(network.assumed)},
     )
 
 
-def _node(p: Population, id: str) -> Node:
+def _node(p: Population, id: str) -> LavaPopulation:
     one, none = np.float64(1), np.float64(0)
-    return Node(p.name, p.shape, (Part(id),), p.neuron.fires, p.neuron.max_spikes, np.asarray(one), np.asarray(none))
+    return LavaPopulation(p.name, p.shape, (ProcessPart(id),), p.neuron.fires, p.neuron.max_spikes, np.asarray(one),
+                          np.asarray(none))  # fmt: skip
 
 
-def _synapse(id: str, p: Projection, ends: tuple[str, str], shapes: tuple, bits: int) -> Synapse:
+def _synapse(id: str, p: Projection, ends: tuple[str, str], shapes: tuple, bits: int) -> LavaSynapse:
     """As the integer one, with real weights, which Lava's float models take as they are."""
     if int(p.delay_steps.min()) + int(p.target_delay_steps.min()) < 1:
-        thing = f"projection {quoted(p.source)} to {quoted(p.target)}"
-        raise ModelError.of(thing, "a delay of 0 steps", "a synaptic process takes one", "balance the delays first")
+        subject = f"projection {quoted(p.source)} to {quoted(p.target)}"
+        raise ModelError.of(subject, "a delay of 0 steps", "a synaptic process takes one", "balance the delays first")
     one = FixedProjection(
         p.source, p.target, _single(p.operator), 8, 0, "mixed", p.delay_steps, p.target_delay_steps, p.nodes
     )
-    made = synapse(id, one, ends, shapes, bits)
+    made = lava_synapse(id, one, ends, shapes, bits)
     dropped = ("num_weight_bits", "weight_exp")
     arguments = {name: value for name, value in made.arguments.items() if name not in dropped}
-    return Synapse(id, made.process, made.source, made.target, arguments, made.before, made.after)
+    return LavaSynapse(id, made.process, made.source, made.target, arguments, made.before, made.after)
 
 
 def _single(operator: Operator) -> Dense | Sparse | Conv:
@@ -86,7 +96,7 @@ def _single(operator: Operator) -> Dense | Sparse | Conv:
     return Sparse(rows.indptr, rows.indices, rows.data, operator.input_shape, operator.output_shape)
 
 
-def _layer(id: str, p: Population, network: Network) -> Layer:
+def _layer(id: str, p: Population, network: Network) -> LavaLayer:
     n, shape = p.neuron, p.shape or (1,)
     drive = np.zeros(p.shape)
     for projection in network.projections:
@@ -111,7 +121,7 @@ def _layer(id: str, p: Population, network: Network) -> Layer:
         "u": _compact(n.i_init),
         "v": _compact(n.v_init),
     }
-    return _lif(id, p, drive) if _is_plain(p, drive) else Layer(id, "RealNeuron", shape, arguments)
+    return _lif(id, p, drive) if _is_plain(p, drive) else LavaLayer(id, "RealNeuron", shape, arguments)
 
 
 def _is_plain(p: Population, drive: Array) -> bool:
@@ -125,7 +135,7 @@ def _is_plain(p: Population, drive: Array) -> bool:
     return ones and single and reset and n.compare == ">" and n.max_spikes == 1 and math.prod(p.shape) > 0
 
 
-def _lif(id: str, p: Population, drive: Array) -> Layer:
+def _lif(id: str, p: Population, drive: Array) -> LavaLayer:
     n, shape = p.neuron, p.shape or (1,)
     assert n.theta is not None
     arguments: dict[str, Argument] = {
@@ -137,7 +147,7 @@ def _lif(id: str, p: Population, drive: Array) -> Layer:
         "u": _compact(n.i_init),
         "v": _compact(n.v_init),
     }
-    return Layer(id, "LIF", shape, arguments)
+    return LavaLayer(id, "LIF", shape, arguments)
 
 
 def _compact(values: Array) -> float | int | Array:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.emitters.lava.plan.model import Argument, Layer
-from nirbridge.errors import Problem, quoted
-from nirbridge.quantization.model import FixedNeuron, FixedPopulation, Quantized
+from nirbridge.emitters.lava.plan.model import Argument, LavaLayer
+from nirbridge.errors import Diagnostic, quoted
+from nirbridge.quantization.model import FixedNeuron, FixedPopulation, QuantizedNetwork
 
 VTH_MAX = 2**17 - 1
 """Largest threshold of a LIF: 17 bits, unsigned."""
@@ -19,7 +19,7 @@ STATE_BITS_MAX = 32
 """Widest u and v that the arrays of a program hold."""
 
 
-def layer(id: str, population: FixedPopulation, v_max: int | None = None) -> Layer:
+def lava_layer(id: str, population: FixedPopulation, v_max: int | None = None) -> LavaLayer:
     """The process of one population; ``v_max``: what v is proved never to exceed (for a read-out)."""
     n = population.neuron
     shape = population.shape or (1,)
@@ -29,7 +29,7 @@ def layer(id: str, population: FixedPopulation, v_max: int | None = None) -> Lay
     if population.process == "lif" and _as_wide_as_lif(n) and silent:
         plain = {"du": int(n.du), "dv": int(n.dv), "vth": int(vth)}
         bias = {"bias_mant": _compact(n.bias_mant), "bias_exp": n.bias_exp}
-        return Layer(id, "LIF", shape, {"shape": shape, **plain, **bias, **state})
+        return LavaLayer(id, "LIF", shape, {"shape": shape, **plain, **bias, **state})
     arguments: dict[str, Argument] = {
         "shape": shape,
         "du": _compact(n.du),
@@ -46,10 +46,10 @@ def layer(id: str, population: FixedPopulation, v_max: int | None = None) -> Lay
         "v_bits": n.v_bits,
         **state,
     }
-    return Layer(id, "IntegerNeuron", shape, arguments)
+    return LavaLayer(id, "IntegerNeuron", shape, arguments)
 
 
-def v_max(quantized: Quantized, name: str) -> int | None:
+def v_max(quantized: QuantizedNetwork, name: str) -> int | None:
     """The greatest v that the quantizer proved for a population; None where it proved nothing."""
     for entry in quantized.report:
         if entry.population == name and entry.bounds.proved:
@@ -57,7 +57,7 @@ def v_max(quantized: Quantized, name: str) -> int | None:
     return None
 
 
-def neuron_problems(population: FixedPopulation) -> Iterator[Problem]:
+def register_problems(population: FixedPopulation) -> Iterator[Diagnostic]:
     """Integers that do not fit their registers, which Lava on a CPU would take without a word."""
     n = population.neuron
     plain = population.process == "lif" and _as_wide_as_lif(n)
@@ -73,15 +73,15 @@ def neuron_problems(population: FixedPopulation) -> Iterator[Problem]:
     limits += [("width of u and v", np.array([n.u_bits, n.v_bits]), 1, STATE_BITS_MAX)]
     if plain and n.vth is not None:
         limits.append(("vth", n.vth, 0, VTH_MAX))
-    thing = f"population {quoted(population.name)}"
+    subject = f"population {quoted(population.name)}"
     for name, values, low, high in limits:
         least, most = int(np.min(values)), int(np.max(values))
         if least < low or most > high:
             found = f"{name} from {least:,} to {most:,}"
-            yield Problem(thing, found, f"the register holds {low:,} to {high:,}", "quantize it again")
+            yield Diagnostic(subject, found, f"the register holds {low:,} to {high:,}", "quantize it again")
     if plain and not _is_plain(population):
         limit = "one du, dv and vth, reset to zero, no refractory time"
-        yield Problem(thing, "marked as a plain LIF but is none", limit, "mark it 'custom'")
+        yield Diagnostic(subject, "marked as a plain LIF but is none", limit, "mark it 'custom'")
 
 
 def _bias_limits(n: FixedNeuron) -> list[tuple[str, Array, int, int]]:

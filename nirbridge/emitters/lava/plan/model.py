@@ -16,7 +16,7 @@ SynapseProcess = Literal["Dense", "Sparse", "Conv", "DelayDense", "DelaySparse"]
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class LavaLayer:
     """One neuron process: ``arguments`` of its constructor, plain values or arrays (which go to ``weights.npz``)."""
 
     id: str
@@ -26,7 +26,7 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class LavaSource:
     """One input process that plays an array."""
 
     id: str
@@ -34,7 +34,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Synapse:
+class LavaSynapse:
     """One synaptic process between two processes.
 
     ``before`` and ``after`` are what is done to a port on its way in and out: ``("reshape", shape)`` or
@@ -53,7 +53,7 @@ class Synapse:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ProcessPart:
     """A process that holds a population or a piece of it; ``at``: the flat indices of its neurons, None: all."""
 
     id: str
@@ -61,12 +61,12 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class LavaPopulation:
     """What a population of the model became. ``scale`` and ``v_offset``: v in reals is ``v / scale + v_offset``."""
 
     name: str
     shape: Shape
-    parts: tuple[Part, ...]
+    parts: tuple[ProcessPart, ...]
     fires: bool
     max_spikes: int
     scale: Array
@@ -74,7 +74,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class Readout:
     """A real matrix (compressed rows; None: the values as they are) that the host applies to what a node sends."""
 
     source: str
@@ -85,7 +85,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class InputSpec:
     """An input of the model: its process and which values it takes (``value_max`` None: any real)."""
 
     name: str
@@ -96,27 +96,27 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class OutputSpec:
     """An output of the model."""
 
     name: str
     shape: Shape
-    reads: tuple[Read, ...]
+    reads: tuple[Readout, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LavaPlan:
     """A whole program. ``tag`` is Lava's name of the models: 'fixed_pt' or 'floating_pt'."""
 
     chip: str
     dt: float
     tag: str
-    sources: tuple[Source, ...]
-    layers: tuple[Layer, ...]
-    synapses: tuple[Synapse, ...]
-    inputs: tuple[Taken, ...]
-    nodes: tuple[Node, ...]
-    outputs: tuple[Given, ...]
+    sources: tuple[LavaSource, ...]
+    layers: tuple[LavaLayer, ...]
+    synapses: tuple[LavaSynapse, ...]
+    inputs: tuple[InputSpec, ...]
+    nodes: tuple[LavaPopulation, ...]
+    outputs: tuple[OutputSpec, ...]
     latency: Mapping[str, int]
     notes: tuple[str, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))

@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.emitters.lava.plan.model import Part
+from nirbridge.emitters.lava.plan.model import ProcessPart
 from nirbridge.errors import ModelError, quoted
 from nirbridge.network.apply import matrix
 from nirbridge.network.operators import Dense, Sparse
-from nirbridge.quantization.model import FixedPopulation, FixedProjection, Quantized
+from nirbridge.quantization.model import FixedPopulation, FixedProjection, QuantizedNetwork
 
 if TYPE_CHECKING:
-    from nirbridge.mapping.model import Mapped
+    from nirbridge.mapping.model import MappedNetwork
 
 _SYNAPSES_MAX = 200_000_000
 _PER_NEURON = ("du", "dv", "bias_mant", "fires_above", "reset_amount", "spike_size", "refractory_steps", "v_init")
 
 
-def split(quantized: Quantized, mapped: Mapped | Sequence[Any]) -> Mapping[str, tuple[Array | None, ...]]:
+def split_by_core(
+    quantized: QuantizedNetwork, mapped: MappedNetwork | Sequence[Any]
+) -> Mapping[str, tuple[Array | None, ...]]:
     """Per population the flat indices of each of its slices, block by block; of a map, or of slices one by one.
 
     Raises:
@@ -44,7 +46,7 @@ def split(quantized: Quantized, mapped: Mapped | Sequence[Any]) -> Mapping[str, 
     return {name: tuple(own) for name, own in found.items()}
 
 
-def piece_of(p: FixedPopulation, at: Array | None) -> FixedPopulation:
+def population_slice(p: FixedPopulation, at: Array | None) -> FixedPopulation:
     """The population of the neurons at these flat indices; all of it for None."""
     if at is None:
         return p
@@ -54,7 +56,7 @@ def piece_of(p: FixedPopulation, at: Array | None) -> FixedPopulation:
 
 
 def synapses_between(
-    p: FixedProjection, sources: tuple[Part, ...], targets: tuple[Part, ...]
+    p: FixedProjection, sources: tuple[ProcessPart, ...], targets: tuple[ProcessPart, ...]
 ) -> Iterator[tuple[FixedProjection, str, str]]:
     """(projection, id of the source's process, id of the target's) for every pair that shares a synapse."""
     if all(part.at is None for part in (*sources, *targets)):

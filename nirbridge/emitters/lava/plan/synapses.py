@@ -13,8 +13,8 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array
-from nirbridge.emitters.lava.plan.model import Argument, Synapse, SynapseProcess
-from nirbridge.errors import Problem, quoted
+from nirbridge.emitters.lava.plan.model import Argument, LavaSynapse, SynapseProcess
+from nirbridge.errors import Diagnostic, quoted
 from nirbridge.network.apply import matrix
 from nirbridge.network.operators import Conv, Dense
 from nirbridge.quantization.formats import grid_of
@@ -27,7 +27,9 @@ _DELAY_DENSE_MAX = 1_000_000
 _SYNAPSES_MAX = 200_000_000
 
 
-def synapse(id: str, p: FixedProjection, ends: tuple[str, str], shapes: tuple[Shape, Shape], bits: int) -> Synapse:
+def lava_synapse(
+    id: str, p: FixedProjection, ends: tuple[str, str], shapes: tuple[Shape, Shape], bits: int
+) -> LavaSynapse:
     """The process of one projection.
 
     Args:
@@ -46,32 +48,32 @@ def synapse(id: str, p: FixedProjection, ends: tuple[str, str], shapes: tuple[Sh
     flat = (math.prod(shapes[0]),)
     before = (("reshape", flat),) if shapes[0] != flat else ()
     after = (("reshape", shapes[1]),) if len(shapes[1]) != 1 else ()
-    return Synapse(id, process, *ends, {**arguments, **common}, before, after, p.sign_mode)
+    return LavaSynapse(id, process, *ends, {**arguments, **common}, before, after, p.sign_mode)
 
 
-def synapse_problems(p: FixedProjection) -> Iterator[Problem]:
+def synapse_problems(p: FixedProjection) -> Iterator[Diagnostic]:
     """Weights and delays that Lava would cut without a word, or can not have."""
-    thing = f"projection {quoted(p.source)} to {quoted(p.target)}"
+    subject = f"projection {quoted(p.source)} to {quoted(p.target)}"
     values = p.operator.weight if isinstance(p.operator, Dense | Conv) else p.operator.data
     grid = grid_of(p.weight_bits, p.sign_mode)
     if values.size and (int(values.min()) < grid.low or int(values.max()) > grid.high):
         found = f"weights from {int(values.min())} to {int(values.max())}"
-        yield Problem(thing, found, f"{p.sign_mode} weights are {grid.low} to {grid.high}", "quantize it again")
+        yield Diagnostic(subject, found, f"{p.sign_mode} weights are {grid.low} to {grid.high}", "quantize it again")
     if np.any(values % grid.step):
         found = f"weights that are no multiples of {grid.step}"
         limit = f"{p.weight_bits} {p.sign_mode} bits hold multiples of it"
-        yield Problem(thing, found, limit, "quantize it again")
+        yield Diagnostic(subject, found, limit, "quantize it again")
     delays = _delays(p)
     if int(delays[0].min()) + int(delays[1].min()) < 1:
-        yield Problem(thing, "a delay of 0 steps", "a synaptic process takes one", "balance the delays first")
+        yield Diagnostic(subject, "a delay of 0 steps", "a synaptic process takes one", "balance the delays first")
     longest = int(delays[0].max()) + int(delays[1].max())
     uneven = any(int(d.min()) != int(d.max()) for d in delays)
     if p.weight_exp < 0 and uneven:
         limit = "Lava cuts what arrives with each delay on its own, not the sum"
-        yield Problem(thing, "uneven delays and a negative exponent", limit, "quantize it with an exponent of 0")
+        yield Diagnostic(subject, "uneven delays and a negative exponent", limit, "quantize it with an exponent of 0")
     if longest > DELAY_MAX + 1:
-        yield Problem(
-            thing, f"a delay of {longest} steps", f"at most {DELAY_MAX + 1}", "balance the delays with relays"
+        yield Diagnostic(
+            subject, f"a delay of {longest} steps", f"at most {DELAY_MAX + 1}", "balance the delays with relays"
         )
 
 
@@ -91,7 +93,7 @@ def _is_plain_conv(p: FixedProjection) -> bool:
 
 def _conv(
     id: str, op: Conv, p: FixedProjection, ends: tuple[str, str], shapes: tuple[Shape, Shape], bits: int
-) -> Synapse:
+) -> LavaSynapse:
     """Lava convolves (the kernel is flipped), in the order width, height, channel."""
     weight = op.weight if len(op.kernel) == 2 else op.weight[:, :, None, :]
     settings = [(1, 1)[: 2 - len(op.kernel)] + op.stride, (1, 1)[: 2 - len(op.kernel)] + op.dilation]
@@ -111,7 +113,7 @@ def _conv(
     flip = ("transpose", (2, 1, 0))
     before = ((("reshape", inner),) if shapes[0] != inner else ()) + (flip,)
     after = (flip,) + ((("reshape", shapes[1]),) if shapes[1] != outer else ())
-    return Synapse(id, "Conv", *ends, arguments, before, after)
+    return LavaSynapse(id, "Conv", *ends, arguments, before, after)
 
 
 def _image(shape: Shape) -> Shape:

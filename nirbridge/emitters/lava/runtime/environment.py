@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 from nirbridge._types import Progress, no_progress
-from nirbridge.emitters.lava.runtime.interpreters import base_python, version_of
+from nirbridge.emitters.lava.runtime.interpreters import base_python, python_version
 from nirbridge.errors import FileError, UsageError, quoted
 
 LAVA = "0.10.0"
@@ -60,7 +60,7 @@ class LavaStatus:
     source: str
     versions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     trouble: str = ""
-    next_step: str = ""
+    hint: str = ""
 
     @property
     def ready(self) -> bool:
@@ -97,7 +97,7 @@ def find_python() -> Path:
     raise UsageError.of("Lava environment", found, f"{OVERRIDE} is not set", HOW_TO_MEND)
 
 
-def status() -> LavaStatus:
+def environment_status() -> LavaStatus:
     """What is there and whether it works: Lava is really imported, in a process of its own."""
     chosen = os.environ.get(OVERRIDE)
     source = OVERRIDE if chosen else "cache"
@@ -105,7 +105,7 @@ def status() -> LavaStatus:
         python = find_python()
     except UsageError as error:
         problem = error.problems[0]
-        return LavaStatus(None, source, trouble=problem.found, next_step=problem.next_step)
+        return LavaStatus(None, source, trouble=problem.found, hint=problem.hint)
     versions, trouble = _probe(python)
     if not trouble and versions.get("lava-nc") != LAVA:
         trouble = f"lava-nc is {versions.get('lava-nc')}, programs are written for {LAVA}"
@@ -113,7 +113,9 @@ def status() -> LavaStatus:
     return LavaStatus(python, source, MappingProxyType(versions), trouble, step)
 
 
-def install(python: Path | None = None, *, again: bool = False, progress: Progress | None = None) -> LavaStatus:
+def install_environment(
+    python: Path | None = None, *, again: bool = False, progress: Progress | None = None
+) -> LavaStatus:
     """Makes the environment where it is not there yet; quick where it is, and nothing half made is left.
 
     Args:
@@ -126,7 +128,7 @@ def install(python: Path | None = None, *, again: bool = False, progress: Progre
         FileError: the cache folder can not be written.
     """
     base = python or base_python()
-    version = version_of(base)
+    version = python_version(base)
     folder = cache_folder() / "lava" / _name(version)
     say = progress or no_progress
     try:
@@ -178,7 +180,7 @@ def _install_packages(python: Path, say: Progress) -> None:
     _call([*pip, "--no-deps", "--ignore-requires-python", *lava], "pip install of lava-nc")
 
 
-def _call(command: list[str], thing: str) -> None:
+def _call(command: list[str], subject: str) -> None:
     """Runs a command that must succeed; what it says goes into the error."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
     try:
@@ -186,12 +188,12 @@ def _call(command: list[str], thing: str) -> None:
             command, capture_output=True, text=True, errors="replace", timeout=_INSTALL_SECONDS, env=environment
         )
     except subprocess.TimeoutExpired:
-        raise UsageError.of(thing, "did not end", f"{_INSTALL_SECONDS} s are given", "try again") from None
+        raise UsageError.of(subject, "did not end", f"{_INSTALL_SECONDS} s are given", "try again") from None
     except OSError as error:
-        raise UsageError.of(thing, f"can not be started ({error.strerror})", "", "name another --python") from error
+        raise UsageError.of(subject, f"can not be started ({error.strerror})", "", "name another --python") from error
     if done.returncode != 0:
         said = " | ".join((done.stderr.strip() or done.stdout.strip()).splitlines()[-4:])
-        raise UsageError.of(thing, f"failed: {quoted(said, 1000)}", "", "see what it says, then try again")
+        raise UsageError.of(subject, f"failed: {quoted(said, 1000)}", "", "see what it says, then try again")
 
 
 def _probe(python: Path) -> tuple[dict[str, str], str]:

@@ -29,7 +29,7 @@ def base_python() -> Path:
     raise UsageError.of("Python for Lava", "none found", _limit(), "name one: nirbridge lava install --python PATH")
 
 
-def version_of(python: Path) -> tuple[int, int]:
+def python_version(python: Path) -> tuple[int, int]:
     """Major and minor version of an interpreter. Raises UsageError if it does not run or Lava does not run on it."""
     found = _version(python)
     if found is None:

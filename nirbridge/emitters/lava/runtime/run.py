@@ -18,11 +18,11 @@ import numpy as np
 
 from nirbridge._types import Progress
 from nirbridge.arrays import Array
-from nirbridge.emitters.artifact import MANIFEST, Artifact, npz_bytes, write
+from nirbridge.emitters.artifact import MANIFEST, Artifact, npz_bytes, write_artifact
 from nirbridge.emitters.lava.runtime.environment import find_python
-from nirbridge.emitters.lava.runtime.supervision import guarded, supervised, sweep_shared
+from nirbridge.emitters.lava.runtime.supervision import run_supervised, start_guard, sweep_shared
 from nirbridge.errors import FileError, ModelError, UsageError, quoted
-from nirbridge.files.archive_names import decoded
+from nirbridge.files.archive_names import decode_name
 from nirbridge.files.npy import load_npz
 
 _LOG_BYTES = 6000
@@ -30,7 +30,7 @@ _PROCESSES_MAX = 10**7
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RunLimits:
     """When a run is ended: after ``start_s``, ``process_s`` per process and ``step_s`` per step, or ``quiet_s`` idle.
 
     Idle is without a step. The defaults are some hundred times what a run of the tests takes.
@@ -47,7 +47,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ran:
+class ProgramOutput:
     """What a program recorded, by (node, variable); ``u`` is the synaptic current, as in Lava."""
 
     arrays: Mapping[tuple[str, str], Array]
@@ -60,10 +60,10 @@ def run_program(
     *,
     steps: int | None = None,
     record: Sequence[str] = (),
-    limits: Limits | None = None,
+    limits: RunLimits | None = None,
     python: str | Path | None = None,
     progress: Progress | None = None,
-) -> Ran:
+) -> ProgramOutput:
     """Runs the program in ``folder`` on inputs.
 
     Args:
@@ -85,21 +85,21 @@ def run_program(
     count = _steps(inputs, steps)
     arrays = _arrays(inputs, program)
     samples = max((a.shape[1] for a in arrays.values() if _batched(a, program)), default=1)
-    chosen = limits or Limits()
+    chosen = limits or RunLimits()
     seconds = chosen.seconds(count * samples, program["processes"] * samples)
     sweep_shared()
-    with guarded() as (guarding, scratch):
+    with start_guard() as (guarding, scratch):
         (scratch / "in.npz").write_bytes(npz_bytes(arrays))
         folder = _written(folder, scratch)
         command = [str(interpreter), str(folder / "run.py"), "--input", f"{scratch}/in.npz", "-o", f"{scratch}/out.npz"]
         (scratch / "records.json").write_text(json.dumps(list(record)), encoding="utf-8")
         command += ["--scratch", str(scratch), "--steps", str(count), "--records", f"{scratch}/records.json"]
-        end = supervised(guarding, command, scratch, seconds, chosen.quiet_s, count, progress)
+        end = run_supervised(guarding, command, scratch, seconds, chosen.quiet_s, count, progress)
         _judge(folder, end, scratch, seconds, chosen.quiet_s)
         return _loaded(scratch / "out.npz")
 
 
-def _loaded(path: Path) -> Ran:
+def _loaded(path: Path) -> ProgramOutput:
     arrays = load_npz(path, max_bytes=sys.maxsize, text="meta")  # written by the program for this run alone: no limit
     meta = json.loads(str(arrays.pop("meta")))
     meta.pop("schema")
@@ -107,24 +107,24 @@ def _loaded(path: Path) -> Ran:
     for key, array in arrays.items():
         node, _, variable = key.rpartition("/")
         array.flags.writeable = False
-        out[decoded(node), variable] = array
-    return Ran(MappingProxyType(out), MappingProxyType(meta))
+        out[decode_name(node), variable] = array
+    return ProgramOutput(MappingProxyType(out), MappingProxyType(meta))
 
 
 def _judge(folder: Path, end: Mapping[str, Any], scratch: Path, seconds: float, quiet_s: float) -> None:
     """Raises what a run that went wrong is."""
     if end["why"] == "ended" and end["code"] == 0 and (scratch / "out.npz").is_file():
         return
-    thing, log = f"program {quoted(folder.name)}", _log(scratch / "log")
+    subject, log = f"program {quoted(folder.name)}", _log(scratch / "log")
     if end["why"] == "ended" and end["code"] == 2 and "error: " in log:
-        raise UsageError.of(thing, log.rpartition("error: ")[2].strip(), "", "see its README.md", log=log)
+        raise UsageError.of(subject, log.rpartition("error: ")[2].strip(), "", "see its README.md", log=log)
     found = {
         "seconds": f"did not end within {seconds:.0f} s and was killed",
         "quiet": f"did no step for {quiet_s:.0f} s and was killed",
         "guard": "was killed together with its guard",
     }.get(end["why"], f"failed with exit code {end['code']}")
     shown = f"{found}; its log ends with:\n{log}" if log else f"{found}; it wrote no log"
-    raise ModelError.of(thing, shown, log=log, why=end["why"])
+    raise ModelError.of(subject, shown, log=log, why=end["why"])
 
 
 def _log(path: Path) -> str:
@@ -142,7 +142,7 @@ def _written(program: str | Path | Artifact, scratch: Path) -> Path:
     """The folder of a program; one that is in memory is written beside what the guard removes."""
     if not isinstance(program, Artifact):
         return Path(program).absolute()
-    write(program, scratch / "program")
+    write_artifact(program, scratch / "program")
     return scratch / "program"
 
 
@@ -151,16 +151,16 @@ def _program(where: str | Path | Artifact) -> dict[str, Any]:
     if isinstance(where, Artifact):
         return json.loads(where.files["program.json"])
     folder = Path(where).absolute()
-    thing = f"folder {quoted(folder.name)}"
+    subject = f"folder {quoted(folder.name)}"
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         program = json.loads((folder / "program.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        raise FileError.of(thing, "is no program of nirbridge", "", "make one with nirbridge emit") from None
+        raise FileError.of(subject, "is no program of nirbridge", "", "make one with nirbridge emit") from None
     if not isinstance(manifest, dict) or manifest.get("kind") != "lava":
-        raise FileError.of(thing, "is no Lava program", "", "make one with nirbridge emit --to lava")
+        raise FileError.of(subject, "is no Lava program", "", "make one with nirbridge emit --to lava")
     if not _is_program(program):
-        raise FileError.of(thing, "its program.json is damaged", "", "make it again with nirbridge emit --to lava")
+        raise FileError.of(subject, "its program.json is damaged", "", "make it again with nirbridge emit --to lava")
     return program
 
 

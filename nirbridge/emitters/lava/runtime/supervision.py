@@ -25,7 +25,7 @@ _SCRATCH = "nirbridge-lava-"
 
 
 @contextmanager
-def guarded() -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+def start_guard() -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     """A guard that waits for orders, and its folder, which is gone at the end, also if this process is killed."""
     sweep_temporary(_SCRATCH)
     guarding = subprocess.Popen(
@@ -52,7 +52,7 @@ def guarded() -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
             shutil.rmtree(scratch, ignore_errors=True)  # where the guard was killed
 
 
-def supervised(
+def run_supervised(
     guarding: subprocess.Popen[bytes],
     command: list[str],
     scratch: Path,

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from nirbridge.importers.nirfile.hdf5.integrity import hdf5
-from nirbridge.importers.nirfile.hdf5.strings import Heaps
+from nirbridge.importers.nirfile.hdf5.strings import StringHeaps
 
 Content = Literal["number", "truth", "text"]
 
@@ -29,7 +29,7 @@ class Leaf:
     dtype: np.dtype[Any]
     dataset: Any
     stored: bytes | None
-    heaps: Heaps
+    heaps: StringHeaps
 
     @property
     def size(self) -> int:

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from nirbridge.errors import Problem, quoted
+from nirbridge.errors import Diagnostic, quoted
 from nirbridge.importers.nirfile.hdf5.integrity import chunk_fault, hdf5, only_chunk, pipeline_fault
 from nirbridge.importers.nirfile.hdf5.items import Branch, Content, Leaf, native_type
-from nirbridge.importers.nirfile.hdf5.strings import REFERENCE_BYTES, Heaps, longest_and_total
+from nirbridge.importers.nirfile.hdf5.strings import REFERENCE_BYTES, StringHeaps, longest_and_total
 from nirbridge.network.nir.flatten import MAX_DEPTH
 
 MAX_NAME_BYTES = 1000
@@ -31,7 +31,7 @@ _COPIED_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ScanLimits:
     """What a file may ask for; all counted before anything is read."""
 
     max_bytes: int
@@ -40,31 +40,31 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Scan:
+class ScannedFile:
     """What was found in a file: the root, what is wrong, and how many bytes its content has."""
 
-    limits: Limits
+    limits: ScanLimits
     descriptor: int
-    heaps: Heaps
+    heaps: StringHeaps
     root: Branch = field(default_factory=lambda: Branch(""))
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Diagnostic] = field(default_factory=list)
     bytes: int = 0
     items: int = 0
     chunks: int = 0
     seen: set[int] = field(default_factory=set)
 
-    def report(self, path: str, found: str, limit: str, next_step: str) -> None:
+    def report(self, path: str, found: str, limit: str, hint: str) -> None:
         """Note a problem of one item of the file."""
         ids = MappingProxyType({"path": path})
-        self.problems.append(Problem(f"item {quoted(path, 200)}", found, limit, next_step, ids))
+        self.problems.append(Diagnostic(f"item {quoted(path, 200)}", found, limit, hint, ids))
 
 
-def scan(file: Any, descriptor: int, limits: Limits) -> Scan:
+def scan_file(file: Any, descriptor: int, limits: ScanLimits) -> ScannedFile:
     """Everything that the open ``h5py.File`` holds, each object once; ``problems`` lists what was refused.
 
     Stops early where a count is over its limit, since going on would take as long as the file wants it to.
     """
-    result = Scan(limits, descriptor, Heaps(descriptor))
+    result = ScannedFile(limits, descriptor, StringHeaps(descriptor))
     if file.id.get_create_plist().get_sizes() != (8, 8):
         result.report("/", "its addresses are not of 64 bits", "64 bits are read", "write it again with nir.write")
         return result
@@ -85,7 +85,7 @@ def scan(file: Any, descriptor: int, limits: Limits) -> Scan:
     return result
 
 
-def _is_too_deep(branch: Branch, level: int, result: Scan) -> bool:
+def _is_too_deep(branch: Branch, level: int, result: ScannedFile) -> bool:
     if level <= _MAX_LEVELS:
         return False
     limit = f"at most {_MAX_LEVELS} levels are read"
@@ -93,7 +93,7 @@ def _is_too_deep(branch: Branch, level: int, result: Scan) -> bool:
     return True
 
 
-def _excess(result: Scan) -> Problem | None:
+def _excess(result: ScannedFile) -> Diagnostic | None:
     """The first count that is over its limit."""
     limits = result.limits
     items_max = limits.max_nodes * _ITEMS_PER_NODE
@@ -105,10 +105,10 @@ def _excess(result: Scan) -> Problem | None:
         (result.chunks, MAX_CHUNKS, "chunks", "store the arrays in larger chunks or contiguously"),
     )
     count, limit, unit, hint = next(c for c in checks if c[0] > c[1])
-    return Problem("content", f"it declares {count:,} {unit} or more", f"at most {limit:,} are read", hint)
+    return Diagnostic("content", f"it declares {count:,} {unit} or more", f"at most {limit:,} are read", hint)
 
 
-def _names(group: Any, branch: Branch, result: Scan) -> Iterator[tuple[str, bytes]]:
+def _names(group: Any, branch: Branch, result: ScannedFile) -> Iterator[tuple[str, bytes]]:
     for raw in sorted(group):
         shown = raw.decode("utf-8", "backslashreplace")
         path = f"{branch.path}/{shown}".lstrip("/")
@@ -121,7 +121,9 @@ def _names(group: Any, branch: Branch, result: Scan) -> Iterator[tuple[str, byte
             result.report(path, "its name is not UTF-8", "names must be UTF-8", "rename it")
 
 
-def _add_item(group: Any, raw: bytes, name: str, branch: Branch, level: int, todo: list[Any], result: Scan) -> None:
+def _add_item(
+    group: Any, raw: bytes, name: str, branch: Branch, level: int, todo: list[Any], result: ScannedFile
+) -> None:
     h5 = hdf5()
     path = f"{branch.path}/{name}".lstrip("/")
     link = group.links.get_info(raw)
@@ -153,7 +155,7 @@ def _address(group: Any, name: bytes) -> int:
     return int(h5.h5o.get_info(group, name).addr)
 
 
-def _leaf(found: Any, path: str, result: Scan) -> Leaf | None:
+def _leaf(found: Any, path: str, result: ScannedFile) -> Leaf | None:
     """A dataset that can be read within the limits, or None and a problem."""
     h5 = hdf5()
     if not isinstance(found, h5.h5d.DatasetID):
@@ -178,7 +180,7 @@ def _leaf(found: Any, path: str, result: Scan) -> Leaf | None:
     return _sound_leaf(Leaf(path, content, shape, dtype, found, None, result.heaps), kind, plist, result)
 
 
-def _sound_leaf(leaf: Leaf, kind: Any, plist: Any, result: Scan) -> Leaf | None:
+def _sound_leaf(leaf: Leaf, kind: Any, plist: Any, result: ScannedFile) -> Leaf | None:
     """A dataset of a known type and shape, copied if it is small and plain; None and a problem if it is not sound."""
     layout, width = plist.get_layout(), max(kind.get_size(), leaf.dtype.itemsize)
     size = leaf.size * width
@@ -196,7 +198,7 @@ def _sound_leaf(leaf: Leaf, kind: Any, plist: Any, result: Scan) -> Leaf | None:
     return None if references is None else replace(leaf, dataset=None, stored=references)
 
 
-def _content(kind: Any, path: str, result: Scan) -> tuple[Content | None, np.dtype[Any] | None]:
+def _content(kind: Any, path: str, result: ScannedFile) -> tuple[Content | None, np.dtype[Any] | None]:
     """What a stored type holds, and its numpy type; (None, None) and a problem for anything unusual."""
     h5 = hdf5()
     group = kind.get_class()
@@ -218,7 +220,7 @@ def _content(kind: Any, path: str, result: Scan) -> tuple[Content | None, np.dty
     return None, None
 
 
-def _fits(plist: Any, layout: int, shape: tuple[int, ...], width: int, result: Scan) -> bool:
+def _fits(plist: Any, layout: int, shape: tuple[int, ...], width: int, result: ScannedFile) -> bool:
     """Counts the declared size; False if it is over a limit."""
     size = math.prod(shape) * width
     if layout == hdf5().h5d.CHUNKED:
@@ -240,7 +242,7 @@ def _copy(leaf: Leaf, plist: Any, layout: int, size: int, descriptor: int) -> by
     return raw if raw and len(raw) == size else None
 
 
-def _is_sound(found: Any, plist: Any, layout: int, width: int, path: str, result: Scan) -> bool:
+def _is_sound(found: Any, plist: Any, layout: int, width: int, path: str, result: ScannedFile) -> bool:
     """Whether the library can read and unpack the values safely; a problem if not."""
     if layout != hdf5().h5d.CHUNKED:
         return _is_inside(found, path, result)
@@ -251,7 +253,7 @@ def _is_sound(found: Any, plist: Any, layout: int, width: int, path: str, result
     return not fault
 
 
-def _is_inside(found: Any, path: str, result: Scan) -> bool:
+def _is_inside(found: Any, path: str, result: ScannedFile) -> bool:
     offset = found.get_offset()
     if offset is None or offset + found.get_storage_size() <= os.fstat(result.descriptor).st_size:
         return True
@@ -259,7 +261,7 @@ def _is_inside(found: Any, path: str, result: Scan) -> bool:
     return False
 
 
-def _short_text(found: Any, layout: int, path: str, result: Scan) -> bytes | None:
+def _short_text(found: Any, layout: int, path: str, result: ScannedFile) -> bytes | None:
     """The stored references of text of varying length, counted by their lengths before any text is read.
 
     None and a problem where they are not stored plainly or the text is too long.

@@ -18,7 +18,7 @@ _REFERENCE = struct.Struct("<IQI")
 
 
 @dataclass(slots=True)
-class Heaps:
+class StringHeaps:
     """The heaps of one open file, each parsed once; ``parsed_bytes`` bounds what overlapping heaps can cost."""
 
     descriptor: int

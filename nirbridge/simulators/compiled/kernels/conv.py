@@ -16,12 +16,12 @@ from nirbridge.arrays import Array
 from nirbridge.network.operators import Conv
 from nirbridge.simulators.compiled.kernels.conv_sums import add_conv, clear
 from nirbridge.simulators.compiled.kernels.jit import compiled, copy
-from nirbridge.simulators.compiled.kernels.memory import aligned
+from nirbridge.simulators.compiled.kernels.memory import aligned_zeros
 from nirbridge.simulators.compiled.kernels.simd_runs import NARROW, WIDE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class ConvTables:
     """Tables of one convolution.
 
     ``reach: uint32[sources, 2]``: where the first run of a source begins among the sums and the weights; ``weights``:
@@ -56,7 +56,7 @@ def is_plain(op: Conv) -> bool:
     return op.groups == 1 and max(op.dilation) == 1 and len(op.kernel) <= 2
 
 
-def plan_conv(op: Conv, dtype: Any) -> Plan:
+def conv_tables(op: Conv, dtype: Any) -> ConvTables:
     """The tables of a plain convolution; one dimension is a map of height 1."""
     one = len(op.kernel) == 1
     cin = op.weight.shape[1]
@@ -75,7 +75,7 @@ def plan_conv(op: Conv, dtype: Any) -> Plan:
     weight_at = (((y % sy) * sx + x % sx) * cin + c) * (rows * columns * channels)
     sum_at = (y // sy) * pitch + (x // sx) * channels
     lanes = WIDE if channels % WIDE == 0 else NARROW
-    return Plan(
+    return ConvTables(
         np.ascontiguousarray(np.stack([sum_at, weight_at], axis=1), np.uint32),
         weights,
         (rows, columns * channels // lanes, pitch, lanes == WIDE),
@@ -88,7 +88,7 @@ def plan_conv(op: Conv, dtype: Any) -> Plan:
 def _phases(weight: Array, stride: tuple[int, int], taps: tuple[int, int], channels: int, dtype: Any) -> Array:
     """``[phase y, phase x, cin, row, tap, channels]``, flipped, zeros where a phase has fewer taps; flat."""
     cout, cin, ky, kx = weight.shape
-    out = aligned((stride[0], stride[1], cin, taps[0], taps[1], channels), dtype)
+    out = aligned_zeros((stride[0], stride[1], cin, taps[0], taps[1], channels), dtype)
     for y in range(ky):
         for x in range(kx):
             at = taps[0] - 1 - y // stride[0], taps[1] - 1 - x // stride[1]

@@ -40,7 +40,7 @@ def _take_word(word, name, channel, room, heap, counts, fills) -> None:
 
 
 @borrowing
-def join(room, heap, counts, fills, factor, idx, val) -> Any:
+def join_heaps(room, heap, counts, fills, factor, idx, val) -> Any:
     """The heaps one after the other."""
     n = np.uint64(0)
     for c in range(fills.shape[0]):
@@ -81,7 +81,7 @@ def list_last(words, first, n, per, room, heap, counts, fills, factor, idx, val)
         if words[first + w]:
             _take_word(words[first + w], _EIGHT * w, _EIGHT * (w % per), room, heap, counts, fills)
         w += _ONE
-    return join(room, heap, counts, fills, factor, idx, val)
+    return join_heaps(room, heap, counts, fills, factor, idx, val)
 
 
 @borrowing
@@ -155,7 +155,7 @@ def list_pooled(words, first, pool, per, room, line, heap, counts, fills, factor
             _take_pairs(columns, name, per, room, line, heap, counts, fills)
         else:
             _take_windows(pool, name, per, room, line, heap, counts, fills)
-    return join(room, heap, counts, fills, factor, idx, val)
+    return join_heaps(room, heap, counts, fills, factor, idx, val)
 
 
 @borrowing
@@ -193,7 +193,7 @@ def list_bits(words, first, n, per, room, heap, counts, fills, factor, idx, val)
         bits = words[first + w]
         if bits:
             take_bits(bits, _BITS * w, per, room, heap, counts, fills)
-    return join(room, heap, counts, fills, factor, idx, val)
+    return join_heaps(room, heap, counts, fills, factor, idx, val)
 
 
 @borrowing
@@ -237,4 +237,4 @@ def list_pairs(words, first, pool, per, room, heap, counts, fills, factor, idx, 
             a, b = words[top + w], words[top + pitch + w]
             if a | b:
                 _take_blocks(a, b, name, w * places, left, width, room, heap, counts, fills)
-    return join(room, heap, counts, fills, factor, idx, val)
+    return join_heaps(room, heap, counts, fills, factor, idx, val)

@@ -22,10 +22,10 @@ from nirbridge.simulators.compiled.kernels.conv_events import (
     list_pooled,
     list_usual,
 )
-from nirbridge.simulators.compiled.kernels.conv_neuron import fire_rows, is_usual, stays
+from nirbridge.simulators.compiled.kernels.conv_neuron import fire_rows, is_idle_stable, is_usual
 from nirbridge.simulators.compiled.kernels.conv_sums import add_conv, clear
 from nirbridge.simulators.compiled.kernels.jit import FIRES, borrowing, compiled
-from nirbridge.simulators.compiled.kernels.layer import keep
+from nirbridge.simulators.compiled.kernels.layer import store_traces
 from nirbridge.simulators.compiled.kernels.neuron import step_in_full
 from nirbridge.simulators.compiled.kernels.simd_runs import NARROW, add_narrow
 
@@ -55,7 +55,7 @@ def copy_map(acc, shape, x, first) -> None:
 
 
 @borrowing
-def listed(source, scratch, r, idx, val) -> Any:
+def list_item(source, scratch, r, idx, val) -> Any:
     """The sources of item r, to ``idx`` and ``val``; the rest as ``conv_layer`` takes it. Returns how many."""
     lies, flat, words, size, per, pool, factor = source
     room, line, heap, counts, fills = scratch
@@ -78,14 +78,15 @@ def list_steps(source, scratch, indptr, idx, val) -> None:
     count = 0
     for r in range(indptr.shape[0] - 1):
         indptr[r] = count
-        count += listed(source, scratch, r, idx[count:], val[count:])
+        count += list_item(source, scratch, r, idx[count:], val[count:])
     indptr[indptr.shape[0] - 1] = count
 
 
 @compiled
 def conv_layer(
-    count, source, scratch, memory, weights, reach, plan, shape, bias, state, shared, steps, coef, places, does, packs,
-    sent, kept,
+    count, source, scratch, memory, weights, reach, plan, shape, bias, state, shared, steps, coefficients,
+    coef_offsets, flags, packs,
+    sent, traces,
 ) -> None:  # fmt: skip
     """All ``count`` steps of a layer with a convolution.
 
@@ -97,25 +98,26 @@ def conv_layer(
     """
     idx, val, acc, x, u = memory
     batch, width, n = state[0].shape[0], state[0].shape[1], shape[2] * shape[3]
-    v, cur, held = state[0].reshape(-1), state[1].reshape(-1), state[2].reshape(-1)
+    v, i_syn, refractory_left = state[0].reshape(-1), state[1].reshape(-1), state[2].reshape(-1)
     nothing = np.empty(0, acc.dtype)
     adds = nothing, nothing, nothing
-    usual = shared and is_usual(does)
-    quiet = usual and stays(coef, places, does)
+    usual = shared and is_usual(flags)
+    quiet = usual and is_idle_stable(coefficients, coef_offsets, flags)
     for b in range(batch):
         for t in range(count):
             r = t * batch + b
-            found = listed(source, scratch, r, idx, val)
+            found = list_item(source, scratch, r, idx, val)
             add_conv(acc, weights, idx, val, found, reach, plan, source[0] > BITS)
             add_bias(acc, shape, bias)
             if usual:
                 if t == count - 1:  # the last step leaves i behind too
-                    copy_map(acc, shape, cur, b * width)
+                    copy_map(acc, shape, i_syn, b * width)
                 skips = quiet and t > 0  # apart from the call, where it would count references
-                fire_rows(acc, shape, v, b * width, sent, r * n, coef, places, does, skips, packs)
+                fire_rows(acc, shape, v, b * width, sent, r * n, coefficients, coef_offsets, flags, skips, packs)
                 continue
             copy_map(acc, shape, x, 0)
-            at = r * n if does[FIRES] else 0
-            step_in_full(x, 0, adds, 0, u, v, cur, held, b * width, sent, at, n, coef, places, 0, steps, does)
-            keep(kept, does, r * n, n, u, 0, v, cur, b * width)
+            at = r * n if flags[FIRES] else 0
+            step_in_full(x, 0, adds, 0, u, v, i_syn, refractory_left, b * width, sent, at, n, coefficients,
+                         coef_offsets, 0, steps, flags)  # fmt: skip
+            store_traces(traces, flags, r * n, n, u, 0, v, i_syn, b * width)
             clear(acc)

@@ -121,32 +121,34 @@ passed_over: Any = _passed_over
 
 
 @borrowing
-def stays(coef, places, does) -> bool:
+def is_idle_stable(coefficients, coef_offsets, flags) -> bool:
     """True for neurons that do nothing in a step without input, once they have made one: no decay, no bias.
 
     What they are reset to lies below the threshold.
     """
-    keeps = coef[places[2 * A_MEM]] == 1 and coef[places[2 * BIAS]] == 0
-    return keeps and does[RESET] == 0 and coef[places[2 * V_RESET]] < coef[places[2 * THETA]]
+    keeps = coefficients[coef_offsets[2 * A_MEM]] == 1 and coefficients[coef_offsets[2 * BIAS]] == 0
+    return (
+        keeps and flags[RESET] == 0 and coefficients[coef_offsets[2 * V_RESET]] < coefficients[coef_offsets[2 * THETA]]
+    )
 
 
 @borrowing
-def fire_rows(acc, shape, v, own, sent, out, coef, places, does, skips, packs) -> None:
+def fire_rows(acc, shape, v, own, sent, out, coefficients, coef_offsets, flags, skips, packs) -> None:
     """One step of the neurons from ``v[own]`` on; ``acc, shape``: where their input lies (``kernels_conv_layer``).
 
-    The input is 0 afterwards. What they send is written from ``sent[out]`` on; ``coef, places, does``: see
-    ``kernels_neuron``; ``skips``: those without input do nothing; ``packs``: eight spikes a byte,
+    The input is 0 afterwards. What they send is written from ``sent[out]`` on; ``coefficients, coef_offsets, flags``:
+    see ``kernels_neuron``; ``skips``: those without input do nothing; ``packs``: eight spikes a byte,
     ``out`` is a multiple of 8.
     """
     c = (
-        coef[places[2 * A_MEM]],
-        coef[places[2 * G_MEM]],
-        coef[places[2 * BIAS]],
-        coef[places[2 * THETA]],
-        coef[places[2 * V_RESET]],
-        coef[places[2 * AMOUNT]],
+        coefficients[coef_offsets[2 * A_MEM]],
+        coefficients[coef_offsets[2 * G_MEM]],
+        coefficients[coef_offsets[2 * BIAS]],
+        coefficients[coef_offsets[2 * THETA]],
+        coefficients[coef_offsets[2 * V_RESET]],
+        coefficients[coef_offsets[2 * AMOUNT]],
     )
-    least, value = does[AT_LEAST] == 1, does[RESET] == 0
+    least, value = flags[AT_LEAST] == 1, flags[RESET] == 0
     width, j, k, many = np.uint64(shape[3]), np.uint64(own), np.uint64(out), np.uint64(GROUP * WIDE)
     for y in range(shape[2]):
         at = np.uint64(shape[0] + y * shape[1])
@@ -163,8 +165,8 @@ def fire_rows(acc, shape, v, own, sent, out, coef, places, does, skips, packs) -
 
 
 @borrowing
-def is_usual(does) -> bool:
+def is_usual(flags) -> bool:
     """True where ``fire_rows`` does all that is asked for, if all coefficients are shared."""
-    if does[SYNAPSE] or does[HOLDS] or does[KEEP_V] or does[KEEP_U] or does[KEEP_I]:
+    if flags[SYNAPSE] or flags[HOLDS] or flags[KEEP_V] or flags[KEEP_U] or flags[KEEP_I]:
         return False
-    return does[FIRES] and does[MOST] == 1 and does[RESET] != 2
+    return flags[FIRES] and flags[MOST] == 1 and flags[RESET] != 2

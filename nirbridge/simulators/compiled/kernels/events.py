@@ -8,7 +8,7 @@ from llvmlite import ir  # pyright: ignore[reportMissingImports]
 from numba import types  # pyright: ignore[reportMissingImports]
 
 from nirbridge.simulators.compiled.kernels.jit import compiled
-from nirbridge.simulators.compiled.kernels.simd import INT, Code, vectorised
+from nirbridge.simulators.compiled.kernels.simd import INT, VectorCode, vectorised
 
 ROOM = 8
 """Numbers behind the last event that a list must have room for: they are written in groups."""
@@ -22,7 +22,7 @@ def list_row(typingctx: Any, x: Any, start: Any, stop: Any, idx: Any, count: Any
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        code, b = Code(context, builder, signature, args), builder
+        code, b = VectorCode(context, builder, signature, args), builder
         start, stop, idx, count = code.args[1:]
         words = b.sdiv(b.add(b.sub(stop, start), INT(63)), INT(64))
 
@@ -32,7 +32,7 @@ def list_row(typingctx: Any, x: Any, start: Any, stop: Any, idx: Any, count: Any
             bits = _bits(code, at, b.sub(stop, at))
             return [_write(code, bits, b.trunc(base, ir.IntType(32)), held[0])]
 
-        def _write(code: Code, bits: Any, base: Any, held: Any) -> Any:
+        def _write(code: VectorCode, bits: Any, base: Any, held: Any) -> Any:
             many = b.ctpop(bits)
 
             def group(k: Any, left: list[Any]) -> list[Any]:
@@ -52,7 +52,7 @@ def list_row(typingctx: Any, x: Any, start: Any, stop: Any, idx: Any, count: Any
     return types.int64(x, types.int64, types.int64, idx, types.int64), generate
 
 
-def _bits(code: Code, at: Any, left: Any) -> Any:
+def _bits(code: VectorCode, at: Any, left: Any) -> Any:
     """One bit per byte of the first argument from ``at`` on, as many as are left; nothing behind its end is read."""
     b, x = code.b, code.args[0]
     fits = b.icmp_signed("<=", b.add(at, INT(64)), code.size(0))

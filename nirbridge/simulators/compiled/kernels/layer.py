@@ -17,27 +17,28 @@ STRIP = 1024
 
 
 @borrowing
-def keep(kept, does, at, n, u, uat, v, cur, vat) -> None:
-    """Copies what is to be kept of v, u and i of n neurons to ``at``; ``kept``: three flat arrays."""
-    kept_v, kept_u, kept_i = kept
-    if does[KEEP_V]:
+def store_traces(traces, flags, at, n, u, uat, v, i_syn, vat) -> None:
+    """Copies what is to be kept of v, u and i of n neurons to ``at``; ``traces``: three flat arrays."""
+    v_trace, u_trace, i_trace = traces
+    if flags[KEEP_V]:
         for j in range(n):
-            kept_v[at + j] = v[vat + j]
-    if does[KEEP_U]:
+            v_trace[at + j] = v[vat + j]
+    if flags[KEEP_U]:
         for j in range(n):
-            kept_u[at + j] = u[uat + j]
-    if does[KEEP_I]:
+            u_trace[at + j] = u[uat + j]
+    if flags[KEEP_I]:
         for j in range(n):
-            kept_i[at + j] = cur[vat + j]
+            i_trace[at + j] = i_syn[vat + j]
 
 
 @compiled
-def dense_layer(indptr, idx, val, valued, w, shape, bias, v, cur, held, steps, coef, places, does, sent, kept) -> None:
+def dense_layer(indptr, idx, val, valued, w, shape, bias, v, i_syn, refractory_left, steps, coefficients,
+                coef_offsets, flags, sent, traces) -> None:  # fmt: skip
     """Events ``indptr, idx, val`` of the items ``step * batch + sample`` through packed weights into neurons.
 
     ``w``: flat ``[blocks, pre, block]``; ``shape``: (batch, posts, pre, block in vectors); ``bias: [posts]`` or empty;
-    ``v, cur, held``: flat ``[batch, posts padded to blocks]``; ``sent`` and ``kept`` flat ``[steps, batch, posts]``.
-    The rest as ``advance`` takes it.
+    ``v, i_syn, refractory_left``: flat ``[batch, posts padded to blocks]``; ``sent`` and ``traces`` flat ``[steps,
+    batch, posts]``. The rest as ``advance`` takes it.
     """
     batch, n, pre, vectors = shape
     width = vectors * (64 // v.itemsize)
@@ -45,7 +46,7 @@ def dense_layer(indptr, idx, val, valued, w, shape, bias, v, cur, held, steps, c
     x, u = aligned_row(width, v), aligned_row(width, v)
     nothing = np.empty(0, v.dtype)
     adds = bias, nothing, nothing
-    usual, sends, keeps = is_usual(does), does[FIRES], does[KEEP_V] + does[KEEP_U] + does[KEEP_I]
+    usual, sends, keeps = is_usual(flags), flags[FIRES], flags[KEEP_V] + flags[KEEP_U] + flags[KEEP_I]
     for k in range(blocks):
         first = k * width
         here = min(n - first, width)
@@ -56,11 +57,13 @@ def dense_layer(indptr, idx, val, valued, w, shape, bias, v, cur, held, steps, c
                 at = item * n + first
                 sat = at if sends else 0
                 if usual:
-                    step(x, 0, bias, nothing, nothing, 0, u, v, cur, vat, sent, sat, here, coef, places, first, does)
+                    step(x, 0, bias, nothing, nothing, 0, u, v, i_syn, vat, sent, sat, here, coefficients,
+                         coef_offsets, first, flags)  # fmt: skip
                 else:
-                    step_in_full(x, 0, adds, 0, u, v, cur, held, vat, sent, sat, here, coef, places, first, steps, does)
+                    step_in_full(x, 0, adds, 0, u, v, i_syn, refractory_left, vat, sent, sat, here, coefficients,
+                                 coef_offsets, first, steps, flags)  # fmt: skip
                 if keeps:
-                    keep(kept, does, at, here, u, 0, v, cur, vat)
+                    store_traces(traces, flags, at, here, u, 0, v, i_syn, vat)
 
 
 @compiled
@@ -77,13 +80,14 @@ def dense_sums(indptr, idx, val, valued, w, pre, vectors, out) -> None:
 
 
 @compiled
-def run_neurons(drive, v, cur, held, width, coef, places, steps, does, sent, kept) -> None:
+def run_neurons(drive, v, i_syn, refractory_left, width, coefficients, coef_offsets, steps, flags, sent,
+                traces) -> None:  # fmt: skip
     """Neurons driven by ``drive: [steps, batch, n]``; ``width``: numbers per sample of the state."""
     n = drive.shape[2]
     x, u = aligned_row(STRIP, v), aligned_row(STRIP, v)
     nothing = np.empty(0, v.dtype)
     adds = nothing, nothing, nothing
-    usual, sends, keeps = is_usual(does), does[FIRES], does[KEEP_V] + does[KEEP_U] + does[KEEP_I]
+    usual, sends, keeps = is_usual(flags), flags[FIRES], flags[KEEP_V] + flags[KEEP_U] + flags[KEEP_I]
     for b in range(drive.shape[1]):
         for first in range(0, n, STRIP):
             here = min(n - first, STRIP)
@@ -94,8 +98,10 @@ def run_neurons(drive, v, cur, held, width, coef, places, steps, does, sent, kep
                 at = (t * drive.shape[1] + b) * n + first
                 sat = at if sends else 0
                 if usual:
-                    step(x, 0, nothing, nothing, nothing, 0, u, v, cur, vat, sent, sat, here, coef, places, first, does)
+                    step(x, 0, nothing, nothing, nothing, 0, u, v, i_syn, vat, sent, sat, here, coefficients,
+                         coef_offsets, first, flags)  # fmt: skip
                 else:
-                    step_in_full(x, 0, adds, 0, u, v, cur, held, vat, sent, sat, here, coef, places, first, steps, does)
+                    step_in_full(x, 0, adds, 0, u, v, i_syn, refractory_left, vat, sent, sat, here, coefficients,
+                                 coef_offsets, first, steps, flags)  # fmt: skip
                 if keeps:
-                    keep(kept, does, at, here, u, 0, v, cur, vat)
+                    store_traces(traces, flags, at, here, u, 0, v, i_syn, vat)

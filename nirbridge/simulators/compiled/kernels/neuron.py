@@ -4,8 +4,9 @@ Every multiplication and addition is rounded on its own, in the order of the neu
 ``i = a_syn*i + g_syn*x``, ``u = (a_mem*v + g_mem*i) + bias``. Arrays are flat; the state of a sample is padded to whole
 vectors, so only what is sent needs care at its end.
 
-Coefficients lie in one flat array: one vector where all neurons share a value, else a padded row. ``places: int64[16]``
-says for each of ``A_MEM`` to ``AMOUNT`` where it begins and whether it goes on (1) or stays (0) from neuron to neuron.
+Coefficients lie in one flat array: one vector where all neurons share a value, else a padded row. ``coef_offsets:
+int64[16]`` says for each of ``A_MEM`` to ``AMOUNT`` where it begins and whether it goes on (1) or stays (0) from neuron
+to neuron.
 """
 
 from __future__ import annotations
@@ -34,46 +35,46 @@ from nirbridge.simulators.compiled.kernels.jit import (
     V_RESET,
     borrowing,
 )
-from nirbridge.simulators.compiled.kernels.simd import INT, Code, vectorised
+from nirbridge.simulators.compiled.kernels.simd import INT, VectorCode, vectorised
 
 
-def _coefficients(code: Code, coef: Any, places: Any, first: Any, rows: tuple[int, ...]) -> Any:
+def _coefficients(code: VectorCode, coefficients: Any, coef_offsets: Any, first: Any, rows: tuple[int, ...]) -> Any:
     """A function (row, neuron from ``first`` on) -> vector."""
     b, found = code.b, {}
     for row in rows:
-        place, moves = (b.load(b.gep(places, [INT(2 * row + k)])) for k in (0, 1))
+        place, moves = (b.load(b.gep(coef_offsets, [INT(2 * row + k)])) for k in (0, 1))
         found[row] = b.add(place, b.mul(moves, first)), moves
-    return lambda row, j: code.load(coef, b.add(found[row][0], b.mul(found[row][1], j)))
+    return lambda row, j: code.load(coefficients, b.add(found[row][0], b.mul(found[row][1], j)))
 
 
-def _vectors(code: Code, n: Any) -> Any:
+def _vectors(code: VectorCode, n: Any) -> Any:
     """Whole vectors that hold n numbers."""
     return code.b.sdiv(code.b.add(n, INT(code.lanes - 1)), INT(code.lanes))
 
 
-class _Step:
+class _NeuronStep:
     """The step of a vector of neurons: its arguments (see ``_stepper``), and what is done with them."""
 
-    def __init__(self, code: Code, args: list[Any]) -> None:
+    def __init__(self, code: VectorCode, args: list[Any]) -> None:
         self.code = code
-        self.x, self.xat, self.adds, self.at, self.u, self.v, self.cur, self.vat, self.sent, self.sat = args[:10]
-        self.n, coef, places, self.first, self.does = args[10:]
+        self.x, self.xat, self.adds, self.at, self.u, self.v, self.i_syn, self.vat, self.sent, self.sat = args[:10]
+        self.n, coefficients, coef_offsets, self.first, self.flags = args[10:]
         rows = A_MEM, G_MEM, BIAS, A_SYN, G_SYN, THETA, V_RESET, AMOUNT
-        self.of = _coefficients(code, coef, places, self.first, rows)
+        self.of = _coefficients(code, coefficients, coef_offsets, self.first, rows)
 
     def flag(self, name: int) -> Any:
-        """A number of ``does``."""
-        return self.code.b.extract_value(self.does, name)
+        """A number of ``flags``."""
+        return self.code.b.extract_value(self.flags, name)
 
     def potential(self, j: Any) -> Any:
-        """Membranes before the reset of the vector at j; ``cur`` is brought up to date."""
+        """Membranes before the reset of the vector at j; ``i_syn`` is brought up to date."""
         code, b, of = self.code, self.code.b, self.of
         here, current = b.add(self.vat, j), code.load(self.x, b.add(self.xat, j))
         for data, start in zip(self.adds, (self.first, self.at, self.at), strict=True):
             current = self._added(current, data, b.add(start, j), b.sub(self.n, j))
-        decayed = b.fadd(b.fmul(of(A_SYN, j), code.load(self.cur, here)), b.fmul(of(G_SYN, j), current))
+        decayed = b.fadd(b.fmul(of(A_SYN, j), code.load(self.i_syn, here)), b.fmul(of(G_SYN, j), current))
         current = b.select(code.flag(self.flag(SYNAPSE)), decayed, current)
-        code.store(current, self.cur, here)
+        code.store(current, self.i_syn, here)
         mixed = b.fadd(b.fmul(of(A_MEM, j), code.load(self.v, here)), b.fmul(of(G_MEM, j), current))
         return b.fadd(mixed, of(BIAS, j))
 
@@ -117,21 +118,21 @@ def _stepper(usual: bool) -> Any:
 
     ``usual``: the whole step of neurons that send 0 or 1 and do not rest; else u alone. Their input is ``x``, which is
     left as it is, and ``bias: [neurons]``, ``before`` and ``after`` (of all steps and samples), added in this order;
-    empty ones are left out. ``u`` is filled where it is kept; ``v`` and ``cur`` are brought up to date (``cur`` is the
-    input where there is no synapse), exactly n numbers of ``sent`` are filled.
+    empty ones are left out. ``u`` is filled where it is kept; ``v`` and ``i_syn`` are brought up to date (``i_syn`` is
+    the input where there is no synapse), exactly n numbers of ``sent`` are filled.
 
     Compiled loops call it as it is: a function around it would count references to every array in every step.
     """
 
     @vectorised
     def run(
-        typingctx: Any, x: Any, xat: Any, bias: Any, before: Any, after: Any, at: Any, u: Any, v: Any, cur: Any,
-        vat: Any, sent: Any, sat: Any, n: Any, coef: Any, places: Any, first: Any, does: Any,
+        typingctx: Any, x: Any, xat: Any, bias: Any, before: Any, after: Any, at: Any, u: Any, v: Any, i_syn: Any,
+        vat: Any, sent: Any, sat: Any, n: Any, coefficients: Any, coef_offsets: Any, first: Any, flags: Any,
     ) -> Any:  # fmt: skip
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            code = Code(context, builder, signature, args)
+            code = VectorCode(context, builder, signature, args)
             adds = [(code.args[k], code.size(k)) for k in (2, 3, 4)]
-            step = _Step(code, [*code.args[:2], adds, *code.args[5:]])
+            step = _NeuronStep(code, [*code.args[:2], adds, *code.args[5:]])
 
             def vector(k: Any, _: list[Any]) -> list[Any]:
                 j = builder.mul(k, INT(code.lanes))
@@ -146,7 +147,7 @@ def _stepper(usual: bool) -> Any:
             return context.get_dummy_value()
 
         i = types.int64
-        kinds = x, i, bias, before, after, i, u, v, cur, i, sent, i, i, coef, places, i, does
+        kinds = x, i, bias, before, after, i, u, v, i_syn, i, sent, i, i, coefficients, coef_offsets, i, flags
         return types.void(*kinds), generate
 
     return run
@@ -155,7 +156,7 @@ def _stepper(usual: bool) -> Any:
 step, _integrate = _stepper(True), _stepper(False)
 
 
-def _send(code: Code, fired: Any, sent: Any, at: Any, room: Any) -> None:
+def _send(code: VectorCode, fired: Any, sent: Any, at: Any, room: Any) -> None:
     """Writes 0 or 1 for as many lanes as there is room."""
     b, kind = code.b, sent.type.pointee
     many = ir.VectorType(kind, code.lanes)
@@ -168,44 +169,47 @@ def _send(code: Code, fired: Any, sent: Any, at: Any, room: Any) -> None:
 
 
 @borrowing
-def _value(coef, places, row, j):
-    return coef[places[2 * row] + places[2 * row + 1] * j]
+def _value(coefficients, coef_offsets, row, j):
+    return coefficients[coef_offsets[2 * row] + coef_offsets[2 * row + 1] * j]
 
 
 @borrowing
-def fire_in_full(u, v, held, vat, sent, sat, n, coef, places, first, steps, does) -> None:
+def fire_in_full(u, v, refractory_left, vat, sent, sat, n, coefficients, coef_offsets, first, steps, flags) -> None:
     """Hold, threshold and reset with several spikes a step and refractory time; read-outs, which send nothing."""
     real = u.dtype.type  # whole numbers would turn float32 into float64
     for j in range(n):
         p, at, k = u[j], vat + j, real(0)
-        resting = does[HOLDS] and held[at] > 0
+        resting = flags[HOLDS] and refractory_left[at] > 0
         if resting:
-            held[at] -= 1
-            p = u[j] = _value(coef, places, V_RESET, first + j)
+            refractory_left[at] -= 1
+            p = u[j] = _value(coefficients, coef_offsets, V_RESET, first + j)
         v[at] = p
-        if not does[FIRES]:
+        if not flags[FIRES]:
             continue
-        theta = _value(coef, places, THETA, first + j)
-        if not resting and (p >= theta if does[AT_LEAST] else p > theta):
-            if does[HOLDS]:
-                held[at] = steps[(first + j) % steps.shape[0]]
-            k = min(real(np.floor(p / theta)), real(does[MOST])) if does[MOST] > 1 else real(1)
-            if does[RESET] == 0:
-                v[at] = _value(coef, places, V_RESET, first + j)
+        theta = _value(coefficients, coef_offsets, THETA, first + j)
+        if not resting and (p >= theta if flags[AT_LEAST] else p > theta):
+            if flags[HOLDS]:
+                refractory_left[at] = steps[(first + j) % steps.shape[0]]
+            k = min(real(np.floor(p / theta)), real(flags[MOST])) if flags[MOST] > 1 else real(1)
+            if flags[RESET] == 0:
+                v[at] = _value(coefficients, coef_offsets, V_RESET, first + j)
         sent[sat + j] = k
-        if does[RESET] == 1:
-            v[at] = p - _value(coef, places, AMOUNT, first + j) * k
+        if flags[RESET] == 1:
+            v[at] = p - _value(coefficients, coef_offsets, AMOUNT, first + j) * k
 
 
 @borrowing
-def is_usual(does) -> bool:
+def is_usual(flags) -> bool:
     """True where ``step`` does all that is asked for, else ``step_in_full`` does."""
-    return does[FIRES] and not does[HOLDS] and does[MOST] == 1
+    return flags[FIRES] and not flags[HOLDS] and flags[MOST] == 1
 
 
 @borrowing
-def step_in_full(x, xat, adds, at, u, v, cur, held, vat, sent, sat, n, coef, places, first, steps, does) -> None:
-    """As ``step``, for all neurons; ``held``, ``steps``: steps to rest now, and after a spike (one, or per neuron)."""
+def step_in_full(x, xat, adds, at, u, v, i_syn, refractory_left, vat, sent, sat, n, coefficients, coef_offsets, first,
+                 steps, flags) -> None:  # fmt: skip
+    """As ``step``, for all neurons; ``refractory_left``, ``steps``: steps to rest now, and after a spike."""
     bias, before, after = adds
-    _integrate(x, xat, bias, before, after, at, u, v, cur, vat, sent, sat, n, coef, places, first, does)
-    fire_in_full(u, v, held, vat, sent, sat, n, coef, places, first, steps, does)
+    _integrate(
+        x, xat, bias, before, after, at, u, v, i_syn, vat, sent, sat, n, coefficients, coef_offsets, first, flags
+    )
+    fire_in_full(u, v, refractory_left, vat, sent, sat, n, coefficients, coef_offsets, first, steps, flags)

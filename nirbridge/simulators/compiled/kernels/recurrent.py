@@ -7,13 +7,14 @@ import numpy as np
 from nirbridge.simulators.compiled.kernels.conv_sums import clear
 from nirbridge.simulators.compiled.kernels.events import ROOM, list_row
 from nirbridge.simulators.compiled.kernels.jit import KEEP_I, KEEP_U, KEEP_V, compiled
-from nirbridge.simulators.compiled.kernels.layer import STRIP, keep
+from nirbridge.simulators.compiled.kernels.layer import STRIP, store_traces
 from nirbridge.simulators.compiled.kernels.neuron import is_usual, step, step_in_full
 from nirbridge.simulators.compiled.kernels.simd import add_rows, aligned_row, scatter_rows
 
 
 @compiled
-def run_loop(own, shape, past, before, after, bias, v, cur, held, coef, places, steps, does, sent, kept) -> None:
+def run_loop(own, shape, past, before, after, bias, v, i_syn, refractory_left, coefficients, coef_offsets, steps,
+             flags, sent, traces) -> None:  # fmt: skip
     """Spikes of the step before through the own matrix, and the neurons they drive.
 
     ``own``: packed dense weights, or ``starts, targets, weights`` by source; ``shape``: (batch, neurons, vectors per
@@ -27,7 +28,7 @@ def run_loop(own, shape, past, before, after, bias, v, cur, held, coef, places, 
     acc, u, idx = aligned_row(width, v), aligned_row(block, v), np.empty(n + ROOM, np.uint32)
     clear(acc)
     adds = bias, before, after
-    usual, keeps = is_usual(does), does[KEEP_V] + does[KEEP_U] + does[KEEP_I]
+    usual, keeps = is_usual(flags), flags[KEEP_V] + flags[KEEP_U] + flags[KEEP_I]
     for item in range(sent.shape[0] // n):
         b, at, ago = item % batch, item * n, (item - batch) * n
         count = list_row(past, b * n, b * n + n, idx, 0) if ago < 0 else list_row(sent, ago, ago + n, idx, 0)
@@ -39,10 +40,12 @@ def run_loop(own, shape, past, before, after, bias, v, cur, held, coef, places, 
                 add_rows(acc, dense, first * n, idx, dense, 0, count, vectors, 0)
             vat, to = b * width + first, at + first
             if usual:
-                step(acc, xat, bias, before, after, to, u, v, cur, vat, sent, to, here, coef, places, first, does)
+                step(acc, xat, bias, before, after, to, u, v, i_syn, vat, sent, to, here, coefficients, coef_offsets,
+                     first, flags)  # fmt: skip
             else:
-                step_in_full(acc, xat, adds, to, u, v, cur, held, vat, sent, to, here, coef, places, first, steps, does)
+                step_in_full(acc, xat, adds, to, u, v, i_syn, refractory_left, vat, sent, to, here, coefficients,
+                             coef_offsets, first, steps, flags)  # fmt: skip
             if keeps:
-                keep(kept, does, to, here, u, 0, v, cur, vat)
+                store_traces(traces, flags, to, here, u, 0, v, i_syn, vat)
         if not vectors:
             clear(acc)

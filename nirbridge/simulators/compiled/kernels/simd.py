@@ -37,7 +37,7 @@ def block_of(posts: int, dtype: Any) -> int:
     return min(VECTORS, key=lambda n: blocks[n] * (n + 2)) * lanes_of(dtype)
 
 
-class Code:
+class VectorCode:
     """The code of one intrinsic: its arguments, and vectors of the type of its first argument."""
 
     def __init__(self, context: Any, builder: Any, signature: Any, args: Any) -> None:
@@ -133,7 +133,7 @@ def add_rows(
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        code = Code(context, builder, signature, args)
+        code = VectorCode(context, builder, signature, args)
         for count in VECTORS:
             right = builder.icmp_signed("==", code.args[7], INT(count))
             for with_value in (False, True):
@@ -146,7 +146,7 @@ def add_rows(
     return types.void(acc, w, whole, idx, val, whole, whole, whole, whole), generate
 
 
-def _add_block(code: Code, vectors: int, valued: bool) -> None:
+def _add_block(code: VectorCode, vectors: int, valued: bool) -> None:
     acc, w, row, idx, val, start, stop = code.args[:7]
     b = code.b
 
@@ -173,7 +173,7 @@ def scatter_rows(typingctx: Any, acc: Any, idx: Any, count: Any, starts: Any, ta
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        code, b = Code(context, builder, signature, args), builder
+        code, b = VectorCode(context, builder, signature, args), builder
         acc, idx, count, starts, targets, weights = code.args
 
         def ends(e: Any) -> tuple[Any, Any]:
@@ -199,7 +199,7 @@ def scatter_rows(typingctx: Any, acc: Any, idx: Any, count: Any, starts: Any, ta
     return types.void(acc, idx, types.int64, starts, targets, weights), generate
 
 
-def _fetch(code: Code, first: Any, last: Any) -> None:
+def _fetch(code: VectorCode, first: Any, last: Any) -> None:
     """Asks for the cache lines from first to last."""
     b, pointer, small = code.b, ir.IntType(8).as_pointer(), ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [pointer, small, small, small])
