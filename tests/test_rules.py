@@ -39,7 +39,7 @@ ROOMS = (
 ORDER = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
 BELOW_CLI = {"_types", "_version", "files", "pipeline", "plugins", "errors", "report", "cli"}
 """Rooms that a command may use."""
-LINES_MAX, FUNCTION_LINES_MAX = 300, 30
+LINES_MAX, FUNCTION_LINES_MAX, FILES_PER_FOLDER = 300, 30, 20
 LONG_FILES = {
     "partitioner/cost/connectivity.py": 381,
     "partitioner/search/layouts.py": 322,
@@ -289,6 +289,14 @@ def test_no_paths_of_a_machine_and_no_registry_hosts(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert MACHINE_PATH.search(text) is None
     assert HOSTS.search(text) is None
+
+
+FOLDERS = sorted({p.parent for top in ("nirbridge", "tests") for p in (ROOT / top).rglob("*.py")})
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_no_folder_is_crowded(folder: Path) -> None:
+    assert len([p for p in folder.iterdir() if p.is_file()]) <= FILES_PER_FOLDER
 
 
 def test_no_file_is_over_one_megabyte() -> None:

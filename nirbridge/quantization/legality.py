@@ -2,23 +2,25 @@
 
 No data, no scale and no partition is needed. Delays are found by ``passes.balance_delays``, limits of cores are the
 partitioner's and the checker's own; everything else that a chip's neurons and synapses cannot do is a rule here.
+Resets of neurons without memory that a chip lacks are no obstacle: they count as a reset to 0, which changes no spike.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
-from nirbridge.arrays import Array, compact
+from nirbridge.arrays import Array, compact, freeze
 from nirbridge.chips import builtin_chips, read_chip
 from nirbridge.chips.model import Chip
 from nirbridge.errors import Diagnostic, quoted
 from nirbridge.network.model import Network, Population, Projection
-from nirbridge.quantization.formats import DECAY_ONE, grid_of
+from nirbridge.quantization.formats import DECAY_ONE, formats_of, grid_of
 from nirbridge.quantization.operators import gained_operator, weights_of
 from nirbridge.quantization.weights import weight_range
 
@@ -190,3 +192,25 @@ def _synapses(inside: Mapping[str, Population], p: Projection, chip: Chip, bits:
 def _has_both_signs(target: Population, p: Projection, bits: int) -> bool:
     gain = compact(target.neuron.g_mem * target.neuron.g_syn)
     return weight_range(weights_of(gained_operator(p.operator, gain)), bits).mode == "mixed"
+
+
+def with_known_resets(network: Network, chip: Chip) -> Network:
+    """The network in which populations that forget v in every time step reset to a value where the chip knows no other.
+
+    What such a neuron carries over is multiplied by 0, so its spikes are the same after any reset; only the v recorded
+    at a spike differs. Other populations are left as they are.
+    """
+    changed = tuple(_reset_to_value(p) if _needs_it(p, chip) else p for p in network.populations)
+    return network if changed == network.populations else replace(network, populations=changed)
+
+
+def _needs_it(population: Population, chip: Chip) -> bool:
+    known = {"to-value", *(["subtract"] if chip.neuron.soft_reset else [])}
+    known |= {"none"} if formats_of(chip).programmable else set()
+    return population.neuron.fires and population.neuron.reset not in known and is_memoryless(population)
+
+
+def _reset_to_value(population: Population) -> Population:
+    n = population.neuron
+    value = n.v_reset if bool(np.any(n.refractory_steps > 0)) else freeze(np.float64(0.0))
+    return replace(population, neuron=replace(n, reset="to-value", v_reset=value))

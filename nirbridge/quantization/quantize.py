@@ -14,7 +14,7 @@ from nirbridge.network.model import Network
 from nirbridge.passes.retiming.retime import early_notes
 from nirbridge.quantization.folding import FoldedPopulation, fold_population
 from nirbridge.quantization.formats import formats_of, plain_formats
-from nirbridge.quantization.memoryless import with_known_resets
+from nirbridge.quantization.legality import with_known_resets
 from nirbridge.quantization.model import FixedInput, QuantizedNetwork
 from nirbridge.quantization.operators import gained_operator, weights_of
 from nirbridge.quantization.options import QuantizationOptions, bits_of

@@ -15,7 +15,7 @@ from nirbridge.chips import read_chip
 from nirbridge.network.model import Network
 from nirbridge.quantization import FixedNeuron, FixedPopulation, legality
 from nirbridge.quantization import unsupported as refusals
-from nirbridge.quantization.memoryless import with_known_resets
+from nirbridge.quantization.legality import with_known_resets
 from nirbridge.quantization.options import QuantizationOptions
 from nirbridge.quantization.overflow import bounds_of
 from nirbridge.quantization.storage.codec import fits, hints_of
