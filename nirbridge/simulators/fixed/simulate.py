@@ -149,8 +149,12 @@ def _parts(backend: str) -> FixedBackend:
     if backend not in ("auto", "reference", "fast"):
         step = "choose one of auto, reference, fast"
         raise UsageError.of(f"backend {quoted(backend)}", "unknown", "of the integer simulator", step)
-    if backend == "reference" or (backend == "auto" and importlib.util.find_spec("numba") is None):
+    is_compiled = importlib.util.find_spec("numba") is not None
+    if backend == "reference" or (backend == "auto" and not is_compiled):
         return reference_fixed_backend()
+    if not is_compiled:
+        step = "install nirbridge[fast], or choose the backend 'reference'"
+        raise UsageError.of(f"backend {quoted(backend)}", "numba is not installed", "", step)
     from nirbridge.simulators.fixed.kernels import fast_fixed_backend
 
     return fast_fixed_backend()
