@@ -25,6 +25,7 @@ from nirbridge.pipeline.emit import (
 )
 from nirbridge.pipeline.fit import fit_to_chip, replicate_sources, retime
 from nirbridge.pipeline.load import (
+    assumes_dt,
     faults_of,
     fingerprint,
     import_module,
@@ -60,6 +61,7 @@ __all__ = [
     "TRIED_NEURONS_MAX",
     "VERIFY_STEPS",
     "MapOptions",
+    "assumes_dt",
     "check_fit",
     "check_map",
     "check_program_folder",

@@ -149,6 +149,16 @@ def import_module(framework: str, module: Any, sample: Any, *, check: int | None
         raise UsageError.of(f"--from {framework}", found, "", f"install {error.name}") from error
 
 
+def assumes_dt(framework: str, module: Any, dt: float | None) -> bool:
+    """True if an import takes a default time step: none is requested, and the module stores none.
+
+    Of a plugin's importer nothing is known, so nothing is claimed.
+    """
+    from nirbridge.importers.frameworks import FRAMEWORKS, stored_dt
+
+    return dt is None and framework in FRAMEWORKS and stored_dt(framework, module) is None
+
+
 def save_graph(graph: Any, path: str | Path) -> None:
     """Writes a graph as a ``.nir`` file, whole or not at all. Raises FileError or ModelError."""
     from nirbridge.importers import save_nir

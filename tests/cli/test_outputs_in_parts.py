@@ -60,7 +60,7 @@ def test_an_import_in_words_and_as_a_document() -> None:
     check = {"text": "identical on 12 outputs", "n": 2}
     graph = imported(source="norse 1", self_check=json.dumps(check), notes="n1\n\nn2", warnings="w")
     named = [(p.name, list(p.shape), p.neuron.kind) for p in network.populations]
-    assert import_._said("m.nir", graph, network) == [
+    assert import_._said("m.nir", graph, network, False) == [
         f"'m.nir': 5 neurons in 2 populations, 3 projections, from norse 1, dt {network.dt:g} s",
         *(f"  '{name}' {shape} {kind}" for name, shape, kind in named),
         "self-check: identical on 12 outputs",
@@ -68,11 +68,12 @@ def test_an_import_in_words_and_as_a_document() -> None:
         "note: n2",
         "other tools: w",
     ]
-    document = import_._document("m.nir", graph, network)
+    document = import_._document("m.nir", graph, network, True)
     assert document == {
         "output": "m.nir",
         "source": "norse 1",
         "dt": network.dt,
+        "dt_is_assumed": True,
         "inputs": [{"name": "0_input", "shape": [4]}],
         "outputs": [{"name": p.name, "shape": [2]} for p in network.outputs],
         "populations": [{"name": name, "shape": shape, "neuron": kind} for name, shape, kind in named],
@@ -82,13 +83,13 @@ def test_an_import_in_words_and_as_a_document() -> None:
         "notes": ["n1", "n2"],
         "warnings": ["w"],
     }
-    bare = import_._said("m", imported(), network)
-    assert bare[0].endswith(f"from a module, dt {network.dt:g} s")
+    bare = import_._said("m", imported(), network, True)
+    assert bare[0].endswith(f"from a module, dt {network.dt:g} s (assumed: the module stores none; --dt states it)")
     assert len(bare) == 3
-    assert import_._document("m", imported(), network)["self_check"] is None
+    assert import_._document("m", imported(), network, False)["self_check"] is None
     converted = imported(conversion=json.dumps(REPORT))
-    assert import_._document("m", converted, network)["conversion"] == REPORT
-    assert len(import_._said("m", converted, network)) == 3 + 6
+    assert import_._document("m", converted, network, False)["conversion"] == REPORT
+    assert len(import_._said("m", converted, network, False)) == 3 + 6
 
 
 # -- simulate ----------------------------------------------------------------------------------------------------------

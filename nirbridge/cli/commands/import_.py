@@ -66,7 +66,7 @@ def command(
     from nirbridge.cli.import_target import module_of
     from nirbridge.cli.output import print_json, print_text
     from nirbridge.cli.progress import progress_on_stderr
-    from nirbridge.pipeline import import_module, network_of_graph, save_graph
+    from nirbridge.pipeline import assumes_dt, import_module, network_of_graph, save_graph
 
     if no_check and check is not None:
         raise UsageError.of("--check and --no-check", "both were given", "one of the two", "leave one out")
@@ -79,11 +79,11 @@ def command(
         options |= {"progress": progress} if framework == "torch" else {}
         graph = import_module(framework, module, _one_or_all(samples), check=0 if no_check else check, **options)
     save_graph(graph, output)
-    network = network_of_graph(graph)
+    network, is_assumed = network_of_graph(graph), assumes_dt(framework, module, dt)
     if as_json:
-        print_json(_document(output, graph, network))
+        print_json(_document(output, graph, network, is_assumed))
         return
-    print_text("\n".join(_said(output, graph, network)))
+    print_text("\n".join(_said(output, graph, network, is_assumed)))
 
 
 def _sample(text: str) -> Any:
@@ -124,13 +124,14 @@ def _texts(graph: Any, key: str) -> list[str]:
     return [line for line in str(graph.metadata.get(f"nirbridge:{key}", "")).split("\n") if line]
 
 
-def _document(output: str, graph: Any, network: Network) -> dict[str, Any]:
+def _document(output: str, graph: Any, network: Network, is_assumed: bool) -> dict[str, Any]:
     report = report_of(graph)
     return {
         **({} if report is None else {"conversion": report}),
         "output": output,
         "source": graph.metadata.get("nirbridge:source", ""),
         "dt": network.dt,
+        "dt_is_assumed": is_assumed,
         "inputs": [{"name": p.name, "shape": list(p.shape)} for p in network.inputs],
         "outputs": [{"name": p.name, "shape": list(p.shape)} for p in network.outputs],
         "populations": [{"name": p.name, "shape": list(p.shape), "neuron": p.neuron.kind} for p in network.populations],
@@ -142,11 +143,12 @@ def _document(output: str, graph: Any, network: Network) -> dict[str, Any]:
     }
 
 
-def _said(output: str, graph: Any, network: Network) -> list[str]:
+def _said(output: str, graph: Any, network: Network, is_assumed: bool) -> list[str]:
     origin = graph.metadata.get("nirbridge:source", "a module")
+    dt = f"dt {network.dt:g} s" + (" (assumed: the module stores none; --dt states it)" if is_assumed else "")
     lines = [
         f"{quoted(output)}: {network.neurons:,} neurons in {len(network.populations)} populations, "
-        f"{len(network.projections)} projections, from {origin}, dt {network.dt:g} s"
+        f"{len(network.projections)} projections, from {origin}, {dt}"
     ]
     lines += [f"  {quoted(p.name)} {list(p.shape)} {p.neuron.kind}" for p in network.populations]
     report = report_of(graph)

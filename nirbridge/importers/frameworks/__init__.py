@@ -1,6 +1,9 @@
 """Framework -> its importer, by name, so that nothing of a framework is imported to know of it."""
 
 from types import MappingProxyType
+from typing import Any
+
+from nirbridge.files.attributes import load_attribute
 
 FRAMEWORKS = MappingProxyType(
     {
@@ -13,3 +16,12 @@ FRAMEWORKS = MappingProxyType(
     }
 )
 """Framework -> where its importer is ("module:function")."""
+
+_STORE_DT = ("norse", "rockpool")
+
+
+def stored_dt(framework: str, module: Any) -> float | None:
+    """Seconds per time step that a module was built with; None where its framework counts time steps alone."""
+    if framework not in _STORE_DT:
+        return None
+    return load_attribute(f"nirbridge.importers.frameworks.{framework}:module_dt")(module)

@@ -49,13 +49,14 @@ def test_a_module_or_a_function_is_imported(name: str, user_file: Path, capsys: 
     out = capsys.readouterr().out
     assert "3 neurons in 1 populations" in out
     assert "other tools: " in out
+    assert ", dt 0.0001 s (assumed: the module stores none; --dt states it)\n" in out
     assert run(["inspect", str(user_file.parent / "m.nir")]) == 0
 
 
 def test_json(user_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert called(f"{user_file}:net", user_file.parent, "--json", "--dt", "0.001") == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["dt"] == 0.001
+    assert (document["dt"], document["dt_is_assumed"]) == (0.001, False)
     assert document["inputs"] == [{"name": "input", "shape": [1, 4, 4]}]
     assert document["source"].startswith("snntorch ")
 
@@ -144,7 +145,13 @@ def test_every_framework(framework: str, tmp_path: Path, capsys: pytest.CaptureF
     assert next(p["shape"] for p in document["populations"]) == ([8] if framework == "torch" else [4])
     assert document["warnings"]
     assert ("conversion" in document) == (framework == "torch")
+    assert document["dt_is_assumed"] == (framework not in ("norse", "rockpool"))  # whose neurons store it
     assert run(["inspect", str(tmp_path / "m.nir"), "--json"]) == 0
+
+
+def test_a_stated_time_step_is_not_assumed(user_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert called(f"{user_file}:net", user_file.parent, "--dt", "0.001") == 0
+    assert ", dt 0.001 s\n" in capsys.readouterr().out
 
 
 def test_the_report_of_a_conversion(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
