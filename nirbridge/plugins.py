@@ -39,7 +39,8 @@ class Plugin:
 
     * ``importers`` (``nirbridge import --from NAME``): ``(module, sample, **options) -> nir.NIRGraph``; ``module`` is
       what the user named, ``sample`` zeros of one step's input; options are ``dt`` where it was given;
-    * ``passes``: ``(network) -> Network``, called from scripts;
+    * ``passes`` (``--passes TEXT``): a frozen dataclass whose fields are the options of the pass and whose instances
+      are ``(network) -> Network`` (``passes.base.Pass``);
     * ``partitioners`` (``map --method NAME``): ``(network, chip, partitioner.PartitionOptions) ->
     partitioner.Partition``; the
       checker sees what comes of it;
@@ -106,9 +107,9 @@ def builtin(kind: str) -> Mapping[str, str]:
 
         return FRAMEWORKS
     if kind == "passes":
-        from nirbridge import passes
+        from nirbridge.passes import PASSES
 
-        return {name: f"nirbridge.passes:{name}" for name in passes.__all__ if name.islower()}
+        return PASSES
     if kind == "partitioners":
         from nirbridge.partitioner import METHODS
 
@@ -164,7 +165,7 @@ def _guarded(function: Any, subject: str) -> Any:
             found = f"{type(error).__name__}: {error}"
             raise Bug(Diagnostic(subject, found, hint="please report it to its authors")) from error
 
-    return called if callable(function) else function
+    return called if callable(function) and not isinstance(function, type) else function
 
 
 def _load(point: metadata.EntryPoint) -> LoadedPlugin:

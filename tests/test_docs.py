@@ -62,7 +62,7 @@ def matches(expected: str, found: str) -> bool:
 @pytest.mark.parametrize("code", blocks("python"), ids=lambda c: c.label)
 def test_python_blocks_run(code: Code, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    source = compile("\n" * (code.line - 1) + code.body, str(code.page), "exec")
+    source = compile("\n" * (code.line - 1) + code.body, str(code.page), "exec", dont_inherit=True)
     exec(source, {"__name__": "docs"})
 
 

@@ -89,9 +89,12 @@ def test_a_simulator(model: str, tmp_path: Path) -> None:
     assert all(np.array_equal(array, found[1][key]) for key, array in found[0].items())
 
 
-def test_a_pass(model: str) -> None:
-    network = registry.get("passes", "louder")(pipeline.load_network(model))
-    assert network.notes[-1] == "louder"
+def test_a_pass(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    network = registry.get("passes", "louder")(times=2)(pipeline.load_network(model))
+    assert network.notes[-2:] == ("louder", "louder")
+    assert run(["inspect", model, "--json", "--passes", 'louder{word="a b"},eliminate-dead']) == 0
+    notes = json.loads(capsys.readouterr().out)["notes"]
+    assert notes[-2:] == ["a b", 'passes applied on request: louder{word="a b"},eliminate-dead']
 
 
 @pytest.mark.parametrize("kind", registry.KINDS)
@@ -140,5 +143,5 @@ def test_an_unknown_importer_is_said_before_the_code_runs(tmp_path: Path, capsys
 
 
 def test_an_unknown_pass() -> None:
-    with pytest.raises(UsageError, match="^pass 'quieter': unknown, known: balance_delays, .*louder"):
+    with pytest.raises(UsageError, match="^pass 'quieter': unknown, known: eliminate-dead, .*louder"):
         registry.get("passes", "quieter")

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from nirbridge.cli.pass_options import pass_options
 from nirbridge.errors import Diagnostic, UsageError, quoted
 
 LEAST_ERROR = "least-error"
@@ -135,9 +136,10 @@ DEFAULT_MAX_GIB = 2
 def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """How a model file is read: the command gets ``timing: Timing``, ``max_bytes: int`` and ``repairs: tuple``.
 
-    Faults of the exporter that the file shows are said on stderr; a JSON document says them itself.
+    It also gets ``rewrite``, see ``pass_options``. Faults of the exporter that the file shows are said on stderr; a
+    JSON document says them itself.
     """
-    return timing_options(repair_options(max_bytes_option(_saying_faults(function))))
+    return timing_options(repair_options(pass_options(max_bytes_option(_saying_faults(function)))))
 
 
 def _saying_faults(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import PurePath
@@ -91,6 +91,12 @@ def faults_on_stderr(*, silent: bool) -> Iterator[None]:
 def reported_faults() -> list[str]:
     """The known faults of exporters in the files that this command has read so far."""
     return list(_SAID.get())
+
+
+def print_details(lines: Iterable[str]) -> None:
+    """Lines on stderr beside the result; passed over where that takes nothing."""
+    with suppress(OSError):
+        click.echo(_encodable("\n".join(lines), getattr(sys.stderr, "encoding", None)), err=True)
 
 
 def print_warning(text: str) -> None:

@@ -40,7 +40,7 @@ class MappedNetwork:
 
     ``splits``: populations of the model that were replaced by so many copies, in the order in which that was done.
     ``latency``: the step at which each input, population and output is at its step 0, if the network was retimed so
-    that its delays hold the hops (``passes.balance_delays``); None: the delays are those of the model.
+    that its delays hold the hops (``passes.Retime``); None: the delays are those of the model.
     ``placement_only``: the chip cannot run it, or only a placement was requested; nothing quantizes, runs or emits it.
     ``early_spikes``: populations whose spikes before their first step are kept (``--keep-early-spikes``).
     """

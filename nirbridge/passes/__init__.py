@@ -1,8 +1,39 @@
-"""Network -> Network: one verb a file."""
+"""Rewrites of networks, ``Network -> Network``: one pass per file, each a frozen dataclass of its options."""
 
-from nirbridge.passes.eliminate_dead import eliminate_dead
-from nirbridge.passes.relay_pools import relay_pools, relay_projection
-from nirbridge.passes.replicate_source import replicate_source
-from nirbridge.passes.retiming.retime import RetimedNetwork, balance_delays
+from collections.abc import Mapping
+from types import MappingProxyType
 
-__all__ = ["RetimedNetwork", "balance_delays", "eliminate_dead", "relay_pools", "relay_projection", "replicate_source"]
+from nirbridge.passes.base import Pass, Promise, run_passes
+from nirbridge.passes.eliminate_dead import EliminateDead
+from nirbridge.passes.options import check_options
+from nirbridge.passes.relay_pools import RelayPools, RelayProjection
+from nirbridge.passes.replicate_source import ReplicateSource
+from nirbridge.passes.retiming.retime import Retime, RetimedNetwork
+from nirbridge.passes.retiming.uniform_delays import UniformDelays
+
+PASSES: Mapping[str, str] = MappingProxyType(
+    {
+        "eliminate-dead": "nirbridge.passes.eliminate_dead:EliminateDead",
+        "relay-pools": "nirbridge.passes.relay_pools:RelayPools",
+        "relay-projection": "nirbridge.passes.relay_pools:RelayProjection",
+        "replicate-source": "nirbridge.passes.replicate_source:ReplicateSource",
+        "retime": "nirbridge.passes.retiming.retime:Retime",
+        "uniform-delays": "nirbridge.passes.retiming.uniform_delays:UniformDelays",
+    }
+)
+"""Registered names and their classes."""
+
+__all__ = [
+    "PASSES",
+    "EliminateDead",
+    "Pass",
+    "Promise",
+    "RelayPools",
+    "RelayProjection",
+    "ReplicateSource",
+    "Retime",
+    "RetimedNetwork",
+    "UniformDelays",
+    "check_options",
+    "run_passes",
+]

@@ -1,30 +1,39 @@
-"""Removes what can not change any output."""
+"""Removal of the populations that no output can be reached from."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from nirbridge.errors import quoted
 from nirbridge.network.graph import reaching_outputs
 from nirbridge.network.model import Network
+from nirbridge.passes.base import Promise
 
 
-def eliminate_dead(network: Network) -> Network:
-    """The network without the populations (and their projections) that no output can be reached from.
+@dataclass(frozen=True, slots=True)
+class EliminateDead:
+    """Remove the populations (and their projections) that no output can be reached from.
 
-    Every output keeps its meaning, bit for bit. Populations that no input reaches but that lead to an output stay:
-    their biases may make them spike. Ports stay, since they are the network's interface. What was removed is noted.
+    Every output stays the same, bit for bit. Populations that no input reaches but that lead to an output stay: their
+    biases may make them spike. Ports stay, since they are the network's interface. What was removed is noted.
     """
-    alive = reaching_outputs(network)
-    dead = [p.name for p in network.populations if p.name not in alive]
-    if not dead:
-        return network
-    removed = set(dead)
-    about = tuple(f"population {quoted(name)}: " for name in dead)
-    notes = [n for n in network.notes if not n.startswith(about)]
-    return replace(
-        network,
-        populations=tuple(p for p in network.populations if p.name not in removed),
-        projections=tuple(p for p in network.projections if p.source not in removed and p.target not in removed),
-        notes=(*notes, *(f"population {quoted(n)}: removed, no output can be reached from it" for n in dead)),
-    )
+
+    pass_name: ClassVar[str] = "eliminate-dead"
+    promise: ClassVar[Promise] = "same"
+
+    def __call__(self, network: Network) -> Network:
+        """The network without dead populations; the same object where there are none."""
+        alive = reaching_outputs(network)
+        dead = [p.name for p in network.populations if p.name not in alive]
+        if not dead:
+            return network
+        removed = set(dead)
+        about = tuple(f"population {quoted(name)}: " for name in dead)
+        notes = [n for n in network.notes if not n.startswith(about)]
+        return replace(
+            network,
+            populations=tuple(p for p in network.populations if p.name not in removed),
+            projections=tuple(p for p in network.projections if p.source not in removed and p.target not in removed),
+            notes=(*notes, *(f"population {quoted(n)}: removed, no output can be reached from it" for n in dead)),
+        )

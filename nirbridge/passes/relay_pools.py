@@ -1,10 +1,11 @@
-"""Splits a composed projection with a relay population, so that a pool becomes neurons of its own."""
+"""Relay populations inside composed projections, so that a pool becomes neurons of its own."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -15,10 +16,13 @@ from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.naming import fresh_name
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Operator, SumPool
+from nirbridge.passes.base import Promise
+from nirbridge.passes.options import check_options
 
 
-def relay_pools(network: Network, names: Collection[str] | None = None, *, graded_spikes: bool = False) -> Network:
-    """Puts a relay population behind each pool that is followed by another operator: pool -> relay -> rest.
+@dataclass(frozen=True, slots=True)
+class RelayPools:
+    """Put a relay population after each pool that is followed by another operator: pool -> relay -> rest.
 
     A relay is an integrate-and-fire neuron that passes on what its window counts: threshold 1 with ``>=``, reset by
     subtraction of 1, no leak. It adds no step on the reference (delay 0 in, the projection's delay out).
@@ -32,29 +36,39 @@ def relay_pools(network: Network, names: Collection[str] | None = None, *, grade
     fractions and sends whole spikes only, so that the mean is kept and up to one spike per relay is held back; then
     the meaning changes even with graded spikes.
 
-    Args:
-        network: what to change.
-        names: names of the pools' NIR nodes (``Projection.nodes``); None: every pool followed by another operator.
-        graded_spikes: whether the chip sends spikes with a payload.
-
-    Raises:
-        UsageError: a name that is no pool followed by another operator.
+    ``names``: NIR nodes of the pools (``Projection.nodes``); None: every pool followed by another operator.
+    ``graded_spikes``: whether the chip sends spikes with a payload.
     """
-    wanted = None if names is None else set(names)
-    found: set[str] = set()
-    index = 0
-    while index < len(network.projections):
-        part = _pool_to_split(network.projections[index], wanted)
-        if part is None:
-            index += 1
-            continue
-        found.add(_node_name(network.projections[index], part) or "")
-        network = relay_projection(network, index, part, graded_spikes=graded_spikes)
-    missing = sorted((wanted or set()) - found)
-    if missing:
-        shown = ", ".join(quoted(n) for n in missing)
-        raise UsageError.of(f"relay_pools {shown}", "no pool of that name is followed by another operator")
-    return network
+
+    pass_name: ClassVar[str] = "relay-pools"
+    promise: ClassVar[Promise] = "changed"
+    names: tuple[str, ...] | None = None
+    graded_spikes: bool = False
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    def __call__(self, network: Network) -> Network:
+        """The network with the relays.
+
+        Raises:
+            UsageError: a name that is no pool followed by another operator.
+        """
+        wanted = None if self.names is None else set(self.names)
+        found: set[str] = set()
+        index = 0
+        while index < len(network.projections):
+            part = _pool_to_split(network.projections[index], wanted)
+            if part is None:
+                index += 1
+                continue
+            found.add(_node_name(network.projections[index], part) or "")
+            network = RelayProjection(index, part, self.graded_spikes)(network)
+        missing = sorted((wanted or set()) - found)
+        if missing:
+            shown = ", ".join(quoted(n) for n in missing)
+            raise UsageError.of(f"relay-pools {shown}", "no pool of that name is followed by another operator")
+        return network
 
 
 def _pool_to_split(p: Projection, wanted: Collection[str] | None) -> int | None:
@@ -69,39 +83,59 @@ def _node_name(p: Projection, part: int) -> str | None:
     return p.nodes[part] if len(p.nodes) == len(parts_of(p.operator)) else None
 
 
-def relay_projection(
-    network: Network, projection_index: int, part_index: int, *, graded_spikes: bool = False
-) -> Network:
-    """Splits one projection behind part ``part_index``: source -> relay population -> target.
+@dataclass(frozen=True, slots=True)
+class RelayProjection:
+    """Split projection number ``projection`` after part number ``part``: source -> relay population -> target.
 
-    The relay has the shape between the parts, kind ``relay``, and the name of the NIR node in front of it (a fresh
-    one where that is taken or unknown). Bias, delays and back mark: a delay per source element acts in front of the
-    relay, all else (uniform delay, delay at the target, bias, back mark) behind it. ``relay_pools`` says how the
-    meaning changes.
-
-    Raises:
-        ModelError: there is no such projection, or no part behind ``part_index``.
+    The relay has the shape between the parts, kind ``relay``, and the name of the NIR node before it (a fresh one where
+    that is taken or unknown). A delay per source element acts before the relay; a uniform delay, the delay at the
+    target, the bias and the back mark act after it. ``RelayPools`` says how the meaning changes.
     """
-    if not 0 <= projection_index < len(network.projections):
-        found = f"there is no projection {projection_index}"
-        raise ModelError.of("relay", found, f"the network has {len(network.projections)}", "choose one of them")
-    p = network.projections[projection_index]
-    parts = parts_of(p.operator)
-    if not 0 <= part_index < len(parts) - 1:
-        subject = f"projection {quoted(p.source)} -> {quoted(p.target)}"
-        raise ModelError.of(
-            subject, f"nothing follows part {part_index}", f"it has {len(parts)} parts", "choose another"
+
+    pass_name: ClassVar[str] = "relay-projection"
+    promise: ClassVar[Promise] = "changed"
+    projection: int
+    part: int
+    graded_spikes: bool = False
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    @classmethod
+    def example(cls, network: Network) -> Self | None:
+        """A relay after the first part of the first projection with several parts; None where there is none."""
+        composed = (k for k, p in enumerate(network.projections) if len(parts_of(p.operator)) > 1)
+        index = next(composed, None)
+        return None if index is None else cls(index, 0)
+
+    def __call__(self, network: Network) -> Network:
+        """The network with the relay.
+
+        Raises:
+            ModelError: there is no such projection, or nothing follows the part.
+        """
+        if not 0 <= self.projection < len(network.projections):
+            found = f"there is no projection {self.projection}"
+            raise ModelError.of("relay", found, f"the network has {len(network.projections)}", "choose one of them")
+        p = network.projections[self.projection]
+        parts = parts_of(p.operator)
+        if not 0 <= self.part < len(parts) - 1:
+            subject = f"projection {quoted(p.source)} -> {quoted(p.target)}"
+            raise ModelError.of(
+                subject, f"nothing follows part {self.part}", f"it has {len(parts)} parts", "choose another"
+            )
+        taken = {subject.name for subject in (*network.inputs, *network.outputs, *network.populations)}
+        name = fresh_name(_node_name(p, self.part) or f"{p.source}_{p.target}", taken)
+        relay = Population(
+            name, parts[self.part].output_shape, _relay_neuron(parts[self.part], graded=self.graded_spikes)
         )
-    taken = {subject.name for subject in (*network.inputs, *network.outputs, *network.populations)}
-    name = fresh_name(_node_name(p, part_index) or f"{p.source}_{p.target}", taken)
-    relay = Population(name, parts[part_index].output_shape, _relay_neuron(parts[part_index], graded=graded_spikes))
-    before, behind = _halves(p, parts, part_index, name)
-    projections = list(network.projections)
-    projections[projection_index] = behind
-    projections.insert(next(k for k, q in enumerate(projections) if q.target == p.target), before)
-    populations = list(network.populations)
-    populations.insert(_place(network, p), relay)
-    return replace(network, populations=tuple(populations), projections=tuple(projections))
+        before, behind = _halves(p, parts, self.part, name)
+        projections = list(network.projections)
+        projections[self.projection] = behind
+        projections.insert(next(k for k, q in enumerate(projections) if q.target == p.target), before)
+        populations = list(network.populations)
+        populations.insert(_place(network, p), relay)
+        return replace(network, populations=tuple(populations), projections=tuple(projections))
 
 
 def _place(network: Network, p: Projection) -> int:

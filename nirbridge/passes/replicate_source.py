@@ -1,9 +1,10 @@
-"""Splits a source: copies of one population, each of which feeds a part of its targets."""
+"""Replication of a source: copies of one population, each of which feeds a part of its targets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -14,34 +15,57 @@ from nirbridge.network.masking import only_targets
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.naming import fresh_name
 from nirbridge.network.operators import Operator
+from nirbridge.passes.base import Promise
+from nirbridge.passes.options import check_options
 
 
-def replicate_source(network: Network, name: str, ways: int) -> Network:
-    """Puts ``ways`` copies in the place of a population, so that each neuron of a copy sends to fewer cores.
+@dataclass(frozen=True, slots=True)
+class ReplicateSource:
+    """Replace population ``name`` by ``ways`` copies, so that each neuron of a copy sends to fewer cores.
 
-    Every copy gets all of the population's inputs and so sends the same spikes. Each of its projections is cut along
-    the longest axis of the target: copy k feeds the k-th part. A loop onto itself stays within each copy, outputs read
-    the first one. **The meaning does not change, bit for bit**: each target neuron adds the same terms in the same
-    order, and zeros. The first copy keeps the name, the others are ``NAME_copy``, ``NAME_copy_2`` … in the network's
-    order behind it. What it costs: the neurons and incoming synapses of the copies.
-
-    Raises:
-        UsageError: there is no such population, or ``ways`` is not from 2 to the neurons of its largest target.
-        ModelError: a projection has too many synapses to be listed one by one.
+    Every copy gets all inputs of the population and so sends the same spikes. Each projection from it is cut along the
+    longest axis of its target: copy k feeds the k-th part. A projection of the population onto itself stays within each
+    copy, outputs read the first one. **Nothing changes, bit for bit**: each target neuron adds the same terms in the
+    same order, and zeros. The first copy keeps the name, the others are ``NAME_copy``, ``NAME_copy_2`` … after it in
+    the order of the network. The cost: the neurons and incoming synapses of the copies.
     """
-    whole = _population(network, name)
-    _check_ways(network, name, ways)
-    taken = {subject.name for subject in (*network.inputs, *network.outputs, *network.populations)}
-    names = [name]
-    for _ in range(ways - 1):
-        names.append(fresh_name(f"{name}_copy", taken))
-        taken.add(names[-1])
-    populations: list[Population] = []
-    for p in network.populations:
-        populations += [replace(p, name=n) for n in names] if p is whole else [p]
-    shapes = {p.name: p.shape for p in network.populations}
-    projections = [q for p in network.projections for q in _split(p, name, names, shapes)]
-    return replace(network, populations=tuple(populations), projections=tuple(projections))
+
+    pass_name: ClassVar[str] = "replicate-source"
+    promise: ClassVar[Promise] = "same"
+    name: str
+    ways: int
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    @classmethod
+    def example(cls, network: Network) -> Self | None:
+        """Two copies of the first population that feeds two neurons or more; None where there is none."""
+        sizes = {p.name: p.size for p in network.populations}
+        sources = (p.source for p in network.projections if p.source in sizes and sizes.get(p.target, 1) > 1)
+        name = next(sources, None)
+        return None if name is None else cls(name, 2)
+
+    def __call__(self, network: Network) -> Network:
+        """The network with the copies.
+
+        Raises:
+            UsageError: there is no such population, or ``ways`` is not from 2 to the neurons of its largest target.
+            ModelError: a projection has too many synapses to be listed one by one.
+        """
+        whole = _population(network, self.name)
+        _check_ways(network, self.name, self.ways)
+        taken = {subject.name for subject in (*network.inputs, *network.outputs, *network.populations)}
+        names = [self.name]
+        for _ in range(self.ways - 1):
+            names.append(fresh_name(f"{self.name}_copy", taken))
+            taken.add(names[-1])
+        populations: list[Population] = []
+        for p in network.populations:
+            populations += [replace(p, name=n) for n in names] if p is whole else [p]
+        shapes = {p.name: p.shape for p in network.populations}
+        projections = [q for p in network.projections for q in _split(p, self.name, names, shapes)]
+        return replace(network, populations=tuple(populations), projections=tuple(projections))
 
 
 def _population(network: Network, name: str) -> Population:

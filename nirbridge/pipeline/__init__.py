@@ -43,6 +43,7 @@ from nirbridge.pipeline.map import map_network, map_retimed, place_partition
 from nirbridge.pipeline.map_files import check_map, load_map, map_document, save_map, timing_of_map
 from nirbridge.pipeline.options import OBJECTIVES, RETIME, MapOptions
 from nirbridge.pipeline.partitioning import SPREADS, TRIED_NEURONS_MAX, check_fit
+from nirbridge.pipeline.passes import apply_passes, format_passes, parse_passes, pass_class
 from nirbridge.pipeline.quantize import quantize_network, quantize_plan, save_quantized, simulate_on_chip
 from nirbridge.pipeline.recordings import (
     compare_recordings,
@@ -61,6 +62,7 @@ __all__ = [
     "TRIED_NEURONS_MAX",
     "VERIFY_STEPS",
     "MapOptions",
+    "apply_passes",
     "assumes_dt",
     "check_fit",
     "check_map",
@@ -72,6 +74,7 @@ __all__ = [
     "faults_of",
     "fingerprint",
     "fit_to_chip",
+    "format_passes",
     "import_module",
     "install_lava",
     "lava_status",
@@ -88,6 +91,8 @@ __all__ = [
     "map_retimed",
     "network_of_graph",
     "network_of_shapes",
+    "parse_passes",
+    "pass_class",
     "place_partition",
     "probes",
     "program_files",

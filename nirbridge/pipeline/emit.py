@@ -37,7 +37,7 @@ def emit_lava(
 
     ``graded``: per input (largest size, bits) as ``quantize`` takes it. ``mapping``: a saved map, one process of Lava
     for each of its slices, with its copies and (where ``weight_bits`` is None) its bits; with ``per_core`` and no map
-    the network is mapped here. ``keep_early_spikes`` as of ``passes.balance_delays``; also where the map keeps them.
+    the network is mapped here. ``keep_early_spikes`` as of ``passes.Retime``; also where the map keeps them.
 
     Raises:
         ModelError: what the chip or Lava can not do; every problem.

@@ -99,7 +99,7 @@ def retime(
 ) -> RetimedNetwork:
     """The network with what the chip's fan-in needs, and with delays that hold the hops.
 
-    ``splits``: as of a map that this is run on. ``keep_early_spikes`` as of ``balance_delays``. Raises ModelError, with
+    ``splits``: as of a map that this is run on. ``keep_early_spikes`` as of ``passes.Retime``. Raises ModelError, with
     all else that the chip cannot run.
     """
     fitted = fit_to_chip(network, chip, relays=relays)
@@ -131,12 +131,12 @@ def replicate_sources(network: Network, splits: Mapping[str, int]) -> Network:
 
 def _split(network: Network, splits: Mapping[str, int]) -> tuple[Network, dict[str, str]]:
     """The network with copies, and copy -> the population that it is a copy of."""
-    from nirbridge.passes import replicate_source
+    from nirbridge.passes import ReplicateSource
 
     of: dict[str, str] = {}
     for name, ways in splits.items():
         known = {p.name for p in network.populations}
-        changed = replicate_source(network, name, ways)
+        changed = ReplicateSource(name, ways)(network)
         note = f"population {quoted(name)} is mapped as {ways} copies, each feeding a part of its targets"
         network = replace(changed, notes=(*changed.notes, note))
         of |= {p.name: name for p in network.populations if p.name not in known}
@@ -149,10 +149,10 @@ def _one_of(option: str, value: str, choices: tuple[str, ...]) -> None:
 
 
 def _balanced(fitted: Network, chip: Chip, *, keep_early_spikes: bool) -> RetimedNetwork:
-    from nirbridge.passes import balance_delays
+    from nirbridge.passes import Retime
 
     limits = {"delay_steps_max": chip.core.delay_steps, "graded_spikes": chip.neuron.graded_spikes}
-    return balance_delays(fitted, **limits, keep_early_spikes=keep_early_spikes)
+    return Retime(**limits, keep_early_spikes=keep_early_spikes).retimed(fitted)
 
 
 def _retimed(retimed: RetimedNetwork) -> PreparedNetwork:

@@ -5,7 +5,7 @@ Trained modules of frameworks as graphs, by the name of the framework, a plugin'
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,9 +60,16 @@ def _graph_and_faults(
 
 
 def load_network(
-    path: str | Path, timing: Timing | None = None, *, max_bytes: int | None = None, repairs: Sequence[str] = ()
+    path: str | Path,
+    timing: Timing | None = None,
+    *,
+    max_bytes: int | None = None,
+    repairs: Sequence[str] = (),
+    rewrite: Callable[[Network], Network] | None = None,
 ) -> Network:
     """A network from a ``.nir`` file, repaired and warned of as of ``load_graph``, which its notes say.
+
+    ``rewrite``: applied to the network of the file (passes on request); None: the network as it is read.
 
     Raises FileError (unreadable), ModelError (no exact meaning) or UsageError (repairs).
     """
@@ -70,7 +77,8 @@ def load_network(
 
     dt = None if timing is None else timing.dt
     graph, faults = _graph_and_faults(path, max_bytes, repairs, dt)
-    return with_fault_notes(from_nir(graph, timing), faults, repairs)
+    network = with_fault_notes(from_nir(graph, timing), faults, repairs)
+    return network if rewrite is None else rewrite(network)
 
 
 def with_fault_notes(network: Network, faults: Sequence[str], repairs: Sequence[str] = ()) -> Network:

@@ -25,11 +25,11 @@ class MapOptions:
     ``rates``: spikes per step by population or input name (scalar or of its shape) and a sentence that says where they
     are from (``mapping.rates.read_rates``); None: assumed, and said so.
     ``relays``: put a pool between neurons on neurons of its own where the chip can not hold the folded fan-in.
-    ``retime``: 'auto' maps the network with the delays that it runs with (``passes.balance_delays``), and with those of
+    ``retime``: 'auto' maps the network with the delays that it runs with (``passes.Retime``), and with those of
     the model where there are none, which the notes say; 'always' refuses that; 'never' keeps the model's delays.
-    ``splits``: population -> copies of it, each of which feeds a part of its targets (``passes.replicate_source``).
+    ``splits``: population -> copies of it, each of which feeds a part of its targets (``passes.ReplicateSource``).
     ``placement_only``: also map what the chip cannot run; the map is marked, and nothing quantizes, runs or emits it.
-    ``keep_early_spikes``: populations that cannot wait for their first step start at once (``passes.balance_delays``).
+    ``keep_early_spikes``: populations that cannot wait for their first step start at once (``passes.Retime``).
     """
 
     method: str = "cp-sat"

@@ -35,7 +35,7 @@ def quantize_network(
     """Retimes a network for a chip and puts it into the chip's integers.
 
     ``data``: ``simulators.quantize_data.Data`` to calibrate and measure on, ``plan``: how; ``keep_early_spikes`` as of
-    ``passes.balance_delays``.
+    ``passes.Retime``.
     Raises ModelError (what the chip can not do), DoesNotFit (no widths within the memory asked for), UsageError.
     """
     from nirbridge.pipeline.calibrated import CalibrationPlan, quantize_with_data

@@ -11,7 +11,7 @@ from nirbridge.network.model import Network, Projection
 from nirbridge.network.operators import SumPool
 from nirbridge.partitioner.cost.sizing import cost_model
 from nirbridge.partitioner.explain import oversized_neurons
-from nirbridge.passes.relay_pools import relay_projection
+from nirbridge.passes.relay_pools import RelayProjection
 
 
 def with_relays(network: Network, chip: Chip) -> Network:
@@ -47,7 +47,7 @@ def _relayed(network: Network, split: tuple[int, int], chip: Chip) -> Network:
     index, part = split
     before = {p.name for p in network.populations}
     graded = chip.neuron.graded_spikes
-    changed = relay_projection(network, index, part, graded_spikes=graded)
+    changed = RelayProjection(index, part, graded_spikes=graded)(network)
     name = next(p.name for p in changed.populations if p.name not in before)
     target = quoted(network.projections[index].target)
     effect = (

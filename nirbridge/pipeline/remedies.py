@@ -11,7 +11,7 @@ from nirbridge.errors import NirbridgeError, quoted
 from nirbridge.network.model import Network
 from nirbridge.partitioner.cost.sizing import cost_model, total_out_degrees
 from nirbridge.partitioner.partition import PartitionOptions, partition
-from nirbridge.passes.replicate_source import replicate_source
+from nirbridge.passes.replicate_source import ReplicateSource
 
 SPLITS = (2, 3, 4, 6, 8, 12, 16)
 """Copies of a source that are tried, in this order."""
@@ -95,7 +95,7 @@ def _widest_sources(network: Network, chip: Chip, options: PartitionOptions) -> 
 
 def _after_split(network: Network, name: str, ways: int, chip: Chip, options: PartitionOptions) -> int | None:
     try:
-        return _cores(replicate_source(network, name, ways), chip, options)
+        return _cores(ReplicateSource(name, ways)(network), chip, options)
     except NirbridgeError:
         return None
 

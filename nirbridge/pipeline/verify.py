@@ -57,7 +57,7 @@ def verify_network(
         weight_bits: of all weights, where ``quantization`` does not say.
         quantization: options, data and plan of ``quantize_plan``: bits by layer, graded inputs, calibration.
         per_core: the program has one process for each core and population of the map.
-        keep_early_spikes: as of ``passes.balance_delays``; also where the saved map keeps them. The reference then is
+        keep_early_spikes: as of ``passes.Retime``; also where the saved map keeps them. The reference then is
             another network, which the result says and counts.
         seed: of random inputs.
         progress: called with a stage and the share that is done.

@@ -1,6 +1,6 @@
 """Can a chip run a network? The one answer of every command and of the checker of maps, from network and chip alone.
 
-No data, no scale and no partition is needed. Delays are found by ``passes.balance_delays``, limits of cores are the
+No data, no scale and no partition is needed. Delays are found by ``passes.Retime``, limits of cores are the
 partitioner's and the checker's own; everything else that a chip's neurons and synapses cannot do is a rule here.
 Resets of neurons without memory that a chip lacks are no obstacle: they count as a reset to 0, which changes no spike.
 """

@@ -234,7 +234,7 @@ class QuantizedNetwork:
     retimed network. ``reads`` are the projections into output ports: real operators that the host applies to what their
     source sends (spikes; the real v of a read-out). ``network`` is the retimed real network (None where the value was
     loaded from a file). ``formats`` are the chip's number formats as plain data. ``early``: populations that start at
-    the first hardware step as in the reference (``balance_delays`` with ``keep_early_spikes``; not in files).
+    the first hardware step as in the reference (``passes.Retime`` with ``keep_early_spikes``; not in files).
     """
 
     chip: str

@@ -29,7 +29,7 @@ def quantize(retimed: Any, chip: Chip, options: QuantizationOptions | None = Non
     """A network in the integers of a chip.
 
     Args:
-        retimed: what ``passes.balance_delays`` gives (``.network``, ``.latency``), or a ``Network`` whose projections
+        retimed: what ``passes.Retime`` gives (``.network``, ``.latency``), or a ``Network`` whose projections
             into populations have delays of 1 step or more.
         chip: whose number formats are used.
         options: how.

@@ -38,11 +38,11 @@ def _delay_problems(network: Network, chip: Chip) -> Iterator[Diagnostic]:
         if least < 1 or bool(np.any(p.target_delay_steps)):
             found = "a delay per target" if np.any(p.target_delay_steps) else f"a delay of {least} steps"
             yield Diagnostic(
-                subject, found, "every hop of a chip takes a step", "retime the network first (balance_delays)"
+                subject, found, "every hop of a chip takes a step", "retime the network first (passes.Retime)"
             )
         elif longest is not None and most - 1 > longest:
             limit = f"a hop of chip {quoted(chip.name)} and its synapse delay by at most {longest + 1:,} steps"
-            step = "retime the network with delay_steps_max (balance_delays)"
+            step = "retime the network with delay_steps_max (passes.Retime)"
             yield Diagnostic(subject, f"a delay of {most:,} steps", limit, step)
 
 

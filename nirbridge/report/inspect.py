@@ -6,7 +6,7 @@ What ``nirbridge inspect`` tells of a NIR file, as one plain document (the JSON 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -21,7 +21,7 @@ from nirbridge.importers.nirfile.load_repaired import load_repaired
 from nirbridge.importers.nirfile.reader import DEFAULT_MAX_BYTES, file_sha256
 from nirbridge.network.compose import parts_of
 from nirbridge.network.graph import unreached_populations, useless_populations
-from nirbridge.network.model import Population, Projection, Timing
+from nirbridge.network.model import Network, Population, Projection, Timing
 from nirbridge.network.naming import natural_key
 from nirbridge.network.neurons import Neuron
 from nirbridge.network.nir.fields import NEURONS, WEIGHTED, kind_of
@@ -163,7 +163,11 @@ def _timing(timing: Mapping[str, Any]) -> str:
 
 
 def inspect_file(
-    path: str, timing: Timing, max_bytes: int = DEFAULT_MAX_BYTES, repairs: Sequence[str] = ()
+    path: str,
+    timing: Timing,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+    repairs: Sequence[str] = (),
+    rewrite: Callable[[Network], Network] | None = None,
 ) -> dict[str, Any]:
     """Reads a NIR file and describes it as repaired; see ``inspect_graph``.
 
@@ -179,17 +183,19 @@ def inspect_file(
     warn_of_faults(fault_sentences(unsettled_findings(findings, repairs)))
     found = {"findings": [asdict(f) for f in findings], "faults": list(fault_sentences(findings))}
     told = {**found, "repaired": list(repairs)}
-    return {"sha256": file_sha256(path), **told, **inspect_graph(graph, timing)}
+    return {"sha256": file_sha256(path), **told, **inspect_graph(graph, timing, rewrite)}
 
 
-def inspect_graph(graph: Any, timing: Timing) -> dict[str, Any]:
+def inspect_graph(graph: Any, timing: Timing, rewrite: Callable[[Network], Network] | None = None) -> dict[str, Any]:
     """Nodes, populations, projections, totals, timing (read and assumed), warnings and dead parts of a graph.
 
     ``synapses`` are pairs of source and target (null where they can not be counted without listing too many; the
-    total leaves out those onto outputs), ``weights`` numbers stored in the file, each node counted once.
+    total leaves out those onto outputs), ``weights`` numbers stored in the file, each node counted once. With
+    ``rewrite`` populations and projections are those of the rewritten network, nodes those of the graph.
     """
     flat, shapes = nodes_with_shapes(graph)
     network = lower_graph(graph, flat, shapes, timing)
+    network = network if rewrite is None else rewrite(network)
     projections = [_projection(p) for p in network.projections]
     outputs = {p.name for p in network.outputs}
     counts = [p["synapses"] for p in projections if p["target"] not in outputs]

@@ -18,7 +18,7 @@ from nirbridge.importers import load_nir, save_nir
 from nirbridge.mapping.checker import check
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network import Network, Population, Projection, from_nir, network_differences, to_nir
-from nirbridge.passes import RetimedNetwork, balance_delays
+from nirbridge.passes import Retime, RetimedNetwork
 from nirbridge.pipeline import MapOptions, map_retimed, place_partition
 from nirbridge.pipeline.fit import prepare_retimed
 from nirbridge.pipeline.partitioning import partitions
@@ -119,7 +119,7 @@ def made(case: Case) -> tuple[RetimedNetwork, QuantizedNetwork, MappedNetwork]:
     """The network in integers and on cores. Raises ModelError or DoesNotFit for what the chip cannot do."""
     chip = case.chip
     most, graded = chip.core.delay_steps, chip.neuron.graded_spikes
-    retimed = balance_delays(case.network, delay_steps_max=most, graded_spikes=graded)
+    retimed = Retime(delay_steps_max=most, graded_spikes=graded).retimed(case.network)
     quantized = quantize(retimed, chip, QuantizationOptions(weight_bits=case.bits))
     widest = max((p.weight_bits for p in quantized.projections), default=case.bits)
     return retimed, quantized, _mapped(retimed, case, replace(case.options, weight_bits=widest))

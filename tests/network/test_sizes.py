@@ -17,7 +17,7 @@ from nirbridge.network.equality import same_network
 from nirbridge.network.model import Network, Timing
 from nirbridge.network.nir.to_nir import to_nir
 from nirbridge.passes.retiming.delay_lines import RELAYS_MAX
-from nirbridge.passes.retiming.retime import balance_delays
+from nirbridge.passes.retiming.retime import Retime
 from nirbridge.report.inspect import ROWS_SHOWN, inspect_graph, inspect_text
 from nirbridge.simulators.reference.state import HELD_MAX
 from nirbridge.simulators.simulate import simulate
@@ -85,7 +85,7 @@ def test_work_on_a_chain_grows_with_its_length() -> None:
         network = from_nir(deep(count))
         assert same_network(from_nir(to_nir(network)), network)
         inspect_graph(deep(count), Timing())
-        balance_delays(network, delay_steps_max=10)
+        Retime(delay_steps_max=10).retimed(network)
 
     work(5)  # imports
     assert calls_of(lambda: work(200)) < 6 * calls_of(lambda: work(50))  # 16 times where it is quadratic
@@ -119,7 +119,7 @@ def refused(work: Any) -> str:
 
 @pytest.mark.parametrize("seconds", [[100.0, 100.0], [0.0, 100.0], [1e6, 1e6], [0.0, 1e6]])
 def test_relays_of_a_long_delay_are_counted_before_they_are_made(seconds: list[float]) -> None:
-    text = refused(lambda: balance_delays(delayed(seconds), delay_steps_max=62))
+    text = refused(lambda: Retime(delay_steps_max=62).retimed(delayed(seconds)))
     assert "node 'late' (Delay)" in text
     assert f"a delay of {round(max(seconds) * 1000):,} time steps takes" in text  # not that of the chip, less a hop
     assert f"at most {RELAYS_MAX:,} are made" in text
@@ -127,7 +127,7 @@ def test_relays_of_a_long_delay_are_counted_before_they_are_made(seconds: list[f
 
 
 def test_a_delay_of_some_relays_is_made() -> None:
-    made = balance_delays(delayed([0.4, 0.4]), delay_steps_max=62)
+    made = Retime(delay_steps_max=62).retimed(delayed([0.4, 0.4]))
     assert sum(p.neuron.kind == "relay" for p in made.network.populations) == 6
 
 

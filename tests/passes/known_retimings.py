@@ -17,8 +17,8 @@ from nirbridge.errors import NirbridgeError
 from nirbridge.network.model import Network, Population, Port, Projection
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Dense
-from nirbridge.passes import relay_pools
-from nirbridge.passes.retiming.retime import balance_delays
+from nirbridge.passes import RelayPools
+from nirbridge.passes.retiming.retime import Retime
 from tests.partitioner.cases import random_network
 
 KNOWN = Path(__file__).parent / "known" / "retimings.json"
@@ -61,9 +61,9 @@ def _driven(p: Population, rng: np.random.Generator) -> Population:
 def outcome(name: str) -> Any:
     """Everything that retiming decided for a case, or why it cannot be done."""
     seed, way = CASES[name]
-    network = relay_pools(made(seed), graded_spikes=True)
+    network = RelayPools(graded_spikes=True)(made(seed))
     try:
-        found = balance_delays(network, **WAYS[way])
+        found = Retime(**WAYS[way]).retimed(network)
     except NirbridgeError as error:
         return str(error).split("\n")
     return {

@@ -12,7 +12,7 @@ from nirbridge.arrays import Array
 from nirbridge.errors import ModelError, UsageError
 from nirbridge.network import Network, check_network, from_nir, network_differences, same_network, to_nir
 from nirbridge.network.operators import Chain, Conv, Dense, Sparse, SumPool
-from nirbridge.passes import eliminate_dead, relay_pools, relay_projection, replicate_source
+from nirbridge.passes import EliminateDead, RelayPools, RelayProjection, ReplicateSource
 from nirbridge.simulators.simulate import Probe, simulate
 from nirbridge.testing import networks
 from tests.network.graphs import chain, graph_of, lif, out, port, run
@@ -24,10 +24,10 @@ from tests.partitioner.nets import network_of
 @given(networks())
 @settings(max_examples=60)
 def test_dropping_dead_parts_changes_no_output(network: Network) -> None:
-    left = eliminate_dead(network)
+    left = EliminateDead()(network)
     check_network(left)
     assert (left.inputs, left.outputs) == (network.inputs, network.outputs)
-    assert same_network(eliminate_dead(left), left)
+    assert same_network(EliminateDead()(left), left)
     rng = np.random.default_rng(0)
     inputs = {p.name: rng.integers(0, 2, size=(5, *p.shape)).astype(float) for p in network.inputs}
     before, after = run(network, inputs, 5), run(left, inputs, 5)
@@ -38,7 +38,7 @@ def test_dropping_dead_parts_changes_no_output(network: Network) -> None:
 def test_what_is_dropped_is_said() -> None:
     nodes = {"in": port(1), "n": lif(1), "out": out(1), "end": lif(1), "alone": lif(1)}
     edges = [("in", "n"), ("n", "out"), ("n", "end"), ("end", "end"), ("alone", "n")]
-    left = eliminate_dead(from_nir(graph_of(nodes, edges)))
+    left = EliminateDead()(from_nir(graph_of(nodes, edges)))
     assert {p.name for p in left.populations} == {"n", "alone"}
     assert {(p.source, p.target) for p in left.projections} == {("in", "n"), ("n", "out"), ("alone", "n")}
     assert left.notes == (
@@ -49,7 +49,7 @@ def test_what_is_dropped_is_said() -> None:
 
 def test_a_network_without_dead_parts_is_returned_as_it_is() -> None:
     network = from_nir(chain(port(1), lif(1), out(1)))
-    assert eliminate_dead(network) is network
+    assert EliminateDead()(network) is network
 
 
 # -- relays ----------------------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ def spikes(seed: int, steps: int, quiet: int) -> Array:
 
 
 def test_a_relay_stands_behind_its_pool() -> None:
-    network = relay_pools(pooled())
+    network = RelayPools()(pooled())
     check_network(network)
     assert [p.name for p in network.populations] == ["0", "1", "4"]
     relay = network.population("1")
@@ -98,7 +98,7 @@ def test_a_relay_stands_behind_its_pool() -> None:
 @settings(max_examples=20)
 def test_graded_relays_change_nothing(seed: int) -> None:
     network = pooled()
-    relayed = relay_pools(network, graded_spikes=True)
+    relayed = RelayPools(graded_spikes=True)(network)
     assert relayed.population("1").neuron.max_spikes == 4
     inputs = {"in": spikes(seed, 8, 0)}
     assert np.array_equal(run(network, inputs, 8)["out"], run(relayed, inputs, 8)["out"])
@@ -107,7 +107,7 @@ def test_graded_relays_change_nothing(seed: int) -> None:
 @given(st.integers(0, 1000))
 @settings(max_examples=20)
 def test_relays_of_one_spike_keep_the_counts_and_spread_them(seed: int) -> None:
-    relayed = relay_pools(pooled())
+    relayed = RelayPools()(pooled())
     result = run(relayed, {"in": spikes(seed, 30, 25)}, 30)
     windows = result["0"].reshape(30, 2, 2, 2, 2, 2).sum(axis=(3, 5))
     assert np.array_equal(result["1"].sum(axis=0), windows.sum(axis=0))
@@ -115,7 +115,7 @@ def test_relays_of_one_spike_keep_the_counts_and_spread_them(seed: int) -> None:
 
 
 def test_without_new_input_relays_of_averages_hold_fractions_back() -> None:
-    relayed = relay_pools(pooled(average=True), graded_spikes=True)
+    relayed = RelayPools(graded_spikes=True)(pooled(average=True))
     given_spikes = np.zeros((4, 2, 4, 4))
     given_spikes[0, 0, 0, 0] = 1.0
     assert run(relayed, {"in": given_spikes}, 4)["1"].sum() == 0.0
@@ -123,25 +123,25 @@ def test_without_new_input_relays_of_averages_hold_fractions_back() -> None:
 
 def test_names_pools_and_clashes() -> None:
     network = pooled()
-    assert [p.name for p in relay_pools(network, ["1"]).populations] == ["0", "1", "4"]
+    assert [p.name for p in RelayPools(("1",))(network).populations] == ["0", "1", "4"]
     with pytest.raises(
-        UsageError, match=r"^relay_pools '3', 'x': no pool of that name is followed by another operator$"
+        UsageError, match=r"^relay-pools '3', 'x': no pool of that name is followed by another operator$"
     ):
-        relay_pools(network, ["1", "x", "3"])
-    again = relay_projection(relay_pools(network), 2, 0)
+        RelayPools(("1", "x", "3"))(network)
+    again = RelayProjection(2, 0)(RelayPools()(network))
     assert {p.name for p in again.populations} == {"0", "1", "2", "4"}
 
 
 def test_a_pool_on_the_last_place_needs_no_relay() -> None:
     pool = nir.SumPool2d(kernel_size=np.array([2, 2]), stride=np.array([2, 2]), padding=np.array([0, 0]))
     network = from_nir(chain(port(1, 2, 2), pool, lif(1, 1, 1), out(1, 1, 1)))
-    assert same_network(relay_pools(network), network)
+    assert same_network(RelayPools()(network), network)
 
 
 def test_chains_of_pools_get_a_relay_each_and_come_back_from_nir() -> None:
     pool = nir.SumPool2d(kernel_size=np.array([2, 2]), stride=np.array([2, 2]), padding=np.array([0, 0]))
     conv = nir.Conv2d((1, 1), np.ones((2, 1, 1, 1)), 1, 0, 1, 1, np.array([1.0, 0.5]))
-    network = relay_pools(from_nir(chain(port(1, 4, 4), pool, pool, conv, lif(2, 1, 1), out(2, 1, 1))))
+    network = RelayPools()(from_nir(chain(port(1, 4, 4), pool, pool, conv, lif(2, 1, 1), out(2, 1, 1))))
     check_network(network)
     assert [p.name for p in network.populations] == ["0", "1", "3"]
     assert [type(p.operator) for p in network.projections][:3] == [SumPool, SumPool, Conv]
@@ -160,7 +160,7 @@ def test_delays_bias_and_back_mark_go_to_the_right_half() -> None:
     edges = [("in", "a"), ("a", "late"), ("late", "fc"), ("fc", "back"), ("back", "a"), ("a", "out")]
     network = from_nir(graph_of(nodes, edges, dt=1e-3))
     index = next(k for k, p in enumerate(network.projections) if p.is_back)
-    relayed = relay_projection(network, index, 0)
+    relayed = RelayProjection(index, 0)(network)
     check_network(relayed)
     before = next(p for p in relayed.projections if p.target == "fc")
     behind = next(p for p in relayed.projections if p.source == "fc")
@@ -173,11 +173,11 @@ def test_delays_bias_and_back_mark_go_to_the_right_half() -> None:
 def test_there_must_be_something_to_split() -> None:
     network = pooled()
     with pytest.raises(ModelError, match=r"^relay: there is no projection 9, the network has 3; choose one of them$"):
-        relay_projection(network, 9, 0)
+        RelayProjection(9, 0)(network)
     with pytest.raises(
         ModelError, match=r"^projection '0' -> '4': nothing follows part 2, it has 3 parts; choose another"
     ):
-        relay_projection(network, 1, 2)
+        RelayProjection(1, 2)(network)
 
 
 # -- split sources ----------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def test_a_split_source_changes_no_bit(network: Network, data: st.DataObject) ->
     p = data.draw(st.sampled_from(wide))
     most = max(sizes[q.target] for q in wide if q.source == p.source)
     ways = data.draw(st.integers(2, min(most, 4)))
-    split = replicate_source(network, p.source, ways)
+    split = ReplicateSource(p.source, ways)(network)
     check_network(split)
     assert len(split.populations) == len(network.populations) + ways - 1
     rng = np.random.default_rng(0)
@@ -206,7 +206,7 @@ def test_a_split_source_changes_no_bit(network: Network, data: st.DataObject) ->
 
 def test_each_copy_feeds_its_part_and_only_that() -> None:
     network = network_of("4 dense3 lif dense10 lif")
-    split = replicate_source(network, "2_lif", 3)
+    split = ReplicateSource("2_lif", 3)(network)
     assert [p.name for p in split.populations] == ["2_lif", "2_lif_copy", "2_lif_copy_2", "4_lif"]
     fed = {
         p.source: sorted(set(np.flatnonzero(np.diff(p.operator.indptr))))
@@ -227,9 +227,9 @@ def test_each_copy_feeds_its_part_and_only_that() -> None:
 )
 def test_splits_that_make_no_sense(name: str, ways: int, words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        replicate_source(network_of("4 dense3 lif dense10 lif"), name, ways)
+        ReplicateSource(name, ways)(network_of("4 dense3 lif dense10 lif"))
 
 
 def test_a_split_of_what_feeds_one_neuron_is_told_so() -> None:
     with pytest.raises(UsageError, match="^split of '2_lif': 2 ways, it feeds no population that can be cut"):
-        replicate_source(network_of("4 dense3 lif dense1 lif"), "2_lif", 2)
+        ReplicateSource("2_lif", 2)(network_of("4 dense3 lif dense1 lif"))

@@ -17,9 +17,9 @@ from nirbridge.network.apply import matrix
 from nirbridge.network.masking import only_sources, only_targets
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.operators import Chain, Dense, Identity, Reshape, Scale, Sparse, SumPool
-from nirbridge.passes import replicate_source
+from nirbridge.passes import ReplicateSource
 from nirbridge.passes.retiming.latencies import LatencyArc, all_loops, least_latencies
-from nirbridge.passes.retiming.uniform_delays import uniform_delays
+from nirbridge.passes.retiming.uniform_delays import UniformDelays
 
 balancing: Any = sys.modules["nirbridge.passes.retiming.retime"]
 splitting: Any = sys.modules["nirbridge.passes.replicate_source"]
@@ -67,7 +67,7 @@ def feeding(target: tuple[int, ...] = (2, 3), **own: Any) -> Network:
 
 
 def test_copies_stand_behind_their_original_and_feed_a_part_each() -> None:
-    made = replicate_source(feeding(bias=np.ones((2, 3))), "a", 2)
+    made = ReplicateSource("a", 2)(feeding(bias=np.ones((2, 3))))
     assert [p.name for p in made.populations] == ["a", "a_copy_2", "b", "a_copy"]
     assert [(p.source, p.target) for p in made.projections] == [
         ("in", "a"), ("in", "a_copy_2"), ("a", "a"), ("a_copy_2", "a_copy_2"), ("a", "b"), ("a_copy_2", "b"), ("a", "out"),
@@ -85,7 +85,7 @@ def test_copies_stand_behind_their_original_and_feed_a_part_each() -> None:
 
 @pytest.mark.parametrize(("ways", "sizes"), [(2, [2, 3]), (3, [1, 2, 2]), (4, [1, 1, 1, 2]), (5, [1] * 5)])
 def test_parts_of_a_target_are_even(ways: int, sizes: list[int]) -> None:
-    made = replicate_source(feeding((5, 1)), "a", ways)
+    made = ReplicateSource("a", ways)(feeding((5, 1)))
     cut = [p for p in made.projections if p.target == "b"]
     assert [int(matrix(p.operator).toarray().any(axis=1).sum()) for p in cut] == sizes
     assert [p.source for p in cut] == ["a", "a_copy_2", "a_copy_3", "a_copy_4", "a_copy_5"][:ways]
@@ -93,10 +93,10 @@ def test_parts_of_a_target_are_even(ways: int, sizes: list[int]) -> None:
 
 
 def test_copies_without_a_part_feed_nothing() -> None:
-    made = replicate_source(feeding((2, 3)), "a", 5)
+    made = ReplicateSource("a", 5)(feeding((2, 3)))
     assert [p.source for p in made.projections if p.target == "b"] == ["a_copy_2", "a_copy_4", "a_copy_5"]
     alone = net({"a": (2,), "b": (1,), "c": (3,)}, way("a", "b", Dense(some(1, 2))), way("a", "c", Dense(some(3, 2))))
-    split = replicate_source(alone, "a", 3)
+    split = ReplicateSource("a", 3)(alone)
     assert [(p.source, p.target) for p in split.projections] == [
         ("a", "b"),
         ("a", "c"),
@@ -107,19 +107,19 @@ def test_copies_without_a_part_feed_nothing() -> None:
 
 def test_what_can_not_be_split_is_told() -> None:
     made, known = feeding(), "there are 'a', 'b', 'a_copy'; name one"
-    assert told(lambda: replicate_source(made, "x", 2)) == [f"split: no population 'x', {known}"]
+    assert told(lambda: ReplicateSource("x", 2)(made)) == [f"split: no population 'x', {known}"]
     for ways in (1, 7):
-        assert told(lambda w=ways: replicate_source(made, "a", w)) == [
+        assert told(lambda w=ways: ReplicateSource("a", w)(made)) == [
             f"split of 'a': {ways} ways, 2 to 6 (neurons of its largest target); choose another number or population"
         ]
-    assert len(replicate_source(made, "a", 6).populations) == 8
+    assert len(ReplicateSource("a", 6)(made).populations) == 8
     cannot = "it feeds no population that can be cut; choose another number or population"
-    assert told(lambda: replicate_source(made, "b", 2)) == [f"split of 'b': 2 ways, {cannot}"]
+    assert told(lambda: ReplicateSource("b", 2)(made)) == [f"split of 'b': 2 ways, {cannot}"]
     one = net({"a": (2,), "b": (1,)}, way("a", "b", Dense(some(1, 2))))
-    assert told(lambda: replicate_source(one, "a", 1)) == [f"split of 'a': 1 ways, {cannot}"]
+    assert told(lambda: ReplicateSource("a", 1)(one)) == [f"split of 'a': 1 ways, {cannot}"]
     many = net({f"p{k}": (1,) for k in range(10)})
     shown = ", ".join(f"'p{k}'" for k in range(8))
-    assert told(lambda: replicate_source(many, "x", 2)) == [f"split: no population 'x', there are {shown}; name one"]
+    assert told(lambda: ReplicateSource("x", 2)(many)) == [f"split: no population 'x', there are {shown}; name one"]
 
 
 def test_a_projection_too_large_to_be_listed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ def test_a_projection_too_large_to_be_listed_is_told(monkeypatch: pytest.MonkeyP
         raise ModelError.of("operator", "too many")
 
     monkeypatch.setattr(splitting, "only_targets", refuse)
-    assert told(lambda: replicate_source(feeding(), "a", 2)) == [
+    assert told(lambda: ReplicateSource("a", 2)(feeding())) == [
         "projection 'a' -> 'b': too many synapses to be listed one by one; split another source"
     ]
 
@@ -175,7 +175,7 @@ def test_delays_per_target_are_one_projection_each() -> None:
         nodes=("w",),
     )
     plain = way("a", "b", Identity((3,)), nodes=("i",))
-    made = uniform_delays(net({"a": (3,), "b": (3,)}, late, plain))
+    made = UniformDelays()(net({"a": (3,), "b": (3,)}, late, plain))
     assert [(p.delay_steps.tolist(), p.target_delay_steps.tolist(), p.nodes) for p in made.projections] == [
         ([1, 2], 0, ()), ([5, 6], 0, ()), (0, 0, ("i",)),
     ]  # fmt: skip
@@ -184,14 +184,14 @@ def test_delays_per_target_are_one_projection_each() -> None:
         [False, True, False],
         [True, False, True],
     ]
-    free = uniform_delays(net({"a": (3,)}, replace(late, bias=None)))
+    free = UniformDelays()(net({"a": (3,)}, replace(late, bias=None)))
     assert [p.bias for p in free.projections] == [None, None]
-    shared = uniform_delays(net({"a": (3,)}, replace(late, target_delay_steps=freeze([4, 4, 4]))))
+    shared = UniformDelays()(net({"a": (3,)}, replace(late, target_delay_steps=freeze([4, 4, 4]))))
     assert [(p.delay_steps.tolist(), p.target_delay_steps.tolist(), p.nodes) for p in shared.projections] == [
         ([5, 6], 0, ("w",))
     ]
     same = net({"a": (3,), "b": (3,)}, plain)
-    assert uniform_delays(same) is same
+    assert UniformDelays()(same) is same
 
 
 # -- loops and notes ---------------------------------------------------------------------------------------------------

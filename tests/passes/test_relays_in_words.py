@@ -10,7 +10,7 @@ from nirbridge.network import neuron
 from nirbridge.network.apply import matrix
 from nirbridge.network.model import Network, Projection
 from nirbridge.network.operators import Chain, Dense, Identity, Reshape, Scale, SumPool
-from nirbridge.passes.relay_pools import relay_pools, relay_projection
+from nirbridge.passes.relay_pools import RelayPools, RelayProjection
 from nirbridge.passes.retiming import delay_lines
 from tests.passes.test_passes_in_words import net, some, told, way
 
@@ -26,22 +26,22 @@ def pooled(**own: Any) -> Network:
 def test_what_no_relay_can_be_put_behind_is_told() -> None:
     made = pooled()
     for index in (-1, 3):
-        assert told(lambda i=index: relay_projection(made, i, 0)) == [
+        assert told(lambda i=index: RelayProjection(i, 0)(made)) == [
             f"relay: there is no projection {index}, the network has 3; choose one of them"
         ]
     for part in (-1, 2):
-        assert told(lambda k=part: relay_projection(made, 1, k)) == [
+        assert told(lambda k=part: RelayProjection(1, k)(made)) == [
             f"projection 's' -> 't': nothing follows part {part}, it has 3 parts; choose another"
         ]
-    assert told(lambda: relay_pools(pooled(nodes=("p", "r", "d")), {"z", "p", "d"})) == [
-        "relay_pools 'd', 'z': no pool of that name is followed by another operator"
+    assert told(lambda: RelayPools(("z", "p", "d"))(pooled(nodes=("p", "r", "d")))) == [
+        "relay-pools 'd', 'z': no pool of that name is followed by another operator"
     ]
 
 
 @pytest.mark.parametrize(("graded", "most"), [(False, 1), (True, 2)])
 def test_a_relay_stands_between_its_halves(graded: bool, most: int) -> None:
     own = {"nodes": ("pool", "r", "d"), "bias": [1.0, 2.0], "delay_steps": [[[3, 4, 5, 3]]], "target_delay_steps": 2}
-    made = relay_pools(pooled(**own), {"pool"}, graded_spikes=graded)
+    made = RelayPools(("pool",), graded_spikes=graded)(pooled(**own))
     assert [p.name for p in made.populations] == ["s", "pool", "t"]
     assert [(p.source, p.target, p.nodes) for p in made.projections] == [
         ("s", "pool", ("pool",)), ("in", "t", ()), ("pool", "t", ("r", "d")), ("t", "out", ()),
@@ -57,7 +57,7 @@ def test_a_relay_stands_between_its_halves(graded: bool, most: int) -> None:
         most,
         ">=",
     )
-    unnamed = relay_projection(pooled(delay_steps=2), 1, 1, graded_spikes=graded)
+    unnamed = RelayProjection(1, 1, graded_spikes=graded)(pooled(delay_steps=2))
     assert [p.name for p in unnamed.populations] == ["s", "s_t", "t"]
     assert unnamed.population("s_t").neuron.max_spikes == 1, "a reshape is no pool"
     assert [p.delay_steps.tolist() for p in unnamed.projections] == [0, 0, 2, 0]
@@ -69,11 +69,11 @@ def test_a_relay_of_a_loop_stands_behind_its_source() -> None:
         {"t": (1, 1, 4), "s": (1, 1, 4)},
         way("s", "t", Chain((Scale(some(1, 1, 4)), Scale(some(1, 1, 4)))), delay_steps=1, is_back=True),
     )
-    assert [p.name for p in relay_projection(loop, 0, 0).populations] == ["t", "s", "s_t"]
+    assert [p.name for p in RelayProjection(0, 0)(loop).populations] == ["t", "s", "s_t"]
     last = net({"s": (2,)}, way("s", "out", Chain((Scale(some(2)), Scale(some(2))))))
-    assert [p.name for p in relay_projection(last, 0, 0).populations] == ["s", "s_out"]
+    assert [p.name for p in RelayProjection(0, 0)(last).populations] == ["s", "s_out"]
     first = net({"a": (2,), "b": (2,)}, way("in", "a", Chain((Scale(some(2)), Scale(some(2))))))
-    assert [p.name for p in relay_projection(first, 0, 0).populations] == ["in_a", "a", "b"]
+    assert [p.name for p in RelayProjection(0, 0)(first).populations] == ["in_a", "a", "b"]
 
 
 def lines_of(*ways: Projection, most: int = 3, graded: bool = True, cells: Any = None) -> Any:

@@ -16,7 +16,7 @@ from nirbridge.errors import ModelError
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense, Identity, Reshape
-from nirbridge.passes import balance_delays
+from nirbridge.passes import Retime
 from nirbridge.passes.retiming.initial_states import LARGEST_START, initial_state_before, is_quiet
 from tests.passes.retimed import both_runs, differing, fired_early
 
@@ -174,7 +174,7 @@ def test_a_drive_that_would_fire_is_a_synapse_with_its_gain_taken_out(
     bias = np.linspace(0.25, 1.0, 4).reshape(shape)
     cell = neuron("LIF", a_mem=1.0, g_mem=g_mem, g_syn=g_syn, theta=0.5, bias=-1.5 * bias)
     network = behind(cell, shape, bias=[1.5, -0.5, 2.0, 0.25], other=[0.5, 1.5, 0.0, -0.25])
-    retimed = balance_delays(network)
+    retimed = Retime().retimed(network)
     assert "always" in retimed.latency
     a, b = both_runs(retimed, 12, 1)
     assert differing(retimed, a, b) == fired_early(retimed, b) == []
@@ -186,7 +186,7 @@ def test_a_drive_into_a_synaptic_current_is_taken_over_too(which: int) -> None:
     cell = neuron("CubaLIF", a_mem=1.0, a_syn=0.5, g_mem=0.5, g_syn=2.0, theta=0.25)
     own = [[-1.0, 0.5, 0.0, -0.5], None]
     network = behind(cell, (4,), bias=own[which], other=own[1 - which])
-    retimed = balance_delays(network)
+    retimed = Retime().retimed(network)
     assert "always" in retimed.latency
     a, b = both_runs(retimed, 12, 1)
     assert differing(retimed, a, b) == fired_early(retimed, b) == []
@@ -196,9 +196,9 @@ def test_one_neuron_without_a_gain_keeps_all_from_being_driven() -> None:
     """Its bias reaches v, a synapse would not: no weight stands for it."""
     cell = neuron("LIF", a_mem=1.0, g_mem=[1.0, 1.0, 0.0, 1.0], theta=0.5, bias=[-1.0, -1.0, -1.0, -1.0])
     with pytest.raises(ModelError, match="population 'b'"):
-        balance_delays(behind(cell, (4,)))
+        Retime().retimed(behind(cell, (4,)))
     still = neuron("LIF", a_mem=1.0, g_mem=[1.0, 1.0, 0.0, 1.0], theta=0.5, bias=[-1.0, -1.0, 0.0, -1.0])
-    retimed = balance_delays(behind(still, (4,)))
+    retimed = Retime().retimed(behind(still, (4,)))
     a, b = both_runs(retimed, 12, 1)
     assert differing(retimed, a, b) == fired_early(retimed, b) == []
 
@@ -206,4 +206,4 @@ def test_one_neuron_without_a_gain_keeps_all_from_being_driven() -> None:
 def test_a_bias_behind_a_synaptic_current_can_not_be_taken_over() -> None:
     cell = neuron("CubaLIF", a_mem=1.0, a_syn=0.5, theta=0.5, bias=-1.0)
     with pytest.raises(ModelError, match="population 'b': it would leave its start in the 4 steps"):
-        balance_delays(behind(cell, (4,)))
+        Retime().retimed(behind(cell, (4,)))

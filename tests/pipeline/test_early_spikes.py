@@ -20,7 +20,7 @@ from nirbridge.mapping.storage import file
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense, Identity
-from nirbridge.passes import balance_delays
+from nirbridge.passes import Retime
 from nirbridge.pipeline import MapOptions, map_network, verify_network
 from nirbridge.quantization import quantize, v_bounds
 from nirbridge.report.verify import verify_document
@@ -106,7 +106,7 @@ def test_by_hand() -> None:
 
 def test_the_bound_of_a_run_starts_with_the_chip() -> None:
     network, chip = mixed(4), read_chip("loihi2")
-    retimed = balance_delays(network, keep_early_spikes=True)
+    retimed = Retime(keep_early_spikes=True).retimed(network)
     quantized = quantize(retimed, chip)
     assert quantized.early
     assert set(retimed.early) <= set(quantized.early)
@@ -131,7 +131,7 @@ def test_the_bound_of_a_run_starts_with_the_chip() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_network_that_waits_is_the_same_with_the_option(seed: int) -> None:
     network = chain([plain(), neuron("LIF", a_mem=0.5, theta=1.0, bias=0.75), plain()], seed, skip=True)
-    with_it, without = (balance_delays(network, keep_early_spikes=kept) for kept in (True, False))
+    with_it, without = (Retime(keep_early_spikes=kept).retimed(network) for kept in (True, False))
     assert with_it.early == ()
     assert with_it.notes == without.notes
     document = [
@@ -148,7 +148,7 @@ def test_a_map_says_it_and_runs_by_itself(tmp_path: Path, root: Path) -> None:
     file.write_map(map_network(network, chip, KEPT), path, "m.nir", SHA)
     document = json.loads(path.read_text("utf-8"))
     assert document["schema"] == 2
-    assert document["early_spikes"] == list(balance_delays(network, keep_early_spikes=True).early)
+    assert document["early_spikes"] == list(Retime(keep_early_spikes=True).retimed(network).early)
     assert any(note.startswith("early spikes of 'p") for note in document["notes"])
     schema = json.loads((root / "nirbridge" / "mapping" / "storage" / "map.schema.json").read_text("utf-8"))
     jsonschema.validate(document, schema)
@@ -167,10 +167,10 @@ def test_integers_alone_may_have_no_such_start() -> None:
     """The real neuron never passes its threshold of 1, its integers do: refused, or started at once and said."""
     cell = neuron("CubaLIF", a_mem=0.875, a_syn=0.5, g_mem=0.5, bias=0.124999, theta=0.99, v_init=0.98999)
     network, chip = chain([plain(), cell]), read_chip("loihi1")
-    retimed = balance_delays(network, keep_early_spikes=True)
+    retimed = Retime(keep_early_spikes=True).retimed(network)
     assert retimed.early == ()
     with pytest.raises(ModelError, match=r"'p1'.* would make it fire in the 2 steps .*--keep-early-spikes$"):
-        quantize(balance_delays(network), chip)
+        quantize(Retime().retimed(network), chip)
     quantized = quantize(retimed, chip)
     assert quantized.early == ("p1",)
     n = quantized.population("p1").neuron

@@ -25,7 +25,7 @@ from nirbridge.network import Network, from_nir
 from nirbridge.network.model import Population, Port, Projection
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Identity
-from nirbridge.passes import balance_delays
+from nirbridge.passes import Retime
 from nirbridge.pipeline import MapOptions, map_network, map_retimed
 from nirbridge.quantization.quantize import quantize
 from nirbridge.simulators.fixed.simulate import simulate_fixed
@@ -182,7 +182,7 @@ def test_every_map_passes_the_checker_and_runs(network: Network) -> None:
     network = on_grid(replace(network, populations=tuple(still)), 0)
     try:
         mapped = map_network(network, chip, replace(QUICK, relays=False))
-        quantized = quantize(balance_delays(network, delay_steps_max=chip.core.delay_steps), chip)
+        quantized = quantize(Retime(delay_steps_max=chip.core.delay_steps).retimed(network), chip)
     except (DoesNotFit, ModelError):
         return
     rng = np.random.default_rng(0)

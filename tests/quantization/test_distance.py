@@ -15,7 +15,7 @@ from nirbridge.chips import read_chip
 from nirbridge.errors import ModelError, UsageError
 from nirbridge.network.model import Network, Population, Port, Projection
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Reshape
-from nirbridge.passes import balance_delays
+from nirbridge.passes import Retime
 from nirbridge.quantization import QuantizationOptions, QuantizedNetwork, quantize, v_bounds
 from nirbridge.quantization.operators import weights_of
 from nirbridge.simulators.fixed.simulate import simulate_fixed
@@ -136,7 +136,7 @@ def test_the_bound_counts_from_a_populations_own_latency(seed: int) -> None:
     loose = replace(plain, projections=tuple(p for p in plain.projections if not p.is_back))
     still = tuple(replace(p, delay_steps=one(0)) for p in loose.projections)
     try:
-        retimed = balance_delays(replace(loose, projections=still), delay_steps_max=62)
+        retimed = Retime(delay_steps_max=62).retimed(replace(loose, projections=still))
         q = quantize(retimed, read_chip("loihi2"))
     except ModelError:
         return

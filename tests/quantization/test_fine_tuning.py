@@ -14,7 +14,7 @@ from nirbridge.arrays import freeze
 from nirbridge.chips import read_chip
 from nirbridge.errors import ModelError
 from nirbridge.network.operators import Dense
-from nirbridge.passes import balance_delays
+from nirbridge.passes import Retime
 from nirbridge.pipeline import load_network
 from nirbridge.quantization import QuantizationOptions, quantize
 from nirbridge.quantization.operators import weights_of
@@ -71,7 +71,7 @@ def accuracy(q: Any, spikes: Any, labels: Any) -> float:
 def test_digits_fine_tuned_are_the_integers_that_were_trained(root: Path, bits: int) -> None:
     data, chip = digits, read_chip("loihi1")
     network = load_network(root / "examples" / "models" / "digits_mlp.nir")
-    first = quantize(balance_delays(network), chip, QuantizationOptions(weight_bits=bits))
+    first = quantize(Retime().retimed(network), chip, QuantizationOptions(weight_bits=bits))
     model = Model([np.asarray(weights_of(p.operator)) for p in network.projections[:2]])  # type: ignore[arg-type]
     factors = [factor_of(first, p.source, p.target) for p in first.projections]
     for own, (factor, width, mode) in zip(model.layers, factors, strict=True):
@@ -86,7 +86,7 @@ def test_digits_fine_tuned_are_the_integers_that_were_trained(root: Path, bits: 
         np.testing.assert_allclose(whole, np.rint(whole), atol=1e-4)
         detach(own)
     tuned = with_weights_of(network, model)
-    last = quantize(balance_delays(tuned), chip, QuantizationOptions(weight_bits=bits, scales=scales_of(first)))
+    last = quantize(Retime().retimed(tuned), chip, QuantizationOptions(weight_bits=bits, scales=scales_of(first)))
     for k, own in enumerate(model.layers):
         found = real_weights(last, last.projections[k].index)
         np.testing.assert_array_equal(found.astype(np.float32), own.weight.detach().numpy())

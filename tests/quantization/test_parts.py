@@ -14,7 +14,7 @@ from nirbridge.chips import read_chip
 from nirbridge.errors import DoesNotFit, ModelError
 from nirbridge.network.apply import apply, matrix
 from nirbridge.network.operators import Chain, Conv, Dense, Reshape, Scale, SumPool
-from nirbridge.passes import balance_delays
+from nirbridge.passes import Retime
 from nirbridge.pipeline.calibrated import (
     CalibrationPlan,
     ReferenceScore,
@@ -264,7 +264,7 @@ def test_a_read_out_says_what_it_is_off() -> None:
 
 def test_measured_layers_say_spikes_changed_and_accuracy() -> None:
     net, arrays = digits_like()
-    retimed = balance_delays(layer_without_hops(net))
+    retimed = Retime().retimed(layer_without_hops(net))
     q = quantize_with_data(
         retimed, read_chip("loihi1"), QuantizationOptions(), calibration_data(net, arrays), CalibrationPlan()
     )

@@ -17,7 +17,7 @@ from nirbridge.chips import read_chip
 from nirbridge.errors import ModelError, UsageError
 from nirbridge.network.model import Timing
 from nirbridge.network.nir.from_nir import from_nir
-from nirbridge.passes import balance_delays
+from nirbridge.passes import Retime
 from nirbridge.quantization import QuantizationOptions, prove, quantize
 from nirbridge.quantization.operators import weights_of
 from nirbridge.quantization.storage.check import check_quantized
@@ -149,7 +149,7 @@ def test_any_network_is_exact_in_its_own_integers_or_refused(graph: Any, seed: i
     chip = read_chip("loihi2")
     try:
         net = from_nir(graph)
-        q = quantize(balance_delays(net, delay_steps_max=chip.core.delay_steps), chip)
+        q = quantize(Retime(delay_steps_max=chip.core.delay_steps).retimed(net), chip)
     except ModelError:
         return
     check_quantized(q)
@@ -235,11 +235,11 @@ def test_a_float32_tau_of_one_step_is_no_negative_decay() -> None:
         nir.Input(np.array([2])), nir.Linear(np.eye(2)), nir.LIF(tau, ones, 0 * ones, ones), nir.Output(np.array([2]))
     )
     assert 1 - 0.01 / float(tau[0]) < 0
-    network = balance_delays(from_nir(graph, Timing(dt=0.01)))
+    network = Retime().retimed(from_nir(graph, Timing(dt=0.01)))
     assert quantize(network, read_chip("loihi2")).populations[0].neuron.dv == 4096
     graph.nodes["lif"].tau = 0.999 * tau
     with pytest.raises(ModelError, match="decay"):
-        quantize(balance_delays(from_nir(graph, Timing(dt=0.01))), read_chip("loihi2"))
+        quantize(Retime().retimed(from_nir(graph, Timing(dt=0.01))), read_chip("loihi2"))
 
 
 def test_one_bit_with_both_signs_has_no_weight_that_excites() -> None:
@@ -281,7 +281,7 @@ def test_digits_keep_their_accuracy(name: str, root: Path) -> None:
     values = spikes.reshape(*spikes.shape[:2], *port.shape)
     real = simulate(net, values).recording.arrays[out, "s"].sum(0).argmax(-1)
     chip = read_chip("loihi1")
-    retimed = balance_delays(net, delay_steps_max=chip.core.delay_steps)
+    retimed = Retime(delay_steps_max=chip.core.delay_steps).retimed(net)
     late = retimed.latency[out]
     longer = np.concatenate([values, np.zeros((late, *values.shape[1:]), values.dtype)])
     for bits, points in ((8, 0.01), (4, 0.03)):

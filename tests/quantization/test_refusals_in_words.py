@@ -110,10 +110,10 @@ def refused(options: QuantizationOptions, steps: Any = 1, chip: Any = LOIHI1, la
     return [str(p) for p in refusals.quantization_problems(network, chip, options)]
 
 
-RETIME = "every hop of a chip takes a step; retime the network first (balance_delays)"
+RETIME = "every hop of a chip takes a step; retime the network first (passes.Retime)"
 LONGER = (
     "a hop of chip 'loihi1' and its synapse delay by at most 63 steps; retime the network with delay_steps_max "
-    "(balance_delays)"
+    "(passes.Retime)"
 )
 
 

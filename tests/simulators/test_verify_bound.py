@@ -12,7 +12,7 @@ from nirbridge.arrays import Array, freeze
 from nirbridge.chips import read_chip
 from nirbridge.errors import ModelError
 from nirbridge.network import Network
-from nirbridge.passes import balance_delays
+from nirbridge.passes import Retime
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.quantization.options import QuantizationOptions
 from nirbridge.quantization.quantize import quantize
@@ -29,7 +29,7 @@ SEEDS = st.integers(0, 2**16)
 
 def in_integers(network: Network, **options: Any) -> QuantizedNetwork:
     chip = read_chip("loihi2")
-    retimed = balance_delays(network, delay_steps_max=chip.core.delay_steps, graded_spikes=chip.neuron.graded_spikes)
+    retimed = Retime(delay_steps_max=chip.core.delay_steps, graded_spikes=chip.neuron.graded_spikes).retimed(network)
     return quantize(retimed, chip, QuantizationOptions(**options))
 
 

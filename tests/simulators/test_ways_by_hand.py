@@ -13,7 +13,7 @@ from nirbridge.arrays import freeze
 from nirbridge.chips import read_chip
 from nirbridge.errors import UsageError
 from nirbridge.network.model import Port
-from nirbridge.passes import balance_delays
+from nirbridge.passes import Retime
 from nirbridge.pipeline.calibrated import CalibrationPlan, quantize_with_data
 from nirbridge.quantization.options import QuantizationOptions
 from nirbridge.simulators.simulate import Probe, Recording
@@ -190,7 +190,7 @@ def test_the_verdict_word_by_word(verification: Verification, said: str) -> None
 def test_a_verification_holds_what_ran() -> None:
     late = layer(np.diag([1.0, 0.5]), lif(a_mem=0.5, theta=0.75))
     net = replace(late, projections=(replace(late.projections[0], delay_steps=one(0)), late.projections[1]))
-    q = quantize_with_data(balance_delays(net), read_chip("loihi2"), QuantizationOptions(), None, CalibrationPlan())
+    q = quantize_with_data(Retime().retimed(net), read_chip("loihi2"), QuantizationOptions(), None, CalibrationPlan())
     spikes = np.array([[1, 1], [1, 0], [0, 1], [1, 1]], np.uint8)
     told: list[Any] = []
     found = ways.verify(net, q, {"in": spikes}, steps=4, progress=lambda *own: told.append(own))

@@ -75,7 +75,8 @@ def _network(model: str | None, shapes: str | None, timing: Timing, **reading: A
         return pipeline.load_network(model, timing, **reading)
     if reading["repairs"]:
         raise UsageError.of("--shapes", "given with --repair or --drop-batch", "they mend a file", "leave them out")
-    return pipeline.network_of_shapes(shapes or "", timing)
+    network = pipeline.network_of_shapes(shapes or "", timing)
+    return network if reading["rewrite"] is None else reading["rewrite"](network)
 
 
 def _as_mapped(model: str, saved: str, network: Network, timing: Timing, **reading: Any) -> Network:

@@ -80,7 +80,7 @@ def emitted(model: str, target: str, chip: str | None, **options: Any) -> Artifa
         limit = "--per-core, --floating, --graded and --map are for lava"
         raise UsageError.of(f"--to {quoted(target)}", "given with options of another", limit, "leave them out")
     if model.endswith(".q.npz"):
-        named = ("weight_bits", "repairs", "keep_early_spikes")
+        named = ("weight_bits", "repairs", "rewrite", "keep_early_spikes")
         read = chip or any(options[name] for name in named) or options["timing"] != timing()
         return _of_integers(model, target, lava_only or bool(read), options["max_bytes"])
     return _of_network(model, target, chip or CHIP, **options)
@@ -106,13 +106,15 @@ def _of_network(
     timing: Timing,
     max_bytes: int,
     repairs: tuple[str, ...],
+    rewrite: Any,
     **options: bool,
 ) -> Artifact:
     from nirbridge.cli.common import graded_inputs
     from nirbridge.cli.progress import progress_on_stderr
     from nirbridge.pipeline import emit_lava, emit_with, fingerprint, load_chip, load_map, load_network
 
-    network, known = load_network(model, timing, max_bytes=max_bytes, repairs=repairs), load_chip(chip)
+    network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
+    known = load_chip(chip)
     mapping = None if map_file is None else load_map(map_file, network, fingerprint(model), known)
     with progress_on_stderr() as progress:
         if target != "lava":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,7 +23,7 @@ Example:
 @click.argument("model", metavar="MODEL.nir", type=click.Path())
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
-def command(model: str, timing: Timing, max_bytes: int, repairs: tuple[str, ...], as_json: bool) -> None:
+def command(model: str, timing: Timing, max_bytes: int, repairs: tuple[str, ...], rewrite: Any, as_json: bool) -> None:
     """Show what a NIR file holds.
 
     Nodes, neurons, synapses, timing (read or assumed), warnings, dead parts, and what the exporter of a framework is
@@ -32,7 +32,7 @@ def command(model: str, timing: Timing, max_bytes: int, repairs: tuple[str, ...]
     from nirbridge.cli.output import print_json, print_rich
     from nirbridge.report.inspect import inspect_file
 
-    document = inspect_file(model, timing, max_bytes, repairs)
+    document = inspect_file(model, timing, max_bytes, repairs, rewrite)
     if as_json:
         print_json(document)
         return

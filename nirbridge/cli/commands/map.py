@@ -80,6 +80,7 @@ def command(
     timing: Timing,
     max_bytes: int,
     repairs: tuple[str, ...],
+    rewrite: Any,
     **chosen: Any,
 ) -> None:
     """Map a model onto a chip: cores, utilisation, proved bound, traffic, energy and time of a step."""
@@ -90,7 +91,7 @@ def command(
     target = pipeline.load_chip(chip, _numbers("--without-cores", chosen["without_cores"]))
     with progress_on_stderr() as progress:
         progress("reading", None)
-        network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs)
+        network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
         options = _options(chosen, progress)
         network = pipeline.fit_to_chip(network, target, relays=options.relays)
         mapped = pipeline.map_network(network, target, _with_rates(options, rates, network))

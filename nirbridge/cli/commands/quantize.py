@@ -72,13 +72,14 @@ def run(
     run_steps: int | None,
     graded: tuple[str, ...],
     keep_early_spikes: bool = False,
+    rewrite: Any = None,
 ) -> QuantizedNetwork:
     """The network that the command saves."""
     from nirbridge.cli.common import graded_inputs, read_inputs, widths
     from nirbridge.cli.progress import progress_on_stderr
     from nirbridge.pipeline import load_chip, load_network, quantize_network, quantize_plan
 
-    network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs)
+    network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     chip = load_chip(chip_name)
     arrays = None if calibrate is None else read_inputs(calibrate, max_bytes)
     asked = {"weight_bits": widths(bits), "graded": graded_inputs(graded), "run_steps": run_steps}

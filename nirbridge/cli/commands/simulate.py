@@ -105,13 +105,14 @@ def run(
     chip: str | None = None,
     map_file: str | None = None,
     keep_early_spikes: bool = False,
+    rewrite: Any = None,
 ) -> Recording:
     """The recording that the command saves."""
     from nirbridge.cli.common import read_inputs
     from nirbridge.cli.progress import progress_on_stderr
     from nirbridge.pipeline import load_network, simulate_network, simulate_on_chip
 
-    network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs)
+    network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     inputs = read_inputs(source, max_bytes)
     if backend in ("fixed", "mapped") or chip is not None or map_file is not None or keep_early_spikes:
         wants = parse_probes(network, wanted, every)

@@ -80,6 +80,7 @@ def run(
     timing: Any,
     max_bytes: int,
     repairs: tuple[str, ...],
+    rewrite: Any = None,
     **options: Any,
 ) -> Verification:
     """What the command shows."""
@@ -91,7 +92,7 @@ def run(
         from nirbridge.errors import UsageError
 
         raise UsageError.of("--per-core", "given without --to", "it is about the program", "add --to lava")
-    network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs)
+    network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     chip = load_chip(chip_name)
     inputs = None if source is None else read_inputs(source, max_bytes)
     right = None if labels is None else load_labels(labels)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import MappingProxyType
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,11 +14,13 @@ from nirbridge.arrays import compact, freeze
 from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.network.graph import in_causal_order
 from nirbridge.network.model import Network, Projection
+from nirbridge.passes.base import Promise
+from nirbridge.passes.options import check_options, option_error
 from nirbridge.passes.retiming.constant_drives import constant_drives, with_constant_drives
 from nirbridge.passes.retiming.delay_lines import DelayLine, with_delay_lines
 from nirbridge.passes.retiming.initial_states import is_quiet
 from nirbridge.passes.retiming.latencies import LatencyArc, all_loops, cheapest_latencies, least_latencies
-from nirbridge.passes.retiming.uniform_delays import uniform_delays
+from nirbridge.passes.retiming.uniform_delays import UniformDelays
 
 NAMES_SHOWN = 6
 
@@ -32,7 +35,7 @@ class RetimedNetwork:
     ``t + latency`` is what ``reference``, the network that was retimed, does at step t. Populations that were put in
     (kind ``relay``) have the latency of what they pass on.
 
-    ``keep_early_spikes`` as of ``balance_delays``; ``early``: the populations to which that made a difference.
+    ``keep_early_spikes`` as of ``Retime``; ``early``: the populations to which that made a difference.
     """
 
     network: Network
@@ -43,53 +46,69 @@ class RetimedNetwork:
     early: tuple[str, ...] = ()
 
 
-def balance_delays(
-    network: Network,
-    *,
-    delay_steps_max: int | None = None,
-    graded_spikes: bool = True,
-    keep_early_spikes: bool = False,
-) -> RetimedNetwork:
-    """Assigns every projection a whole delay so that the network on hardware is the reference, later.
+@dataclass(frozen=True, slots=True)
+class Retime:
+    """Give every projection a whole delay, so that the network on hardware is the reference, later.
 
     With ``latency`` L a projection of delay d gets ``d + L[target] - L[source]``, which has to be at least 1 (0 into
-    an output). Inputs have latency 0 and none is below 0. **What is minimised**: the latency of every output (all
-    at once); then, as long as no population is moved that does something without input, the delays beyond the
-    hops, summed over projections and source neurons; then every latency. docs/retiming.md has the whole of it.
+    an output). Inputs have latency 0 and none is below 0. **Minimised** are the latency of every output (all at once);
+    then, as long as no population moves that acts without input, the delays beyond the hops, summed over projections
+    and source neurons; then every latency. Existing delays (uniform, per source, per target element) are kept.
+    docs/retiming.md has the whole of it.
 
-    Args:
-        network: what to retime; existing delays (uniform, per source, per target element) are kept.
-        delay_steps_max: the longest delay of a synapse beyond the hop (``chip.core.delay_steps``); longer ones take
-            relay populations. None: any.
-        graded_spikes: whether a relay may send several spikes in a step.
-        keep_early_spikes: populations that cannot wait for their first step start at the first step of the hardware
-            instead of being refused. They may fire before their first input and enter their first step in another
-            state, so the network then is not the reference, later.
-
-    Raises:
-        ModelError: loops with fewer steps of delay than hops; populations that can not wait for their first step;
-            sources that no relay can pass on. All of one kind are listed.
+    ``delay_steps_max``: the longest delay of a synapse beyond the hop (``chip.core.delay_steps``); longer ones take
+    relay populations. None: any. ``graded_spikes``: whether a relay may send several spikes per time step.
+    ``keep_early_spikes``: populations that cannot wait for their first time step start at the first time step of the
+    hardware instead of being refused. They may fire before their first input and enter their first time step in another
+    state, so the network then is not the reference, later.
     """
-    reference, network = network, uniform_delays(network)
-    names = [subject.name for subject in (*network.inputs, *network.populations, *network.outputs)]
-    inside = {p.name for p in network.populations}
-    sizes = {subject.name: subject.size for subject in (*network.inputs, *network.populations)}
-    arcs = [_arc(p, inside, sizes) for p in network.projections]
-    least, loop = least_latencies(names, arcs)
-    if loop:
-        raise ModelError.all(_loop_problem(found, arcs) for found in all_loops(names, arcs))
-    latency = cheapest_latencies(least, arcs, _movable(network))
-    made = replace(network, projections=tuple(_later(p, latency) for p in network.projections))
-    started = with_constant_drives(made, latency, keep_early_spikes=keep_early_spikes)
-    made, latency = started.network, started.latency
-    lines: tuple[DelayLine, ...] = ()
-    if delay_steps_max is not None:
-        limits = {"delay_steps_max": delay_steps_max, "graded_spikes": graded_spikes}
-        made, latency, lines = with_delay_lines(made, latency, **limits, model=reference)
-    made = _with_hops(in_causal_order(without_hops(made)))
-    notes = (*_notes(reference, latency, network, started.waiting, lines), *early_notes(started.early, latency))
-    made = replace(made, notes=(*made.notes, *notes))
-    return RetimedNetwork(made, MappingProxyType(latency), reference, notes, keep_early_spikes, started.early)
+
+    pass_name: ClassVar[str] = "retime"
+    delay_steps_max: int | None = None
+    graded_spikes: bool = True
+    keep_early_spikes: bool = False
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if self.delay_steps_max is not None and self.delay_steps_max < 0:
+            raise option_error(self, "delay_steps_max", "0 or more time steps")
+
+    @property
+    def promise(self) -> Promise:
+        """Later; changed where early spikes are kept."""
+        return "changed" if self.keep_early_spikes else "later"
+
+    def __call__(self, network: Network) -> Network:
+        """The retimed network alone; ``retimed`` has its latencies. Raises ModelError."""
+        return self.retimed(network).network
+
+    def retimed(self, network: Network) -> RetimedNetwork:
+        """The retimed network with the latency of each of its parts.
+
+        Raises:
+            ModelError: loops with fewer time steps of delay than hops; populations that cannot wait for their first
+                time step; sources that no relay can pass on. All of one kind are listed.
+        """
+        reference, network = network, UniformDelays()(network)
+        names = [subject.name for subject in (*network.inputs, *network.populations, *network.outputs)]
+        inside = {p.name for p in network.populations}
+        sizes = {subject.name: subject.size for subject in (*network.inputs, *network.populations)}
+        arcs = [_arc(p, inside, sizes) for p in network.projections]
+        least, loop = least_latencies(names, arcs)
+        if loop:
+            raise ModelError.all(_loop_problem(found, arcs) for found in all_loops(names, arcs))
+        latency = cheapest_latencies(least, arcs, _movable(network))
+        made = replace(network, projections=tuple(_later(p, latency) for p in network.projections))
+        started = with_constant_drives(made, latency, keep_early_spikes=self.keep_early_spikes)
+        made, latency = started.network, started.latency
+        lines: tuple[DelayLine, ...] = ()
+        if self.delay_steps_max is not None:
+            limits = {"delay_steps_max": self.delay_steps_max, "graded_spikes": self.graded_spikes}
+            made, latency, lines = with_delay_lines(made, latency, **limits, model=reference)
+        made = _with_hops(in_causal_order(without_hops(made)))
+        notes = (*_notes(reference, latency, network, started.waiting, lines), *early_notes(started.early, latency))
+        made = replace(made, notes=(*made.notes, *notes))
+        return RetimedNetwork(made, MappingProxyType(latency), reference, notes, self.keep_early_spikes, started.early)
 
 
 def early_notes(early: Sequence[str], latency: Mapping[str, int]) -> tuple[str, ...]:

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from nirbridge.arrays import compact, freeze
 from nirbridge.network.masking import only_targets
 from nirbridge.network.model import Network, Projection
+from nirbridge.passes.base import Promise
 
 
-def uniform_delays(network: Network) -> Network:
-    """The network with every delay at the source's side: ``target_delay_steps`` is 0 everywhere.
+@dataclass(frozen=True, slots=True)
+class UniformDelays:
+    """Move every delay to the source side, so that ``target_delay_steps`` is 0 everywhere.
 
     A delay that all targets share is added to ``delay_steps``. Delays that differ split the projection into one per
-    distinct delay, each for the targets that have it; what every target gets stays the same, bit for bit.
-
-    Raises:
-        ModelError: a projection that has to be split has too many synapses to be listed.
+    distinct delay, each for the targets that have it. Every target gets the same input as before, bit for bit.
     """
-    if not any(p.target_delay_steps.any() for p in network.projections):
-        return network
-    return replace(network, projections=tuple(q for p in network.projections for q in _even(p)))
+
+    pass_name: ClassVar[str] = "uniform-delays"
+    promise: ClassVar[Promise] = "same"
+
+    def __call__(self, network: Network) -> Network:
+        """The network with delays at the sources; the same object where nothing has to move.
+
+        Raises:
+            ModelError: a projection that has to be split has too many synapses to be listed.
+        """
+        if not any(p.target_delay_steps.any() for p in network.projections):
+            return network
+        return replace(network, projections=tuple(q for p in network.projections for q in _even(p)))
 
 
 def _even(p: Projection) -> Iterator[Projection]:

@@ -147,12 +147,12 @@ def test_options_that_contradict_each_other() -> None:
 
 
 def test_the_floating_variant_is_the_reference(root: Path, tmp_path: Path, lava_python: Path) -> None:
-    from nirbridge.passes import balance_delays
+    from nirbridge.passes import Retime
     from nirbridge.quantization.quantize import quantize
 
     chip = load_chip("loihi2")
     network = load_network(root / "examples" / "models" / "digits_mlp.nir")
-    q = quantize(balance_delays(fit_to_chip(network, chip), delay_steps_max=chip.core.delay_steps), chip)
+    q = quantize(Retime(delay_steps_max=chip.core.delay_steps).retimed(fit_to_chip(network, chip)), chip)
     assert q.network is not None
     write_artifact(emit(q, floating=True), tmp_path / "program")
     rng = np.random.default_rng(0)

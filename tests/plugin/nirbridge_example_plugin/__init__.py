@@ -5,7 +5,7 @@ from nirbridge.plugins import Plugin
 PLUGIN = Plugin(
     chips={"tiny": "nirbridge_example_plugin:data/tiny.toml"},
     importers={"weights": "nirbridge_example_plugin.weights:from_weights"},
-    passes={"louder": "nirbridge_example_plugin.weights:louder"},
+    passes={"louder": "nirbridge_example_plugin.weights:Louder"},
     partitioners={"one_each": "nirbridge_example_plugin.cores:one_each"},
     emitters={"csv": "nirbridge_example_plugin.table:emit"},
     simulators={"twice": "nirbridge_example_plugin.table:simulate_twice"},

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import nir
 import numpy as np
 
 from nirbridge.network.model import Network
+from nirbridge.passes import Promise, check_options
 
 
 def from_weights(module: Any, sample: Any, *, dt: float = 1e-3) -> Any:
@@ -22,6 +23,17 @@ def from_weights(module: Any, sample: Any, *, dt: float = 1e-3) -> Any:
     return graph
 
 
-def louder(network: Network) -> Network:
-    """A pass: says that it was here."""
-    return replace(network, notes=(*network.notes, "louder"))
+@dataclass(frozen=True, slots=True)
+class Louder:
+    """A pass: notes ``word``, ``times`` times."""
+
+    pass_name: ClassVar[str] = "louder"
+    promise: ClassVar[Promise] = "same"
+    word: str = "louder"
+    times: int = 1
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    def __call__(self, network: Network) -> Network:
+        return replace(network, notes=(*network.notes, *[self.word] * self.times))

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from nirbridge.chips import read_chip
 from nirbridge.errors import FileError, ModelError
 from nirbridge.network.nir.from_nir import from_nir
-from nirbridge.passes import balance_delays
+from nirbridge.passes import Retime
 from nirbridge.quantization import QuantizedNetwork, quantize
 from nirbridge.quantization.storage.codec import quantized_to_dict
 from nirbridge.quantization.storage.file import digest_of, read_quantized, write_quantized
@@ -34,7 +34,7 @@ def small() -> QuantizedNetwork:
 @given(nir_graphs())
 def test_what_was_saved_comes_back(tmp_path: Path, graph: Any) -> None:
     try:
-        q = quantize(balance_delays(from_nir(graph)), read_chip("loihi2"))
+        q = quantize(Retime().retimed(from_nir(graph)), read_chip("loihi2"))
     except ModelError:
         return
     digest = write_quantized(q, tmp_path / "a.q.npz")

@@ -13,7 +13,7 @@ from nirbridge.arrays import freeze
 from nirbridge.chips import read_chip
 from nirbridge.network.model import Port, Projection
 from nirbridge.network.operators import Dense, Identity, Sparse
-from nirbridge.passes import balance_delays
+from nirbridge.passes import Retime
 from nirbridge.pipeline import load_network
 from nirbridge.quantization import FixedInput, FixedNeuron, FixedPopulation, FixedProjection, QuantizedNetwork, quantize
 from nirbridge.quantization.formats import grid_of
@@ -139,7 +139,7 @@ def test_random_networks_are_the_same_in_every_step(seed: int, tmp_path: Path) -
 def test_a_trained_network_is_the_same_in_every_step(root: Path, tmp_path: Path) -> None:
     chip = read_chip("loihi1")
     network = load_network(root / "examples" / "models" / "digits_mlp.nir")
-    q = quantize(balance_delays(network, delay_steps_max=chip.core.delay_steps), chip)
+    q = quantize(Retime(delay_steps_max=chip.core.delay_steps).retimed(network), chip)
     values = (np.random.default_rng(0).random((STEPS, 64)) < 0.3).astype(int)
     assert_same(q, {q.inputs[0].name: values}, tmp_path)
 

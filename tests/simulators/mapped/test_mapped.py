@@ -21,7 +21,7 @@ from nirbridge.mapping.storage.record import MapRecord, map_from_dict
 from nirbridge.network import Network, from_nir
 from nirbridge.network.apply import matrix
 from nirbridge.network.operators import Conv, Dense, Sparse
-from nirbridge.passes import balance_delays
+from nirbridge.passes import Retime
 from nirbridge.pipeline import MapOptions, map_retimed
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.quantization.quantize import quantize
@@ -39,7 +39,7 @@ QUICK = MapOptions(method="sequential", effort="fast", relays=False)
 
 def on_chip(network: Network, chip: Chip) -> tuple[QuantizedNetwork, MappedNetwork]:
     most, graded = chip.core.delay_steps, chip.neuron.graded_spikes
-    retimed = balance_delays(network, delay_steps_max=most, graded_spikes=graded)
+    retimed = Retime(delay_steps_max=most, graded_spikes=graded).retimed(network)
     quantized = quantize(retimed, chip)
     return quantized, map_retimed(retimed, chip, QUICK)
 

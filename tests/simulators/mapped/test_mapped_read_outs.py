@@ -16,7 +16,7 @@ from nirbridge.chips import read_chip
 from nirbridge.errors import DoesNotFit, ModelError
 from nirbridge.network.model import Network, Port, Projection
 from nirbridge.network.operators import Dense
-from nirbridge.passes import balance_delays
+from nirbridge.passes import Retime
 from nirbridge.pipeline import MapOptions, map_retimed
 from nirbridge.quantization.quantize import quantize
 from nirbridge.simulators.fixed.simulate import simulate_fixed
@@ -46,7 +46,7 @@ def with_read_outs(delays: list[tuple[str, Any]], seed: int = 0, *, fires: bool 
 
 def both(network: Network, every: int = 1, batch: int | None = None, steps: int = 13) -> Any:
     chip = read_chip("loihi2")
-    retimed = balance_delays(network, delay_steps_max=chip.core.delay_steps, graded_spikes=chip.neuron.graded_spikes)
+    retimed = Retime(delay_steps_max=chip.core.delay_steps, graded_spikes=chip.neuron.graded_spikes).retimed(network)
     quantized, mapped = quantize(retimed, chip), map_retimed(retimed, chip, QUICK)
     inputs, record = spikes(quantized, steps, batch, 1), [Probe("*", ("s", "u", "v"), every)]
     record = [Probe("in", ("s",), every), *record]
@@ -101,7 +101,7 @@ def test_of_so_many_steps_the_last_is_kept(every: int) -> None:
 
 def test_progress_is_told_sample_by_sample() -> None:
     network, chip, told = with_read_outs([("a", 0)]), read_chip("loihi2"), list[tuple[str, float | None]]()
-    retimed = balance_delays(network, delay_steps_max=chip.core.delay_steps, graded_spikes=chip.neuron.graded_spikes)
+    retimed = Retime(delay_steps_max=chip.core.delay_steps, graded_spikes=chip.neuron.graded_spikes).retimed(network)
     quantized, mapped = quantize(retimed, chip), map_retimed(retimed, chip, QUICK)
     simulate_mapped(quantized, mapped, spikes(quantized, 20, 2, 0), progress=lambda *own: told.append(own))
     assert told == [("mapped", 0.0), ("mapped", 0.4), ("mapped", 0.5), ("mapped", 0.9)]

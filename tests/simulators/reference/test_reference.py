@@ -15,7 +15,7 @@ from nirbridge.network.graph import in_causal_order
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Operator, Reshape, Scale, Sparse, SumPool
-from nirbridge.passes.relay_pools import relay_pools
+from nirbridge.passes.relay_pools import RelayPools
 from nirbridge.pipeline import load_network
 from nirbridge.simulators.simulate import Probe, simulate
 from nirbridge.testing import networks
@@ -193,7 +193,7 @@ def test_relays_that_send_counts_change_nothing() -> None:
     rng = np.random.default_rng(8)
     pool = SumPool((2, 2), (2, 2), ((0, 0), (0, 0)), (3, 6, 6))
     network = one_layer(Chain((pool, Reshape((3, 3, 3), (27,)), Dense(decimal(rng, 9, 27)))))
-    relayed = relay_pools(network, graded_spikes=True)
+    relayed = RelayPools(graded_spikes=True)(network)
     assert len(relayed.populations) == 2
     inputs = spikes(rng, network, 30, graded=False)
     record = [Probe("layer", ("s", "v", "i"))]

@@ -17,7 +17,7 @@ from nirbridge.network import Network, check_network, from_nir
 from nirbridge.network.graph import in_causal_order
 from nirbridge.network.model import Population
 from nirbridge.network.neurons import neuron
-from nirbridge.passes import RetimedNetwork, balance_delays
+from nirbridge.passes import Retime, RetimedNetwork
 from nirbridge.passes.retiming.latencies import LatencyArc, all_loops, cheapest_latencies, least_latencies
 from nirbridge.passes.retiming.retime import without_hops
 from nirbridge.testing import networks
@@ -110,7 +110,7 @@ def retimed_or_refused(network: Network, most: int | None) -> RetimedNetwork | N
     """None where it is refused for a reason that it may be refused for."""
     found: list[str] = []
     try:
-        return balance_delays(network, delay_steps_max=most)
+        return Retime(delay_steps_max=most).retimed(network)
     except ModelError as error:
         found = [p.limit for p in error.problems]
     known = ("a hop between neurons takes a step", "its start is solved backwards", "a relay passes on")
@@ -126,7 +126,7 @@ def without_outputs(network: Network) -> list[Any]:
 @settings(max_examples=60, deadline=None)
 def test_without_hops_the_order_is_causal_already(network: Network) -> None:
     try:
-        retimed = balance_delays(network)
+        retimed = Retime().retimed(network)
     except ModelError:
         return
     bare = without_hops(retimed.network)
@@ -150,7 +150,7 @@ def delays(network: Network) -> dict[tuple[str, str], int]:
 
 
 def test_a_skip_path_waits_for_the_long_one() -> None:
-    retimed = balance_delays(skip())
+    retimed = Retime().retimed(skip())
     assert dict(retimed.latency) == {"in": 0, "a": 1, "b": 2, "c": 3, "out": 3}
     wanted = {("in", "a"): 1, ("a", "b"): 1, ("b", "c"): 1, ("a", "c"): 2, ("c", "out"): 0}
     assert delays(retimed.network) == wanted
@@ -159,7 +159,7 @@ def test_a_skip_path_waits_for_the_long_one() -> None:
 
 
 def test_a_delay_beyond_the_range_takes_relays_that_are_shared() -> None:
-    retimed = balance_delays(skip(), delay_steps_max=0)
+    retimed = Retime(delay_steps_max=0).retimed(skip())
     relays = [p.name for p in retimed.network.populations if p.neuron.kind == "relay"]
     assert relays == ["a_relay"]
     assert retimed.latency["a_relay"] == 2
@@ -170,7 +170,7 @@ def test_a_network_without_skip_paths_is_mapped_as_it_was() -> None:
     network = from_nir(
         graph_of({"in": port(2), "a": lif(2), "b": lif(2), "out": out(2)}, chain_edges("in", "a", "b", "out"))
     )
-    bare = without_hops(balance_delays(network).network)
+    bare = without_hops(Retime().retimed(network).network)
 
     assert delays(bare) == delays(network)
     assert [p.is_back for p in bare.projections] == [p.is_back for p in network.projections]
@@ -184,7 +184,7 @@ def test_a_loop_of_two_hops_and_one_step_is_refused_by_name() -> None:
     nodes = {"in": port(1), "a": lif(1), "b": lif(1), "out": out(1)}
     network = from_nir(graph_of(nodes, [("in", "a"), ("a", "b"), ("b", "a"), ("b", "out")]))
     with pytest.raises(ModelError) as caught:
-        balance_delays(network)
+        Retime().retimed(network)
     problem = caught.value.problems[0]
     assert set(problem.ids["names"]) == {"a", "b"}
     assert problem.ids["missing_steps"] == 1
@@ -195,7 +195,7 @@ def test_a_loop_of_two_hops_and_one_step_is_refused_by_name() -> None:
 def test_a_loop_onto_itself_and_one_with_a_delay_node_are_kept() -> None:
     nodes = {"in": port(1), "a": lif(1), "b": lif(1), "d": nir.Delay(np.array([2e-3])), "out": out(1)}
     edges = [("in", "a"), ("a", "a"), ("a", "b"), ("b", "d"), ("d", "a"), ("b", "out")]
-    retimed = balance_delays(from_nir(graph_of(nodes, edges, dt=1e-3)))
+    retimed = Retime().retimed(from_nir(graph_of(nodes, edges, dt=1e-3)))
     assert delays(retimed.network) == {("in", "a"): 1, ("a", "a"): 1, ("a", "b"): 1, ("b", "a"): 1, ("b", "out"): 0}
     check_network(without_hops(retimed.network))
 
@@ -208,7 +208,7 @@ def with_bias(network: Network, name: str, **changes: Any) -> Network:
 
 
 def test_a_bias_is_met_by_the_start() -> None:
-    retimed = balance_delays(with_bias(skip(), "c", a_mem=0.5, bias=0.25))
+    retimed = Retime().retimed(with_bias(skip(), "c", a_mem=0.5, bias=0.25))
     # v(0) = 0 = v(-1) / 2 + 1/4, and so on: -1/2, -3/2, -7/2
     assert float(retimed.network.population("c").neuron.v_init) == -3.5
     assert differing(retimed, *both_runs(retimed, STEPS, 0)) == []
@@ -216,7 +216,7 @@ def test_a_bias_is_met_by_the_start() -> None:
 
 def test_a_bias_that_would_fire_on_the_way_comes_from_a_neuron_that_always_fires() -> None:
     network = with_bias(skip(), "c", a_mem=1.0, bias=-0.75)
-    retimed = balance_delays(network, delay_steps_max=1)
+    retimed = Retime(delay_steps_max=1).retimed(network)
     assert retimed.latency["always"] == 0
     assert not retimed.network.population("c").neuron.bias.any()
     assert delays(retimed.network)["always", "always_relay"] == 2
@@ -229,20 +229,20 @@ def test_a_bias_that_would_fire_on_the_way_comes_from_a_neuron_that_always_fires
 
 def test_a_neuron_that_fires_at_rest_is_refused_by_name() -> None:
     with pytest.raises(ModelError, match="population 'c'.*would leave its start in the 3 steps"):
-        balance_delays(with_bias(skip(), "c", theta=-0.5))
+        Retime().retimed(with_bias(skip(), "c", theta=-0.5))
 
 
 def test_sources_that_no_relay_passes_on_are_listed() -> None:
     network = with_bias(skip(), "a", max_spikes=3)
     with pytest.raises(ModelError, match="'a': sends up to 3 spikes a step over a delay that takes 1 relay"):
-        balance_delays(network, delay_steps_max=0, graded_spikes=False)
-    assert balance_delays(network, delay_steps_max=0).network.population("a_relay").neuron.max_spikes == 3
+        Retime(delay_steps_max=0, graded_spikes=False).retimed(network)
+    assert Retime(delay_steps_max=0).retimed(network).network.population("a_relay").neuron.max_spikes == 3
 
 
 def test_all_sources_of_an_output_are_aligned() -> None:
     nodes = {"in": port(1), "a": lif(1), "b": lif(1), "out": out(1), "early": out(1)}
     edges = [("in", "a"), ("a", "b"), ("a", "out"), ("b", "out"), ("a", "early")]
-    retimed = balance_delays(from_nir(graph_of(nodes, edges)))
+    retimed = Retime().retimed(from_nir(graph_of(nodes, edges)))
     assert (retimed.latency["out"], retimed.latency["early"]) == (2, 1)
     assert delays(retimed.network)["a", "out"] == 1
     assert delays(retimed.network)["a", "early"] == 0
@@ -253,7 +253,7 @@ def test_a_small_side_branch_waits_behind_the_large_one() -> None:
     nodes: dict[str, Any] = {"in": port(4), "big": lif(4), "w": nir.Linear(np.ones((1, 4))), "small": lif(1)}
     nodes |= {"l1": lif(4), "l2": lif(4), "w2": nir.Linear(np.ones((1, 4))), "end": lif(1), "out": out(1)}
     edges = [("in", "big"), ("big", "l1"), ("l1", "l2"), ("l2", "w2"), ("w2", "end"), ("end", "out")]
-    retimed = balance_delays(from_nir(graph_of(nodes, [*edges, ("big", "w"), ("w", "small"), ("small", "end")])))
+    retimed = Retime().retimed(from_nir(graph_of(nodes, [*edges, ("big", "w"), ("w", "small"), ("small", "end")])))
     assert delays(retimed.network)["big", "small"] == 1
     assert delays(retimed.network)["small", "end"] == 2
     assert retimed.latency["small"] == 2
@@ -263,7 +263,7 @@ def test_delays_per_target_become_delays_at_the_source() -> None:
     nodes = {"in": port(2), "w": nir.Linear(np.ones((2, 2))), "d": nir.Delay(np.array([1e-3, 3e-3])), "a": lif(2)}
     network = from_nir(graph_of({**nodes, "out": out(2)}, chain_edges("in", "w", "d", "a", "out"), dt=1e-3))
     assert network.projections[0].target_delay_steps.any()
-    retimed = balance_delays(network)
+    retimed = Retime().retimed(network)
     assert not any(p.target_delay_steps.any() for p in retimed.network.projections)
     assert differing(retimed, *both_runs(retimed, STEPS, 3)) == []
 
@@ -272,6 +272,6 @@ def test_delays_far_apart_read_from_several_relays() -> None:
     network = skip()
     steps = freeze(np.array([0, 9]))
     projections = tuple(replace(p, delay_steps=steps) if p.source == "b" else p for p in network.projections)
-    retimed = balance_delays(replace(network, projections=projections), delay_steps_max=3)
+    retimed = Retime(delay_steps_max=3).retimed(replace(network, projections=projections))
     assert {p.source for p in retimed.network.projections if p.target == "c"} >= {"b", "b_relay_2"}
     assert differing(retimed, *both_runs(retimed, 16, 3)) == []
