@@ -144,7 +144,19 @@ def run(args: list[str]) -> int:
         streams.write_to_stderr(help_text.format_message())
         return UsageError.exit_code
     except Exception as error:
+        if _is_interrupted(error):
+            streams.write_to_stderr(interrupts.MESSAGE)
+            return interrupts.EXIT_CODE
         return _report(error, as_json, debug)
+
+
+def _is_interrupted(error: BaseException | None) -> bool:
+    """Whether an error came while Ctrl-C was handled, as from a ZIP file that cannot be closed in mid-member."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__context__
+    return False
 
 
 def _report(error: Exception, as_json: bool, debug: bool) -> int:

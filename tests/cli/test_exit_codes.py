@@ -218,9 +218,25 @@ CRASHES: dict[str, tuple[Any, str]] = {
     "run": (pipeline, "run_emitted"),
     "lava": (pipeline, "lava_status"),
     "import": (registry, "get"),
-    "chips": (registry, "load_chip"),
+    "chips": (registry, "find_chip"),
 }
 """Where each command is made to break: as late as it can be."""
+
+
+def test_an_error_that_an_interrupt_caused_is_an_interrupt(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A ZIP file that Ctrl-C leaves in mid-member cannot be closed: the error is raised in place of the interrupt."""
+
+    def cut_off(*args: object, **options: object) -> NoReturn:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise ValueError("cannot close the ZIP file")
+
+    monkeypatch.setattr(*CRASHES["chips"], cut_off)
+    assert run(arguments("chips")) == 130
+    assert capsys.readouterr().err == "nirbridge: interrupted\n"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,3 +16,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(ignored)
+
+
+@pytest.fixture(autouse=True)
+def no_neurons_of_other_tests() -> None:
+    """snnTorch keeps every neuron it made in one list, and its ``utils.reset`` touches them all."""
+    if "snntorch" in sys.modules:
+        sys.modules["snntorch"].SpikingNeuron.instances.clear()

@@ -39,7 +39,8 @@ def ends_early(flow: DataflowGraph) -> list[Diagnostic]:
     if not flow.loop.leaves_steps_out:
         return []
     found = (
-        f"it loops over the first {flow.loop.iterations} of {flow.loop.time_steps} time steps, and leaves the rest out"
+        f"it loops over the first {flow.loop.iterations} of {flow.loop.time_steps} time steps, "
+        "and leaves the others out"
     )
     step = "loop over all of them; where their number is fixed, give a sample of as many"
     return [Diagnostic(label_of(""), found, "a network computes every time step that it is given", step)]
