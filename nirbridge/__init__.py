@@ -1,5 +1,57 @@
-"""nirbridge: the compiler from a trained spiking network (NIR) to a checked map onto a neuromorphic chip."""
+"""nirbridge: the compiler from a trained spiking network (NIR) to a checked map onto a neuromorphic chip.
 
+``import nirbridge as nb`` has every stage as a function: ``load``, ``map``, ``quantize``, ``simulate``, ``emit``,
+``run``, ``verify``, ``compare`` and ``save``. Their modules are imported when a name is first used.
+"""
+
+from nirbridge import errors as errors
 from nirbridge._version import __version__
 
-__all__ = ["__version__"]
+_PLACES = {
+    "Chip": "nirbridge.chips.model",
+    "MapOptions": "nirbridge.pipeline.options",
+    "MappedNetwork": "nirbridge.mapping.model",
+    "Network": "nirbridge.network.model",
+    "Neuron": "nirbridge.network.neurons",
+    "Population": "nirbridge.network.model",
+    "Probe": "nirbridge.simulators.types",
+    "Projection": "nirbridge.network.model",
+    "QuantizedNetwork": "nirbridge.quantization.model",
+    "Recording": "nirbridge.simulators.types",
+    "Timing": "nirbridge.network.model",
+    "check_fit": "nirbridge.api.stages",
+    "chip": "nirbridge.api.models",
+    "chips": "nirbridge.chips",
+    "compare": "nirbridge.api.runs",
+    "emit": "nirbridge.api.runs",
+    "load": "nirbridge.api.models",
+    "load_map": "nirbridge.api.files",
+    "load_quantized": "nirbridge.api.files",
+    "load_recording": "nirbridge.api.files",
+    "map": "nirbridge.api.stages",
+    "quantize": "nirbridge.api.stages",
+    "run": "nirbridge.api.runs",
+    "save": "nirbridge.api.files",
+    "simulate": "nirbridge.api.runs",
+    "verify": "nirbridge.api.runs",
+}
+"""Name -> the module that defines it."""
+
+__all__ = ["__version__", "errors", *_PLACES]
+
+
+def __getattr__(name: str) -> object:
+    """A name of the front door, from its module, which is imported now."""
+    place = _PLACES.get(name)
+    if place is None:
+        raise AttributeError(f"module 'nirbridge' has no attribute {name!r}")
+    import importlib
+
+    module = importlib.import_module(place)
+    found = module if place == f"nirbridge.{name}" else getattr(module, name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

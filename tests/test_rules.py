@@ -19,6 +19,7 @@ ROOMS = (
     ("arrays",),
     ("_types", "_version"),
     ("files",),
+    ("_values",),
     ("network",),
     ("chips",),
     ("importers",),
@@ -33,11 +34,12 @@ ROOMS = (
     ("report",),
     ("plugins",),
     ("pipeline",),
+    ("api",),
     ("cli",),
     ("testing_ways", "testing", "__main__"),
 )
 ORDER = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
-BELOW_CLI = {"_types", "_version", "files", "pipeline", "plugins", "errors", "report", "cli"}
+BELOW_CLI = {"_types", "_version", "files", "api", "pipeline", "plugins", "errors", "report", "cli"}
 """Rooms that a command may use."""
 LINES_MAX, FUNCTION_LINES_MAX, FILES_PER_FOLDER = 300, 30, 20
 LONG_FILES = {
@@ -45,7 +47,6 @@ LONG_FILES = {
     "partitioner/search/layouts.py": 322,
     "partitioner/search/column_generation.py": 359,
     "partitioner/cost/sizing.py": 344,
-    "comparison/compare.py": 310,
     "testing.py": 328,
 }
 """Files and functions longer than the rule, as long as they are: these may shrink, and no other may join them."""

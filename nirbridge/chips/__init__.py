@@ -1,5 +1,8 @@
 """What a chip is, as data: limits of a core, a mesh of cores, figures of energy and time, each with its source."""
 
+import sys
+import types
+
 from nirbridge.chips.check import check_chip, diagnose_chip, is_valid_chip
 from nirbridge.chips.cores import core_at, cores_of, flat_index, without_cores
 from nirbridge.chips.load import builtin_chips, chip_from_dict, read_chip
@@ -14,6 +17,7 @@ from nirbridge.chips.model import (
     SynapseFormat,
     TimeFigures,
 )
+from nirbridge.files.attributes import load_attribute
 
 __all__ = [
     "Chip",
@@ -36,3 +40,14 @@ __all__ = [
     "read_chip",
     "without_cores",
 ]
+
+
+class _ChipsRoom(types.ModuleType):
+    """This package, which is also the function ``nirbridge.chips()``: a package and a function cannot share a name."""
+
+    def __call__(self) -> tuple[str, ...]:
+        """Names of all chips, nirbridge's own and those of plugins, in alphabetical order."""
+        return load_attribute("nirbridge.plugins:chip_names")()
+
+
+sys.modules[__name__].__class__ = _ChipsRoom

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from nirbridge._values import Value
+
 
 class CoreId(NamedTuple):
     """Where a core is: chip, tile column x, tile row y, core within the tile. Ids are never renumbered."""
@@ -138,8 +140,8 @@ class NumberFormats:
     programmable: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Chip:
+@dataclass(frozen=True, slots=True, repr=False)
+class Chip(Value):
     """One chip. ``sources``: dotted key of the file -> where the number is from; ``approximate``: keys not public.
 
     ``dead_cores`` are masked out (a faulty core is a chip without that core). ``record`` is the resolved file as a

@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from nirbridge._values import SavedValue
 from nirbridge.arrays import Array
 from nirbridge.errors import Bug, FileError, quoted
 from nirbridge.files.folders import atomic_folder, resolve_folder
@@ -22,8 +23,8 @@ MADE_BY = "nirbridge"
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Artifact:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Artifact(SavedValue):
     """Files by path (relative, with ``/``); ``manifest.json`` among them names every other with its SHA-256."""
 
     files: Mapping[str, bytes]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from nirbridge._values import SavedValue
 from nirbridge.chips.model import Chip, CoreId
+from nirbridge.files.attributes import load_attribute
 from nirbridge.network.model import Network
 from nirbridge.partitioner.cost.axons import AxonTable
 from nirbridge.partitioner.model import Partition
@@ -34,8 +37,8 @@ class MapCosts:
     traffic_lower_bound: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MappedNetwork:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MappedNetwork(SavedValue):
     """A network on a chip, self-contained. ``cores[b]`` is where block b (its position in the partition) sits.
 
     ``splits``: populations of the model that were replaced by so many copies, in the order in which that was done.
@@ -43,6 +46,7 @@ class MappedNetwork:
     that its delays hold the hops (``passes.Retime``); None: the delays are those of the model.
     ``placement_only``: the chip cannot run it, or only a placement was requested; nothing quantizes, runs or emits it.
     ``early_spikes``: populations whose spikes before their first step are kept (``--keep-early-spikes``).
+    ``model``: the network that was mapped, before relays, retiming and copies; None: not known.
     """
 
     network: Network
@@ -58,3 +62,17 @@ class MappedNetwork:
     latency: Mapping[str, int] | None = None
     placement_only: bool = False
     early_spikes: tuple[str, ...] = ()
+    model: Network | None = None
+
+    def where(self, population: str, index: int | tuple[int, ...]) -> tuple[CoreId, ...]:
+        """The core of a neuron: one, or one for each copy where its population was split. Raises UsageError."""
+        from nirbridge.mapping.neuron_cores import neuron_cores
+
+        shapes = [(p.name, p.shape) for p in self.network.populations]
+        placed = zip(self.partition.blocks, self.cores, strict=True)
+        slices = [(s, core) for block, core in placed for s in block.slices]
+        return neuron_cores(population, index, shapes, self.splits, slices)
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write the report as one HTML page, whole or not at all. Raises FileError."""
+        load_attribute("nirbridge.report.map_html:write_map_html")(self, path)

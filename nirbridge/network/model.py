@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from nirbridge._types import Shape
+from nirbridge._values import SavedValue, Value
 from nirbridge.arrays import Array, freeze
 from nirbridge.network.neurons import Neuron
 from nirbridge.network.operators import Operator
@@ -18,7 +19,7 @@ IfGain = Literal["per-second", "per-step"]
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(Value):
     """How a NIR graph, which is continuous in time, becomes steps; None: the file's metadata, else the default."""
 
     dt: float | None = None
@@ -41,8 +42,8 @@ class Port:
         return math.prod(self.shape)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Population:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Population(Value):
     """Neurons that share one neuron record."""
 
     name: str
@@ -59,8 +60,8 @@ def _no_delay() -> Array:
     return freeze(np.int64(0))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Projection:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Projection(Value):
     """A linear operator with a delay from a population or input port to a population or output port.
 
     The input of the target at step t gains ``operator(s[t - delay_steps]) + bias``, the bias from the first step on.
@@ -86,13 +87,21 @@ class Projection:
         return int(self.delay_steps.max()) + int(self.target_delay_steps.max())
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class Network:
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """The file that a network was read from: its name without folders, and the SHA-256 of its bytes."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True, repr=False)
+class Network(SavedValue):
     """A spiking network: the only thing that the rooms below `network` know of a model.
 
     Order is meaning: projections are summed in the order of the tuple. ``assumed`` lists in words what the file did
     not say and was assumed; ``notes`` what the reader should know (warnings, dropped parts). ``timing`` is resolved:
-    no field of it is None.
+    no field of it is None. ``file`` is what a saved map names: None where the network is not that of a file.
     """
 
     dt: float
@@ -103,6 +112,7 @@ class Network:
     outputs: tuple[Port, ...]
     assumed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    file: ModelFile | None = None
 
     def population(self, name: str) -> Population:
         """The population of that name (KeyError if there is none)."""

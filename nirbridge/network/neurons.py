@@ -7,14 +7,15 @@ from typing import Literal
 
 import numpy as np
 
+from nirbridge._values import Value
 from nirbridge.arrays import Array
 
 Reset = Literal["to-value", "subtract", "none"]
 Compare = Literal[">", ">="]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Neuron:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Neuron(Value):
     """The neuron record of one population, in discrete time (one step = dt).
 
     With ``x[t]`` the summed input of all projections (their constant biases included)::

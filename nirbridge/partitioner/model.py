@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NewType
 
 from nirbridge._types import Box
+from nirbridge._values import Value
 
 BlockId = NewType("BlockId", int)
 Status = Literal["optimal", "optimal-sliced", "feasible"]
@@ -62,8 +63,8 @@ class SolveReport:
     deterministic_time: float
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
+@dataclass(frozen=True, slots=True, repr=False)
+class Partition(Value):
     """Blocks that cover every neuron of the network exactly once."""
 
     blocks: tuple[Block, ...]

@@ -41,7 +41,7 @@ def map_network(network: Network, chip: Chip, options: MapOptions | None = None)
         UsageError: an option that makes no sense.
     """
     chosen = _checked(options)
-    return _mapped(prepare_network(network, chip, chosen), network, chip, chosen)
+    return replace(_mapped(prepare_network(network, chip, chosen), network, chip, chosen), model=network)
 
 
 def map_retimed(retimed: RetimedNetwork, chip: Chip, options: MapOptions | None = None) -> MappedNetwork:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from nirbridge._types import Progress, no_progress
+from nirbridge._values import Value
 
 if TYPE_CHECKING:
     from nirbridge.arrays import Array
@@ -16,8 +17,8 @@ OBJECTIVES = ("cores", "traffic", "latency")
 RETIME = ("auto", "always", "never")
 
 
-@dataclass(frozen=True, slots=True)
-class MapOptions:
+@dataclass(frozen=True, slots=True, repr=False)
+class MapOptions(Value):
     """How to map.
 
     ``pins``: population -> the cores it shall sit on, one per block of it; numbers run on over the chips of a board

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from nirbridge.errors import UsageError, quoted
 
 if TYPE_CHECKING:
-    from nirbridge.comparison.compare import Comparison
+    from nirbridge.comparison.types import Comparison
     from nirbridge.network.model import Network
     from nirbridge.simulators.simulate import Probe, Recording
 

@@ -27,6 +27,7 @@ from typing import Any, Literal
 import numpy as np
 
 from nirbridge._types import Shape
+from nirbridge._values import SavedValue
 from nirbridge.arrays import Array, freeze
 from nirbridge.network.model import Network, Port, Projection
 from nirbridge.network.operators import Conv, Dense, Sparse
@@ -226,8 +227,8 @@ class LayerReport:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class QuantizedNetwork:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class QuantizedNetwork(SavedValue):
     """A network in a chip's integers.
 
     ``latency``: node (input, population, output) -> the hardware step at which its reference step 0 happens, as in the

@@ -13,9 +13,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from nirbridge.comparison.compare import SPIKES, Comparison, ComparisonRow, SpikeDistances
 from nirbridge.comparison.decisions import Decisions
 from nirbridge.comparison.distances import KERNEL
+from nirbridge.comparison.types import SPIKES, Comparison, ComparisonRow, SpikeDistances
 from nirbridge.report.inspect import name_text
 from nirbridge.simulators.types import Key
 

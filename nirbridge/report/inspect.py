@@ -14,23 +14,19 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from nirbridge.arrays import Array
-from nirbridge.errors import ModelError, quoted
+from nirbridge.errors import quoted
 from nirbridge.importers.nirfile.faults import fault_sentences, unsettled_findings
 from nirbridge.importers.nirfile.load_repaired import load_repaired
 from nirbridge.importers.nirfile.reader import DEFAULT_MAX_BYTES, file_sha256
-from nirbridge.network.compose import parts_of
 from nirbridge.network.graph import unreached_populations, useless_populations
-from nirbridge.network.model import Network, Population, Projection, Timing
+from nirbridge.network.model import Network, Timing
 from nirbridge.network.naming import natural_key
-from nirbridge.network.neurons import Neuron
 from nirbridge.network.nir.fields import NEURONS, WEIGHTED, kind_of
 from nirbridge.network.nir.flatten import FlatGraph
 from nirbridge.network.nir.from_nir import lower_graph, nodes_with_shapes
 from nirbridge.network.nir.portability import warn_of_faults
 from nirbridge.network.nir.shapes import NodeShapes
-from nirbridge.network.operators import Conv, Dense, Operator, Scale, Sparse, SumPool
-from nirbridge.partitioner.cost.connectivity import connectivity, synapses
+from nirbridge.report.network_facts import population_facts, projection_facts
 
 ROWS_SHOWN = 200
 """Rows of each table; laying out thousands takes longer than reading the file."""
@@ -41,13 +37,13 @@ def inspect_text(document: Mapping[str, Any]) -> RenderableType:
     parts: list[RenderableType] = [
         _node_table(document["nodes"]),
         _heading("populations"),
-        _populations(document["populations"]),
+        populations_table(document["populations"]),
         _heading("projections"),
-        _projections(document["projections"]),
+        projections_table(document["projections"]),
         _heading("totals"),
         Text(_totals(document["totals"])),
         _heading("timing"),
-        Text(_timing(document["timing"])),
+        Text(timing_text(document["timing"])),
     ]
     parts += _list("assumed", document["assumed"])
     parts += _list("notes", document["notes"])
@@ -97,7 +93,8 @@ def _cut(table: Table, count: int, rows: str) -> RenderableType:
     return Group(table, Text(f"… and {count - ROWS_SHOWN:,} more {rows} (all in --json)"))
 
 
-def _populations(populations: Sequence[Mapping[str, Any]]) -> RenderableType:
+def populations_table(populations: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """A row per population, of what ``population_facts`` says of each."""
     columns = (("population", False), ("kind", False), ("shape", True), ("neurons", True), ("threshold", True))
     table = _table(*columns, ("decay", True), ("spike", False), ("reset", False))
     for p in populations[:ROWS_SHOWN]:
@@ -124,7 +121,8 @@ def _spread_text(values: Sequence[float] | None) -> str:
     return f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"
 
 
-def _projections(projections: Sequence[Mapping[str, Any]]) -> RenderableType:
+def projections_table(projections: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """A row per projection, of what ``projection_facts`` says of each."""
     table = _table(
         ("from", False), ("to", False), ("operator", False), ("synapses", True), ("delay", True), ("", False)
     )
@@ -155,7 +153,8 @@ def _totals(totals: Mapping[str, Any]) -> str:
     )
 
 
-def _timing(timing: Mapping[str, Any]) -> str:
+def timing_text(timing: Mapping[str, Any]) -> str:
+    """The fields of a ``Timing`` in one sentence."""
     return (
         f"dt {timing['dt']:g} s, integrator {timing['integrator']}, reset {timing['reset']}, "
         f"spike where v {timing['compare']} threshold, gain of integrators {timing['if_gain']}"
@@ -196,14 +195,14 @@ def inspect_graph(graph: Any, timing: Timing, rewrite: Callable[[Network], Netwo
     flat, shapes = nodes_with_shapes(graph)
     network = lower_graph(graph, flat, shapes, timing)
     network = network if rewrite is None else rewrite(network)
-    projections = [_projection(p) for p in network.projections]
+    projections = [projection_facts(p) for p in network.projections]
     outputs = {p.name for p in network.outputs}
     counts = [p["synapses"] for p in projections if p["target"] not in outputs]
     return {
         "nodes": _nodes(flat, shapes),
         "inputs": [{"name": p.name, "shape": list(p.shape)} for p in network.inputs],
         "outputs": [{"name": p.name, "shape": list(p.shape)} for p in network.outputs],
-        "populations": [_population(p) for p in network.populations],
+        "populations": [population_facts(p) for p in network.populations],
         "projections": projections,
         "totals": {
             "neurons": network.neurons,
@@ -233,67 +232,3 @@ def _nodes(flat: FlatGraph, shapes: Mapping[str, NodeShapes]) -> list[dict[str, 
 def _stored(nodes: Iterable[Any], fields: Mapping[str, tuple[str, ...]]) -> int:
     values = (getattr(node, field, None) for node in nodes for field in fields.get(kind_of(node), ()))
     return sum(math.prod(getattr(v, "shape", ())) for v in values if v is not None)
-
-
-def _population(p: Population) -> dict[str, Any]:
-    return {
-        "name": p.name,
-        "kind": p.neuron.kind,
-        "shape": list(p.shape),
-        "neurons": p.size,
-        "threshold": _spread(p.neuron.theta),
-        "membrane_decay": _spread(p.neuron.a_mem),
-        "synaptic_decay": _spread(p.neuron.a_syn) if p.neuron.has_synapse else None,
-        "reset": _reset(p.neuron),
-        "compare": p.neuron.compare if p.neuron.fires else None,
-        "max_spikes": p.neuron.max_spikes if p.neuron.fires else None,
-        "refractory_steps": _spread(p.neuron.refractory_steps),
-    }
-
-
-def _spread(values: Array | None) -> list[float] | None:
-    """[least, most]; None for None."""
-    return None if values is None else [values.min().item(), values.max().item()]
-
-
-def _reset(neuron: Neuron) -> str | None:
-    return neuron.reset if neuron.fires else None
-
-
-def _projection(p: Projection) -> dict[str, Any]:
-    return {
-        "source": p.source,
-        "target": p.target,
-        "operator": [_part(part) for part in parts_of(p.operator)],
-        "nodes": list(p.nodes),
-        "synapses": _synapses(p),
-        "bias": p.bias is not None,
-        "delay_steps": [
-            int(p.delay_steps.min()) + int(p.target_delay_steps.min()),
-            p.max_delay_steps,
-        ],
-        "closes_cycle": p.is_back,
-    }
-
-
-def _synapses(p: Projection) -> int | None:
-    try:
-        return synapses(connectivity(p.operator))
-    except ModelError:
-        return None
-
-
-def _part(part: Operator) -> dict[str, Any]:
-    """One part of an operator: what it is, and its sizes."""
-    own: dict[str, Any] = {}
-    if isinstance(part, Conv):
-        own = {"kernel": list(part.kernel), "stride": list(part.stride), "groups": part.groups}
-        own["weights"] = part.weight.size
-    elif isinstance(part, SumPool):
-        own = {"kernel": list(part.kernel), "stride": list(part.stride), "factor": part.factor}
-    elif isinstance(part, Dense | Scale):
-        own = {"weights": part.weight.size if isinstance(part, Dense) else part.scale.size}
-    elif isinstance(part, Sparse):
-        own = {"weights": part.data.size}
-    shapes = {"input_shape": list(part.input_shape), "output_shape": list(part.output_shape)}
-    return {"type": type(part).__name__, **shapes, **own}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from pathlib import Path
 
 from nirbridge.chips.model import CoreId
+from nirbridge.errors import quoted
+from nirbridge.files.atomic import atomic_write_bytes
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.report.map_facts import (
     CoreRow,
@@ -60,6 +64,13 @@ def map_html(mapped: MappedNetwork, *, title: str = "") -> str:
     )
     body = "\n".join(parts)
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
+
+
+def write_map_html(mapped: MappedNetwork, path: str | os.PathLike[str]) -> None:
+    """Write the report of a map as an HTML file, whole or not at all. Raises FileError."""
+    title = "" if mapped.network.file is None else mapped.network.file.name
+    data = map_html(mapped, title=title).encode()
+    atomic_write_bytes(path, data, subject=f"report {quoted(Path(path).name)}")
 
 
 def _table(headings: Sequence[tuple[str, bool]], rows: Iterable[Sequence[str]]) -> str:

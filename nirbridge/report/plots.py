@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes  # pyright: ignore[reportMissingImports]
     from matplotlib.figure import Figure  # pyright: ignore[reportMissingImports]
 
+    from nirbridge.comparison.types import Comparison
+
 BOTH, ONLY_A, ONLY_B = "#7f7f7f", "#d62728", "#1f77b4"
 SIZE_INCHES = (9.0, 4.5)
 BINS_MAX = 50
@@ -130,6 +132,25 @@ def plot_difference(
     _extent(axes, (pairing.in_a.stop, x.shape[1]), clock)
     _legend(axes)
     return figure
+
+
+def plot_comparison(comparison: Comparison, node: str | None = None, *, sample: int = 0) -> Figure:
+    """The difference of two rasters of a comparison: of ``node``, or of the first node that differs, or of the first.
+
+    Raises UsageError: the comparison has no recordings, or no spikes of such a node.
+    """
+    if comparison.recordings is None:
+        raise UsageError.of(
+            "comparison", "has no recordings", "a picture is of both", "compare with nirbridge.compare()"
+        )
+    rows = {row.node: row for row in comparison.rows if row.spikes is not None}
+    if not rows or node not in (None, *rows):
+        found = "no node has spikes to compare" if node is None else f"no spikes of {quoted(node)} to compare"
+        limit = f"spikes of {', '.join(map(quoted, list(rows)[:8])) or 'no node'} were compared"
+        raise UsageError.of("comparison", found, limit, "record 's' in both")
+    first = next((name for name, row in rows.items() if not row.equal), next(iter(rows)))
+    row = rows[first if node is None else node]
+    return plot_difference(*comparison.recordings, row.node, latency=row.latency_steps, sample=sample)
 
 
 def save_picture(figure: Figure, path: str | os.PathLike[str]) -> None:

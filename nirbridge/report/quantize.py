@@ -12,6 +12,7 @@ from rich.text import Text
 
 from nirbridge.quantization.model import LayerReport, QuantizedNetwork
 from nirbridge.report.inspect import name_text
+from nirbridge.report.map_facts import one_line
 
 LEFT = ("into", "from", "kind", "signs", "process")
 HEADINGS = (
@@ -66,7 +67,7 @@ def quantize_text(quantized: QuantizedNetwork) -> RenderableType:
     for layer in quantized.report:
         for k, weights in enumerate(layer.weights or ({},)):
             table.add_row(*(Text(cell) for cell in _cells(layer, weights, first=k == 0)))
-    return Group(table, Text(), *(Text(f"- {said}") for said in _remarks(quantized)))
+    return Group(table, Text(), *(Text(f"- {one_line(said)}") for said in _remarks(quantized)))
 
 
 def _cells(layer: LayerReport, w: Mapping[str, Any], *, first: bool) -> tuple[str, ...]:

@@ -9,9 +9,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from nirbridge.comparison.compare import ComparisonRow
+from nirbridge.comparison.types import ComparisonRow
 from nirbridge.report.compare import compare_document
 from nirbridge.report.inspect import name_text
+from nirbridge.report.map_facts import one_line
 from nirbridge.verification.bounds import LayerBound
 from nirbridge.verification.verify import ComparedPair, Verification, broken_promises, verification_verdict
 
@@ -44,7 +45,7 @@ def verify_text(found: Verification) -> RenderableType:
         Text(),
         *(Text(line) for line in (*lines, *_early(found))),
         *(Text(f"- {line}") for line in _layers(found)),
-        *(Text(f"- {note}") for note in found.notes),
+        *(Text(f"- {one_line(note)}") for note in found.notes),
         Text(verification_verdict(found), style="bold"),
     )
 

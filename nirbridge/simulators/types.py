@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from nirbridge._values import SavedValue, Value
 from nirbridge.arrays import Array
+from nirbridge.errors import UsageError, quoted
 
 Key = tuple[str, str]
 """(population, input or output name, variable): a variable is ``s`` (spikes), ``v``, ``i``, or ``count``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(Value):
     """What to record of one node: ``s``, ``v`` (after the reset), ``u`` (before the reset), ``i``, ``count``.
 
     ``every``: one step in so many is kept (the last of each stretch); ``count`` sums spikes over all steps instead.
@@ -24,8 +27,8 @@ class Probe:
     every: int = 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Recording:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Recording(SavedValue):
     """What a simulation returned.
 
     ``arrays[node, variable]`` has shape ``[steps kept, batch, *node shape]`` (``[batch, *node shape]`` for ``count``);
@@ -36,6 +39,40 @@ class Recording:
 
     arrays: Mapping[Key, Array]
     meta: Mapping[str, Any]
+
+    def __getitem__(self, node: str | Key) -> Array:
+        """The spikes of a node, or its potentials where it is a readout; of ``(node, variable)`` that variable.
+
+        Raises UsageError: nothing of that name was recorded, with the nearest name.
+        """
+        keys = [node] if isinstance(node, tuple) else [(node, "s"), (node, "v")]
+        found = next((self.arrays[key] for key in keys if _is_key(key) and key in self.arrays), None)
+        if found is None:
+            raise _not_recorded(node, self.arrays)
+        return found
+
+    def __contains__(self, node: object) -> bool:
+        return _is_key(node) and (node in self.arrays or any(name == node for name, _ in self.arrays))
+
+    __iter__ = None
+
+
+def _is_key(key: object) -> bool:
+    return isinstance(key, str) or (isinstance(key, tuple) and all(isinstance(part, str) for part in key))
+
+
+def _not_recorded(node: object, arrays: Mapping[Key, Array]) -> UsageError:
+    """The error of a node or variable that was not recorded."""
+    name = node[0] if isinstance(node, tuple) and node else node
+    variables = [variable for n, variable in arrays if n == name]
+    if variables:
+        limit = f"recorded of it: {', '.join(variables)}"
+        return UsageError.of(f"node {quoted(name)}", "another variable", limit, f"as in recording[{name!r}, ...]")
+    known = list(dict.fromkeys(n for n, _ in arrays))
+    near = difflib.get_close_matches(str(name), known, n=1)
+    limit = f"recorded: {', '.join(map(quoted, known[:8])) or 'nothing'}"
+    hint = f"did you mean {quoted(near[0])}?" if near else "record it"
+    return UsageError.of(f"node {quoted(name)}", "not recorded", limit, hint)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

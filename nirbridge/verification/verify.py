@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nirbridge._types import Progress
+from nirbridge._values import Value
 from nirbridge.arrays import Array
-from nirbridge.comparison.compare import Comparison, compare
+from nirbridge.comparison.compare import compare
+from nirbridge.comparison.types import Comparison
 from nirbridge.errors import quoted
 from nirbridge.network.model import Network
 from nirbridge.quantization.model import QuantizedNetwork
@@ -39,8 +41,8 @@ class ComparedPair:
     comparison: Comparison
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Verification:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Verification(Value):
     """What ``nirbridge verify`` found.
 
     ``latency``: output -> hardware steps that it is late. ``recordings``: by way ('reference', 'fixed', 'mapped',

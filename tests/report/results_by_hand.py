@@ -8,8 +8,8 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 
-from nirbridge.comparison.compare import Comparison, ComparisonRow, SpikeDistances
 from nirbridge.comparison.decisions import Decisions
+from nirbridge.comparison.types import Comparison, ComparisonRow, SpikeDistances
 from nirbridge.quantization.model import AccumulatorBounds, FixedInput, LayerReport, QuantizedNetwork, VBound
 from nirbridge.verification.bounds import LayerBound
 from nirbridge.verification.verify import ComparedPair, Verification

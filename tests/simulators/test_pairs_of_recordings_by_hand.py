@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from nirbridge.comparison import distances
-from nirbridge.comparison.compare import Comparison, ComparisonRow, SpikeDistances, compare
+from nirbridge.comparison.compare import compare
 from nirbridge.comparison.decisions import Decisions
+from nirbridge.comparison.types import Comparison, ComparisonRow, SpikeDistances
 from nirbridge.errors import UsageError
 from nirbridge.simulators.types import Recording
 

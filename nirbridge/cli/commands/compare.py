@@ -10,7 +10,7 @@ import click
 from nirbridge.cli.paths import Command, OutputFile
 
 if TYPE_CHECKING:
-    from nirbridge.comparison.compare import Comparison
+    from nirbridge.comparison.types import Comparison
     from nirbridge.simulators.types import Recording
 
 EXAMPLE = """\b

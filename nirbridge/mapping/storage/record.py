@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nirbridge._types import Box
+from nirbridge._values import Value
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import Diagnostic, FileError
 from nirbridge.mapping.storage.form import FORM, form_problems
@@ -79,8 +80,8 @@ class RouteRecord:
     hops: int
 
 
-@dataclass(frozen=True, slots=True)
-class MapRecord:
+@dataclass(frozen=True, slots=True, repr=False)
+class MapRecord(Value):
     """A map file. ``raw`` is the whole JSON document, ``chip`` the record that builds the chip again.
 
     ``splits``: populations of the model that were replaced by so many copies, in that order (none in older files).

@@ -1,0 +1,33 @@
+"""What editors and type checkers see of ``nirbridge``: the names that ``__init__.py`` imports when they are used."""
+
+from nirbridge import errors as errors
+from nirbridge._version import __version__ as __version__
+from nirbridge.api.files import load_map as load_map
+from nirbridge.api.files import load_quantized as load_quantized
+from nirbridge.api.files import load_recording as load_recording
+from nirbridge.api.files import save as save
+from nirbridge.api.models import chip as chip
+from nirbridge.api.models import load as load
+from nirbridge.api.runs import compare as compare
+from nirbridge.api.runs import emit as emit
+from nirbridge.api.runs import run as run
+from nirbridge.api.runs import simulate as simulate
+from nirbridge.api.runs import verify as verify
+from nirbridge.api.stages import check_fit as check_fit
+from nirbridge.api.stages import map as map
+from nirbridge.api.stages import quantize as quantize
+from nirbridge.chips.model import Chip as Chip
+from nirbridge.mapping.model import MappedNetwork as MappedNetwork
+from nirbridge.network.model import Network as Network
+from nirbridge.network.model import Population as Population
+from nirbridge.network.model import Projection as Projection
+from nirbridge.network.model import Timing as Timing
+from nirbridge.network.neurons import Neuron as Neuron
+from nirbridge.pipeline.options import MapOptions as MapOptions
+from nirbridge.quantization.model import QuantizedNetwork as QuantizedNetwork
+from nirbridge.simulators.types import Probe as Probe
+from nirbridge.simulators.types import Recording as Recording
+
+def chips() -> tuple[str, ...]:
+    """Names of all chips, nirbridge's own and those of plugins, in alphabetical order."""
+    ...

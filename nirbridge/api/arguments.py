@@ -1,0 +1,235 @@
+"""Arguments held to the annotations of a function, so that a wrong one is a ``UsageError`` that names it.
+
+The annotation is the check: what it does not describe at run time (protocols, type variables) passes.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
+
+from nirbridge.errors import Diagnostic, UsageError, quoted
+
+Natural = Annotated[int, 0, 2**63 - 1]
+"""An integer from 0; the numbers behind the type are the least and the greatest value."""
+Count = Annotated[int, 1, 2**63 - 1]
+"""An integer from 1."""
+Seed = Annotated[int, 0, 2**31 - 1]
+"""What the solver takes as a seed."""
+P = ParamSpec("P")
+R = TypeVar("R")
+SHOWN = 8
+_WORDS: Mapping[Any, str] = {
+    type(None): "None",
+    bool: "True or False",
+    int: "an integer",
+    float: "a number",
+    str: "text",
+    Callable: "a function",
+}
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, with its arguments checked before each call; wrong ones are one ``UsageError`` that lists them."""
+    subject = f"nirbridge.{function.__name__}()"
+
+    @functools.cache
+    def hints() -> tuple[inspect.Signature, Mapping[str, Any]]:
+        return inspect.signature(function), get_type_hints(function, include_extras=True)
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        signature, kinds = hints()
+        problems = list(_call_problems(subject, signature, kinds, args, kwargs))
+        if problems:
+            raise UsageError(*problems)
+        return function(*args, **kwargs)
+
+    return called
+
+
+def check_fields(subject: str, values: Mapping[str, object], kinds: Mapping[str, Any]) -> None:
+    """Hold values by name to their types. Raises UsageError with every unknown name and every wrong value."""
+    problems = [_unknown(subject, name, kinds) for name in values if name not in kinds]
+    problems += [_wrong(subject, n, v, kinds[n]) for n, v in values.items() if n in kinds and not _fits(v, kinds[n])]
+    if problems:
+        raise UsageError(*problems)
+
+
+def kind_of(value: object) -> str:
+    """The type of a value in a message: ``a list``, ``None``."""
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
+def _call_problems(
+    subject: str,
+    signature: inspect.Signature,
+    kinds: Mapping[str, Any],
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+) -> Iterator[Diagnostic]:
+    named, rest = _named(signature, kinds)
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError:
+        yield from _binding_problems(subject, signature, named, rest, args, kwargs)
+        return
+    for name, value in bound.arguments.items():
+        if name in named and not _fits(value, named[name]):
+            yield _wrong(subject, name, value, named[name])
+    extra = next((p.name for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD), "")
+    for name, value in bound.arguments.get(extra, {}).items():
+        if rest is not None and name not in rest:
+            yield _unknown(subject, name, {**named, **rest})
+        elif rest is not None and not _fits(value, rest[name]):
+            yield _wrong(subject, name, value, rest[name])
+
+
+def _named(signature: inspect.Signature, kinds: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Types of the named arguments, and those of ``**options`` by name (None: any option is taken)."""
+    named: dict[str, Any] = {}
+    rest: dict[str, Any] | None = {}
+    for p in signature.parameters.values():
+        kind = kinds.get(p.name, object)
+        if p.kind is not p.VAR_KEYWORD:
+            named[p.name] = kind
+        elif get_origin(kind) is Unpack:
+            rest = get_type_hints(get_args(kind)[0], include_extras=True)
+        else:
+            rest = None
+    return named, rest
+
+
+def _binding_problems(
+    subject: str,
+    signature: inspect.Signature,
+    named: Mapping[str, Any],
+    rest: Mapping[str, Any] | None,
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+) -> Iterator[Diagnostic]:
+    """Why a call does not bind: unknown names, too many values, a name given twice, missing ones."""
+    every = {**named, **(rest or {})}
+    places = [p.name for p in signature.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    if len(args) > len(places):
+        limit = f"it takes {len(places)}: {', '.join(places)}"
+        yield Diagnostic(subject, f"{len(args)} values without a name", limit, "give the others by name")
+    for name in kwargs:
+        if rest is not None and name not in every:
+            yield _unknown(subject, name, every)
+        elif name in places[: len(args)]:
+            yield Diagnostic(subject, f"{quoted(name)} is given twice", "", "give it once")
+    for p in signature.parameters.values():
+        needed = p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+        if needed and p.name not in (*places[: len(args)], *kwargs):
+            yield Diagnostic(subject, f"no {quoted(p.name)}", f"it takes {_described(named[p.name])}", "give it")
+
+
+def _unknown(subject: str, name: str, known: Mapping[str, Any]) -> Diagnostic:
+    near = difflib.get_close_matches(name, known, n=1)
+    limit = f"it takes {', '.join(known)}"
+    return Diagnostic(
+        subject, f"no argument {quoted(name)}", limit, f"did you mean {quoted(near[0])}?" if near else "leave it out"
+    )
+
+
+def _wrong(subject: str, name: str, value: object, kind: Any) -> Diagnostic:
+    choices = [choice for choice in _members(kind) if isinstance(choice, str)]
+    if isinstance(value, str):
+        near = difflib.get_close_matches(value, choices, n=1) if choices else []
+        hint = f"did you mean {quoted(near[0])}?" if near else "choose one of these" if choices else "correct it"
+        return Diagnostic(f"{subject}, {name}", quoted(value), f"it takes {_described(kind)}", hint)
+    shown = repr(value) if isinstance(value, int | float) else _described_value(value)
+    return Diagnostic(f"{subject}, {name}", shown, f"it takes {_described(kind)}", "correct it")
+
+
+def _described_value(value: object) -> str:
+    """The type of a value, and of the elements of a list or mapping, which may be what is wrong."""
+    if isinstance(value, Mapping):
+        inner = sorted({kind_of(v) for v in value.values()})
+    elif isinstance(value, list | tuple):
+        inner = sorted({kind_of(v) for v in value})
+    else:
+        inner = []
+    return kind_of(value) + (f" of {', '.join(inner[:SHOWN])}" if inner else "")
+
+
+# -- types ---------------------------------------------------------------------------------------------------------
+
+
+def _is_union(kind: Any) -> bool:
+    return get_origin(kind) in (Union, types.UnionType)
+
+
+def _members(kind: Any) -> Iterator[Any]:
+    """The values of every ``Literal`` in a type."""
+    if get_origin(kind) is Literal:
+        yield from get_args(kind)
+    elif _is_union(kind):
+        for member in get_args(kind):
+            yield from _members(member)
+
+
+def _fits(value: object, kind: Any) -> bool:
+    if kind in (object, Any):
+        return True
+    if _is_union(kind):
+        return any(_fits(value, member) for member in get_args(kind))
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        plain, least, most = inner
+        return _fits(value, plain) and least <= value <= most  # pyright: ignore[reportOperatorIssue]
+    if origin is Literal:
+        return isinstance(value, str | int) and value in inner
+    if kind is int or kind is float:
+        return isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
+    if origin is tuple:
+        return isinstance(value, tuple) and _fits_tuple(value, inner)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        key, item = inner
+        return isinstance(value, Mapping) and all(_fits(k, key) and _fits(v, item) for k, v in value.items())
+    if isinstance(origin, type) and issubclass(origin, Sequence):
+        return isinstance(value, Sequence) and not isinstance(value, str | bytes) and _all_fit(value, inner[0])
+    return _is_instance(value, origin or kind)
+
+
+def _is_instance(value: object, kind: Any) -> bool:
+    try:
+        return isinstance(value, kind)
+    except TypeError:  # a protocol or a form that says nothing at run time
+        return True
+
+
+def _fits_tuple(value: tuple[object, ...], inner: tuple[Any, ...]) -> bool:
+    if len(inner) == 2 and inner[1] is Ellipsis:
+        return _all_fit(value, inner[0])
+    return len(value) == len(inner) and all(_fits(v, kind) for v, kind in zip(value, inner, strict=True))
+
+
+def _all_fit(values: Sequence[object], kind: Any) -> bool:
+    return all(_fits(value, kind) for value in values)
+
+
+def _described(kind: Any) -> str:
+    """A type in words: ``text, an integer or None``."""
+    if _is_union(kind):
+        words = list(dict.fromkeys(_described(member) for member in get_args(kind)))
+        return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 2 else words)
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        least, most = inner[1:]
+        return f"{_described(inner[0])} from {least}" + (f" to {most:,}" if most < 2**63 - 1 else "")
+    if origin is Literal:
+        return ", ".join(map(repr, inner))
+    if origin is tuple:
+        return f"a tuple of {_described(inner[0])}"
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return f"a mapping of {_described(inner[0])} to {_described(inner[1])}"
+    if isinstance(origin, type) and issubclass(origin, Sequence):
+        return f"a list of {_described(inner[0])}"
+    return _WORDS.get(origin or kind, f"a {getattr(origin or kind, '__name__', kind)}")

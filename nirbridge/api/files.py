@@ -1,0 +1,124 @@
+"""Files of results: saved maps, quantized networks and recordings read, every value of a stage written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from nirbridge.api.arguments import Count, checked, kind_of
+from nirbridge.api.models import ChipLike, FilePath, chip, is_graph, network_of
+from nirbridge.emitters.artifact import Artifact
+from nirbridge.errors import IllegalMapping, UsageError
+from nirbridge.mapping.model import MappedNetwork
+from nirbridge.mapping.storage.record import MapRecord
+from nirbridge.network.model import ModelFile, Network
+from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.simulators.types import Recording
+
+
+@checked
+def load_map(
+    path: FilePath, model: object = None, chip: ChipLike | None = None, *, placement_only: bool = False
+) -> MapRecord:
+    """A saved map; with ``model``, the model that was mapped, the independent checker goes through it first.
+
+    Args:
+        path: a ``.map.json`` file.
+        model: what was mapped, as ``load`` takes it; None: the map is read, not checked.
+        chip: the chip that the map has to be of; None: the one in the file.
+        placement_only: the placement alone is judged.
+
+    Raises:
+        FileError: the file cannot be read.
+        IllegalMapping: the map breaks a limit or is not of this model; every violation.
+    """
+    from nirbridge.mapping.storage.file import read_map
+    from nirbridge.pipeline import check_map
+
+    if model is None:
+        return read_map(path)
+    network = network_of(model)
+    named = model_file(network, str(path))
+    problems = check_map(path, network, named.sha256, _chip_or_none(chip), placement_only=placement_only)
+    if problems:
+        raise IllegalMapping(*problems)
+    return read_map(path)
+
+
+@checked
+def load_quantized(path: FilePath, *, max_bytes: Count | None = None) -> QuantizedNetwork:
+    """A network in integers from a ``.q.npz`` file. Raises FileError."""
+    from nirbridge.quantization.storage.file import MAX_BYTES, read_quantized
+
+    return read_quantized(path, max_bytes=max_bytes or MAX_BYTES)
+
+
+@checked
+def load_recording(path: FilePath) -> Recording:
+    """A recording from a ``.npz`` file. Raises FileError."""
+    from nirbridge.pipeline import load_recording as read
+
+    return read(path)
+
+
+@checked
+def save(value: object, path: FilePath) -> None:
+    """Write a value in its file format, whole or not at all.
+
+    A ``Network`` or ``nir.NIRGraph`` becomes a ``.nir`` file, a ``MappedNetwork`` a ``.map.json`` file, a
+    ``QuantizedNetwork`` a ``.q.npz`` file, a ``Recording`` a ``.npz`` file, and an ``Artifact`` a folder. The map of a
+    network that was not read from a file names the file that saving the network writes.
+
+    Raises:
+        UsageError: a value without a file format.
+        FileError: the place cannot be written.
+        ModelError: a network that NIR cannot express.
+    """
+    from nirbridge import pipeline
+
+    if isinstance(value, Network) or is_graph(value):
+        _save_graph(value, path)
+    elif isinstance(value, MappedNetwork):
+        _save_map(value, path)
+    elif isinstance(value, QuantizedNetwork):
+        pipeline.save_quantized(value, path)
+    elif isinstance(value, Recording):
+        pipeline.save_recording(value, path)
+    elif isinstance(value, Artifact):
+        pipeline.write_program(value, path)
+    else:
+        limit = "a Network, NIRGraph, MappedNetwork, QuantizedNetwork, Recording or Artifact is saved"
+        raise UsageError.of("nirbridge.save()", kind_of(value), limit, "give one of these")
+
+
+def model_file(network: Network, path: str) -> ModelFile:
+    """The file that a network was read from; else the one that saving it beside ``path`` would write."""
+    if network.file is not None:
+        return network.file
+    import tempfile
+
+    from nirbridge.importers.nirfile.reader import file_sha256
+
+    with tempfile.TemporaryDirectory() as folder:
+        written = os.path.join(folder, "model.nir")
+        _save_graph(network, written)
+        return ModelFile(Path(path).name.partition(".")[0] + ".nir", file_sha256(written))
+
+
+def _save_graph(value: Any, path: FilePath) -> None:
+    from nirbridge.network.nir.to_nir import to_nir
+    from nirbridge.pipeline import save_graph
+
+    save_graph(to_nir(value) if isinstance(value, Network) else value, path)
+
+
+def _save_map(mapped: MappedNetwork, path: FilePath) -> None:
+    from nirbridge.mapping.storage.file import write_map
+
+    named = model_file(mapped.model or mapped.network, str(path))
+    write_map(mapped, path, named.name, named.sha256)
+
+
+def _chip_or_none(value: ChipLike | None) -> Any:
+    return None if value is None else chip(value)

@@ -1,0 +1,217 @@
+"""Networks, graphs, modules and files as a ``Network``; chips by name, path or value."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from nirbridge.api.arguments import Count, Natural, checked, kind_of
+from nirbridge.chips.model import Chip
+from nirbridge.errors import Diagnostic, ExportWarning, UsageError, quoted
+from nirbridge.importers.recognise import PLAIN, framework_of, is_torch_module
+from nirbridge.network.model import ModelFile, Network, Timing
+
+FilePath = str | os.PathLike[str]
+ChipLike = Chip | str | os.PathLike[str]
+_OTHER_FILES = {
+    ".map.json": "a map is read by load_map()",
+    ".q.npz": "a quantized network is read by load_quantized()",
+    ".npz": "a recording is read by load_recording()",
+    ".pt": "build the module in Python, load its weights, and give the module",
+    ".pth": "build the module in Python, load its weights, and give the module",
+    ".py": "import it in Python, and give the module that it makes",
+}
+
+
+@checked
+def load(
+    model: object,
+    *,
+    sample: object = None,
+    framework: str = "auto",
+    dt: float | None = None,
+    timing: Timing | None = None,
+    repairs: Sequence[str] = (),
+    convert: object = None,
+    check: Natural | None = None,
+    max_bytes: Count | None = None,
+    **options: object,
+) -> Network:
+    """The network of a model.
+
+    Args:
+        model: a torch module of any framework, a ``nir.NIRGraph``, the path of a ``.nir`` file, or a ``Network``, which
+            is returned as it is.
+        sample: of a module: an input as it takes it, one time step or a whole sequence; a tuple for several arguments.
+            Other models have shapes of their own, and it is not used.
+        framework: of a module: the name of its importer; ``auto`` recognises it by the classes of its parts.
+        dt: seconds per time step; None: as the file or the importer says.
+        timing: how continuous time becomes time steps; None: as the file says.
+        repairs: of a file: known faults of its exporter to repair, by name.
+        convert: of a module without spikes: typical inputs ``[samples, *shape]``, some hundreds of training samples;
+            its activations then become spike rates. Without it such a module is an error.
+        check: of a module: random inputs on which module and network are compared (0: none; None: 2, if it is cheap).
+        max_bytes: of a file: how much it may declare.
+        options: of a module: further options of the importer, as ``time_axis``, or ``steps`` of a conversion.
+
+    Raises:
+        UsageError: an argument that does not fit the model; a module without spikes and no ``convert``.
+        FileError: a file that cannot be read.
+        ModelError: what has no exact meaning as a network.
+        UnequalImport: the network does not compute the same as the module.
+    """
+    given = {
+        "sample": sample,
+        "framework": None if framework == "auto" else framework,
+        "dt": dt,
+        "timing": timing,
+        "repairs": repairs or None,
+        "convert": convert,
+        "check": check,
+        "max_bytes": max_bytes,
+        **options,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    return _load(model, given)
+
+
+@checked
+def chip(chip: ChipLike, *, without: Sequence[Natural] = ()) -> Chip:
+    """A chip by name, from a TOML file or as a value, without the cores ``without`` (numbers on chip 0).
+
+    Raises:
+        ChipError: no chip of that name, or a description with faults, each of them.
+    """
+    from nirbridge.chips import without_cores
+    from nirbridge.plugins import find_chip
+
+    found = chip if isinstance(chip, Chip) else find_chip(os.fspath(chip) if isinstance(chip, str) else Path(chip))
+    return without_cores(found, tuple(without)) if without else found
+
+
+def network_of(model: object, sample: object = None) -> Network:
+    """The network of a model that was given to a stage. Raises as ``load``."""
+    return _load(model, {} if sample is None else {"sample": sample})
+
+
+def is_graph(value: object) -> bool:
+    """True for a ``nir.NIRGraph``; nir is not imported for it."""
+    nir: Any = sys.modules.get("nir")
+    return nir is not None and isinstance(value, nir.NIRGraph)
+
+
+def _load(model: object, given: Mapping[str, Any]) -> Network:
+    if isinstance(model, Network):
+        _only(given, ("sample",), "a Network")
+        return model
+    if isinstance(model, str | os.PathLike):
+        _only(given, ("sample", "dt", "timing", "repairs", "max_bytes"), "the path of a file")
+        return _from_file(os.fspath(model), given)
+    if is_graph(model):
+        _only(given, ("sample", "dt", "timing"), "a NIRGraph")
+        return _from_graph(model, given)
+    if is_torch_module(model) or "framework" in given:
+        return _from_module(model, given)
+    limit = "a model is a torch module, a nir.NIRGraph, the path of a .nir file, or a Network"
+    raise UsageError.of("model", kind_of(model), limit, _hint(model))
+
+
+def _hint(model: object) -> str:
+    name = type(model).__name__
+    if name in ("MappedNetwork", "QuantizedNetwork", "Recording"):
+        return "give the network that it was made of"
+    return "give an instance, not the class" if isinstance(model, type) else "give one of these"
+
+
+def _only(given: Mapping[str, Any], names: Sequence[str], kind: str) -> None:
+    """Raises UsageError for arguments that say nothing of such a model, each of them."""
+    problems = list(_useless(given, names, kind))
+    if problems:
+        raise UsageError(*problems)
+
+
+def _useless(given: Mapping[str, Any], names: Sequence[str], kind: str) -> Iterator[Diagnostic]:
+    takes = f"{kind} takes {', '.join(names)}"
+    for name in given:
+        if name not in names:
+            yield Diagnostic(f"argument {quoted(name)}", "is of no use here", takes, "leave it out")
+
+
+def _timing(given: Mapping[str, Any]) -> Timing | None:
+    """The timing with ``dt`` in it. Raises UsageError where the two differ."""
+    timing, dt = given.get("timing"), given.get("dt")
+    if dt is None or timing is None:
+        return timing if dt is None else Timing(dt=dt)
+    if timing.dt not in (None, dt):
+        raise UsageError.of("argument 'dt'", f"{dt:g} s", f"timing says {timing.dt:g} s", "give one of them")
+    return replace(timing, dt=dt)
+
+
+def _from_file(path: str, given: Mapping[str, Any]) -> Network:
+    from nirbridge.importers.nirfile.reader import file_sha256
+    from nirbridge.pipeline import load_network
+
+    hint = next((text for end, text in _OTHER_FILES.items() if path.endswith(end)), None)
+    if hint is not None:
+        raise UsageError.of(f"model {quoted(path)}", "is not a NIR file", "a model file ends in .nir", hint)
+    options = {name: given[name] for name in ("max_bytes", "repairs") if name in given}
+    network = load_network(path, _timing(given), **options)
+    return replace(network, file=ModelFile(os.path.basename(path), file_sha256(path)))
+
+
+def _from_graph(graph: Any, given: Mapping[str, Any]) -> Network:
+    from nirbridge.pipeline import network_of_graph
+
+    return network_of_graph(graph, _timing(given))
+
+
+def _from_module(module: object, given: Mapping[str, Any]) -> Network:
+    from nirbridge import plugins
+    from nirbridge.pipeline import import_module, network_of_graph
+
+    asked = dict(given)
+    framework = asked.pop("framework", None) or framework_of(module, plugins.names("importers")) or PLAIN
+    timing, convert = asked.pop("timing", None), asked.pop("convert", None)
+    if framework == PLAIN:
+        _check_conversion(module, convert)
+        asked["calibration"] = convert
+    elif convert is not None:
+        limit = f"the module has neurons of {framework}, whose spikes are imported as they are"
+        raise UsageError.of("argument 'convert'", "is of no use here", limit, "leave it out")
+    if "sample" not in asked:
+        limit = "its shapes come from an input, as the module takes it"
+        raise UsageError.of(f"module {quoted(type(module).__name__)}", "no sample", limit, "give sample=")
+    known = _known(framework, asked)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExportWarning)  # the graph is not given to other tools
+        graph = import_module(framework, module, known.pop("sample"), **known)
+    return network_of_graph(graph, timing)
+
+
+def _check_conversion(module: object, convert: object) -> None:
+    if convert is None:
+        limit = "a network without spikes is converted to spike rates only on request"
+        hint = (
+            "give convert=, typical inputs of shape [samples, *shape] (some hundreds of training samples), "
+            "or framework= where it has spikes"
+        )
+        raise UsageError.of(f"module {quoted(type(module).__name__)}", "no neurons that spike", limit, hint)
+
+
+def _known(framework: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that the importer has. Raises UsageError for others, each of them."""
+    import inspect
+
+    from nirbridge import plugins
+
+    parameters = inspect.signature(plugins.get("importers", framework)).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return dict(asked)
+    known = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY]
+    _only(asked, ["sample", *known, "calibration", "check"], f"the importer of {framework}")
+    return dict(asked)

@@ -1,0 +1,67 @@
+"""Spike rates that a person gives as a mapping, held to the network as those of a file are."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array, freeze
+from nirbridge.errors import Diagnostic, UsageError, quoted
+from nirbridge.network.model import Network
+
+NAMES_SHOWN = 8
+
+
+def rates_of(given: Any, network: Network) -> tuple[Mapping[str, Array], str] | None:
+    """Rates as ``MapOptions.rates`` takes them, from the path of a file, a mapping, or a mapping and where it is from.
+
+    Raises:
+        UsageError: unknown names, other shapes, rates that are not finite or below 0, each of them.
+        FileError: a file that cannot be read.
+    """
+    if given is None:
+        return None
+    if isinstance(given, str | os.PathLike):
+        from nirbridge.pipeline import load_rates
+
+        return load_rates(os.fspath(given), network)
+    from nirbridge.mapping.rates import assumed_rates
+
+    rates, origin = given if isinstance(given, tuple) else (given, "given by hand")
+    problems = list(_problems(rates, network))
+    if problems:
+        raise UsageError(*problems)
+    assumed, sentence = assumed_rates(network)
+    known = {name: freeze(np.asarray(value, np.float64)) for name, value in rates.items()}
+    rest = "" if set(assumed) <= set(known) else f"; the others {sentence}"
+    return MappingProxyType({**assumed, **known}), f"{origin}{rest}"
+
+
+def _problems(rates: Mapping[str, Any], network: Network) -> Iterator[Diagnostic]:
+    shapes = {p.name: p.shape for p in (*network.inputs, *network.populations)}
+    for name, value in rates.items():
+        subject = f"rate of {quoted(name)}"
+        if name not in shapes:
+            near = difflib.get_close_matches(str(name), shapes, n=1)
+            limit = f"there are {', '.join(map(quoted, list(shapes)[:NAMES_SHOWN]))}"
+            hint = f"did you mean {quoted(near[0])}?" if near else "name one of these"
+            yield Diagnostic(subject, "no population or input of that name", limit, hint)
+            continue
+        found = _fault(value, shapes[name])
+        if found:
+            yield Diagnostic(subject, found, "spikes per neuron and time step, from 0", "correct it")
+
+
+def _fault(value: Any, shape: tuple[int, ...]) -> str:
+    try:
+        array = np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        return f"a {type(value).__name__}"
+    if array.shape not in ((), shape):
+        return f"an array of shape {array.shape}, its neurons have {shape}"
+    return "" if np.all(np.isfinite(array)) and np.all(array >= 0) else "values that are not finite, or below 0"

@@ -1,0 +1,296 @@
+"""What a model computes: simulated, emitted, run in another tool, compared, verified."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal
+
+from nirbridge._types import Progress, no_progress
+from nirbridge.api.arguments import Natural, checked, kind_of
+from nirbridge.api.models import ChipLike, FilePath, network_of
+from nirbridge.api.models import chip as find_chip
+from nirbridge.api.stages import calibration_arrays
+from nirbridge.api.values import plain_arrays
+from nirbridge.comparison.types import Comparison
+from nirbridge.emitters.artifact import Artifact
+from nirbridge.errors import UsageError, quoted
+from nirbridge.mapping.model import MappedNetwork
+from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.simulators.types import Probe, Recording
+from nirbridge.verification.verify import Verification
+
+Probes = str | Sequence[str | Probe]
+
+
+@checked
+def simulate(
+    model: object,
+    inputs: object,
+    *,
+    sample: object = None,
+    backend: str = "auto",
+    chip: ChipLike | None = None,
+    steps: Natural | None = None,
+    record: Probes | None = None,
+    keep_early_spikes: bool = False,
+    progress: Progress = no_progress,
+) -> Recording:
+    """What a model does on inputs, time step by time step.
+
+    Args:
+        model: a ``QuantizedNetwork`` (its integers run), a ``MappedNetwork`` (its integers, core by core), or a model
+            as ``load`` takes it (its exact meaning in real numbers).
+        inputs: by name or one alone: arrays or tensors ``[steps, *shape]`` or ``[steps, batch, *shape]``.
+        sample: of a module, as ``load`` takes it.
+        backend: how to compute; ``fixed`` and ``mapped`` run a network in the integers of ``chip``.
+        chip: by name, path or value, for ``fixed`` and ``mapped``.
+        steps: time steps; None: as many as the inputs have.
+        record: probes, or texts such as ``l1:s,v`` and ``*:s``; None: the outputs.
+        keep_early_spikes: populations that cannot wait for their first time step start at once, in integers.
+        progress: called with a stage and the completed fraction of it.
+
+    Raises:
+        UsageError: inputs, probes or options that do not fit the model.
+        ModelError: what the chip cannot do.
+        DoesNotFit: no map for ``mapped``.
+    """
+    from nirbridge import pipeline
+    from nirbridge.api.integers import run_integers
+
+    given, probes = plain_arrays(inputs), probes_of(record)
+    options: dict[str, Any] = {"steps": steps, "record": probes, "progress": progress}
+    if isinstance(model, QuantizedNetwork | MappedNetwork):
+        _check_backend(model, backend, chip)
+        return run_integers(model, given, **options)
+    network = network_of(model, sample)
+    if backend in ("fixed", "mapped") or chip is not None:
+        target = None if chip is None else find_chip(chip)
+        early = {"keep_early_spikes": keep_early_spikes}
+        return pipeline.simulate_on_chip(network, given, backend=backend, chip=target, **early, **options)
+    return pipeline.simulate_network(network, given, backend=backend, **options)
+
+
+@checked
+def emit(
+    model: object,
+    target: str = "lava",
+    *,
+    chip: ChipLike | None = None,
+    sample: object = None,
+    weight_bits: int | None = None,
+    graded: Mapping[str, tuple[float, int]] | None = None,
+    per_core: bool = False,
+    floating: bool = False,
+    keep_early_spikes: bool = False,
+    progress: Progress = no_progress,
+) -> Artifact:
+    """A program for another tool, as files in memory; ``save(folder)`` writes them.
+
+    Args:
+        model: a ``QuantizedNetwork``, a ``MappedNetwork`` (a process for each slice of the map), or a model as ``load``
+            takes it, which is quantized for ``chip`` first.
+        target: the emitter, nirbridge's own ``lava`` or a plugin's.
+        chip: by name, path or value; None: that of the model, ``loihi2`` where it has none.
+        sample: of a module, as ``load`` takes it.
+        weight_bits: of all weights; None: as many as the chip takes by default.
+        graded: by input, the largest value and the bits of its integers.
+        per_core: map the model, and emit a process for each core and population.
+        floating: models of Lava in floating point.
+        keep_early_spikes: populations that cannot wait for their first time step start at once.
+        progress: called with a stage and the completed fraction of it.
+
+    Raises:
+        ModelError: what the chip or the tool cannot do.
+        DoesNotFit: ``per_core``, and the model does not fit.
+        UsageError: no emitter of that name, or options that do not fit the model.
+    """
+    options = {"weight_bits": weight_bits, "graded": graded, "keep_early_spikes": keep_early_spikes or None}
+    options |= {"per_core": per_core or None, "floating": floating or None}
+    if isinstance(model, QuantizedNetwork | MappedNetwork):
+        return _emit_integers(model, target, chip, {k: v for k, v in options.items() if v is not None})
+    from nirbridge import pipeline
+
+    network, on = network_of(model, sample), find_chip(chip or "loihi2")
+    shared: dict[str, Any] = {"weight_bits": weight_bits, "keep_early_spikes": keep_early_spikes, "progress": progress}
+    if target == "lava":
+        return pipeline.emit_lava(network, on, graded=graded, per_core=per_core, floating=floating, **shared)
+    return pipeline.emit_with(target, network, on, **shared)
+
+
+@checked
+def run(
+    program: Artifact | FilePath,
+    inputs: object,
+    *,
+    steps: Natural | None = None,
+    record: Sequence[str] = (),
+    progress: Progress = no_progress,
+) -> Recording:
+    """Run an emitted program in its tool, supervised.
+
+    Args:
+        program: as ``emit`` gives it, or the folder where it was saved.
+        inputs: as of ``simulate``.
+        steps: time steps; None: as many as the inputs have.
+        record: texts such as ``l1:s,u,v``; none: the outputs.
+        progress: called with a stage and the completed fraction of it.
+
+    Raises:
+        UsageError: inputs that do not fit, or the tool is not installed.
+        FileError: the folder holds no program.
+        ModelError: the program failed.
+    """
+    from nirbridge.emitters.lava.runtime.run import run_program
+
+    place: Any = program if isinstance(program, Artifact) else os.fspath(program)
+    ran = run_program(place, plain_arrays(inputs), steps=steps, record=tuple(record), progress=progress)
+    return Recording(ran.arrays, ran.meta)
+
+
+@checked
+def verify(
+    model: object,
+    chip: ChipLike,
+    inputs: object = None,
+    *,
+    target: str | None = None,
+    sample: object = None,
+    steps: Natural | None = None,
+    labels: object = None,
+    calibrate: object = None,
+    weight_bits: int | Mapping[str, int] | None = None,
+    method: Literal["range", "percentile", "error"] = "range",
+    percentile: float = 99.9,
+    tight: bool = False,
+    graded: Mapping[str, tuple[float, int]] | None = None,
+    map_file: FilePath | None = None,
+    per_core: bool = False,
+    keep_early_spikes: bool = False,
+    seed: Natural = 0,
+    progress: Progress = no_progress,
+) -> Verification:
+    """The model in real numbers, in integers, on the cores of its map, and as a program, on the same inputs, compared.
+
+    Args:
+        model: as ``load`` takes it.
+        chip: by name, path or value.
+        inputs: as of ``simulate``; None: random spikes.
+        target: the tool whose program runs too; None: no program.
+        sample: of a module, as ``load`` takes it.
+        steps: time steps; None: as many as the inputs have, or 100.
+        labels: the class of each sample, for accuracy.
+        calibrate: as of ``quantize``.
+        weight_bits: as of ``quantize``.
+        method: as of ``quantize``.
+        percentile: as of ``quantize``.
+        tight: as of ``quantize``.
+        graded: as of ``quantize``.
+        map_file: a saved map of the model; None: it is mapped here.
+        per_core: the program has a process for each core and population.
+        keep_early_spikes: populations that cannot wait for their first time step start at once.
+        seed: of random inputs.
+        progress: called with a stage and the completed fraction of it.
+
+    Raises:
+        ModelError: what the chip or the tool cannot do, or a program that failed.
+        IllegalMapping: the saved map is not of this model.
+        UsageError: inputs or options that do not fit, or the tool is not installed.
+    """
+    from nirbridge import pipeline
+
+    network = network_of(model, sample)
+    asked = {"weight_bits": weight_bits, "graded": MappingProxyType(dict(graded or {})), "progress": progress}
+    plan = {"method": method, "percentile": percentile, "tight": tight, "progress": progress}
+    return pipeline.verify_network(
+        network,
+        find_chip(chip),
+        plain_arrays(inputs),
+        target=target,
+        steps=steps,
+        labels=plain_arrays(labels),
+        map_file=map_file,
+        quantization=pipeline.quantize_plan(network, asked, calibration_arrays(network, calibrate), plan),
+        per_core=per_core,
+        keep_early_spikes=keep_early_spikes,
+        seed=seed,
+        progress=progress,
+    )
+
+
+@checked
+def compare(
+    a: object,
+    b: object,
+    *,
+    latency: int | Mapping[str, int] | Literal["auto"] = "auto",
+    labels: object = None,
+    tau_steps: float = 10.0,
+    node: str | None = None,
+) -> Comparison:
+    """Two recordings, or an array and a recording, spike by spike.
+
+    Args:
+        a: the first one: a ``Recording``, its path, or an array ``[steps, *shape]`` or ``[steps, batch, *shape]``.
+        b: the other one.
+        latency: time steps that b is later: a number, one by node, or ``auto``: as the recordings state it.
+        labels: the class of each sample, for accuracy.
+        tau_steps: decay of the van Rossum kernel, in time steps.
+        node: what an array is of; None: the first recorded node of its shape.
+
+    Raises:
+        UsageError: nothing to compare, another dt, wrong labels.
+    """
+    from dataclasses import replace
+
+    from nirbridge.api.recordings import recordings_of
+    from nirbridge.comparison.compare import compare as compare_both
+
+    pair = recordings_of(plain_arrays(a), plain_arrays(b), node)
+    found = compare_both(*pair, latency=latency, labels=plain_arrays(labels), tau_steps=tau_steps)
+    return replace(found, recordings=pair)
+
+
+def probes_of(record: Probes | None) -> list[Probe] | None:
+    """Probes from texts such as ``l1:s,v``; None stays None. Raises UsageError."""
+    if record is None:
+        return None
+    return [_probe(one) if isinstance(one, str) else one for one in ((record,) if isinstance(record, str) else record)]
+
+
+def _probe(text: str) -> Probe:
+    node, colon, variables = text.rpartition(":")
+    if not colon:
+        return Probe(text, ("s",))
+    names = tuple(name for name in variables.split(",") if name)
+    if not node or not names:
+        limit = "NODE:VARIABLES, variables with commas between"
+        raise UsageError.of(f"record {quoted(text)}", "no node or no variable", limit, "for example '*:s,v'")
+    return Probe(node, names)
+
+
+def _check_backend(model: object, backend: str, chip: object) -> None:
+    own = "fixed" if isinstance(model, QuantizedNetwork) else "mapped"
+    if backend not in ("auto", own):
+        limit = f"{kind_of(model)} runs with backend {own!r}"
+        raise UsageError.of(f"backend {quoted(backend)}", "is of no use here", limit, "leave it out")
+    if chip is not None:
+        raise UsageError.of("argument 'chip'", "is of no use here", f"{kind_of(model)} has its chip", "leave it out")
+
+
+def _emit_integers(
+    model: QuantizedNetwork | MappedNetwork, target: str, chip: object, options: Mapping[str, Any]
+) -> Artifact:
+    """The program of what is in integers already; nothing of it is chosen anew."""
+    from nirbridge import plugins
+    from nirbridge.api.integers import integers_of
+
+    given = [*(["chip"] if chip is not None else []), *(name for name in options if name != "floating")]
+    if given:
+        limit = f"{kind_of(model)} is in integers of its chip already"
+        raise UsageError.of(f"argument {quoted(given[0])}", "is of no use here", limit, "leave it out")
+    emit_program = plugins.get("emitters", target)
+    if isinstance(model, MappedNetwork):
+        return emit_program(integers_of(model), mapped=model, per_core=True)
+    return emit_program(model, **options)

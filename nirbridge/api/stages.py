@@ -1,0 +1,166 @@
+"""From a model to its map and its integers: passes, fit, map, quantization."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from types import MappingProxyType
+from typing import Any, Literal, TypedDict, Unpack, get_type_hints
+
+from nirbridge._types import Progress, no_progress
+from nirbridge.api.arguments import Count, Natural, Seed, check_fields, checked
+from nirbridge.api.models import ChipLike, network_of
+from nirbridge.api.models import chip as find_chip
+from nirbridge.api.rates import rates_of
+from nirbridge.api.values import plain_arrays
+from nirbridge.errors import UsageError
+from nirbridge.mapping.model import MappedNetwork
+from nirbridge.network.model import Network
+from nirbridge.partitioner.model import Partition
+from nirbridge.pipeline.options import MapOptions
+from nirbridge.quantization.model import QuantizedNetwork
+
+
+class MapKeywords(TypedDict, total=False):
+    """The fields of ``MapOptions``, where they are given one by one."""
+
+    method: str
+    objective: Literal["cores", "traffic", "latency"]
+    effort: Literal["fast", "default", "max"]
+    seed: Seed
+    chips: Count
+    weight_bits: Count | None
+    rates: str | os.PathLike[str] | tuple[Mapping[str, Any], str] | Mapping[str, Any] | None
+    pins: Mapping[str, Natural | tuple[Natural, ...]]
+    relays: bool
+    retime: Literal["auto", "always", "never"]
+    splits: Mapping[str, Count]
+    placement_only: bool
+    keep_early_spikes: bool
+    progress: Progress
+
+
+@checked
+def map(
+    model: object,
+    chip: ChipLike,
+    options: MapOptions | None = None,
+    *,
+    sample: object = None,
+    **changes: Unpack[MapKeywords],
+) -> MappedNetwork:
+    """The model on the cores of a chip: partitioned, placed, routed, costed, and accepted by the independent checker.
+
+    Args:
+        model: as ``load`` takes it.
+        chip: by name, path or value.
+        options: how to map; None: the defaults.
+        sample: of a module, as ``load`` takes it.
+        changes: fields of ``MapOptions`` that are to be others than in ``options``.
+
+    Raises:
+        DoesNotFit: every reason, what proves it, and what would fit.
+        ModelError: what the chip cannot run.
+        UsageError: an option that makes no sense.
+    """
+    from nirbridge.pipeline import map_network
+
+    network = network_of(model, sample)
+    return map_network(network, find_chip(chip), map_options("nirbridge.map()", options, changes, network))
+
+
+@checked
+def check_fit(
+    model: object,
+    chip: ChipLike,
+    options: MapOptions | None = None,
+    *,
+    sample: object = None,
+    **changes: Unpack[MapKeywords],
+) -> Partition:
+    """Does the model fit? A partition with its proof; nothing is placed. Arguments and errors as of ``map``."""
+    from nirbridge.pipeline import check_fit as partition_of
+
+    network = network_of(model, sample)
+    chosen = map_options("nirbridge.check_fit()", options, changes, network)
+    return partition_of(network, find_chip(chip), chosen)[1]
+
+
+@checked
+def quantize(
+    model: object,
+    chip: ChipLike,
+    *,
+    sample: object = None,
+    calibrate: object = None,
+    weight_bits: int | Mapping[str, int] | None = None,
+    method: Literal["range", "percentile", "error"] = "range",
+    percentile: float = 99.9,
+    tight: bool = False,
+    memory_kib: Count | None = None,
+    run_steps: Count | None = None,
+    graded: Mapping[str, tuple[float, int]] | None = None,
+    keep_early_spikes: bool = False,
+    progress: Progress = no_progress,
+) -> QuantizedNetwork:
+    """The model in the integers of a chip, with a proof that no sum overflows.
+
+    Args:
+        model: as ``load`` takes it.
+        chip: by name, path or value.
+        sample: of a module, as ``load`` takes it.
+        calibrate: inputs ``[steps, batch, *shape]``, by name or one alone, or a pair of them and the class of each
+            sample; the result is measured on them.
+        weight_bits: of all weights, or by target population or ``'source -> target'``, the rest under ``'*'``.
+        method: the share of the weights' range that is kept: all, a percentile, or that of least error.
+        percentile: for that method.
+        tight: room for the values observed in calibration only; then nothing is proved.
+        memory_kib: search the bits of each layer within this much synaptic memory.
+        run_steps: choose scales with which no potential saturates in runs of this many time steps.
+        graded: by input, the largest value and the bits of its integers.
+        keep_early_spikes: populations that cannot wait for their first time step start at once.
+        progress: called with a stage and the completed fraction of it.
+
+    Raises:
+        ModelError: what the chip cannot do, population by population.
+        DoesNotFit: no bits within the memory.
+        UsageError: options or calibration data that make no sense.
+    """
+    from nirbridge.pipeline import quantize_network, quantize_plan
+
+    network = network_of(model, sample)
+    options = {"weight_bits": weight_bits, "run_steps": run_steps, "progress": progress}
+    options["graded"] = MappingProxyType(dict(graded or {}))
+    memory = None if memory_kib is None else memory_kib * 8192
+    plan = {"method": method, "percentile": percentile, "tight": tight, "memory_bits": memory, "progress": progress}
+    planned = quantize_plan(network, options, calibration_arrays(network, calibrate), plan)
+    return quantize_network(network, find_chip(chip), *planned, keep_early_spikes=keep_early_spikes)
+
+
+def calibration_arrays(network: Network, given: object) -> Any:
+    """Inputs by name, with ``labels`` where a pair of inputs and classes was given."""
+    if given is None:
+        return None
+    if not isinstance(given, tuple) or len(given) != 2:
+        return plain_arrays(given)
+    inputs, labels = plain_arrays(given[0]), plain_arrays(given[1])
+    if isinstance(inputs, Mapping):
+        return {**inputs, "labels": labels}
+    if len(network.inputs) != 1:
+        limit = f"the network has {len(network.inputs)} inputs"
+        raise UsageError.of("nirbridge.quantize(), calibrate", "one array", limit, "give the arrays by name")
+    return {network.inputs[0].name: inputs, "labels": labels}
+
+
+def map_options(subject: str, options: MapOptions | None, changes: Mapping[str, Any], network: Network) -> MapOptions:
+    """The options with the changes in them, each held to its type. Raises UsageError."""
+    chosen = options or MapOptions()
+    values = {f.name: getattr(chosen, f.name) for f in fields(MapOptions)} | dict(changes)
+    check_fields(subject, values, get_type_hints(MapKeywords, include_extras=True))
+    pins = {name: (core,) if isinstance(core, int) else tuple(core) for name, core in values["pins"].items()}
+    splits = MappingProxyType(dict(values["splits"]))
+    return replace(
+        chosen,
+        **{**values, "pins": MappingProxyType(pins), "splits": splits, "rates": rates_of(values["rates"], network)},
+    )

@@ -1,0 +1,17 @@
+"""Arrays as the stages take them: numpy arrays, or tensors of torch on any device."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+
+def plain_arrays(given: object) -> Any:
+    """The value with tensors of torch as numpy arrays, one alone or by name; all else stays as it is."""
+    if isinstance(given, Mapping):
+        return {name: plain_arrays(value) for name, value in given.items()}
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and isinstance(given, torch.Tensor):
+        return given.detach().cpu().numpy()
+    return given

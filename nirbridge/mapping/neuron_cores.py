@@ -1,0 +1,89 @@
+"""The cores that hold a neuron: one, or one for each copy of its population."""
+
+from __future__ import annotations
+
+import difflib
+import operator
+from collections.abc import Sequence
+from typing import Protocol
+
+from nirbridge._types import Box, Shape
+from nirbridge.chips.model import CoreId
+from nirbridge.errors import UsageError, quoted
+
+NAMES_SHOWN = 8
+
+
+class Placed(Protocol):
+    """A slice of a population."""
+
+    @property
+    def population(self) -> str:
+        """Name of the population."""
+        ...
+
+    @property
+    def box(self) -> Box:
+        """Its neurons: (start, stop) per axis."""
+        ...
+
+
+def neuron_cores(
+    name: object,
+    index: object,
+    shapes: Sequence[tuple[str, Shape]],
+    splits: Sequence[tuple[str, int]],
+    slices: Sequence[tuple[Placed, CoreId]],
+) -> tuple[CoreId, ...]:
+    """The core of a neuron of a population of the model; with copies of the population one core for each, in order.
+
+    Args:
+        name: the population.
+        index: the neuron, an index per axis of the population's shape; one number where there is one axis.
+        shapes: name and shape of every population of the map, copies after what they are copies of.
+        splits: population -> copies, in the order in which they were made.
+        slices: every slice of the map and its core.
+
+    Raises:
+        UsageError: no such population or neuron.
+    """
+    known = dict(shapes)
+    if not isinstance(name, str) or name not in known:
+        near = difflib.get_close_matches(str(name), known, n=1)
+        limit = f"the map has {', '.join(map(quoted, list(known)[:NAMES_SHOWN]))}"
+        hint = f"did you mean {quoted(near[0])}?" if near else "name one; inputs and outputs are on the host"
+        raise UsageError.of(f"population {quoted(name)}", "unknown", limit, hint)
+    at = _place(name, index, known[name])
+    groups = _copies([n for n, _ in shapes], splits)
+    copies = next((group for group in groups if name in group and group[0] == name), (name,))
+    held = {
+        s.population: core
+        for s, core in slices
+        if s.population in copies and all(start <= k < stop for k, (start, stop) in zip(at, s.box, strict=True))
+    }
+    return tuple(held[copy] for copy in copies)
+
+
+def _place(name: str, index: object, shape: Shape) -> tuple[int, ...]:
+    given = index if isinstance(index, tuple | list) else (index,)
+    try:
+        at = tuple(operator.index(k) for k in given)
+    except TypeError:
+        at = ()
+    if len(at) != len(shape) or any(not 0 <= k < n for k, n in zip(at, shape, strict=True)):
+        limit = f"it has the shape {' x '.join(map(str, shape))}, neurons are numbered from 0"
+        found = f"no neuron {quoted(index)[1:-1]}"
+        raise UsageError.of(f"population {quoted(name)}", found, limit, "give an index for each axis")
+    return at
+
+
+def _copies(names: Sequence[str], splits: Sequence[tuple[str, int]]) -> list[tuple[str, ...]]:
+    """The populations of the model, each with its copies: each split, the last first, is taken back.
+
+    A split puts its copies right after their population, so what belongs together is next to each other.
+    """
+    groups = [(name,) for name in names]
+    for name, ways in reversed(splits):
+        first = next(i for i, group in enumerate(groups) if group[0] == name)
+        groups[first : first + ways] = [tuple(copy for group in groups[first : first + ways] for copy in group)]
+    return groups

@@ -1,0 +1,166 @@
+"""Models as a person has them: modules of any framework, graphs, files, networks; and what is not a model."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nirbridge as nb
+from nirbridge.importers.recognise import framework_of, is_torch_module
+from nirbridge.network.equality import same_network
+from nirbridge.network.nir.to_nir import to_nir
+from nirbridge.pipeline import import_module, network_of_graph, network_of_shapes
+
+torch: Any = pytest.importorskip("torch")
+SAMPLE = np.zeros((1, 4), np.float32)
+
+
+def _modules(framework: str) -> Any:
+    """A small module of a framework."""
+    pytest.importorskip(framework)
+    linear = torch.nn.Linear(4, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if framework == "snntorch":
+            import snntorch as snn
+
+            return torch.nn.Sequential(linear, snn.Leaky(beta=0.5, init_hidden=True))
+        if framework == "norse":
+            import norse.torch as norse
+
+            return norse.SequentialState(linear, norse.LIFBoxCell())
+        if framework == "sinabs":
+            import sinabs.layers as sl
+
+            return torch.nn.Sequential(linear, sl.LIFSqueeze(tau_mem=10.0, batch_size=1))
+        if framework == "spikingjelly":
+            from spikingjelly.activation_based import neuron
+
+            return torch.nn.Sequential(linear, neuron.IFNode())
+        from rockpool.nn.combinators import Sequential
+        from rockpool.nn.modules import LIFTorch, LinearTorch
+
+        return Sequential(LinearTorch((4, 3)), LIFTorch(3, dt=1e-3))
+
+
+@pytest.mark.parametrize("framework", ["snntorch", "norse", "sinabs", "spikingjelly", "rockpool"])
+def test_the_framework_is_recognised(framework: str) -> None:
+    module = _modules(framework)
+    assert framework_of(module) == framework
+    assert framework_of(torch.nn.ModuleList([torch.nn.ReLU(), module])) == framework
+
+
+def test_a_subclass_of_a_neuron_is_of_its_framework() -> None:
+    snn = pytest.importorskip("snntorch")
+
+    class Mine(snn.Leaky):
+        pass
+
+    assert framework_of(torch.nn.Sequential(Mine(beta=0.5))) == "snntorch"
+
+
+def test_other_values_have_no_framework() -> None:
+    assert framework_of(torch.nn.ReLU()) == "torch"
+    assert framework_of(torch.nn.ReLU) is None
+    assert framework_of(np.zeros(3)) is None
+    assert not is_torch_module(torch.zeros(3))
+
+
+def test_parts_of_two_frameworks_are_a_question() -> None:
+    both = torch.nn.Sequential(_modules("snntorch"), _modules("spikingjelly"))
+    with pytest.raises(nb.errors.UsageError, match=r"parts of snntorch and of spikingjelly.*framework='snntorch'"):
+        framework_of(both)
+    with pytest.raises(nb.errors.UsageError, match="parts of snntorch and of spikingjelly"):
+        nb.load(both, sample=SAMPLE)
+
+
+def test_a_module_is_imported_as_its_importer_does_it() -> None:
+    module = _modules("snntorch")
+    with pytest.warns(nb.errors.ExportWarning):
+        expected = network_of_graph(import_module("snntorch", module, SAMPLE))
+    assert same_network(nb.load(module, sample=SAMPLE), expected)
+    assert nb.load(module, sample=SAMPLE, dt=2e-3).dt == 2e-3
+    assert nb.load(module, sample=SAMPLE, framework="snntorch", check=0).file is None
+
+
+def test_a_network_without_spikes_is_never_converted_by_itself() -> None:
+    plain = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2))
+    with pytest.raises(nb.errors.UsageError, match=r"no neurons that spike.*convert=, typical inputs of shape"):
+        nb.load(plain, sample=SAMPLE)
+    data = np.random.default_rng(0).random((20, 4)).astype(np.float32)
+    network = nb.load(plain, sample=SAMPLE, convert=data, steps=16)
+    assert network.neurons == 5
+    with pytest.raises(nb.errors.UsageError, match="'convert': is of no use here"):
+        nb.load(_modules("snntorch"), sample=SAMPLE, convert=data)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "no sample, its shapes come from an input"),
+        ({"sample": SAMPLE, "framework": "snntorchh"}, "importer 'snntorchh'"),
+        ({"sample": SAMPLE, "repairs": ["x"]}, "'repairs': is of no use here"),
+        ({"sample": SAMPLE, "time_axes": 1}, "'time_axes': is of no use here.*time_axis"),
+        ({"sample": SAMPLE, "dt": -1.0}, "dt"),
+        ({"sample": SAMPLE, "dt": float("nan")}, "dt"),
+        ({"sample": object()}, "sample"),
+        ({"sample": "x"}, "sample"),
+        ({"sample": []}, "sample"),
+    ],
+)
+def test_what_is_wrong_with_a_module_is_said(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(nb.errors.NirbridgeError, match=said):
+        nb.load(_modules("snntorch"), **options)
+
+
+def test_graphs_files_and_networks_are_the_same_network(tmp_path: Path) -> None:
+    network = network_of_shapes("4 dense3 lif")
+    network.save(tmp_path / "a.nir")
+    assert nb.load(network) is network
+    assert same_network(nb.load(to_nir(network)), network)
+    assert same_network(nb.load(tmp_path / "a.nir"), network)
+    assert same_network(nb.load(str(tmp_path / "a.nir"), sample=SAMPLE), network)
+    assert nb.load(tmp_path / "a.nir", timing=nb.Timing(dt=1e-4)).dt == 1e-4
+    assert nb.load(tmp_path / "a.nir", dt=1e-4, timing=nb.Timing(reset="none")).timing.reset == "none"
+    with pytest.raises(nb.errors.UsageError, match=r"0\.002 s, timing says 0\.0001 s"):
+        nb.load(tmp_path / "a.nir", dt=2e-3, timing=nb.Timing(dt=1e-4))
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("a.map.json", "load_map"),
+        ("a.q.npz", "load_quantized"),
+        ("a.npz", "load_recording"),
+        ("state.pt", "give the module"),
+        ("net.py", "give the module"),
+        ("none.nir", "No such file"),
+    ],
+)
+def test_other_files_name_their_function(path: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(nb.errors.NirbridgeError, match=said):
+        nb.load(tmp_path / path)
+
+
+def test_a_class_of_modules_is_not_a_module() -> None:
+    with pytest.raises(nb.errors.UsageError, match="give an instance, not the class"):
+        nb.load(torch.nn.ReLU)
+
+
+def test_results_are_not_models() -> None:
+    network = network_of_shapes("4 dense3 lif")
+    with pytest.raises(nb.errors.UsageError, match="a MappedNetwork, .*give the network that it was made of"):
+        nb.map(nb.map(network, "loihi1"), "loihi1")  # pyright: ignore[reportArgumentType]
+
+
+def test_chips_by_name_path_and_value(root: Path) -> None:
+    assert nb.chip("loihi2").name == "loihi2"
+    mine = nb.chip(root / "examples" / "chips" / "my_chip.toml")
+    assert nb.chip(mine) is mine
+    assert len(nb.chip(mine, without=[0, 3]).dead_cores) == 2
+    with pytest.raises(nb.errors.ChipError, match="loihi2"):
+        nb.chip("loihi22")
