@@ -19,6 +19,7 @@ _PLACES = {
     "QuantizedNetwork": "nirbridge.quantization.model",
     "Recording": "nirbridge.simulators.types",
     "Timing": "nirbridge.network.model",
+    "apply": "nirbridge.api.stages",
     "check_fit": "nirbridge.api.stages",
     "chip": "nirbridge.api.models",
     "chips": "nirbridge.chips",

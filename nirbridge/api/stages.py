@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import Any, Literal, TypedDict, Unpack, get_type_hints
@@ -39,6 +39,31 @@ class MapKeywords(TypedDict, total=False):
     placement_only: bool
     keep_early_spikes: bool
     progress: Progress
+
+
+@checked
+def apply(model: object, passes: object, *, sample: object = None) -> Network:
+    """The network after passes, verified before the first and after each.
+
+    Args:
+        model: as ``load`` takes it.
+        passes: a text such as ``eliminate-dead,replicate-source{name=fc1,ways=2}``, a pass, or several.
+        sample: of a module, as ``load`` takes it.
+
+    Raises:
+        UsageError: a text that cannot be read, options that do not fit the network.
+        ModelError: the network is not valid, or a pass refuses its structure.
+    """
+    from nirbridge.pipeline.passes import apply_passes
+
+    given: Any = passes
+    each = given if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
+    if not isinstance(given, str) and not all(callable(p) and hasattr(p, "pass_name") for p in each):
+        limit = "a text such as eliminate-dead, a pass or a list of passes"
+        raise UsageError.of("nirbridge.apply(), passes", f"a {type(passes).__name__}", limit, "correct it")
+    network = network_of(model, sample)
+    changed = apply_passes(network, given)
+    return changed if changed is network else replace(changed, file=None)  # no longer that of its file
 
 
 @checked

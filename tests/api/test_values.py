@@ -299,7 +299,9 @@ def test_every_value_with_a_format_is_written_and_read(values: dict[str, Any], t
 
 
 def test_the_map_of_a_file_names_that_file(tmp_path: Path) -> None:
-    """Also after rewrites for the chip."""
+    """Also after rewrites for the chip; not after passes on request, which make another network of it."""
     network_of_shapes("4 dense3 lif dense2 lif").save(tmp_path / "model.nir")
     nb.map(tmp_path / "model.nir", "loihi2").save(tmp_path / "other.map.json")
     assert nb.load_map(tmp_path / "other.map.json", tmp_path / "model.nir").model_file == "model.nir"
+    rewritten = nb.apply(tmp_path / "model.nir", "replicate-source{name=2_lif,ways=2}")
+    assert rewritten.file is None

@@ -15,6 +15,7 @@ from nirbridge.arrays import freeze
 from nirbridge.network import Timing
 from nirbridge.network.operators import Dense, Reshape, Sparse
 from nirbridge.report import inspect as inspect_document
+from nirbridge.report import network_facts
 from nirbridge.report.inspect import inspect_graph
 from tests.network.graphs import graph_of, lif, out, port
 
@@ -68,12 +69,12 @@ def test_the_whole_document() -> None:
 )
 def test_parts_of_an_operator(part: Any, more: dict[str, int]) -> None:
     shapes = {"input_shape": list(part.input_shape), "output_shape": list(part.output_shape)}
-    assert inspect_document._part(part) == {"type": type(part).__name__, **shapes, **more}
+    assert network_facts._part(part) == {"type": type(part).__name__, **shapes, **more}
 
 
 def test_synapses_that_can_not_be_counted_leave_the_total_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those onto outputs are no synapses, so one that cannot be counted there changes nothing."""
-    own = inspect_document._synapses
+    own = network_facts._synapses
     for target, total in (("cuba", None), ("out", 1)):
         monkeypatch.setattr(inspect_document, "_synapses", lambda p, at=target: None if p.target == at else own(p))
         found = inspect_graph(graph(), Timing())
