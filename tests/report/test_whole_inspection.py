@@ -76,7 +76,7 @@ def test_synapses_that_can_not_be_counted_leave_the_total_open(monkeypatch: pyte
     """Those onto outputs are no synapses, so one that cannot be counted there changes nothing."""
     own = network_facts._synapses
     for target, total in (("cuba", None), ("out", 1)):
-        monkeypatch.setattr(inspect_document, "_synapses", lambda p, at=target: None if p.target == at else own(p))
+        monkeypatch.setattr(network_facts, "_synapses", lambda p, at=target: None if p.target == at else own(p))
         found = inspect_graph(graph(), Timing())
         counts = [p["synapses"] for p in found["projections"] if p["target"] != "out"]
         assert found["totals"]["synapses"] == (None if total is None else sum(counts))
