@@ -69,6 +69,13 @@ class NirbridgeError(Exception):
         """The error with every problem of ``problems``."""
         return cls(*problems)
 
+    @classmethod
+    def raise_all(cls, problems: Iterable[Diagnostic]) -> None:
+        """Raise the error with every problem of ``problems``; do nothing where there is none."""
+        listed = tuple(problems)
+        if listed:
+            raise cls(*listed)
+
 
 class UsageError(NirbridgeError):
     """A command, option or argument that makes no sense."""

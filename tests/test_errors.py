@@ -43,6 +43,13 @@ def test_the_four_parts_of_a_message(parts: tuple[str, ...], text: str) -> None:
     assert str(NirbridgeError.of(*parts)) == text
 
 
+def test_raise_all_raises_where_there_is_a_problem() -> None:
+    NirbridgeError.raise_all(iter(()))
+    with pytest.raises(NirbridgeError) as caught:
+        NirbridgeError.raise_all(Diagnostic(k, "x") for k in "ab")
+    assert str(caught.value) == "a: x\nb: x"
+
+
 def test_an_error_lists_all_problems_and_keeps_their_ids() -> None:
     error = NirbridgeError.all(Diagnostic(k, "x") for k in "ab")
     assert str(error) == "a: x\nb: x"

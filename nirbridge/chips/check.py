@@ -32,9 +32,7 @@ def diagnose_chip(chip: Chip) -> Iterator[Diagnostic]:
 
 def check_chip(chip: Chip) -> None:
     """Raises one ChipError with all problems of ``diagnose_chip``; returns when there are none."""
-    problems = list(diagnose_chip(chip))
-    if problems:
-        raise ChipError(*problems)
+    ChipError.raise_all(diagnose_chip(chip))
 
 
 def is_valid_chip(chip: Chip) -> bool:

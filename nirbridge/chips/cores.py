@@ -51,6 +51,5 @@ def without_cores(chip: Chip, cores: Iterable[CoreId | int]) -> Chip:
     dead = tuple(sorted({*chip.dead_cores, *named}))
     masked = dataclasses.replace(chip, dead_cores=dead)
     problems = list(dead_core_problems(masked))
-    if problems:
-        raise ChipError(*problems)
+    ChipError.raise_all(problems)
     return dataclasses.replace(masked, record=chip_to_dict(masked))

@@ -86,9 +86,7 @@ def _safe(text: str) -> str:
 def _checked(record: Mapping[str, Any], subject: str) -> Chip:
     if not isinstance(record, Mapping):
         raise ChipError(Diagnostic(subject, "not a table", "a chip is a table of keys"))
-    problems = list(chip_dict_problems(record))
-    if problems:
-        raise ChipError(*(_at(subject, p) for p in problems))
+    ChipError.raise_all(_at(subject, problem) for problem in chip_dict_problems(record))
     chip = chip_from_valid_dict(record)
     check_chip(chip)
     return chip

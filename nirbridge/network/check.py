@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from itertools import pairwise
 from types import MappingProxyType
@@ -15,6 +15,7 @@ from nirbridge._types import Shape
 from nirbridge.arrays import Array, all_finite
 from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.network.compose import parts_of
+from nirbridge.network.graph import cycle_among, topological_order
 from nirbridge.network.model import Network, Population, Projection, Timing
 from nirbridge.network.operators import Chain, Conv, Dense, Operator, Scale, Sparse, SumPool
 
@@ -26,9 +27,7 @@ def is_valid_network(network: Network) -> bool:
 
 def check_network(network: Network) -> None:
     """Raises ModelError with every problem that ``diagnose_network`` finds."""
-    problems = tuple(diagnose_network(network))
-    if problems:
-        raise ModelError(*problems)
+    ModelError.raise_all(diagnose_network(network))
 
 
 def diagnose_network(network: Network) -> Iterator[Diagnostic]:
@@ -127,12 +126,8 @@ def _delays(subject: str, p: Projection, into: Shape, out: Shape) -> Iterator[Di
             sound = False
             found = f"{name} has shape {value.shape} and type {value.dtype}"
             yield _problem(subject, found, f"integers of 0 or more, shape () or {shape}", "correct it")
-    if sound and p.is_back and _shortest(p) < 1:
+    if sound and p.is_back and p.min_delay_steps < 1:
         yield _problem(subject, "it closes a cycle with a delay of 0", "a back edge has 1 step or more", "delay it")
-
-
-def _shortest(p: Projection) -> int:
-    return int(p.delay_steps.min()) + int(p.target_delay_steps.min())
 
 
 def _operator(subject: str, operator: Operator) -> Iterator[Diagnostic]:
@@ -210,37 +205,12 @@ def _windows(subject: str, part: Conv | SumPool) -> Iterator[Diagnostic]:
 
 
 def _zero_delay_cycles(network: Network) -> Iterator[Diagnostic]:
-    following: dict[str, list[str]] = {}
-    waits: dict[str, int] = {p.name: 0 for p in network.populations}
+    following: dict[str, list[str]] = {p.name: [] for p in network.populations}
     for p in network.projections:
-        if p.source in waits and p.target in waits and _shortest(p) < 1:
-            following.setdefault(p.source, []).append(p.target)
-            waits[p.target] += 1
-    ready = [n for n, count in waits.items() if not count]
-    done = 0
-    while ready:
-        done += 1
-        for target in following.get(ready.pop(), ()):
-            waits[target] -= 1
-            if not waits[target]:
-                ready.append(target)
-    if done < len(waits):
-        yield _cycle([n for n in waits if waits[n]], following)
-
-
-def _cycle(left: Sequence[str], following: Mapping[str, Sequence[str]]) -> Diagnostic:
-    inside = set(left)
-    before: dict[str, str] = {}
-    for source in left:
-        for target in following.get(source, ()):
-            if target in inside:
-                before.setdefault(target, source)
-    trail: list[str] = []
-    name = left[0]
-    while name not in trail:
-        trail.append(name)
-        name = before[name]
-    loop = trail[trail.index(name) :][::-1]
-    shown = " -> ".join(quoted(n) for n in [*loop[:6], *(["…"] if len(loop) > 6 else []), loop[0]])
-    hint = "mark one edge of it as a back edge, or delay it"
-    return _problem("network", f"a cycle without delay: {shown}", "", hint, names=tuple(loop))
+        if p.source in following and p.target in following and p.min_delay_steps < 1:
+            following[p.source].append(p.target)
+    ordered = set(topological_order(following, following))
+    if left := [name for name in following if name not in ordered]:
+        names, shown = cycle_among(left, following)
+        hint = "mark one edge of it as a back edge, or delay it"
+        yield _problem("network", f"a cycle without delay: {shown}", "", hint, names=names)

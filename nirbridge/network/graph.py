@@ -31,7 +31,7 @@ def in_causal_order(network: Network) -> Network:
     """
     names = [p.name for p in network.populations]
     inputs, outputs = [p.name for p in network.inputs], [p.name for p in network.outputs]
-    arcs = [DelayArc(p.source, p.target, _shortest(p)) for p in network.projections]
+    arcs = [DelayArc(p.source, p.target, p.min_delay_steps) for p in network.projections]
     found = back_arcs(inputs, names, arcs)
     projections = [_one_later(p) if back else p for p, back in zip(network.projections, found, strict=True)]
     order = causal_order(names, arcs, [p.is_back for p in projections])
@@ -42,10 +42,6 @@ def in_causal_order(network: Network) -> Network:
         populations=tuple(by_name[name] for name in order),
         projections=tuple(sorted(projections, key=lambda p: rank[p.target])),
     )
-
-
-def _shortest(p: Projection) -> int:
-    return int(p.delay_steps.min()) + int(p.target_delay_steps.min())
 
 
 def _one_later(p: Projection) -> Projection:
@@ -131,6 +127,41 @@ def causal_order(names: Sequence[str], arcs: Sequence[DelayArc], is_back: Sequen
                 heapq.heappush(heap, (should[target], natural_key(target)))
     rest = sorted((n for n in names if n not in placed), key=natural_key)
     return (*order, *rest)
+
+
+def topological_order(names: Iterable[str], following: Mapping[str, Sequence[str]]) -> list[str]:
+    """``names``, each after all that lead to it; names on a cycle, and those after one, are left out."""
+    waits = dict.fromkeys(names, 0)
+    for targets in following.values():
+        for target in targets:
+            waits[target] += 1
+    ready = [name for name, count in waits.items() if not count]
+    order: list[str] = []
+    while ready:
+        name = ready.pop()
+        order.append(name)
+        for target in following.get(name, ()):
+            waits[target] -= 1
+            if not waits[target]:
+                ready.append(target)
+    return order
+
+
+def cycle_among(names: Sequence[str], following: Mapping[str, Sequence[str]]) -> tuple[tuple[str, ...], str]:
+    """One cycle among ``names``, those that ``topological_order`` left out, and the text that a message shows."""
+    before: dict[str, str] = {}
+    for source in names:
+        for target in following.get(source, ()):
+            before.setdefault(target, source)
+    trail: dict[str, None] = {}
+    name = names[0]
+    while name not in trail:
+        trail[name] = None
+        name = before[name]
+    path = list(trail)
+    cycle = path[path.index(name) :][::-1]
+    shown = " -> ".join(quoted(n) for n in [*cycle[:6], *(["…"] if len(cycle) > 6 else []), cycle[0]])
+    return tuple(cycle), shown
 
 
 def _closure(start: Iterable[str], arcs: Sequence[tuple[str, str]]) -> frozenset[str]:

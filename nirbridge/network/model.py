@@ -86,6 +86,11 @@ class Projection(Value):
         """The longest delay of the projection, in steps."""
         return int(self.delay_steps.max()) + int(self.target_delay_steps.max())
 
+    @property
+    def min_delay_steps(self) -> int:
+        """The shortest delay of the projection, in time steps."""
+        return int(self.delay_steps.min()) + int(self.target_delay_steps.min())
+
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:

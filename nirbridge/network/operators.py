@@ -101,7 +101,10 @@ class Conv:
     @property
     def output_shape(self) -> Shape:
         """(cout, *spatial)."""
-        return (self.weight.shape[0], *_window_shape(self, self.input_shape[1:]))
+        return (
+            self.weight.shape[0],
+            *window_shape(self.input_shape[1:], self.kernel, self.stride, self.padding, self.dilation),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,7 +129,10 @@ class SumPool:
     @property
     def output_shape(self) -> Shape:
         """(channels, *spatial)."""
-        return (self.input_shape[0], *_window_shape(self, self.input_shape[1:]))
+        return (
+            self.input_shape[0],
+            *window_shape(self.input_shape[1:], self.kernel, self.stride, self.padding, self.dilation),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,8 +167,9 @@ class Chain:
 Operator = Identity | Scale | Dense | Sparse | Conv | SumPool | Reshape | Chain
 
 
-def _window_shape(op: Conv | SumPool, spatial: Shape) -> Shape:
-    out = []
-    for n, k, s, (lo, hi), d in zip(spatial, op.kernel, op.stride, op.padding, op.dilation, strict=True):
-        out.append((n + lo + hi - d * (k - 1) - 1) // s + 1)
-    return tuple(out)
+def window_shape(
+    spatial: Shape, kernel: Shape, stride: Shape, padding: tuple[tuple[int, int], ...], dilation: Shape
+) -> Shape:
+    """Size after a window slides over ``spatial``, as torch counts it; 0 or less where the window is too large."""
+    axes = zip(spatial, kernel, stride, padding, dilation, strict=True)
+    return tuple((n + lo + hi - d * (k - 1) - 1) // s + 1 for n, k, s, (lo, hi), d in axes)

@@ -60,8 +60,7 @@ def partition(network: Network, chip: Chip, options: PartitionOptions | None = N
     problems += explain.fan_out_problems(sizes)
     if not available:
         problems.append(explain.no_core_left(chip, chosen.chips))
-    if problems:
-        raise DoesNotFit(*problems)
+    DoesNotFit.raise_all(problems)
     cap = capacity(chip)
     chosen.progress("bounds", None)
     bounds = any_map_bounds(sizes, cap, chosen.seed)

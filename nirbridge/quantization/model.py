@@ -79,6 +79,16 @@ class FixedNeuron:
         return self.fires_above is not None
 
     @property
+    def is_lava_lif(self) -> bool:
+        """True where Lava's own LIF computes the neuron: process 'lif'."""
+        uniform_decays = self.du.ndim == 0 and self.dv.ndim == 0 and bool(np.all(self.dv < 4096))
+        if self.fires_above is None:
+            return uniform_decays
+        plain = self.reset == "zero" and self.max_spikes == 1 and not bool(np.any(self.refractory_steps > 0))
+        on_grid = self.fires_above.ndim == 0 and int(self.fires_above) % 64 == 0 and int(self.fires_above) >= 0
+        return uniform_decays and plain and on_grid
+
+    @property
     def vth(self) -> Array | None:
         """The threshold of a plain LIF: ``fires_above >> 6`` (exact for process 'lif'); None for a read-out."""
         return None if self.fires_above is None else freeze(self.fires_above >> 6)

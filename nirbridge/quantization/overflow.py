@@ -24,6 +24,7 @@ from nirbridge.quantization.model import (
     FixedNeuron,
     FixedPopulation,
     FixedProjection,
+    IntegerOperator,
     QuantizedNetwork,
 )
 from nirbridge.quantization.operators import weights_of, with_weights
@@ -41,13 +42,17 @@ class OutputRange:
 
 def input_bounds(projection: FixedProjection, sent: OutputRange) -> tuple[Array, Array]:
     """(least, greatest) that the projection adds to ``a_in`` of each target in one step: flat int64 arrays."""
-    operator = projection.operator
-    ones = np.ones(operator.input_shape, np.int64)
-    weights = weights_of(operator)
-    plus = apply(with_weights(operator, np.maximum(weights, 0)), ones).reshape(-1)
-    minus = apply(with_weights(operator, np.minimum(weights, 0)), ones).reshape(-1)
-    high, low = plus * sent.high + minus * sent.low, minus * sent.high + plus * sent.low
+    low, high = operator_bounds(projection.operator, sent)
     return low << projection.weight_exp, high << projection.weight_exp
+
+
+def operator_bounds(operator: IntegerOperator, sent: OutputRange) -> tuple[Array, Array]:
+    """(least, greatest) output of each target in one time step: flat arrays of the weights' type."""
+    weights = weights_of(operator)
+    ones = np.ones(operator.input_shape, weights.dtype)
+    positive = apply(with_weights(operator, np.maximum(weights, 0)), ones).reshape(-1)
+    negative = apply(with_weights(operator, np.minimum(weights, 0)), ones).reshape(-1)
+    return negative * sent.high + positive * sent.low, positive * sent.high + negative * sent.low
 
 
 def bounds_of(population: FixedPopulation, a_low: Array, a_high: Array, *, proved: bool = True) -> AccumulatorBounds:

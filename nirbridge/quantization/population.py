@@ -23,7 +23,6 @@ from nirbridge.quantization.model import (
     FixedProjection,
     FixedReset,
     LayerReport,
-    Process,
 )
 from nirbridge.quantization.operators import weights_of, with_weights
 from nirbridge.quantization.overflow import bounds_of, total_input_range
@@ -111,7 +110,9 @@ def _at_scale(
 ) -> _ScaleDraft:
     projections = _projections(network, incoming, scale)
     neuron, notes, problem = _neuron(folded, scale, numbers, *timing)
-    population = FixedPopulation(folded.population.name, folded.population.shape, neuron, _process(neuron))
+    population = FixedPopulation(
+        folded.population.name, folded.population.shape, neuron, "lif" if neuron.is_lava_lif else "custom"
+    )
     return _ScaleDraft(population, projections, tuple(notes), (problem,) if problem else ())
 
 
@@ -232,16 +233,6 @@ def _decay_notes(f: FoldedPopulation, numbers: NumberFormats) -> list[str]:
 
 def _whole(values: Array) -> Array:
     return np.rint(np.asarray(values)).astype(np.int64)
-
-
-def _process(n: FixedNeuron) -> Process:
-    """'lif' where Lava's own LIF computes the neuron."""
-    one = n.du.ndim == 0 and n.dv.ndim == 0 and bool(np.all(n.dv < DECAY_ONE))
-    if n.fires_above is None:
-        return "lif" if one else "custom"
-    plain = n.reset == "zero" and n.max_spikes == 1 and not bool(np.any(n.refractory_steps > 0))
-    grid = n.fires_above.ndim == 0 and int(n.fires_above) % 64 == 0 and int(n.fires_above) >= 0
-    return "lif" if one and plain and grid else "custom"
 
 
 def _too_large(population: Population, scale: PopulationScale, asked: float | None, fits: bool) -> list[Diagnostic]:

@@ -45,8 +45,7 @@ def quantize(retimed: Any, chip: Chip, options: QuantizationOptions | None = Non
     inputs = tuple(_input(port.name, port.shape, chosen) for port in network.inputs)
     made, early = _populations(network, retimed, inputs, chip, chosen)
     problems = [problem for one in made for problem in one.problems]
-    if problems:
-        raise ModelError(*problems)
+    ModelError.raise_all(problems)
     outputs = {port.name for port in network.outputs}
     return QuantizedNetwork(
         chip=chip.name,
@@ -88,9 +87,7 @@ def _populations(
 
 def _accepted(network: Network, chip: Chip, options: QuantizationOptions) -> Network:
     """The network as the chip runs it. Raises ModelError with everything that the chip or the options refuse."""
-    problems = list(quantization_problems(network, chip, options))
-    if problems:
-        raise ModelError(*problems)
+    ModelError.raise_all(quantization_problems(network, chip, options))
     return with_known_resets(network, chip)
 
 

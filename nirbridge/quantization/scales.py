@@ -26,7 +26,7 @@ from nirbridge.quantization.folding import FoldedPopulation
 from nirbridge.quantization.formats import DECAY_ONE, INPUT_SHIFT, bias_max, signed_max, threshold_max
 from nirbridge.quantization.model import IntegerOperator
 from nirbridge.quantization.operators import weights_of, with_weights
-from nirbridge.quantization.overflow import OutputRange
+from nirbridge.quantization.overflow import OutputRange, operator_bounds
 from nirbridge.quantization.weights import WeightRange, exponent_for, quantum, round_to_grid
 
 LOST = 1 / 512
@@ -72,11 +72,8 @@ def input_range(incoming: Sequence[IncomingOperator], size: int) -> InputRange:
     """The worst input of a step, from the weights."""
     high, low = np.zeros(size), np.zeros(size)
     for one in incoming:
-        weights, ones = weights_of(one.operator), np.ones(one.operator.input_shape)
-        plus = apply(with_weights(one.operator, np.maximum(weights, 0)), ones).reshape(-1)
-        minus = apply(with_weights(one.operator, np.minimum(weights, 0)), ones).reshape(-1)
-        high += plus * one.sent.high + minus * one.sent.low
-        low += minus * one.sent.high + plus * one.sent.low
+        least, greatest = operator_bounds(one.operator, one.sent)
+        high, low = high + greatest, low + least
     return InputRange(float(high.max(initial=0.0)), float(-low.min(initial=0.0)), True)
 
 

@@ -77,9 +77,7 @@ def diagnose_mapping(
 
 def check_mapping(mapping: MappedNetwork | MapRecord, network: Network | None = None, chip: Chip | None = None) -> None:
     """Raises IllegalMapping with every violation of ``diagnose_mapping``."""
-    problems = tuple(diagnose_mapping(mapping, network, chip))
-    if problems:
-        raise IllegalMapping(*problems)
+    IllegalMapping.raise_all(diagnose_mapping(mapping, network, chip))
 
 
 def is_valid_mapping(

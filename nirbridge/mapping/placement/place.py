@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -22,8 +21,6 @@ from nirbridge.mapping.placement.board import PlacementBoard, Sites
 from nirbridge.mapping.placement.refine import ExactCost, exact_cost, refine
 from nirbridge.mapping.traffic import PairwisePulls, Traffic, pairwise_pulls, traffic
 from nirbridge.partitioner.cost.axons import AxonTable
-
-PlacementEffort = Literal["fast", "default", "max"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +142,7 @@ def _check(
     if blocks > len(usable):
         raise DoesNotFit(_too_many(blocks, len(usable), chip, chips))
     problems = [*_pin_problems(blocks, usable, chip, chips, pins)]
-    if problems:
-        raise UsageError(*problems)
+    UsageError.raise_all(problems)
 
 
 def _too_many(blocks: int, cores: int, chip: Chip, chips: int) -> Diagnostic:

@@ -110,9 +110,7 @@ def _steps(p: ProjectionRecord, inside: set[str]) -> int:
 
 def check_same_network(quantized: QuantizedNetwork, record: MapRecord) -> None:
     """Raises IllegalMapping with every problem of ``network_mismatches``."""
-    problems = tuple(network_mismatches(quantized, record))
-    if problems:
-        raise IllegalMapping(*problems)
+    IllegalMapping.raise_all(network_mismatches(quantized, record))
 
 
 def network_mismatches(quantized: QuantizedNetwork, record: MapRecord) -> Iterator[Diagnostic]:
@@ -191,8 +189,7 @@ def timing_of(record: MapRecord) -> Timing:
         if stored[key] not in choices:
             limit = f"expected one of {', '.join(choices)}"
             problems.append(Diagnostic(f"map: timing.{key}", f"is {quoted(stored[key])}", limit, "map the model again"))
-    if problems:
-        raise FileError(*problems)
+    FileError.raise_all(problems)
     return Timing(**{key: stored[key] for key in FIELDS})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from nirbridge._types import Box
@@ -126,8 +126,7 @@ def map_from_dict(document: object, name: str = "map") -> MapRecord:
         problems.append(Diagnostic(f"{name}: {problem.subject or 'document'}", problem.found, problem.limit))
         if len(problems) == _MAX_PROBLEMS:
             break
-    if problems:
-        raise FileError(*problems)
+    FileError.raise_all(problems)
     assert isinstance(document, dict)
     d: dict[str, Any] = document
     problems = [
@@ -155,15 +154,12 @@ def _built(d: dict[str, Any]) -> MapRecord:
         model_sha256=d["model"]["sha256"],
         chip=d["chip"],
         chips=d["chips"],
-        inputs=tuple(PortRecord(p["name"], tuple(p["shape"])) for p in d["inputs"]),
-        outputs=tuple(PortRecord(p["name"], tuple(p["shape"])) for p in d["outputs"]),
-        populations=tuple(
-            PopulationRecord(p["name"], tuple(p["shape"]), p["neurons"], p["kind"], p["relay"])
-            for p in d["populations"]
-        ),
+        inputs=tuple(_record(PortRecord, p, shape=tuple(p["shape"])) for p in d["inputs"]),
+        outputs=tuple(_record(PortRecord, p, shape=tuple(p["shape"])) for p in d["outputs"]),
+        populations=tuple(_record(PopulationRecord, p, shape=tuple(p["shape"])) for p in d["populations"]),
         blocks=tuple(_block(b) for b in d["blocks"]),
-        projections=tuple(_projection(p) for p in d["projections"]),
-        routes=tuple(_route(r) for r in d["routes"]),
+        projections=tuple(_record(ProjectionRecord, p, nodes=tuple(p["nodes"])) for p in d["projections"]),
+        routes=tuple(_record(RouteRecord, r) for r in d["routes"]),
         totals=d["totals"],
         proof=d["proof"],
         raw=d,
@@ -174,37 +170,17 @@ def _built(d: dict[str, Any]) -> MapRecord:
     )
 
 
+def _record(kind: Any, entry: Mapping[str, Any], **values: Any) -> Any:
+    """A dataclass from the keys of an object that have its fields' names (None where absent), and ``values``."""
+    return kind(**{f.name: entry.get(f.name) for f in fields(kind)} | values)
+
+
 def _block(b: dict[str, Any]) -> BlockRecord:
     core = CoreId(b["core"]["chip"], b["core"]["x"], b["core"]["y"], b["core"]["core"])
-    return BlockRecord(b["id"], core, tuple(_slice(s) for s in b["slices"]), b["used"])
+    return _record(BlockRecord, b, core=core, slices=tuple(_slice(s) for s in b["slices"]))
 
 
 def _slice(s: dict[str, Any]) -> SliceRecord:
     order = s.get("order")
     box = tuple((start, stop) for start, stop in s["box"])
     return SliceRecord(s["population"], box, None if order is None else tuple(order))
-
-
-def _projection(p: dict[str, Any]) -> ProjectionRecord:
-    return ProjectionRecord(
-        p["source"],
-        p["target"],
-        p["operator"],
-        p["delay_steps"],
-        p["weight_bits"],
-        p["synapses"],
-        tuple(p["nodes"]),
-        p["is_back"],
-    )
-
-
-def _route(r: dict[str, Any]) -> RouteRecord:
-    return RouteRecord(
-        r.get("source_block"),
-        r.get("source_input"),
-        r["target_block"],
-        r["neurons"],
-        r["synapses"],
-        r["spikes_per_step"],
-        r["hops"],
-    )

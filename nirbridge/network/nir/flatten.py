@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from nirbridge.errors import Diagnostic, ModelError, quoted
+from nirbridge.network.graph import topological_order
 from nirbridge.network.nir.fields import LINEAR, NODE_TYPES, kind_of
 
 Edge = tuple[str, str]
@@ -77,8 +78,7 @@ def _expanded(graph: Any) -> _FlatBuilder:
     for port in ("Input", "Output"):
         if port not in kinds:
             build.report("graph", f"it has no {port} node", "it needs at least one", f"add a nir.{port} and an edge")
-    if build.problems:
-        raise ModelError(*build.problems)
+    ModelError.raise_all(build.problems)
     return build
 
 
@@ -247,23 +247,13 @@ def _port_order(build: _FlatBuilder) -> list[str]:
     Raises:
         ModelError: if ports feed each other in a loop.
     """
-    waits = dict.fromkeys(build.ports, 0)
     feeds: dict[str, list[str]] = {}
     for source, target in build.edges:
-        if source in waits and target in waits:
-            waits[target] += 1
+        if source in build.ports and target in build.ports:
             feeds.setdefault(source, []).append(target)
-    ready = sorted(port for port, count in waits.items() if not count)
-    order: list[str] = []
-    while ready:
-        port = ready.pop()
-        order.append(port)
-        for target in feeds.get(port, ()):
-            waits[target] -= 1
-            if not waits[target]:
-                ready.append(target)
-    if len(order) < len(waits):
-        stuck = ", ".join(quoted(port) for port in sorted(set(waits) - set(order))[:5])
+    order = topological_order(sorted(build.ports), feeds)
+    if len(order) < len(build.ports):
+        stuck = ", ".join(quoted(port) for port in sorted(build.ports - set(order))[:5])
         found = f"subgraph ports feed each other without a node between: {stuck}"
         raise ModelError.of("graph", found, "a loop needs a neuron in it", "remove one of these edges")
     return order

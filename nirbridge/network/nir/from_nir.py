@@ -106,8 +106,7 @@ def _check_values(flat: FlatGraph, max_elements: int) -> None:
         found = f"its arrays hold {stored:,} elements"
         raise ModelError.of("graph", found, f"at most {max_elements:,}", "raise max_elements if that is meant")
     problems = [p for name, node in flat.nodes.items() for p in value_problems(name, node)]
-    if problems:
-        raise ModelError(*problems)
+    ModelError.raise_all(problems)
 
 
 def _stored_elements(array: Array) -> int:
@@ -156,8 +155,7 @@ def _populations(
             continue
         populations.append(Population(name, shape, lowered.neuron))
         notes.extend(lowered.notes)
-    if problems:
-        raise ModelError(*problems)
+    ModelError.raise_all(problems)
     return tuple(populations), tuple(notes)
 
 
@@ -173,8 +171,7 @@ def _steps(
             steps[name] = lower_linear(name, node, shapes[name], metadata[name], dt)
         except ModelError as error:
             problems.extend(error.problems)
-    if problems:
-        raise ModelError(*problems)
+    ModelError.raise_all(problems)
     return steps
 
 
@@ -194,8 +191,7 @@ def _check_constants(
     if biased and largest > max_elements:
         found = f"a linear node puts out {largest:,} elements behind a bias"
         problems.append(Diagnostic("graph", found, f"at most {max_elements:,}", "raise max_elements if that is meant"))
-    if problems:
-        raise ModelError(*problems)
+    ModelError.raise_all(problems)
 
 
 @dataclass(slots=True)
@@ -223,8 +219,7 @@ def _projections(
                 projections.append(_projection(path, steps, shapes))
             except ModelError as error:
                 problems.extend(p for p in error.problems if str(p) not in map(str, problems))
-    if problems:
-        raise ModelError(*problems)
+    ModelError.raise_all(problems)
     return tuple(projections)
 
 

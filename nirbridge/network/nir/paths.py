@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from nirbridge.errors import ModelError, NirbridgeError, quoted
+from nirbridge.errors import ModelError
+from nirbridge.network.graph import cycle_among, topological_order
 from nirbridge.network.naming import natural_key
 
 MAX_PATHS = 10_000
@@ -52,43 +53,18 @@ def build_wiring(edges: Sequence[tuple[str, str]], linear: frozenset[str], sourc
     """
     incoming: dict[str, list[str]] = {}
     following: dict[str, list[str]] = {}
-    waits = dict.fromkeys(linear, 0)
     for source, target in edges:
         incoming.setdefault(target, []).append(source)
         if source in linear and target in linear:
             following.setdefault(source, []).append(target)
-            waits[target] += 1
-    ready = [name for name, count in waits.items() if not count]
     counts: dict[str, int] = {}
-    while ready:
-        name = ready.pop()
+    for name in topological_order(linear, following):
         counts[name] = sum(1 if s in sources else counts.get(s, 0) for s in incoming.get(name, ()))
-        for target in following.get(name, ()):
-            waits[target] -= 1
-            if not waits[target]:
-                ready.append(target)
     if len(counts) < len(linear):
-        raise _loop(sorted(linear - set(counts), key=natural_key), following)
+        names, shown = cycle_among(sorted(linear - set(counts), key=natural_key), following)
+        found = f"linear nodes feed each other in a loop: {shown}"
+        raise ModelError.of("graph", found, "a loop needs a neuron in it", "put a neuron between", nodes=names)
     return Wiring(incoming, counts, sources)
-
-
-def _loop(left: Sequence[str], following: Mapping[str, Sequence[str]]) -> NirbridgeError:
-    """Names one loop among the nodes ``left``, all of which are on a loop or behind one."""
-    before: dict[str, str] = {}
-    for source in left:
-        for target in following.get(source, ()):
-            before.setdefault(target, source)
-    seen: dict[str, int] = {}
-    trail: list[str] = []
-    name = left[0]
-    while name not in seen:
-        seen[name] = len(trail)
-        trail.append(name)
-        name = before[name]
-    loop = trail[seen[name] :][::-1]
-    shown = " -> ".join(quoted(n) for n in [*loop[:6], *(["…"] if len(loop) > 6 else []), loop[0]])
-    found = f"linear nodes feed each other in a loop: {shown}"
-    return ModelError.of("graph", found, "a loop needs a neuron in it", "put a neuron between", nodes=tuple(loop))
 
 
 def check_count(wiring: Wiring, targets: Sequence[str], most: int = MAX_PATHS) -> None:

@@ -50,8 +50,7 @@ def infer_shapes(graph: Any) -> Mapping[str, NodeShapes]:
     for name, node in flat.nodes.items():
         if name not in shapes and not broken:  # else it may only be the follower of a broken node
             problems.append(_unknown(name, node))
-    if problems:
-        raise ModelError(*problems)
+    ModelError.raise_all(problems)
     return MappingProxyType({name: shapes[name] for name in flat.nodes})
 
 
@@ -236,8 +235,7 @@ def _flatten(name: str, node: Any, arrives: Shape | None) -> NodeShapes | None:
         whole_numbers(label(name, node), field, getattr(node, field), 1, -(2**31), problems)
         for field in ("start_dim", "end_dim")
     ]
-    if problems:
-        raise ModelError(*problems)
+    ModelError.raise_all(problems)
     start, end = (e[0] + axes if e[0] < 0 else e[0] for e in ends if e)
     if not 0 <= start <= end < axes:
         found = f"start_dim {node.start_dim}, end_dim {node.end_dim} on an input of shape {shape}"

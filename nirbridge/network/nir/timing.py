@@ -145,8 +145,7 @@ def _check_asked(asked: Timing) -> None:
         if value is not None and value not in choices:
             limit = "one of " + ", ".join(choices)
             problems.append(Diagnostic(f"timing option {key}", quoted(value), limit, "choose one of them"))
-    if problems:
-        raise UsageError(*problems)
+    UsageError.raise_all(problems)
 
 
 def _node_dt(metadata: Mapping[str, Metadata]) -> float | None:

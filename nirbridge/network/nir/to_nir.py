@@ -67,10 +67,7 @@ def _connect(
 def _back_edges_are_implicit(network: Network) -> bool:
     """True if reading the graph back marks exactly the projections that are marked."""
     marks = [p.is_back for p in network.projections]
-    arcs = [
-        DelayArc(p.source, p.target, int(p.delay_steps.min()) + int(p.target_delay_steps.min()) - p.is_back)
-        for p in network.projections
-    ]
+    arcs = [DelayArc(p.source, p.target, p.min_delay_steps - p.is_back) for p in network.projections]
     if any(p.is_back and int(p.delay_steps.min()) < 1 for p in network.projections):
         return False
     inputs, names = [p.name for p in network.inputs], [p.name for p in network.populations]

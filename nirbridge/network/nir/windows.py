@@ -11,6 +11,7 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.errors import Diagnostic, ModelError
 from nirbridge.network.nir.fields import kind_of, label
+from nirbridge.network.operators import window_shape
 
 _AXES = MappingProxyType({"Conv1d": 1, "Conv2d": 2, "SumPool2d": 2, "AvgPool2d": 2})
 _LARGEST = 2**31 - 1
@@ -28,10 +29,7 @@ class Window:
 
     def slide(self, spatial: Shape) -> Shape:
         """Size after sliding over ``spatial``, as torch's conv counts; 0 or less where the window is too large."""
-        sizes = []
-        for n, k, s, (lo, hi), d in zip(spatial, self.kernel, self.stride, self.padding, self.dilation, strict=True):
-            sizes.append((n + lo + hi - d * (k - 1) - 1) // s + 1)
-        return tuple(sizes)
+        return window_shape(spatial, self.kernel, self.stride, self.padding, self.dilation)
 
 
 def is_windowed(node: object) -> bool:

@@ -17,7 +17,7 @@ from nirbridge._types import Box
 from nirbridge.arrays import Array
 from nirbridge.partitioner.cost.connectivity import AllToAll, Separable
 from nirbridge.partitioner.cost.sizing import CostModel
-from nirbridge.partitioner.search.slicing import cuts, vector
+from nirbridge.partitioner.search.slicing import cuts, largest_range_end, vector
 
 BAND_CHOICES = 2
 """(band height, channel groups) pairs offered per population: more make the search slower, not better."""
@@ -140,20 +140,14 @@ def _flat(sizes: CostModel, name: str, slots: Array, cap: Array, table: ClassTab
 
 
 def _useful_lengths(sizes: CostModel, name: str, slots: Array, cap: Array, length: int) -> tuple[int, ...]:
-    low, high = 1, length
-    while low < high:
-        middle = (low + high + 1) // 2
-        if np.all(vector(sizes, name, ((0, middle),), slots) <= cap):
-            low = middle
-        else:
-            high = middle - 1
-    words = [sizes.cost(name, ((0, n),)).synapse_words for n in range(1, low + 1)]
-    last_of_step = [n for n in range(1, low) if words[n] > words[n - 1]]
+    longest = largest_range_end(0, 1, length, lambda box: bool(np.all(vector(sizes, name, box, slots) <= cap)))
+    words = [sizes.cost(name, ((0, n),)).synapse_words for n in range(1, longest + 1)]
+    last_of_step = [n for n in range(1, longest) if words[n] > words[n - 1]]
     if len(last_of_step) > FLAT_CHOICES:
         # words grow with nearly every neuron: any length will do, so take sizes that add up well
-        last_of_step = sorted({1, *(2**k for k in range(low.bit_length() - 1)), low * 3 // 4})
-    rest = length % low
-    return tuple(sorted({*last_of_step, low, *((rest,) if rest else ())}))
+        last_of_step = sorted({1, *(2**k for k in range(longest.bit_length() - 1)), longest * 3 // 4})
+    rest = length % longest
+    return tuple(sorted({*last_of_step, longest, *((rest,) if rest else ())}))
 
 
 def _fixed(sizes: CostModel, name: str, slots: Array, boxes: tuple[Box, ...], table: ClassTable) -> Layout:

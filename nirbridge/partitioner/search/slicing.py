@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise, product
 
@@ -73,6 +74,11 @@ def _fits(sizes: CostModel, population: str, boxes: tuple[Box, ...], slots: Arra
     return all(bool(np.all(vector(sizes, population, box, slots) <= cap)) for box in boxes)
 
 
+def largest_range_end(start: int, least: int, most: int, fits: Callable[[Box], bool]) -> int:
+    """Largest end up to ``most`` of a range from ``start`` that fits, by bisection; ``least`` if none above does."""
+    return most - bisect_left(range(most, least, -1), True, key=lambda stop: fits(((start, stop),)))
+
+
 def _distinct_parts(length: int) -> tuple[int, ...]:
     """Numbers of cuts whose longest piece differ: one for each reachable length of the longest piece."""
     return tuple(sorted({math.ceil(length / size) for size in range(1, length + 1)}))
@@ -86,14 +92,8 @@ def _candidates(shape: Shape) -> Iterator[tuple[int, ...]]:
 
 def _least_last(sizes: CostModel, name: str, lead: tuple[int, ...], slots: Array | None, cap: Array) -> int | None:
     options = _distinct_parts(sizes.shapes[name][-1])
-    low, high = 0, len(options)
-    while low < high:
-        middle = (low + high) // 2
-        if _grid_fits(sizes, name, (*lead, options[middle]), slots, cap):
-            high = middle
-        else:
-            low = middle + 1
-    return options[low] if low < len(options) else None
+    first = bisect_left(options, True, key=lambda parts: _grid_fits(sizes, name, (*lead, parts), slots, cap))
+    return options[first] if first < len(options) else None
 
 
 def slice_kinds(sizes: CostModel, name: str, parts: tuple[int, ...]) -> list[tuple[Box, int]]:
@@ -211,15 +211,9 @@ def largest_slices(sizes: CostModel, name: str, slots: Array | None, cap: Array)
     boxes: list[Box] = []
     start = 0
     while start < shape[0]:
-        low, high = start, shape[0]
-        while low < high:
-            middle = (low + high + 1) // 2
-            if _fits(sizes, name, (((start, middle),),), slots, cap):
-                low = middle
-            else:
-                high = middle - 1
-        if low == start:
+        stop = largest_range_end(start, start, shape[0], lambda box: _fits(sizes, name, (box,), slots, cap))
+        if stop == start:
             raise NoTiling(name, 0 if slots is None else int(slots.max()))
-        boxes.append(((start, low),))
-        start = low
+        boxes.append(((start, stop),))
+        start = stop
     return tuple(boxes)

@@ -15,7 +15,7 @@ from nirbridge.network.model import Network, Population, Port, Projection, Timin
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Operator, Reshape, Sparse
 from nirbridge.quantization.formats import grid_of
-from nirbridge.quantization.model import FixedNeuron, FixedPopulation, FixedProjection, QuantizedNetwork
+from nirbridge.quantization.model import FixedPopulation, FixedProjection, QuantizedNetwork
 from nirbridge.quantization.operators import weights_of
 
 _RANGES = {"du": (0, 4095), "dv": (0, 4096), "refractory_steps": (0, 2**31), "spike_size": (-(2**47), 2**47)}
@@ -54,9 +54,7 @@ def diagnose_quantized(quantized: QuantizedNetwork) -> Iterator[Diagnostic]:
 
 def check_quantized(quantized: QuantizedNetwork) -> None:
     """Raises one ModelError with all problems of ``diagnose_quantized``."""
-    problems = list(diagnose_quantized(quantized))
-    if problems:
-        raise ModelError(*problems)
+    ModelError.raise_all(diagnose_quantized(quantized))
 
 
 def _sizes(quantized: QuantizedNetwork, sizes: dict[str, int]) -> Iterator[Diagnostic]:
@@ -135,16 +133,8 @@ def _population(p: FixedPopulation) -> Iterator[Diagnostic]:
         yield Diagnostic(subject, "a width, exponent or number of spikes that no chip has")
     if n.reset not in ("zero", "subtract", "none") or p.process not in ("lif", "custom"):
         yield Diagnostic(subject, f"reset {quoted(n.reset)}, process {quoted(p.process)}", "not known")
-    if p.process == "lif" and not _is_plain(n):
+    if p.process == "lif" and not n.is_lava_lif:
         yield Diagnostic(subject, "process 'lif'", "its neurons need more than Lava's LIF", "quantize again")
-
-
-def _is_plain(n: FixedNeuron) -> bool:
-    one = n.du.ndim == 0 and n.dv.ndim == 0 and int(n.dv.max(initial=0)) < 4096
-    if n.fires_above is None:
-        return one
-    grid = n.fires_above.ndim == 0 and not bool(np.any(n.fires_above % 64)) and bool(np.all(n.fires_above >= 0))
-    return one and grid and n.reset == "zero" and n.max_spikes == 1 and not bool(np.any(n.refractory_steps))
 
 
 def _array(subject: str, values: Any, shape: tuple[int, ...] | None, low: int, high: int) -> Iterator[Diagnostic]:

@@ -258,7 +258,7 @@ def test_a_read_out_is_graded_where_neurons_hear_it() -> None:
 
 def test_the_shortest_delay_of_a_projection_is_that_of_its_fastest_pair() -> None:
     made = Projection("a", "b", Identity((2,)), delay_steps=freeze([3, 1]), target_delay_steps=freeze([5, 2]))
-    assert graph._shortest(made) == 3
+    assert made.min_delay_steps == 3
     assert graph._one_later(made).delay_steps.tolist() == [4, 2]
     assert (graph._one_later(made).is_back, made.max_delay_steps) == (True, 8)
 
