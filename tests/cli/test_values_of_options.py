@@ -221,7 +221,14 @@ def test_notes_of_a_recording_that_tell_of_faults() -> None:
 # -- emit --------------------------------------------------------------------------------------------------------------
 
 PLAIN: dict[str, Any] = {"per_core": False, "floating": False, "graded": (), "map_file": None, "weight_bits": None}
-PLAIN |= {"repairs": (), "keep_early_spikes": False, "timing": pipeline.timing(), "max_bytes": 9, "chip": None}
+PLAIN |= {
+    "repairs": (),
+    "keep_early_spikes": False,
+    "timing": pipeline.timing(),
+    "max_bytes": 9,
+    "rewrite": None,
+    "chip": None,
+}
 BOTH = "--floating: given with --per-core or --map, cores hold the chip's integers; choose one of them"
 OTHERS = "given with options of another, --per-core, --floating, --graded and --map are for lava; leave them out"
 CHOSEN = "given with other options, its integers are chosen already, and it takes --to lava alone; leave them out"
@@ -267,7 +274,7 @@ def test_a_model_is_emitted_for_loihi2_by_default(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(pipeline, "load_map", lambda *args: ("map", *args))
     for name in ("emit_lava", "emit_with"):
         monkeypatch.setattr(pipeline, name, lambda *args, _name=name, **options: (_name, args, options))
-    network = ("network", ("m", pipeline.timing()), {"max_bytes": 9, "repairs": ()})
+    network = ("network", ("m", pipeline.timing()), {"max_bytes": 9, "repairs": (), "rewrite": None})
     own = {"weight_bits": None, "keep_early_spikes": False, "progress": "p"}
     lava: Any = emit_command.emitted("m", "lava", **PLAIN)
     cores = {"per_core": False, "floating": False}

@@ -132,7 +132,7 @@ def test_a_verification_is_run_with_what_was_read(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(common, "read_inputs", lambda *args: ("read", *args))
     monkeypatch.setattr(verify, "_quantization", lambda network, most, progress, options: ("q", most))
     reading = {"timing": "t", "max_bytes": 7, "repairs": ("r",)}
-    network = ("load_network", "m", "t", {"max_bytes": 7, "repairs": ("r",)})
+    network = ("load_network", "m", "t", {"max_bytes": 7, "repairs": ("r",), "rewrite": None})
     more = {"per_core": True, "target": "lava"}
     made: Any = verify.run("m", "c", None, None, **reading, **more)
     assert made[0] == (network, ("load_chip", "c", {}), None)
