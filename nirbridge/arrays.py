@@ -35,9 +35,9 @@ def stored_part(array: Array) -> Array:
 
 def all_finite(array: Array) -> bool:
     """True if every element is finite; quick for single numbers, which most parameters of neurons are."""
-    core = stored_part(array)
-    if core.dtype.kind in "iub":
+    if array.dtype.kind in "iub":
         return True
+    core = stored_part(array) if 0 in array.strides else array
     if core.size == 1 and core.dtype.kind == "f":
         return math.isfinite(core.item())
     return bool(np.isfinite(core).all())

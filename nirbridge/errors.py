@@ -65,11 +65,6 @@ class NirbridgeError(Exception):
         return cls(Diagnostic(subject, found, limit, hint, MappingProxyType(ids)))
 
     @classmethod
-    def all(cls, problems: Iterable[Diagnostic]) -> Self:
-        """The error with every problem of ``problems``."""
-        return cls(*problems)
-
-    @classmethod
     def raise_all(cls, problems: Iterable[Diagnostic]) -> None:
         """Raise the error with every problem of ``problems``; do nothing where there is none."""
         listed = tuple(problems)

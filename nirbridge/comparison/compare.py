@@ -142,14 +142,15 @@ def _shape(array: Array) -> str:
     return str(tuple(array.shape[1:])) if array.ndim else "missing"
 
 
-def _values(row: ComparisonRow, x: Array, y: Array, pairing: StepAlignment) -> ComparisonRow:
+def _values(row: ComparisonRow, x: Array, y: Array, pairing: StepAlignment | None) -> ComparisonRow:
+    """The row with the first and the largest difference; ``pairing`` is None for counts, which have no steps."""
     place = distances.first_difference(x, y)
+    row = replace(row, steps=0 if pairing is None else pairing.steps)
     if place is None:
-        return replace(row, steps=pairing.steps, equal=True, largest_difference=0.0)
+        return replace(row, equal=True, largest_difference=0.0)
     return replace(
         row,
-        steps=pairing.steps,
-        first_step=pairing.first_step + place[0] * pairing.every,
+        first_step=None if pairing is None else pairing.first_step + place[0] * pairing.every,
         first_neuron=place[1:],
         first_values=(float(x[place]), float(y[place])),
         largest_difference=distances.largest_difference(x, y),
@@ -177,19 +178,11 @@ def _rest(array: Array, inside: slice) -> tuple[Array, Array]:
 
 
 def _counts(row: ComparisonRow, x: Array, y: Array) -> ComparisonRow:
-    """Counts have no steps, so no latency: equal, the first neuron that differs, the largest difference."""
+    """The row of two counts, which have no steps and so no latency."""
     row = replace(row, latency_steps=0, latency_source="given")
     if x.shape != y.shape:
         return replace(row, problem=f"shape {tuple(x.shape)} in A, {tuple(y.shape)} in B")
-    place = distances.first_difference(x[None], y[None])
-    if place is None:
-        return replace(row, equal=True, largest_difference=0.0)
-    return replace(
-        row,
-        first_neuron=place[1:],
-        first_values=(float(x[place[1:]]), float(y[place[1:]])),
-        largest_difference=distances.largest_difference(x[None], y[None]),
-    )
+    return _values(row, x[None], y[None], None)
 
 
 def _with_decisions(row: ComparisonRow, a: Recording, b: Recording, labels: Array | None) -> ComparisonRow:

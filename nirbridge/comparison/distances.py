@@ -61,11 +61,6 @@ def event_overlap(a: Array, b: Array) -> tuple[int, int]:
     return common, either
 
 
-def jaccard(a: Array, b: Array) -> float:
-    """Events in both over events in either, 0 to 1; 1 where neither has any."""
-    return ratio(*event_overlap(a, b))
-
-
 def ratio(common: int, either: int) -> float:
     """``common / either``; 1 for nothing over nothing."""
     return common / either if either else 1.0

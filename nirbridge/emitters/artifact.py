@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -17,10 +16,10 @@ from nirbridge._values import SavedValue
 from nirbridge.arrays import Array
 from nirbridge.errors import Bug, FileError, quoted
 from nirbridge.files.folders import atomic_folder, resolve_folder
+from nirbridge.files.npy import write_npz
 
 MANIFEST = "manifest.json"
 MADE_BY = "nirbridge"
-_NO_TIME = (1980, 1, 1, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -55,13 +54,7 @@ def make_artifact(files: Mapping[str, bytes], facts: Mapping[str, object]) -> Ar
 def npz_bytes(arrays: Mapping[str, Array]) -> bytes:
     """The bytes of an ``.npz`` of these arrays: the same arrays give the same bytes."""
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-        for name in sorted(arrays):
-            info = zipfile.ZipInfo(f"{name}.npy", _NO_TIME)
-            info.compress_type = zipfile.ZIP_DEFLATED
-            with archive.open(info, "w", force_zip64=True) as member:
-                array = np.asarray(arrays[name])
-                np.lib.format.write_array(member, array.copy(), version=(1, 0), allow_pickle=False)
+    write_npz(out, {name: np.asarray(arrays[name]).copy() for name in sorted(arrays)}, 6)  # copies: in order of rows
     return out.getvalue()
 
 

@@ -70,7 +70,7 @@ def refuse(problems: Sequence[Diagnostic]) -> None:
         ModelError: there is one.
     """
     if problems:
-        raise ModelError.all(problems)
+        raise ModelError(*problems)
 
 
 def refusal(reason: str, hint: str) -> NeuronSpec:

@@ -129,7 +129,7 @@ def _values_on(rows: Array, columns: Array, data: Array, shape: tuple[int, int],
 
 def _entries(operator: Operator, limit: int) -> tuple[Array, Array, Array]:
     """(row, column, value) of every synapse of an operator that is no Chain."""
-    _guard(_most_synapses(operator), limit)
+    _guard(synapse_bound(operator), limit)
     if isinstance(operator, Identity | Reshape | Scale):
         n = math.prod(operator.input_shape)
         scale = operator.scale.reshape(-1) if isinstance(operator, Scale) else np.ones(n)
@@ -145,7 +145,8 @@ def _entries(operator: Operator, limit: int) -> tuple[Array, Array, Array]:
     return _window_entries(operator)
 
 
-def _most_synapses(operator: Operator) -> int:
+def synapse_bound(operator: Operator) -> int:
+    """Synapses of one operator, at the most; those of a convolution at the borders counted in full."""
     if isinstance(operator, Dense):
         return operator.weight.size
     if isinstance(operator, Sparse):

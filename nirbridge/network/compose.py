@@ -18,6 +18,11 @@ def parts_of(operator: Operator) -> tuple[Operator, ...]:
     return operator.parts if isinstance(operator, Chain) else (operator,)
 
 
+def weight_field(part: Operator) -> str:
+    """Name of the field that holds the weights or factors of one part; empty for a part without any."""
+    return next((name for name in ("weight", "data", "scale") if hasattr(part, name)), "")
+
+
 def compose(parts: Sequence[Operator], names: Sequence[str], shape: Shape) -> tuple[Operator, tuple[str, ...]]:
     """One operator for ``parts`` applied in order to an input of ``shape``, and the node name behind each part left.
 

@@ -8,8 +8,9 @@ from importlib import metadata
 import numpy as np
 
 from nirbridge._version import __version__
-from nirbridge.errors import Diagnostic, ModelError, quoted
+from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted
 from nirbridge.network.model import Network
+from nirbridge.simulators.types import SimulationState
 
 DISTRIBUTIONS = {"torch": "torch", "jax": "jax", "cupy": "cupy", "array_api_strict": "array-api-strict"}
 
@@ -27,6 +28,20 @@ def check_neurons(network: Network) -> None:
             )
     if problems:
         raise ModelError(*problems)
+
+
+def check_state(state: SimulationState, blank: SimulationState) -> None:
+    """Raise UsageError for a state that is not of the form of ``blank``: another network, batch or dtype."""
+    problems = []
+    for (node, part), needed in blank.arrays.items():
+        array = state.arrays.get((node, part))
+        if array is None or array.shape != needed.shape or array.dtype != needed.dtype:
+            found = "is missing" if array is None else f"{array.dtype} of shape {array.shape}"
+            limit = f"this run needs {needed.dtype} of {needed.shape}"
+            step = "give the state of a run of this network, with the same batch and dtype"
+            problems.append(Diagnostic(f"state, {quoted(part)} of {quoted(node)}", found, limit, step))
+    if problems:
+        raise UsageError(*problems[:20])
 
 
 @cache

@@ -73,7 +73,7 @@ class Inputs:
         given, batch = self.values[port.name], 1 if self.batch is None else self.batch
         if callable(given):
             found = _array(port, given(self.first_step + start, self.first_step + stop))
-            _check(port, found, self.batch, stop - start, _stretch(port, start, stop))
+            _check(port, found, self.batch, stop - start, f"input {quoted(port.name)}, steps {start} to {stop}")
             wrong = _not_finite(port, found, start, self.dtype)
             if wrong is not None:
                 raise UsageError(wrong)
@@ -148,19 +148,18 @@ def _array(port: Port, value: Any) -> Array:
 
 
 def _shape_problem(port: Port, values: Array, steps: int | None = None) -> Diagnostic | None:
-    axes = len(port.shape)
-    ends = values.shape[values.ndim - axes :] if values.ndim >= axes else None
-    fits = ends == port.shape and (values.ndim == axes + 1 or (values.ndim == axes + 2 and values.shape[1] > 0))
-    if fits and values.dtype.kind in "biuf" and steps in (None, len(values)):
-        return None
+    axes = max(0, values.ndim - len(port.shape))
+    lead, shape = values.shape[:axes], values.shape[axes:]
     subject = f"input {quoted(port.name)}"
     if values.dtype.kind not in "biuf":
         return Diagnostic(subject, f"an array of type {values.dtype}", "inputs are real numbers", "convert it")
-    if not fits:
-        shape = ", ".join(map(str, port.shape))
+    if shape != port.shape or len(lead) not in (1, 2) or 0 in lead[1:]:
+        axes = ", ".join(map(str, port.shape))
         return Diagnostic(
-            subject, f"an array of shape {values.shape}", f"it takes [steps, {shape}] or [steps, batch, {shape}]"
+            subject, f"an array of shape {values.shape}", f"it takes [steps, {axes}] or [steps, batch, {axes}]"
         )
+    if steps in (None, len(values)):
+        return None
     return Diagnostic(subject, f"{len(values)} steps", f"{steps} were asked for", "give exactly those")
 
 
@@ -201,10 +200,6 @@ def _check(port: Port, values: Array, batch: int | None, steps: int, subject: st
         problem = Diagnostic(subject, f"an array of shape {values.shape}", f"its batch is {batch or 'without an axis'}")
     if problem is not None:
         raise UsageError(problem)
-
-
-def _stretch(port: Port, start: int, stop: int) -> str:
-    return f"input {quoted(port.name)}, steps {start} to {stop}"
 
 
 def _steps(values: Mapping[str, Any], steps: int | None) -> int:

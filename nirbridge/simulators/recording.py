@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from nirbridge.errors import Diagnostic, UsageError, quoted
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network, Population, Port
 from nirbridge.network.operators import Identity, Reshape
-from nirbridge.simulators.types import Probe
+from nirbridge.simulators.types import Probe, Recording
 
 VARIABLES = ("s", "v", "u", "i", "count")
 ALL = "*"
@@ -192,11 +193,12 @@ class ChannelRecorder:
             self.filled[k] += len(part)
         self.step += steps
 
-    def finish(self, batched: bool) -> dict[tuple[str, str], Array]:
-        """The arrays by node and variable, read-only; without the batch axis where the input had none."""
+    def finish(self, batched: bool, meta: Mapping[str, Any]) -> Recording:
+        """The recording, its arrays read-only and without the batch axis where the input had none."""
         out: dict[tuple[str, str], Array] = {}
         for channel, array in zip(self.channels, self.arrays, strict=True):
             shown = array if batched else (array[0] if channel.variable == "count" else array[:, 0])
             shown.flags.writeable = False
             out[channel.node, channel.variable] = shown
-        return out
+        every = {f"{c.node}/{c.variable}": c.every for c in self.channels if c.every > 1}
+        return Recording(MappingProxyType(out), MappingProxyType({**meta, "every": every}))

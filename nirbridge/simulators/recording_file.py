@@ -9,7 +9,6 @@ The same recording always gives the same bytes.
 from __future__ import annotations
 
 import json
-import zipfile
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,14 +19,13 @@ from nirbridge.arrays import Array
 from nirbridge.errors import FileError, quoted
 from nirbridge.files.archive_names import decode_name, encode_name
 from nirbridge.files.atomic import atomic_write
-from nirbridge.files.npy import MAX_BYTES, load_npz
+from nirbridge.files.npy import MAX_BYTES, load_npz, write_npz
 from nirbridge.simulators.recording import VARIABLES
 from nirbridge.simulators.types import Recording
 
 META = "meta"
 SCHEMA = 1
 _LONGEST_NAME = 2**15
-_NO_TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def write_recording(recording: Recording, path: str | Path) -> None:
@@ -47,12 +45,7 @@ def _write(file: Any, recording: Recording) -> None:
     text = json.dumps({"schema": SCHEMA, **recording.meta}, sort_keys=True, default=_plain, allow_nan=False)
     arrays: dict[str, Array] = {f"{encode_name(node)}/{name}": a for (node, name), a in recording.arrays.items()}
     arrays[META] = np.array(text)
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for name, array in arrays.items():
-            info = zipfile.ZipInfo(f"{name}.npy", _NO_TIME)
-            info.compress_type = zipfile.ZIP_DEFLATED
-            with archive.open(info, "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.asarray(array), version=(1, 0), allow_pickle=False)
+    write_npz(file, arrays, 1)
 
 
 def _plain(value: Any) -> Any:

@@ -12,13 +12,14 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from nirbridge._types import Progress
+from nirbridge.arrays import all_finite
 from nirbridge.errors import UsageError, quoted
 from nirbridge.files.attributes import load_attribute
 from nirbridge.network.compose import parts_of
@@ -42,7 +43,7 @@ __all__ = [
     "simulate",
 ]
 
-Chosen = tuple[list[Channel], dict[str, frozenset[str]]]
+Layout = tuple[list[Channel], dict[str, frozenset[str]], int]
 BACKENDS: dict[str, str] = {
     "reference": "nirbridge.simulators.reference.engine:reference_backend",
     "numpy": "nirbridge.simulators.backends:plain_backend",
@@ -94,12 +95,10 @@ def simulate(
         ModelError: a network that is not well formed (a dt that is not above 0, weights that are not finite …).
     """
     name = auto_backend(library) if backend == "auto" else backend
-
-    def make(same: Network) -> Simulator:
-        return prepare_simulator(same, dtype=dtype, backend=backend, library=library, device=device)
-
-    made = retained(network, (name, dtype, library, device), make)
-    return made.run(inputs, steps=steps, state=state, record=record, progress=progress)
+    make = partial(prepare_simulator, dtype=dtype, backend=name, library=library, device=device)
+    return retained(network, (name, dtype, library, device), make).run(
+        inputs, steps=steps, state=state, record=record, progress=progress
+    )
 
 
 def prepare_simulator(
@@ -127,9 +126,7 @@ class Simulator:
 
     def __init__(self, engine: Any, backend: str, device: str) -> None:
         self._engine, self._backend, self._device = engine, backend, device
-        self._usual: dict[frozenset[str], Chosen] = {}  # where no record is given
-        self._steps: dict[int, int] = {}
-        self._sized: tuple[list[Channel], int, int] = [], 0, 0  # the last recording that was small enough
+        self._layout: tuple[Any, Layout | None] = None, None  # of the last run
 
     def run(
         self,
@@ -144,14 +141,10 @@ class Simulator:
         network, space = self._engine.network, self._engine.parts.space
         first = 0 if state is None else state.step
         opened = open_inputs(network, inputs, steps, first, space.float_name)
-        chosen, wanted = self._chosen(record, opened.binary)
         batch = 1 if opened.batch is None else opened.batch
-        if self._sized != (chosen, opened.steps, batch):
-            _check_size(chosen, opened.steps, batch)
-            self._sized = chosen, opened.steps, batch
+        chosen, wanted, stretch = self._layout_of(record, opened, batch)
         run = self._engine.start(batch, state)
         recorder = ChannelRecorder(chosen, first, opened.steps, batch)
-        stretch = self._steps.get(batch) or self._steps.setdefault(batch, self._stretch(batch))
         for start in range(0, opened.steps, stretch):
             stop = min(start + stretch, opened.steps)
             values = opened.read_quick(start, stop)
@@ -160,23 +153,23 @@ class Simulator:
             recorder.take(found, stop - start, space.numpy)
             if progress is not None:
                 progress("simulate", stop / opened.steps)
-        arrays = recorder.finish(opened.batch is not None)
-        every = {f"{c.node}/{c.variable}": c.every for c in chosen if c.every > 1}
         last = run.state()
-        beyond = sorted({name for (name, _), array in last.arrays.items() if not _finite(array)})
-        meta = {**self._meta(opened, first), "every": every, "not_finite": beyond}
-        return SimulationResult(Recording(MappingProxyType(arrays), MappingProxyType(meta)), last)
+        beyond = sorted({name for (name, _), array in last.arrays.items() if not all_finite(array)})
+        meta = {**self._meta(opened, first), "not_finite": beyond}
+        return SimulationResult(recorder.finish(opened.batch is not None, meta), last)
 
-    def _chosen(self, record: Sequence[Probe] | None, binary: frozenset[str]) -> Chosen:
-        """What is recorded, and the variables of the run that it takes; kept where no record is given."""
-        known = self._usual.get(binary) if record is None else None
-        if known is not None:
-            return known
-        found = recording_channels(self._engine.network, record, binary, self._engine.parts.space.float_name)
-        known = found, required_variables(found)
-        if record is None:
-            self._usual[binary] = known
-        return known
+    def _layout_of(self, record: Sequence[Probe] | None, opened: Inputs, batch: int) -> Layout:
+        """Channels of the recording, the variables that they need, and time steps per chunk; kept for the next run."""
+        key = None if record is None else tuple(record), opened.binary, opened.steps, batch
+        last, layout = self._layout
+        if layout is None or last != key:
+            chosen = recording_channels(
+                self._engine.network, record, opened.binary, self._engine.parts.space.float_name
+            )
+            _check_size(chosen, opened.steps, batch)
+            layout = chosen, required_variables(chosen), self._stretch(batch)
+            self._layout = key, layout
+        return layout
 
     def _stretch(self, batch: int) -> int:
         """Steps that run at once, so that what lives between two populations stays small.
@@ -217,14 +210,8 @@ class Simulator:
         }
 
 
-def _finite(values: Any) -> bool:
-    return values.dtype.kind != "f" or np.count_nonzero(np.isfinite(values)) == values.size
-
-
 def _widest(operator: Operator) -> int:
     """Elements of the largest array inside a chain."""
-    from nirbridge.network.compose import parts_of
-
     return max(math.prod(part.output_shape) for part in parts_of(operator))
 
 

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
+from nirbridge.network.apply import synapse_bound
+from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network
-from nirbridge.network.operators import Chain, Conv, Dense, Sparse
+from nirbridge.network.operators import Conv, Dense, Sparse
 
 
 def module_tensors(module: Any) -> list[Array]:
@@ -34,16 +36,9 @@ def has_active_dropout(module: Any) -> bool:
 
 def network_multiplications(network: Network) -> int:
     """Multiplications of one time step of one sample."""
-    total = 0
-    for p in network.projections:
-        for part in p.operator.parts if isinstance(p.operator, Chain) else (p.operator,):
-            if isinstance(part, Dense):
-                total += part.weight.size
-            elif isinstance(part, Conv):
-                total += math.prod(part.output_shape) * math.prod(part.weight.shape[1:])
-            elif isinstance(part, Sparse):
-                total += part.data.size
-    return total + network.neurons
+    parts = [part for p in network.projections for part in parts_of(p.operator)]
+    weighted = (part for part in parts if isinstance(part, Dense | Conv | Sparse))
+    return network.neurons + sum(synapse_bound(part) for part in weighted)
 
 
 VALUE_BYTES = 200

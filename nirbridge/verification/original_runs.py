@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,7 +88,8 @@ def run_original(
     import torch
 
     given = [tuple(call) for call in calls]
-    with torch.random.fork_rng(devices=[]), _quiet(), one_thread(), torch.no_grad():
+    quiet = warnings.catch_warnings(action="ignore")
+    with torch.random.fork_rng(devices=[]), quiet, one_thread(), torch.no_grad():
         torch.manual_seed(seed)
         private = _prepared(private_copy(), wide=wide)
         names = state_arguments(private, len(given[0]))
@@ -99,13 +100,6 @@ def run_original(
                 raise
         private = _prepared(private_copy(), wide=wide)  # what it returns is not what its arguments take
         return _called(private, forms, given, (), wide=wide, stops=stops_at_loops)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def deep_copy(module: Any) -> Any:
@@ -153,7 +147,7 @@ def _called(
     probes = _probed(private, forms)
     returned: list[list[tuple[str, Array]]] = []
     result: Any = ()
-    with _widened() if wide else _as_it_is():
+    with _widened() if wide else nullcontext():
         for number, arrays in enumerate(calls):
             more = handed_over_arguments(result, names) if number else {}
             kind = torch.float64 if wide else torch.float32
@@ -218,11 +212,6 @@ def _membrane(probe: NeuronObservation, tensors: Sequence[Any]) -> Array | None:
 
 
 # -- float64 -------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _as_it_is() -> Iterator[None]:
-    yield
 
 
 @contextmanager

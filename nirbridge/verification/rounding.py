@@ -32,9 +32,9 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.network.apply import apply
-from nirbridge.network.compose import parts_of
+from nirbridge.network.compose import parts_of, weight_field
 from nirbridge.network.model import Network, Population, Projection
-from nirbridge.network.operators import Chain, Conv, Dense, Operator, Scale, Sparse, SumPool
+from nirbridge.network.operators import Chain, Conv, Dense, Operator, Sparse, SumPool
 
 DOUBLE, SINGLE = 2.0**-53, 2.0**-24
 COMPUTED = 4 * SINGLE
@@ -124,13 +124,8 @@ def _sizes(operator: Operator) -> Operator:
     """The operator with absolute weights."""
     if isinstance(operator, Chain):
         return Chain(tuple(_sizes(part) for part in operator.parts))
-    if isinstance(operator, Dense | Conv):
-        return replace(operator, weight=np.abs(operator.weight).astype(np.float64))
-    if isinstance(operator, Scale):
-        return Scale(np.abs(operator.scale).astype(np.float64))
-    if isinstance(operator, Sparse):
-        return replace(operator, data=np.abs(operator.data).astype(np.float64))
-    return operator
+    name = weight_field(operator)
+    return replace(operator, **{name: np.abs(getattr(operator, name)).astype(np.float64)}) if name else operator
 
 
 def _terms(operator: Operator) -> int:
@@ -151,12 +146,8 @@ def _terms(operator: Operator) -> int:
 
 
 def _weights_known(operator: Operator, known: ModuleConstants) -> bool:
-    for part in parts_of(operator):
-        weights: Any = part.weight if isinstance(part, Dense | Conv) else getattr(part, "data", None)
-        weights = part.scale if isinstance(part, Scale) else weights
-        if weights is not None and not known.holds(weights):
-            return False
-    return True
+    weighted = ((part, weight_field(part)) for part in parts_of(operator))
+    return all(known.holds(getattr(part, name)) for part, name in weighted if name)
 
 
 class _BoundUpdate:

@@ -183,13 +183,13 @@ def test_of_each_stretch_the_last_step_is_kept(first: int, cuts: tuple[int, ...]
         recorder.take(chunk, steps, np.asarray)
         at += steps
     kept = [t for t in range(9) if (first + t + 1) % every == 0]
-    done = recorder.finish(True)
+    done = recorder.finish(True, {}).arrays
     assert done["p", "s"].tolist() == values[kept].tolist()
     assert done["p", "v"].dtype == np.float64
     assert done["p", "v"].tolist() == reals.tolist()
     assert done["p", "count"].tolist() == values.sum(axis=0, dtype=int).tolist()
     assert done["q", "count"].tolist() == (300 * values.sum(axis=0, dtype=int)).tolist()
-    alone = recorder.finish(False)
+    alone = recorder.finish(False, {}).arrays
     assert alone["p", "s"].tolist() == values[kept, 0].tolist()
     assert alone["q", "count"].tolist() == done["q", "count"][0].tolist()
     assert not any(array.flags.writeable for array in (*done.values(), *alone.values()))

@@ -162,7 +162,7 @@ def _snntorch(graph: Any, dt: float | None, *, reset: str, early: bool = False) 
         elif reset == "to-value" and (current and loops if early else current or loops):
             _say(node, refractory_steps=1)
     if problems:
-        raise ModelError.all(problems)
+        raise ModelError(*problems)
     return {"dt": step, "integrator": "euler", "reset": "none" if reset == "none" else "to-value", "compare": ">"}
 
 

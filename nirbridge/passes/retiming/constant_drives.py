@@ -77,7 +77,7 @@ def with_constant_drives(
             early += [p] if kept is None else []
         populations.append(p if kept is None or kept is p.neuron else replace(p, neuron=kept))
     if early and not keep_early_spikes:
-        raise ModelError.all(_problem(p, latency[p.name]) for p in early)
+        raise ModelError(*(_problem(p, latency[p.name]) for p in early))
     made, times = replace(network, populations=tuple(populations)), dict(latency)
     if waiting:
         made, times = _driven(made, network, found, latency, tuple(waiting))

@@ -96,7 +96,7 @@ class Retime:
         arcs = [_arc(p, inside, sizes) for p in network.projections]
         least, loop = least_latencies(names, arcs)
         if loop:
-            raise ModelError.all(_loop_problem(found, arcs) for found in all_loops(names, arcs))
+            raise ModelError(*(_loop_problem(found, arcs) for found in all_loops(names, arcs)))
         latency = cheapest_latencies(least, arcs, _movable(network))
         made = replace(network, projections=tuple(_later(p, latency) for p in network.projections))
         started = with_constant_drives(made, latency, keep_early_spikes=self.keep_early_spikes)

@@ -15,14 +15,14 @@ from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Population, Projection
 from nirbridge.network.operators import Conv, Dense, Reshape, SumPool
 from nirbridge.simulators.compiled.dense_layer import DenseLayer, DenseStage, make_dense_layer
-from nirbridge.simulators.compiled.feature_map_neurons import MapNeuronBuffers
+from nirbridge.simulators.compiled.feature_map import FeatureMapLayout
 from nirbridge.simulators.compiled.feature_map_sources import EventSource
 from nirbridge.simulators.compiled.kernels.conv import conv_tables, is_plain
 from nirbridge.simulators.compiled.kernels.conv_events import BITS, PAIRS
 from nirbridge.simulators.compiled.kernels.conv_layer import conv_layer as run_conv
 from nirbridge.simulators.compiled.kernels.conv_layer import list_steps
 from nirbridge.simulators.compiled.kernels.memory import aligned_zeros
-from nirbridge.simulators.compiled.neurons import EventNeurons, aligned_empty
+from nirbridge.simulators.compiled.neurons import EventNeurons, NeuronBuffers, aligned_empty
 from nirbridge.simulators.compiled.sums import EventAccumulate, Method
 from nirbridge.simulators.reference.array_namespace import ArrayNamespace
 from nirbridge.simulators.reference.semantics import Layer, LayerOutput, NeuronState
@@ -95,8 +95,10 @@ class ConvLayer:
         slow: FallbackLayer,
     ) -> None:
         self.dtype, self.slow = np.dtype(space.float_name), slow
-        bias = None if projection.bias is None else np.asarray(projection.bias)
-        self.cells = MapNeuronBuffers(population, bias, self.dtype)
+        layout = FeatureMapLayout(population.shape)
+        self.cells = NeuronBuffers(population, self.dtype, layout)
+        bias = None if projection.bias is None else np.broadcast_to(projection.bias, population.shape)
+        self.bias = np.zeros(0, self.dtype) if bias is None else layout.one(bias).astype(self.dtype)
         self.source = EventSource(projection.operator.input_shape, pool, op.input_shape, self.dtype)
         self.plan = conv_tables(op, self.dtype)
         self.last = np.ascontiguousarray(self.plan.reach[self.source.layout.names()])
@@ -106,16 +108,17 @@ class ConvLayer:
         if spikes.dtype != np.uint8:
             return self.slow.run(spikes, state, wanted)
         p, c, lead = self.plan, self.cells, spikes.shape[:2]
-        flags, own, (source, is_usual) = c.flags(wanted), c.opened(state), self.source.of(spikes)
+        flags, own, (source, is_plain_order) = c.flags(wanted), c.opened(state), self.source.of(spikes)
         packs = c.packs(flags, wanted)
-        sent, trace_rows = c.outputs(lead[0], lead[1], flags, packs)
+        sent, trace_rows = c.outputs(*lead, flags, packs)
         x, u = aligned_empty(2 * c.width, self.dtype).reshape(2, c.width)
         memory = (*self.source.room(), aligned_zeros((p.sums,), self.dtype), x, u)
         run_conv(
-            lead[0], source, self.source.scratch(), memory, p.weights, p.reach if is_usual else self.last, p.runs,
-            p.shape, c.bias, own, c.is_shared, c.steps, c.coefficients, c.coef_offsets, flags, packs, sent, trace_rows,
+            lead, source, self.source.scratch(), memory, p.weights, p.reach if is_plain_order else self.last, p.runs,
+            p.shape, self.bias, own, c.is_shared, c.steps, c.coefficients, c.coef_offsets, flags, packs, sent,
+            trace_rows,
         )  # fmt: skip
-        return c.ran(lead, sent, trace_rows, c.closed(state, own), wanted, packs)
+        return c.output(lead, sent, trace_rows, c.closed(state, own), wanted, packs)
 
 
 class DenseAfterMap:
@@ -142,8 +145,8 @@ class DenseAfterMap:
         """See ``step.Layer.run``."""
         if spikes.dtype != np.uint8:
             return self.slow.run(spikes, state, wanted)
-        source, is_usual = self.source.of(spikes)
-        if is_usual:
+        source, is_plain_order = self.source.of(spikes)
+        if is_plain_order:
             return self.slow.run(spikes, state, wanted)
         items = spikes.shape[0] * spikes.shape[1]
         most = self.source.most(_spikes(source), items)

@@ -16,14 +16,8 @@ _BITS = {"float32": 24, "float64": 53}
 _FINEST = 40
 
 
-def event_ns(items: int, events: int, pre: int, post: int) -> float:
-    """Predicted time of the event-driven product, ``post`` padded to whole blocks."""
-    fixed, each = event_coefficients(items, pre, post)
-    return fixed + events * each
-
-
 def event_coefficients(items: int, pre: int, post: int) -> tuple[float, float]:
-    """The time of ``event_ns`` without events, and of each event."""
+    """Predicted time of the event-driven product without events, and per event; ``post`` is padded to whole blocks."""
     return items * (34 + 0.24 * pre + 0.40 * post), 0.75 + 0.0276 * post
 
 

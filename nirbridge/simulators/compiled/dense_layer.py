@@ -12,10 +12,11 @@ from nirbridge.network.model import Population, Projection
 from nirbridge.network.operators import Chain, Dense, Identity, Operator, Reshape
 from nirbridge.simulators.compiled import cost_model
 from nirbridge.simulators.compiled.events import Signal, events_of
+from nirbridge.simulators.compiled.feature_map import FlatLayout
 from nirbridge.simulators.compiled.kernels.layer import dense_layer, dense_sums
 from nirbridge.simulators.compiled.kernels.memory import pack_weights
 from nirbridge.simulators.compiled.kernels.simd import block_of, lanes_of
-from nirbridge.simulators.compiled.neurons import EventNeurons, NeuronBuffers, layer_output
+from nirbridge.simulators.compiled.neurons import EventNeurons, NeuronBuffers
 from nirbridge.simulators.reference.array_namespace import ArrayNamespace
 from nirbridge.simulators.reference.semantics import LayerOutput, NeuronState
 
@@ -75,7 +76,8 @@ class DenseLayer:
         self.stage, self.shape, self.dtype = stage, population.shape, stage.dtype
         bias = np.zeros(0) if projection.bias is None else np.broadcast_to(projection.bias, population.shape)
         self.bias = np.ascontiguousarray(bias, self.dtype).reshape(-1)
-        self.cells, self.neurons = NeuronBuffers(population, self.dtype), EventNeurons(population, space)
+        self.neurons = EventNeurons(population, space)
+        self.cells = NeuronBuffers(population, self.dtype, FlatLayout(population.shape), stage.padded)
 
     def run(self, spikes: Any, state: NeuronState, wanted: frozenset[str]) -> LayerOutput:
         """See ``step.Layer.run``."""
@@ -95,16 +97,15 @@ class DenseLayer:
     ) -> LayerOutput:
         """The layer from lists of events on (see ``events_of``), of ``lead`` steps and samples."""
         (indptr, idx, val, valued), stage, c = events, self.stage, self.cells
-        flags, places = c.flags(wanted), (lead[1], c.size, stage.pre, stage.vectors)
-        opened = c.opened(state, stage.padded)
+        flags, opened = c.flags(wanted), c.opened(state)
+        places = lead[1], c.layout.size, stage.pre, stage.vectors
         sent, trace_rows = c.outputs(*lead, flags)
         dense_layer(
             indptr, idx, val, int(valued), stage.packed, places, self.bias, *opened, c.steps, c.coefficients,
             c.coef_offsets, flags,
             sent, trace_rows,
         )  # fmt: skip
-        shape = (*lead, *self.shape)
-        return layer_output(c, shape, sent, trace_rows, c.closed(state, opened, shape[1:], stage.padded), wanted)
+        return c.output(lead, sent, trace_rows, c.closed(state, opened), wanted)
 
     def _product(self, signal: Signal) -> Array:
         drive = signal.real(self.dtype) @ self.stage.weight

@@ -1,6 +1,7 @@
-"""Maps in memory channels-last: ``[row, column, channel]``, channels filled up to a whole word of 8.
+"""Order of the elements of a population in memory, and spikes of feature maps as single bits.
 
-Spikes of a map, one bit each, between layers that take them so; for everybody else they become bytes when asked.
+Feature maps lie channels-last, ``[row, column, channel]``, with channels padded to a whole word of 8. Their spikes pass
+between layers as bits; they are unpacked to bytes for every other reader.
 """
 
 from __future__ import annotations
@@ -11,23 +12,46 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from nirbridge._types import Shape
 from nirbridge.arrays import Array
 
 WORD = 8
 
 
-class FeatureMapLayout:
-    """How a shape ``(channels, *spatial)`` lies; one axis alone is one place of so many channels."""
+class FlatLayout:
+    """Elements of a shape in the usual order of memory."""
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
+    def __init__(self, shape: Shape) -> None:
+        self.shape, self.size = shape, math.prod(shape)
+
+    def rows(self, values: Array, lead: int) -> Array:
+        """``[*lead axes, *shape]`` as ``[*lead axes, size]``."""
+        return np.ascontiguousarray(values).reshape(*values.shape[:lead], self.size)
+
+    def view(self, values: Array, lead: Shape) -> Array:
+        """Rows, flat or not, as ``[*lead, *shape]``."""
+        return values.reshape(*lead, *self.shape)
+
+    def one(self, values: Array, _filling: float = 0.0) -> Array:
+        """A value per element, ``[size]``, or one for all."""
+        return np.ascontiguousarray(values).reshape(-1)
+
+
+class FeatureMapLayout:
+    """Elements of a shape ``(channels, *spatial)`` channels-last, channels padded to a multiple of ``word``.
+
+    One axis alone is one position with that many channels.
+    """
+
+    def __init__(self, shape: Shape, word: int = WORD) -> None:
         self.shape, self.channels, self.spatial = shape, shape[0], shape[1:]
-        self.width = -(-self.channels // WORD) * WORD
+        self.width = -(-self.channels // word) * word
         self.places = math.prod(self.spatial)
         self.size = self.places * self.width
 
     def rows(self, values: Array, lead: int) -> Array:
         """``[*lead axes, *shape]`` as ``[*lead axes, size]``, zeros in the filling; shares memory where it can."""
-        moved = _moved(values, lead)
+        moved = values.transpose(*range(lead), *range(lead + 1, values.ndim), lead)
         front = values.shape[:lead]
         if self.width == self.channels:
             return np.ascontiguousarray(moved).reshape(*front, self.size)
@@ -37,13 +61,12 @@ class FeatureMapLayout:
         out[..., : self.channels] = moved
         return out.reshape(*front, self.size)
 
-    def view(self, rows: Array) -> Array:
-        """``[*lead axes, size]`` as ``[*lead axes, *shape]``."""
-        lead = rows.ndim - 1
-        full = rows.reshape(*rows.shape[:-1], *self.spatial, self.width)
+    def view(self, values: Array, lead: Shape) -> Array:
+        """Rows, flat or not, as ``[*lead, *shape]``."""
+        full, axes = values.reshape(*lead, *self.spatial, self.width), len(lead)
         if self.width != self.channels:
             full = full[..., : self.channels]
-        return full.transpose(*range(lead), full.ndim - 1, *range(lead, full.ndim - 1))
+        return full.transpose(*range(axes), full.ndim - 1, *range(axes, full.ndim - 1))
 
     def one(self, values: Array, filling: float = 0.0) -> Array:
         """A value per element, ``[size]``, or one for all where there is no filling."""
@@ -57,11 +80,6 @@ class FeatureMapLayout:
     def names(self) -> Array:
         """For each place in memory the flat index in the usual order, 0 in the filling: ``[size]``."""
         return self.one(np.arange(math.prod(self.shape)).reshape(self.shape))
-
-
-def _moved(values: Array, lead: int) -> Array:
-    """The channels behind the other axes."""
-    return values.transpose(*range(lead), *range(lead + 1, values.ndim), lead)
 
 
 def _strides(item: int, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -86,8 +104,7 @@ class PackedSpikes:
     def dense(self) -> Array:
         """The bytes, made once, as a view in the usual order of axes."""
         if self._bytes is None:
-            rows = np.unpackbits(self.bits, bitorder="little").reshape(*self.lead, self.layout.size)
-            self._bytes = self.layout.view(rows)
+            self._bytes = self.layout.view(np.unpackbits(self.bits, bitorder="little"), self.lead)
         return self._bytes
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:

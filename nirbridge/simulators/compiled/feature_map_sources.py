@@ -11,6 +11,7 @@ from nirbridge.arrays import Array
 from nirbridge.network.operators import SumPool
 from nirbridge.simulators.compiled.feature_map import WORD, FeatureMapLayout, PackedSpikes
 from nirbridge.simulators.compiled.kernels.conv_events import BITS, LAST, PAIRS, POOLED, USUAL
+from nirbridge.simulators.compiled.kernels.events import ROOM
 
 
 class EventSource:
@@ -37,20 +38,12 @@ class EventSource:
                 lies, bits = PAIRS if self.pooled else BITS, spikes.bits
                 return (lies, bits, _words(bits), self.before.size // WORD, per, self.pool, self.factor), False
             spikes = spikes.dense()
-        if not self.pooled and spikes.flags.c_contiguous:
-            flat = spikes.reshape(-1)
-            words = _words(flat)
-            if not words.flags.aligned:
-                flat = flat.copy()
-                words = _words(flat)
-            return (USUAL, flat, words, self.size, per, self.pool, self.factor), True
-        flat = self.before.rows(spikes, 2).reshape(-1)
-        words = _words(flat)
-        if not words.flags.aligned:
+        is_usual = not self.pooled and spikes.flags.c_contiguous
+        flat = (spikes if is_usual else self.before.rows(spikes, 2)).reshape(-1)
+        if not _words(flat).flags.aligned:
             flat = flat.copy()
-            words = _words(flat)
-        lies = POOLED if self.pooled else LAST
-        return (lies, flat, words, self.before.size, per, self.pool, self.factor), False
+        lies, size = (USUAL, self.size) if is_usual else (POOLED if self.pooled else LAST, self.before.size)
+        return (lies, flat, _words(flat), size, per, self.pool, self.factor), is_usual
 
     def most(self, spikes: int, items: int) -> int:
         """The most sources there can be behind the pool for so many spikes of all items: windows may overlap."""
@@ -58,7 +51,7 @@ class EventSource:
 
     def room(self) -> tuple[Array, Array]:
         """Memory for the sources of a step: ``idx, val``."""
-        return np.empty(self.layout.size, np.uint32), np.empty(self.layout.size, self.dtype)
+        return np.empty(self.layout.size + ROOM, np.uint32), np.empty(self.layout.size, self.dtype)
 
     def scratch(self) -> tuple[Any, ...]:
         """Memory to list them in order."""

@@ -1,8 +1,8 @@
-"""Neurons of the compiled backend: arrays in and out, the steps in ``kernels_neuron``."""
+"""Neurons of the compiled backend: arrays in and out; their steps are in ``kernels.neuron``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
 from ctypes import addressof, c_char
 from typing import Any
 
@@ -11,7 +11,9 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.network.model import Population
 from nirbridge.network.neurons import Neuron
-from nirbridge.simulators.compiled.kernels.jit import FIRES, KEEP_V, RESETS, scatter_spikes
+from nirbridge.simulators.compiled.feature_map import FeatureMapLayout, FlatLayout, PackedSpikes
+from nirbridge.simulators.compiled.kernels.conv_neuron import is_usual
+from nirbridge.simulators.compiled.kernels.jit import FIRES, KEEP_V, RESETS
 from nirbridge.simulators.compiled.kernels.layer import run_neurons
 from nirbridge.simulators.compiled.kernels.memory import aligned_zeros
 from nirbridge.simulators.compiled.kernels.simd import lanes_of
@@ -37,21 +39,29 @@ def aligned_empty(size: int, dtype: np.dtype[Any]) -> Array:
 
 
 class NeuronBuffers:
-    """A population's neurons as ``kernels_neuron.advance`` takes them; ``channels_last``: in that order in memory."""
+    """Coefficients and state of a population in the order of ``layout``, as ``kernels.neuron.step`` takes them.
 
-    def __init__(self, population: Population, dtype: np.dtype[Any], channels_last: bool = False) -> None:
-        n = population.neuron
-        self.neuron, self.size, self.dtype = n, population.size, dtype
-        theta = np.zeros(()) if n.theta is None else n.theta
+    ``width``: numbers per sample of the state, a multiple of a vector.
+    """
+
+    def __init__(
+        self, population: Population, dtype: np.dtype[Any], layout: FlatLayout | FeatureMapLayout, width: int = 0
+    ) -> None:
+        n, lanes = population.neuron, lanes_of(dtype)
+        self.neuron, self.layout, self.dtype = n, layout, dtype
+        self.width = width or -(-layout.size // lanes) * lanes
+        theta = np.full((), math.inf) if n.theta is None else n.theta
         values = (n.a_mem, n.g_mem, n.bias, theta, n.a_syn, n.g_syn, n.v_reset, n.reset_amount)
-        rows = [_padded(_row(np.asarray(v, dtype), channels_last), lanes_of(dtype)) for v in values]
-        starts = np.cumsum([0, *map(len, rows)])[:-1]
-        self.coefficients = aligned_zeros((sum(map(len, rows)),), dtype)
-        self.coefficients[:] = np.concatenate(rows)
-        self.coef_offsets = np.stack([starts, [v.ndim > 0 for v in values]], axis=1).astype(np.int64).reshape(-1)
-        self.steps = _row(n.refractory_steps, channels_last).astype(np.int64)
+        rows = [layout.one(x.astype(dtype), math.inf if x is theta else 0.0) for x in values]
+        self.is_shared = all(len(row) == 1 for row in rows)
+        padded = [_padded(row, lanes) for row in rows]
+        starts = np.cumsum([0, *map(len, padded)])[:-1]
+        self.coefficients = aligned_zeros((sum(map(len, padded)),), dtype)
+        self.coefficients[:] = np.concatenate(padded)
+        self.coef_offsets = np.stack([starts, [len(row) > 1 for row in rows]], axis=1).astype(np.int64).reshape(-1)
+        self.steps = layout.one(n.refractory_steps.astype(np.int64))
         self.sent_type = np.dtype(np.uint8) if n.max_spikes == 1 else dtype
-        self._begun: tuple[Any, int, Array] = None, 0, np.empty(0, dtype)
+        self._begun: tuple[Any, Array] = None, np.empty(0, dtype)
         self._flags: dict[frozenset[str], tuple[int, ...]] = {}
         self.nothing, self.no_rest = np.zeros(1, dtype), np.zeros(1, np.int64)
         self.rests = bool(np.any(n.refractory_steps > 0)) and n.fires
@@ -62,71 +72,76 @@ class NeuronBuffers:
             self._flags[wanted] = neuron_flags(self.neuron, wanted)
         return self._flags[wanted]
 
-    def opened(self, state: NeuronState, width: int) -> tuple[Array, Array, Array]:
+    def packs(self, flags: tuple[int, ...], wanted: frozenset[str]) -> bool:
+        """True where a convolution may send one bit per spike: the bytes are not recorded."""
+        return self.is_shared and "s" not in wanted and self.layout.size % 64 == 0 and bool(is_usual.py_func(flags))
+
+    def opened(self, state: NeuronState) -> tuple[Array, Array, Array]:
         """Own copies of ``v, i, refractory``, flat, ``width`` numbers per sample; refractory only where it is read."""
-        refractory_left = self._own(state["refractory"], width) if self.rests else self.no_rest
+        refractory_left = self._own(state["refractory"]) if self.rests else self.no_rest
         lent = getattr(state["v"], "rows", None), getattr(state["i"], "rows", None)
-        size = len(state["v"]) * width
+        size = len(state["v"]) * self.width
         if lent[0] is not None and lent[1] is not None and lent[0].size == lent[1].size == size:
             return lent[0], lent[1], refractory_left  # of an earlier stretch of the same run
-        filled = self._filled(state, width)
+        filled = self._filled(state)
         own = aligned_empty(filled.size, self.dtype)
         own[:] = filled
         return own[:size], own[-size:], refractory_left
 
-    def closed(
-        self, state: NeuronState, own: tuple[Array, Array, Array], shape: tuple[int, ...], width: int
-    ) -> dict[str, Array]:
-        """The state ``[batch, *shape]`` of what ``opened`` made of ``state``."""
+    def closed(self, state: NeuronState, own: tuple[Array, Array, Array]) -> dict[str, Array]:
+        """The state ``[batch, *shape]`` after the steps, of the arrays that ``opened`` made of ``state``."""
         v, i, refractory_left = own
-        waits = state["refractory"]
-        rests = (
-            self._lent(refractory_left, shape, width)
-            if self.rests
-            else waits
-            if waits.shape == shape
-            else waits.reshape(shape)
-        )
-        return {"v": self._lent(v, shape, width), "i": self._lent(i, shape, width), "refractory": rests}
+        rests = self._lent(refractory_left) if self.rests else state["refractory"]
+        return {"v": self._lent(v), "i": self._lent(i), "refractory": rests}
 
-    def outputs(self, steps: int, batch: int, flags: tuple[int, ...]) -> tuple[Array, tuple[Array, Array, Array]]:
-        """Flat arrays for what is sent and for v, u and i where they are kept."""
-        total = steps * batch * self.size
-        sent = np.empty(total if flags[FIRES] else self.size, self.sent_type)
-        trace_rows = tuple(np.empty(total, self.dtype) if k else self.nothing for k in flags[KEEP_V:])
-        return sent, trace_rows  # pyright: ignore[reportReturnType]
+    def outputs(
+        self, steps: int, batch: int, flags: tuple[int, ...], packs: bool = False
+    ) -> tuple[Array, tuple[Array, ...]]:
+        """Flat arrays for spikes (``packs``: one bit each) and for v, u and i where they are recorded."""
+        total = steps * batch * self.layout.size
+        sent = np.empty((total // 8 if packs else total) if flags[FIRES] else self.layout.size, self.sent_type)
+        return sent, tuple(np.empty(total, self.dtype) if k else self.nothing for k in flags[KEEP_V:])
 
-    def _own(self, values: Array, width: int) -> Array:
+    def output(
+        self, lead: tuple[int, int], sent: Array, trace_rows: tuple[Array, ...], after: Any, wanted: frozenset[str],
+        packs: bool = False,
+    ) -> LayerOutput:  # fmt: skip
+        """The arrays that a kernel filled, as views ``[steps, batch, *shape]``; ``after``: the state."""
+        view = self.layout.view
+        traces = {name: view(x, lead) for name, x in zip("vui", trace_rows, strict=True) if name in wanted}
+        if packs:
+            return LayerOutput(PackedSpikes(sent, lead, self.layout), traces, after)
+        return LayerOutput(view(sent if self.neuron.fires else trace_rows[0], lead), traces, after)
+
+    def _own(self, values: Array) -> Array:
         """A copy, but of what an earlier stretch of the same run left behind."""
         rows = getattr(values, "rows", None)
-        if rows is not None and rows.size == len(values) * width:
+        if rows is not None and rows.size == len(values) * self.width:
             return rows
-        out = aligned_zeros((len(values), width), values.dtype)
-        out[:, : self.size] = values.reshape(len(values), self.size)
+        out = aligned_zeros((len(values), self.width), values.dtype)
+        self.layout.view(out[:, : self.layout.size], (len(values),))[...] = values
         return out.reshape(-1)
 
-    def _filled(self, state: NeuronState, width: int) -> Array:
+    def _filled(self, state: NeuronState) -> Array:
         """The block of v and i; that of a run's beginning is kept for the next run."""
         kept = self._begun  # read once: runs of other threads may change it
-        if kept[0] is state and kept[1] == width:
-            return kept[2]
+        if kept[0] is state:
+            return kept[1]
         batch = len(state["v"])
-        size = batch * width
+        size = batch * self.width
         block = np.zeros(2 * size + GAP * lanes_of(self.dtype), self.dtype)
         for part, values in ((block[:size], state["v"]), (block[-size:], state["i"])):
-            part.reshape(batch, width)[:, : self.size] = values.reshape(batch, self.size)
+            rows = part.reshape(batch, self.width)[:, : self.layout.size]
+            self.layout.view(rows, (batch,))[...] = values
         if isinstance(state, BlankState) and block.nbytes <= KEPT_BYTES:
-            self._begun = state, width, block
+            self._begun = state, block
         return block
 
-    def _lent(self, rows: Array, shape: tuple[int, ...], width: int) -> Array:
-        shown = rows.reshape(-1, width)[:, : self.size].reshape(shape).view(ReusableView)
+    def _lent(self, rows: Array) -> Array:
+        rows_of_samples = rows.reshape(-1, self.width)
+        shown = self.layout.view(rows_of_samples[:, : self.layout.size], (len(rows_of_samples),)).view(ReusableView)
         shown.rows = rows
         return shown
-
-
-def _row(values: Array, channels_last: bool) -> Array:
-    return np.ascontiguousarray(np.moveaxis(values, 0, -1) if channels_last and values.ndim else values).reshape(-1)
 
 
 def _padded(row: Array, lanes: int) -> Array:
@@ -149,75 +164,20 @@ def neuron_flags(n: Neuron, wanted: frozenset[str]) -> tuple[int, ...]:
     )
 
 
-def layer_output(
-    cells: NeuronBuffers, shape: tuple[int, ...], sent: Array, trace_rows: tuple[Array, ...], after: Mapping[str, Any],
-    wanted: frozenset[str],
-) -> LayerOutput:  # fmt: skip
-    """What a kernel filled, as ``[steps, batch, *shape]``."""
-    traces = {name: x.reshape(shape) for name, x in zip("vui", trace_rows, strict=True) if name in wanted}
-    return LayerOutput(sent.reshape(shape) if cells.neuron.fires else trace_rows[0].reshape(shape), traces, after)
-
-
 class EventNeurons:
-    """See ``step.Neurons``."""
+    """See ``semantics.NeuronStepper``."""
 
     def __init__(self, population: Population, space: ArrayNamespace) -> None:
-        self.shape, self.size = population.shape, population.size
-        self.dtype = np.dtype(space.float_name)
-        self.usual = NeuronBuffers(population, self.dtype)
-        self.last = NeuronBuffers(population, self.dtype, True) if len(self.shape) > 1 else self.usual
-        self.width = len(_padded(np.zeros(self.size + 1), lanes_of(self.dtype)))
-        places = np.arange(self.size).reshape(self.shape)
-        self.places = np.ascontiguousarray(np.moveaxis(places, 0, -1)).reshape(-1).astype(np.uint32)
+        dtype, shape = np.dtype(space.float_name), population.shape
+        self.usual = NeuronBuffers(population, dtype, FlatLayout(shape))
+        self.last = self.usual if len(shape) < 2 else NeuronBuffers(population, dtype, FeatureMapLayout(shape, 1))
 
     def run(self, drive: Any, state: NeuronState, wanted: frozenset[str]) -> LayerOutput:
         """Steps through ``drive: [steps, batch, *shape]``, which may lie channels-last in memory."""
-        turned = len(self.shape) > 1 and not drive.flags.c_contiguous
-        steps, batch = drive.shape[:2]
-        c = self.last if turned else self.usual
-        flags = c.flags(wanted)
-        now = {name: self._rows(state[name][None], turned)[0] for name in ("v", "i", "refractory")}
-        opened = c.opened(now, self.width)
-        sent, trace_rows = c.outputs(steps, batch, flags)
-        run_neurons(
-            self._rows(drive, turned),
-            *opened,
-            self.width,
-            c.coefficients,
-            c.coef_offsets,
-            c.steps,
-            flags,
-            sent,
-            trace_rows,
-        )
-        after = c.closed(now, opened, (1, batch, self.size), self.width)
-        lead = (steps, batch, self.size)
-        traces = {n: self._back(x.reshape(lead), turned) for n, x in zip("vui", trace_rows, strict=True) if n in wanted}
-        fires = c.neuron.fires
-        out = self._sent(sent.reshape(lead), turned) if fires else self._back(trace_rows[0].reshape(lead), turned)
-        return LayerOutput(out, traces, {name: self._back(x, turned)[0] for name, x in after.items()})
-
-    def _rows(self, values: Array, turned: bool) -> Array:
-        values = np.moveaxis(values, 2, -1) if turned else values
-        return np.ascontiguousarray(values).reshape(*values.shape[:2], self.size)
-
-    def _back(self, rows: Array, turned: bool) -> Array:
-        if not turned:
-            return rows.reshape(*rows.shape[:2], *self.shape)
-        last = rows.reshape(*rows.shape[:2], *self.shape[1:], self.shape[0])
-        return np.moveaxis(last, -1, 2)
-
-    def _sent(self, sent: Array, turned: bool) -> Array:
-        """Spikes in the usual order of memory: events are listed in the order of sources."""
-        if turned and sent.dtype == np.uint8:
-            out = np.zeros(sent.shape, np.uint8)
-            scatter_spikes(_words(sent), sent.reshape(-1, self.size), self.places, out.reshape(-1, self.size))
-            sent = out
-        elif turned:
-            return np.ascontiguousarray(self._back(sent, True))
-        return sent.reshape(*sent.shape[:2], *self.shape)
-
-
-def _words(sent: Array) -> Array:
-    flat = sent.reshape(-1)
-    return flat[: flat.size // 8 * 8].view(np.uint64)
+        lead = drive.shape[:2]
+        c = self.usual if drive.flags.c_contiguous else self.last
+        flags, own = c.flags(wanted), c.opened(state)
+        sent, trace_rows = c.outputs(*lead, flags)
+        rows = c.layout.rows(drive, 2)
+        run_neurons(rows, *own, c.width, c.coefficients, c.coef_offsets, c.steps, flags, sent, trace_rows)
+        return c.output(lead, sent, trace_rows, c.closed(state, own), wanted)

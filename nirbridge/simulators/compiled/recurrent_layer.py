@@ -9,11 +9,12 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.network.model import Population, Projection
 from nirbridge.network.operators import Dense, Operator, Sparse
+from nirbridge.simulators.compiled.feature_map import FlatLayout
 from nirbridge.simulators.compiled.kernels.memory import pack_weights
 from nirbridge.simulators.compiled.kernels.recurrent import run_loop
 from nirbridge.simulators.compiled.kernels.simd import block_of, lanes_of
 from nirbridge.simulators.compiled.kernels.sparse import by_source
-from nirbridge.simulators.compiled.neurons import NeuronBuffers, layer_output
+from nirbridge.simulators.compiled.neurons import NeuronBuffers
 from nirbridge.simulators.reference.array_namespace import ArrayNamespace
 from nirbridge.simulators.reference.semantics import LayerOutput, NeuronState
 
@@ -29,11 +30,11 @@ class SelfRecurrentLayer:
     """See ``step.Loop``; for those that ``is_self_recurrent``."""
 
     def __init__(self, population: Population, own: Projection, space: ArrayNamespace) -> None:
-        self.shape, self.dtype = population.shape, np.dtype(space.float_name)
-        self.cells, n = NeuronBuffers(population, self.dtype), population.size
+        self.dtype = np.dtype(space.float_name)
         self.own, self.vectors = _tables(own.operator, self.dtype)
         block = max(1, self.vectors) * lanes_of(self.dtype)
-        self.width = -(-n // block) * block
+        width = -(-population.size // block) * block
+        self.cells = NeuronBuffers(population, self.dtype, FlatLayout(population.shape), width)
         self.nothing = np.zeros(0, self.dtype)
         self.bias = self.nothing
         if own.bias is not None:
@@ -44,17 +45,16 @@ class SelfRecurrentLayer:
     ) -> LayerOutput:
         """See ``step.Loop.run``."""
         c, batch = self.cells, len(past)
-        flags, opened = c.flags(wanted), c.opened(state, self.width)
+        flags, opened = c.flags(wanted), c.opened(state)
         sent, trace_rows = c.outputs(steps, batch, flags)
         before, after = (self.nothing if x is None else np.ascontiguousarray(x).reshape(-1) for x in currents)
-        shape = batch, c.size, self.vectors, self.width
+        shape = batch, c.layout.size, self.vectors, c.width
         spikes = np.ascontiguousarray(past, np.uint8).reshape(-1)
         run_loop(
             self.own, shape, spikes, before, after, self.bias, *opened, c.coefficients, c.coef_offsets, c.steps, flags,
             sent, trace_rows
         )  # fmt: skip
-        lead = (steps, batch, *self.shape)
-        return layer_output(c, lead, sent, trace_rows, c.closed(state, opened, lead[1:], self.width), wanted)
+        return c.output((steps, batch), sent, trace_rows, c.closed(state, opened), wanted)
 
 
 def _tables(op: Operator, dtype: np.dtype[Any]) -> tuple[tuple[Array, Array, Array, Array], int]:

@@ -95,7 +95,7 @@ def integer_values(port: FixedInput, values: Array, first_step: int) -> Array:
         at = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
         found = f"{flat[at]:g} at step {first_step + int(at[0])}"
         step = "encode values as spikes (simulators.encoders), or quantize the input as graded where the chip can"
-        raise UsageError(Diagnostic(f"input {quoted(port.name)}", found, limit, step))
+        raise UsageError.of(f"input {quoted(port.name)}", found, limit, step)
     return whole.astype(np.int64 if port.graded else np.int8)
 
 
@@ -150,21 +150,7 @@ def integer_inputs(
         UsageError: wrong names, shapes or types; values that an input does not take.
     """
     opened = open_inputs(signature_network(quantized), inputs, steps, 0, "float64")
-    found = opened.read(0, opened.steps)
-    problems = [p for port in quantized.inputs for p in _other_values(port, found[port.name])]
-    if problems:
-        raise UsageError(*problems)
-    whole = {port.name: np.rint(found[port.name] / port.scale).astype(np.int64) for port in quantized.inputs}
-    return whole or {"": np.zeros((opened.steps, 1, 0), np.int64)}, opened.batch is not None
-
-
-def _other_values(port: FixedInput, values: Array) -> list[Diagnostic]:
-    if port.graded:
-        size = port.value_max * port.scale
-        wrong, limit = np.abs(np.rint(values / port.scale)) > port.value_max, f"it takes {-size:g} to {size:g}"
-    else:
-        wrong, limit = (values != 0) & (values != 1), "it takes spikes, 0 and 1"
-    if not wrong.any():
-        return []
-    step = "turn values into spikes first (simulators.encoders), or quantize the input as graded"
-    return [Diagnostic(f"input {quoted(port.name)}", f"the value {values[wrong][0]:g}", limit, step)]
+    arrays = opened.read(0, opened.steps)
+    integers = {p.name: integer_values(p, arrays[p.name], 0).astype(np.int64) for p in quantized.inputs}
+    shaped = {name: values.reshape(arrays[name].shape) for name, values in integers.items()}
+    return shaped or {"": np.zeros((opened.steps, 1, 0), np.int64)}, opened.batch is not None

@@ -128,13 +128,13 @@ class TiledDense:
         padded = np.zeros((sources, count * width), np.int16 if kind is np.int32 else np.int32)
         padded[:, :targets] = weight.T
         self.tiles = np.ascontiguousarray(padded.reshape(sources, count, width).transpose(1, 0, 2))
-        self.sources, self.room = sources, np.zeros(width, _narrowest(weight, kind))
+        self.sources, self.room = (
+            sources,
+            np.zeros(
+                width, _holds(np.stack([np.maximum(weight, 0).sum(axis=1), np.minimum(weight, 0).sum(axis=1)]), kind)
+            ),
+        )
         self.delays = delays[:1] if np.all(delays == delays[0]) else delays
-
-    def pays(self, history: Array, depth: int, a_in: Array) -> bool:
-        """It always does."""
-        del history, depth, a_in
-        return True
 
     def __call__(self, history: Array, depth: int, a_in: Array) -> None:
         """See ``FixedAccumulate``."""
@@ -172,10 +172,6 @@ class BlockSparse:
         kernel: Any = _add_blocks
         out = a_in.reshape(a_in.shape[0] * a_in.shape[1], -1)
         kernel(history, depth, self.delays, *self.lists, self.weights, block, room, out)
-
-
-def _narrowest(weight: Array, kind: type) -> type:
-    return _holds(np.stack([np.maximum(weight, 0).sum(axis=1), np.minimum(weight, 0).sum(axis=1)]), kind)
 
 
 def _holds(sums: Array, kind: type) -> type:

@@ -5,9 +5,8 @@ The rule is at the head of quantization/model.py. Arrays here are flat over neur
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -21,29 +20,25 @@ FixedState = dict[str, Array]
 INPUT_SHIFT = 6
 
 
-class FixedAccumulate(Protocol):
-    """What one projection adds; made of it, the type of ``a_in`` and whether its source sends 0 and 1 only."""
-
-    def __call__(self, history: Array, depth: int, a_in: Array) -> None:
-        """Adds to ``a_in: [steps, batch, targets]``; ``history[depth + t]`` is what is sent at step t."""
-        ...
-
-
-class FixedNeurons(Protocol):
-    """The neurons of one population; made of it and of the greatest size of its ``a_in``, proved."""
-
-    def __call__(self, a_in: Array, state: FixedState, sent: Array, traces: Mapping[str, Array]) -> None:
-        """Steps through ``a_in``; fills ``sent`` (v of a read-out) and the wanted ``traces``, ``u`` and ``v``."""
-        ...
+FixedAccumulate = Callable[[Array, int, Array], None]
+"""``(history, depth, a_in)``: adds the input of one projection to ``a_in: [steps, batch, targets]``;
+``history[depth + t]`` is the output of its source at time step t."""
+FixedNeurons = Callable[[Array, FixedState, Array, Mapping[str, Array]], None]
+"""``(a_in, state, sent, traces)``: steps the neurons of one population through ``a_in``; fills ``sent`` (v of a
+readout) and the requested ``traces``, ``u`` and ``v``."""
 
 
 @dataclass(frozen=True, slots=True)
 class FixedBackend:
-    """A backend: how inputs are added up and neurons stepped."""
+    """An integer backend.
+
+    ``adds`` takes a projection, the type of ``a_in`` and whether the source sends only 0 and 1; ``steps`` takes a
+    population and the proved bound of the magnitude of its ``a_in``.
+    """
 
     name: str
-    adds: type[FixedAccumulate]
-    steps: type[FixedNeurons]
+    adds: Callable[[FixedProjection, type, bool], FixedAccumulate]
+    steps: Callable[[FixedPopulation, int], FixedNeurons]
 
 
 class ReferenceFixedAccumulate:

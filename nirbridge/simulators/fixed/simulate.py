@@ -5,18 +5,19 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
 from nirbridge._types import Progress
 from nirbridge.arrays import Array, freeze
-from nirbridge.errors import Diagnostic, UsageError, quoted
+from nirbridge.errors import UsageError, quoted
 from nirbridge.network.graph import PopulationGroup, population_groups
 from nirbridge.network.model import Network
 from nirbridge.quantization.model import FixedProjection, QuantizedNetwork
 from nirbridge.quantization.operators import weights_of
 from nirbridge.quantization.overflow import prove
+from nirbridge.simulators.checks import check_state
 from nirbridge.simulators.fixed.host_io import (
     HostReadouts,
     fixed_channels,
@@ -34,7 +35,7 @@ from nirbridge.simulators.fixed.semantics import (
 from nirbridge.simulators.inputs import Input, open_inputs
 from nirbridge.simulators.recording import ChannelRecorder
 from nirbridge.simulators.reference.state import check_history
-from nirbridge.simulators.types import Probe, Recording, SimulationResult, SimulationState
+from nirbridge.simulators.types import Probe, SimulationResult, SimulationState
 
 CHUNK_BYTES = 32 * 2**20
 CHUNK_STEPS = 1024
@@ -83,14 +84,15 @@ class FixedSimulator:
         self.reads = HostReadouts(quantized)
         self.groups: Sequence[PopulationGroup] = population_groups(cast(Network, quantized))
         reach = {name: max(abs(x) for x in bounds.a_in) for name, bounds in prove(quantized).items()}
-        makes: Any = self.parts.steps
-        self.steps: dict[str, FixedNeurons] = {p.name: makes(p, reach[p.name]) for p in quantized.populations}
+        self.steps: dict[str, FixedNeurons] = {
+            p.name: self.parts.steps(p, reach[p.name]) for p in quantized.populations
+        }
         self.into: dict[str, list[tuple[str, FixedAccumulate]]] = {p.name: [] for p in quantized.populations}
         self.kind = _kind(quantized, self.parts, max(reach.values(), default=0))
         self.sent: dict[str, type] = _sent_types(quantized)
         self.depths = {x.name: 0 for x in (*quantized.inputs, *quantized.populations)}
         for p in quantized.projections:
-            add = cast(Any, self.parts.adds)(_checked(p), self.kind, self.sent[p.source] is np.int8)
+            add = self.parts.adds(_checked(p), self.kind, self.sent[p.source] is np.int8)
             self.into[p.target].append((p.source, add))
             self.depths[p.source] = max(self.depths[p.source], int(p.delay_steps.max()))
         for read in quantized.reads:
@@ -120,11 +122,9 @@ class FixedSimulator:
             recorder.take(run.chunk(values, given, stop - start, wanted), stop - start, np.asarray)
             if progress is not None:
                 progress("simulate", stop / opened.steps)
-        arrays = recorder.finish(opened.batch is not None)
-        every = {f"{c.node}/{c.variable}": c.every for c in channels if c.every > 1}
-        own = {"backend": "fixed", "kernel": self.parts.name, "every": every}
+        own = {"backend": "fixed", "kernel": self.parts.name}
         meta = fixed_meta(self.quantized, opened.steps, first, opened.batch, **own)
-        return SimulationResult(Recording(MappingProxyType(arrays), MappingProxyType(meta)), run.end())
+        return SimulationResult(recorder.finish(opened.batch is not None, meta), run.end())
 
     def _stretch(self, batch: int) -> int:
         elements = self.quantized.neurons + sum(int(np.prod(p.shape)) for p in self.quantized.inputs)
@@ -190,7 +190,7 @@ class _FixedRun:
         self.of, self.batch = simulator, batch
         start = simulator.blank(batch)
         if state is not None:
-            _check_state(state, start)
+            check_state(state, start)
             start = state
         self.step = start.step
         self.states: dict[str, FixedState] = {}
@@ -271,17 +271,3 @@ class _FixedRun:
             if x.name in self.past:
                 arrays[x.name, "past"] = freeze(self.past[x.name].reshape(-1, self.batch, *x.shape), np.int64)
         return SimulationState(self.step, MappingProxyType(arrays))
-
-
-def _check_state(state: SimulationState, blank: SimulationState) -> None:
-    problems = []
-    for key, wanted in blank.arrays.items():
-        found = state.arrays.get(key)
-        if found is None or found.shape != wanted.shape or found.dtype != wanted.dtype:
-            said = "is missing" if found is None else f"{found.dtype} of shape {found.shape}"
-            limit = f"this run needs {wanted.dtype} of {wanted.shape}"
-            problems.append(
-                Diagnostic(f"state, {quoted(key[1])} of {quoted(key[0])}", said, limit, "give its own state")
-            )
-    if problems:
-        raise UsageError(*problems[:20])

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 
@@ -33,9 +32,7 @@ from nirbridge.simulators.mapped.core import RunningCore
 from nirbridge.simulators.mapped.tables import LoadedBoard, load_board
 from nirbridge.simulators.recording import ChannelRecorder
 from nirbridge.simulators.reference.state import check_history
-from nirbridge.simulators.types import Probe, Recording
-
-Key = tuple[str, str]
+from nirbridge.simulators.types import Key, Probe, Recording
 
 
 def simulate_mapped(
@@ -78,10 +75,8 @@ def simulate_mapped(
             if progress is not None and step % 16 == 0:
                 progress("mapped", (sample * length + step) / (samples * length))
     recorder.take(_found(quantized, reads, wanted, kept, given), length, np.asarray)
-    every = {f"{c.node}/{c.variable}": c.every for c in channels if c.every > 1}
-    own = {"backend": "mapped", "cores": len(board.cores), "routes": len(board.routes), "every": every}
-    meta = fixed_meta(quantized, length, 0, samples if batched else None, **own)
-    return Recording(MappingProxyType(recorder.finish(batched)), MappingProxyType(meta))
+    own = {"backend": "mapped", "cores": len(board.cores), "routes": len(board.routes)}
+    return recorder.finish(batched, fixed_meta(quantized, length, 0, samples if batched else None, **own))
 
 
 def map_record(mapping: MappedNetwork | MapRecord) -> MapRecord:

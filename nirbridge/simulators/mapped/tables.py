@@ -1,17 +1,15 @@
-"""What each core of a map holds: its neurons, its input axons with their synapse lists, and the routes to it.
+"""The contents of each core of a map: its neurons, its input axons with their synapse lists, and the routes to it.
 
-Everything is built from the map and from the integer operators' definitions; the fixed simulator shares none of it.
-
-The synapses into some neurons, one by one, with their integer weights: what a core's memory holds.
+Everything is built from the map and from the operators as sparse matrices; the fixed simulator uses none of it.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -20,10 +18,11 @@ from nirbridge.errors import Diagnostic, IllegalMapping, quoted
 from nirbridge.mapping.checker.recount import box_neurons
 from nirbridge.mapping.storage.consistency import network_mismatches
 from nirbridge.mapping.storage.record import BlockRecord, MapRecord, SliceRecord
-from nirbridge.network.operators import Conv, Dense, Sparse
+from nirbridge.network.apply import matrix
 from nirbridge.quantization.model import FixedProjection, QuantizedNetwork
 
 _AGAIN = "map the model again"
+_SYNAPSES_MAX = 200_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +99,8 @@ def load_board(quantized: QuantizedNetwork, record: MapRecord) -> LoadedBoard:
     problems = [*_uncovered(quantized, pieces)]
     if problems:
         raise IllegalMapping(*problems)
-    cores = tuple(_core(block, own, quantized) for block, own in zip(record.blocks, pieces, strict=True))
+    matrices = [matrix(p.operator, _SYNAPSES_MAX) for p in quantized.projections]
+    cores = tuple(_core(block, own, quantized, matrices) for block, own in zip(record.blocks, pieces, strict=True))
     routes = tuple(_routes(cores, quantized))
     problems = [*_missing_routes(cores, routes, record)]
     if problems:
@@ -175,35 +175,41 @@ def _pieces(block: BlockRecord, shapes: Mapping[str, tuple[int, ...]]) -> tuple[
     return tuple(found)
 
 
-def _core(block: BlockRecord, pieces: tuple[CoreSlice, ...], quantized: QuantizedNetwork) -> LoadedCore:
-    lists = []
-    for projection in quantized.projections:
-        for piece in (p for p in pieces if p.population == projection.target):
-            found = _with_weight(synapse_rows_into(projection.operator, piece.neurons))
-            lists.append((projection, piece, found))
+def _core(
+    block: BlockRecord, pieces: tuple[CoreSlice, ...], quantized: QuantizedNetwork, matrices: Sequence[Any]
+) -> LoadedCore:
+    lists = [
+        (projection, piece, _synapses_into(table, piece.neurons))
+        for projection, table in zip(quantized.projections, matrices, strict=True)
+        for piece in pieces
+        if piece.population == projection.target
+    ]
     reached: dict[str, list[Array]] = {}
-    for projection, _, found in lists:
-        reached.setdefault(projection.source, []).append(found.source)
+    for projection, _, (_, source, _) in lists:
+        reached.setdefault(projection.source, []).append(source)
     axons = tuple((name, np.unique(np.concatenate(parts))) for name, parts in reached.items())
     starts = np.cumsum([0, *(len(neurons) for _, neurons in axons)])
     at = {name: (start, neurons) for start, (name, neurons) in zip(starts.tolist(), axons, strict=False)}
     memories = []
-    for projection, piece, found in lists:
+    for projection, piece, (target, source, weights) in lists:
         start, neurons = at[projection.source]
-        axon = start + np.searchsorted(neurons, found.source)
-        delay = _delays(projection, found.source, piece.neurons[found.target])
+        axon = start + np.searchsorted(neurons, source)
+        delay = _delays(projection, source, piece.neurons[target])
         order = np.argsort(axon, kind="stable")
         first = np.concatenate(([0], np.cumsum(np.bincount(axon, minlength=int(starts[-1])))))
-        slots = piece.start + found.target[order]
-        weight = found.weight[order].astype(np.int64)
+        slots, weight = piece.start + target[order], weights[order].astype(np.int64)
         memories.append(SynapseMemory(first, slots, weight, delay[order], projection.weight_exp))
     return LoadedCore(block.id, pieces, sum(len(piece.neurons) for piece in pieces), axons, tuple(memories))
 
 
-def _with_weight(found: SynapseRows) -> SynapseRows:
-    """Without the synapses of weight 0: the kernel that pools in a row become has some where no pool looks."""
-    is_there = found.weight != 0
-    return SynapseRows(found.target[is_there], found.source[is_there], found.weight[is_there])
+def _synapses_into(table: Any, neurons: Array) -> tuple[Array, Array, Array]:
+    """(position among ``neurons``, flat source, weight) of every synapse into them whose weight is not 0.
+
+    The one kernel that several pools become has weights of 0 where no pool looks.
+    """
+    rows = table[neurons].tocoo()
+    stored = rows.data != 0
+    return rows.row[stored], rows.col[stored], rows.data[stored]
 
 
 def _delays(projection: FixedProjection, source: Array, target: Array) -> Array:
@@ -236,50 +242,6 @@ def _routes(cores: tuple[LoadedCore, ...], quantized: QuantizedNetwork) -> Itera
         for number, parts in senders.items():
             slots, axons = (np.concatenate(column) for column in zip(*parts, strict=True))
             yield LoadedRoute(number, None, target, slots, axons)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SynapseRows:
-    """One entry per synapse: ``target`` (index into the targets asked for), flat ``source`` index, ``weight``."""
-
-    target: Array
-    source: Array
-    weight: Array
-
-
-def synapse_rows_into(operator: Dense | Sparse | Conv, targets: Array) -> SynapseRows:
-    """Every synapse of ``operator`` into ``targets`` (flat indices of its output), zero weights included."""
-    if isinstance(operator, Dense):
-        width = operator.weight.shape[1]
-        at = np.repeat(np.arange(len(targets)), width)
-        return SynapseRows(at, np.tile(np.arange(width), len(targets)), operator.weight[targets].reshape(-1))
-    return _of_sparse(operator, targets) if isinstance(operator, Sparse) else _of_conv(operator, targets)
-
-
-def _of_sparse(operator: Sparse, targets: Array) -> SynapseRows:
-    first = operator.indptr[targets].astype(np.int64)
-    at, picked = concatenated_ranges(first, operator.indptr[targets + 1] - first)
-    return SynapseRows(at, operator.indices[picked].astype(np.int64), operator.data[picked])
-
-
-def _of_conv(operator: Conv, targets: Array) -> SynapseRows:
-    """y[o, p] = sum over i, k of weight[o, i, k] * x[o's first channel + i, p * stride - before + k * dilation]."""
-    out, *place = np.unravel_index(targets, operator.output_shape)
-    channels = operator.weight.shape[1]
-    first = out // (operator.weight.shape[0] // operator.groups) * channels
-    spatial = operator.input_shape[1:]
-    found: list[tuple[Array, Array, Array]] = []
-    for tap in itertools.product(*map(range, operator.kernel)):
-        inside, flat = np.ones(len(targets), bool), np.zeros(len(targets), np.int64)
-        for axis, n in enumerate(spatial):
-            x = place[axis] * operator.stride[axis] - operator.padding[axis][0] + tap[axis] * operator.dilation[axis]
-            inside &= (x >= 0) & (x < n)
-            flat = flat * n + x
-        hit = np.flatnonzero(inside)
-        source = (first[hit, None] + np.arange(channels)) * math.prod(spatial) + flat[hit, None]
-        weight = operator.weight[(out[hit], slice(None), *tap)]
-        found.append((np.repeat(hit, channels), source.reshape(-1), weight.reshape(-1)))
-    return SynapseRows(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
 
 def concatenated_ranges(first: Array, count: Array) -> tuple[Array, Array]:

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.errors import Diagnostic, UsageError, quoted
 from nirbridge.network.graph import PopulationGroup, population_groups
 from nirbridge.network.model import Network, Population, Port, Projection
+from nirbridge.simulators.checks import check_state
 from nirbridge.simulators.recording import copied_source
 from nirbridge.simulators.reference.array_namespace import ArrayNamespace
 from nirbridge.simulators.reference.semantics import Accumulate, Backend, Layer, LayerOutput, Loop, ReferenceNeurons
-from nirbridge.simulators.reference.state import Delay, RunStart, SpikeHistory, check_history, frozen, run_start
+from nirbridge.simulators.reference.state import Delay, RunStart, SpikeHistory, check_history, run_start
 from nirbridge.simulators.reference.sums import accumulate
 from nirbridge.simulators.types import SimulationState
 
@@ -102,7 +102,7 @@ class Engine:
     def start(self, batch: int, state: SimulationState | None) -> EngineRun:
         """A run from the beginning or from a state. Raises UsageError for a state of another network or batch."""
         if state is not None:
-            _check_state(state, self.blank(batch))
+            check_state(state, self.blank(batch))
         return EngineRun(self, batch, state)
 
     def blank(self, batch: int) -> SimulationState:
@@ -144,20 +144,6 @@ class Engine:
 
 def _batched(value: Array, count: int, shape: tuple[int, ...]) -> Array:
     return freeze(np.broadcast_to(value, (count, *shape)))
-
-
-def _check_state(state: SimulationState, blank: SimulationState) -> None:
-    problems = []
-    for key, wanted in blank.arrays.items():
-        found = state.arrays.get(key)
-        subject = f"state, {quoted(key[1])} of {quoted(key[0])}"
-        if found is None:
-            problems.append(Diagnostic(subject, "is missing", "", "give the state of a run of this network"))
-        elif found.shape != wanted.shape or found.dtype != wanted.dtype:
-            had, needs = f"{found.dtype} of shape {found.shape}", f"this run needs {wanted.dtype} of {wanted.shape}"
-            problems.append(Diagnostic(subject, had, needs, "run with the batch, dtype and network that it is from"))
-    if problems:
-        raise UsageError(*problems[:20])
 
 
 class EngineRun:
@@ -290,7 +276,7 @@ class EngineRun:
             for part, value in parts.items():
                 kind = np.int64 if part == "refractory" else space.float_name
                 same = value is blank.get((name, part))  # read-only already
-                arrays[name, part] = value if same else frozen(space.numpy(value), kind)
+                arrays[name, part] = value if same else freeze(space.numpy(value), kind)
         for name, trail in self.trails.items():
             if trail.depth:
                 arrays[name, "past"] = freeze(space.numpy(trail.past), space.float_name)

@@ -18,8 +18,15 @@ from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Population
 from nirbridge.network.operators import Conv, Operator, Sparse, SumPool
 from nirbridge.simulators.reference.array_namespace import ArrayNamespace
-from nirbridge.simulators.reference.semantics import Accumulate, Backend, LayerOutput, NeuronState, ReferenceNeurons
-from nirbridge.simulators.reference.sums import accumulate
+from nirbridge.simulators.reference.semantics import (
+    Accumulate,
+    Backend,
+    LayerOutput,
+    NeuronState,
+    ReferenceNeurons,
+    is_value,
+)
+from nirbridge.simulators.reference.sums import accumulate, chained
 
 SYNAPSES_MAX = 2_000_000
 """Convolutions and pools become sparse matrices up to so many synapses."""
@@ -29,23 +36,10 @@ def numpy_backend(space: ArrayNamespace) -> Backend:
     """The backend on numpy."""
     return Backend(
         space=space,
-        accumulate=lambda projection: NumpyAccumulate(projection.operator, space),
+        accumulate=lambda projection: chained([_part(part, space) for part in parts_of(projection.operator)]),
         neurons=lambda population: NumpyNeurons(population, space),
         take_input=space.array,
     )
-
-
-class NumpyAccumulate:
-    """The ordered sums of an operator, part by part (see ``step.Accumulate``)."""
-
-    def __init__(self, operator: Operator, space: ArrayNamespace) -> None:
-        self.parts = [_part(part, space) for part in parts_of(operator)]
-
-    def __call__(self, spikes: Any) -> Any:
-        """``[items, *source shape] -> [items, *target shape]`` of the run's float type."""
-        for part in self.parts:
-            spikes = part(spikes)
-        return spikes
 
 
 def _part(op: Operator, space: ArrayNamespace) -> Accumulate:
@@ -69,10 +63,10 @@ class NumpyNeurons(ReferenceNeurons):
 
     def __init__(self, population: Population, space: ArrayNamespace) -> None:
         super().__init__(population, space)
-        self.has_synapse, self.has_plain_input = not _is(self.a_syn, 0.0), _is(self.g_syn, 1.0)
-        self.forgets, self.has_gain = _is(self.a_mem, 0.0), not _is(self.g_mem, 1.0)
-        self.decays = not self.forgets and not _is(self.a_mem, 1.0)
-        self.has_bias = not _is(self.bias, 0.0)
+        self.has_synapse, self.has_plain_input = not is_value(self.a_syn, 0.0), is_value(self.g_syn, 1.0)
+        self.forgets, self.has_gain = is_value(self.a_mem, 0.0), not is_value(self.g_mem, 1.0)
+        self.decays = not self.forgets and not is_value(self.a_mem, 1.0)
+        self.has_bias = not is_value(self.bias, 0.0)
 
     def run(self, drive: Any, state: NeuronState, wanted: frozenset[str]) -> LayerOutput:
         """See ``Neurons.run``."""
@@ -118,7 +112,3 @@ class NumpyNeurons(ReferenceNeurons):
             np.copyto(v, self.v_reset, where=spikes)
         elif self.kind.reset == "subtract":
             np.subtract(v, self.amount, out=v, where=spikes)
-
-
-def _is(coefficient: Any, value: float) -> bool:
-    return isinstance(coefficient, float) and coefficient == value

@@ -43,12 +43,9 @@ class BlankState(dict[str, Any]):
     """The state of a population before its first step: one object for all runs of a batch, which nobody changes."""
 
 
-class Accumulate(Protocol):
-    """What one projection's operator makes of spikes; bias and delays are the engine's business."""
-
-    def __call__(self, spikes: Any) -> Any:
-        """``[items, *source shape] -> [items, *target shape]`` of the run's float type, every item by itself."""
-        ...
+Accumulate = Callable[[Any], Any]
+"""Sums of one projection's operator, bias and delay excluded, every item by itself:
+``[items, *source shape] -> [items, *target shape]`` of the run's float type."""
 
 
 class NeuronStepper(Protocol):
@@ -146,12 +143,12 @@ class ReferenceNeurons:
         """What is sent, and the potential before the reset; ``now`` is brought up to date."""
         xp, v = self.space.xp, now["v"]
         i = _times(self.g_syn, x)
-        if not _is(self.a_syn, 0.0):
+        if not is_value(self.a_syn, 0.0):
             i = now["i"] * self.a_syn + i
         u = _times(self.g_mem, i)
-        if not _is(self.a_mem, 0.0):
+        if not is_value(self.a_mem, 0.0):
             u = _times(self.a_mem, v) + u
-        if not _is(self.bias, 0.0):
+        if not is_value(self.bias, 0.0):
             u = u + self.bias
         now["i"] = i
         if self.theta is None:
@@ -184,9 +181,10 @@ class ReferenceNeurons:
         return self.space.xp.where(fired, self.v_reset, u)
 
 
-def _is(coefficient: Any, value: float) -> bool:
+def is_value(coefficient: Any, value: float) -> bool:
+    """True for a coefficient that all neurons share and that is this number."""
     return isinstance(coefficient, float) and coefficient == value
 
 
 def _times(coefficient: Any, values: Any) -> Any:
-    return values if _is(coefficient, 1.0) else values * coefficient
+    return values if is_value(coefficient, 1.0) else values * coefficient

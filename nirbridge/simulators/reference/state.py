@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from nirbridge.arrays import Array, freeze
+from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
 from nirbridge.network.model import Network
 from nirbridge.network.nir.delays import SECONDS, delayed_subject
@@ -50,15 +50,6 @@ def run_start(
     past = {name: parts.take_input(arrays[name, "past"]) if (name, "past") in arrays else None for name in sources}
     held = {k: space.array(arrays[network.projections[k].target, f"past of projection {k}"]) for k in late}
     return RunStart(state.step, states, past, held)
-
-
-def frozen(values: Array, kind: Any) -> Array:
-    """``freeze``, in fewer calls for arrays without repeated axes."""
-    if 0 in values.strides:
-        return freeze(values, kind)
-    out = np.array(values, kind, order="C")
-    out.flags.writeable = False
-    return out
 
 
 HELD_MAX = 2**25

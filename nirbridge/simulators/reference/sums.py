@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 from itertools import product
 from typing import Any
 
@@ -26,11 +27,11 @@ SPARSE_SPIKES = 0.1
 def accumulate(operator: Operator, space: ArrayNamespace) -> Accumulate:
     """The ordered sums of one operator: ``[items, *input shape] -> [items, *output shape]``."""
     if isinstance(operator, Chain):
-        return _ChainSums([accumulate(part, space) for part in operator.parts])
+        return chained([accumulate(part, space) for part in operator.parts])
     if isinstance(operator, Identity):
         return lambda spikes: spikes + 0  # -0.0 becomes 0.0, as in a sum that starts at 0
     if isinstance(operator, Reshape):
-        return _ReshapedSums(operator, space)
+        return lambda spikes: space.xp.reshape(spikes, (spikes.shape[0], *operator.output_shape)) + 0
     if isinstance(operator, Scale):
         scale = space.array(operator.scale)
         return lambda spikes: spikes * scale + 0
@@ -41,22 +42,9 @@ def accumulate(operator: Operator, space: ArrayNamespace) -> Accumulate:
     return _WindowSums(operator, space)
 
 
-class _ChainSums:
-    def __init__(self, parts: Sequence[Accumulate]) -> None:
-        self.parts = parts
-
-    def __call__(self, spikes: Any) -> Any:
-        for part in self.parts:
-            spikes = part(spikes)
-        return spikes
-
-
-class _ReshapedSums:
-    def __init__(self, operator: Reshape, space: ArrayNamespace) -> None:
-        self.xp, self.shape = space.xp, operator.output_shape
-
-    def __call__(self, spikes: Any) -> Any:
-        return self.xp.reshape(spikes, (spikes.shape[0], *self.shape)) + 0
+def chained(parts: Sequence[Accumulate]) -> Accumulate:
+    """The sums of the parts of a chain, one after the other."""
+    return lambda spikes: reduce(lambda values, part: part(values), parts, spikes)
 
 
 def _sending(spikes: Array) -> Any:

@@ -10,9 +10,11 @@ import pytest
 
 pytest.importorskip("numba", reason="the compiled backend needs the extra 'fast'")
 
-from nirbridge.network.model import Population
+from nirbridge.network.model import Population, Projection
 from nirbridge.network.neurons import neuron
-from nirbridge.simulators.compiled.feature_map_neurons import MapNeuronBuffers
+from nirbridge.network.operators import Conv
+from nirbridge.simulators.compiled.conv_layer import ConvLayer
+from nirbridge.simulators.compiled.feature_map import FeatureMapLayout, FlatLayout
 from nirbridge.simulators.compiled.kernels.memory import aligned_zeros, pack_weights
 from nirbridge.simulators.compiled.kernels.simd import block_of, lanes_of
 from nirbridge.simulators.compiled.kernels.sparse import by_source, smallest_unsigned
@@ -48,8 +50,8 @@ def test_coefficients_of_every_row(shared: bool, channels: int) -> None:
     shape = (channels, 2, 2)
     own = {k: np.resize(v, shape) if np.ndim(v) else v for k, v in parameters(shared).items()}
     cell = neuron("CubaLIF", **own)
-    usual, last = (NeuronBuffers(Population("p", shape, cell), FLOAT, x) for x in (False, True))
-    maps = MapNeuronBuffers(Population("p", shape, cell), None, FLOAT)
+    layouts = FlatLayout(shape), FeatureMapLayout(shape, 1), FeatureMapLayout(shape)
+    usual, last, maps = (NeuronBuffers(Population("p", shape, cell), FLOAT, layout) for layout in layouts)
     size = 4 * channels
     for row, name in enumerate(ROWS):
         full = np.broadcast_to(getattr(cell, name), shape).astype(np.float32)
@@ -72,17 +74,23 @@ def test_coefficients_of_every_row(shared: bool, channels: int) -> None:
 
 
 def test_biases_of_maps_are_theirs_alone() -> None:
-    population = Population("p", SHAPE, neuron("IF"))
-    assert MapNeuronBuffers(population, None, FLOAT).bias.size == 0
+    population, slow = Population("p", SHAPE, neuron("IF")), None
+    op = Conv(np.zeros((SHAPE[0], 1, 1, 1)), (1, 1), ((0, 0), (0, 0)), (1, 1), 1, (1, *SHAPE[1:]))
+
+    def bias_of(bias: Any, dtype: str = "float32") -> Any:
+        projection = Projection("in", "p", op, bias)
+        return ConvLayer(population, projection, None, op, array_namespace("numpy", dtype), slow).bias  # type: ignore[arg-type]
+
+    assert bias_of(None).size == 0
     bias = each()
-    assert MapNeuronBuffers(population, bias, FLOAT).bias.tolist() == by_hand(bias, 0).tolist()
-    wide = MapNeuronBuffers(population, np.float64(0.5), np.dtype(np.float64)).bias
+    assert bias_of(bias).tolist() == by_hand(bias, 0).tolist()
+    wide = bias_of(np.float64(0.5), "float64")
     assert (wide.sum(), wide.dtype, wide.size) == (6.0, np.float64, 32)
     for own, rests in (({"refractory_steps": 0}, False), ({"refractory_steps": 1}, True),
                        ({"refractory_steps": 1, "theta": None}, False)):  # fmt: skip
         cell = neuron("LIF", a_mem=0.5, **own)
-        assert NeuronBuffers(Population("p", SHAPE, cell), FLOAT).rests is rests
-        assert MapNeuronBuffers(Population("p", SHAPE, cell), None, FLOAT).rests is rests
+        for layout in (FlatLayout(SHAPE), FeatureMapLayout(SHAPE)):
+            assert NeuronBuffers(Population("p", SHAPE, cell), FLOAT, layout).rests is rests
 
 
 @pytest.mark.parametrize(("own", "wanted", "kind", "sent", "kept"), [
@@ -90,7 +98,7 @@ def test_biases_of_maps_are_theirs_alone() -> None:
     ({"theta": None}, ("i",), "uint8", 12, (72, 1, 72)), ({}, ("v", "u", "i"), "uint8", 72, (72, 72, 72)),
 ])  # fmt: skip
 def test_outputs_of_cells(own: Any, wanted: Any, kind: str, sent: int, kept: Any) -> None:
-    cells = NeuronBuffers(Population("p", SHAPE, neuron("LIF", a_mem=0.5, **own)), FLOAT)
+    cells = NeuronBuffers(Population("p", SHAPE, neuron("LIF", a_mem=0.5, **own)), FLOAT, FlatLayout(SHAPE))
     asked = frozenset(wanted)
     flags = cells.flags(asked)
     assert cells.flags(asked) is flags
@@ -116,7 +124,6 @@ def test_neurons_step_as_the_reference_does_however_their_input_lies(shape: Any,
     second = made.run(given[3:] if turned else drive[3:], first.state, wanted)
     expected = ReferenceNeurons(population, array_namespace()).run(drive, start, wanted)
     assert np.concatenate([first.sent, second.sent]).tolist() == np.asarray(expected.sent).tolist()
-    assert first.sent.flags.c_contiguous or cell.theta is None
     for name in "vui":
         both = np.concatenate([first.traces[name], second.traces[name]])
         assert both.tolist() == np.asarray(expected.traces[name]).tolist()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nirbridge.simulators.compiled.cost_model import event_ns, exact_bound, product_ns
+from nirbridge.simulators.compiled.cost_model import event_coefficients, exact_bound, product_ns
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,11 @@ def test_sums_up_to_the_bound_are_exact_and_one_more_is_not_promised() -> None:
 def test_float64_has_more_room() -> None:
     weight = np.asarray([[0.1]], np.float32).astype(np.float64)
     assert exact_bound(weight) > 2**28
+
+
+def event_ns(items: int, events: int, pre: int, post: int) -> float:
+    fixed, each = event_coefficients(items, pre, post)
+    return fixed + events * each
 
 
 def test_events_win_where_few_send_and_lose_where_most_do() -> None:

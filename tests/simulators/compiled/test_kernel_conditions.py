@@ -15,6 +15,7 @@ from nirbridge.arrays import freeze
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Conv, Identity
+from nirbridge.simulators.compiled.feature_map import FlatLayout
 from nirbridge.simulators.compiled.kernels.conv_neuron import is_idle_stable, is_usual
 from nirbridge.simulators.compiled.neurons import NeuronBuffers
 from nirbridge.simulators.simulate import Probe, simulate
@@ -24,7 +25,9 @@ RESTING: dict[str, Any] = {"a_mem": 1.0, "bias": 0.0, "v_reset": 0.0, "theta": 1
 
 
 def cells(**own: Any) -> NeuronBuffers:
-    return NeuronBuffers(Population("p", (4,), neuron("LIF", **{**RESTING, **own})), np.dtype(np.float32))
+    return NeuronBuffers(
+        Population("p", (4,), neuron("LIF", **{**RESTING, **own})), np.dtype(np.float32), FlatLayout((4,))
+    )
 
 
 @pytest.mark.parametrize(
@@ -66,7 +69,7 @@ def test_the_usual_step_is_for_what_it_does(own: dict[str, Any], keeps: tuple[st
 
 
 def test_a_synapse_is_not_usual() -> None:
-    made = NeuronBuffers(Population("p", (4,), neuron("CubaLIF", a_syn=0.5)), np.dtype(np.float32))
+    made = NeuronBuffers(Population("p", (4,), neuron("CubaLIF", a_syn=0.5)), np.dtype(np.float32), FlatLayout((4,)))
     assert not is_usual(made.flags(frozenset({"s"})))
 
 

@@ -62,7 +62,7 @@ def test_every_step_lists_what_its_windows_count(shape: tuple[int, ...], op: Sum
     names = np.zeros(int(np.prod(behind.shape)), int)
     names[behind.names()[::-1]] = np.arange(behind.size)[::-1]  # the filling is named 0, too: the first one counts
     names[0] = 0
-    given: list[Any] = [before.view(rows)] if op is None else [x, before.view(rows)]
+    given: list[Any] = [before.view(rows, (3, 2))] if op is None else [x, before.view(rows, (3, 2))]
     if before.size % 64 == 0:
         given.append(PackedSpikes(np.packbits(rows.reshape(-1), bitorder="little"), (3, 2), before))
     for spikes in given:

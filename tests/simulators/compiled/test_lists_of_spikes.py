@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 pytest.importorskip("numba", reason="the compiled backend needs the extra 'fast'")
 
-from nirbridge.simulators.compiled.kernels.conv_events import list_usual
-from nirbridge.simulators.compiled.kernels.events import ROOM, list_spikes
-from nirbridge.simulators.compiled.kernels.jit import copy, list_values, scatter_spikes, value_of
+from nirbridge.simulators.compiled.kernels.events import ROOM, list_row, list_spikes
+from nirbridge.simulators.compiled.kernels.jit import compiled, copy, list_values, value_of
 from nirbridge.simulators.compiled.kernels.sparse import count_kernel, sparse_kernel
 
 RNG = np.random.default_rng(0)
@@ -36,27 +37,20 @@ def test_every_row_lists_its_own_senders(share: float) -> None:
         assert values[: ends[-1]].tolist() == reals[rows, columns].tolist()
 
 
+@compiled
+def listed(x: Any, start: Any, stop: Any, idx: Any) -> Any:
+    return list_row(x, start, stop, idx, 0)
+
+
 @pytest.mark.parametrize("share", [0.0, 0.2, 1.0])
 def test_stretches_of_bytes_from_every_place_to_every_place(share: float) -> None:
     x = (RNG.random(48) < share).astype(np.uint8)
-    words = x.view(np.uint64)
     for start in range(48):
         for stop in range(start, 49):
-            idx = np.full(49, 99, np.uint32)
-            found = list_usual(x, words, start, stop, idx)
+            idx = np.full(49 + ROOM, 99, np.uint32)
+            found = listed(x, start, stop, idx)
             wanted = np.flatnonzero(x[start:stop])
             assert (found, idx[: len(wanted)].tolist()) == (len(wanted), wanted.tolist()), (start, stop)
-
-
-def test_spikes_are_put_in_their_places() -> None:
-    for n in (1, 3, 7, 8, 9, 16, 20):
-        x = (RNG.random((5, n)) < 0.4).astype(np.uint8)
-        places, out = RNG.permutation(n).astype(np.uint32), np.zeros((5, n), np.uint8)
-        flat = x.reshape(-1)
-        scatter_spikes(flat[: flat.size // 8 * 8].view(np.uint64), x, places, out)
-        wanted = np.zeros((5, n), int)
-        wanted[:, places] = x
-        assert out.tolist() == wanted.tolist()
 
 
 def test_sparse_sums_and_counts_of_windows() -> None:

@@ -13,12 +13,11 @@ pytest.importorskip("numba", reason="the compiled backend needs the extra 'fast'
 from nirbridge.network.model import Population
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import SumPool
-from nirbridge.simulators.compiled import feature_map_neurons as conv_cells
 from nirbridge.simulators.compiled import neurons as event_neurons
-from nirbridge.simulators.compiled.feature_map import FeatureMapLayout, PackedSpikes, _strides
-from nirbridge.simulators.compiled.feature_map_neurons import MapNeuronBuffers
+from nirbridge.simulators.compiled.feature_map import FeatureMapLayout, FlatLayout, PackedSpikes, _strides
 from nirbridge.simulators.compiled.feature_map_sources import EventSource, _geometry
 from nirbridge.simulators.compiled.kernels.conv_events import BITS, LAST, PAIRS, POOLED, USUAL
+from nirbridge.simulators.compiled.kernels.events import ROOM
 from nirbridge.simulators.compiled.kernels.simd import lanes_of
 from nirbridge.simulators.compiled.neurons import NeuronBuffers
 from nirbridge.simulators.reference.semantics import BlankState
@@ -46,7 +45,7 @@ def test_maps_lie_channels_last_with_filling(shape: tuple[int, ...], front: tupl
     assert rows.tolist() == by_hand(values, lead).tolist()
     assert (layout.size, layout.places) == (rows.shape[-1], math.prod(shape[1:]))
     assert layout.width == layout.size // layout.places
-    back = layout.view(rows)
+    back = layout.view(rows, front)
     assert back.tolist() == values.tolist()
     assert np.shares_memory(back, rows)
     again = layout.rows(back, lead)
@@ -98,7 +97,7 @@ def test_rooms_and_bounds_of_sources() -> None:
         assert (type(source.factor), source.pooled) == (np.float32, any(pool))
         assert source.most(3, 100) == min(3 * windows, 100 * behind)
         assert source.most(10**6, 2) == 2 * behind
-        assert [(x.shape, x.dtype) for x in source.room()] == [((behind,), np.uint32), ((behind,), FLOAT)]
+        assert [(x.shape, x.dtype) for x in source.room()] == [((behind + ROOM,), np.uint32), ((behind,), FLOAT)]
         room, line, heap, counts, fills = source.scratch()
         assert (room, type(room)) == (places, np.uint64)
         assert line.shape == (source.before.size // 8 if source.pooled else 1,)
@@ -140,7 +139,7 @@ def test_bytes_are_read_where_they_lie_if_words_can_be(offset: int, pool: SumPoo
     room = room[-room.ctypes.data % 8 :][offset : offset + 6 * 256]
     room[:] = RNG.integers(0, 2, room.size)
     lead = room.reshape(2, 3, 256)
-    spikes = FeatureMapLayout(shape).view(lead) if last else lead.reshape(2, 3, *shape)
+    spikes = FeatureMapLayout(shape).view(lead, (2, 3)) if last else lead.reshape(2, 3, *shape)
     (lies, flat, words, size, _, _, _), usual = of(shape, pool).of(spikes)
     wanted = USUAL if not last and not pool else POOLED if pool else LAST
     assert (lies, usual, size) == (wanted, wanted == USUAL, 256)
@@ -173,26 +172,26 @@ def state(shape: tuple[int, ...], kind: Any = dict) -> Any:
 def test_a_state_is_opened_once_and_then_lent(rests: int) -> None:
     shape = (3, 2, 2)
     cell = neuron("LIF", a_mem=0.5, refractory_steps=rests)
-    usual, maps = (
-        NeuronBuffers(Population("p", shape, cell), FLOAT),
-        MapNeuronBuffers(Population("p", shape, cell), None, FLOAT),
-    )
+    population = Population("p", shape, cell)
+    usual, maps = (NeuronBuffers(population, FLOAT, x) for x in (FlatLayout(shape), FeatureMapLayout(shape)))
     start, width = state(shape), 16
-    own = usual.opened(start, width)
+    own = usual.opened(start)
     assert [len(x) for x in own] == [32, 32, 32 if rests else 1]
     for flat, name in zip(own, ("v", "i", "refractory") if rests else ("v", "i"), strict=False):
         rows = flat.reshape(2, width)
         assert rows[:, :12].tolist() == start[name].reshape(2, 12).tolist()
         assert not rows[:, 12:].any()
-    closed = usual.closed(start, own, (2, *shape), width)
+    closed = usual.closed(start, own)
     assert closed["v"].tolist() == start["v"].tolist()
     assert closed["refractory"].tolist() == start["refractory"].tolist()
-    again = usual.opened(closed, width)
+    again = usual.opened(closed)
     assert all(x is y for x, y in zip(again[: 2 + bool(rests)], own, strict=False))
-    assert usual.opened(closed, 32)[0] is not own[0]
+    wider = NeuronBuffers(population, FLOAT, FlatLayout(shape), 32)
+    assert wider.opened(closed)[0] is not own[0]
+    assert wider.opened(closed)[0].reshape(2, 32)[:, :12].tolist() == start["v"].reshape(2, 12).tolist()
     mapped = maps.opened(start)
-    assert [x.shape for x in mapped] == [(2, maps.width), (2, maps.width), (2, maps.width) if rests else (1, 1)]
-    assert mapped[0][:, : maps.layout.size].tolist() == by_hand(start["v"], 1).tolist()
+    assert [x.size for x in mapped] == [2 * maps.width, 2 * maps.width, 2 * maps.width if rests else 1]
+    assert mapped[0].reshape(2, -1)[:, : maps.layout.size].tolist() == by_hand(start["v"], 1).tolist()
     lent = maps.closed(start, mapped)
     assert lent["i"].tolist() == start["i"].tolist()
     assert lent["refractory"].tolist() == start["refractory"].tolist()
@@ -203,28 +202,20 @@ def test_a_state_is_opened_once_and_then_lent(rests: int) -> None:
 def test_a_beginning_is_kept_and_copied_up_to_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     population = Population("p", (8, 2, 2), neuron("IF"))
     start = state((8, 2, 2), BlankState)
-    usual, maps = NeuronBuffers(population, FLOAT), MapNeuronBuffers(population, None, FLOAT)
     gap = event_neurons.GAP * lanes_of(FLOAT) * 4
-    for size, keeps in ((2 * 256 + gap, True), (2 * 256 + gap - 1, False)):
-        monkeypatch.setattr(event_neurons, "KEPT_BYTES", size)
-        usual._begun = None, 0, np.zeros(0, FLOAT)
-        first, second = (usual.opened(start, 32) for _ in range(2))
-        assert first[0].tolist() == second[0].tolist() == start["v"].reshape(-1).tolist()
-        assert first[1].tolist() == second[1].tolist() == start["i"].reshape(-1).tolist()
-        assert not np.shares_memory(first[0], second[0])
-        assert (usual._begun[0] is start) is keeps
-        assert usual.opened(start, 48)[0].size == 96
-    for size, keeps in ((256, True), (255, False)):
-        monkeypatch.setattr(conv_cells, "KEPT_BYTES", size)
-        maps._begun = None, maps.nothing, maps.nothing
-        first, second = (maps.opened(start) for _ in range(2))
-        assert first[0].tolist() == second[0].tolist() == by_hand(start["v"], 1).tolist()
-        assert first[1].tolist() == by_hand(start["i"], 1).tolist()
-        assert not np.shares_memory(first[0], second[0])
-        assert (maps._begun[0] is start) is keeps
-    usual._begun = None, 0, np.zeros(0, FLOAT)
-    usual.opened(dict(start), 32)
-    assert usual._begun[0] is None
+    for layout in (FlatLayout((8, 2, 2)), FeatureMapLayout((8, 2, 2))):
+        v, i = (layout.rows(start[name], 1).reshape(-1).tolist() for name in "vi")
+        for size, keeps in ((2 * 256 + gap, True), (2 * 256 + gap - 1, False)):
+            monkeypatch.setattr(event_neurons, "KEPT_BYTES", size)
+            made = NeuronBuffers(population, FLOAT, layout)
+            first, second = (made.opened(start) for _ in range(2))
+            assert first[0].tolist() == second[0].tolist() == v
+            assert first[1].tolist() == second[1].tolist() == i
+            assert not np.shares_memory(first[0], second[0])
+            assert (made._begun[0] is start) is keeps
+        made = NeuronBuffers(population, FLOAT, layout)
+        made.opened(dict(start))
+        assert made._begun[0] is None
 
 
 @pytest.mark.parametrize(("own", "shape", "wanted", "packs"), [
@@ -233,7 +224,7 @@ def test_a_beginning_is_kept_and_copied_up_to_so_many_bytes(monkeypatch: pytest.
     ({"max_spikes": 2}, (8, 4, 2), (), False), ({"theta": None}, (8, 4, 2), (), False),
 ])  # fmt: skip
 def test_outputs_of_a_map(own: Any, shape: Any, wanted: tuple[str, ...], packs: bool) -> None:
-    cells = MapNeuronBuffers(Population("p", shape, neuron("LIF", a_mem=0.5, **own)), None, FLOAT)
+    cells = NeuronBuffers(Population("p", shape, neuron("LIF", a_mem=0.5, **own)), FLOAT, FeatureMapLayout(shape))
     asked = frozenset(wanted)
     flags = cells.flags(asked)
     assert cells.flags(asked) is flags

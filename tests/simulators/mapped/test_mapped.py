@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.storage import file
 from nirbridge.mapping.storage.record import MapRecord, map_from_dict
 from nirbridge.network import Network, from_nir
-from nirbridge.network.apply import matrix
+from nirbridge.network.apply import apply, matrix
 from nirbridge.network.operators import Conv, Dense, Sparse
 from nirbridge.passes import Retime
 from nirbridge.pipeline import MapOptions, map_retimed
@@ -27,7 +28,7 @@ from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.quantization.quantize import quantize
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.mapped.simulate import map_record, simulate_mapped
-from nirbridge.simulators.mapped.tables import synapse_rows_into
+from nirbridge.simulators.mapped.tables import _synapses_into
 from nirbridge.simulators.simulate import Probe, Recording
 from nirbridge.testing import networks
 from tests.network.graphs import graph_of, lif, out, port
@@ -223,7 +224,7 @@ def test_meta_says_what_ran() -> None:
 def test_inputs_that_are_no_spikes_are_refused() -> None:
     quantized, mapped = on_chip(skip_network(), small_chip(1000))
     inputs = {**spikes(quantized, 3), "other": np.full((3, 6), 0.5)}
-    with pytest.raises(UsageError, match=r"input 'other': the value 0\.5, it takes spikes"):
+    with pytest.raises(UsageError, match=r"input 'other': 0\.5 at step 0, it takes spikes"):
         simulate_mapped(quantized, mapped, inputs)
 
 
@@ -247,12 +248,14 @@ def operators() -> list[Dense | Sparse | Conv]:
 
 @pytest.mark.parametrize("operator", operators(), ids=lambda o: type(o).__name__)
 def test_synapses_into_some_neurons_are_rows_of_the_matrix(operator: Any) -> None:
-    table = matrix(operator).toarray()
+    table = apply(operator, np.eye(math.prod(operator.input_shape), dtype=int).reshape(-1, *operator.input_shape))
+    table = table.reshape(len(table), -1).T
     targets = np.random.default_rng(1).permutation(len(table))[: len(table) // 2]
-    found = synapse_rows_into(operator, targets)
+    target, source, weight = _synapses_into(matrix(operator), targets)
     rows = np.zeros((len(targets), table.shape[1]), np.int64)
-    np.add.at(rows, (found.target, found.source), found.weight)
+    np.add.at(rows, (target, source), weight)
     assert np.array_equal(rows, table[targets])
+    assert np.all(weight != 0)
 
 
 def test_pools_in_a_row_leave_inputs_out_that_their_one_kernel_spans() -> None:

@@ -98,7 +98,6 @@ def test_values_of_past_steps_are_counted_to_the_last(monkeypatch: pytest.Monkey
 
 def test_predicted_costs_are_the_fitted_ones() -> None:
     assert cost_model.event_coefficients(10, 100, 200) == pytest.approx((10 * (34 + 24 + 80), 0.75 + 5.52))
-    assert cost_model.event_ns(10, 1000, 100, 200) == pytest.approx(1380 + 6270)
     assert cost_model.product_ns(10, 100, 200) == pytest.approx(10 * (8 + 24.4 + 380))
 
 

@@ -20,10 +20,9 @@ from nirbridge.network.operators import Chain, Dense, Identity, Sparse
 from nirbridge.simulators import checks
 from nirbridge.simulators import simulate as retained
 from nirbridge.simulators import simulate as simulators
-from nirbridge.simulators.reference import engine as reference
+from nirbridge.simulators.checks import check_state
 from nirbridge.simulators.reference import state as delays
 from nirbridge.simulators.reference.array_namespace import ArrayNamespace, array_namespace
-from nirbridge.simulators.reference.state import frozen
 from nirbridge.simulators.simulate import Probe, prepare_simulator, simulate
 from nirbridge.simulators.types import SimulationState
 
@@ -56,7 +55,7 @@ def test_so_many_steps_run_at_once_as_fit(
         monkeypatch.setattr(simulators, "CHUNK_BYTES", room)
         assert made._stretch(batch) == steps
     told: list[Any] = []
-    made._steps = {1: 2}
+    monkeypatch.setattr(made, "_stretch", lambda batch: 2)
     made.run(SPIKES, progress=lambda *own: told.append(own))
     assert told == [("simulate", 0.4), ("simulate", 0.8), ("simulate", 1.0)]
 
@@ -96,15 +95,23 @@ def test_meta_is_all_of_the_run() -> None:
     assert (meta["first_step"], meta["steps"], meta["batch"], meta["dtype"]) == (1, 2, 3, "float64")
 
 
-def test_arrays_are_kept_ready_for_records_that_are_not_given() -> None:
+def test_the_layout_of_the_last_recording_is_kept_until_anything_it_depends_on_changes() -> None:
     made = prepare_simulator(net(), backend="reference")
-    made.run(SPIKES)
-    known = made._usual[frozenset({"in"})]
-    made.run(SPIKES)
-    made.run(SPIKES, record=[Probe("a", ("v",))])
-    assert made._usual == {frozenset({"in"}): known}
-    made.run(SPIKES * 0.5)
-    assert set(made._usual) == {frozenset({"in"}), frozenset()}
+
+    def layout(values: Any, record: Any = None) -> Any:
+        made.run(values, record=record)
+        return made._layout[1]
+
+    last = layout(SPIKES)
+    assert layout(SPIKES) is last
+    for values, record in ((SPIKES, [Probe("a", ("v",))]), (SPIKES * 0.5, None), (SPIKES[:3], None), (SPIKES, None),
+                           (np.repeat(SPIKES[:, None], 2, axis=1), None)):  # fmt: skip
+        before, last = last, layout(values, record)
+        assert last is not before
+        assert layout(values, record) is last
+    with pytest.raises(UsageError):
+        made.run(SPIKES, record=[Probe("x", ("v",))])
+    assert made._layout[1] is last
 
 
 def test_wrong_states_are_told_part_by_part() -> None:
@@ -116,15 +123,15 @@ def test_wrong_states_are_told_part_by_part() -> None:
     wrong["b", "i"] = freeze(np.zeros((2, 3), np.float32))
     with pytest.raises(UsageError) as caught:
         ready.run(SPIKES, state=SimulationState(5, wrong))
-    step = "run with the batch, dtype and network that it is from"
+    step = "give the state of a run of this network, with the same batch and dtype"
     assert str(caught.value).splitlines() == [
-        "state, 'i' of 'a': is missing; give the state of a run of this network",
+        f"state, 'i' of 'a': is missing, this run needs float32 of (1, 6); {step}",
         f"state, 'v' of 'b': float64 of shape (1, 3), this run needs float32 of (1, 3); {step}",
         f"state, 'i' of 'b': float32 of shape (2, 3), this run needs float32 of (1, 3); {step}",
     ]
     many = SimulationState(0, {(f"p{k}", "v"): freeze(np.zeros(1)) for k in range(25)})
     with pytest.raises(UsageError) as caught:
-        reference._check_state(SimulationState(0, {}), many)
+        check_state(SimulationState(0, {}), many)
     assert len(caught.value.problems) == 20
 
 
@@ -136,15 +143,6 @@ def test_past_steps_are_counted_before_any_is_held(monkeypatch: pytest.MonkeyPat
     made.run(SPIKES)
     with pytest.raises(ModelError, match="^projection 'in' -> 'a': with a delay of 7 time steps, 56 values of past"):
         made.run(np.repeat(SPIKES[:, None], 2, axis=1))
-
-
-def test_what_is_frozen_is_a_copy_that_nobody_writes_to() -> None:
-    plain, repeated = np.arange(6.0).reshape(2, 3), np.broadcast_to(np.float64(2), (2, 3))
-    for values in (plain, plain.T, repeated):
-        made = frozen(values, np.float32)
-        assert (made.tolist(), made.dtype, made.flags.writeable) == (values.tolist(), np.float32, False)
-        assert not np.shares_memory(made, values)
-    assert frozen(repeated, np.float64).strides == (0, 0)
 
 
 def test_networks_are_kept_up_to_so_many_bytes_of_weights(monkeypatch: pytest.MonkeyPatch) -> None:

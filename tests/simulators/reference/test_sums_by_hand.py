@@ -11,9 +11,10 @@ pytest.importorskip("numba", reason="the compiled backend needs the extra 'fast'
 
 from nirbridge.arrays import freeze
 from nirbridge.network.compose import parts_of
+from nirbridge.network.model import Projection
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
 from nirbridge.simulators.compiled import sums as event_sums
-from nirbridge.simulators.reference import numpy_backend as numpy_parts
+from nirbridge.simulators.reference import numpy_backend
 from nirbridge.simulators.reference.array_namespace import array_namespace
 from nirbridge.simulators.reference.sums import accumulate
 from tests.simulators.reference.oracle import Rows
@@ -82,7 +83,7 @@ def test_sums_have_the_bits_of_the_plain_loop(op: Operator, kind: str, dtype: st
     values = x * RNG.normal(size=x.shape).astype(real) if kind == "graded" else x.astype(real)
     wanted = bits(by_hand(op, values, real))
     assert bits(accumulate(op, own)(values)) == wanted
-    assert bits(numpy_parts.NumpyAccumulate(op, own)(values)) == wanted
+    assert bits(numpy_backend.numpy_backend(own).accumulate(Projection("a", "b", op))(values)) == wanted
     quick = event_sums.EventAccumulate(op, own, "event", [])
     assert (quick.shape, quick.dtype) == (op.output_shape, np.dtype(dtype))
     assert bits(quick(values)) == wanted

@@ -8,6 +8,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.emitters.lava.plan.fixed import output_spec
+from nirbridge.emitters.lava.plan.layers import uniform_number
 from nirbridge.emitters.lava.plan.model import (
     Argument,
     InputSpec,
@@ -104,22 +105,22 @@ def _layer(id: str, p: Population, network: Network) -> LavaLayer:
             drive = drive + projection.bias
     arguments: dict[str, Argument] = {
         "shape": shape,
-        "a_mem": _compact(n.a_mem),
-        "g_mem": _compact(n.g_mem),
-        "a_syn": _compact(n.a_syn),
-        "g_syn": _compact(n.g_syn),
-        "bias": _compact(n.bias),
-        "drive": _compact(drive),
+        "a_mem": uniform_number(n.a_mem),
+        "g_mem": uniform_number(n.g_mem),
+        "a_syn": uniform_number(n.a_syn),
+        "g_syn": uniform_number(n.g_syn),
+        "bias": uniform_number(n.bias),
+        "drive": uniform_number(drive),
         "fires": n.fires,
-        "theta": 0.0 if n.theta is None else _compact(n.theta),
+        "theta": 0.0 if n.theta is None else uniform_number(n.theta),
         "inclusive": n.compare == ">=",
         "reset": n.reset,
-        "v_reset": _compact(n.v_reset),
-        "reset_amount": _compact(n.reset_amount),
+        "v_reset": uniform_number(n.v_reset),
+        "reset_amount": uniform_number(n.reset_amount),
         "max_spikes": n.max_spikes,
-        "refractory_steps": _compact(n.refractory_steps),
-        "u": _compact(n.i_init),
-        "v": _compact(n.v_init),
+        "refractory_steps": uniform_number(n.refractory_steps),
+        "u": uniform_number(n.i_init),
+        "v": uniform_number(n.v_init),
     }
     return _lif(id, p, drive) if _is_plain(p, drive) else LavaLayer(id, "RealNeuron", shape, arguments)
 
@@ -143,15 +144,8 @@ def _lif(id: str, p: Population, drive: Array) -> LavaLayer:
         "du": float(1 - n.a_syn),
         "dv": float(1 - n.a_mem),
         "vth": float(n.theta),
-        "bias_mant": _compact(n.bias + drive),
-        "u": _compact(n.i_init),
-        "v": _compact(n.v_init),
+        "bias_mant": uniform_number(n.bias + drive),
+        "u": uniform_number(n.i_init),
+        "v": uniform_number(n.v_init),
     }
     return LavaLayer(id, "LIF", shape, arguments)
-
-
-def _compact(values: Array) -> float | int | Array:
-    values = np.asarray(values)
-    if not values.size or not bool(np.all(values == values.flat[0])):
-        return values
-    return values.flat[0].item()

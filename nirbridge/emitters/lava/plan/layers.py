@@ -23,25 +23,25 @@ def lava_layer(id: str, population: FixedPopulation, v_max: int | None = None) -
     """The process of one population; ``v_max``: what v is proved never to exceed (for a read-out)."""
     n = population.neuron
     shape = population.shape or (1,)
-    state = {"u": _compact(n.u_init), "v": _compact(n.v_init)}
+    state = {"u": uniform_number(n.u_init), "v": uniform_number(n.v_init)}
     vth = n.vth if n.vth is not None else np.int64(VTH_MAX)
     silent = n.fires or (v_max is not None and v_max <= VTH_MAX << 6)
     if population.process == "lif" and _as_wide_as_lif(n) and silent:
         plain = {"du": int(n.du), "dv": int(n.dv), "vth": int(vth)}
-        bias = {"bias_mant": _compact(n.bias_mant), "bias_exp": n.bias_exp}
+        bias = {"bias_mant": uniform_number(n.bias_mant), "bias_exp": n.bias_exp}
         return LavaLayer(id, "LIF", shape, {"shape": shape, **plain, **bias, **state})
     arguments: dict[str, Argument] = {
         "shape": shape,
-        "du": _compact(n.du),
-        "dv": _compact(n.dv),
-        "bias": _compact(n.bias),
+        "du": uniform_number(n.du),
+        "dv": uniform_number(n.dv),
+        "bias": uniform_number(n.bias),
         "fires": n.fires,
-        "fires_above": 0 if n.fires_above is None else _compact(n.fires_above),
+        "fires_above": 0 if n.fires_above is None else uniform_number(n.fires_above),
         "reset": n.reset,
-        "reset_amount": _compact(n.reset_amount),
+        "reset_amount": uniform_number(n.reset_amount),
         "max_spikes": n.max_spikes,
-        "spike_size": _compact(n.spike_size),
-        "refractory_steps": _compact(n.refractory_steps),
+        "spike_size": uniform_number(n.spike_size),
+        "refractory_steps": uniform_number(n.refractory_steps),
         "u_bits": n.u_bits,
         "v_bits": n.v_bits,
         **state,
@@ -104,7 +104,7 @@ def _as_wide_as_lif(n: FixedNeuron) -> bool:
     return n.u_bits == n.v_bits == LIF_BITS
 
 
-def _compact(values: Array) -> int | Array:
-    """A plain number where all are alike, which is easier to read."""
+def uniform_number(values: Array) -> float | int | Array:
+    """A plain number where all elements are equal, which is easier to read; else the array."""
     values = np.asarray(values)
-    return int(values.flat[0]) if values.size and bool(np.all(values == values.flat[0])) else values
+    return values.flat[0].item() if values.size and bool(np.all(values == values.flat[0])) else values

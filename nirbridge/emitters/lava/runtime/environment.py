@@ -140,10 +140,6 @@ def install_environment(
     except OSError as error:
         step = f"set {CACHE} to a folder that can be written"
         raise FileError.of(f"folder {quoted(folder)}", f"can not be made ({error.strerror})", "", step) from error
-    return _of_cache(folder)
-
-
-def _of_cache(folder: Path) -> LavaStatus:
     versions = json.loads((folder / READY).read_text(encoding="utf-8"))
     return LavaStatus(_python_of(folder), "cache", MappingProxyType(versions))
 
@@ -155,19 +151,14 @@ def _make(folder: Path, base: Path, say: Progress) -> None:
         _call([str(base), "-m", "venv", str(folder)], f"venv of {quoted(base)}")
         _install_packages(_python_of(folder), say)
         say("import Lava", None)
-        versions = _imported(_python_of(folder))
+        versions, trouble = _probe(_python_of(folder))
+        if trouble:
+            step = "try another Python: nirbridge lava install --python PATH"
+            raise UsageError.of("Lava environment", trouble, "", step)  # noqa: TRY301
         (folder / READY).write_text(json.dumps(versions, sort_keys=True), encoding="utf-8")
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-
-
-def _imported(python: Path) -> dict[str, str]:
-    versions, trouble = _probe(python)
-    if trouble:
-        step = "try another Python: nirbridge lava install --python PATH"
-        raise UsageError.of("Lava environment", trouble, "", step)
-    return versions
 
 
 def _install_packages(python: Path, say: Progress) -> None:

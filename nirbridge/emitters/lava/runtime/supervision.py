@@ -35,7 +35,6 @@ def start_guard() -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    assert guarding.stdin is not None
     assert guarding.stdout is not None
     scratch = ""
     try:
@@ -44,9 +43,7 @@ def start_guard() -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
             raise ModelError.of("guard of the program", "did not start", "", "is the temporary folder writable?")
         yield guarding, Path(scratch)
     finally:
-        with suppress(BrokenPipeError):
-            guarding.stdin.close()  # tells the guard to end all, where it has not
-        guarding.wait()
+        _stop(guarding)
         guarding.stdout.close()
         if scratch:
             shutil.rmtree(scratch, ignore_errors=True)  # where the guard was killed
@@ -62,6 +59,7 @@ def run_supervised(
     progress: Progress | None,
 ) -> dict[str, Any]:
     """The outcome as the guard saw it; None as code: it was killed."""
+    assert guarding.stdin is not None
     prefix, end = _prefix(), scratch / "end.json"
     orders = {
         "command": command,
@@ -73,7 +71,9 @@ def run_supervised(
     }
     (scratch / "orders.json").write_text(json.dumps(orders), encoding="utf-8")
     try:
-        _go(guarding)
+        with suppress(BrokenPipeError):
+            guarding.stdin.write(b"\n")
+            guarding.stdin.flush()
         while guarding.poll() is None and not end.exists():
             _say(scratch, steps, progress)
             time.sleep(_KEPT_SECONDS)
@@ -88,15 +88,8 @@ def run_supervised(
         return {"why": "guard", "code": None}
 
 
-def _go(guarding: subprocess.Popen[bytes]) -> None:
-    assert guarding.stdin is not None
-    with suppress(BrokenPipeError):
-        guarding.stdin.write(b"\n")
-        guarding.stdin.flush()
-
-
 def _stop(guarding: subprocess.Popen[bytes]) -> None:
-    """Returns when the guard has ended all, so that its shared memory can be looked at once more."""
+    """Tell the guard to end the run, where it has not, and wait for it."""
     assert guarding.stdin is not None
     with suppress(BrokenPipeError):
         guarding.stdin.close()

@@ -1,14 +1,12 @@
-"""Lists of the sources that send in a step, made of bytes (numba, extra ``fast``).
+"""Lists of the sources that send in a time step, from channels-last spikes, one byte or one bit each (numba).
 
-Sources that lie channels-last (``[row, column, channel]``, channels filled up to whole words of 8 bytes) are named by
-their place there. The order of a sum is that of the usual layout, channel by channel: each source is put on the heap of
-its channel, and the heaps are then put together. Empty words are skipped.
+Sources that lie channels-last (``[row, column, channel]``, channels padded to whole words of 8 bytes) are named by
+their position there. The order of a sum is that of the usual layout, channel by channel: each source is put on
+the heap of its channel, and the heaps are then joined. Empty words are skipped.
 
 ``heap: uint32[channels * room]``, ``counts: uint8`` of that size; ``fills: int64[channels]`` is 0 before and after.
-``idx`` and ``val`` are filled, ``val`` with counts times ``factor``; what is returned is how many sources there are.
-Nothing here makes a view of an array: each would cost as much as a few sources.
-
-As ``kernels_conv_lists`` for sources of one bit each, lowest bit first (numba, extra ``fast``).
+``idx`` and ``val`` are filled, ``val`` with counts times ``factor``; the number of sources is returned.
+No function makes a view of an array: each would cost as much as a few sources.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from nirbridge.simulators.compiled.kernels.simd_runs import lowest_bit, sending
 
 USUAL, LAST, BITS, POOLED, PAIRS = range(5)
 """How the sources of a layer lie: in the usual order; channels-last, in bytes or in bits; so and to be pooled."""
-_ONE, _EIGHT = np.uint64(1), np.uint64(8)
+_ONE, _EIGHT, _BITS = np.uint64(1), np.uint64(8), np.uint64(64)
 
 
 @borrowing
@@ -156,34 +154,6 @@ def list_pooled(words, first, pool, per, room, line, heap, counts, fills, factor
         else:
             _take_windows(pool, name, per, room, line, heap, counts, fills)
     return join_heaps(room, heap, counts, fills, factor, idx, val)
-
-
-@borrowing
-def list_usual(x, words, start, stop, idx) -> Any:
-    """Spikes in the usual order: the bytes of ``x`` from start to stop; ``words``: the whole words of x."""
-    count, first, last = np.uint64(0), (start + 7) // 8, stop // 8
-    if first >= last:
-        first = last = (stop + 7) // 8
-    for p in range(start, min(8 * first, stop)):
-        if x[p]:
-            idx[count] = p - start
-            count += _ONE
-    for w in range(np.uint64(first), np.uint64(last)):
-        word = words[w]
-        if word:
-            name = _EIGHT * w - np.uint64(start)
-            while word:
-                idx[count] = name + (lowest_bit(word) >> np.uint64(3))
-                count += _ONE
-                word &= word - _ONE
-    for p in range(max(8 * last, start), stop):
-        if x[p]:
-            idx[count] = p - start
-            count += _ONE
-    return np.int64(count)
-
-
-_ONE, _EIGHT, _BITS = np.uint64(1), np.uint64(8), np.uint64(64)
 
 
 @borrowing

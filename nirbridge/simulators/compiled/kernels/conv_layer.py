@@ -20,10 +20,10 @@ from nirbridge.simulators.compiled.kernels.conv_events import (
     list_last,
     list_pairs,
     list_pooled,
-    list_usual,
 )
 from nirbridge.simulators.compiled.kernels.conv_neuron import fire_rows, is_idle_stable, is_usual
 from nirbridge.simulators.compiled.kernels.conv_sums import add_conv, clear
+from nirbridge.simulators.compiled.kernels.events import list_row
 from nirbridge.simulators.compiled.kernels.jit import FIRES, borrowing, compiled
 from nirbridge.simulators.compiled.kernels.layer import store_traces
 from nirbridge.simulators.compiled.kernels.neuron import step_in_full
@@ -38,7 +38,7 @@ def add_bias(acc, shape, bias) -> None:
     while first < n:
         at, stop = np.uint64(y), np.uint64(y + shape[3])
         while at < stop:
-            add_narrow(acc, at, bias, first)
+            add_narrow(acc, at, bias, first, at, acc.dtype.type(1))
             at, first = at + np.uint64(NARROW), first + np.uint64(NARROW)
         y += shape[1]
 
@@ -62,7 +62,7 @@ def list_item(source, scratch, r, idx, val) -> Any:
     n = np.uint64(size // 8)
     first = n * np.uint64(r)
     if lies == USUAL:
-        return list_usual(flat, words, r * size, r * size + size, idx)
+        return list_row(flat, r * size, r * size + size, idx, 0)
     if lies == LAST:
         return list_last(words, first, n, per, room, heap, counts, fills, factor, idx, val)
     if lies == BITS:
@@ -84,21 +84,22 @@ def list_steps(source, scratch, indptr, idx, val) -> None:
 
 @compiled
 def conv_layer(
-    count, source, scratch, memory, weights, reach, plan, shape, bias, state, shared, steps, coefficients,
+    lead, source, scratch, memory, weights, reach, plan, shape, bias, state, shared, steps, coefficients,
     coef_offsets, flags, packs,
     sent, traces,
 ) -> None:  # fmt: skip
-    """All ``count`` steps of a layer with a convolution.
+    """All steps of a layer with a convolution; ``lead``: steps and samples.
 
     ``source``: how it lies (``USUAL`` to ``PAIRS``), its bytes flat, those as words, bytes per step, words
     per place, pool, factor; ``scratch``: room, line, heap, counts, fills (see ``kernels_conv_lists``); ``memory``: idx,
     val, sums, x and u; ``weights, reach, plan``: see ``add_conv``; ``shape``: the first sum inside the map, sums
-    between rows, rows, sums per row; ``state``: v, i and refractory, ``[batch, width]``; ``shared``: all neurons share
+    between rows, rows, sums per row; ``state``: v, i and refractory, flat; ``shared``: all neurons share
     all coefficients; ``packs``: eight spikes a byte, for usual neurons; the rest as ``kernels_layer`` takes it.
     """
     idx, val, acc, x, u = memory
-    batch, width, n = state[0].shape[0], state[0].shape[1], shape[2] * shape[3]
-    v, i_syn, refractory_left = state[0].reshape(-1), state[1].reshape(-1), state[2].reshape(-1)
+    count, batch = lead
+    v, i_syn, refractory_left = state
+    width, n = v.shape[0] // batch, shape[2] * shape[3]
     nothing = np.empty(0, acc.dtype)
     adds = nothing, nothing, nothing
     usual = shared and is_usual(flags)

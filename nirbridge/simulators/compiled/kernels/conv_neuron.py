@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from llvmlite import ir  # pyright: ignore[reportMissingImports]
 from numba import types  # pyright: ignore[reportMissingImports]
-from numba.extending import intrinsic  # pyright: ignore[reportMissingImports]
 
 from nirbridge.simulators.compiled.kernels.jit import (
     A_MEM,
@@ -31,7 +30,8 @@ from nirbridge.simulators.compiled.kernels.jit import (
     V_RESET,
     borrowing,
 )
-from nirbridge.simulators.compiled.kernels.simd_runs import NARROW, WIDE, address, spread
+from nirbridge.simulators.compiled.kernels.simd import spread, vectorised
+from nirbridge.simulators.compiled.kernels.simd_runs import NARROW, WIDE, address
 
 
 def _firing(lanes: int) -> Any:
@@ -43,7 +43,7 @@ def _firing(lanes: int) -> Any:
     amount; ``least``: ``>=`` and not ``>``; ``value``: reset to v_reset.
     """
 
-    @intrinsic
+    @vectorised
     def fire(
         typingctx: Any, x: Any, at: Any, v: Any, j: Any, sent: Any, k: Any, packs: Any, c: Any, least: Any, value: Any
     ) -> Any:  # fmt: skip
@@ -54,7 +54,7 @@ def _firing(lanes: int) -> Any:
             total, old = builder.load(sums, align=size), builder.load(potentials, align=size)
             builder.store(ir.Constant(total.type, [0.0] * lanes), sums, align=size)
             a, g, b, th, vr, am = (
-                spread(builder, total.type, builder.extract_value(args[7], i)) for i in range(signature.args[7].count)
+                spread(builder, builder.extract_value(args[7], i), lanes) for i in range(signature.args[7].count)
             )
             u = builder.fadd(builder.fadd(builder.fmul(a, old), builder.fmul(g, total)), b)
             above, reached = builder.fcmp_ordered(">", u, th), builder.fcmp_ordered(">=", u, th)
@@ -93,8 +93,8 @@ GROUP = 16
 """Wide vectors that are passed over together."""
 
 
-@intrinsic
-def _passed_over(typingctx: Any, x: Any, at: Any, sent: Any, k: Any, packs: Any) -> Any:
+@vectorised
+def passed_over(typingctx: Any, x: Any, at: Any, sent: Any, k: Any, packs: Any) -> Any:
     """True where a group of sums is 0; then it has sent nothing from ``sent[k]`` on (``packs``: see ``_firing``)."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -115,9 +115,6 @@ def _passed_over(typingctx: Any, x: Any, at: Any, sent: Any, k: Any, packs: Any)
         return nothing
 
     return types.boolean(x, types.uint64, sent, types.uint64, types.boolean), generate
-
-
-passed_over: Any = _passed_over
 
 
 @borrowing

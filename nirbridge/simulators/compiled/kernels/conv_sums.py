@@ -9,61 +9,37 @@ from nirbridge.simulators.compiled.kernels.simd_runs import (
     NARROW,
     WIDE,
     add_3_24,
-    add_3_24_scaled,
     add_3_48,
-    add_3_48_scaled,
     add_narrow,
-    add_narrow_scaled,
     add_wide,
-    add_wide_scaled,
 )
 
 
 @borrowing
 def _add_common(acc, weights, idx, val, n, reach, run, pitch, valued) -> None:
     """Sources of three rows of 48 or 24 numbers: kernels of 3, or of 5 with stride 2, into 16 or 8 channels."""
-    pitch, one = np.uint64(pitch), val[0]
+    pitch, one = np.uint64(pitch), acc.dtype.type(1)
     for e in range(n):
-        a, w = np.uint64(reach[idx[e], 0]), np.uint64(reach[idx[e], 1])
-        if run == 48 and valued:
-            add_3_48_scaled(acc, a, weights, w, pitch, val[e])
-        elif run == 48:
-            add_3_48(acc, a, weights, w, pitch, one)
-        elif valued:
-            add_3_24_scaled(acc, a, weights, w, pitch, val[e])
+        a, w, x = np.uint64(reach[idx[e], 0]), np.uint64(reach[idx[e], 1]), val[e] if valued else one
+        if run == 48:
+            add_3_48(acc, a, weights, w, pitch, x)
         else:
-            add_3_24(acc, a, weights, w, pitch, one)
+            add_3_24(acc, a, weights, w, pitch, x)
 
 
 @borrowing
-def _add_plain(acc, weights, idx, n, reach, rows, vectors, pitch, wide) -> None:
-    lanes = np.uint64(WIDE if wide else NARROW)
+def _add_runs(acc, weights, idx, val, n, reach, rows, vectors, pitch, wide, valued) -> None:
+    lanes, pitch, one = np.uint64(WIDE if wide else NARROW), np.uint64(pitch), acc.dtype.type(1)
     for e in range(n):
-        a, w = np.uint64(reach[idx[e], 0]), np.uint64(reach[idx[e], 1])
-        for _ in range(rows):
-            if not wide:
-                for k in range(vectors):
-                    add_narrow(acc, a + np.uint64(k) * lanes, weights, w + np.uint64(k) * lanes)
-            else:
-                for k in range(vectors):
-                    add_wide(acc, a + np.uint64(k) * lanes, weights, w + np.uint64(k) * lanes)
-            a += np.uint64(pitch)
-            w += np.uint64(vectors) * lanes
-
-
-@borrowing
-def _add_scaled(acc, weights, idx, val, n, reach, rows, vectors, pitch, wide) -> None:
-    lanes = np.uint64(WIDE if wide else NARROW)
-    for e in range(n):
-        a, w, x = np.uint64(reach[idx[e], 0]), np.uint64(reach[idx[e], 1]), val[e]
+        a, w, x = np.uint64(reach[idx[e], 0]), np.uint64(reach[idx[e], 1]), val[e] if valued else one
         for _ in range(rows):
             if wide:
                 for k in range(vectors):
-                    add_wide_scaled(acc, a + np.uint64(k) * lanes, weights, w + np.uint64(k) * lanes, x)
+                    add_wide(acc, a + np.uint64(k) * lanes, weights, w + np.uint64(k) * lanes, pitch, x)
             else:
                 for k in range(vectors):
-                    add_narrow_scaled(acc, a + np.uint64(k) * lanes, weights, w + np.uint64(k) * lanes, x)
-            a += np.uint64(pitch)
+                    add_narrow(acc, a + np.uint64(k) * lanes, weights, w + np.uint64(k) * lanes, pitch, x)
+            a += pitch
             w += np.uint64(vectors) * lanes
 
 
@@ -77,10 +53,8 @@ def add_conv(acc, weights, idx, val, n, reach, plan, valued) -> None:
     run = plan[1] * (WIDE if plan[3] else NARROW)
     if plan[0] == 3 and (run == 48 or run == 24):
         _add_common(acc, weights, idx, val, n, reach, run, plan[2], valued)
-    elif valued:
-        _add_scaled(acc, weights, idx, val, n, reach, plan[0], plan[1], plan[2], plan[3])
     else:
-        _add_plain(acc, weights, idx, n, reach, plan[0], plan[1], plan[2], plan[3])
+        _add_runs(acc, weights, idx, val, n, reach, plan[0], plan[1], plan[2], plan[3], valued)
 
 
 @borrowing

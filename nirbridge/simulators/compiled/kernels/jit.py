@@ -20,9 +20,12 @@ A_MEM, G_MEM, BIAS, THETA, A_SYN, G_SYN, V_RESET, AMOUNT = range(8)
 """Rows of the coefficients ``[8, neurons]`` (``[8, 1]`` where all of them are shared)."""
 
 
-def compiled(function: Callable[..., Any]) -> Any:
+def compiled(function: Callable[..., Any], **options: Any) -> Any:
     """``numba.njit`` with a cache on disk where one can be written (beside the package, else the user's cache)."""
-    return _compiled(function, {})
+    try:
+        return numba.njit(cache=True, error_model="numpy", **options)(function)
+    except RuntimeError:  # no place for a cache
+        return numba.njit(error_model="numpy", **options)(function)
 
 
 def borrowing(function: Callable[..., Any]) -> Any:
@@ -30,14 +33,7 @@ def borrowing(function: Callable[..., Any]) -> Any:
 
     Counting them costs more than a short inner function does.
     """
-    return _compiled(function, {"_nrt": False})
-
-
-def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    try:
-        return numba.njit(cache=True, error_model="numpy", **options)(function)
-    except RuntimeError:  # no place for a cache
-        return numba.njit(error_model="numpy", **options)(function)
+    return compiled(function, _nrt=False)
 
 
 @borrowing
@@ -67,21 +63,3 @@ def value_of(x, n, indptr, idx, val) -> None:
     for r in range(indptr.shape[0] - 1):
         for e in range(indptr[r], indptr[r + 1]):
             val[e] = x[r * n + np.int64(idx[e])]
-
-
-@compiled
-def scatter_spikes(words, x, places, out) -> None:
-    """Spikes ``x: uint8[rows, n]`` to ``out[row, places[j]]``; ``words``: x as uint64, as far as whole words go."""
-    n = x.shape[1]
-    for w in range(words.shape[0]):
-        word = words[w]
-        if word == 0:
-            continue
-        for k in range(8):
-            if (word >> np.uint64(8 * k)) & np.uint64(1):
-                row, j = divmod(8 * w + k, n)
-                out[row, places[j]] = 1
-    for p in range(8 * words.shape[0], x.shape[0] * n):
-        row, j = divmod(p, n)
-        if x[row, j]:
-            out[row, places[j]] = 1

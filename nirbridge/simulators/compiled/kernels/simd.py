@@ -37,6 +37,13 @@ def block_of(posts: int, dtype: Any) -> int:
     return min(VECTORS, key=lambda n: blocks[n] * (n + 2)) * lanes_of(dtype)
 
 
+def spread(builder: Any, value: Any, lanes: int) -> Any:
+    """A vector with one value in every lane."""
+    nothing, lane = ir.Constant(ir.VectorType(value.type, lanes), ir.Undefined), ir.IntType(32)
+    one = builder.insert_element(nothing, value, lane(0))
+    return builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(lane, lanes), [0] * lanes))
+
+
 class VectorCode:
     """The code of one intrinsic: its arguments, and vectors of the type of its first argument."""
 
@@ -90,12 +97,9 @@ class VectorCode:
         call = call or ir.Function(self.b.module, ir.FunctionType(result, [a.type for a in args]), name)
         return self.b.call(call, args)
 
-    def spread(self, value: Any, count: int | None = None) -> Any:
+    def spread(self, value: Any) -> Any:
         """One value in every lane."""
-        kind = ir.VectorType(value.type, count or self.lanes)
-        nothing, lane = ir.Constant(kind, ir.Undefined), ir.IntType(32)
-        one = self.b.insert_element(nothing, value, lane(0))
-        return self.b.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(lane, kind.count), [0] * kind.count))
+        return spread(self.b, value, self.lanes)
 
     def each(self, start: Any, stop: Any, values: list[Any], body: Callable[[Any, list[Any]], list[Any]]) -> list[Any]:
         """``values`` after ``values = body(e, values)`` for e from start to stop."""
