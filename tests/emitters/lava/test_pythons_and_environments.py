@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from nirbridge._types import no_progress
 from nirbridge.emitters.lava.runtime import environment
 from nirbridge.emitters.lava.runtime import interpreters as pythons
 from nirbridge.errors import UsageError
@@ -66,7 +67,7 @@ def test_the_environment_that_was_made_last_is_used(monkeypatch: pytest.MonkeyPa
     assert environment.find_python().parts[-3] == f"lava-0.10.0-py311-{pins}"
 
 
-def test_calls_that_take_too_long_and_what_they_see(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_that_take_too_long_and_what_they_see(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYTHONSTARTUP", "x")
     code = "import os, sys; sys.exit(any(k.startswith('PYTHON') for k in os.environ))"
     environment._call([sys.executable, "-c", code], "a try")
@@ -81,5 +82,7 @@ def test_calls_that_take_too_long_and_what_they_see(monkeypatch: pytest.MonkeyPa
     assert environment._probe(Path("x")) == ({}, "'x' can not be run (TimeoutExpired)")
     assert pythons._version(Path("x")) is None
     step = "try another Python: nirbridge lava install --python PATH"
-    with pytest.raises(UsageError, match=rf"^Lava environment: 'x' can not be run \(TimeoutExpired\); {step}$"):
-        environment._imported(Path("x"))
+    monkeypatch.setattr(environment, "_call", lambda *own: None)
+    monkeypatch.setattr(environment, "_install_packages", lambda *own: None)
+    with pytest.raises(UsageError, match=rf"^Lava environment: '.*' can not be run \(TimeoutExpired\); {step}$"):
+        environment._make(tmp_path / "made", Path("x"), no_progress)
