@@ -51,7 +51,7 @@ def test_raise_all_raises_where_there_is_a_problem() -> None:
 
 
 def test_an_error_lists_all_problems_and_keeps_their_ids() -> None:
-    error = NirbridgeError.all(Diagnostic(k, "x") for k in "ab")
+    error = NirbridgeError(*(Diagnostic(k, "x") for k in "ab"))
     assert str(error) == "a: x\nb: x"
     assert [p.subject for p in error.problems] == ["a", "b"]
     assert dict(NirbridgeError.of("a", "b", core=3).problems[0].ids) == {"core": 3}
