@@ -78,7 +78,7 @@ def check_options(instance: Any) -> None:
         if not any(_fits(getattr(instance, option.name), kind) for kind in option.types)
     ]
     if wrong:
-        raise UsageError.all(wrong)
+        raise UsageError(*wrong)
 
 
 def option_error(instance: Any, name: str, limit: str) -> UsageError:
@@ -100,7 +100,7 @@ def instance_of(cls: type, given: Mapping[str, Value]) -> Any:
     missing = [option for option in known.values() if option.default is MISSING and option.name not in given]
     problems += [_missing(cls, option, known) for option in missing]
     if problems:
-        raise UsageError.all(problems)
+        raise UsageError(*problems)
     return cls(**values)
 
 
