@@ -40,7 +40,7 @@ def load_map(
         return read_map(path)
     network = network_of(model)
     named = model_file(network, str(path))
-    problems = check_map(path, network, named.sha256, _chip_or_none(chip), placement_only=placement_only)
+    problems = check_map(Path(path), network, named.sha256, _chip_or_none(chip), placement_only=placement_only)
     if problems:
         raise IllegalMapping(*problems)
     return read_map(path)
@@ -51,7 +51,7 @@ def load_quantized(path: FilePath, *, max_bytes: Count | None = None) -> Quantiz
     """A network in integers from a ``.q.npz`` file. Raises FileError."""
     from nirbridge.quantization.storage.file import MAX_BYTES, read_quantized
 
-    return read_quantized(path, max_bytes=max_bytes or MAX_BYTES)
+    return read_quantized(Path(path), max_bytes=max_bytes or MAX_BYTES)
 
 
 @checked
@@ -59,7 +59,7 @@ def load_recording(path: FilePath) -> Recording:
     """A recording from a ``.npz`` file. Raises FileError."""
     from nirbridge.pipeline import load_recording as read
 
-    return read(path)
+    return read(Path(path))
 
 
 @checked
@@ -82,11 +82,11 @@ def save(value: object, path: FilePath) -> None:
     elif isinstance(value, MappedNetwork):
         _save_map(value, path)
     elif isinstance(value, QuantizedNetwork):
-        pipeline.save_quantized(value, path)
+        pipeline.save_quantized(value, Path(path))
     elif isinstance(value, Recording):
-        pipeline.save_recording(value, path)
+        pipeline.save_recording(value, Path(path))
     elif isinstance(value, Artifact):
-        pipeline.write_program(value, path)
+        pipeline.write_program(value, Path(path))
     else:
         limit = "a Network, NIRGraph, MappedNetwork, QuantizedNetwork, Recording or Artifact is saved"
         raise UsageError.of("nirbridge.save()", kind_of(value), limit, "give one of these")
@@ -110,7 +110,7 @@ def _save_graph(value: Any, path: FilePath) -> None:
     from nirbridge.network.nir.to_nir import to_nir
     from nirbridge.pipeline import save_graph
 
-    save_graph(to_nir(value) if isinstance(value, Network) else value, path)
+    save_graph(to_nir(value) if isinstance(value, Network) else value, Path(path))
 
 
 def _save_map(mapped: MappedNetwork, path: FilePath) -> None:

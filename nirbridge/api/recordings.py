@@ -40,7 +40,7 @@ def recordings_of(a: Any, b: Any, node: str | None) -> tuple[Recording, Recordin
 def _read(value: Any) -> Any:
     from nirbridge.pipeline import load_recording
 
-    return load_recording(value) if isinstance(value, str | os.PathLike) else value
+    return load_recording(os.fspath(value)) if isinstance(value, str | os.PathLike) else value
 
 
 def _key_of(recording: Recording, value: Any, node: str | None) -> tuple[Key, Any]:

@@ -210,7 +210,7 @@ def verify(
         target=target,
         steps=steps,
         labels=plain_arrays(labels),
-        map_file=map_file,
+        map_file=None if map_file is None else os.fspath(map_file),
         quantization=pipeline.quantize_plan(network, asked, calibration_arrays(network, calibrate), plan),
         per_core=per_core,
         keep_early_spikes=keep_early_spikes,

@@ -12,6 +12,5 @@ def plain_arrays(given: object) -> Any:
     if isinstance(given, Mapping):
         return {name: plain_arrays(value) for name, value in given.items()}
     torch: Any = sys.modules.get("torch")
-    if torch is not None and isinstance(given, torch.Tensor):
-        return given.detach().cpu().numpy()
-    return given
+    value: Any = given
+    return value.detach().cpu().numpy() if torch is not None and isinstance(value, torch.Tensor) else value

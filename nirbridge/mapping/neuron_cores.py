@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import operator
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from nirbridge._types import Box, Shape
 from nirbridge.chips.model import CoreId
@@ -65,7 +65,7 @@ def neuron_cores(
 
 
 def _place(name: str, index: object, shape: Shape) -> tuple[int, ...]:
-    given = index if isinstance(index, tuple | list) else (index,)
+    given: tuple[Any, ...] = tuple(index) if isinstance(index, tuple | list) else (index,)
     try:
         at = tuple(operator.index(k) for k in given)
     except TypeError:
@@ -82,7 +82,7 @@ def _copies(names: Sequence[str], splits: Sequence[tuple[str, int]]) -> list[tup
 
     A split puts its copies right after their population, so what belongs together is next to each other.
     """
-    groups = [(name,) for name in names]
+    groups: list[tuple[str, ...]] = [(name,) for name in names]
     for name, ways in reversed(splits):
         first = next(i for i, group in enumerate(groups) if group[0] == name)
         groups[first : first + ways] = [tuple(copy for group in groups[first : first + ways] for copy in group)]

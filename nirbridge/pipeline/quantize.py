@@ -68,7 +68,7 @@ def simulate_on_chip(
     inputs: Any,
     *,
     backend: str,
-    chip: str | Path | None,
+    chip: str | Path | Chip | None,
     map_file: str | Path | None = None,
     steps: int | None = None,
     record: Sequence[Any] | None = None,
@@ -93,7 +93,7 @@ def simulate_on_chip(
         )
         limit = "fixed and mapped take --chip, mapped also --map, other backends neither"
         raise UsageError.of("simulate", found, limit, "as in --backend mapped --chip loihi1")
-    known = load_chip(chip)
+    known = load_chip(chip) if isinstance(chip, str | Path) else chip
     saved = None if map_file is None else load_runnable(map_file)
     early = keep_early_spikes or bool(saved and saved.early_spikes)
     retimed = retime(network, known, splits=dict(saved.splits) if saved else None, keep_early_spikes=early)

@@ -44,7 +44,7 @@ def _modules(framework: str) -> Any:
         from rockpool.nn.combinators import Sequential
         from rockpool.nn.modules import LIFTorch, LinearTorch
 
-        return Sequential(LinearTorch((4, 3)), LIFTorch(3, dt=1e-3))
+        return Sequential(LinearTorch((4, 3)), LIFTorch((3,), dt=1e-3))
 
 
 @pytest.mark.parametrize("framework", ["snntorch", "norse", "sinabs", "spikingjelly", "rockpool"])

@@ -15,6 +15,7 @@ import pytest
 
 import nirbridge as nb
 
+NAMES: list[str] = vars(nb)["__all__"]
 STUB = ast.parse(Path(nb.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
 IMPORTED = {
     a.name: str(node.module)
@@ -25,13 +26,13 @@ IMPORTED = {
 }
 """Name -> module of all that the stub passes on: ``from MODULE import NAME as NAME``."""
 DEFINED = {node.name: node for node in STUB.body if isinstance(node, ast.FunctionDef)}
-TYPES = [name for name in nb.__all__ if isinstance(getattr(nb, name), type)]
-FUNCTIONS = [name for name in nb.__all__ if inspect.isfunction(getattr(nb, name))]
+TYPES = [name for name in NAMES if isinstance(getattr(nb, name), type)]
+FUNCTIONS = [name for name in NAMES if inspect.isfunction(getattr(nb, name))]
 
 
 def test_the_same_names() -> None:
-    assert {*IMPORTED, *DEFINED} == set(nb.__all__)
-    assert set(nb.__all__) <= set(dir(nb))
+    assert {*IMPORTED, *DEFINED} == set(NAMES)
+    assert set(NAMES) <= set(dir(nb))
 
 
 @pytest.mark.parametrize("name", IMPORTED)

@@ -257,6 +257,35 @@ def test_the_integers_are_compared_at_their_latency() -> None:
     assert nb.compare(reference["5_output"], integers).rows[0].latency_steps == late
 
 
+def test_integers_run_by_name_of_the_backend_too() -> None:
+    """On a small chip and with a copy, so that routes between cores carry spikes; bits of another width."""
+    network = network_of_shapes("1x6x6 conv4k3 if conv3k3 if flatten dense6 if")
+    x = (np.random.default_rng(0).random((12, 1, 6, 6)) < 0.5).astype(np.uint8)
+    fixed = nb.simulate(network, x, backend="fixed", chip=SMALL, record="*:s")
+    assert nb.compare(fixed, nb.simulate(nb.quantize(network, SMALL), x, record="*:s")).equal
+    mapped = nb.simulate(network, x, backend="mapped", chip=SMALL, record="*:s")
+    assert nb.compare(fixed, mapped).equal
+    assert fixed["2_if"].any()
+    copied = nb.map(network, SMALL, splits={"2_if": 3})
+    assert nb.compare(fixed["7_if"], nb.simulate(copied, x, record="*:s"), latency=0).equal
+    narrow = nb.simulate(nb.map(network, SMALL, weight_bits=4), x, record="*:s")
+    assert nb.compare(narrow, nb.simulate(nb.quantize(network, SMALL, weight_bits=4), x, record="*:s")).equal
+
+
+def test_integers_have_their_chip_and_backend() -> None:
+    network = network_of_shapes("4 dense3 lif")
+    quantized, mapped = nb.quantize(network, "loihi1"), nb.map(network, "loihi1")
+    x = np.ones((3, 4), np.uint8)
+    with pytest.raises(nb.errors.UsageError, match="'chip': is of no use here, a QuantizedNetwork has its chip"):
+        nb.simulate(quantized, x, chip="loihi1")
+    with pytest.raises(nb.errors.UsageError, match="a MappedNetwork runs with backend 'mapped'"):
+        nb.simulate(mapped, x, backend="fixed")
+    with pytest.raises(nb.errors.UsageError, match="'weight_bits': is of no use here"):
+        nb.emit(quantized, weight_bits=4)
+    with pytest.raises(nb.errors.NirbridgeError, match="placement"):
+        nb.simulate(nb.map(network, "loihi1", placement_only=True), x)
+
+
 def test_a_comparison_draws_what_differs() -> None:
     pytest.importorskip("matplotlib")
     network = network_of_shapes("4 dense3 lif")

@@ -58,7 +58,7 @@ def at_hand() -> dict[str, Any]:
 
 
 def _functions() -> Iterator[str]:
-    for name in nb.__all__:
+    for name in vars(nb)["__all__"]:
         if inspect.isfunction(getattr(nb, name)):
             yield name
 
