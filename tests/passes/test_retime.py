@@ -15,11 +15,13 @@ from nirbridge.arrays import freeze
 from nirbridge.errors import ModelError
 from nirbridge.network import Network, check_network, from_nir
 from nirbridge.network.graph import in_causal_order
-from nirbridge.network.model import Population
+from nirbridge.network.model import Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
+from nirbridge.network.operators import Identity
 from nirbridge.passes import Retime, RetimedNetwork
 from nirbridge.passes.retiming.latencies import LatencyArc, all_loops, cheapest_latencies, least_latencies
 from nirbridge.passes.retiming.retime import without_hops
+from nirbridge.simulators.simulate import simulate
 from nirbridge.testing import networks
 from tests.network.graphs import graph_of, lif, out, port
 from tests.passes.retimed import both_runs, differing, fired_early, on_grid, shortest_hops
@@ -104,6 +106,33 @@ def test_a_retimed_network_does_the_same_later(network: Network, most: int | Non
     a, b = both_runs(retimed, STEPS, seed)
     assert fired_early(retimed, b) == []
     assert differing(retimed, a, b) == []
+
+
+@pytest.mark.parametrize("delay", [0, 1, 3])
+@pytest.mark.parametrize("own", [{"bias": np.float64(0.5)}, {"v_init": np.float64(0.5)}], ids=["bias", "v_init"])
+def test_an_output_that_reads_late_gets_nothing_from_before_the_first_step(delay: int, own: dict[str, Any]) -> None:
+    """The potentials of a read-out that its start or its bias move before its first step are no output."""
+    hidden, readout = (
+        Population("a", (1,), neuron("IF")),
+        Population("v", (1,), neuron("LI", theta=None, a_mem=np.float64(0.5), **own)),
+    )
+    ways = [Projection(a, b, Identity((1,))) for a, b in (("in", "a"), ("a", "v"))]
+    ways.append(Projection("v", "out", Identity((1,)), delay_steps=freeze(np.int64(delay))))
+    timing = Timing(1.0, "euler", "to-value", ">", "per-second")
+    network = Network(1.0, timing, (hidden, readout), tuple(ways), (Port("in", (1,)),), (Port("out", (1,)),))
+    try:
+        retimed = Retime().retimed(network)
+    except ModelError:
+        assert delay
+        assert "v_init" in own
+        return
+    late, spikes = retimed.latency["out"], np.ones((STEPS + 2, 1))
+    exact: Any = {"dtype": "float64", "backend": "reference"}
+    before = simulate(network, spikes[:STEPS], **exact).recording["out"]
+    after = simulate(retimed.network, spikes[: STEPS + late], **exact).recording["out"]
+    assert late == max(0, 2 - delay)
+    assert np.array_equal(before, after[late:])
+    assert before[delay] != 0
 
 
 def retimed_or_refused(network: Network, most: int | None) -> RetimedNetwork | None:

@@ -30,6 +30,21 @@ def constant_drives(network: Network) -> dict[str, Array | None]:
     return found
 
 
+def heard_early(network: Network, latency: Mapping[str, int] | None = None) -> set[str]:
+    """Sources whose values before their first time step reach a neuron, or an output that reads them late.
+
+    An output that reads without a delay of the model starts with the first time step of its source. ``latency``: of a
+    network whose delays contain the differences of latencies; None: the delays are those of the model.
+    """
+    inside = {p.name for p in network.populations}
+    shift = {} if latency is None else latency
+    return {
+        p.source
+        for p in network.projections
+        if p.target in inside or int(p.delay_steps.max()) > shift.get(p.target, 0) - shift.get(p.source, 0)
+    }
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ConstantDrives:
     """A retimed network whose populations start as ``with_constant_drives`` says.
@@ -64,7 +79,7 @@ def with_constant_drives(
         ModelError: populations that neither holds for, each named.
     """
     found = constant_drives(network)
-    heard = {p.source for p in network.projections if p.target in found}
+    heard = heard_early(network, latency)
     populations: list[Population] = []
     waiting: list[str] = []
     early: list[Population] = []

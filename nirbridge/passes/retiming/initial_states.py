@@ -43,7 +43,7 @@ def initial_state_before(
 ) -> Neuron | None:
     """The neuron with the start from which ``steps`` steps without spikes lead to its own start; None: there is none.
 
-    There is none where the neuron would fire in these steps, or (a read-out that feeds neurons) send another value
+    There is none where the neuron would fire in these steps, or (a read-out that is heard early) send another value
     than 0, or where the start is beyond ``LARGEST_START``. The steps are solved backwards in float64::
 
         i[t-1] = (i[t] - g_syn * x) / a_syn,    v[t-1] = (v[t] - g_mem * i[t] - bias) / a_mem
@@ -54,7 +54,7 @@ def initial_state_before(
         population: whose neuron.
         drive: the sum of the biases of all projections into it (its shape), None: there are none.
         steps: its latency.
-        feeds_neurons: whether a projection leads from it to a population.
+        feeds_neurons: whether its values before its first time step reach anything (``heard_early``).
     """
     n = population.neuron
     if steps == 0 or is_quiet(population, drive, feeds_neurons=feeds_neurons):

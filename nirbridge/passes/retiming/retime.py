@@ -16,7 +16,7 @@ from nirbridge.network.graph import in_causal_order
 from nirbridge.network.model import Network, Projection
 from nirbridge.passes.base import Promise
 from nirbridge.passes.options import check_options, option_error
-from nirbridge.passes.retiming.constant_drives import constant_drives, with_constant_drives
+from nirbridge.passes.retiming.constant_drives import constant_drives, heard_early, with_constant_drives
 from nirbridge.passes.retiming.delay_lines import DelayLine, with_delay_lines
 from nirbridge.passes.retiming.initial_states import is_quiet
 from nirbridge.passes.retiming.latencies import LatencyArc, all_loops, cheapest_latencies, least_latencies
@@ -149,7 +149,7 @@ def _arc(p: Projection, inside: set[str], sizes: Mapping[str, int]) -> LatencyAr
 def _movable(network: Network) -> frozenset[str]:
     """Populations that do nothing without input: running them later than need be changes nothing."""
     found = constant_drives(network)
-    heard = {p.source for p in network.projections if p.target in found}
+    heard = heard_early(network)
     return frozenset(p.name for p in network.populations if is_quiet(p, found[p.name], feeds_neurons=p.name in heard))
 
 
