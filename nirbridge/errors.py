@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Self
 
+_COMPARED = 100
+"""Characters of a name that are compared with others: the work grows with their square."""
+
 
 def quoted(name: object, limit: int = 80) -> str:
     """A name from a file, safe to print: quoted, escaped, at most ``limit`` characters."""
@@ -22,6 +25,25 @@ def quoted(name: object, limit: int = 80) -> str:
     if not text.isprintable():
         text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
     return "'" + text.replace("\\'", "'").replace("'", "\\'") + "'"
+
+
+def nearest(name: object, names: Iterable[object], most: int = 1) -> list[str]:
+    """Up to ``most`` of ``names`` that are spelt nearly as ``name``, the nearest first; none where none is near."""
+    import difflib
+
+    known = sorted({str(each) for each in names})
+    return difflib.get_close_matches(str(name)[:_COMPARED], known, n=most, cutoff=0.5)
+
+
+def did_you_mean(name: object, names: Iterable[object]) -> str:
+    """The hint that names the nearest of ``names``; empty where none is near."""
+    near = nearest(name, names)
+    return f"did you mean {quoted(near[0])}?" if near else ""
+
+
+def counted(count: float, noun: str, plural: str = "") -> str:
+    """A number with its noun: ``1 neuron``, ``2,000 neurons``, ``2 axes`` (with ``plural="axes"``)."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 @dataclass(frozen=True, slots=True)

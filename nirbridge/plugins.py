@@ -23,7 +23,7 @@ from typing import Any
 from nirbridge.chips.load import builtin_chips
 from nirbridge.chips.load import read_chip as load_known_chip
 from nirbridge.chips.model import Chip
-from nirbridge.errors import Bug, Diagnostic, NirbridgeError, UsageError, quoted
+from nirbridge.errors import Bug, Diagnostic, NirbridgeError, UsageError, did_you_mean, quoted
 from nirbridge.files.attributes import load_attribute
 
 GROUP = "nirbridge.plugins"
@@ -146,7 +146,7 @@ def find(kind: str, name: str, builtin: Mapping[str, str], plugins: tuple[Loaded
         return _guarded(_import(kind, name, where), f"{_singular(kind)} {quoted(name)} of {who}")
     if name not in builtin:
         names = sorted({*builtin, *(n for _, table in _of_kind(kind, known) for n in table)})
-        step = _troubles(known)
+        step = "; ".join(text for text in (did_you_mean(name, names), _troubles(known)) if text)
         shown = ", ".join(quoted(known_name)[1:-1] for known_name in names)
         raise UsageError(Diagnostic(f"{_singular(kind)} {quoted(name)}", "unknown", f"known: {shown}", step))
     return _import(kind, name, builtin[name])

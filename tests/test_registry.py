@@ -144,7 +144,7 @@ def test_unknown_names_without_trouble() -> None:
         ChipError, match=r"^chip 'my_chp': unknown, known chips: .*, my_chip; did you mean 'my_chip'\?$"
     ):
         registry.find_chip("my_chp", (LoadedPlugin("d", MINE),))
-    with pytest.raises(UsageError, match="^partitioner 'oter': unknown, known: join, other$"):
+    with pytest.raises(UsageError, match="^partitioner 'oter': unknown, known: join, other; did you mean 'other'\\?$"):
         registry.find("partitioners", "oter", {"join": "os.path:join"}, (LoadedPlugin("d", MINE),))
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -21,7 +20,7 @@ from nirbridge.chips.model import (
     TimeFigures,
 )
 from nirbridge.chips.schema import COUNT_MAX, FIELDS, FIGURE_MAX, TABLES, Field, table_fields
-from nirbridge.errors import Diagnostic, quoted
+from nirbridge.errors import Diagnostic, did_you_mean, quoted
 
 SCHEMA = 1
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
@@ -98,12 +97,6 @@ def flat_sources(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def nearest_hint(word: str, words: Iterable[str]) -> str:
-    """A next step that names the nearest of ``words``, or none where nothing is near."""
-    near = difflib.get_close_matches(word[:_SHOWN], sorted(words), n=1, cutoff=0.6)
-    return f"did you mean {quoted(near[0])}?" if near else ""
-
-
 def _with_record(chip: Chip) -> Chip:
     # Made from the chip, so that two files that differ only in layout give equal chips.
     return dataclasses.replace(chip, record=chip_to_dict(chip))
@@ -159,7 +152,7 @@ def _keys(
     where = f"[{table}] " if table else ""
     for key in values:
         if key not in known:
-            step = nearest_hint(str(key), known) or f"known keys: {', '.join(known)}"
+            step = did_you_mean(str(key), known) or f"known keys: {', '.join(known)}"
             yield Diagnostic(f"{where}key {quoted(key)}", "unknown", hint=step)
     for key in known:
         if key not in values and key not in optional and key != "schema":
@@ -232,7 +225,7 @@ def _approximate(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
     present = [f.name for f in _present(record)]
     for name in names:
         if name not in present:
-            step = nearest_hint(str(name), present)
+            step = did_you_mean(str(name), present)
             yield Diagnostic("approximate", f"{_show(name)} is not a key of this file", hint=step)
     strings = [name for name in names if isinstance(name, str)]
     for name in sorted({name for name in strings if strings.count(name) > 1}):
@@ -265,7 +258,7 @@ def _sources(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
     for key, text in given.items():
         if key not in allowed:
             known = any(f.name == key for f in FIELDS)
-            step = "give the number, or take its source out" if known else nearest_hint(key, allowed)
+            step = "give the number, or take its source out" if known else did_you_mean(key, allowed)
             yield Diagnostic("[source]", f"{quoted(key)} is not a key of this file", hint=step)
         elif not _is_line(text):
             yield Diagnostic("[source]", f"{quoted(key)}: found {_show(text)}", f"a source is {_LINE}")

@@ -11,9 +11,9 @@ from types import MappingProxyType
 from typing import Any
 
 from nirbridge.chips.check import check_chip
-from nirbridge.chips.codec import chip_dict_problems, chip_from_valid_dict, nearest_hint
+from nirbridge.chips.codec import chip_dict_problems, chip_from_valid_dict
 from nirbridge.chips.model import Chip
-from nirbridge.errors import ChipError, Diagnostic, quoted
+from nirbridge.errors import ChipError, Diagnostic, did_you_mean, quoted
 
 FILE_BYTES_MAX = 1_000_000
 _NOTHING: Mapping[str, Path] = MappingProxyType({})
@@ -38,7 +38,7 @@ def read_chip(name_or_path: str | Path, more: Mapping[str, Path] = _NOTHING) -> 
     if text in more:
         return _from_file(more[text], quoted(text))
     names = sorted({*builtin_chips(), *more})
-    step = nearest_hint(text, names) or "or give the path of a .toml file"
+    step = did_you_mean(text, names) or "or give the path of a .toml file"
     raise ChipError(Diagnostic(f"chip {quoted(text)}", "unknown", f"known chips: {', '.join(names)}", step))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from nirbridge.errors import Diagnostic, UsageError, quoted
+from nirbridge.errors import Diagnostic, UsageError, did_you_mean, quoted
 
 EARLY_SUBTRACTION, KEPT_STATES, FULL_PRECISION = "early-subtraction", "kept-states", "full-precision"
 DEVIATIONS: Mapping[str, str] = MappingProxyType(
@@ -47,7 +47,8 @@ def check_accepted(accept: Any) -> tuple[str, ...]:
     names = tuple(accept)
     unknown = [quoted(name) for name in names if name not in DEVIATIONS]
     if unknown:
-        raise UsageError.of("accept", ", ".join(unknown), f"known deviations: {limit}", "")
+        hint = did_you_mean(next(name for name in names if name not in DEVIATIONS), DEVIATIONS)
+        raise UsageError.of("accept", ", ".join(unknown), f"known deviations: {limit}", hint)
     return names
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import zipfile
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from types import MappingProxyType
 import numpy as np
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.errors import Diagnostic, FileError, UsageError, quoted
+from nirbridge.errors import Diagnostic, FileError, UsageError, did_you_mean, quoted
 from nirbridge.files.npy import MEMBERS_MAX, UNREADABLE, header_of, open_member
 from nirbridge.network.model import Network, Population, Port
 
@@ -110,8 +109,8 @@ def _array(
 ) -> Array | Diagnostic:
     """One array as float64, or what is wrong with it."""
     if owner is None:
-        near = difflib.get_close_matches(member.filename.removesuffix(".npy"), names, cutoff=0.5)
-        step = f"did you mean {quoted(near[0])}?" if near else f"known: {', '.join(quoted(n) for n in names[:8])}"
+        known = f"known: {', '.join(quoted(n) for n in names[:8])}"
+        step = did_you_mean(member.filename.removesuffix(".npy"), names) or known
         return Diagnostic(subject, "no population or input of that name", "", step)
     with open_member(archive, member) as file:
         header = header_of(file)

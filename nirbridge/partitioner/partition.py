@@ -11,7 +11,7 @@ import numpy as np
 from nirbridge._types import Progress, no_progress
 from nirbridge.chips import cores_of
 from nirbridge.chips.model import Chip
-from nirbridge.errors import DoesNotFit, UsageError
+from nirbridge.errors import DoesNotFit, UsageError, did_you_mean
 from nirbridge.network.model import Network
 from nirbridge.partitioner import explain
 from nirbridge.partitioner.cost.axons import Blocks
@@ -92,9 +92,11 @@ def _checked_bits(chip: Chip, options: PartitionOptions) -> int:
         legal = ", ".join(str(b) for b in chip.synapses.weight_bits)
         raise UsageError.of("--weight-bits", f"{bits}", f"{chip.name} stores {legal}", "choose one of these")
     if options.method not in METHODS:
-        raise UsageError.of("--method", options.method, f"there are {', '.join(METHODS)}", "choose one of these")
+        hint = did_you_mean(options.method, METHODS) or "choose one of these"
+        raise UsageError.of("--method", options.method, f"there are {', '.join(METHODS)}", hint)
     if options.effort not in EFFORTS:
-        raise UsageError.of("--effort", options.effort, f"there are {', '.join(EFFORTS)}", "choose one of these")
+        hint = did_you_mean(options.effort, EFFORTS) or "choose one of these"
+        raise UsageError.of("--effort", options.effort, f"there are {', '.join(EFFORTS)}", hint)
     if not 1 <= options.chips <= chip.mesh.chips_max:
         limit = f"a board of {chip.name} has 1 to {chip.mesh.chips_max:,}"
         raise UsageError.of("--chips", f"{options.chips}", limit, "choose a number in that range")

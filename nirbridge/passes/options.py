@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +9,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from nirbridge.errors import Bug, Diagnostic, UsageError, quoted
+from nirbridge.errors import Bug, Diagnostic, UsageError, did_you_mean, quoted
 from nirbridge.passes.base import REPORT
 
 _BARE = re.compile(r"[A-Za-z0-9_.:/*+-]+")
@@ -221,8 +220,7 @@ def _subject(cls: Any, option: str) -> str:
 
 def _unknown(cls: Any, name: str, known: Mapping[str, Option]) -> Diagnostic:
     limit = f"options: {', '.join(known)}" if known else "the pass has no options"
-    near = difflib.get_close_matches(name, known, n=1)
-    return Diagnostic(_subject(cls, name), "unknown", limit, f"did you mean {quoted(near[0])}?" if near else "")
+    return Diagnostic(_subject(cls, name), "unknown", limit, did_you_mean(name, known))
 
 
 def _missing(cls: Any, option: Option, known: Mapping[str, Option]) -> Diagnostic:

@@ -10,7 +10,7 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
-from nirbridge.errors import ModelError, UsageError, quoted
+from nirbridge.errors import ModelError, UsageError, did_you_mean, quoted
 from nirbridge.network.masking import only_targets
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.naming import fresh_name
@@ -73,7 +73,8 @@ def _population(network: Network, name: str) -> Population:
         if p.name == name:
             return p
     known = ", ".join(quoted(p.name) for p in network.populations[:8])
-    raise UsageError.of("split", f"no population {quoted(name)}", f"there are {known}", "name one")
+    hint = did_you_mean(name, [p.name for p in network.populations]) or "name one"
+    raise UsageError.of("split", f"no population {quoted(name)}", f"there are {known}", hint)
 
 
 def _check_ways(network: Network, name: str, ways: int) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
-from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted
+from nirbridge.errors import Diagnostic, ModelError, UsageError, did_you_mean, quoted
 from nirbridge.pipeline.options import RETIME, MapOptions
 
 if TYPE_CHECKING:
@@ -145,7 +145,12 @@ def _split(network: Network, splits: Mapping[str, int]) -> tuple[Network, dict[s
 
 def _one_of(option: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        raise UsageError.of(option, quoted(value), f"there are {', '.join(choices)}", "choose one of these")
+        raise UsageError.of(
+            option,
+            quoted(value),
+            f"there are {', '.join(choices)}",
+            did_you_mean(value, choices) or "choose one of these",
+        )
 
 
 def _balanced(fitted: Network, chip: Chip, *, keep_early_spikes: bool) -> RetimedNetwork:

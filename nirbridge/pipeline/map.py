@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nirbridge.errors import UsageError, quoted
+from nirbridge.errors import UsageError, did_you_mean, quoted
 from nirbridge.pipeline.fit import PreparedNetwork, prepare_network, prepare_retimed
 from nirbridge.pipeline.options import OBJECTIVES, MapOptions
 from nirbridge.pipeline.partitioning import partitions, raise_unfit
@@ -53,9 +53,8 @@ def map_retimed(retimed: RetimedNetwork, chip: Chip, options: MapOptions | None 
 def _checked(options: MapOptions | None) -> MapOptions:
     chosen = options or MapOptions()
     if chosen.objective not in OBJECTIVES:
-        raise UsageError.of(
-            "--objective", quoted(chosen.objective), f"there are {', '.join(OBJECTIVES)}", "choose one of these"
-        )
+        hint = did_you_mean(chosen.objective, OBJECTIVES) or "choose one of these"
+        raise UsageError.of("--objective", quoted(chosen.objective), f"there are {', '.join(OBJECTIVES)}", hint)
     return chosen
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
 
-from nirbridge.errors import Diagnostic, DoesNotFit, ModelError, UsageError, quoted
+from nirbridge.errors import Diagnostic, DoesNotFit, ModelError, UsageError, did_you_mean, quoted
 from nirbridge.pipeline.fit import PreparedNetwork, prepare_network, with_placement_hint
 from nirbridge.pipeline.options import MapOptions
 
@@ -72,7 +72,8 @@ def _partition_options(network: Network, options: MapOptions) -> PartitionOption
     names = {p.name for p in network.populations}
     for name in options.pins:
         if name not in names:
-            raise UsageError.of("--pin", f"no population {quoted(name)}", f"there are {first_names(names)}", "name one")
+            hint = did_you_mean(name, names) or "name one"
+            raise UsageError.of("--pin", f"no population {quoted(name)}", f"there are {first_names(names)}", hint)
     groups = {cores: number + 1 for number, cores in enumerate(sorted(set(options.pins.values())))}
     return PartitionOptions(
         method=options.method,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nirbridge.errors import UsageError, quoted
+from nirbridge.errors import UsageError, did_you_mean, quoted
 
 if TYPE_CHECKING:
     from nirbridge.comparison.types import Comparison
@@ -40,9 +40,8 @@ def simulate_network(network: Network, inputs: Any, *, backend: str = "auto", **
         raise UsageError.of(f"backend {quoted(backend)}", "runs the integers of a chip", limit, "use simulate_on_chip")
     named = registry.names("simulators")
     if backend not in named:
-        raise UsageError.of(
-            f"backend {quoted(backend)}", "unknown", f"there are {', '.join(named)}", "choose one of them"
-        )
+        hint = did_you_mean(backend, named) or "choose one of them"
+        raise UsageError.of(f"backend {quoted(backend)}", "unknown", f"there are {', '.join(named)}", hint)
     known = {name: options.get(name) for name in ("steps", "record", "progress")}
     return registry.get("simulators", backend)(network, inputs, **known)
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 import numpy as np
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.errors import UsageError, quoted
+from nirbridge.errors import UsageError, did_you_mean, quoted
 from nirbridge.network.apply import apply
 from nirbridge.network.model import Network
 from nirbridge.quantization.folding import fold_population
@@ -43,6 +43,7 @@ class Calibration:
     said: str = ""
 
 
+METHODS = ("range", "percentile", "error")
 SHARES = tuple(round(1.0 - 0.02 * k, 2) for k in range(41))
 """Shares of the range that the search tries: 1, 0.98, … 0.2."""
 ITEMS = 512
@@ -101,8 +102,9 @@ def clip_shares(
     Raises:
         UsageError: another method.
     """
-    if method not in ("range", "percentile", "error"):
-        raise UsageError.of(f"method {quoted(method)}", "unknown", "there are range, percentile, error", "choose one")
+    if method not in METHODS:
+        hint = did_you_mean(method, METHODS) or "choose one"
+        raise UsageError.of(f"method {quoted(method)}", "unknown", f"there are {', '.join(METHODS)}", hint)
     found = {}
     for index, width in bits.items():
         projection = network.projections[index]

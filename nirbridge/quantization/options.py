@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from nirbridge._types import Progress, no_progress
 from nirbridge.chips.model import Chip
-from nirbridge.errors import Diagnostic, quoted
+from nirbridge.errors import Diagnostic, did_you_mean, quoted
 from nirbridge.network.model import Network, Projection
 from nirbridge.quantization.calibration import Calibration
 
@@ -54,7 +54,12 @@ def unknown_names(network: Network, options: QuantizationOptions) -> list[Diagno
         return []
     known = {"*"} | {p.target for p in network.projections} | {f"{p.source} -> {p.target}" for p in network.projections}
     return [
-        Diagnostic(f"weight_bits of {quoted(name)}", "the network has no such population or projection")
+        Diagnostic(
+            f"weight_bits of {quoted(name)}",
+            "the network has no such population or projection",
+            "",
+            did_you_mean(name, known),
+        )
         for name in options.weight_bits
         if name not in known
     ]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from nirbridge.chips.model import Chip
-from nirbridge.errors import Diagnostic, quoted
+from nirbridge.errors import Diagnostic, did_you_mean, quoted
 from nirbridge.network.model import Network
 from nirbridge.quantization import legality
 from nirbridge.quantization.options import QuantizationOptions, bits_of, unknown_names
@@ -51,7 +51,7 @@ def _input_problems(network: Network, chip: Chip, options: QuantizationOptions) 
     for name, (size, bits) in options.graded.items():
         subject = f"input {quoted(name)}"
         if name not in names:
-            yield Diagnostic(subject, "the network has no input of that name")
+            yield Diagnostic(subject, "the network has no input of that name", "", did_you_mean(name, names))
         if not chip.neuron.graded_spikes:
             step = "turn values into spikes first (simulators.encoders: rate or latency code)"
             yield Diagnostic(subject, "graded values", f"chip {quoted(chip.name)} sends 0 or 1", step)

@@ -16,7 +16,7 @@ import numpy as np
 from nirbridge.arrays import Array
 from nirbridge.comparison.alignment import RecordedSteps, align_steps, has_batch, recorded_steps
 from nirbridge.comparison.distances import is_counts
-from nirbridge.errors import UsageError, quoted
+from nirbridge.errors import UsageError, did_you_mean, quoted
 from nirbridge.files.atomic import atomic_write
 from nirbridge.network.naming import natural_key
 from nirbridge.simulators.types import Recording
@@ -232,7 +232,8 @@ def _array(recording: Recording, node: str, variable: str, sample: int) -> Any:
     array = recording.arrays.get((node, variable))
     if array is None or array.ndim < 1:
         known = sorted({n for n, v in recording.arrays if v == variable}, key=natural_key)
-        step = f"recorded for {', '.join(map(quoted, known[:8]))}" if known else "record it"
+        recorded = f"recorded for {', '.join(map(quoted, known[:8]))}" if known else "record it"
+        step = recorded if node in known else did_you_mean(node, known) or recorded
         raise UsageError.of(f"population {quoted(node)}", f"'{variable}' was not recorded", "", step)
     samples = array.shape[1] if has_batch(recording) and array.ndim > 1 else 1
     if not 0 <= sample < samples:

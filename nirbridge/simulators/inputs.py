@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nirbridge.arrays import Array
-from nirbridge.errors import Diagnostic, UsageError, quoted
+from nirbridge.errors import Diagnostic, UsageError, did_you_mean, quoted
 from nirbridge.network.model import Network, Port
 
 Stream = Callable[[int, int], npt.ArrayLike]
@@ -129,9 +128,8 @@ def _by_name(network: Network, inputs: Mapping[str, Input] | Input) -> Mapping[s
     ]
     for name in inputs:
         if name not in names:
-            near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
             known = ", ".join(map(quoted, names[:8]))
-            step = f"did you mean {quoted(near[0])}?" if near else f"inputs: {known}"
+            step = did_you_mean(name, names) or f"inputs: {known}"
             problems.append(Diagnostic(f"input {quoted(name)}", "the network has no input of that name", "", step))
     if problems:
         raise UsageError(*problems)

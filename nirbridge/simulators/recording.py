@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.errors import Diagnostic, UsageError, quoted
+from nirbridge.errors import Diagnostic, UsageError, nearest, quoted
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network, Population, Port
 from nirbridge.network.operators import Identity, Reshape
@@ -97,7 +96,7 @@ def _each(
 
 
 def _no_node(subject: str, name: str, names: list[str]) -> Diagnostic:
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    near = nearest(name, names, 3)
     shown = ", ".join(map(quoted, near or names[:8]))
     return Diagnostic(
         subject, "no population, input or output of that name", "", f"{'nearest' if near else 'known'}: {shown}"

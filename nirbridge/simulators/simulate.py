@@ -20,7 +20,7 @@ import numpy as np
 
 from nirbridge._types import Progress
 from nirbridge.arrays import all_finite
-from nirbridge.errors import UsageError, quoted
+from nirbridge.errors import UsageError, did_you_mean, quoted
 from nirbridge.files.attributes import load_attribute
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network
@@ -113,8 +113,9 @@ def prepare_simulator(
 
     name = auto_backend(library) if backend == "auto" else backend
     if name not in BACKENDS:
-        known = ", ".join(["auto", *BACKENDS])
-        raise UsageError.of(f"backend {quoted(backend)}", "unknown", f"there are {known}", "choose one of them")
+        known = ("auto", *BACKENDS)
+        hint = did_you_mean(backend, known) or "choose one of them"
+        raise UsageError.of(f"backend {quoted(backend)}", "unknown", f"there are {', '.join(known)}", hint)
     check_network(network)
     check_neurons(network)
     parts = load_attribute(BACKENDS[name])(array_namespace(library, dtype, device))

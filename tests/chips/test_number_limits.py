@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nirbridge.chips import Chip, CoreId, core_at, cores_of, diagnose_chip, read_chip
-from nirbridge.chips.codec import chip_dict_problems, nearest_hint
+from nirbridge.chips.codec import chip_dict_problems
 from nirbridge.chips.model import Mesh
 from nirbridge.chips.schema import table_fields
 from nirbridge.errors import ChipError
@@ -117,12 +117,6 @@ def test_long_values_are_cut_after_sixty_characters(name: Any, shown: str) -> No
     record = dict(read_chip("loihi1").record) | {"name": name}
     limit = "a name is a letter, then up to 63 letters, digits, '_', '.', '-'"
     assert [str(problem) for problem in chip_dict_problems(record)] == [f"name: found {shown}, {limit}"]
-
-
-def test_the_nearest_of_many_names() -> None:
-    assert nearest_hint("neurns", ["words", "neurons", "run_free"]) == "did you mean 'neurons'?"
-    assert nearest_hint("neurns", ["words"]) == ""
-    assert nearest_hint("x" * 61, ["x" * 60]) == f"did you mean '{'x' * 60}'?"
 
 
 def test_fields_of_a_table_in_their_order() -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from nirbridge._types import Progress
 from nirbridge.arrays import Array
-from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted
+from nirbridge.errors import Diagnostic, ModelError, UsageError, did_you_mean, quoted
 from nirbridge.importers.ann.convert import ConversionOptions, ScaledNetwork, convert_ann
 from nirbridge.importers.ann.data import (
     calibration_arrays,
@@ -215,7 +215,8 @@ def _options(
         limit = "'least-error', 'max' or a number above 0 and up to 100"
         problems.append(Diagnostic("percentile", quoted(percentile), limit, "99.9 is a usual one"))
     if readout not in ("potential", "spikes"):
-        problems.append(Diagnostic("readout", quoted(readout), "'potential' or 'spikes'", "choose one of them"))
+        hint = did_you_mean(readout, ("potential", "spikes")) or "choose one of them"
+        problems.append(Diagnostic("readout", quoted(readout), "'potential' or 'spikes'", hint))
     if problems:
         raise UsageError(*problems)
     return ConversionOptions(float(dt), ScaleOptions(percentile, int(steps), per_channel), fair_start, readout)

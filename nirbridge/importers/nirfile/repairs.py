@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted
+from nirbridge.errors import Diagnostic, ModelError, UsageError, did_you_mean, quoted
 from nirbridge.importers.nirfile.faults import (
     SNNTORCH_DT,
     adds_one,
@@ -63,7 +63,12 @@ def repair_graph(graph: Any, names: Collection[str], *, dt: float | None = None)
 def _check(names: Collection[str], frameworks: list[str], dt: float | None) -> None:
     known = ("batch-axis", "zero-dimensional", *REPAIRS)
     problems = [
-        Diagnostic(f"repair {quoted(name)}", "there is none of that name", "one of " + ", ".join(known), "choose one")
+        Diagnostic(
+            f"repair {quoted(name)}",
+            "there is none of that name",
+            "one of " + ", ".join(known),
+            did_you_mean(name, known) or "choose one",
+        )
         for name in names
         if name not in known
     ]

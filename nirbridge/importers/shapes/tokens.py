@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from nirbridge._types import Shape
-from nirbridge.errors import Diagnostic, UsageError, quoted
+from nirbridge.errors import Diagnostic, UsageError, nearest, quoted
 
 TEXT_MAX = 20_000
 LAYERS_MAX = 1_000
@@ -173,7 +172,7 @@ def _input_shape(word: str) -> Shape:
 def _layer(word: str) -> tuple[str, LayerForm]:
     kind = (re.match("[a-z]*", word) or [""])[0]
     if kind not in GRAMMAR:
-        near = difflib.get_close_matches(kind[:20], GRAMMAR, n=1)
+        near = nearest(kind, GRAMMAR)
         step = f"did you mean {GRAMMAR[near[0]][1]}?" if near else f"for example {EXAMPLE}"
         raise _TokenError("no layer has this name", f"there are {', '.join(GRAMMAR)}", step)
     form, example = GRAMMAR[kind]

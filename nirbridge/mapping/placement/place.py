@@ -14,7 +14,7 @@ import numpy as np
 
 from nirbridge._types import Progress, no_progress
 from nirbridge.chips.model import Chip, CoreId
-from nirbridge.errors import Diagnostic, DoesNotFit, UsageError
+from nirbridge.errors import Diagnostic, DoesNotFit, UsageError, did_you_mean
 from nirbridge.mapping.placement import starts
 from nirbridge.mapping.placement.anneal import anneal, step_work
 from nirbridge.mapping.placement.board import PlacementBoard, Sites
@@ -137,8 +137,8 @@ def _check(
     blocks: int, usable: Sequence[CoreId], chip: Chip, chips: int, effort: str, pins: Mapping[int, CoreId]
 ) -> None:
     if effort not in EFFORTS:
-        known = ", ".join(EFFORTS)
-        raise UsageError(Diagnostic(f"effort {effort!r}", "not known", f"known are {known}", "choose one of them"))
+        hint = did_you_mean(effort, EFFORTS) or "choose one of them"
+        raise UsageError(Diagnostic(f"effort {effort!r}", "not known", f"known are {', '.join(EFFORTS)}", hint))
     if blocks > len(usable):
         raise DoesNotFit(_too_many(blocks, len(usable), chip, chips))
     problems = [*_pin_problems(blocks, usable, chip, chips, pins)]

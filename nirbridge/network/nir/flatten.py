@@ -7,13 +7,12 @@ Nothing is guessed: what could be read in two ways is an error.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from nirbridge.errors import Diagnostic, ModelError, quoted
+from nirbridge.errors import Diagnostic, ModelError, nearest, quoted
 from nirbridge.network.graph import topological_order
 from nirbridge.network.nir.fields import LINEAR, NODE_TYPES, kind_of
 
@@ -205,7 +204,7 @@ def _nearest(name: str, prefix: str, graph: Any, port: str, build: _FlatBuilder)
     if len(build.problems) >= _HINTS:
         return advice
     names = [n for n in _addresses(graph, port) if len(n) <= 100][:1000]
-    near = difflib.get_close_matches(name[:100], names, n=1, cutoff=0.5)
+    near = nearest(name, names)
     return f"did you mean {quoted(prefix + near[0])}?" if near else advice
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from nirbridge.errors import Diagnostic, ModelError, quoted
+from nirbridge.errors import Diagnostic, ModelError, did_you_mean, quoted
 from nirbridge.network.model import IfGain, Integrator, Timing
 from nirbridge.network.naming import natural_key
 from nirbridge.network.neurons import Compare, Reset
@@ -144,7 +144,8 @@ def _check_asked(asked: Timing) -> None:
         value = getattr(asked, key)
         if value is not None and value not in choices:
             limit = "one of " + ", ".join(choices)
-            problems.append(Diagnostic(f"timing option {key}", quoted(value), limit, "choose one of them"))
+            hint = did_you_mean(value, choices) or "choose one of them"
+            problems.append(Diagnostic(f"timing option {key}", quoted(value), limit, hint))
     UsageError.raise_all(problems)
 
 

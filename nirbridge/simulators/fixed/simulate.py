@@ -11,7 +11,7 @@ import numpy as np
 
 from nirbridge._types import Progress
 from nirbridge.arrays import Array, freeze
-from nirbridge.errors import UsageError, quoted
+from nirbridge.errors import UsageError, did_you_mean, quoted
 from nirbridge.network.graph import PopulationGroup, population_groups
 from nirbridge.network.model import Network
 from nirbridge.quantization.model import FixedProjection, QuantizedNetwork
@@ -37,6 +37,7 @@ from nirbridge.simulators.recording import ChannelRecorder
 from nirbridge.simulators.reference.state import check_history
 from nirbridge.simulators.types import Probe, SimulationResult, SimulationState
 
+_BACKENDS = ("auto", "reference", "fast")
 CHUNK_BYTES = 32 * 2**20
 CHUNK_STEPS = 1024
 WHOLE_STEPS = 32
@@ -146,8 +147,8 @@ class FixedSimulator:
 
 
 def _parts(backend: str) -> FixedBackend:
-    if backend not in ("auto", "reference", "fast"):
-        step = "choose one of auto, reference, fast"
+    if backend not in _BACKENDS:
+        step = did_you_mean(backend, _BACKENDS) or f"choose one of {', '.join(_BACKENDS)}"
         raise UsageError.of(f"backend {quoted(backend)}", "unknown", "of the integer simulator", step)
     is_compiled = importlib.util.find_spec("numba") is not None
     if backend == "reference" or (backend == "auto" and not is_compiled):

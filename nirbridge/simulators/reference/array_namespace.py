@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.errors import UsageError, quoted
+from nirbridge.errors import UsageError, did_you_mean, quoted
 
 LIBRARIES = {
     "numpy": "numpy",
@@ -91,12 +91,12 @@ def array_namespace(library: str = "numpy", float_name: str = "float32", device:
         UsageError: an unknown library, float type or device, or one that is not installed or not there.
     """
     if float_name not in FLOATS:
-        raise UsageError.of(
-            f"dtype {quoted(float_name)}", "unknown", f"there are {' and '.join(FLOATS)}", "choose one of them"
-        )
+        hint = did_you_mean(float_name, FLOATS) or "choose one of them"
+        raise UsageError.of(f"dtype {quoted(float_name)}", "unknown", f"there are {' and '.join(FLOATS)}", hint)
     if library not in LIBRARIES:
         known = ", ".join(LIBRARIES)
-        raise UsageError.of(f"array library {quoted(library)}", "unknown", f"there are {known}", "choose one of them")
+        hint = did_you_mean(library, LIBRARIES) or "choose one of them"
+        raise UsageError.of(f"array library {quoted(library)}", "unknown", f"there are {known}", hint)
     try:
         xp = importlib.import_module(LIBRARIES[library])
     except ImportError:
