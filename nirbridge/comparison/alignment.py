@@ -89,6 +89,13 @@ def has_batch(recording: Recording) -> bool | None:
     return recording.meta["batch"] is not None and recording.meta["batch"] is not False
 
 
+def sample_and_neuron(recording: Recording, index: tuple[int, ...] | None) -> dict[str, Any]:
+    """``first_sample`` and ``first_neuron`` of an index into one step's array: a batch has an axis before neurons."""
+    if index and has_batch(recording):
+        return {"first_sample": index[0], "first_neuron": index[1:]}
+    return {"first_sample": None, "first_neuron": index}
+
+
 def _whole(value: Any, subject: str, least: int | None) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and (least is None or value >= least):
         return value

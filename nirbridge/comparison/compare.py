@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -20,10 +19,11 @@ from nirbridge.comparison.alignment import (
     both_stored,
     node_latency,
     recorded_steps,
+    sample_and_neuron,
 )
 from nirbridge.comparison.decisions import checked_labels, compare_decisions, deciding_outputs
 from nirbridge.comparison.types import COUNT, SPIKES, Comparison, ComparisonRow, SpikeDistances
-from nirbridge.errors import Diagnostic, UsageError, quoted
+from nirbridge.errors import Diagnostic, UsageError, did_you_mean, quoted
 from nirbridge.network.naming import natural_key
 from nirbridge.simulators.types import Key, Recording
 
@@ -64,6 +64,7 @@ def compare(
     rows = []
     for key in common:
         row = _row(a, b, key, node_latency(a, b, key[0], latency), tau_steps)
+        row = replace(row, **sample_and_neuron(a, row.first_neuron))
         rows.append(_with_decisions(row, a, b, right) if key in deciders else row)
     only_a, only_b = (tuple(sorted(set(x.arrays) - set(y.arrays), key=_order)) for x, y in ((a, b), (b, a)))
     return Comparison(tuple(rows), only_a, only_b, tau_steps, tuple(_notes(a, b, rows, latency)))
@@ -71,9 +72,6 @@ def compare(
 
 def _order(key: Key) -> tuple[Any, ...]:
     return natural_key(key[0]), key[1]
-
-
-# -- what can not be compared ------------------------------------------------------------------------------------
 
 
 def _unlike(a: Recording, b: Recording, common: Sequence[Key]) -> Iterator[Diagnostic]:
@@ -95,8 +93,7 @@ def _names(arrays: Mapping[Key, Array]) -> str:
 def _latency_problems(latency: Latency, nodes: set[str]) -> Iterator[Diagnostic]:
     given = latency if isinstance(latency, Mapping) else {}
     for node in sorted(set(given) - nodes):
-        near = difflib.get_close_matches(node, nodes, n=1)
-        step = f"did you mean {quoted(near[0])}?" if near else f"recorded: {', '.join(map(quoted, sorted(nodes)[:8]))}"
+        step = did_you_mean(node, nodes) or f"recorded: {', '.join(map(quoted, sorted(nodes)[:8]))}"
         yield Diagnostic("latency", f"node {quoted(node)}", "not recorded in both", step)
     for value in given.values() if isinstance(latency, Mapping) else [latency]:
         if value != "auto" and (not isinstance(value, int) or isinstance(value, bool)):

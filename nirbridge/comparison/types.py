@@ -45,11 +45,11 @@ class SpikeDistances:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRow:
-    """One variable of one node. Steps are numbered as in A; neurons (and samples) are indices of one step's array.
+    """One variable of one node. Steps are numbered as in A; a neuron is an index of its population's shape.
 
     ``problem`` says why the two are not equal whatever their values (shapes, numbers of steps), and ``steps`` is how
     many kept steps were compared: 0 where none could be. ``first_step`` is None where no value differs, or where there
-    are no steps (``count``).
+    are no steps (``count``); ``first_sample`` is None for recordings without a batch.
     """
 
     node: str
@@ -65,6 +65,7 @@ class ComparisonRow:
     spikes: SpikeDistances | None = None
     decisions: Decisions | None = None
     problem: str | None = None
+    first_sample: int | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -98,8 +98,7 @@ def _remarks(comparison: Comparison) -> Iterator[str]:
             yield f"{label}: {row.problem}"
         if row.first_values is not None:
             a, b = (f"{v:.9g}" for v in row.first_values)
-            at = "" if row.first_step is None else f"step {row.first_step:,}, "
-            yield f"{label}: first differs at {at}neuron {list(row.first_neuron or ())}: {a} in A, {b} in B"
+            yield f"{label}: first differs at {place_text(row)}: {a} in A, {b} in B"
         if row.decisions is not None and row.decisions.right_a is not None:
             d = row.decisions
             yield f"{label}: right decisions of {d.samples:,} samples: {d.right_a:,} by A, {d.right_b:,} by B"
@@ -112,6 +111,14 @@ def _remarks(comparison: Comparison) -> Iterator[str]:
     if comparison.spikes is not None:
         yield f"van Rossum: {KERNEL}; tau {comparison.tau_steps:g} steps"
     yield from comparison.notes
+
+
+def place_text(row: ComparisonRow) -> str:
+    """Where two recordings first differ: ``time step 0, sample 3, neuron (0, 3, 3)``; what there is of it."""
+    step = [] if row.first_step is None else [f"time step {row.first_step:,}"]
+    sample = [] if row.first_sample is None else [f"sample {row.first_sample:,}"]
+    index = ", ".join(map(str, row.first_neuron or ()))
+    return ", ".join([*step, *sample, *([f"neuron ({index})"] if index else [])])
 
 
 def _keys(keys: Sequence[Key], shown: int = 8) -> str:
@@ -146,6 +153,7 @@ def _row(row: ComparisonRow) -> dict[str, Any]:
         "latency_steps": row.latency_steps,
         "latency_source": row.latency_source,
         "first_step": row.first_step,
+        "first_sample": row.first_sample,
         "first_neuron": None if row.first_neuron is None else list(row.first_neuron),
         "first_values": None if row.first_values is None else [_finite(v) for v in row.first_values],
         "largest_difference": _finite(row.largest_difference),

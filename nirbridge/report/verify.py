@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nirbridge.comparison.types import ComparisonRow
-from nirbridge.report.compare import compare_document
+from nirbridge.report.compare import compare_document, place_text
 from nirbridge.report.inspect import name_text
 from nirbridge.report.map_facts import one_line
 from nirbridge.verification.bounds import LayerBound
@@ -18,6 +18,7 @@ from nirbridge.verification.verify import ComparedPair, Verification, broken_pro
 
 __all__ = ["broken_promises", "verify_document", "verify_text"]
 
+_VARIABLES = {"s": "spikes", "v": "potentials", "u": "currents", "count": "counts"}
 LAYERS = ("population", "may be off", "is off", "spikes", "changed by rounding", "Jaccard", "without bound")
 COLUMNS = (
     "pair",
@@ -138,14 +139,15 @@ def _layers(found: Verification) -> list[str]:
 
 
 def _layer(pair: ComparedPair, row: ComparisonRow) -> str:
-    text = f"{pair.a} / {pair.b}: {name_text(row.node)} {row.variable} differs"
-    text += (
-        "" if row.first_step is None else f" first at step {row.first_step:,}, neuron {list(row.first_neuron or ())}"
-    )
-    if row.first_values is not None:
-        text += f" ({row.first_values[0]:g} and {row.first_values[1]:g})"
+    text = f"{name_text(row.node)}: {_VARIABLES.get(row.variable, row.variable)}"
+    text += f" first differ at {place_text(row)}" if row.first_step is not None else " differ"
+    if row.first_values is None:
+        text += f" between {pair.a} and {pair.b}"
+    else:
+        text += f": {pair.a} {row.first_values[0]:g}, {pair.b} {row.first_values[1]:g}"
     if row.spikes is not None:
-        text += f", {row.spikes.spikes_a:,} and {row.spikes.spikes_b:,} spikes, Jaccard {_share(row.spikes.jaccard)}"
+        counts = f"{row.spikes.spikes_a:,} against {row.spikes.spikes_b:,} spikes"
+        text += f" ({counts}, Jaccard {_share(row.spikes.jaccard)})"
     return text + ("" if row.problem is None else f": {row.problem}")
 
 

@@ -40,6 +40,7 @@ OTHER = ComparisonRow(
     (1.0, 0.0),
     spikes=distances(3000, 2999, 2999, 30000, (0, 3)),
     decisions=Decisions(1500, 1400, 1300, 1200),
+    first_sample=3,
 )
 NEAR = ComparisonRow(
     "n", "s", 2000, 2, "estimated", False, 1300, (0,), (0.0, 1.0), spikes=distances(99999, 99999, 99999, 100000)

@@ -342,9 +342,10 @@ def test_counts_have_no_steps() -> None:
     assert compare(a, b, latency=5).equal
     c = recording({("n", "count"): np.array([[4, 2], [0, 5]])}, batch=2)
     (row,) = compare(a, c).rows
-    assert (row.equal, row.first_step, row.first_neuron, row.largest_difference) == (False, None, (1, 1), 2.0)
+    assert (row.equal, row.first_step, row.first_neuron, row.largest_difference) == (False, None, (1,), 2.0)
+    assert row.first_sample == 1
     assert comparison_verdict(compare(a, c)) == "not equal: 1 of 1 variables differ"
-    assert "n/count: first differs at neuron [1, 1]: 7 in A, 5 in B" in rendered(compare(a, c))
+    assert "n/count: first differs at sample 1, neuron (1): 7 in A, 5 in B" in rendered(compare(a, c))
 
 
 def test_decisions_of_a_batch() -> None:

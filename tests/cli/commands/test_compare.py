@@ -37,7 +37,7 @@ def test_a_table(files: tuple[str, str, str], capsys: pytest.CaptureFixture[str]
     row = ["fc", "s", "no", "1", "0.5000", "4", "5", "1", "1.09102", "1", "0"]
     assert out[1].split() == row
     assert out[3] == "not equal: 1 of 1 variables differ, first at step 1"
-    assert out[4] == "- fc/s: first differs at step 1, neuron [0]: 0 in A, 1 in B"
+    assert out[4] == "- fc/s: first differs at time step 1, neuron (0): 0 in A, 1 in B"
 
 
 def test_exit_1_where_equality_was_asked_for(files: tuple[str, str, str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,7 +103,7 @@ def test_a_picture(files: tuple[str, str, str], tmp_path: Path, capsys: pytest.C
     assert run(["compare", *files[:2], "--plot", str(tmp_path / "difference.svg")]) == 2
     assert run(["compare", *files[:2], "--plot", str(tmp_path / "nope" / "d.png")]) == 2
     errors = capsys.readouterr().err.splitlines()
-    assert errors[0] == "error: population 'fd': 's' was not recorded; recorded for 'fc'"
+    assert errors[0] == "error: population 'fd': 's' was not recorded; did you mean 'fc'?"
     assert errors[1].startswith("error: picture 'difference.svg': not a name of a PNG")
     assert errors[2].startswith("error: --plot ")
     assert errors[2].endswith("d.png': its folder does not exist; create it")

@@ -92,7 +92,7 @@ def test_a_promise_that_is_broken_is_an_error(
     monkeypatch.setattr(mapped_simulator, "simulate_mapped", wrong)
     assert run(["verify", model, "--chip", "loihi1", "--steps", "20"]) == 1
     shown = capsys.readouterr()
-    assert "fixed / mapped: 1 v differs first at step 7, neuron [2]" in shown.out
+    assert "1: potentials first differ at time step 7, neuron (2): fixed " in shown.out
     assert "not as promised: fixed and mapped differ" in shown.out
     assert "fixed and mapped differ, which is promised not to happen" in shown.err
 

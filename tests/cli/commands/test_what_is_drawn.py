@@ -26,8 +26,8 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return saved
 
 
-def row(node: str, *, equal: bool = True, spikes: Any = "some", latency: int = 0, neuron: Any = None) -> Any:
-    return SimpleNamespace(node=node, equal=equal, spikes=spikes, latency_steps=latency, first_neuron=neuron)
+def row(node: str, *, equal: bool = True, spikes: Any = "some", latency: int = 0, sample: Any = None) -> Any:
+    return SimpleNamespace(node=node, equal=equal, spikes=spikes, latency_steps=latency, first_sample=sample)
 
 
 def found(*rows: Any) -> Any:
@@ -67,36 +67,34 @@ def test_without_spikes_there_is_no_node_to_choose(drawn: list[Any]) -> None:
     assert drawn == []
 
 
-def verification(*pairs: Any, batch: Any = None) -> Any:
+def verification(*pairs: Any) -> Any:
     names = {name for pair in pairs for name in (pair.a, pair.b)}
-    return SimpleNamespace(
-        pairs=pairs, recordings={name: Recording({}, {"batch": batch, "of": name}) for name in names}
-    )
+    return SimpleNamespace(pairs=pairs, recordings={name: Recording({}, {"of": name}) for name in names})
 
 
 def pair(a: str, b: str, *rows: Any, promised: bool = True) -> Any:
     return SimpleNamespace(a=a, b=b, promised=promised, comparison=found(*rows))
 
 
-BROKEN = row("c", equal=False, latency=2, neuron=(1, 0, 3))
+BROKEN = row("c", equal=False, latency=2, sample=1)
 UNPROMISED = pair("reference", "fixed", SAME, DIFFERS, promised=False)
 
 
 @pytest.mark.parametrize(
-    ("pairs", "node", "batch", "wanted"),
+    ("pairs", "node", "wanted"),
     [
-        ((UNPROMISED, pair("fixed", "mapped", SAME)), None, None, ("reference", "fixed", "c", 2, 0)),
-        ((UNPROMISED, pair("fixed", "lava", VALUES)), None, None, ("reference", "fixed", "c", 2, 0)),
-        ((UNPROMISED, pair("fixed", "mapped", SAME, BROKEN)), None, 4, ("fixed", "mapped", "c", 2, 1)),
-        ((UNPROMISED, pair("fixed", "mapped", SAME, BROKEN)), None, None, ("fixed", "mapped", "c", 2, 0)),
-        ((UNPROMISED, pair("fixed", "mapped", SAME, BROKEN)), "a", 4, ("fixed", "mapped", "a", 0, 0)),
-        ((UNPROMISED, pair("x", "y", SAME, BROKEN), pair("x", "z", BROKEN)), "q", 4, ("x", "y", "q", 0, 0)),
-        ((pair("x", "y", VALUES, LATE, SAME),), None, 0, ("x", "y", "b", 3, 0)),
-        ((pair("x", "y"),), None, None, ("x", "y", "", 0, 0)),
+        ((UNPROMISED, pair("fixed", "mapped", SAME)), None, ("reference", "fixed", "c", 2, 0)),
+        ((UNPROMISED, pair("fixed", "lava", VALUES)), None, ("reference", "fixed", "c", 2, 0)),
+        ((UNPROMISED, pair("fixed", "mapped", SAME, BROKEN)), None, ("fixed", "mapped", "c", 2, 1)),
+        ((UNPROMISED, pair("fixed", "mapped", SAME, DIFFERS)), None, ("fixed", "mapped", "c", 2, 0)),
+        ((UNPROMISED, pair("fixed", "mapped", SAME, BROKEN)), "a", ("fixed", "mapped", "a", 0, 0)),
+        ((UNPROMISED, pair("x", "y", SAME, BROKEN), pair("x", "z", BROKEN)), "q", ("x", "y", "q", 0, 0)),
+        ((pair("x", "y", VALUES, LATE, SAME),), None, ("x", "y", "b", 3, 0)),
+        ((pair("x", "y"),), None, ("x", "y", "", 0, 0)),
     ],
 )
-def test_the_first_broken_promise_is_drawn(pairs: Any, node: Any, batch: Any, wanted: Any, drawn: list[Any]) -> None:
-    verify._draw(verification(*pairs, batch=batch), "p.png", node)
+def test_the_first_broken_promise_is_drawn(pairs: Any, node: Any, wanted: Any, drawn: list[Any]) -> None:
+    verify._draw(verification(*pairs), "p.png", node)
     ((a, b, chosen), options, path) = drawn[0]
     assert (a.meta["of"], b.meta["of"], chosen, options["latency"], options["sample"]) == wanted
     assert (options["names"], path, len(drawn)) == (wanted[:2], "p.png", 1)
