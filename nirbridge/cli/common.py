@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nirbridge.cli.quiet import noted
+
 if TYPE_CHECKING:
     from nirbridge.simulators.simulate import Recording
 
@@ -86,7 +88,7 @@ def summary_lines(recording: Recording) -> list[str]:
     batch = "" if meta["batch"] is None else f", batch {meta['batch']}"
     numbers = meta.get("dtype", "integers")
     lines = [f"{meta['steps']:,} steps of {meta['dt']:g} s{batch}, {numbers}, backend {meta['backend']}"]
-    lines += [f"assumed: {text}" for text in meta.get("assumed", ())]
+    lines += noted("assumed", meta.get("assumed", ()))
     for entry in summary(recording):
         spikes = f", {entry['spikes']:,} spikes" if "spikes" in entry else ""
         lines.append(f"{quoted(entry['node'])} {entry['variable']}: {entry['shape']} {entry['type']}{spikes}")

@@ -75,14 +75,12 @@ def _run_file(name: str, path: str) -> Any:
 
 
 def _attribute(module: Any, dotted: str, where: str) -> Any:
-    import difflib
-
-    from nirbridge.errors import UsageError, quoted
+    from nirbridge.errors import UsageError, nearest, quoted
 
     found = module
     for part in dotted.split("."):
         if not hasattr(found, part):
-            near = difflib.get_close_matches(part, [n for n in dir(found) if not n.startswith("_")], n=3)
+            near = nearest(part, [n for n in dir(found) if not n.startswith("_")], 3)
             step = f"did you mean {' or '.join(quoted(n) for n in near)}?" if near else "see what it defines"
             raise UsageError.of(quoted(where), f"it has no {quoted(part)}", "", step)
         found = getattr(found, part)

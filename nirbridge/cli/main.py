@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -17,7 +18,7 @@ from nirbridge._version import __version__
 from nirbridge.cli import interrupts, streams
 from nirbridge.cli.memory import memory_error
 from nirbridge.cli.output import print_error
-from nirbridge.errors import Bug, Diagnostic, FileError, NirbridgeError, UsageError
+from nirbridge.errors import Bug, Diagnostic, FileError, NirbridgeError, UsageError, did_you_mean, quoted
 from nirbridge.files.attributes import load_attribute
 
 COMMANDS: tuple[tuple[str, str, str], ...] = (
@@ -32,7 +33,14 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("run", "nirbridge.cli.commands.run:command", "Run an emitted program, supervised, and save what it did."),
     ("lava", "nirbridge.cli.commands.lava:command", "The isolated Lava environment: what is there, or install it."),
     ("import", "nirbridge.cli.commands.import_:command", "Import a trained module of a framework, exactly."),
+    ("show", "nirbridge.cli.commands.show:command", "Show a saved map, quantized network or recording."),
+    ("diff", "nirbridge.cli.commands.diff:command", "What differs in meaning between two saved files of one kind."),
     ("chips", "nirbridge.cli.commands.chips:command", "Show the chips, their limits and where the numbers are from."),
+    (
+        "completion",
+        "nirbridge.cli.commands.completion:command",
+        "Completion of commands, options and names in a shell.",
+    ),
 )
 """Subcommand, where it is ("module:attribute"), one line of help."""
 
@@ -64,12 +72,17 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does, with the nearest name where there is no such command."""
         if args and not args[0].startswith("-") and args[0] not in self.list_commands(ctx):
-            import difflib
-
-            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
-            step = f"did you mean '{near[0]}'?" if near else f"commands: {', '.join(self.list_commands(ctx))}"
+            commands = self.list_commands(ctx)
+            step = did_you_mean(args[0], commands) or f"commands: {', '.join(commands)}"
             ctx.fail(f"no command {args[0]!r}; {step}")
         return super().resolve_command(ctx, args)
+
+    def make_context(self, *args: Any, **options: Any) -> click.Context:
+        """As click does, but an interrupt prints no empty line first."""
+        try:
+            return super().make_context(*args, **options)
+        except KeyboardInterrupt as error:
+            raise click.exceptions.Abort from error
 
     def invoke(self, ctx: click.Context) -> object:
         """As click does, but a reader that went away is told from other errors (click would exit with 1).
@@ -179,6 +192,8 @@ def _known(error: Exception) -> NirbridgeError:
         return error
     if isinstance(error, click.ClickException):
         command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "nirbridge"
+        if isinstance(error, click.NoSuchOption):
+            return UsageError(_unknown_option(error, command))
         found = error.format_message().rstrip(".")
         return UsageError(Diagnostic(command, found[:1].lower() + found[1:], hint=f"{command} --help"))
     short = memory_error(error)
@@ -187,6 +202,13 @@ def _known(error: Exception) -> NirbridgeError:
     found = f"{type(error).__name__}: {error}"
     step = "please report it; 'nirbridge --debug COMMAND …' shows the traceback"
     return Bug(Diagnostic("this is a bug of nirbridge", found, hint=step))
+
+
+def _unknown_option(error: click.NoSuchOption, command: str) -> Diagnostic:
+    known = [name for p in error.ctx.command.params for name in (*p.opts, *p.secondary_opts)] if error.ctx else []
+    options = [name for name in known if name.startswith("-")]
+    step = "; ".join(text for text in (did_you_mean(error.option_name, options), f"{command} --help") if text)
+    return Diagnostic(command, f"no such option {quoted(error.option_name)}", hint=step)
 
 
 def _has_flag(args: list[str], flag: str) -> bool:

@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from nirbridge.cli.model_target import target_options
+from nirbridge.cli.names import Choice
 from nirbridge.cli.pass_options import pass_options
 from nirbridge.errors import Diagnostic, UsageError, quoted
 
@@ -42,7 +44,7 @@ def conversion_options(function: Callable[..., Any]) -> Callable[..., Any]:
         help="torch: the activation that a spike in every step stands for.",
     )
     @click.option(
-        "--readout", type=click.Choice(["potential", "spikes"]), help="torch: outputs as potentials or spike counts."
+        "--readout", type=Choice(["potential", "spikes"]), help="torch: outputs as potentials or spike counts."
     )
     @click.option("--per-channel/--per-population", default=None, help="torch: a scale for each channel, or for all.")
     @click.option(
@@ -134,12 +136,13 @@ DEFAULT_MAX_GIB = 2
 
 
 def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """How a model file is read: the command gets ``timing: Timing``, ``max_bytes: int`` and ``repairs: tuple``.
+    """How a model is read: the command gets ``timing: Timing``, ``max_bytes: int`` and ``repairs: tuple``.
 
-    It also gets ``rewrite``, see ``pass_options``. Faults of the exporter that the file shows are said on stderr; a
-    JSON document says them itself.
+    It also gets ``rewrite``, see ``pass_options``. ``model`` is always a file: a module (FILE.py:ATTR) is imported
+    first. Known faults of the exporter are said on stderr; a JSON document says them itself.
     """
-    return timing_options(repair_options(pass_options(max_bytes_option(_saying_faults(function)))))
+    decorated = timing_options(repair_options(pass_options(max_bytes_option(_saying_faults(function)))))
+    return target_options(decorated)
 
 
 def _saying_faults(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -180,12 +183,12 @@ def timing_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @click.option("--dt", type=float, metavar="SECONDS", help="Seconds per step.")
     @click.option(
-        "--integrator", type=click.Choice(["euler", "zoh", "exponential"]), help="How time constants become decays."
+        "--integrator", type=Choice(["euler", "zoh", "exponential"]), help="How time constants become decays."
     )
-    @click.option("--reset", type=click.Choice(["to-value", "subtract", "none"]), help="What a spike does to v.")
-    @click.option("--compare", type=click.Choice(list(COMPARE)), help="A spike where v > or >= threshold.")
+    @click.option("--reset", type=Choice(["to-value", "subtract", "none"]), help="What a spike does to v.")
+    @click.option("--compare", type=Choice(list(COMPARE)), help="A spike where v > or >= threshold.")
     @click.option(
-        "--if-gain", type=click.Choice(["per-second", "per-step"]), help="Whether r of IF and I is per second or step."
+        "--if-gain", type=Choice(["per-second", "per-step"]), help="Whether r of IF and I is per second or step."
     )
     @functools.wraps(function)
     def wrapped(

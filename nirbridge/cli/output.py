@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,31 +15,45 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge.cli.ascii import encodable
+from nirbridge.cli.quiet import is_quiet
 from nirbridge.errors import ExporterFaultWarning, FileError, NirbridgeError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-WIDTH_NO_TERMINAL = 120
+WIDTH_NO_TERMINAL, WIDTH_MIN = 120, 20
 _SAID: ContextVar[Mapping[str, None]] = ContextVar("_SAID", default=MappingProxyType({}))
 
 
 def print_text(text: str) -> None:
     """Writes a result to stdout; characters that the terminal's encoding lacks are escaped."""
-    click.echo(_encodable(text, getattr(sys.stdout, "encoding", None)))
+    click.echo(encodable(text, getattr(sys.stdout, "encoding", None)))
 
 
 def print_rich(*parts: RenderableType) -> None:
-    """Writes tables and other parts made with rich to stdout; 120 columns wide where it is no terminal."""
+    """Writes tables and other parts made with rich to stdout, ``output_width`` columns wide; no number is cut."""
     from rich.console import Console
 
-    width = None if sys.stdout.isatty() else WIDTH_NO_TERMINAL
-    console = Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
+    from nirbridge.report.layout import fitted
+
+    console = Console(file=sys.stdout, width=output_width(), highlight=False, markup=False, emoji=False)
     with console.capture() as captured:  # rich would exit by itself where the reader goes away
         for part in parts:
-            console.print(part)
+            console.print(fitted(part, console))
     text = "\n".join(line.rstrip() for line in captured.get().split("\n"))
-    click.echo(_encodable(text, getattr(sys.stdout, "encoding", None)), nl=False)
+    click.echo(encodable(text, getattr(sys.stdout, "encoding", None)), nl=False)
+
+
+def output_width() -> int:
+    """Columns of the output: those of ``COLUMNS``, else of the terminal, else 120."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isascii() and given.isdigit() and 0 < len(given) < 5:
+        return max(int(given), WIDTH_MIN)
+    with suppress(OSError, ValueError, AttributeError):
+        if sys.stdout.isatty():
+            return max(os.get_terminal_size(sys.stdout.fileno()).columns, WIDTH_MIN)
+    return WIDTH_NO_TERMINAL
 
 
 def print_json(document: object) -> None:
@@ -58,7 +73,7 @@ def print_error(error: NirbridgeError, *, as_json: bool) -> None:
     """
     with suppress(OSError):
         for line in [str(problem) for problem in error.problems] or [type(error).__name__]:
-            click.echo(_encodable(f"error: {line}", getattr(sys.stderr, "encoding", None)), err=True)
+            click.echo(encodable(f"error: {line}", getattr(sys.stderr, "encoding", None)), err=True)
     if as_json:
         with suppress(FileError):
             print_json(error_document(error))
@@ -96,13 +111,15 @@ def reported_faults() -> list[str]:
 def print_details(lines: Iterable[str]) -> None:
     """Lines on stderr beside the result; passed over where that takes nothing."""
     with suppress(OSError):
-        click.echo(_encodable("\n".join(lines), getattr(sys.stderr, "encoding", None)), err=True)
+        click.echo(encodable("\n".join(lines), getattr(sys.stderr, "encoding", None)), err=True)
 
 
 def print_warning(text: str) -> None:
-    """One line on stderr; passed over where that takes nothing."""
+    """One line on stderr, none with ``--quiet``; passed over where stderr takes nothing."""
+    if is_quiet():
+        return
     with suppress(OSError):
-        click.echo(_encodable(f"warning: {text}", getattr(sys.stderr, "encoding", None)), err=True)
+        click.echo(encodable(f"warning: {text}", getattr(sys.stderr, "encoding", None)), err=True)
 
 
 def error_document(error: NirbridgeError) -> dict[str, Any]:
@@ -112,11 +129,6 @@ def error_document(error: NirbridgeError) -> dict[str, Any]:
         for p in error.problems
     ]
     return {"error": {"type": type(error).__name__, "problems": problems}}
-
-
-def _encodable(text: str, encoding: str | None) -> str:
-    name = encoding or "utf-8"
-    return text.encode(name, "backslashreplace").decode(name)
 
 
 def _plain(value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -58,13 +57,12 @@ def rewriter(passes: str | None, printed: tuple[str, ...] = ()) -> Callable[[Net
 
 
 def _check_printed(printed: tuple[str, ...], names: list[str]) -> None:
-    from nirbridge.errors import UsageError, quoted
+    from nirbridge.errors import UsageError, did_you_mean, quoted
 
     for name in printed:
         if name != ALL and name not in names:
-            near = difflib.get_close_matches(name, [*names, ALL], n=1)
             limit = f"the passes are {', '.join(dict.fromkeys(names)) or 'none'}"
-            hint = f"did you mean {quoted(near[0])}?" if near else f"name one of them, or {ALL}"
+            hint = did_you_mean(name, [*names, ALL]) or f"name one of them, or {ALL}"
             raise UsageError.of(f"--print-after {quoted(name)}", "none of the passes", limit, hint)
 
 

@@ -9,9 +9,15 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from nirbridge.cli.names import beginning_with
+from nirbridge.cli.quiet import quiet_option
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 STDOUT = 1
 REPORT_FILES = ("map.txt", "map.html")
@@ -32,9 +38,20 @@ class ReportFolder(click.Path):
 class ChipFile(click.Path):
     """A chip by name, or a file that is read."""
 
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The chips whose names begin so; where there is none, files."""
+        from nirbridge import plugins
+
+        chips = beginning_with(incomplete, plugins.chip_names())
+        return chips or super().shell_complete(ctx, param, incomplete)
+
 
 class ModuleTarget(click.Path):
     """``PACKAGE.MODULE:ATTR`` or ``FILE.py:ATTR``: a Python file that is read."""
+
+
+class ModelFile(click.Path):
+    """A model file that is read, or ``FILE.py:ATTR``."""
 
 
 class ProgramFolder(click.Path):
@@ -43,6 +60,11 @@ class ProgramFolder(click.Path):
 
 class Command(click.Command):
     """A command whose results never replace what it reads, and are known to have a place before it starts."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        """Arguments as of click; ``--quiet`` is added."""
+        super().__init__(*args, **options)
+        self.params.append(quiet_option())
 
     def invoke(self, ctx: click.Context) -> Any:
         """Checks the paths, then runs the command.
@@ -110,13 +132,19 @@ def _inputs(ctx: click.Context) -> Iterator[Any]:
 
 
 def _files_of(kind: click.Path, path: str) -> Iterable[str]:
-    if isinstance(kind, ModuleTarget):
+    if isinstance(kind, ModuleTarget) or (isinstance(kind, ModelFile) and names_module(path)):
         return _sources(path)
     if isinstance(kind, ProgramFolder):
         from nirbridge.pipeline import program_files
 
         return (path, *program_files(path))
     return (path,)
+
+
+def names_module(text: str) -> bool:
+    """True for ``FILE.py:ATTR``: only then is the code of a file run."""
+    file, colon, attribute = text.rpartition(":")
+    return bool(colon) and file.endswith(".py") and all(part.isidentifier() for part in attribute.split("."))
 
 
 def _sources(target: str) -> Iterator[str]:

@@ -12,6 +12,7 @@
 Nothing but this room knows all stages; what is heavy is imported where it is used.
 """
 
+from nirbridge.pipeline.differences import differences
 from nirbridge.pipeline.emit import (
     check_program_folder,
     emit_lava,
@@ -28,14 +29,17 @@ from nirbridge.pipeline.load import (
     assumes_dt,
     faults_of,
     fingerprint,
+    framework_of,
     import_module,
     load_chip,
     load_graph,
     load_labels,
     load_network,
     load_rates,
+    load_weights,
     network_of_graph,
     network_of_shapes,
+    portability_of,
     save_graph,
     timing,
 )
@@ -53,6 +57,7 @@ from nirbridge.pipeline.recordings import (
     save_recording,
     simulate_network,
 )
+from nirbridge.pipeline.saved_files import SavedFile, kind_of_file, load_saved
 from nirbridge.pipeline.verify import VERIFY_STEPS, verify_network
 
 __all__ = [
@@ -62,12 +67,14 @@ __all__ = [
     "TRIED_NEURONS_MAX",
     "VERIFY_STEPS",
     "MapOptions",
+    "SavedFile",
     "apply_passes",
     "assumes_dt",
     "check_fit",
     "check_map",
     "check_program_folder",
     "compare_recordings",
+    "differences",
     "emit_lava",
     "emit_quantized",
     "emit_with",
@@ -75,8 +82,10 @@ __all__ = [
     "fingerprint",
     "fit_to_chip",
     "format_passes",
+    "framework_of",
     "import_module",
     "install_lava",
+    "kind_of_file",
     "lava_status",
     "load_chip",
     "load_graph",
@@ -86,6 +95,8 @@ __all__ = [
     "load_network",
     "load_rates",
     "load_recording",
+    "load_saved",
+    "load_weights",
     "map_document",
     "map_network",
     "map_retimed",
@@ -94,6 +105,7 @@ __all__ = [
     "parse_passes",
     "pass_class",
     "place_partition",
+    "portability_of",
     "probes",
     "program_files",
     "quantize_network",

@@ -93,6 +93,13 @@ def faults_of(notes: Sequence[Any]) -> tuple[str, ...]:
     return tuple(note for note in notes if isinstance(note, str) and note.startswith(FAULT))
 
 
+def portability_of(network: Network) -> tuple[str, ...]:
+    """One sentence for each thing that other tools would do differently with the network as a NIR file."""
+    from nirbridge.network.nir.portability import export_warnings
+
+    return export_warnings(network)
+
+
 def network_of_shapes(text: str, timing: Timing | None = None) -> Network:
     """A network of shapes alone from a line of text (``importers.shapes_text``). Raises UsageError."""
     from nirbridge.importers.shapes.parser import graph_of_shapes
@@ -167,11 +174,35 @@ def assumes_dt(framework: str, module: Any, dt: float | None) -> bool:
     return dt is None and framework in FRAMEWORKS and stored_dt(framework, module) is None
 
 
-def save_graph(graph: Any, path: str | Path) -> None:
-    """Writes a graph as a ``.nir`` file, whole or not at all. Raises FileError or ModelError."""
+def framework_of(module: Any) -> str | None:
+    """The name of the importer for a module: see ``importers.recognise``. Raises UsageError: parts of several."""
+    from nirbridge import plugins as registry
+    from nirbridge.importers import recognise
+
+    return recognise.framework_of(module, registry.names("importers"))
+
+
+def load_weights(module: Any, path: str | Path) -> None:
+    """Gives a torch module the weights of a file of ``torch.save``; see ``importers.weights``. Raises FileError."""
+    from nirbridge.importers import weights
+
+    weights.load_weights(module, path)
+
+
+def save_graph(graph: Any, path: str | Path, *, warn: bool = True) -> None:
+    """Writes a graph as a ``.nir`` file, whole or not at all. Raises FileError or ModelError.
+
+    ``warn``: whether an ``ExportWarning`` names the tools that would run an imported graph differently.
+    """
+    import warnings
+
+    from nirbridge.errors import ExportWarning
     from nirbridge.importers import save_nir
 
-    save_nir(graph, path)
+    with warnings.catch_warnings():
+        if not warn:
+            warnings.simplefilter("ignore", ExportWarning)
+        save_nir(graph, path)
 
 
 def network_of_graph(graph: Any, timing: Timing | None = None) -> Network:

@@ -49,6 +49,7 @@ def inspect_text(document: Mapping[str, Any]) -> RenderableType:
     parts += _list("notes", document["notes"])
     parts += _list("known faults of exporters", document.get("faults", ()))
     parts += _list("repaired on request", document.get("repaired", ()))
+    parts += _list("other tools", document.get("portability", ()))
     return Group(*parts)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nirbridge.chips.model import CoreId
-from nirbridge.errors import quoted
-from nirbridge.mapping.model import MappedNetwork
+from nirbridge.errors import counted, quoted
+from nirbridge.mapping.model import MapCosts, MappedNetwork
 from nirbridge.partitioner.cost.resources import limits
 from nirbridge.partitioner.model import RESOURCES, Block, Slice
 
@@ -151,6 +151,26 @@ def cores_available(mapped: MappedNetwork) -> int:
     """Cores of the chips, dead ones left out."""
     dead = {core for core in mapped.chip.dead_cores if core.chip < mapped.chips}
     return mapped.chip.mesh.cores * mapped.chips - len(dead)
+
+
+def summary_line(mapped: MappedNetwork) -> str:
+    """The map in one line: cores and what is proved of them, traffic, energy and time per time step."""
+    report, costs = mapped.partition.report, mapped.costs
+    chips = f"{mapped.chips} x {one_line(mapped.chip.name)}"
+    parts = [
+        f"{len(mapped.cores):,} of {counted(cores_available(mapped), 'core')} of {chips}"
+        f" ({report.status}, at least {report.cores_lower_bound:,})",
+        f"{counted(mapped.network.neurons, 'neuron')} in {counted(len(mapped.network.populations), 'population')}",
+        f"{rate_text(costs.multicast_hops_per_step)} multicast hops",
+        *(f"{figure_with_prefix(value, unit)}" for value, unit in _known_totals(costs)),
+    ]
+    marks = ["placement only"] if mapped.placement_only else []
+    return ", ".join([*marks, *parts]) + " per time step"
+
+
+def _known_totals(costs: MapCosts) -> list[tuple[float, str]]:
+    totals = ((costs.energy_per_step_j, "J"), (costs.time_per_step_s, "s"))
+    return [(value, unit) for value, unit in totals if value is not None]
 
 
 def proof_text(mapped: MappedNetwork) -> list[str]:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from nirbridge.chips.model import CoreId
 from nirbridge.mapping.model import MappedNetwork
+from nirbridge.report.layout import fitted
 from nirbridge.report.map_facts import (
     CoreRow,
     core_rows,
@@ -55,12 +56,12 @@ def map_text(mapped: MappedNetwork, width: int = 100, *, title: str = "", color:
         highlight=False,
     )
     with console.capture() as captured:
-        console.print(map_renderable(mapped, width, title=title))
+        console.print(fitted(map_renderable(mapped, width, title=title), console))
     return "\n".join(line.rstrip() for line in captured.get().split("\n"))
 
 
-def map_renderable(mapped: MappedNetwork, width: int = 100, *, title: str = "") -> RenderableType:
-    """The same report for a ``rich`` console of one's own."""
+def map_renderable(mapped: MappedNetwork, width: int = 100, *, title: str = "", notes: bool = True) -> RenderableType:
+    """The same report for a ``rich`` console of one's own; without assumptions and notes where ``notes`` is false."""
     parts: list[RenderableType] = [Text(one_line(title), style="bold")] if title else []
     parts += [_facts(mapped), _heading("resources"), _resources(mapped)]
     rows = core_rows(mapped)
@@ -73,7 +74,7 @@ def map_renderable(mapped: MappedNetwork, width: int = 100, *, title: str = "") 
         "energy per step", mapped.costs.energy_breakdown_j, "J", rough=is_approximate_table(mapped, "energy")
     )
     parts += _breakdown("time per step", mapped.costs.time_breakdown_s, "s", rough=is_approximate_table(mapped, "time"))
-    for heading, lines in remarks(mapped):
+    for heading, lines in remarks(mapped) if notes else []:
         parts += [_heading(heading), *(Text(f"- {line}") for line in lines)]
     return Group(*parts)
 

@@ -74,14 +74,14 @@ def _cells(layer: LayerReport, w: Mapping[str, Any], *, first: bool) -> tuple[st
     low, high = layer.bounds.a_in
     changed = layer.measured.get("spikes_changed")
     own = (
-        f"{low:,}…{high:,}" if first else "",
+        f"{low:,} to {high:,}" if first else "",
         layer.process if first else "",
         f"{changed:.2%}" if first and changed is not None else "",
     )
     name = name_text(layer.population) if first else ""
     if not w:
         return (name, "", "", "", "", "", "", "", "", *own)
-    ranges = f"{w['range'][0]:.4g}…{w['range'][1]:.4g}", f"{w['integers'][0]}…{w['integers'][1]}"
+    ranges = f"{w['range'][0]:.4g} to {w['range'][1]:.4g}", f"{w['integers'][0]} to {w['integers'][1]}"
     what = name_text(w["source"]), w["kind"], str(w["bits"]), str(w["exponent"]), w["sign_mode"]
     return (name, *what, *ranges, f"{w['error']:.2%}", *own)
 

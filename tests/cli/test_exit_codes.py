@@ -15,6 +15,7 @@ import pytest
 from nirbridge import pipeline
 from nirbridge import plugins as registry
 from nirbridge.cli import main as cli
+from nirbridge.cli.commands import completion
 from nirbridge.cli.main import run
 from nirbridge.importers import save_nir
 from nirbridge.report import inspect as inspect_document
@@ -73,6 +74,9 @@ def arguments(name: str, model: str = "m.nir") -> list[str]:
         "lava": ["lava", "status"],
         "import": ["import", "net.py:net", "--from", "torch", "--sample-shape", "2", "-o", "o.nir"],
         "chips": ["chips", "loihi1"],
+        "show": ["show", "a.npz"],
+        "diff": ["diff", "a.npz", "a.npz"],
+        "completion": ["completion", "bash"],
     }[name]
 
 
@@ -114,6 +118,12 @@ def test_recordings_that_differ(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["compare", "b.npz", "c.npz"]) == 0
     assert run(["compare", "b.npz", "c.npz", "--expect-equal"]) == 1
     assert "--expect-equal was given" in capsys.readouterr().err
+
+
+def test_files_that_differ(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["diff", "b.npz", "c.npz"]) == 1
+    assert run(["diff", "b.npz", "c.npz", "--json"]) == 1
+    assert capsys.readouterr().err == ""
 
 
 def test_no_lava(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,6 +185,9 @@ def test_nothing_given(name: str, capsys: pytest.CaptureFixture[str]) -> None:
         ["lava", "status", "--again"],
         ["import", "none.py:net", "--from", "torch", "--sample-shape", "2", "-o", "o.nir"],
         ["chips", "lohi1"],
+        ["show", "in.npy"],
+        ["diff", "a.npz", "m.nir"],
+        ["completion", "csh"],
     ],
     ids=" ".join,
 )
@@ -219,6 +232,9 @@ CRASHES: dict[str, tuple[Any, str]] = {
     "lava": (pipeline, "lava_status"),
     "import": (registry, "get"),
     "chips": (registry, "find_chip"),
+    "show": (pipeline, "load_saved"),
+    "diff": (pipeline, "differences"),
+    "completion": (completion, "script_of"),
 }
 """Where each command is made to break: as late as it can be."""
 

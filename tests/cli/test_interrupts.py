@@ -90,6 +90,16 @@ def test_within_click_it_is_one_line_too() -> None:
     assert (done.returncode, done.stderr) == (130, "nirbridge: interrupted\n")
 
 
+def test_while_click_reads_the_arguments_it_is_one_line_too() -> None:
+    code = START + (
+        "from nirbridge.cli import main as cli\nimport click, time\n"
+        "def work(self, ctx, args):\n    print('ready', flush=True)\n    time.sleep(60)\n"
+        "click.Group.parse_args = work\nsys.argv = ['nirbridge', 'chips']\ncli.main()\n"
+    )
+    done = run_until("ready", code)
+    assert (done.returncode, done.stderr) == (130, "nirbridge: interrupted\n")
+
+
 def test_a_second_time_it_does_not_wait() -> None:
     code = START + (
         "from nirbridge.cli import main as cli\nimport time\n"

@@ -105,8 +105,8 @@ def test_an_error_goes_to_stderr_and_as_json_to_stdout(capsys: pytest.CaptureFix
     ids = output.error_document(error)["error"]["problems"][0]["ids"]
     assert ids == {"x": "p", "n": 3, "o": "<class 'object'>"}
     assert json.loads(output.to_json(MappingProxyType({"a": MappingProxyType({})}))) == {"a": {}}
-    assert output._encodable("ä…", "ascii") == "\\xe4\\u2026"
-    assert output._encodable("ä…", None) == "ä…"
+    assert output.encodable("ä…", "ascii") == "\\xe4..."
+    assert output.encodable("ä…", None) == "ä…"
 
 
 def test_tables_are_120_columns_wide_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

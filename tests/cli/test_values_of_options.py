@@ -13,7 +13,7 @@ import pytest
 
 from nirbridge import pipeline
 from nirbridge import plugins as registry
-from nirbridge.cli import common, main, sample_options
+from nirbridge.cli import common, main, model_target, sample_options
 from nirbridge.cli import options as conversion_options
 from nirbridge.cli.commands import compare, import_, simulate
 from nirbridge.cli.commands import emit as emit_command
@@ -43,7 +43,7 @@ def refused(call: Callable[..., Any], *args: Any, **options: Any) -> str:
     ],
 )
 def test_a_sample_is_zeros_of_its_shape(text: str, shape: tuple[int, ...]) -> None:
-    sample = import_._sample(text)
+    sample = model_target.sample_of(text)
     assert (sample.shape, sample.dtype) == (shape, np.float32)
     assert not sample.flat[:5].any()
 
@@ -53,7 +53,7 @@ def test_a_sample_is_zeros_of_its_shape(text: str, shape: tuple[int, ...]) -> No
 )
 def test_a_sample_that_is_none(text: str) -> None:
     limit = "whole numbers from 1, at most six, with commas, whose product is at most 100,000,000"
-    assert refused(import_._sample, text) == f"--sample-shape: '{text}', {limit}; for example 1,34,34"
+    assert refused(model_target.sample_of, text) == f"--sample-shape: '{text}', {limit}; for example 1,34,34"
 
 
 def test_one_sample_or_all_of_them() -> None:
@@ -305,4 +305,4 @@ def test_flags_of_the_group_stand_before_the_command(args: list[str], before: li
 
 def test_a_text_that_no_option_takes_is_a_usage_error() -> None:
     with pytest.raises(UsageError):
-        import_._sample("x")
+        model_target.sample_of("x")

@@ -93,12 +93,15 @@ def make_map(c: Choices) -> bytes:
 
 
 def read_map(path: Path) -> object:
-    """As ``check --map`` and ``compare`` of maps do; a map that is not refused has to run."""
+    """As ``check --map``, ``show`` and ``diff`` do; a map that is not refused has to run."""
     from nirbridge.mapping.storage import file
+    from nirbridge.mapping.storage.differences import map_differences
+    from nirbridge.report.saved_map import saved_map_document, saved_map_text
 
     record = file.read_map(path)
     problems = pipeline.check_map(path, models.network(), models.sha256(), models.chip())
-    list(file.compare_maps(record, record))
+    assert map_differences(record, record) == ()
+    saved_map_document(record), saved_map_text(record)
     if problems:
         raise UsageError(*problems)
     return problems

@@ -81,9 +81,9 @@ def _without(texts: tuple[str, ...]) -> object:
 
 
 def _samples(texts: tuple[str, ...]) -> object:
-    from nirbridge.cli.commands.import_ import _sample
+    from nirbridge.cli.model_target import sample_of
 
-    return [_sample(text).shape for text in texts]
+    return [sample_of(text).shape for text in texts]
 
 
 def _bits(texts: tuple[str, ...]) -> object:

@@ -9,7 +9,8 @@ import click
 
 from nirbridge.cli.early_option import early_option
 from nirbridge.cli.options import model_options
-from nirbridge.cli.paths import ChipFile, Command
+from nirbridge.cli.paths import ChipFile, Command, ModelFile
+from nirbridge.cli.quiet import noted
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Network, Timing
@@ -23,7 +24,7 @@ Example:
 
 
 @click.command(name="check", cls=Command, epilog=EXAMPLE)
-@click.argument("model", metavar="[MODEL.nir]", type=click.Path(), required=False)
+@click.argument("model", metavar="[MODEL.nir|FILE.py:ATTR]", type=ModelFile(), required=False)
 @click.option("--shapes", metavar="TEXT", help="A network of shapes alone instead of a file, before training.")
 @click.option("--chip", metavar="NAME|FILE.toml", type=ChipFile(), help="The chip to fit.")
 @click.option("--map", "saved", metavar="FILE.map.json", type=click.Path(), help="The map to check.")
@@ -129,8 +130,8 @@ def _check_fit(network: Network, chip: str, asked: dict[str, Any], *, as_json: b
         f"{fits}: {report.cores:,} of {available:,} cores of {chips} x {target.name} "
         f"({report.status}; at least {report.cores_lower_bound:,} in any map)"
     )
-    for note in ready.notes:
-        print_text(f"note: {note}")
+    for note in noted("note", ready.notes):
+        print_text(note)
 
 
 def _plain(report: SolveReport) -> dict[str, object]:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge.cli.early_option import early_option
+from nirbridge.cli.names import RegisteredName
 from nirbridge.cli.options import model_options
-from nirbridge.cli.paths import ChipFile, Command, OutputFolder
+from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFolder
 
 if TYPE_CHECKING:
     from nirbridge.emitters.artifact import Artifact
@@ -25,8 +26,15 @@ CHIP = "loihi2"
 
 
 @click.command(name="emit", cls=Command, epilog=EXAMPLE)
-@click.argument("model", metavar="MODEL.nir|MODEL.q.npz", type=click.Path())
-@click.option("--to", "target", required=True, metavar="lava", help="Which tool the program is for (or a plugin's).")
+@click.argument("model", metavar="MODEL.nir|MODEL.q.npz|FILE.py:ATTR", type=ModelFile())
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    metavar="lava",
+    type=RegisteredName("emitters"),
+    help="Which tool the program is for (or a plugin's).",
+)
 @click.option("--chip", metavar="NAME|FILE.toml", type=ChipFile(), help="Whose integers; default: loihi2.")
 @click.option("-o", "--output", required=True, metavar="DIR", type=OutputFolder(), help="The folder of the program.")
 @click.option(

@@ -2,104 +2,90 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge.cli.model_target import module_options, module_with_weights, recognised, sample_of
 from nirbridge.cli.options import conversion_options, importer_arguments, report_lines, report_of
 from nirbridge.cli.paths import Command, ModuleTarget, OutputFile
+from nirbridge.cli.quiet import noted
 from nirbridge.cli.sample_options import sample_arguments, sample_options
-from nirbridge.errors import ExportWarning, UsageError, quoted
+from nirbridge.errors import UsageError, counted, quoted
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Network
 
-FRAMEWORKS = "snntorch|norse|torch|sinabs|spikingjelly|rockpool"
-
 EXAMPLE = """\b
 Example:
-  nirbridge import my_net.py:net --from snntorch --sample-shape 1,34,34 -o net.nir
+  nirbridge import my_net.py:net --sample-shape 1,34,34 -o net.nir
+  nirbridge import my_net.py:Net --weights net.pt --sample-shape 1,34,34 -o net.nir
   nirbridge import my_package.models:Classifier --from torch --sample-shape 784 --calibrate data.npz -o net.nir"""
 
 
 @click.command(name="import", cls=Command, epilog=EXAMPLE)
 @click.argument("target", metavar="PACKAGE.MODULE:ATTR|FILE.py:ATTR", type=ModuleTarget())
-@click.option(
-    "--from", "framework", required=True, metavar=FRAMEWORKS, help="What the module is made of (or a plugin's name)."
-)
-@click.option(
-    "--sample-shape",
-    "shapes",
-    required=True,
-    multiple=True,
-    metavar="1,34,34",
-    help="Shape of one time step or of a whole sequence, as the module takes it; once for each of its arguments.",
-)
+@module_options(required=True)
 @sample_options
 @click.option("-o", "--output", required=True, metavar="MODEL.nir", type=OutputFile(), help="Where the graph goes.")
 @click.option("--dt", type=float, metavar="SECONDS", help="What one step lasts; default: as the importer says.")
 @click.option("--check", type=click.IntRange(min=1), metavar="N", help="Self-check on N random inputs; 2 if cheap.")
 @click.option("--no-check", is_flag=True, help="No self-check: the module is not compared with the import.")
+@click.option("--portability", is_flag=True, help="List every point that other tools would run differently.")
 @conversion_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
-def command(
-    target: str,
-    framework: str,
-    shapes: tuple[str, ...],
-    output: str,
-    dt: float | None,
-    check: int | None,
-    no_check: bool,
-    reading: dict[str, Any],
-    conversion: dict[str, Any],
-    as_json: bool,
-) -> None:
+def command(target: str, output: str, as_json: bool, portability: bool, **options: Any) -> None:
     """Import a trained module, exactly, as a NIR file.
 
     The module and the import are run on the same random inputs; if they differ, no file is written (exit code 1).
 
     ATTR is a torch module, a class of one or a function without arguments that gives one. THIS RUNS THE CODE of the
-    file or package: import only what you would run.
+    file or package: import only what you would run. Weights of a file are tensors alone: nothing of it is run.
     """
-    from nirbridge import plugins as registry
-    from nirbridge.cli.import_target import module_of
     from nirbridge.cli.output import print_json, print_text
-    from nirbridge.cli.progress import progress_on_stderr
-    from nirbridge.pipeline import assumes_dt, import_module, network_of_graph, save_graph
+    from nirbridge.pipeline import network_of_graph, save_graph
 
-    if no_check and check is not None:
-        raise UsageError.of("--check and --no-check", "both were given", "one of the two", "leave one out")
-    samples = tuple(_sample(text) for text in shapes)
-    registry.get("importers", framework)  # an unknown name is said before the user's code runs
-    options = _step(dt) | sample_arguments(framework, reading) | importer_arguments(framework, conversion)
-    module = module_of(target, of_torch=framework in FRAMEWORKS.split("|"))
-    with warnings.catch_warnings(), progress_on_stderr() as progress:
-        warnings.simplefilter("ignore", ExportWarning)  # what it says is printed in full
-        options |= {"progress": progress} if framework == "torch" else {}
-        graph = import_module(framework, module, _one_or_all(samples), check=0 if no_check else check, **options)
-    save_graph(graph, output)
-    network, is_assumed = network_of_graph(graph), assumes_dt(framework, module, dt)
+    graph, is_assumed = imported(target, **options)
+    save_graph(graph, output, warn=False)  # what the warning says is printed
+    network = network_of_graph(graph)
     if as_json:
         print_json(_document(output, graph, network, is_assumed))
         return
-    print_text("\n".join(_said(output, graph, network, is_assumed)))
+    print_text("\n".join(_said(output, graph, network, is_assumed, portability=portability)))
 
 
-def _sample(text: str) -> Any:
-    """Zeros of the shape that is written as ``1,34,34``."""
-    import math
+def imported(
+    target: str,
+    sample_shapes: tuple[str, ...],
+    framework: str | None,
+    weights: str | None,
+    reading: dict[str, Any],
+    conversion: dict[str, Any],
+    dt: float | None,
+    check: int | None,
+    no_check: bool,
+) -> tuple[Any, bool]:
+    """The graph of the module, and whether its time step is a default."""
+    from nirbridge.cli.progress import progress_on_stderr
+    from nirbridge.pipeline import assumes_dt, import_module
 
-    import numpy as np
+    if no_check and check is not None:
+        raise UsageError.of("--check and --no-check", "both were given", "one of the two", "leave one out")
+    samples = tuple(sample_of(text) for text in sample_shapes)
+    options = _step(dt) if framework is None else _step(dt) | _arguments(framework, reading, conversion)
+    module = module_with_weights(target, framework, weights)
+    if framework is None:
+        framework = "torch" if "calibration" in conversion else recognised(module, target)
+        options |= _arguments(framework, reading, conversion)
+    with progress_on_stderr() as progress:
+        options |= {"progress": progress} if framework == "torch" else {}
+        graph = import_module(framework, module, _one_or_all(samples), check=0 if no_check else check, **options)
+    return graph, assumes_dt(framework, module, dt)
 
-    try:
-        shape = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        shape = (0,)
-    if min(shape) < 1 or len(shape) > 6 or math.prod(shape) > 10**8:
-        limit = "whole numbers from 1, at most six, with commas, whose product is at most 100,000,000"
-        raise UsageError.of("--sample-shape", quoted(text), limit, "for example 1,34,34")
-    return np.zeros(shape, np.float32)
+
+def _arguments(framework: str, reading: dict[str, Any], conversion: dict[str, Any]) -> dict[str, Any]:
+    """The options of one importer; said to be wrong before the user's code runs, where the importer is named."""
+    return sample_arguments(framework, reading) | importer_arguments(framework, conversion)
 
 
 def _one_or_all(samples: tuple[Any, ...]) -> Any:
@@ -143,18 +129,24 @@ def _document(output: str, graph: Any, network: Network, is_assumed: bool) -> di
     }
 
 
-def _said(output: str, graph: Any, network: Network, is_assumed: bool) -> list[str]:
+def _said(output: str, graph: Any, network: Network, is_assumed: bool, *, portability: bool) -> list[str]:
     origin = graph.metadata.get("nirbridge:source", "a module")
     dt = f"dt {network.dt:g} s" + (" (assumed: the module stores none; --dt states it)" if is_assumed else "")
     lines = [
-        f"{quoted(output)}: {network.neurons:,} neurons in {len(network.populations)} populations, "
-        f"{len(network.projections)} projections, from {origin}, {dt}"
+        f"{quoted(output)}: {counted(network.neurons, 'neuron')} in {counted(len(network.populations), 'population')}, "
+        f"{counted(len(network.projections), 'projection')}, from {origin}, {dt}"
     ]
     lines += [f"  {quoted(p.name)} {list(p.shape)} {p.neuron.kind}" for p in network.populations]
     report = report_of(graph)
     lines += [] if report is None else report_lines(report)
     outcome = self_check_of(graph)
     lines += [] if outcome is None else [f"self-check: {outcome['text']}"]
-    lines += [f"note: {text}" for text in _texts(graph, "notes")]
-    lines += [f"other tools: {text}" for text in _texts(graph, "warnings")]
-    return lines
+    lines += noted("note", _texts(graph, "notes"))
+    differences = _texts(graph, "warnings")
+    if portability:
+        return lines + [f"other tools: {text}" for text in differences]
+    return lines + noted("other tools", [f"{_points(differences)}; --portability lists them"] if differences else [])
+
+
+def _points(differences: list[str]) -> str:
+    return f"{counted(len(differences), 'point')} in which they would run this file differently"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge.cli.options import model_options
-from nirbridge.cli.paths import Command
+from nirbridge.cli.paths import Command, ModelFile
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Timing
@@ -20,19 +20,32 @@ Example:
 
 
 @click.command(name="inspect", cls=Command, epilog=EXAMPLE)
-@click.argument("model", metavar="MODEL.nir", type=click.Path())
+@click.argument("model", metavar="MODEL.nir|FILE.py:ATTR", type=ModelFile())
 @model_options
+@click.option("--portability", is_flag=True, help="Also say which tools would run the file differently, and how.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
-def command(model: str, timing: Timing, max_bytes: int, repairs: tuple[str, ...], rewrite: Any, as_json: bool) -> None:
+def command(
+    model: str,
+    timing: Timing,
+    max_bytes: int,
+    repairs: tuple[str, ...],
+    rewrite: Any,
+    portability: bool,
+    as_json: bool,
+) -> None:
     """Show what a NIR file holds.
 
     Nodes, neurons, synapses, timing (read or assumed), warnings, dead parts, and what the exporter of a framework is
     known to get wrong in such files, with the name that --repair takes.
     """
     from nirbridge.cli.output import print_json, print_rich
+    from nirbridge.pipeline import load_network, portability_of
     from nirbridge.report.inspect import inspect_file
 
     document = inspect_file(model, timing, max_bytes, repairs, rewrite)
+    if portability:
+        network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs)
+        document["portability"] = list(portability_of(network))
     if as_json:
         print_json(document)
         return

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge.cli.names import Choice
 from nirbridge.cli.paths import Command
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ Example:
 
 
 @click.command(name="lava", cls=Command, epilog=EXAMPLE)
-@click.argument("action", type=click.Choice(["status", "install"]))
+@click.argument("action", type=Choice(["status", "install"]))
 @click.option("--python", metavar="PATH", type=click.Path(), help="Install: the Python (3.10 to 3.13) to make it from.")
 @click.option("--again", is_flag=True, help="Install: make it anew even if it is there.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge.cli.early_option import early_option
+from nirbridge.cli.names import Choice, RegisteredName
 from nirbridge.cli.options import model_options
-from nirbridge.cli.paths import REPORT_FILES, ChipFile, Command, OutputFile, ReportFolder
+from nirbridge.cli.paths import REPORT_FILES, ChipFile, Command, ModelFile, OutputFile, ReportFolder
+from nirbridge.cli.quiet import is_quiet
+from nirbridge.errors import UsageError, quoted
 
 if TYPE_CHECKING:
     from nirbridge.mapping.model import MappedNetwork
@@ -24,21 +27,21 @@ Example:
 
 
 @click.command(name="map", cls=Command, epilog=EXAMPLE)
-@click.argument("model", metavar="MODEL.nir", type=click.Path())
+@click.argument("model", metavar="MODEL.nir|FILE.py:ATTR", type=ModelFile())
 @click.option(
     "--chip", required=True, metavar="NAME|FILE.toml", type=ChipFile(), help="The chip, a built-in one or a file."
 )
 @click.option("-o", "--output", metavar="FILE.map.json", type=OutputFile(), help="Save the map.")
 @click.option(
     "--objective",
-    type=click.Choice(["cores", "traffic", "latency"]),
+    type=Choice(["cores", "traffic", "latency"]),
     default="cores",
     show_default=True,
     help="What is made small.",
 )
 @click.option(
     "--effort",
-    type=click.Choice(["fast", "default", "max"]),
+    type=Choice(["fast", "default", "max"]),
     default="default",
     show_default=True,
     help="How much work is done: a count of work, never a time.",
@@ -46,6 +49,7 @@ Example:
 @click.option(
     "--method",
     metavar="sequential|packed|cp-sat",
+    type=RegisteredName("partitioners"),
     default="cp-sat",
     show_default=True,
     help="A layer at a time, first-fit, or the solver with a proved bound (or a plugin's name).",
@@ -60,13 +64,14 @@ Example:
 @click.option("--no-relays", is_flag=True, help="Never put a pool on neurons of its own.")
 @click.option(
     "--retime",
-    type=click.Choice(["auto", "always", "never"]),
+    type=Choice(["auto", "always", "never"]),
     default="auto",
     show_default=True,
     help="Delays that make up for hops: where there are any, or refuse, or the model's own.",
 )
 @click.option("--placement-only", is_flag=True, help="Also map what the chip cannot run; nothing runs such a map.")
 @click.option("--report", metavar="DIR", type=ReportFolder(), help="Write the report there too (text and HTML).")
+@click.option("--summary", is_flag=True, help="One line instead of the report.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: the map file.")
 @early_option
 @model_options
@@ -77,6 +82,7 @@ def command(
     rates: str | None,
     report: str | None,
     as_json: bool,
+    summary: bool,
     timing: Timing,
     max_bytes: int,
     repairs: tuple[str, ...],
@@ -85,7 +91,7 @@ def command(
 ) -> None:
     """Map a model onto a chip: cores, utilisation, proved bound, traffic, energy and time of a step."""
     from nirbridge import pipeline
-    from nirbridge.cli.output import print_json
+    from nirbridge.cli.output import print_json, print_text
     from nirbridge.cli.progress import progress_on_stderr
 
     target = pipeline.load_chip(chip, _numbers("--without-cores", chosen["without_cores"]))
@@ -101,6 +107,10 @@ def command(
         pipeline.save_map(mapped, output, model)
     if as_json:
         print_json(pipeline.map_document(mapped, model))
+    elif summary:
+        from nirbridge.report.map_facts import summary_line
+
+        print_text(f"{quoted(Path(model).name)}: {summary_line(mapped)}")
     else:
         _show(mapped, Path(model).name, output)
 
@@ -134,8 +144,6 @@ def _with_rates(options: MapOptions, rates: str | None, network: Network) -> Map
 
 
 def _numbers(option: str, text: str) -> tuple[int, ...]:
-    from nirbridge.errors import UsageError, quoted
-
     parts = [p.strip() for p in text.split(",") if p.strip()]
     if not all(p.isascii() and p.isdigit() and len(p) < 10 for p in parts):
         raise UsageError.of(option, quoted(text), "core numbers with commas between", f"as in {option} 3,17")
@@ -143,8 +151,6 @@ def _numbers(option: str, text: str) -> tuple[int, ...]:
 
 
 def _pin(text: str) -> tuple[str, tuple[int, ...]]:
-    from nirbridge.errors import UsageError, quoted
-
     name, equals, cores = text.rpartition("=")
     numbers = _numbers("--pin", cores) if equals else ()
     if not name or not numbers:
@@ -153,8 +159,6 @@ def _pin(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _split(text: str) -> tuple[str, int]:
-    from nirbridge.errors import UsageError, quoted
-
     name, equals, ways = text.rpartition("=")
     if not equals or not name or not (ways.isascii() and ways.isdigit() and len(ways) < 10):
         raise UsageError.of("--split", quoted(text), "a population and a number of copies", "as in --split fc1=2")
@@ -179,10 +183,9 @@ def _write_report(mapped: MappedNetwork, folder: Path, title: str) -> None:
 
 
 def _show(mapped: MappedNetwork, title: str, output: str | None) -> None:
-    from nirbridge.cli.output import print_rich, print_text
-    from nirbridge.errors import quoted
+    from nirbridge.cli.output import output_width, print_rich, print_text
     from nirbridge.report.map_text import map_renderable
 
-    print_rich(map_renderable(mapped, title=title))
+    print_rich(map_renderable(mapped, output_width(), title=title, notes=not is_quiet()))
     if output is not None:
         print_text(f"saved {quoted(output)}")

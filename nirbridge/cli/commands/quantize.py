@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge.cli.early_option import early_option
+from nirbridge.cli.names import Choice
 from nirbridge.cli.options import model_options
-from nirbridge.cli.paths import ChipFile, Command, OutputFile
+from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFile
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Timing
@@ -21,14 +22,14 @@ Example:
 
 
 @click.command(name="quantize", cls=Command, epilog=EXAMPLE)
-@click.argument("model", metavar="MODEL.nir", type=click.Path())
+@click.argument("model", metavar="MODEL.nir|FILE.py:ATTR", type=ModelFile())
 @click.option("--chip", "chip_name", required=True, metavar="NAME|FILE.toml", type=ChipFile(), help="Whose integers.")
 @click.option("-o", "--output", required=True, metavar="OUT.q.npz", type=OutputFile(), help="Where it goes.")
 @click.option(
     "--bits", multiple=True, metavar="N|LAYER=N", help="Width of weights: of all, or into a layer. Repeatable."
 )
 @click.option("--calibrate", metavar="DATA.npz|npy", type=click.Path(), help="Inputs by name, and 'labels'.")
-@click.option("--method", type=click.Choice(["range", "percentile", "error"]), default="range", show_default=True)
+@click.option("--method", type=Choice(["range", "percentile", "error"]), default="range", show_default=True)
 @click.option("--percentile", type=click.FloatRange(50, 100), default=99.9, show_default=True, metavar="P")
 @click.option("--tight", is_flag=True, help="Room for what the data shows, with a margin; no proof then.")
 @click.option(

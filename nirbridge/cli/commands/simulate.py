@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge.cli.early_option import early_option
+from nirbridge.cli.names import Choice, RegisteredName
 from nirbridge.cli.options import model_options
-from nirbridge.cli.paths import ChipFile, Command, OutputFile
+from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFile
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Network, Timing
@@ -21,7 +22,7 @@ Example:
 
 
 @click.command(name="simulate", cls=Command, epilog=EXAMPLE)
-@click.argument("model", metavar="MODEL.nir", type=click.Path())
+@click.argument("model", metavar="MODEL.nir|FILE.py:ATTR", type=ModelFile())
 @click.option("--input", "source", required=True, metavar="IN.npy|npz", type=click.Path(), help="What goes in.")
 @click.option("-o", "--output", required=True, metavar="OUT.npz", type=OutputFile(), help="Where the recording goes.")
 @click.option("--steps", type=int, metavar="N", help="Steps to run; default: as many as the input has.")
@@ -33,9 +34,14 @@ Example:
     help="What to keep of a node, or of all ('*:s'). Repeatable.",
 )
 @click.option("--every", type=click.IntRange(min=1), default=1, metavar="N", help="Keep one step in N.")
-@click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True)
+@click.option("--dtype", type=Choice(["float32", "float64"]), default="float32", show_default=True)
 @click.option(
-    "--backend", default="auto", show_default=True, metavar="NAME", help="How to compute; fixed, mapped: integers."
+    "--backend",
+    type=RegisteredName("simulators"),
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    help="How to compute; fixed, mapped: integers.",
 )
 @click.option(
     "--chip", metavar="NAME|FILE.toml", type=ChipFile(), help="Whose integers and cores, for fixed and mapped."

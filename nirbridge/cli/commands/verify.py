@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from nirbridge.cli.early_option import early_option
+from nirbridge.cli.names import Choice
 from nirbridge.cli.options import model_options
-from nirbridge.cli.paths import ChipFile, Command, OutputFile
+from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFile
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Network
@@ -22,11 +24,11 @@ Example:
 
 
 @click.command(name="verify", cls=Command, epilog=EXAMPLE)
-@click.argument("model", metavar="MODEL.nir", type=click.Path())
+@click.argument("model", metavar="MODEL.nir|FILE.py:ATTR", type=ModelFile())
 @click.option(
     "--chip", "chip_name", required=True, metavar="NAME|FILE.toml", type=ChipFile(), help="Whose integers and cores."
 )
-@click.option("--to", "target", type=click.Choice(["lava"]), help="Also run the emitted program in this tool.")
+@click.option("--to", "target", type=Choice(["lava"]), help="Also run the emitted program in this tool.")
 @click.option("--input", "source", metavar="IN.npy|npz", type=click.Path(), help="Default: random spikes.")
 @click.option("--labels", metavar="FILE.npy", type=click.Path(), help="The right class of each sample, for accuracy.")
 @click.option("--steps", type=click.IntRange(min=1), metavar="N", help="Default: as many as the input has, or 100.")
@@ -36,7 +38,7 @@ Example:
 @click.option("--bits", multiple=True, metavar="N|LAYER=N", help="Width of weights, as of quantize. Repeatable.")
 @click.option("--weight-bits", type=click.IntRange(1, 8), metavar="N", help="The same for all weights.")
 @click.option("--calibrate", metavar="DATA.npz|npy", type=click.Path(), help="Data to choose the integers with.")
-@click.option("--method", type=click.Choice(["range", "percentile", "error"]), default="range", show_default=True)
+@click.option("--method", type=Choice(["range", "percentile", "error"]), default="range", show_default=True)
 @click.option("--percentile", type=click.FloatRange(50, 100), default=99.9, show_default=True, metavar="P")
 @click.option("--tight", is_flag=True, help="Room for what the data shows, with a margin; no proof then.")
 @click.option("--graded", multiple=True, metavar="INPUT=MAX:BITS", help="An input of values up to MAX, as integers.")
@@ -68,7 +70,9 @@ def command(model: str, plot: str | None, node: str | None, as_json: bool, **opt
     if found.holds:
         return 0
     broken = "; ".join(broken_promises(found))
-    print_error(NirbridgeError.of(f"model {quoted(model)}", broken, "which is promised not to happen"), as_json=False)
+    print_error(
+        NirbridgeError.of(f"model {quoted(Path(model).name)}", broken, "which is promised not to happen"), as_json=False
+    )
     return 1
 
 
@@ -128,6 +132,5 @@ def _draw(found: Verification, plot: str, node: str | None) -> None:
     row = rows.get(chosen)
     latency = 0 if row is None else row.latency_steps
     both = found.recordings[pair.a], found.recordings[pair.b]
-    batch = both[0].meta.get("batch") is not None
-    sample = row.first_neuron[0] if batch and row is not None and row.first_neuron else 0
+    sample = 0 if row is None else row.first_sample or 0
     save_picture(plot_difference(*both, chosen, latency=latency, sample=sample, names=(pair.a, pair.b)), plot)

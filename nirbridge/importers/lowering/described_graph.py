@@ -11,7 +11,7 @@ from nirbridge.importers.neuron_specs import NeuronSpecs
 from nirbridge.importers.sample.axes import TimeAxis
 from nirbridge.importers.tracing.trace import trace_module
 from nirbridge.network import Network, to_nir
-from nirbridge.network.nir.portability import export_warnings, warn_of_tools
+from nirbridge.network.nir.portability import export_warnings
 from nirbridge.network.nir.timing import PREFIX
 
 
@@ -41,10 +41,9 @@ def to_graph(network: Network, source: str) -> Any:
     """The network as a NIR graph that says where it came from (``nirbridge:source``).
 
     ``nirbridge:notes`` is what the reader should know, ``nirbridge:warnings`` which tools would run the plain file
-    differently: texts, one a line; an ``ExportWarning`` names the tools.
+    differently: texts, one a line. Who saves the graph is warned of them.
     """
     graph, differences = to_nir(network), export_warnings(network)
     texts = {"source": source, "notes": "\n".join(network.notes), "warnings": "\n".join(differences)}
     graph.metadata |= {PREFIX + key: text for key, text in texts.items() if text}
-    warn_of_tools(differences)
     return graph

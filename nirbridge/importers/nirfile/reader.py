@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
+import shlex
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from math import prod
 from types import MappingProxyType
@@ -16,6 +15,7 @@ import numpy as np
 
 from nirbridge.arrays import stored_part
 from nirbridge.errors import Diagnostic, FileError, ModelError, quoted
+from nirbridge.files.regular import open_regular
 from nirbridge.importers.nirfile.faults import leading_ones
 from nirbridge.importers.nirfile.hdf5.integrity import hdf5, heap_fault
 from nirbridge.importers.nirfile.hdf5.scan import ScanLimits, scan_file
@@ -67,14 +67,14 @@ def read_nir(
 
 def read_nir_as(path: Path, shown: str, limits: ScanLimits, *, drop_batch: bool = False) -> Any:
     """As ``read_nir``, with the name that messages give the file."""
-    with _regular_file(path, shown) as handle:
+    with open_regular(path, shown, "a .nir file") as handle:
         size = os.fstat(handle.fileno()).st_size
         if size > limits.max_bytes:
             limit = f"at most {limits.max_bytes:,} are read"
             raise FileError.of(shown, f"it has {size:,} bytes", limit, "raise the limit with --max-bytes")
         if handle.read(len(_SIGNATURE)) != _SIGNATURE:
             found = "it is no HDF5 file" if size else "it is empty"
-            raise FileError.of(shown, found, "a .nir file is HDF5", "write the model with nir.write")
+            raise FileError.of(shown, found, "a .nir file is HDF5", way_out(path))
         fault = heap_fault(handle.fileno())
         if fault:
             raise FileError.of(shown, f"it is damaged ({fault})", "", "copy it again, or write it again with nir.write")
@@ -89,6 +89,20 @@ def read_nir_as(path: Path, shown: str, limits: ScanLimits, *, drop_batch: bool 
             ) from error
 
 
+def way_out(path: Path) -> str:
+    """What to do with a file that is no NIR file: the command that imports it, where it is Python code or weights."""
+    name = os.fspath(path)
+    if not isinstance(name, str) or not name.isprintable():
+        return "write the model with nir.write"
+    stem, ending = os.path.splitext(name)
+    options = f"--sample-shape SHAPE -o {shlex.quote(stem + '.nir')}"
+    if ending == ".py":
+        return f"import it: nirbridge import {shlex.quote(name)}:ATTR {options}"
+    if ending in (".pt", ".pth"):
+        return f"import its module: nirbridge import FILE.py:ATTR --weights {shlex.quote(name)} {options}"
+    return "write the model with nir.write"
+
+
 def file_sha256(path: Path) -> str:
     """The SHA-256 of a file, as hexadecimal digits.
 
@@ -96,27 +110,10 @@ def file_sha256(path: Path) -> str:
         FileError: if it can not be read.
     """
     digest = hashlib.sha256()
-    with _regular_file(path, quoted(os.path.basename(os.fspath(path)))) as handle:
+    with open_regular(path, quoted(os.path.basename(os.fspath(path))), "a .nir file") as handle:
         while piece := handle.read(2**20):
             digest.update(piece)
     return digest.hexdigest()
-
-
-@contextmanager
-def _regular_file(path: Path, shown: str) -> Iterator[IO[bytes]]:
-    """An open file that is neither a folder nor a pipe (opening a pipe would wait for its other end)."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise FileError.of(shown, f"it can not be opened ({reason})", "", "check the path and its rights") from None
-    mode = os.fstat(descriptor).st_mode
-    if not stat.S_ISREG(mode):
-        os.close(descriptor)
-        what = "a folder" if stat.S_ISDIR(mode) else "no regular file"
-        raise FileError.of(shown, f"it is {what}", "a .nir file is expected", "give the path of a file")
-    with os.fdopen(descriptor, "rb") as handle:
-        yield handle
 
 
 def _load_open(handle: IO[bytes], limits: ScanLimits, *, drop_batch: bool) -> Any:

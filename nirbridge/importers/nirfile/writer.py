@@ -15,7 +15,9 @@ from nirbridge.importers.nirfile.hdf5.scan import MAX_NAME_BYTES, ScanLimits
 from nirbridge.importers.nirfile.reader import Path, read_nir_as
 from nirbridge.importers.nirfile.store import store_graph
 from nirbridge.network.nir.fields import kind_of, value_problems
+from nirbridge.network.nir.portability import warn_of_tools
 from nirbridge.network.nir.shapes import NodeShapes, infer_shapes
+from nirbridge.network.nir.timing import PREFIX
 
 _NO_LIMIT = 2**62
 
@@ -26,6 +28,8 @@ def save_nir(graph: Any, path: Path) -> None:
     The file appears under its name only when it is complete and was read back. Shapes that the graph leaves open are
     stored as inferred. A node called ``a/b`` is stored in groups, as HDF5 does; names that HDF5 would change (``/a``,
     ``a//b``, ``a/./b``) or can not hold (empty, with NUL, over 1,000 bytes) are refused.
+
+    An imported graph that other tools would run differently gives an ``ExportWarning``.
 
     Raises:
         ModelError: if the graph has no meaning (see ``infer_shapes``), with every problem.
@@ -39,6 +43,7 @@ def save_nir(graph: Any, path: Path) -> None:
     if values:
         raise ModelError(*values)
     _write(graph, shapes, os.fspath(path))
+    warn_of_tools([line for line in str(graph.metadata.get(f"{PREFIX}warnings", "")).split("\n") if line])
 
 
 def _write(graph: Any, shapes: Mapping[str, NodeShapes], path: str) -> None:

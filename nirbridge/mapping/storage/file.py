@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from nirbridge.errors import Bug, FileError, quoted
 from nirbridge.files.atomic import atomic_write_bytes
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.storage.document import map_to_dict
-from nirbridge.mapping.storage.record import BlockRecord, MapRecord, SliceRecord, map_from_dict
+from nirbridge.mapping.storage.record import MapRecord, map_from_dict
 
 MAX_BYTES = 1 << 28
 
@@ -126,45 +126,6 @@ def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))
         raise ValueError(f"the key {quoted(twice, 40)} is there twice")
     return found
-
-
-# -- comparing ---------------------------------------------------------------------------------------------------
-
-
-def compare_maps(a: MapRecord, b: MapRecord) -> tuple[str, ...]:
-    """What differs between two maps, in words: model, chip, slices, their cores, totals, proof; empty: nothing does."""
-    return tuple(_differences(a, b))
-
-
-def _differences(a: MapRecord, b: MapRecord) -> Iterator[str]:
-    if a.model_sha256 != b.model_sha256:
-        yield f"model: {quoted(a.model_file)} {a.model_sha256[:12]} / {quoted(b.model_file)} {b.model_sha256[:12]}"
-    for key in ("chip", "chips", "weight_bits", "timing", "objective", "rates", "populations", "projections"):
-        if a.raw[key] != b.raw[key]:
-            simple = not isinstance(a.raw[key], (dict, list))
-            yield f"{key}: {a.raw[key]} / {b.raw[key]}" if simple else f"{key}: differ"
-    for key in ("placement_only", "early_spikes"):
-        if getattr(a, key) != getattr(b, key):
-            yield f"{key}: {getattr(a, key)} / {getattr(b, key)}"
-    yield from _moved(a, b)
-    for part in ("totals", "proof"):
-        x, y = a.raw[part], b.raw[part]
-        for key in sorted(x.keys() | y.keys()):
-            if x.get(key) != y.get(key):
-                yield f"{part}.{key}: {_line(x.get(key))} / {_line(y.get(key))}"
-
-
-def _moved(a: MapRecord, b: MapRecord) -> Iterator[str]:
-    cores_a, cores_b = _core_of_each_slice(a.blocks), _core_of_each_slice(b.blocks)
-    for s in sorted(cores_a.keys() | cores_b.keys(), key=lambda s: (s.population, s.box, s.order or ())):
-        x, y = cores_a.get(s), cores_b.get(s)
-        if x != y:
-            box = ", ".join(f"{start}:{stop}" for start, stop in s.box)
-            yield f"slice {quoted(s.population)} [{box}]: {core_text(x)} / {core_text(y)}"
-
-
-def _core_of_each_slice(blocks: tuple[BlockRecord, ...]) -> dict[SliceRecord, CoreId]:
-    return {s: block.core for block in blocks for s in block.slices}
 
 
 def core_text(core: CoreId | None) -> str:

@@ -112,7 +112,7 @@ TOOLS = ("Lava", "Nengo", "Norse", "Rockpool", "Sinabs", "snnTorch", "spikingjel
 
 
 def warn_of_tools(texts: Sequence[str]) -> None:
-    """One ``ExportWarning`` at the line of the user's code that called the importer; none where there are no texts."""
+    """One ``ExportWarning`` at the line of the user's code that saves the graph; none where there are no texts."""
     if texts:
         warnings.warn(portability_message(texts), ExportWarning, stacklevel=_levels())
 

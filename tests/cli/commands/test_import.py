@@ -47,7 +47,7 @@ def called(target: str, folder: Path, *more: str) -> int:
 def test_a_module_or_a_function_is_imported(name: str, user_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert called(f"{user_file}:{name}", user_file.parent) == 0
     out = capsys.readouterr().out
-    assert "3 neurons in 1 populations" in out
+    assert "3 neurons in 1 population, " in out
     assert "other tools: " in out
     assert ", dt 0.0001 s (assumed: the module stores none; --dt states it)\n" in out
     assert run(["inspect", str(user_file.parent / "m.nir")]) == 0

@@ -75,7 +75,7 @@ def test_tables(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["--dt", "0"], 2, "error: timing option dt: 0.0, a finite number of seconds above 0; correct it\n"),
         (["--max-bytes", "10"], 2, "error: 'model.nir': it has"),
-        (["--reset", "soft"], 2, "error: nirbridge inspect: "),
+        (["--reset", "soft"], 2, "error: --reset: 'soft', one of to-value, "),
     ],
 )
 def test_wrong_usage(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nirbridge.errors import ExportWarning
-from nirbridge.importers import from_snntorch, from_torch
+from nirbridge.importers import from_snntorch, from_torch, save_nir
 from nirbridge.network.nir.portability import portability_message, warn_of_tools
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -26,9 +27,12 @@ def imported(framework: str) -> Any:
 
 
 @pytest.mark.parametrize("framework", ["snntorch", "torch"])
-def test_an_import_warns_once_at_the_users_line(framework: str) -> None:
+def test_who_saves_an_import_is_warned_once_at_their_line(framework: str, tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ExportWarning)
+        graph = imported(framework)  # nobody reads it yet
     with pytest.warns(ExportWarning) as caught:
-        graph = imported(framework)
+        save_nir(graph, tmp_path / "m.nir")
     assert [w.category for w in caught] == [ExportWarning]
     assert caught[0].filename == __file__
     text = str(caught[0].message)

@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import Bug, FileError
+from nirbridge.mapping.storage.differences import map_differences
 from nirbridge.mapping.storage.document import map_to_dict
-from nirbridge.mapping.storage.file import compare_maps, map_bytes, read_map, write_document, write_map
+from nirbridge.mapping.storage.file import map_bytes, read_map, write_document, write_map
 from nirbridge.mapping.storage.record import map_from_dict
 from nirbridge.partitioner.model import Slice
 from tests.mapping.hand_made import chip_with, conv_net, dense_net, made
@@ -272,33 +273,54 @@ def test_any_document_gives_one_error_of_ours(value: Any) -> None:
 # -- comparing ---------------------------------------------------------------------------------------------------
 
 
-def test_compare() -> None:
-    a = map_from_dict(DOCUMENT)
-    assert compare_maps(a, a) == ()
+def differences(a: dict[str, Any], b: Any) -> list[str]:
+    other = map_from_dict(json.loads(map_bytes(map_to_dict(b, "net.nir", SHA))))
+    return [str(each) for each in map_differences(map_from_dict(a), other)]
+
+
+def test_a_map_differs_from_itself_in_nothing() -> None:
+    assert differences(DOCUMENT, mapped()) == []
+
+
+def test_another_model_and_another_core() -> None:
     other = replace(mapped(), cores=(CoreId(0, 0, 0, 0), CoreId(0, 0, 1, 2)))
     b = map_from_dict(json.loads(map_bytes(map_to_dict(other, "net2.nir", "cd" * 32))))
-    assert compare_maps(a, b) == (
-        "model: 'net.nir' abababababab / 'net2.nir' cdcdcdcdcdcd",
-        "slice 'out' [0:3]: core 0 of tile (1, 0) of chip 0 / core 2 of tile (0, 1) of chip 0",
-    )
+    assert [str(each) for each in map_differences(map_from_dict(DOCUMENT), b)] == [
+        "model: 'net.nir' abababababababab / 'net2.nir' cdcdcdcdcdcdcdcd",
+        "placement of 3 of 3 neurons of 'out': (0, 1, 0, 0) / (0, 0, 1, 2)",
+    ]
 
 
-def test_compare_totals_and_other_slices() -> None:
-    a = map_from_dict(DOCUMENT)
+def test_the_number_of_a_core_alone_is_no_difference() -> None:
+    other = replace(mapped(), cores=mapped().cores)
+    document = json.loads(map_bytes(map_to_dict(other, "net.nir", SHA)))
+    document["blocks"] = [{**block, "id": 7 - block["id"]} for block in document["blocks"][::-1]]
+    assert map_differences(map_from_dict(DOCUMENT), map_from_dict(document)) == ()
+
+
+def test_other_slices_and_what_they_cost() -> None:
     one = made(
         dense_net(), chip_with(), [[Slice("fc1", ((0, 5),)), Slice("out", ((0, 2),))], [Slice("out", ((2, 3),))]]
     )
-    found = compare_maps(a, map_from_dict(json.loads(map_bytes(map_to_dict(one, "net.nir", SHA)))))
-    assert "slice 'out' [0:3]: core 0 of tile (1, 0) of chip 0 / nowhere" in found
-    assert "slice 'out' [2:3]: nowhere / core 0 of tile (1, 0) of chip 0" in found
-    assert 'totals.neurons: {"limit": 1024, "max": 5, "used": 8, "where_max": 0} / ' in "\n".join(found)
+    found = differences(DOCUMENT, one)
+    assert found[:2] == [
+        "slices of 'out': [0:3] / [0:2] [2:3]",
+        "placement of 2 of 3 neurons of 'out': (0, 1, 0, 0) / (0, 0, 0, 0) (0, 1, 0, 0)",
+    ]
+    assert "totals.neurons.max: 5 / 7" in found
+    assert not any("where_max" in line for line in found)
 
 
-def test_compare_marks() -> None:
-    a = map_from_dict(DOCUMENT)
+def test_slices_that_share_another_core() -> None:
+    three = [[Slice("fc1", ((0, 5),))], [Slice("out", ((0, 2),))], [Slice("out", ((2, 3),))]]
+    a = map_to_dict(made(dense_net(), chip_with(), [[*three[0], *three[1]], three[2]]), "net.nir", SHA)
+    found = differences(json.loads(map_bytes(a)), made(dense_net(), chip_with(), [[*three[0], *three[2]], three[1]]))
+    assert found[0] == "slices on one core: 2 groups of its own / 2 groups of its own"
+
+
+def test_marks() -> None:
     marked = replace(mapped(), placement_only=True, early_spikes=("fc1",))
-    b = map_from_dict(json.loads(map_bytes(map_to_dict(marked, "net.nir", SHA))))
-    assert compare_maps(a, b) == ("placement_only: False / True", "early_spikes: () / ('fc1',)")
+    assert differences(DOCUMENT, marked) == ["placement_only: False / True", "early_spikes: [] / ['fc1']"]
 
 
 def test_an_order_of_neurons_is_read_where_it_changes_nothing() -> None:

@@ -1,0 +1,43 @@
+"""``nirbridge diff``: two saved files of one kind, and what differs in meaning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from nirbridge.cli.paths import Command
+
+SHOWN = 200
+EXAMPLE = """\b
+Example:
+  nirbridge diff before.map.json after.map.json
+  nirbridge diff a.q.npz b.q.npz --json"""
+
+
+@click.command(name="diff", cls=Command, epilog=EXAMPLE)
+@click.argument("a", metavar="A.map.json", type=click.Path())
+@click.argument("b", metavar="B.map.json", type=click.Path())
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
+def command(a: str, b: str, as_json: bool) -> int:
+    """Say what differs in meaning between two maps (or quantized networks, or recordings): exit code 1 where any does.
+
+    Of maps: model, chip, settings, slices, the cores of neurons, costs, what is proved. The numbering of blocks, the
+    version of nirbridge and how the search went are no difference. nirbridge compare tells more of recordings.
+    """
+    from nirbridge.cli.output import print_json, print_text
+    from nirbridge.errors import counted, quoted
+    from nirbridge.pipeline import differences, load_saved
+
+    first = load_saved(a)
+    found = differences(first, load_saved(b))
+    if as_json:
+        rows = [{"name": each.name, "a": each.a, "b": each.b} for each in found]
+        print_json({"a": Path(a).name, "b": Path(b).name, "kind": first.kind, "same": not found, "differences": rows})
+        return int(bool(found))
+    names = f"{quoted(Path(a).name)} and {quoted(Path(b).name)}"
+    lines = [f"{counted(len(found), 'difference')} between {names}"] if found else [f"no difference between {names}"]
+    lines += [f"  {each}" for each in found[:SHOWN]]
+    lines += [f"  and {len(found) - SHOWN:,} more; --json lists all"] if len(found) > SHOWN else []
+    print_text("\n".join(lines))
+    return int(bool(found))

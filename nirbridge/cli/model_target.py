@@ -1,0 +1,173 @@
+"""A model that is named as a module: ``map my_net.py:net --sample-shape 1,34,34``.
+
+The module is imported as ``nirbridge import`` does, into a file that is gone after the command.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from nirbridge.cli.names import RegisteredName
+from nirbridge.cli.paths import names_module
+from nirbridge.errors import Diagnostic, UsageError, quoted
+
+_NAMES = {"sample_shapes": "--sample-shape", "framework": "--from", "weights": "--weights"}
+
+
+def target_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds ``--sample-shape --from --weights``; the command gets as ``model`` a file in any case."""
+
+    @module_options(required=False)
+    @functools.wraps(function)
+    def wrapped(
+        *args: Any,
+        model: str | None = None,
+        sample_shapes: tuple[str, ...],
+        framework: str | None,
+        weights: str | None,
+        **kwargs: Any,
+    ) -> Any:
+        given = {"sample_shapes": sample_shapes, "framework": framework, "weights": weights}
+        if model is None or not names_module(model):
+            _refuse(model, given)
+            return function(*args, model=model, **kwargs)
+        with imported_file(model, **given) as path:
+            return function(*args, model=path, **kwargs)
+
+    return wrapped
+
+
+def module_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator that adds the options of a module; ``required``: whether ``--sample-shape`` is."""
+
+    def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+        of = "" if required else "Of FILE.py:ATTR: "
+        for decorate in (
+            click.option(
+                "--weights", metavar="STATE.pt", type=click.Path(), help=f"{of}weights that torch.save wrote."
+            ),
+            click.option(
+                "--from",
+                "framework",
+                metavar=FRAMEWORKS,
+                type=RegisteredName("importers"),
+                help=f"{of}the importer (or a plugin's name); default: found from the module.",
+            ),
+            click.option(
+                "--sample-shape",
+                "sample_shapes",
+                required=required,
+                multiple=True,
+                metavar="1,34,34",
+                help=f"{of}shape of one time step or of a whole sequence; once for each of its arguments.",
+            ),
+        ):
+            function = decorate(function)
+        return function
+
+    return decorated
+
+
+FRAMEWORKS = "snntorch|norse|torch|sinabs|spikingjelly|rockpool"
+PLAIN = "torch"
+"""The importer that converts networks without spikes."""
+
+
+def _refuse(model: str | None, given: dict[str, Any]) -> None:
+    where = "it belongs to a model that is a module, FILE.py:ATTR"
+    problems = [Diagnostic(_NAMES[name], "is of no use here", where, "leave it out") for name, v in given.items() if v]
+    if problems:
+        raise UsageError(*problems)
+
+
+@contextmanager
+def imported_file(
+    target: str, sample_shapes: tuple[str, ...], framework: str | None, weights: str | None
+) -> Iterator[str]:
+    """A ``.nir`` file of the module, named for its attribute; it is gone afterwards.
+
+    Raises:
+        UsageError: no shape, no such module, no framework found; ModelError and UnequalImport from the import.
+    """
+    import os
+    import tempfile
+
+    from nirbridge.pipeline import save_graph
+
+    if not sample_shapes:
+        limit = "the shape of one time step is needed to run the module"
+        raise UsageError.of("--sample-shape", "is missing", limit, "for example --sample-shape 1,34,34")
+    graph = imported_graph(target, sample_shapes, framework, weights)
+    with tempfile.TemporaryDirectory(prefix="nirbridge-") as folder:
+        path = os.path.join(folder, f"{target.rpartition(':')[2]}.nir")
+        save_graph(graph, path, warn=False)
+        yield path
+
+
+def imported_graph(target: str, sample_shapes: tuple[str, ...], framework: str | None, weights: str | None) -> Any:
+    """The graph of a module, with the defaults of ``nirbridge import``."""
+    from nirbridge.cli.progress import progress_on_stderr
+    from nirbridge.pipeline import import_module
+
+    samples = tuple(sample_of(text) for text in sample_shapes)
+    module = module_with_weights(target, framework, weights)
+    chosen = framework or recognised(module, target)
+    if chosen == PLAIN:
+        options = f"--from torch --calibrate DATA.npy --sample-shape {sample_shapes[0]} -o MODEL.nir"
+        hint = f"nirbridge import {target} {options}"
+        raise UsageError.of("--from torch", "is of no use here", "a conversion needs typical inputs", hint)
+    with progress_on_stderr() as progress:
+        progress("importing", None)
+        return import_module(chosen, module, samples[0] if len(samples) == 1 else samples)
+
+
+def module_with_weights(target: str, framework: str | None, weights: str | None) -> Any:
+    """The module that ``target`` names, after its code has run, with the weights of a file where one is given."""
+    from nirbridge import plugins
+    from nirbridge.cli.import_target import module_of
+    from nirbridge.pipeline import load_weights
+
+    if framework is not None:
+        plugins.get("importers", framework)  # an unknown name is said before the user's code runs
+    of_torch = framework is None or framework in FRAMEWORKS.split("|") or weights is not None
+    module = module_of(target, of_torch=of_torch)
+    if weights is not None:
+        load_weights(module, weights)
+    return module
+
+
+def recognised(module: Any, target: str) -> str:
+    """The framework that a module is made of.
+
+    Raises:
+        UsageError: parts of several frameworks, or of none: a network without spikes is never converted silently.
+    """
+    from nirbridge.pipeline import framework_of
+
+    found = framework_of(module)
+    if found is None or found == PLAIN:
+        known = ", ".join(name for name in FRAMEWORKS.split("|") if name != PLAIN)
+        hint = "convert a network of ReLUs: nirbridge import --from torch --calibrate DATA.npy; or give --from NAME"
+        raise UsageError.of(quoted(target), "has no spiking neurons", f"none of its parts is of {known}", hint)
+    return found
+
+
+def sample_of(text: str) -> Any:
+    """Zeros of the shape that is written as ``1,34,34``. Raises UsageError."""
+    import math
+
+    import numpy as np
+
+    try:
+        shape = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        shape = (0,)
+    if min(shape) < 1 or len(shape) > 6 or math.prod(shape) > 10**8:
+        limit = "whole numbers from 1, at most six, with commas, whose product is at most 100,000,000"
+        raise UsageError.of("--sample-shape", quoted(text), limit, "for example 1,34,34")
+    return np.zeros(shape, np.float32)

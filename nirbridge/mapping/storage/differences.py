@@ -1,0 +1,127 @@
+"""What differs in meaning between two map files: numbering, versions and how the search went are not part of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import Any
+
+from nirbridge._types import Box
+from nirbridge.chips.model import CoreId
+from nirbridge.errors import counted, quoted
+from nirbridge.files.differences import Difference, flat, flat_differences
+from nirbridge.mapping.storage.record import BlockRecord, MapRecord, SliceRecord
+from nirbridge.partitioner.model import RESOURCES
+
+_SETTINGS = ("chips", "weight_bits", "timing", "objective", "rates", "splits", "inputs", "outputs", "populations")
+_NO_MEANING = ("seed", "solver", "deterministic_time", "method")
+"""Of a proof: how it was found."""
+
+
+def map_differences(a: MapRecord, b: MapRecord) -> tuple[Difference, ...]:
+    """Model, chip, settings, populations, projections, slices, cores of neurons, costs, proof; empty: the same map."""
+    return tuple(_differences(a, b))
+
+
+def _differences(a: MapRecord, b: MapRecord) -> Iterator[Difference]:
+    if a.model_sha256 != b.model_sha256:
+        yield Difference("model", _model(a), _model(b))
+    yield from flat_differences(_meant(a), _meant(b))
+    yield from _cuts(a, b)
+    yield from _moves(a, b)
+    yield from flat_differences(_costs(a), _costs(b))
+
+
+def _model(record: MapRecord) -> str:
+    return f"{quoted(record.model_file)} {record.model_sha256[:16]}"
+
+
+def _meant(record: MapRecord) -> dict[str, Any]:
+    """What was mapped onto what, by dotted name."""
+    document: dict[str, Any] = {"chip": record.chip, **{key: record.raw.get(key) for key in _SETTINGS}}
+    document["splits"] = [{"name": name, "ways": ways} for name, ways in record.splits]
+    document["latency"] = record.latency
+    document["placement_only"] = record.placement_only
+    document["early_spikes"] = list(record.early_spikes)
+    document["projections"] = record.raw["projections"]
+    return dict(flat(document))
+
+
+def _costs(record: MapRecord) -> dict[str, Any]:
+    """Totals and proof by dotted name; which core is the fullest is told by its number alone, so it is left out."""
+    totals: dict[str, Any] = dict(record.totals)
+    for name in RESOURCES:
+        totals[name] = {key: value for key, value in totals[name].items() if key != "where_max"}
+    proof = {key: value for key, value in record.proof.items() if key not in _NO_MEANING}
+    return dict(flat({"totals": totals, "proof": proof}))
+
+
+def _cuts(a: MapRecord, b: MapRecord) -> Iterator[Difference]:
+    """Populations whose slices are others, and slices that share a core in one map alone."""
+    left, right = _slices(a), _slices(b)
+    for name in dict.fromkeys((*left, *right)):
+        x, y = left.get(name, []), right.get(name, [])
+        if x != y:
+            yield Difference(f"slices of {quoted(name)}", _boxes(x), _boxes(y))
+    together, others = ({tuple(sorted(map(_key, block.slices))) for block in r.blocks} for r in (a, b))
+    if together != others and left == right:
+        only = len(together - others), len(others - together)
+        yield Difference("slices on one core", f"{only[0]:,} groups of its own", f"{only[1]:,} groups of its own")
+
+
+def _slices(record: MapRecord) -> dict[str, list[tuple[Box, tuple[int, ...]]]]:
+    """Boxes by population, sorted."""
+    found: dict[str, list[tuple[Box, tuple[int, ...]]]] = defaultdict(list)
+    for block in record.blocks:
+        for each in block.slices:
+            found[each.population].append((each.box, each.order or ()))
+    return {name: sorted(boxes) for name, boxes in found.items()}
+
+
+def _key(piece: SliceRecord) -> tuple[str, Box, tuple[int, ...]]:
+    return piece.population, piece.box, piece.order or ()
+
+
+def _boxes(slices: list[tuple[Box, tuple[int, ...]]]) -> str:
+    shown = ["[" + ", ".join(f"{start}:{stop}" for start, stop in box) + "]" for box, _ in slices[:4]]
+    more = f" and {len(slices) - 4:,} more" if len(slices) > 4 else ""
+    return " ".join(shown) + more if shown else "none"
+
+
+def _moves(a: MapRecord, b: MapRecord) -> Iterator[Difference]:
+    """Populations with neurons on another core, and how many; cores as (chip, x, y, core of the tile)."""
+    left, right = _by_core(a.blocks), _by_core(b.blocks)
+    for p in a.populations:
+        cores = left.get(p.name, {}), right.get(p.name, {})
+        if cores[0] == cores[1]:
+            continue
+        stay = sum(_common(boxes, cores[1].get(core, [])) for core, boxes in cores[0].items())
+        if p.name in right and stay != p.neurons:
+            name = f"placement of {p.neurons - stay:,} of {counted(p.neurons, 'neuron')} of {quoted(p.name)}"
+            yield Difference(name, _cores(cores[0]), _cores(cores[1]))
+
+
+def _by_core(blocks: tuple[BlockRecord, ...]) -> dict[str, dict[CoreId, list[Box]]]:
+    found: dict[str, dict[CoreId, list[Box]]] = defaultdict(lambda: defaultdict(list))
+    for block in blocks:
+        for each in block.slices:
+            found[each.population][block.core].append(each.box)
+    return found
+
+
+def _common(boxes: list[Box], others: list[Box]) -> int:
+    """Neurons in both; the boxes of one side do not overlap."""
+    return sum(_overlap(x, y) for x in boxes for y in others)
+
+
+def _overlap(x: Box, y: Box) -> int:
+    if len(x) != len(y):
+        return 0
+    return prod(max(0, min(p[1], q[1]) - max(p[0], q[0])) for p, q in zip(x, y, strict=True))
+
+
+def _cores(cores: Mapping[CoreId, object]) -> str:
+    names = [f"({c.chip}, {c.x}, {c.y}, {c.core})" for c in sorted(cores, key=lambda c: (c.chip, c.y, c.x, c.core))]
+    more = f" and {len(names) - 4:,} more" if len(names) > 4 else ""
+    return " ".join(names[:4]) + more

@@ -1,0 +1,85 @@
+"""Tables that fit the width of a terminal without a number being cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+
+from rich.console import Console, Group, RenderableType
+from rich.measure import Measurement
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+_WIDEST = 100_000
+_READABLE = 16
+"""Columns of text are at least as wide, or as wide as their text: narrower ones are hard to read."""
+
+
+def fitted(part: RenderableType, console: Console) -> RenderableType:
+    """The same with columns just wide enough for every word; where they do not fit, each row becomes a few lines.
+
+    Left to itself rich shortens cells, and cuts numbers with them.
+    """
+    if isinstance(part, Group):
+        return Group(*(fitted(each, console) for each in part.renderables))
+    if not isinstance(part, Table) or not part.columns:
+        return part
+    widths, room = _column_widths(part, console), console.width - _space_between(part)
+    if sum(most for _, most in widths) <= room:
+        return part
+    if sum(least for least, _ in widths) > room:
+        return Group(*_as_lines(part))
+    for column, width in zip(part.columns, _shares(widths, room), strict=True):
+        column.width = width
+    return part
+
+
+def _column_widths(table: Table, console: Console) -> list[tuple[int, int]]:
+    """(Least width, width of the longest line) of every column; the least width holds every word."""
+    options = console.options.update(width=_WIDEST)
+    widths = []
+    for column in table.columns:
+        cells = [*([column.header] if table.show_header else []), *column.cells]
+        sizes = [Measurement.get(console, options, cell) for cell in cells if cell != ""]
+        most = max((size.maximum for size in sizes), default=0)
+        least = most if column.no_wrap else max([min(most, _READABLE), *(size.minimum for size in sizes)])
+        widths.append((least, most))
+    return widths
+
+
+def _space_between(table: Table) -> int:
+    """Columns of the terminal that hold no cell: padding, and the lines of a box."""
+    _, right, _, left = table.padding
+    edges = 0 if table.pad_edge else left + right
+    lines = len(table.columns) + 1 if table.box is not None else 0
+    return (left + right) * len(table.columns) - edges + lines
+
+
+def _shares(widths: Sequence[tuple[int, int]], room: int) -> list[int]:
+    """Every column has its least width, and what is left goes to the first that need it."""
+    left = room - sum(least for least, _ in widths)
+    shares = []
+    for least, most in widths:
+        more = min(most - least, left)
+        left -= more
+        shares.append(least + more)
+    return shares
+
+
+def _as_lines(table: Table) -> Iterator[RenderableType]:
+    """Every row as its first cell, and its other cells on lines of their own, each after its heading."""
+    if table.title is not None:
+        yield Text(_plain(table.title), style="bold")
+    headings = [_plain(column.header) if table.show_header else "" for column in table.columns]
+    rows = zip_longest(*(list(column.cells) for column in table.columns), fillvalue="")
+    for cells in rows:
+        first, *others = (_plain(cell) for cell in cells)
+        yield Text(first or "-", overflow="fold")
+        for heading, cell in zip(headings[1:], others, strict=True):
+            if cell:
+                yield Padding(Text(f"{heading}: {cell}" if heading else cell, overflow="fold"), (0, 0, 0, 2))
+
+
+def _plain(cell: object) -> str:
+    return cell.plain if isinstance(cell, Text) else str(cell)

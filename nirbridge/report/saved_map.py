@@ -1,0 +1,113 @@
+"""A map file in text and as a short document: what was mapped, how good the map is, where the populations are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from nirbridge.errors import counted, quoted
+from nirbridge.mapping.storage.record import MapRecord
+from nirbridge.partitioner.model import RESOURCES
+from nirbridge.report.map_facts import figure_with_prefix, one_line, rate_text
+
+_LEFT_OUT = ("schema", "chip", "blocks", "routes", "projections", "populations")
+"""Keys of a map file that its document does not repeat as they are."""
+
+
+def saved_map_document(record: MapRecord) -> dict[str, Any]:
+    """The map file without its lists of blocks and routes; the slices and cores of every population instead."""
+    kept = {key: value for key, value in record.raw.items() if key not in _LEFT_OUT}
+    return {
+        **kept,
+        "chip": record.chip["name"],
+        "populations": [
+            {**row, "slices": slices, "cores": cores}
+            for row, (slices, cores) in zip(record.raw["populations"], _cut(record), strict=True)
+        ],
+        "projections": len(record.projections),
+        "routes": len(record.routes),
+    }
+
+
+def saved_map_text(record: MapRecord, *, notes: bool = True) -> RenderableType:
+    """The same as tables; without assumptions and notes where ``notes`` is false."""
+    parts: list[RenderableType] = [_facts(record), _heading("resources"), _resources(record)]
+    parts += [_heading("populations"), _populations(record)]
+    for heading in ("assumed", "notes") if notes else ():
+        lines = record.raw.get(heading) or ()
+        parts += [_heading(heading), *(Text(f"- {one_line(line)}") for line in lines)] if lines else []
+    return Group(*parts)
+
+
+def _heading(text: str) -> Text:
+    return Text(f"\n{text}", style="bold")
+
+
+def _facts(record: MapRecord) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for label, text in _lines(record):
+        table.add_row(Text(label), Text(text))
+    return table
+
+
+def _lines(record: MapRecord) -> Iterator[tuple[str, str]]:
+    totals, proof = record.totals, record.proof
+    if record.placement_only:
+        yield "marked", "PLACEMENT ONLY: not quantized, run or emitted"
+    yield "model", f"{quoted(record.model_file)}, sha256 {record.model_sha256[:16]}"
+    yield "chip", f"{one_line(record.chip['name'])}, {counted(record.chips, 'chip')}"
+    yield "neurons", f"{sum(p.neurons for p in record.populations):,}"
+    yield "dt", figure_with_prefix(record.raw["timing"]["dt"], "s")
+    yield "cores", f"{totals['cores_used']:,} of {totals['cores_available']:,} used"
+    bounds = (
+        f"at least {proof['cores_lower_bound']:,} for any map, {proof['cores_lower_bound_sliced']:,} for the slicings"
+    )
+    yield "proof", f"{one_line(proof['status'])} ({one_line(proof['method'])}, seed {proof['seed']}): {bounds} searched"
+    yield "objective", one_line(record.raw["objective"])
+    yield "weights", counted(record.weight_bits, "bit")
+    yield "traffic", f"{rate_text(totals['multicast_hops'])} multicast hops per time step"
+    for label, key, unit in (("energy", "energy_per_step_j", "J"), ("time", "time_per_step_s", "s")):
+        value = totals.get(key)
+        yield label, "not known" if value is None else f"{figure_with_prefix(value, unit)} per time step"
+    yield "rates", one_line(record.raw["rates"])
+
+
+def _resources(record: MapRecord) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading in ("resource", "all cores", "fullest core", "limit"):
+        table.add_column(heading, justify="left" if heading == "resource" else "right", no_wrap=True)
+    for name in RESOURCES:
+        row = record.totals[name]
+        limit = "not limited" if row.get("limit") is None else f"{row['limit']:,}"
+        table.add_row(name.replace("_", " "), f"{row['used']:,}", f"{row['max']:,}", limit)
+    return table
+
+
+def _populations(record: MapRecord) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading in ("population", "kind", "shape", "neurons", "slices", "cores"):
+        left = heading in ("population", "kind")
+        table.add_column(heading, justify="left" if left else "right", no_wrap=not left)
+    for p, (slices, cores) in zip(record.populations, _cut(record), strict=True):
+        shape = " x ".join(f"{n:,}" for n in p.shape)
+        cells = (quoted(p.name, 40), one_line(p.kind), shape, f"{p.neurons:,}", f"{slices:,}", f"{cores:,}")
+        table.add_row(*map(Text, cells))
+    return table
+
+
+def _cut(record: MapRecord) -> list[tuple[int, int]]:
+    """(Slices, cores that they are on) of every population."""
+    slices = {p.name: 0 for p in record.populations}
+    cores: dict[str, set[Any]] = {p.name: set() for p in record.populations}
+    for block in record.blocks:
+        for each in block.slices:
+            if each.population in slices:  # the checker refuses others; this only shows
+                slices[each.population] += 1
+                cores[each.population].add(block.core)
+    return [(slices[p.name], len(cores[p.name])) for p in record.populations]

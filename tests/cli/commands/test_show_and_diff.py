@@ -1,0 +1,172 @@
+"""``nirbridge show`` and ``nirbridge diff``: every kind of file is known by its content, and differences by meaning."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nirbridge import pipeline
+from nirbridge.cli.main import run
+
+MODEL = Path(__file__).resolve().parents[3] / "examples/models/digits_mlp.nir"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A map, a quantized network and a recording under names that say nothing, and others beside them."""
+    folder = tmp_path_factory.mktemp("saved")
+    network, chip = pipeline.load_network(MODEL), pipeline.load_chip("loihi1")
+    for name, options in (("map", {}), ("pinned", {"pins": {"leaky_1": (5,)}}), ("split", {"method": "sequential"})):
+        mapped = pipeline.map_network(network, chip, pipeline.MapOptions(**options))
+        pipeline.save_map(mapped, folder / f"{name}.bin", MODEL)
+    for name, bits in (("quantized", 8), ("narrow", 4)):
+        plan = pipeline.quantize_plan(network, {"weight_bits": bits}, None, {"method": "range", "percentile": 99.9})
+        pipeline.save_quantized(pipeline.quantize_network(network, chip, *plan), folder / f"{name}.bin")
+    inputs = np.zeros((4, 2, 64), np.uint8)
+    for name in ("recording", "other"):
+        pipeline.save_recording(pipeline.simulate_network(network, inputs), folder / f"{name}.bin")
+        inputs[1, 1] = 1
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _here(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(made, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+
+
+def shown(*args: str, code: int = 0, capsys: pytest.CaptureFixture[str]) -> str:
+    assert run(list(args)) == code
+    return capsys.readouterr().out
+
+
+def as_json(*args: str, code: int = 0, capsys: pytest.CaptureFixture[str]) -> Any:
+    return json.loads(shown(*args, "--json", code=code, capsys=capsys))
+
+
+def test_a_map_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    out = shown("show", "map.bin", capsys=capsys)
+    for line in ("chip       loihi1, 1 chip", "cores      1 of 128 used", "energy     8.98 nJ per time step"):
+        assert line in out
+    assert [row.split() for row in out.splitlines() if row.startswith("'leaky")] == [
+        ["'leaky_1'", "LIF", "64", "64", "1", "1"],
+        ["'leaky_3'", "LIF", "10", "10", "1", "1"],
+    ]
+    document = as_json("show", "map.bin", capsys=capsys)
+    assert (document["kind"], document["chip"], document["totals"]["cores_used"]) == ("map", "loihi1", 1)
+    assert document["populations"][0] == {
+        **{"name": "leaky_1", "shape": [64], "neurons": 64, "kind": "LIF", "relay": False},
+        **{"slices": 1, "cores": 1},
+    }
+
+
+def test_the_others_are_shown_as_the_commands_that_made_them_do(capsys: pytest.CaptureFixture[str]) -> None:
+    quantized = as_json("show", "quantized.bin", capsys=capsys)
+    assert quantized["kind"] == "quantized"
+    assert [layer["population"] for layer in quantized["layers"]] == ["leaky_1", "leaky_3"]
+    assert "synaptic memory at least" in shown("show", "quantized.bin", capsys=capsys)
+    recording = as_json("show", "recording.bin", capsys=capsys)
+    assert recording["kind"] == "recording"
+    assert recording["recorded"] == [
+        {"node": "output", "variable": "s", "shape": [4, 2, 10], "type": "uint8", "spikes": 0}
+    ]
+    assert "4 steps of 0.0001 s, batch 2" in shown("show", "recording.bin", capsys=capsys)
+
+
+def test_without_notes(capsys: pytest.CaptureFixture[str]) -> None:
+    record = json.loads(Path("map.bin").read_text())
+    record["notes"] = ["a note"]
+    Path("map.bin").write_text(json.dumps(record))
+    assert "- a note" in shown("show", "map.bin", capsys=capsys)
+    assert "- a note" not in shown("show", "map.bin", "--quiet", capsys=capsys)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty, "),
+        (b"PK nothing", "is an archive without a readable 'meta'"),
+        (b"[1]", "is of no kind that nirbridge saves, "),
+        (b"{", "no JSON at line 1"),
+        (MODEL.read_bytes(), "is a NIR file, a map (.map.json), a quantized network (.q.npz) or a recording (.npz)"),
+    ],
+    ids=["empty", "archive", "list", "broken", "nir"],
+)
+def test_files_of_no_kind(content: bytes, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("x").write_bytes(content)
+    for command in (["show", "x"], ["diff", "map.bin", "x"]):
+        assert run(command) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_places_that_are_no_file(capsys: pytest.CaptureFixture[str]) -> None:
+    for path in (".", "none"):
+        assert run(["show", path]) == 2
+    assert "it is a folder, a file that nirbridge saved is expected" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["map.bin", "quantized.bin", "recording.bin"])
+def test_a_file_differs_from_itself_in_nothing(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "no difference between" in shown("diff", name, name, capsys=capsys)
+    assert as_json("diff", name, name, capsys=capsys)["same"] is True
+
+
+def test_what_has_no_meaning_is_no_difference(capsys: pytest.CaptureFixture[str]) -> None:
+    record = json.loads(Path("split.bin").read_text())
+    record["nirbridge"] = "9.9"
+    record["proof"] |= {"seed": 7, "solver": "another", "deterministic_time": 3.0}
+    record["blocks"] = record["blocks"][::-1]
+    Path("again").write_text(json.dumps(record))
+    assert as_json("diff", "split.bin", "again", capsys=capsys)["differences"] == []
+
+
+def test_a_map_with_other_cores(capsys: pytest.CaptureFixture[str]) -> None:
+    document = as_json("diff", "map.bin", "pinned.bin", code=1, capsys=capsys)
+    assert document["same"] is False
+    differences = {each["name"]: (each["a"], each["b"]) for each in document["differences"]}
+    assert differences["placement of 64 of 64 neurons of 'leaky_1'"] == ("(0, 0, 0, 0)", "(0, 1, 0, 1)")
+    assert all(name.startswith(("placement of", "slices", "totals.", "proof.")) for name in differences)
+    text = shown("diff", "map.bin", "pinned.bin", code=1, capsys=capsys)
+    assert f"{len(differences)} differences between 'map.bin' and 'pinned.bin'\n" in text
+    assert "  placement of 64 of 64 neurons of 'leaky_1': (0, 0, 0, 0) / (0, 1, 0, 1)\n" in text
+
+
+def test_a_map_of_another_model_and_chip(capsys: pytest.CaptureFixture[str]) -> None:
+    record = json.loads(Path("map.bin").read_text())
+    record["model"]["sha256"] = "0" * 64
+    record["chip"]["core"]["neurons"] = 2048
+    record["timing"]["reset"] = "subtract"
+    record["projections"][0]["delay_steps"] = 3
+    Path("again").write_text(json.dumps(record))
+    found = as_json("diff", "map.bin", "again", code=1, capsys=capsys)["differences"]
+    assert [each["name"] for each in found] == [
+        *("model", "chip.core.neurons", "timing.reset", "projections 'input -> leaky_1'.delay_steps"),
+    ]
+    assert found[1]["a"] == 1024
+    assert found[1]["b"] == 2048
+
+
+def test_other_integers(capsys: pytest.CaptureFixture[str]) -> None:
+    found = as_json("diff", "quantized.bin", "narrow.bin", code=1, capsys=capsys)["differences"]
+    weights = next(each for each in found if each["name"].endswith("'input -> leaky_1'.operator.weight"))
+    assert weights["a"].startswith("3,")
+    assert " of 4,096 values differ, the first at [0, 0]: " in weights["a"]
+
+
+def test_other_recordings(capsys: pytest.CaptureFixture[str]) -> None:
+    found = as_json("diff", "recording.bin", "other.bin", code=1, capsys=capsys)["differences"]
+    spikes = pipeline.load_recording("other.bin").arrays["output", "s"]
+    step, sample, neuron = map(int, np.argwhere(spikes)[0])
+    assert sample == 1
+    assert [each["name"] for each in found] == [f"output s, first at time step {step}, sample 1, neuron ({neuron})"]
+    assert (found[0]["a"], found[0]["b"]) == (0.0, 1.0)
+
+
+def test_two_kinds_have_nothing_in_common(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["diff", "map.bin", "quantized.bin"]) == 2
+    assert "one is a map, the other a quantized network" in capsys.readouterr().err

@@ -1,0 +1,214 @@
+"""Text in 50 columns and in the C locale: numbers are whole, characters are shown; ``--quiet`` and ``--summary``."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from nirbridge import pipeline
+from nirbridge.cli.ascii import encodable, is_ascii_locale
+from nirbridge.cli.main import COMMANDS, run
+from nirbridge.cli.output import print_warning
+from nirbridge.cli.paths import Command
+from nirbridge.cli.progress import progress_on_stderr
+from nirbridge.report.layout import fitted
+
+ROOT = Path(__file__).resolve().parents[2]
+MODEL = str(ROOT / "examples/models/digits_cnn.nir")
+NUMBER = re.compile(r"(?<![\w.,])~?[+-]?\d[\d,.]*(?:e[+-]?\d+)?%?(?![\w])")
+TEXTS = {
+    "map": ["map", MODEL, "--chip", "loihi1", "--effort", "fast"],
+    "check": ["check", MODEL, "--chip", "loihi1"],
+    "simulate": ["simulate", MODEL, "--input", "in.npy", "-o", "o.npz", "--record", "*:s,v"],
+    "quantize": ["quantize", MODEL, "--chip", "loihi1", "-o", "m.q.npz"],
+    "verify": ["verify", MODEL, "--chip", "loihi1", "--input", "in.npy"],
+    "inspect": ["inspect", MODEL, "--portability"],
+    "compare": ["compare", "a.npz", "b.npz"],
+    "diff": ["diff", "a.npz", "b.npz"],
+    "show-map": ["show", "m.map.json"],
+    "show-quantized": ["show", "w.q.npz"],
+    "chips": ["chips"],
+    "chip": ["chips", "loihi1"],
+}
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("narrow")
+    network = pipeline.load_network(MODEL)
+    inputs = (np.random.default_rng(0).random((20, 2, *network.inputs[0].shape)) < 0.3).astype(np.uint8)
+    np.save(folder / "in.npy", inputs)
+    for name, values in (("a", inputs), ("b", inputs * (inputs.cumsum(0) % 3 > 0))):
+        pipeline.save_recording(pipeline.simulate_network(network, values), folder / f"{name}.npz")
+    chip = pipeline.load_chip("loihi1")
+    mapped = pipeline.map_network(network, chip, pipeline.MapOptions(effort="fast"))
+    pipeline.save_map(mapped, folder / "m.map.json", MODEL)
+    plan = pipeline.quantize_plan(network, {}, None, {"method": "range", "percentile": 99.9})
+    pipeline.save_quantized(pipeline.quantize_network(network, chip, *plan), folder / "w.q.npz")
+    return folder
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_no_number_is_cut_in_fifty_columns(
+    name: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(here)
+    texts = []
+    for columns in ("500", "50"):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert run(TEXTS[name]) in (0, 1)
+        texts.append(capsys.readouterr().out)
+    wide, narrow = ({number.strip(".,") for number in NUMBER.findall(text)} for text in texts)
+    assert len(wide) > 1
+    mesh = {"32", "8", "4"} if name == "map" else set()  # how many tiles are shown depends on the width
+    assert wide - narrow <= mesh
+    assert "…" not in texts[1]
+    if name not in ("simulate", "diff", "check"):  # these print sentences, which a terminal wraps
+        assert max(map(len, texts[1].splitlines())) <= 50
+
+
+@pytest.mark.parametrize("name", ["map", "quantize", "compare", "chip"])
+def test_the_c_locale_gets_ascii(name: str, here: Path) -> None:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON") and k not in ("LANG", "LC_ALL")}
+    environment |= {"LC_ALL": "C", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "nirbridge", *TEXTS[name]]
+    done = subprocess.run(command, capture_output=True, cwd=here, env=environment, check=True)
+    assert done.stdout.isascii()
+    assert done.stderr.isascii()
+    assert b"\\u" not in done.stdout
+    if name == "map":
+        assert b". free  - up to 25 %  + up to 50 %  * up to 75 %  # up to 100 % of its fullest resource" in done.stdout
+
+
+@pytest.mark.parametrize("name", [name for name, _, _ in COMMANDS])
+def test_help_is_ascii(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([name, "--help"]) == 0
+    assert capsys.readouterr().out.isascii()
+
+
+@pytest.mark.parametrize(
+    ("environment", "ascii_only"),
+    [
+        ({}, False),
+        ({"LC_ALL": "C"}, True),
+        ({"LC_ALL": "POSIX", "LANG": "de_DE.UTF-8"}, True),
+        ({"LC_ALL": "C.UTF-8", "LANG": "C"}, False),
+        ({"LANG": "C"}, True),
+        ({"LANG": "C", "LC_CTYPE": "C.UTF-8"}, True),  # as Python itself sets it
+        ({"LANG": "C", "LC_CTYPE": "de_DE.UTF-8"}, False),
+        ({"LANG": "de_DE.UTF-8", "LC_CTYPE": "C"}, True),
+        ({"LANG": "de_DE.UTF-8"}, False),
+        ({"LC_CTYPE": "C.UTF-8"}, False),
+        ({"LC_ALL": "C", "PYTHONUTF8": "1"}, False),
+        ({"LC_ALL": "C", "PYTHONIOENCODING": "utf-8"}, False),
+    ],
+)
+def test_which_locales_are_ascii(environment: dict[str, str], ascii_only: bool) -> None:
+    assert is_ascii_locale(environment) == ascii_only
+
+
+def test_characters_that_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "C")
+    assert encodable("░█ 2 × 3 … 'ä'", "utf-8") == "-# 2 x 3 ... '\\xe4'"
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    assert encodable("░█ 2 × 3 … 'ä'", "utf-8") == "░█ 2 × 3 … 'ä'"
+    assert encodable("░ ä €", "latin-1") == "- ä \\u20ac"
+
+
+def drawn(width: int, *rows: tuple[str, ...]) -> list[str]:
+    table = Table(box=None, pad_edge=False, title="sizes", title_justify="left")
+    table.add_column("name")
+    table.add_column("text")
+    table.add_column("number", justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    console = Console(width=width, color_system=None)
+    with console.capture() as captured:
+        console.print(fitted(table, console))
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+ROW = ("fc1", "some words that may wrap at any space", "1,234,567")
+
+
+def test_a_table_has_columns_for_its_words_or_lines_for_its_cells() -> None:
+    assert drawn(60, ROW)[1:] == [
+        "name  text                                      number",
+        "fc1   some words that may wrap at any space  1,234,567",
+    ]
+    assert drawn(40, ROW)[1:] == [
+        "name  text                        number",
+        "fc1   some words that may      1,234,567",
+        "      wrap at any space",
+    ]
+    assert drawn(30, ROW, ("fc2", "", "8")) == [
+        *("sizes", "fc1", "  text: some words that may", "  wrap at any space", "  number: 1,234,567"),
+        *("fc2", "  number: 8"),
+    ]
+
+
+def test_quiet_keeps_results_and_errors(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(here)
+    shown = []
+    for options in ([], ["--quiet"]):
+        assert run([*TEXTS["map"], "--chip", "loihi2", *options]) == 0
+        shown.append(capsys.readouterr().out)
+    loud, quiet = (text.splitlines() for text in shown)
+    left_out = [line for line in loud if line not in quiet]
+    assert "approximate (~)" in left_out
+    assert [line for line in loud if line and line in quiet] == [line for line in quiet if line]
+    assert run(["map", "none.nir", "--chip", "loihi1", "--quiet"]) == 2
+    assert capsys.readouterr().err.startswith("error: 'none.nir': ")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_quiet_warns_of_nothing(quiet: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def work() -> None:
+        print_warning("beware")
+        with progress_on_stderr() as progress:
+            progress("working", None)
+
+    stderr = Terminal()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("nirbridge.cli.memory.check_address_space", lambda: None)
+    command = Command("work", callback=work)
+    with click.Context(command) as context:
+        command.parse_args(context, ["--quiet"] if quiet else [])
+        command.invoke(context)
+    said = stderr.getvalue()
+    assert ("warning: beware" in said, "working" in said) == (not quiet, not quiet)
+    assert not quiet or said == ""
+
+
+def test_a_summary_is_one_line(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(here)
+    assert run([*TEXTS["map"], "--summary", "-o", "again.map.json"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    record = json.loads(Path("again.map.json").read_text())
+    totals, proof = record["totals"], record["proof"]
+    assert len(lines) == 1
+    cores = f"{totals['cores_used']} of 128 cores of 1 x loihi1"
+    assert lines[0].startswith(
+        f"'digits_cnn.nir': {cores} ({proof['status']}, at least {proof['cores_lower_bound']}), "
+    )
+    assert lines[0].endswith(f", {totals['time_per_step_s'] * 1e6:.3g} us per time step")
+    assert f"{sum(p['neurons'] for p in record['populations']):,} neurons in " in lines[0]
