@@ -5,7 +5,6 @@ The annotation is the check: what it does not describe at run time (protocols, t
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import types
@@ -13,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
 
-from nirbridge.errors import Diagnostic, UsageError, quoted
+from nirbridge.errors import Diagnostic, UsageError, did_you_mean, quoted
 
 Natural = Annotated[int, 0, 2**63 - 1]
 """An integer from 0; the numbers behind the type are the least and the greatest value."""
@@ -131,18 +130,14 @@ def _binding_problems(
 
 
 def _unknown(subject: str, name: str, known: Mapping[str, Any]) -> Diagnostic:
-    near = difflib.get_close_matches(name, known, n=1)
     limit = f"it takes {', '.join(known)}"
-    return Diagnostic(
-        subject, f"no argument {quoted(name)}", limit, f"did you mean {quoted(near[0])}?" if near else "leave it out"
-    )
+    return Diagnostic(subject, f"no argument {quoted(name)}", limit, did_you_mean(name, known) or "leave it out")
 
 
 def _wrong(subject: str, name: str, value: object, kind: Any) -> Diagnostic:
     choices = [choice for choice in _members(kind) if isinstance(choice, str)]
     if isinstance(value, str):
-        near = difflib.get_close_matches(value, choices, n=1) if choices else []
-        hint = f"did you mean {quoted(near[0])}?" if near else "choose one of these" if choices else "correct it"
+        hint = did_you_mean(value, choices) or ("choose one of these" if choices else "correct it")
         return Diagnostic(f"{subject}, {name}", quoted(value), f"it takes {_described(kind)}", hint)
     shown = repr(value) if isinstance(value, int | float) else _described_value(value)
     return Diagnostic(f"{subject}, {name}", shown, f"it takes {_described(kind)}", "correct it")

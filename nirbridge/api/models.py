@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 from nirbridge.api.arguments import Count, Natural, checked, kind_of
 from nirbridge.chips.model import Chip
-from nirbridge.errors import Diagnostic, ExportWarning, UsageError, quoted
+from nirbridge.errors import Diagnostic, UsageError, quoted
 from nirbridge.importers.recognise import PLAIN, framework_of, is_torch_module
 from nirbridge.network.model import ModelFile, Network, Timing
 
@@ -187,10 +186,7 @@ def _from_module(module: object, given: Mapping[str, Any]) -> Network:
         limit = "its shapes come from an input, as the module takes it"
         raise UsageError.of(f"module {quoted(type(module).__name__)}", "no sample", limit, "give sample=")
     known = _known(framework, asked)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ExportWarning)  # the graph is not given to other tools
-        graph = import_module(framework, module, known.pop("sample"), **known)
-    return network_of_graph(graph, timing)
+    return network_of_graph(import_module(framework, module, known.pop("sample"), **known), timing)
 
 
 def _check_conversion(module: object, convert: object) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.errors import Diagnostic, UsageError, quoted
+from nirbridge.errors import Diagnostic, UsageError, did_you_mean, quoted
 from nirbridge.network.model import Network
 
 NAMES_SHOWN = 8
@@ -47,9 +46,8 @@ def _problems(rates: Mapping[str, Any], network: Network) -> Iterator[Diagnostic
     for name, value in rates.items():
         subject = f"rate of {quoted(name)}"
         if name not in shapes:
-            near = difflib.get_close_matches(str(name), shapes, n=1)
             limit = f"there are {', '.join(map(quoted, list(shapes)[:NAMES_SHOWN]))}"
-            hint = f"did you mean {quoted(near[0])}?" if near else "name one of these"
+            hint = did_you_mean(name, shapes) or "name one of these"
             yield Diagnostic(subject, "no population or input of that name", limit, hint)
             continue
         found = _fault(value, shapes[name])

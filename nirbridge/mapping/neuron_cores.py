@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import operator
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 from nirbridge._types import Box, Shape
 from nirbridge.chips.model import CoreId
-from nirbridge.errors import UsageError, quoted
+from nirbridge.errors import UsageError, did_you_mean, quoted
 
 NAMES_SHOWN = 8
 
@@ -49,9 +48,8 @@ def neuron_cores(
     """
     known = dict(shapes)
     if not isinstance(name, str) or name not in known:
-        near = difflib.get_close_matches(str(name), known, n=1)
         limit = f"the map has {', '.join(map(quoted, list(known)[:NAMES_SHOWN]))}"
-        hint = f"did you mean {quoted(near[0])}?" if near else "name one; inputs and outputs are on the host"
+        hint = did_you_mean(name, known) or "name one; inputs and outputs are on the host"
         raise UsageError.of(f"population {quoted(name)}", "unknown", limit, hint)
     at = _place(name, index, known[name])
     groups = _copies([n for n, _ in shapes], splits)

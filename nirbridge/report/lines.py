@@ -7,7 +7,7 @@ from dataclasses import MISSING, fields
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from nirbridge.errors import quoted
+from nirbridge.errors import counted, quoted
 from nirbridge.report.map_facts import cores_available, figure_with_prefix, one_line
 
 if TYPE_CHECKING:
@@ -31,11 +31,6 @@ def repr_line(value: object) -> str:
     cls = type(value)
     line = next(_LINES[base.__name__] for base in cls.__mro__ if base.__name__ in _LINES)
     return f"{cls.__name__}: {line(value)}"
-
-
-def counted(number: int, thing: str) -> str:
-    """``1 neuron``, ``2,000 neurons``."""
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
 def shape_line(shape: tuple[int, ...]) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from nirbridge._values import SavedValue, Value
 from nirbridge.arrays import Array
-from nirbridge.errors import UsageError, quoted
+from nirbridge.errors import UsageError, did_you_mean, quoted
 
 Key = tuple[str, str]
 """(population, input or output name, variable): a variable is ``s`` (spikes), ``v``, ``i``, or ``count``."""
@@ -69,9 +68,8 @@ def _not_recorded(node: object, arrays: Mapping[Key, Array]) -> UsageError:
         limit = f"recorded of it: {', '.join(variables)}"
         return UsageError.of(f"node {quoted(name)}", "another variable", limit, f"as in recording[{name!r}, ...]")
     known = list(dict.fromkeys(n for n, _ in arrays))
-    near = difflib.get_close_matches(str(name), known, n=1)
     limit = f"recorded: {', '.join(map(quoted, known[:8])) or 'nothing'}"
-    hint = f"did you mean {quoted(near[0])}?" if near else "record it"
+    hint = did_you_mean(name, known) or "record it"
     return UsageError.of(f"node {quoted(name)}", "not recorded", limit, hint)
 
 

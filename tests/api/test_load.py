@@ -80,8 +80,7 @@ def test_parts_of_two_frameworks_are_a_question() -> None:
 
 def test_a_module_is_imported_as_its_importer_does_it() -> None:
     module = _modules("snntorch")
-    with pytest.warns(nb.errors.ExportWarning):
-        expected = network_of_graph(import_module("snntorch", module, SAMPLE))
+    expected = network_of_graph(import_module("snntorch", module, SAMPLE))
     assert same_network(nb.load(module, sample=SAMPLE), expected)
     assert nb.load(module, sample=SAMPLE, dt=2e-3).dt == 2e-3
     assert nb.load(module, sample=SAMPLE, framework="snntorch", check=0).file is None
