@@ -69,6 +69,5 @@ def _check_printed(printed: tuple[str, ...], names: list[str]) -> None:
 def _print(rewrite: Pass, network: Network) -> None:
     from nirbridge.cli.output import print_details
     from nirbridge.pipeline import format_passes
-    from nirbridge.report.network_text import network_lines
 
-    print_details([f"network after {format_passes([rewrite])}:", *(f"  {line}" for line in network_lines(network))])
+    print_details([f"network after {format_passes([rewrite])}:", network.summary()])
