@@ -54,12 +54,11 @@ def neuron_cores(
     at = _place(name, index, known[name])
     groups = _copies([n for n, _ in shapes], splits)
     copies = next((group for group in groups if name in group and group[0] == name), (name,))
-    held = {
-        s.population: core
-        for s, core in slices
-        if s.population in copies and all(start <= k < stop for k, (start, stop) in zip(at, s.box, strict=True))
-    }
-    return tuple(held[copy] for copy in copies)
+    return tuple(next(core for s, core in slices if s.population == copy and _holds(s.box, at)) for copy in copies)
+
+
+def _holds(box: Box, at: tuple[int, ...]) -> bool:
+    return all(start <= k < stop for k, (start, stop) in zip(at, box, strict=True))
 
 
 def _place(name: str, index: object, shape: Shape) -> tuple[int, ...]:

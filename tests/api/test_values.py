@@ -233,6 +233,7 @@ def test_an_array_is_compared_with_the_node_of_its_shape() -> None:
     x = (np.arange(80).reshape(20, 4) % 3 == 0).astype(np.uint8)
     run = nb.simulate(network, x, record=["2_lif:s,v", "4_lif:s"])
     assert nb.compare(run["4_lif"], run).equal
+    assert nb.compare(run, run["4_lif"]).equal
     assert [row.node for row in nb.compare(run, run["2_lif"]).rows] == ["2_lif"]
     other = run["2_lif"].copy()
     other[7, 1] ^= 1
@@ -294,6 +295,11 @@ def test_a_comparison_draws_what_differs() -> None:
     other[5, 0] ^= 1
     figure = nb.compare(run, other).plot()
     assert "3_output" in figure.axes[0].get_title()
+    both = nb.simulate(network, np.ones((30, 4), np.uint8), record="*:s")
+    changed = replace(both, arrays={**both.arrays, ("3_output", "s"): other})
+    assert "3_output" in nb.compare(both, changed).plot().axes[0].get_title()
+    assert "2_lif" in nb.compare(both, changed).plot("2_lif").axes[0].get_title()
+    assert "2_lif" in nb.compare(both, both).plot().axes[0].get_title()
     with pytest.raises(nb.errors.UsageError, match="no spikes of 'x' to compare"):
         nb.compare(run, other).plot("x")
     bare = replace(nb.compare(run, other), recordings=None)

@@ -128,6 +128,8 @@ def test_suggestions() -> None:
     network = network_of_shapes("4 dense3 lif")
     with pytest.raises(nb.errors.UsageError, match="did you mean 'traffic'"):
         nb.map(network, "loihi1", objective="trafic")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(nb.errors.UsageError, match="effort: 'fats', it takes 'fast', 'default', 'max'"):
+        nb.map(network, "loihi1", nb.MapOptions(effort="fats"))
     with pytest.raises(nb.errors.ChipError, match="loihi2"):
         nb.map(network, "loihi22")
     with pytest.raises(nb.errors.UsageError, match="did you mean 'objective'"):
