@@ -19,6 +19,14 @@ def _at_the_root(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(root)
 
 
+@pytest.fixture(scope="module")
+def map_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A map that the command saved; tests change copies of it."""
+    saved = tmp_path_factory.mktemp("map") / "a.map.json"
+    assert run(["map", str(root / MODEL), "--chip", str(root / CHIP), "-o", str(saved)]) == 0
+    return saved
+
+
 def test_a_map_is_shown_saved_and_found_legal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved = str(tmp_path / "a.map.json")
     assert run(["map", MODEL, "--chip", CHIP, "-o", saved, "--report", str(tmp_path / "report")]) == 0
@@ -41,10 +49,9 @@ def test_json_is_the_map_file(tmp_path: Path, root: Path, capsys: pytest.Capture
     jsonschema.validate(printed, schema)
 
 
-def test_a_map_that_was_changed_is_illegal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_map_that_was_changed_is_illegal(tmp_path: Path, map_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved = tmp_path / "a.map.json"
-    assert run(["map", MODEL, "--chip", CHIP, "-o", str(saved)]) == 0
-    document = json.loads(saved.read_text(encoding="utf-8"))
+    document = json.loads(map_file.read_text(encoding="utf-8"))
     document["blocks"][0]["slices"].pop()
     saved.write_text(json.dumps(document), encoding="utf-8")
     capsys.readouterr()
@@ -80,10 +87,8 @@ def test_a_map_is_checked_with_the_timing_it_was_made_with(tmp_path: Path, capsy
     )
 
 
-def test_a_map_of_another_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    saved = str(tmp_path / "a.map.json")
-    assert run(["map", MODEL, "--chip", CHIP, "-o", saved]) == 0
-    assert run(["check", "examples/models/digits_mlp.nir", "--map", saved]) == 1
+def test_a_map_of_another_model(map_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["check", "examples/models/digits_mlp.nir", "--map", str(map_file)]) == 1
     assert "SHA-256" in capsys.readouterr().err
 
 
