@@ -26,6 +26,9 @@ class Tool:
 
 TOOLS: Mapping[str, Tool] = {
     "make": Tool(("make",), "make", "reads what targets run"),
+    "bash": Tool(("bash",), "bash", "completes a command line"),
+    "zsh": Tool(("zsh",), "zsh", "completes a command line"),
+    "fish": Tool(("fish",), "fish", "completes a command line"),
     "browser": Tool(("chromium", "chromium-browser", "google-chrome"), "chromium", "opens HTML reports"),
 }
 
