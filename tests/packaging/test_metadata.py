@@ -102,6 +102,18 @@ def test_page_of_installation_names_every_extra() -> None:
     assert set(re.findall(r"`([a-z]+)`", rows)) == set(EXTRAS)
 
 
+def test_extras_that_messages_and_pages_name_exist() -> None:
+    files = [*(ROOT / "nirbridge").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
+    named = re.compile(r"nirbridge\[([a-z,]+)\]|(?:the )?extra (?:``|`|'|\")([a-z]+)(?:``|`|'|\")")
+    texts = {file.name: file.read_text(encoding="utf-8") for file in files}
+    found = {
+        name: [x for pair in named.findall(text) for one in pair for x in one.split(",") if x]
+        for name, text in texts.items()
+    }
+    assert {"fast", "plot"} <= {extra for extras in found.values() for extra in extras}
+    assert {name: extras for name, extras in found.items() if set(extras) - set(EXTRAS)} == {}
+
+
 def test_classifiers_are_the_tested_versions_of_python() -> None:
     from tests.packaging.wheel import VERSIONS
 
@@ -125,8 +137,7 @@ def test_every_file_of_the_package_is_in_the_wheel_by_some_pattern() -> None:
     files = [p for p in package.rglob("*") if p.is_file() and "__pycache__" not in p.parts]
     data = [p.relative_to(package).as_posix() for p in files if p.suffix != ".py"]
     assert [name for name in data if not any(fnmatch(name, pattern) for pattern in patterns)] == []
-    expected = set(patterns) - {"*.pyi"}  # the types of the front door
-    assert [pattern for pattern in expected if not any(fnmatch(name, pattern) for name in data)] == []
+    assert [pattern for pattern in patterns if not any(fnmatch(name, pattern) for name in data)] == []
     folders = {p.parent for p in files if p.suffix == ".py"}
     assert [str(f) for f in folders if not (f / "__init__.py").is_file()] == []
 

@@ -28,11 +28,12 @@ def test_the_wheel_runs_outside_the_checkout(version: str, wheel: Path, tmp_path
     if python is None:
         pytest.skip(f"Python {version} is not installed")
     commands = wheels.install(python, wheel, tmp_path / "environment")
-    imported, usage, chips, mapped, checked, quantized, emitted = wheels.use(commands, tmp_path / "empty")
+    imported, usage, summary, chips, mapped, checked, quantized, emitted = wheels.use(commands, tmp_path / "empty")
     number, file = imported.splitlines()
     assert number == __version__
     assert Path(file).is_relative_to(tmp_path / "environment")
     assert usage.startswith("Usage: nirbridge ")
+    assert "loihi2" in summary
     assert "loihi2" in chips
     assert "cores    1 of 128 used" in mapped
     assert "legal" in checked

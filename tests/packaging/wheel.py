@@ -19,6 +19,7 @@ VERSIONS = ("3.11", "3.12", "3.13")
 """Versions of Python that are supported: those on which the wheel is installed and run."""
 SOURCES = ("pyproject.toml", "README.md", "LICENSE")
 LOCATION = "import nirbridge; print(nirbridge.__version__); print(nirbridge.__file__)"
+FRONT_DOOR = "import nirbridge as nb; print(nb.map('model.nir', 'loihi2').summary())"
 
 
 class Failed(Exception):
@@ -101,6 +102,7 @@ def use(commands: Path, empty: Path) -> list[str]:
     calls = (
         (commands / "python", "-c", LOCATION),
         (command, "--help"),
+        (commands / "python", "-c", FRONT_DOOR),
         (command, "chips"),
         (command, "map", model, "--chip", "loihi2", "-o", "model.map.json"),
         (command, "check", model, "--map", "model.map.json"),
@@ -122,7 +124,7 @@ def main() -> int:
         for version, python in pythons.items():
             assert wheel is not None
             outputs = use(install(python, wheel, folder / version), folder / f"empty-{version}")
-            cores = next(line for line in outputs[3].splitlines() if line.startswith("cores"))
+            cores = next(line for line in outputs[4].splitlines() if line.startswith("cores"))
             print(f"Python {version}: {wheel.name} is installed and maps the example ({' '.join(cores.split())})")
     return 0 if pythons else 1
 
