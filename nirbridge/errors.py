@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+T = TypeVar("T")
 
 _COMPARED = 100
 """Characters of a name that are compared with others: the work grows with their square."""
@@ -128,6 +130,10 @@ class IllegalMapping(NirbridgeError):
     """A mapping that breaks a limit of the chip or does not cover the network; every violation is listed."""
 
 
+class NotConforming(NirbridgeError):
+    """An object that does not keep to the Protocol of its kind of plugin; every fault is listed."""
+
+
 class Bug(NirbridgeError):
     """An inner contradiction of nirbridge: please report it."""
 
@@ -140,3 +146,16 @@ class ExportWarning(UserWarning):
 
 class ExporterFaultWarning(UserWarning):
     """A NIR file shows a known fault of the framework that wrote it; the message says which, and what mends it."""
+
+
+def instance_of(value: object, kind: type[T] | tuple[type[T], ...], subject: str, hint: str = "") -> T:
+    """``value`` where it is of a type, or of one of several.
+
+    Raises:
+        UsageError: it is of another type; ``subject`` says what it is an argument of.
+    """
+    if isinstance(value, kind):
+        return value
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    expected = " or ".join(each.__name__ for each in kinds)
+    raise UsageError.of(subject, f"is of type {type(value).__name__}", f"expected {expected}", hint)

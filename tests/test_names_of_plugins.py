@@ -11,8 +11,12 @@ import pytest
 from nirbridge import plugins as registry
 from nirbridge.errors import Bug, ModelError, NirbridgeError, UsageError
 from nirbridge.plugins import LoadedPlugin, Plugin
+from nirbridge.plugins import registry as lookup
 
-ONE = LoadedPlugin("one", Plugin(emitters={"z": "json:dumps", "b": "json:loads"}, passes={"p": "json:dumps"}))
+ONE = LoadedPlugin(
+    "one",
+    Plugin(emitters={"z": "json:dumps", "b": "json:loads"}, passes={"p": "json:dumps"}, importers={"i": "json:loads"}),
+)
 TWO = LoadedPlugin("two", Plugin(emitters={"a": "json:loads", "z": "json:dumps"}, chips={"c": "x:y"}))
 GONE = LoadedPlugin("gone", None, "ImportError: no")
 LOST = LoadedPlugin("lost", None, "ValueError: a\nb")
@@ -30,13 +34,13 @@ def test_own_names_come_first_then_those_of_plugins_in_order() -> None:
     assert registry.names("partitioners", ()) == ("sequential", "packed", "cp-sat")
     assert registry.names("simulators", ())[:1] == ("auto",)
     assert registry.names("simulators", ())[-2:] == ("fixed", "mapped")
-    assert registry.names("chips", (TWO,)) == ("c",)
+    assert registry.names("chips", (TWO,)) == ("crossbar256", "loihi1", "loihi2", "c")
     assert registry.chip_names((TWO,)) == ("c", "crossbar256", "loihi1", "loihi2")
 
 
 def test_a_kind_in_one_word() -> None:
-    assert [registry._singular(kind) for kind in registry.KINDS] == [
-        *("chip", "importer", "pass", "partitioner", "emitter", "simulator"),
+    assert [lookup._subject(kind, "x") for kind in registry.KINDS] == [
+        *("chip 'x'", "importer 'x'", "pass 'x'", "partitioner 'x'", "emitter 'x'", "simulator 'x'"),
     ]
 
 
@@ -46,16 +50,17 @@ def test_a_name_of_two_owners_names_them_and_one_of_nirbridge_too() -> None:
     own = LoadedPlugin("own", Plugin(emitters={"lava": "json:dumps"}))
     three = "defined by nirbridge and by own, a name has one owner; uninstall all but one of nirbridge, own"
     assert refused(registry.get, "emitters", "lava", (own,)) == f"emitter 'lava': {three}"
-    assert registry.get("emitters", "b", (ONE, TWO))("[1]") == [1]
+    read: Any = registry.get("importers", "i", (ONE, TWO))
+    assert read("[1]") == [1]
 
 
 def test_an_unknown_name_lists_the_known_ones_and_what_cannot_be_loaded() -> None:
-    troubles = "plugins that can not be loaded: gone (ImportError: no), lost (ValueError: a\\nb)"
+    troubles = "plugins that cannot be loaded: gone (ImportError: no), lost (ValueError: a\\nb)"
     said = refused(registry.get, "emitters", "q", (ONE, GONE, LOST))
     assert said == f"emitter 'q': unknown, known: b, lava, z; {troubles}"
     assert refused(registry.get, "emitters", "q", (ONE,)) == "emitter 'q': unknown, known: b, lava, z"
     assert refused(registry.find_chip, "q", (ONE, GONE)) == (
-        "chip 'q': unknown; plugins that can not be loaded: gone (ImportError: no)"
+        "chip 'q': unknown; plugins that cannot be loaded: gone (ImportError: no)"
     )
 
 
@@ -80,16 +85,38 @@ def test_what_plugins_raise() -> None:
             raise error
         return error
 
-    guarded = registry._guarded(call, "pass 'p' of d")
+    guarded = registry.guarded(call, "pass 'p' of d")
     assert guarded(3) == 3
     assert guarded.__name__ == "call"
     assert refused(guarded, ValueError("x")) == "pass 'p' of d: ValueError: x; please report it to its authors"
     for own in (ModelError.of("a", "b"), ModuleNotFoundError("m")):
         with pytest.raises(type(own)):
             guarded(own)
-    assert registry._guarded("text", "t") == "text"
+    assert registry.guarded(int, "t") is int
     with pytest.raises(Bug):
         guarded(KeyError("k"))
+
+
+def test_what_methods_of_plugins_raise() -> None:
+    class Kept:
+        takes = (int,)
+
+        def run(self, error: Any) -> Any:
+            raise error
+
+        def __call__(self, text: str) -> int:
+            return int(text)
+
+    kept = registry.guarded(Kept(), "emitter 'e' of d")
+    assert kept.takes == (int,)
+    assert kept("3") == 3
+    said = "emitter 'e' of d: KeyError: 'k'; please report it to its authors"
+    assert refused(kept.run, KeyError("k")) == said
+    assert refused(kept, "x").startswith("emitter 'e' of d: ValueError: invalid literal for int()")
+    with pytest.raises(ModelError):
+        kept.run(ModelError.of("a", "b"))
+    with pytest.raises(AttributeError):
+        _ = kept.other
 
 
 def test_plugins_are_sorted_by_distribution_then_trouble() -> None:
@@ -115,9 +142,9 @@ def test_every_table_that_is_none_is_named() -> None:
     assert registry.installed_plugins([found])[0].trouble == (
         "its chips, simulators are not names with text such as 'module:attribute'"
     )
-    assert registry._is_table({}) is True
-    assert registry._is_table({"a": "b", "c": 1}) is False
-    assert registry._is_table({"a": "b", 1: "c"}) is False
+    assert lookup._is_table({}) is True
+    assert lookup._is_table({"a": "b", "c": 1}) is False
+    assert lookup._is_table({"a": "b", 1: "c"}) is False
 
 
 def test_usage_errors_of_names() -> None:

@@ -14,6 +14,7 @@ import pytest
 from nirbridge import plugins as registry
 from nirbridge.chips import read_chip
 from nirbridge.errors import Bug, ChipError, UsageError
+from nirbridge.partitioner.by_name import PACKED
 from nirbridge.plugins import LoadedPlugin, Plugin
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "chips" / "my_chip.toml"
@@ -71,7 +72,7 @@ def test_an_installed_plugin(package: Callable[[str], None]) -> None:
     assert plugin == LoadedPlugin("fake-dist", MINE)
     assert registry.chip_names((plugin,)) == ("crossbar256", "loihi1", "loihi2", "my_chip")
     assert registry.find_chip("my_chip", (plugin,)) == read_chip(EXAMPLE)
-    assert registry.find("partitioners", "other", {}, (plugin,))() == "partitioned"
+    assert registry.get("partitioners", "other", (plugin,))() == "partitioned"
 
 
 def test_the_entry_points_of_the_environment_are_used(
@@ -91,7 +92,7 @@ def test_the_entry_points_of_the_environment_are_used(
 
 def test_built_in_names_need_no_plugin() -> None:
     assert registry.find_chip("loihi1", ()) == read_chip("loihi1")
-    assert registry.find("partitioners", "join", {"join": "os.path:join"}, ())("a", "b") == str(Path("a") / "b")
+    assert registry.get("partitioners", "packed", ()) is PACKED
 
 
 def test_a_path_asks_no_plugin() -> None:
@@ -107,16 +108,16 @@ def test_a_clash_names_both_distributions() -> None:
         "first-dist, second-dist"
     )
     with pytest.raises(UsageError, match="^partitioner 'other': defined by first-dist and by second-dist"):
-        registry.find("partitioners", "other", {}, plugins)
+        registry.get("partitioners", "other", plugins)
     assert registry.find_chip("loihi1", plugins).name == "loihi1"
 
 
 def test_a_clash_with_a_built_in_name() -> None:
-    plugins = (LoadedPlugin("some-dist", Plugin(chips={"loihi1": "x:y"}, partitioners={"join": "x:y"})),)
+    plugins = (LoadedPlugin("some-dist", Plugin(chips={"loihi1": "x:y"}, partitioners={"packed": "x:y"})),)
     with pytest.raises(UsageError, match="^chip 'loihi1': defined by nirbridge and by some-dist"):
         registry.find_chip("loihi1", plugins)
-    with pytest.raises(UsageError, match="^partitioner 'join': defined by nirbridge and by some-dist"):
-        registry.find("partitioners", "join", {"join": "os.path:join"}, plugins)
+    with pytest.raises(UsageError, match="^partitioner 'packed': defined by nirbridge and by some-dist"):
+        registry.get("partitioners", "packed", plugins)
     assert registry.find_chip("loihi2", plugins).name == "loihi2"
 
 
@@ -129,7 +130,7 @@ def test_a_broken_plugin_matters_only_for_unknown_names(package: Callable[[str],
     with pytest.raises(UsageError) as caught:
         registry.find_chip("my_chip", (broken,))
     assert str(caught.value) == (
-        "chip 'my_chip': unknown; plugins that can not be loaded: fake-dist (RuntimeError: half installed)"
+        "chip 'my_chip': unknown; plugins that cannot be loaded: fake-dist (RuntimeError: half installed)"
     )
 
 
@@ -144,22 +145,25 @@ def test_unknown_names_without_trouble() -> None:
         ChipError, match=r"^chip 'my_chp': unknown, known chips: .*, my_chip; did you mean 'my_chip'\?$"
     ):
         registry.find_chip("my_chp", (LoadedPlugin("d", MINE),))
-    with pytest.raises(UsageError, match="^partitioner 'oter': unknown, known: join, other; did you mean 'other'\\?$"):
-        registry.find("partitioners", "oter", {"join": "os.path:join"}, (LoadedPlugin("d", MINE),))
+    with pytest.raises(
+        UsageError,
+        match=r"^partitioner 'oter': unknown, known: cp-sat, other, packed, sequential; did you mean 'other'\?$",
+    ):
+        registry.get("partitioners", "oter", (LoadedPlugin("d", MINE),))
 
 
 @pytest.mark.parametrize("where", ["no_such_module:x", "os.path:no_such_name", "", "os.path"])
 def test_an_object_that_can_not_be_imported(where: str) -> None:
     plugins = (LoadedPlugin("d", Plugin(partitioners={"p": where})),)
     with pytest.raises(UsageError, match=r"^partitioner 'p': '.*' cannot be imported \("):
-        registry.find("partitioners", "p", {}, plugins)
+        registry.get("partitioners", "p", plugins)
 
 
 def test_what_a_plugin_raises_by_mistake_is_said_to_be_its_own(package: Callable[[str], None]) -> None:
     package(GOOD.replace('return "partitioned"', "return 1 / 0"))
     (plugin,) = registry.installed_plugins([entry_point("fake_plugin:PLUGIN", "fake-dist")])
     with pytest.raises(Bug) as caught:
-        registry.find("partitioners", "other", {}, (plugin,))()
+        registry.get("partitioners", "other", (plugin,))()
     assert str(caught.value) == (
         "partitioner 'other' of fake-dist: ZeroDivisionError: division by zero; please report it to its authors"
     )
@@ -183,7 +187,7 @@ def test_a_plugin_whose_names_are_no_table_of_text_is_named_not_raised(table: An
     [found] = registry.installed_plugins([point])
     assert found.plugin is None
     assert "emitters are not names with text" in found.trouble
-    with pytest.raises(UsageError, match="emitter 'y': unknown, known: lava; plugins that can not be loaded: p"):
+    with pytest.raises(UsageError, match="emitter 'y': unknown, known: lava; plugins that cannot be loaded: p"):
         registry.get("emitters", "y", (found,))
 
 

@@ -16,7 +16,7 @@ from nirbridge.api.values import plain_arrays
 from nirbridge.comparison.types import Comparison
 from nirbridge.emitters.artifact import Artifact
 from nirbridge.errors import UsageError, quoted
-from nirbridge.mapping.model import MappedNetwork
+from nirbridge.mapping.model import MappedNetwork, Model
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators.types import Probe, Recording
 from nirbridge.verification.verify import Verification
@@ -56,14 +56,12 @@ def simulate(
         ModelError: what the chip cannot do.
         DoesNotFit: no map for ``mapped``.
     """
-    from nirbridge import pipeline
-    from nirbridge.api.integers import run_integers
+    from nirbridge import pipeline, plugins
 
     given, probes = plain_arrays(inputs), probes_of(record)
     options: dict[str, Any] = {"steps": steps, "record": probes, "progress": progress}
     if isinstance(model, QuantizedNetwork | MappedNetwork):
-        _check_backend(model, backend, chip)
-        return run_integers(model, given, **options)
+        return plugins.get("simulators", _backend_of(model, backend, chip))(model, given, **options)
     network = network_of(model, sample)
     if backend in ("fixed", "mapped") or chip is not None:
         target = None if chip is None else find_chip(chip)
@@ -84,6 +82,7 @@ def emit(
     per_core: bool = False,
     floating: bool = False,
     keep_early_spikes: bool = False,
+    options: object = None,
     progress: Progress = no_progress,
 ) -> Artifact:
     """A program for another tool, as files in memory; ``save(folder)`` writes them.
@@ -99,6 +98,7 @@ def emit(
         per_core: map the model, and emit a process for each core and population.
         floating: models of Lava in floating point.
         keep_early_spikes: populations that cannot wait for their first time step start at once.
+        options: the emitter's own, an instance of its ``options``; None: its defaults.
         progress: called with a stage and the completed fraction of it.
 
     Raises:
@@ -106,17 +106,16 @@ def emit(
         DoesNotFit: ``per_core``, and the model does not fit.
         UsageError: no emitter of that name, or options that do not fit the model.
     """
-    options = {"weight_bits": weight_bits, "graded": graded, "keep_early_spikes": keep_early_spikes or None}
-    options |= {"per_core": per_core or None, "floating": floating or None}
+    own = _own_options(target, options, floating=floating)
     if isinstance(model, QuantizedNetwork | MappedNetwork):
-        return _emit_integers(model, target, chip, {k: v for k, v in options.items() if v is not None})
+        chosen = {"chip": chip, "weight_bits": weight_bits, "graded": graded, "per_core": per_core or None}
+        chosen["keep_early_spikes"] = keep_early_spikes or None
+        return _emit_integers(model, target, own, [name for name, value in chosen.items() if value is not None])
     from nirbridge import pipeline
 
     network, on = network_of(model, sample), find_chip(chip or "loihi2")
     shared: dict[str, Any] = {"weight_bits": weight_bits, "keep_early_spikes": keep_early_spikes, "progress": progress}
-    if target == "lava":
-        return pipeline.emit_lava(network, on, graded=graded, per_core=per_core, floating=floating, **shared)
-    return pipeline.emit_with(target, network, on, **shared)
+    return pipeline.emit_with(target, network, on, own, graded=graded, per_core=per_core, **shared)
 
 
 @checked
@@ -142,11 +141,10 @@ def run(
         FileError: the folder holds no program.
         ModelError: the program failed.
     """
-    from nirbridge.emitters.lava.runtime.run import run_program
+    from nirbridge import pipeline
 
-    place: Any = program if isinstance(program, Artifact) else os.fspath(program)
-    ran = run_program(place, plain_arrays(inputs), steps=steps, record=tuple(record), progress=progress)
-    return Recording(ran.arrays, ran.meta)
+    place = program if isinstance(program, Artifact) else os.fspath(program)
+    return pipeline.run_emitted(place, plain_arrays(inputs), steps=steps, record=tuple(record), progress=progress)
 
 
 @checked
@@ -270,27 +268,33 @@ def _probe(text: str) -> Probe:
     return Probe(node, names)
 
 
-def _check_backend(model: object, backend: str, chip: object) -> None:
+def _backend_of(model: object, backend: str, chip: object) -> str:
+    """The simulator of a model in integers. Raises UsageError for another one, and for a chip beside the model's."""
     own = "fixed" if isinstance(model, QuantizedNetwork) else "mapped"
     if backend not in ("auto", own):
         limit = f"{kind_of(model)} runs with backend {own!r}"
         raise UsageError.of(f"backend {quoted(backend)}", "is of no use here", limit, "leave it out")
     if chip is not None:
         raise UsageError.of("argument 'chip'", "is of no use here", f"{kind_of(model)} has its chip", "leave it out")
+    return own
 
 
-def _emit_integers(
-    model: QuantizedNetwork | MappedNetwork, target: str, chip: object, options: Mapping[str, Any]
-) -> Artifact:
+def _own_options(target: str, options: object, *, floating: bool) -> object:
+    """The options of the emitter itself; ``floating`` is one of Lava's."""
+    from nirbridge.emitters.lava.emitter import LavaOptions
+
+    if not floating:
+        return options
+    if target != "lava" or options is not None:
+        raise UsageError.of("argument 'floating'", "is of no use here", "it is Lava's own option", "leave it out")
+    return LavaOptions(floating=True)
+
+
+def _emit_integers(model: Model, target: str, options: object, given: Sequence[str]) -> Artifact:
     """The program of what is in integers already; nothing of it is chosen anew."""
     from nirbridge import plugins
-    from nirbridge.api.integers import integers_of
 
-    given = [*(["chip"] if chip is not None else []), *(name for name in options if name != "floating")]
     if given:
         limit = f"{kind_of(model)} is in integers of its chip already"
         raise UsageError.of(f"argument {quoted(given[0])}", "is of no use here", limit, "leave it out")
-    emit_program = plugins.get("emitters", target)
-    if isinstance(model, MappedNetwork):
-        return emit_program(integers_of(model), mapped=model, per_core=True)
-    return emit_program(model, **options)
+    return plugins.get("emitters", target).emit(model, options)

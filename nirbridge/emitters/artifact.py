@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -41,14 +42,18 @@ def make_artifact(files: Mapping[str, bytes], facts: Mapping[str, object]) -> Ar
         Bug: a path that leads out of the folder.
     """
     for path in files:
-        parts = PurePosixPath(path).parts
-        if not parts or path.startswith("/") or ".." in parts or "\\" in path or not path.isprintable():
+        if not _is_inside(path):
             raise Bug.of("emitter", f"path {quoted(path)}", "paths stay in their folder", "please report it")
     digests = {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}
     manifest = {"made_by": MADE_BY, **facts, "files": digests}
     text = json.dumps(manifest, sort_keys=True, indent=1, allow_nan=False) + "\n"
     whole = {**files, MANIFEST: text.encode("ascii")}
     return Artifact(MappingProxyType(dict(sorted(whole.items()))))
+
+
+def _is_inside(path: str) -> bool:
+    parts = PurePosixPath(path).parts
+    return bool(parts) and not path.startswith("/") and ".." not in parts and "\\" not in path and path.isprintable()
 
 
 def npz_bytes(arrays: Mapping[str, Array]) -> bytes:
@@ -91,11 +96,44 @@ def check_folder(folder: str | Path) -> None:
 
 def known_files(folder: Path) -> set[str] | None:
     """The files that the manifest in the folder names; None where there is none of ours."""
+    files = _manifest(folder).get("files")
+    return {MANIFEST, *files} if isinstance(files, dict) else None
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    """The manifest in the folder; empty where there is none of ours."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return None
-    if not isinstance(manifest, dict) or manifest.get("made_by") != MADE_BY:
-        return None
-    files = manifest.get("files")
-    return {MANIFEST, *files} if isinstance(files, dict) else None
+        return {}
+    return manifest if isinstance(manifest, dict) and manifest.get("made_by") == MADE_BY else {}
+
+
+def artifact_kind(program: str | Path | Artifact) -> str:
+    """The emitter that made a program, in memory or in a folder; empty where it is no program of nirbridge."""
+    found = json.loads(program.files[MANIFEST]) if isinstance(program, Artifact) else _manifest(Path(program))
+    kind = found.get("kind")
+    return kind if isinstance(kind, str) else ""
+
+
+def read_artifact(folder: str | Path) -> Artifact:
+    """The files of a program that ``write_artifact`` wrote.
+
+    Raises:
+        FileError: it is no program of nirbridge, or a file is missing or was changed.
+    """
+    place = Path(folder)
+    subject = f"folder {quoted(place.name)}"
+    digests = _manifest(place).get("files")
+    if not isinstance(digests, dict):
+        raise FileError.of(subject, "is no program of nirbridge", "", "make one with nirbridge emit")
+    files = {}
+    for path, digest in digests.items():
+        try:
+            files[path] = (place / path).read_bytes() if _is_inside(path) else b""
+        except OSError:
+            files[path] = b""
+        if hashlib.sha256(files[path]).hexdigest() != digest:
+            found = f"its file {quoted(path)} is missing or was changed"
+            raise FileError.of(subject, found, "", "make it again with nirbridge emit")
+    return Artifact(MappingProxyType({**files, MANIFEST: (place / MANIFEST).read_bytes()}))

@@ -12,6 +12,7 @@ from nirbridge.files.attributes import load_attribute
 from nirbridge.network.model import Network
 from nirbridge.partitioner.cost.axons import AxonTable
 from nirbridge.partitioner.model import Partition
+from nirbridge.quantization.model import QuantizedNetwork
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ class MappedNetwork(SavedValue):
     ``placement_only``: the chip cannot run it, or only a placement was requested; nothing quantizes, runs or emits it.
     ``early_spikes``: populations whose spikes before their first step are kept (``--keep-early-spikes``).
     ``model``: the network that was mapped, before relays, retiming and copies; None: not known.
+    ``quantized``: the integers that its cores hold, where they were chosen otherwise than by default (with data, with
+    other widths); not in map files. None: see ``mapping.integers.integers_of``.
     """
 
     network: Network
@@ -63,6 +66,7 @@ class MappedNetwork(SavedValue):
     placement_only: bool = False
     early_spikes: tuple[str, ...] = ()
     model: Network | None = None
+    quantized: QuantizedNetwork | None = None
 
     def where(self, population: str, index: int | tuple[int, ...]) -> tuple[CoreId, ...]:
         """The core of a neuron: one, or one for each copy where its population was split. Raises UsageError."""
@@ -76,3 +80,7 @@ class MappedNetwork(SavedValue):
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write the report as one HTML page, whole or not at all. Raises FileError."""
         load_attribute("nirbridge.report.map_html:write_map_html")(self, path)
+
+
+Model = Network | QuantizedNetwork | MappedNetwork
+"""What simulators run and emitters emit: in real numbers, in the integers of a chip, or these on its cores."""

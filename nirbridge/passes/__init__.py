@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from nirbridge.passes.base import Pass, Promise, run_passes
+from nirbridge.passes.base import Pass, Promise, check_argument, run_passes
 from nirbridge.passes.eliminate_dead import EliminateDead
 from nirbridge.passes.options import check_options
 from nirbridge.passes.relay_pools import RelayPools, RelayProjection
@@ -34,6 +34,7 @@ __all__ = [
     "Retime",
     "RetimedNetwork",
     "UniformDelays",
+    "check_argument",
     "check_options",
     "run_passes",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Literal, Protocol
 
-from nirbridge.errors import Bug, Diagnostic, NirbridgeError, quoted
+from nirbridge.errors import Bug, Diagnostic, NirbridgeError, instance_of, quoted
 from nirbridge.network.check import check_network, diagnose_network
 from nirbridge.network.model import Network
 
@@ -53,7 +53,7 @@ def run_passes(network: Network, pipeline: Iterable[Pass], *, after: AfterPass |
         UsageError: options of a pass that do not fit the network.
         Bug: a pass failed or returned no valid network; the pass is named.
     """
-    check_network(network)
+    check_network(instance_of(network, Network, "network of a pass pipeline", "import or load the model first"))
     for place, rewrite in enumerate(pipeline, start=1):
         network = _verified(f"pass {place}, {quoted(rewrite.pass_name)}", rewrite, network)
         if after is not None:
@@ -64,6 +64,11 @@ def run_passes(network: Network, pipeline: Iterable[Pass], *, after: AfterPass |
 def example_of(cls: Any, network: Network) -> Pass | None:
     """An instance of a class of passes for a network: its own ``example``, else that with every default."""
     return cls.example(network) if hasattr(cls, "example") else cls()
+
+
+def check_argument(rewrite: Pass, network: object) -> None:
+    """Raises UsageError where a pass is called with something else than a network."""
+    instance_of(network, Network, f"network of pass {quoted(rewrite.pass_name)}", "import or load the model first")
 
 
 def _verified(subject: str, rewrite: Pass, network: Network) -> Network:

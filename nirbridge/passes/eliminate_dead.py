@@ -8,7 +8,7 @@ from typing import ClassVar
 from nirbridge.errors import quoted
 from nirbridge.network.graph import reaching_outputs
 from nirbridge.network.model import Network
-from nirbridge.passes.base import Promise
+from nirbridge.passes.base import Promise, check_argument
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,7 @@ class EliminateDead:
 
     def __call__(self, network: Network) -> Network:
         """The network without dead populations; the same object where there are none."""
+        check_argument(self, network)
         alive = reaching_outputs(network)
         dead = [p.name for p in network.populations if p.name not in alive]
         if not dead:

@@ -16,7 +16,7 @@ from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.naming import fresh_name
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Operator, SumPool
-from nirbridge.passes.base import Promise
+from nirbridge.passes.base import Promise, check_argument
 from nirbridge.passes.options import check_options
 
 
@@ -54,6 +54,7 @@ class RelayPools:
         Raises:
             UsageError: a name that is no pool followed by another operator.
         """
+        check_argument(self, network)
         wanted = None if self.names is None else set(self.names)
         found: set[str] = set()
         index = 0
@@ -114,6 +115,7 @@ class RelayProjection:
         Raises:
             ModelError: there is no such projection, or nothing follows the part.
         """
+        check_argument(self, network)
         if not 0 <= self.projection < len(network.projections):
             found = f"there is no projection {self.projection}"
             raise ModelError.of("relay", found, f"the network has {len(network.projections)}", "choose one of them")

@@ -15,7 +15,7 @@ from nirbridge.network.masking import only_targets
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.naming import fresh_name
 from nirbridge.network.operators import Operator
-from nirbridge.passes.base import Promise
+from nirbridge.passes.base import Promise, check_argument
 from nirbridge.passes.options import check_options
 
 
@@ -53,6 +53,7 @@ class ReplicateSource:
             UsageError: there is no such population, or ``ways`` is not from 2 to the neurons of its largest target.
             ModelError: a projection has too many synapses to be listed one by one.
         """
+        check_argument(self, network)
         whole = _population(network, self.name)
         _check_ways(network, self.name, self.ways)
         taken = {subject.name for subject in (*network.inputs, *network.outputs, *network.populations)}

@@ -2,23 +2,120 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from nirbridge._types import Progress, no_progress
+from nirbridge.errors import UsageError, quoted
 from nirbridge.pipeline.fit import retime
 from nirbridge.pipeline.map import map_retimed
+from nirbridge.pipeline.map_files import mapped_network
 from nirbridge.pipeline.options import MapOptions
 
 if TYPE_CHECKING:
     from nirbridge.chips.model import Chip
     from nirbridge.emitters.artifact import Artifact
     from nirbridge.emitters.lava.runtime.environment import LavaStatus
+    from nirbridge.mapping.model import MappedNetwork, Model
     from nirbridge.mapping.storage.record import MapRecord
     from nirbridge.network.model import Network
-    from nirbridge.simulators.simulate import Recording
+    from nirbridge.plugins import Emitter
+    from nirbridge.quantization.model import QuantizedNetwork
+    from nirbridge.simulators.types import Probe, Recording
+
+
+def emit_with(
+    target: str,
+    network: Network,
+    chip: Chip,
+    options: Any = None,
+    *,
+    weight_bits: int | None = None,
+    graded: Mapping[str, tuple[float, int]] | None = None,
+    mapping: MapRecord | None = None,
+    per_core: bool = False,
+    keep_early_spikes: bool = False,
+    progress: Progress = no_progress,
+) -> Artifact:
+    """The program that the emitter ``target`` makes of a network for a chip; files in memory.
+
+    Args:
+        target: the name of an emitter.
+        network: what to emit.
+        chip: whose integers and cores, for an emitter that takes these.
+        options: the emitter's own options; None: its defaults.
+        weight_bits: of all weights; default: those of ``mapping``, else the chip's.
+        graded: per input (largest size, bits) as ``quantize`` takes it.
+        mapping: a saved map, emitted core by core.
+        per_core: emit core by core; without ``mapping`` the network is mapped.
+        keep_early_spikes: as of ``passes.Retime``; also where the map keeps them.
+        progress: called with a stage and the completed fraction.
+
+    Raises:
+        UsageError: no emitter of that name, or it takes no map.
+        ModelError: what the chip or the target cannot compute; every problem.
+        DoesNotFit: it has to be mapped, and does not fit.
+        IllegalMapping: the map has other delays or fewer bits than what runs.
+    """
+    from nirbridge import plugins as registry
+    from nirbridge.mapping.storage.consistency import check_same_network
+    from nirbridge.quantization.options import QuantizationOptions
+    from nirbridge.quantization.quantize import quantize
+
+    emitter = registry.get("emitters", target)
+    if not takes_integers(emitter):
+        return emitter.emit(network, options)
+    early = keep_early_spikes or bool(mapping and mapping.early_spikes)
+    retimed = retime(network, chip, splits=dict(mapping.splits) if mapping else None, keep_early_spikes=early)
+    bits = weight_bits if mapping is None or weight_bits is not None else mapping.weight_bits
+    chosen = QuantizationOptions(weight_bits=bits, graded=MappingProxyType(dict(graded or {})), progress=progress)
+    quantized = quantize(retimed, chip, chosen)
+    if mapping is not None:
+        check_same_network(quantized, mapping)
+    widest = max((p.weight_bits for p in quantized.projections), default=bits)
+
+    def mapped() -> MappedNetwork:
+        if mapping is not None:
+            return mapped_network(mapping, network, chip)
+        return map_retimed(retimed, chip, MapOptions(weight_bits=widest, progress=progress))
+
+    model = model_to_emit(target, emitter, quantized, mapped, per_core=per_core or mapping is not None)
+    return emitter.emit(model, options)
+
+
+def takes_integers(emitter: Emitter) -> bool:
+    """True if it emits the integers of a chip; False: the network in real numbers."""
+    from nirbridge.network.model import Network
+
+    return any(kind is not Network for kind in emitter.takes)
+
+
+def model_to_emit(
+    target: str,
+    emitter: Emitter,
+    quantized: QuantizedNetwork,
+    mapped: Callable[[], MappedNetwork],
+    *,
+    per_core: bool,
+) -> Model:
+    """The integers, or these on the cores of a map where the emitter takes nothing else or ``per_core`` is given.
+
+    Raises:
+        UsageError: ``per_core``, and the emitter takes no map.
+    """
+    from nirbridge.mapping.model import MappedNetwork
+    from nirbridge.quantization.model import QuantizedNetwork
+
+    if per_core and MappedNetwork not in emitter.takes:
+        found, limit = "takes no map", "--per-core and --map emit core by core"
+        raise UsageError.of(f"emitter {quoted(target)}", found, limit, "leave them out")
+    if not per_core and QuantizedNetwork in emitter.takes:
+        return quantized
+    return replace(mapped(), quantized=quantized)
 
 
 def emit_lava(
@@ -33,86 +130,71 @@ def emit_lava(
     keep_early_spikes: bool = False,
     progress: Progress = no_progress,
 ) -> Artifact:
-    """Relays, delays that hold the hops, the chip's integers, and the Lava program of them; files in memory.
+    """``emit_with`` for Lava; ``floating``: its floating-point models of the real network, for comparison."""
+    from nirbridge.emitters.lava.emitter import LavaOptions
 
-    ``graded``: per input (largest size, bits) as ``quantize`` takes it. ``mapping``: a saved map, one process of Lava
-    for each of its slices, with its copies and (where ``weight_bits`` is None) its bits; with ``per_core`` and no map
-    the network is mapped here. ``keep_early_spikes`` as of ``passes.Retime``; also where the map keeps them.
-
-    Raises:
-        ModelError: what the chip or Lava can not do; every problem.
-        DoesNotFit: ``per_core``, and it does not fit.
-        IllegalMapping: the map has other delays or fewer bits than what runs.
-    """
-    from nirbridge.emitters.lava.emit import emit
-    from nirbridge.mapping.storage.consistency import check_same_network
-    from nirbridge.quantization.options import QuantizationOptions
-    from nirbridge.quantization.quantize import quantize
-
-    early = keep_early_spikes or bool(mapping and mapping.early_spikes)
-    retimed = retime(network, chip, splits=dict(mapping.splits) if mapping else None, keep_early_spikes=early)
-    bits = weight_bits if mapping is None or weight_bits is not None else mapping.weight_bits
-    options = QuantizationOptions(weight_bits=bits, graded=MappingProxyType(dict(graded or {})), progress=progress)
-    quantized = quantize(retimed, chip, options)
-    if mapping is not None:
-        check_same_network(quantized, mapping)
-        return emit(quantized, mapped=[piece for b in mapping.blocks for piece in b.slices], per_core=True)
-    if per_core:
-        mapped = map_retimed(retimed, chip, MapOptions(weight_bits=weight_bits, progress=progress))
-        return emit(quantized, mapped=mapped, per_core=True)
-    return emit(quantized, floating=floating)
+    return emit_with(
+        "lava",
+        network,
+        chip,
+        LavaOptions(floating=floating),
+        weight_bits=weight_bits,
+        graded=graded,
+        mapping=mapping,
+        per_core=per_core,
+        keep_early_spikes=keep_early_spikes,
+        progress=progress,
+    )
 
 
-def emit_with(
-    target: str,
-    network: Network,
-    chip: Chip,
-    *,
-    weight_bits: int | None = None,
-    keep_early_spikes: bool = False,
-    progress: Progress = no_progress,
-) -> Artifact:
-    """The program that the emitter ``target`` of a plugin makes of the chip's integers and their map.
+def emit_quantized(path: str | Path, *, target: str = "lava", max_bytes: int | None = None) -> Artifact:
+    """The program of a ``.q.npz`` file of ``save_quantized``.
 
     Raises:
-        UsageError: no emitter of that name.
-        ModelError, DoesNotFit: as of ``quantize_network`` and ``map_network``.
+        FileError: it cannot be read.
+        UsageError: no emitter of that name, or one that does not take integers without a map.
+        ModelError: what the target cannot compute.
     """
     from nirbridge import plugins as registry
-    from nirbridge.quantization.options import QuantizationOptions
-    from nirbridge.quantization.quantize import quantize
-
-    emit = registry.get("emitters", target)
-    retimed = retime(network, chip, keep_early_spikes=keep_early_spikes)
-    quantized = quantize(retimed, chip, QuantizationOptions(weight_bits=weight_bits, progress=progress))
-    bits = max((p.weight_bits for p in quantized.projections), default=weight_bits)
-    mapped = map_retimed(retimed, chip, MapOptions(weight_bits=bits, progress=progress))
-    return emit(quantized, mapped)
-
-
-def emit_quantized(path: str | Path, *, max_bytes: int | None = None) -> Artifact:
-    """The Lava program of a ``.q.npz`` file of ``save_quantized``. Raises FileError; ModelError as of ``emit_lava``."""
-    from nirbridge.emitters.lava.emit import emit
     from nirbridge.files.npy import MAX_BYTES
     from nirbridge.quantization.storage.file import read_quantized
 
-    return emit(read_quantized(path, max_bytes=max_bytes or MAX_BYTES))
+    emitter = registry.get("emitters", target)
+    return emitter.emit(read_quantized(path, max_bytes=max_bytes or MAX_BYTES))
 
 
 def run_emitted(
-    folder: str | Path,
+    program: str | Path | Artifact,
     inputs: Any,
     *,
     steps: int | None = None,
     record: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Recording:
-    """Runs an emitted Lava program, supervised. Raises UsageError, FileError or ModelError (see ``run_program``)."""
-    from nirbridge.emitters.lava.runtime.run import run_program
-    from nirbridge.simulators.simulate import Recording
+    """Runs an emitted program of any target, in memory or in a folder, as its manifest says.
 
-    ran = run_program(folder, inputs, steps=steps, record=record, progress=progress)
-    return Recording(ran.arrays, ran.meta)
+    ``record``: ``NODE:s,u,v`` or ``*:s,u,v`` each; default: the outputs. Raises UsageError, FileError or ModelError.
+    """
+    from nirbridge import plugins as registry
+    from nirbridge.emitters.artifact import Artifact, artifact_kind, read_artifact
+    from nirbridge.emitters.lava.runtime.run import run_program
+    from nirbridge.simulators.types import Recording
+
+    kind = artifact_kind(program)
+    if kind in ("", "lava"):  # a Lava program runs where it lies, with all that was changed in it
+        ran = run_program(program, inputs, steps=steps, record=record, progress=progress)
+        return Recording(ran.arrays, ran.meta)
+    options = {"steps": steps, "record": _probes(record), "progress": progress or no_progress}
+    artifact = program if isinstance(program, Artifact) else read_artifact(program)
+    return registry.get("emitters", kind).run(artifact, inputs, **options)
+
+
+def _probes(texts: Sequence[str]) -> list[Probe] | None:
+    """Probes of ``NODE:s,u,v`` each; a name may hold colons, the last one counts."""
+    from nirbridge.simulators.types import Probe
+
+    parts = [text.rpartition(":") for text in texts]
+    return [Probe(node, tuple(v.strip() for v in names.split(","))) for node, _, names in parts] or None
 
 
 def check_program_folder(folder: str | Path) -> None:
@@ -131,8 +213,6 @@ def program_files(folder: str | Path) -> tuple[str, ...]:
 
 def write_program(program: Artifact, folder: str | Path) -> Mapping[str, Any]:
     """Writes an emitted program, whole or not at all, and returns its manifest. Raises FileError."""
-    import json
-
     from nirbridge.emitters.artifact import MANIFEST, write_artifact
 
     write_artifact(program, folder)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from nirbridge.errors import Diagnostic, IllegalMapping, ModelError, NirbridgeError
 from nirbridge.pipeline.fit import fit_to_chip, network_to_map, replicate_sources, retime
 from nirbridge.pipeline.load import fingerprint
+from nirbridge.pipeline.map import place_partition
+from nirbridge.pipeline.options import MapOptions
 
 if TYPE_CHECKING:
     from nirbridge.chips.model import Chip
@@ -125,3 +129,25 @@ def load_map(path: str | Path, network: Network, model_sha256: str, chip: Chip) 
     if problems:
         raise IllegalMapping(*problems)
     return file.read_map(path)
+
+
+def mapped_network(record: MapRecord, network: Network, chip: Chip) -> MappedNetwork:
+    """The value of a saved map, checked by ``load_map``, of this model on this chip; its costs at assumed rates.
+
+    Raises:
+        IllegalMapping: the map has other delays than the model.
+    """
+    from nirbridge.partitioner.model import Block, BlockId, Partition, Slice, SolveReport
+
+    _, ready = _as_mapped(record, network)
+    blocks = tuple(
+        Block(BlockId(b.id), tuple(Slice(s.population, s.box) for s in b.slices), MappingProxyType(dict(b.used)))
+        for b in record.blocks
+    )
+    names = {f.name for f in fields(SolveReport)}
+    report = SolveReport(**{"cores": len(blocks), **{k: v for k, v in record.proof.items() if k in names}})
+    partition = Partition(blocks, record.weight_bits, report)
+    options = MapOptions(chips=record.chips, splits=dict(record.splits), objective=record.raw["objective"])
+    cores = tuple(b.core for b in record.blocks)
+    made = place_partition(ready, chip, partition, options, cores)
+    return replace(made, latency=record.latency, early_spikes=record.early_spikes, placement_only=record.placement_only)

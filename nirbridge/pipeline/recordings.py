@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nirbridge.errors import UsageError, did_you_mean, quoted
+from nirbridge.errors import UsageError, quoted
 
 if TYPE_CHECKING:
     from nirbridge.comparison.types import Comparison
@@ -35,15 +35,12 @@ def simulate_network(network: Network, inputs: Any, *, backend: str = "auto", **
 
     if backend in ("auto", *BACKENDS):
         return simulate(network, inputs, backend=backend, **options).recording
+    simulator = registry.get("simulators", backend)
     if backend in ("fixed", "mapped"):
         limit = "this runs a network in real numbers"
         raise UsageError.of(f"backend {quoted(backend)}", "runs the integers of a chip", limit, "use simulate_on_chip")
-    named = registry.names("simulators")
-    if backend not in named:
-        hint = did_you_mean(backend, named) or "choose one of them"
-        raise UsageError.of(f"backend {quoted(backend)}", "unknown", f"there are {', '.join(named)}", hint)
-    known = {name: options.get(name) for name in ("steps", "record", "progress")}
-    return registry.get("simulators", backend)(network, inputs, **known)
+    known = {name: options[name] for name in ("steps", "record", "progress") if options.get(name) is not None}
+    return simulator(network, inputs, **known)
 
 
 def probes(network: Network, wanted: Sequence[tuple[str, tuple[str, ...]]], every: int) -> list[Probe] | None:

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nirbridge._types import Progress, no_progress
-from nirbridge.errors import DoesNotFit
+from nirbridge.errors import DoesNotFit, UsageError, quoted
+from nirbridge.pipeline.emit import model_to_emit, takes_integers
 from nirbridge.pipeline.fit import retime
 from nirbridge.pipeline.map import map_retimed
-from nirbridge.pipeline.map_files import load_runnable
+from nirbridge.pipeline.map_files import load_runnable, mapped_network
 from nirbridge.pipeline.options import MapOptions
 
 if TYPE_CHECKING:
     from nirbridge.chips.model import Chip
-    from nirbridge.emitters.artifact import Artifact
+    from nirbridge.mapping.model import MappedNetwork, Model
     from nirbridge.network.model import Network
     from nirbridge.passes import RetimedNetwork
     from nirbridge.pipeline.calibrated import CalibrationPlan
     from nirbridge.quantization import QuantizationOptions as Quantization
     from nirbridge.quantization import QuantizedNetwork
+    from nirbridge.verification.program import Program
     from nirbridge.verification.verify import Verification
 
 VERIFY_STEPS = 100
@@ -43,13 +46,13 @@ def verify_network(
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> Verification:
-    """Reference, integers, map and (``target`` 'lava') the emitted program on the same input, compared.
+    """Reference, integers, map and (with ``target``) an emitted program on the same input, compared.
 
     Args:
         network: what to verify.
         chip: whose integers and cores.
         inputs: by name or one alone; None: random ones, said in the result.
-        target: None: no program is run.
+        target: the emitter whose program is run; None: no program.
         steps: of the reference; default: as many as the inputs have.
         labels: the right class of each sample, for accuracy.
         map_file: a saved map of this model; None: it is mapped here, and where it does not fit that is said and the map
@@ -64,7 +67,8 @@ def verify_network(
 
     Raises:
         ModelError: what the chip or the tool can not do, or a program that failed.
-        UsageError: inputs or options that make no sense, no Lava environment.
+        UsageError: inputs or options that make no sense; no emitter of that name, nothing runs its programs, or its
+            tool is not installed.
         IllegalMapping: the saved map is not of this network.
         DoesNotFit: no widths within the memory asked for, or ``per_core`` without a map that fits.
     """
@@ -92,7 +96,7 @@ def verify_network(
         given,
         steps=count,
         mapping=mapping,
-        program=_program(quantized, mapping, per_core=per_core) if target == "lava" else None,
+        program=_program(target, network, retimed, chip, quantized, mapping, per_core=per_core, progress=progress),
         labels=labels,
         input_said=said,
         left_out=left_out,
@@ -100,14 +104,46 @@ def verify_network(
     )
 
 
-def _program(quantized: QuantizedNetwork, mapping: Any, *, per_core: bool) -> Artifact:
-    from nirbridge.emitters.lava.emit import emit
+def _program(
+    target: str | None,
+    network: Network,
+    retimed: RetimedNetwork,
+    chip: Chip,
+    quantized: QuantizedNetwork,
+    mapping: Any,
+    *,
+    per_core: bool,
+    progress: Progress,
+) -> Program | None:
+    """The program of an emitter: of the integers, or of the network where the emitter takes no integers."""
+    from nirbridge import plugins as registry
+    from nirbridge.verification.program import Program
+
+    if target is None:
+        return None
+    emitter = registry.get("emitters", target)
+    if not emitter.records:
+        limit = "nothing runs its programs, so there is nothing to compare"
+        raise UsageError.of(f"emitter {quoted(target)}", "records nothing", limit, "verify another target")
+    model: Model = retimed.reference
+    if takes_integers(emitter):
+        placed = partial(_placed, network, retimed, chip, quantized, mapping, progress)
+        model = model_to_emit(target, emitter, quantized, placed, per_core=per_core)
+    run = partial(emitter.run, emitter.emit(model))
+    return Program(target, run, emitter.records, is_exact=model is not retimed.reference)
+
+
+def _placed(
+    network: Network, retimed: RetimedNetwork, chip: Chip, quantized: QuantizedNetwork, mapping: Any, progress: Progress
+) -> MappedNetwork:
+    """The map that the mapped simulator runs; one that does not fit is refused here."""
     from nirbridge.mapping.storage.record import MapRecord
 
-    if not per_core:
-        return emit(quantized)
-    blocks = mapping.blocks if isinstance(mapping, MapRecord) else mapping.partition.blocks
-    return emit(quantized, mapped=[piece for block in blocks for piece in block.slices], per_core=True)
+    if isinstance(mapping, MapRecord):
+        return mapped_network(mapping, network, chip)
+    if mapping is None:
+        return _map_to_verify(retimed, chip, quantized, progress, needed=True)[0]
+    return mapping
 
 
 def _map_to_verify(

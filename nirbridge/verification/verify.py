@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nirbridge._types import Progress
+from nirbridge._types import Progress, no_progress
 from nirbridge._values import Value
 from nirbridge.arrays import Array
 from nirbridge.comparison.compare import compare
@@ -19,9 +19,9 @@ from nirbridge.network.model import Network
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators.types import Key, Probe, Recording
 from nirbridge.verification.bounds import LayerBound, layer_bounds
+from nirbridge.verification.program import OTHER_WAYS, VARIABLES, Program
 
 if TYPE_CHECKING:
-    from nirbridge.emitters.artifact import Artifact
     from nirbridge.mapping.model import MappedNetwork
     from nirbridge.mapping.storage.record import MapRecord
 
@@ -33,21 +33,26 @@ SUMS = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComparedPair:
-    """Two ways of computing, compared: ``promised`` says whether they have to be equal."""
+    """Two ways of computing, compared.
+
+    ``promised`` says whether they have to be equal, ``variables`` what was compared of each population.
+    """
 
     a: str
     b: str
     promised: bool
     comparison: Comparison
+    variables: tuple[str, ...] = VARIABLES
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Verification(Value):
     """What ``nirbridge verify`` found.
 
-    ``latency``: output -> hardware steps that it is late. ``recordings``: by way ('reference', 'fixed', 'mapped',
-    'lava'), steps of the reference in hardware time. ``layers``: how far the integers of each population are from its
-    real neurons on the same spikes, and how far they may be. ``left_out``: ways that were not run, and why.
+    ``latency``: output -> hardware steps that it is late. ``recordings``: by way ('reference', 'fixed', 'mapped' and
+    the target of the program), steps of the reference in hardware time. ``layers``: how far the integers of each
+    population are from its real neurons on the same spikes, and how far they may be. ``left_out``: ways that were not
+    run, and why.
     ``early_spikes``: where early spikes are kept, population -> spikes of the integers before its first step; 'retimed'
     then is the way of the real numbers with these spikes.
     """
@@ -76,7 +81,7 @@ def verify(
     *,
     steps: int,
     mapping: MappedNetwork | MapRecord | None = None,
-    program: Artifact | None = None,
+    program: Program | None = None,
     labels: Any = None,
     input_said: str = "",
     left_out: Mapping[str, str] | None = None,
@@ -85,8 +90,8 @@ def verify(
     """Runs a model in every way asked for and compares them.
 
     Reference against fixed: spikes of populations and outputs, at their latency; they may differ, but every population
-    has to stay within its bound (``verify_bound``). Fixed against mapped, and fixed against the program run in Lava:
-    every ``s``, ``u`` and ``v`` of every population, and every output, which have to be the same.
+    has to stay within its bound (``verify_bound``). Fixed against mapped, and fixed against an emitted program: every
+    ``s``, ``u`` and ``v`` of every population that is recorded, and every output, which have to be the same.
 
     Args:
         reference: the network before it was retimed.
@@ -94,14 +99,14 @@ def verify(
         inputs: arrays by input name, ``[steps, *shape]`` or ``[steps, batch, *shape]``.
         steps: of the reference; the hardware runs longer by the largest latency, without input.
         mapping: the map that the mapped simulator runs; None: it is left out.
-        program: the Lava program; None: it is left out.
+        program: the emitted program; None: it is left out.
         labels: the right class of each sample, for accuracy.
         input_said: in words where the input is from.
         left_out: what else is left out, and why.
         progress: called with a stage and the share that is done.
 
     Raises:
-        UsageError: inputs that the network does not take; no Lava environment.
+        UsageError: inputs that the network does not take; the tool of the program is not installed.
         IllegalMapping: the map lacks something.
         ModelError: the program failed; its log is in the message.
     """
@@ -119,13 +124,14 @@ def verify(
     if mapping is not None:
         found["mapped"] = simulate_mapped(quantized, mapping, inputs, steps=longest, record=every, progress=progress)
     if program is not None:
-        found["lava"] = _in_lava(program, quantized, _longer(inputs, longest), found["fixed"], progress)
+        outputs, given = {port.name for port in quantized.outputs}, _longer(inputs, longest)
+        found[program.way] = program.recording(every, outputs, given, longest, progress or no_progress)
     return Verification(
         chip=quantized.chip,
         steps=steps,
         input_said=input_said,
         latency=MappingProxyType({port.name: quantized.latency[port.name] for port in quantized.outputs}),
-        pairs=tuple(_pairs(found, quantized, steps, labels)),
+        pairs=tuple(_pairs(found, quantized, steps, labels, program)),
         layers=layer_bounds(quantized, inputs, found["fixed"]),
         recordings=MappingProxyType(found),
         left_out=MappingProxyType(dict(left_out or {})),
@@ -182,40 +188,43 @@ def _longer(inputs: Mapping[str, Array], steps: int) -> dict[str, Array]:
     return out
 
 
-def _in_lava(
-    program: Artifact,
-    quantized: QuantizedNetwork,
-    inputs: Mapping[str, Array],
-    like: Recording,
-    progress: Progress | None,
-) -> Recording:
-    """The program run in Lava, from a folder that is gone afterwards; what the fixed simulator recorded of it."""
-    from nirbridge.emitters.lava.runtime.run import run_program
-
-    wanted = [f"{p.name}:s,u,v" for p in quantized.populations] + [f"{port.name}:s" for port in quantized.outputs]
-    ran = run_program(program, inputs, steps=like.meta["steps"], record=wanted, progress=progress)
-    outputs = {port.name for port in quantized.outputs}
-    arrays = {(node, "s" if node in outputs else variable): array for (node, variable), array in ran.arrays.items()}
-    return Recording(MappingProxyType(arrays), ran.meta)
-
-
 def _pairs(
-    found: Mapping[str, Recording], quantized: QuantizedNetwork, steps: int, labels: Any
+    found: Mapping[str, Recording],
+    quantized: QuantizedNetwork,
+    steps: int,
+    labels: Any,
+    program: Program | None = None,
 ) -> Iterator[ComparedPair]:
     fixed, reference = found["fixed"], found["reference"]
     for name in ("fixed", "retimed"):
         if name in found:
-            later = found[name]
-            common = [key for key in reference.arrays if key in later.arrays]
-            late = {node: quantized.latency[node] for node, _ in common}
-            cut = {key: later.arrays[key][: steps + late[key[0]]] for key in common}
-            seen = _part(reference, common, reference.arrays)
             yield ComparedPair(
-                "reference", name, False, compare(seen, _part(later, common, cut), latency=late, labels=labels)
+                "reference", name, False, _in_reals(reference, found[name], quantized.latency, steps, labels)
             )
-    for name in ("mapped", "lava"):
-        if name in found:
-            yield ComparedPair("fixed", name, True, compare(fixed, _settled(fixed, found[name]), labels=labels))
+    if "mapped" in found:
+        yield ComparedPair("fixed", "mapped", True, compare(fixed, _settled(fixed, found["mapped"]), labels=labels))
+    if program is None:
+        return
+    if not program.is_exact:
+        compared = _in_reals(reference, found[program.way], {}, steps, labels)
+        yield ComparedPair("reference", program.way, False, compared, ("s",))
+        return
+    outputs = {port.name for port in quantized.outputs}
+    keys = [key for key in fixed.arrays if key[0] in outputs or key[1] in program.records]
+    recorded = _part(fixed, keys, fixed.arrays)
+    compared = compare(recorded, _settled(recorded, found[program.way]), labels=labels)
+    yield ComparedPair("fixed", program.way, True, compared, program.records)
+
+
+def _in_reals(
+    reference: Recording, later: Recording, latency: Mapping[str, int], steps: int, labels: Any
+) -> Comparison:
+    """The reference against what runs later than it, node by node at its latency, over the reference's time steps."""
+    common = [key for key in reference.arrays if key in later.arrays]
+    late = {node: latency.get(node, 0) for node, _ in common}
+    cut = {key: later.arrays[key][: steps + late[key[0]]] for key in common}
+    seen = _part(reference, common, reference.arrays)
+    return compare(seen, _part(later, common, cut), latency=late, labels=labels)
 
 
 def _settled(fixed: Recording, found: Recording) -> Recording:
@@ -242,13 +251,32 @@ def verification_verdict(verification: Verification) -> str:
     broken = broken_promises(verification)
     if broken:
         return f"not as promised: {'; '.join(broken)}"
-    names = " == ".join(["fixed", *(pair.b for pair in promised)])
-    said = f"{names}: every spike, u and v" if promised else "nothing was promised: only the fixed simulator ran"
+    said = _equalities(promised) if promised else _unpromised(verification)
     out = "; ".join(f"{quoted(way)} left out: {why}" for way, why in verification.left_out.items())
     near = "reference ~ fixed: within the bound in every population"
     if verification.early_spikes:
         near = "retimed ~ fixed: within the bound in every population; not the reference: early spikes are kept"
     return f"{said}; {near}{'; ' + out if out else ''}"
+
+
+def _unpromised(verification: Verification) -> str:
+    other = [quoted(pair.b) for pair in verification.pairs if pair.b not in OTHER_WAYS]
+    return (
+        f"nothing was promised of {', '.join(other)}" if other else "nothing was promised: only the fixed simulator ran"
+    )
+
+
+def _equalities(promised: Sequence[ComparedPair]) -> str:
+    """The ways that are equal to the fixed-point simulator, together where the same variables were compared."""
+    ways: dict[tuple[str, ...], list[str]] = {}
+    for pair in promised:
+        ways.setdefault(pair.variables, []).append(pair.b)
+    return "; ".join(f"{' == '.join(['fixed', *names])}: {_in_words(kept)}" for kept, names in ways.items())
+
+
+def _in_words(variables: Sequence[str]) -> str:
+    words = [{"s": "spike"}.get(v, v) for v in VARIABLES if v in variables]
+    return f"every {' and '.join([', '.join(words[:-1]), words[-1]] if words[1:] else words)}" if words else "outputs"
 
 
 def broken_promises(verification: Verification) -> list[str]:

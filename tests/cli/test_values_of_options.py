@@ -231,7 +231,7 @@ PLAIN |= {
 }
 BOTH = "--floating: given with --per-core or --map, cores hold the chip's integers; choose one of them"
 OTHERS = "given with options of another, --per-core, --floating, --graded and --map are for lava; leave them out"
-CHOSEN = "given with other options, its integers are chosen already, and it takes --to lava alone; leave them out"
+CHOSEN = "given with other options, its integers are chosen already, and it takes --to alone; leave them out"
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,6 @@ CHOSEN = "given with other options, its integers are chosen already, and it take
         ("m.nir", "x", {"graded": ("a=1:2",)}, f"--to 'x': {OTHERS}"),
         ("m.nir", "x", {"floating": True}, f"--to 'x': {OTHERS}"),
         ("m.nir", "x", {"map_file": "a"}, f"--to 'x': {OTHERS}"),
-        ("m.q.npz", "x", {}, f"model 'm.q.npz': {CHOSEN}"),
         *(
             ("m.q.npz", "lava", {name: value}, f"model 'm.q.npz': {CHOSEN}")
             for name, value in (
@@ -260,8 +259,9 @@ def test_options_of_a_program_that_do_not_go_together(model: str, target: str, c
 def test_a_model_of_integers_is_emitted_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(pipeline, "emit_quantized", lambda path, **options: asked.append((path, options)))
-    emit_command.emitted("m.q.npz", "lava", **PLAIN)
-    assert asked == [("m.q.npz", {"max_bytes": 9})]
+    for target in ("lava", "x"):
+        emit_command.emitted("m.q.npz", target, **PLAIN)
+    assert asked == [("m.q.npz", {"target": target, "max_bytes": 9}) for target in ("lava", "x")]
 
 
 def test_a_model_is_emitted_for_loihi2_by_default(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,7 +155,7 @@ def _table() -> tuple[Target, ...]:
             "plugins",
             words.make_plugin,
             words.read_plugin,
-            ("nirbridge.plugins:_import", "nirbridge.plugins:_resource"),
+            ("nirbridge.plugins.registry:_imported", "nirbridge.plugins.registry:_resource"),
             ("registry.py",),
             5,
         ),

@@ -18,6 +18,7 @@ from nirbridge.pipeline.calibrated import CalibrationPlan, quantize_with_data
 from nirbridge.quantization.options import QuantizationOptions
 from nirbridge.simulators.simulate import Probe, Recording
 from nirbridge.verification import verify as ways
+from nirbridge.verification.program import Program
 from nirbridge.verification.verify import (
     ComparedPair,
     Verification,
@@ -34,6 +35,7 @@ def ports(*own: tuple[str, tuple[int, ...]]) -> Any:
 
 
 TWO = ports(("a", (2,)), ("b", (3, 1)))
+PROGRAM = Program("lava", print)
 
 
 def test_inputs_are_drawn_port_by_port_and_said() -> None:
@@ -119,7 +121,7 @@ def test_pairs_are_compared_at_the_latency_of_each_node() -> None:
     reference = recording({"p/s": p, "out/s": out, "z/s": p}, batch=None, latency={"p": 0, "out": 0})
     fixed = recording({"p/s": late(p, 1), "out/s": late(out, 2), "p/v": late(p, 1)}, batch=None)
     found = {"reference": reference, "fixed": fixed, "mapped": fixed, "lava": recording({"p/s": late(p, 2)})}
-    pairs = list(ways._pairs(found, quantized(), 6, 1))
+    pairs = list(ways._pairs(found, quantized(), 6, 1, PROGRAM))
     assert [(x.a, x.b, x.promised, x.comparison.equal) for x in pairs] == [
         ("reference", "fixed", False, True), ("fixed", "mapped", True, True), ("fixed", "lava", True, False),
     ]  # fmt: skip
@@ -128,28 +130,54 @@ def test_pairs_are_compared_at_the_latency_of_each_node() -> None:
     assert rows["out"].decisions is not None
     assert rows["out"].decisions.samples == 1
     assert rows["out"].decisions.right_a == int(out[:, 1].sum() > out[:, 0].sum())
-    retimed = list(ways._pairs({**found, "retimed": fixed}, quantized(), 6, None))
+    retimed = list(ways._pairs({**found, "retimed": fixed}, quantized(), 6, None, PROGRAM))
     assert [(x.a, x.b, x.promised) for x in retimed[:2]] == [
         ("reference", "fixed", False), ("reference", "retimed", False),
     ]  # fmt: skip
 
 
-def test_what_ran_in_lava_has_the_names_of_the_integers(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("records", "is_exact", "wanted"), [
+    (("s", "u", "v"), True, [Probe("p", ("s", "u", "v")), Probe("r", ("u", "v")), Probe("out", ("s",))]),
+    (("s",), True, [Probe("p", ("s",)), Probe("out", ("s",))]),
+    (("v",), True, [Probe("p", ("v",)), Probe("r", ("v",)), Probe("out", ("s",))]),
+    (("s", "v"), False, [Probe("*", ("s",))]),
+])  # fmt: skip
+def test_a_program_is_asked_for_what_it_records(records: Any, is_exact: bool, wanted: list[Probe]) -> None:
     asked: list[Any] = []
 
-    def ran(program: Any, inputs: Any, **own: Any) -> Any:
-        asked.append((program, inputs, own))
-        return recording({"p/s": [1], "p/v": [2], "out/v": [3], "r/u": [4]}, steps=9)
+    def ran(inputs: Any, **own: Any) -> Any:
+        asked.append((inputs, own))
+        return recording({"p/s": [1]}, steps=9)
 
-    monkeypatch.setattr("nirbridge.emitters.lava.runtime.run.run_program", ran)
-    program, given, told = object(), {"in": np.zeros(3)}, lambda stage, done: None
-    found = ways._in_lava(program, quantized(), given, recording({}, steps=5), told)  # type: ignore[arg-type]
-    assert {key: x.tolist() for key, x in found.arrays.items()} == {
-        ("p", "s"): [1], ("p", "v"): [2], ("out", "s"): [3], ("r", "u"): [4],
-    }  # fmt: skip
+    given, told = {"in": np.zeros(3)}, lambda stage, done: None
+    every = [Probe("p", ("s", "u", "v")), Probe("r", ("u", "v")), Probe("out", ("s",))]
+    found = Program("x", ran, records, is_exact).recording(every, {"out"}, given, 5, told)
     assert found.meta["steps"] == 9
-    wanted = {"steps": 5, "record": ["p:s,u,v", "q:s,u,v", "r:s,u,v", "out:s"], "progress": told}
-    assert asked == [(program, given, wanted)]
+    assert asked == [(given, {"steps": 5, "record": wanted, "progress": told})]
+
+
+def test_a_program_called_as_another_way_has_a_name_of_its_own() -> None:
+    assert [Program(name, print).way for name in ("x", "fixed", "mapped")] == ["x", "fixed program", "mapped program"]
+
+
+def test_a_program_is_compared_in_what_it_records() -> None:
+    fixed = recording({"p/s": [[1], [0]], "p/u": [[5], [6]], "p/v": [[7], [8]], "out/s": [[1], [0]]}, batch=None)
+    reference = recording({"p/s": [[1], [1]], "out/s": [[1], [0]]}, batch=None)
+
+    def compared(own: dict[str, Any], program: Program) -> tuple[Any, ...]:
+        found = {"reference": reference, "fixed": fixed, "x": recording(own, batch=None)}
+        pair = list(ways._pairs(found, quantized(outputs=(Port("out", (1,)),)), 2, None, program))[-1]
+        return pair.a, pair.b, pair.promised, pair.variables, pair.comparison.equal
+
+    spikes = Program("x", print, ("s",))
+    same = {"p/s": [[1], [0]], "out/s": [[1], [0]]}
+    assert compared(same, spikes) == ("fixed", "x", True, ("s",), True)
+    assert compared({**same, "p/s": [[1], [1]]}, spikes) == ("fixed", "x", True, ("s",), False)
+    assert compared({"p/s": same["p/s"]}, spikes)[-1] is False, "the output is missing"
+    assert compared(same, Program("x", print))[-1] is False, "u and v are missing"
+    reals = Program("x", print, ("s", "v"), is_exact=False)
+    assert compared(same, reals) == ("reference", "x", False, ("s",), False)
+    assert compared({**same, "p/s": [[1], [1]]}, reals) == ("reference", "x", False, ("s",), True)
 
 
 # -- what is said ----------------------------------------------------------------------------------------------------

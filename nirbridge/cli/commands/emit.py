@@ -98,10 +98,10 @@ def _of_integers(model: str, target: str, chosen: bool, max_bytes: int) -> Artif
     from nirbridge.errors import UsageError, quoted
     from nirbridge.pipeline import emit_quantized
 
-    if chosen or target != "lava":
-        limit = "its integers are chosen already, and it takes --to lava alone"
+    if chosen:
+        limit = "its integers are chosen already, and it takes --to alone"
         raise UsageError.of(f"model {quoted(model)}", "given with other options", limit, "leave them out")
-    return emit_quantized(model, max_bytes=max_bytes)
+    return emit_quantized(model, target=target, max_bytes=max_bytes)
 
 
 def _of_network(

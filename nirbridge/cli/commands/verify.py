@@ -28,7 +28,7 @@ Example:
 @click.option(
     "--chip", "chip_name", required=True, metavar="NAME|FILE.toml", type=ChipFile(), help="Whose integers and cores."
 )
-@click.option("--to", "target", type=Choice(["lava"]), help="Also run the emitted program in this tool.")
+@click.option("--to", "target", metavar="NAME", help="Also run the program emitted for this tool: lava, or a plugin's.")
 @click.option("--input", "source", metavar="IN.npy|npz", type=click.Path(), help="Default: random spikes.")
 @click.option("--labels", metavar="FILE.npy", type=click.Path(), help="The right class of each sample, for accuracy.")
 @click.option("--steps", type=click.IntRange(min=1), metavar="N", help="Default: as many as the input has, or 100.")
@@ -50,7 +50,7 @@ Example:
 def command(model: str, plot: str | None, node: str | None, as_json: bool, **options: Any) -> int:
     """Verify that a model computes on a chip what it says.
 
-    The reference, the integers, the integers on the cores of the map and (--to lava) the emitted program run on the
+    The reference, the integers, the integers on the cores of the map and (--to NAME) the emitted program run on the
     same input. All but the reference have to be equal in every spike, current and potential, and each population
     has to stay within the bound of its rounding: exit 1 where one of these does not hold.
     """

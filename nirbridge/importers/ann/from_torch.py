@@ -55,7 +55,7 @@ class Conversion:
 def from_torch(
     module: Any,
     sample: Any,
-    calibration: Any,
+    calibration: Any = None,
     *,
     dt: float = 1e-4,
     percentile: ScaleChoice = LEAST_ERROR,
@@ -68,6 +68,9 @@ def from_torch(
     progress: Progress | None = None,
 ) -> Any:
     """The ``nir.NIRGraph`` of a trained ``torch.nn.Module`` converted to spikes; see ``convert_torch`` for all else."""
+    if calibration is None:
+        limit = "a conversion measures activations on typical inputs"
+        raise UsageError.of("calibration", "is not given", limit, "give calibration=INPUTS (--calibrate DATA.npz)")
     return convert_torch(
         module,
         sample,

@@ -14,7 +14,7 @@ from nirbridge.arrays import compact, freeze
 from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.network.graph import in_causal_order
 from nirbridge.network.model import Network, Projection
-from nirbridge.passes.base import Promise
+from nirbridge.passes.base import Promise, check_argument
 from nirbridge.passes.options import check_options, option_error
 from nirbridge.passes.retiming.constant_drives import constant_drives, heard_early, with_constant_drives
 from nirbridge.passes.retiming.delay_lines import DelayLine, with_delay_lines
@@ -89,6 +89,7 @@ class Retime:
             ModelError: loops with fewer time steps of delay than hops; populations that cannot wait for their first
                 time step; sources that no relay can pass on. All of one kind are listed.
         """
+        check_argument(self, network)
         reference, network = network, UniformDelays()(network)
         names = [subject.name for subject in (*network.inputs, *network.populations, *network.outputs)]
         inside = {p.name for p in network.populations}
@@ -105,7 +106,7 @@ class Retime:
         if self.delay_steps_max is not None:
             limits = {"delay_steps_max": self.delay_steps_max, "graded_spikes": self.graded_spikes}
             made, latency, lines = with_delay_lines(made, latency, **limits, model=reference)
-        made = _with_hops(in_causal_order(without_hops(made)))
+        made = with_hops(in_causal_order(without_hops(made)))
         notes = (*_notes(reference, latency, network, started.waiting, lines), *early_notes(started.early, latency))
         made = replace(made, notes=(*made.notes, *notes))
         return RetimedNetwork(made, MappingProxyType(latency), reference, notes, self.keep_early_spikes, started.early)
@@ -130,7 +131,8 @@ def without_hops(network: Network) -> Network:
     return replace(network, projections=tuple(_moved(p, -1, inside) for p in network.projections))
 
 
-def _with_hops(network: Network) -> Network:
+def with_hops(network: Network) -> Network:
+    """The inverse of ``without_hops``."""
     inside = {p.name for p in network.populations}
     return replace(network, projections=tuple(_moved(p, 1, inside) for p in network.projections))
 

@@ -11,7 +11,7 @@ import numpy as np
 from nirbridge.arrays import compact, freeze
 from nirbridge.network.masking import only_targets
 from nirbridge.network.model import Network, Projection
-from nirbridge.passes.base import Promise
+from nirbridge.passes.base import Promise, check_argument
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,7 @@ class UniformDelays:
         Raises:
             ModelError: a projection that has to be split has too many synapses to be listed.
         """
+        check_argument(self, network)
         if not any(p.target_delay_steps.any() for p in network.projections):
             return network
         return replace(network, projections=tuple(q for p in network.projections for q in _even(p)))

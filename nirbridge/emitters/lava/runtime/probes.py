@@ -1,0 +1,107 @@
+"""Inputs and probes of a Lava program: checked before it runs; probes are then applied to what it recorded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from nirbridge.arrays import Array
+from nirbridge.emitters.artifact import Artifact
+from nirbridge.emitters.lava.runtime.run import ProgramOutput
+from nirbridge.errors import Diagnostic, UsageError, quoted
+from nirbridge.network.model import Network, Population, Port, Timing
+from nirbridge.network.neurons import neuron
+from nirbridge.simulators.inputs import Input, open_inputs
+from nirbridge.simulators.recording import Channel, recording_channels
+from nirbridge.simulators.types import Probe, Recording
+
+_TIMING = Timing(None, "euler", "to-value", ">", "per-second")
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """The arrays of a recording, None: those that the program records by default."""
+
+    channels: tuple[Channel, ...] | None
+    outputs: frozenset[str]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The same as the program's own ``--record`` takes it."""
+        return tuple(dict.fromkeys(f"{c.node}:{self._source(c)}" for c in self.channels or ()))
+
+    def recording(self, ran: ProgramOutput) -> Recording:
+        """What the program recorded, one time step in ``every`` and sums where these were requested."""
+        if self.channels is None:
+            return Recording(ran.arrays, ran.meta)
+        arrays = {(c.node, c.variable): _taken(self._found(c, ran), c) for c in self.channels}
+        every = {f"{c.node}/{c.variable}": c.every for c in self.channels if c.every > 1}
+        return Recording(MappingProxyType(arrays), MappingProxyType({**ran.meta, "every": every}))
+
+    def _source(self, channel: Channel) -> str:
+        return "s" if channel.node in self.outputs else channel.source
+
+    def _found(self, channel: Channel, ran: ProgramOutput) -> Array:
+        """An output is stored as ``v`` where a readout alone leads to it, under whichever name it was requested."""
+        names = ("s", "v") if channel.node in self.outputs else (channel.source,)
+        return next(ran.arrays[channel.node, name] for name in names if (channel.node, name) in ran.arrays)
+
+
+def requested(program: Artifact, record: Sequence[Probe] | None) -> Requested:
+    """The probes of a program, with all of them checked.
+
+    Raises:
+        UsageError: unknown nodes and variables, and inputs, which a program does not record.
+    """
+    facts = json.loads(program.files["program.json"])
+    network = _signature(facts)
+    outputs = frozenset(port.name for port in network.outputs)
+    if record is None:
+        return Requested(None, outputs)
+    found = recording_channels(network, record, frozenset(), "float64")
+    inputs = {port.name for port in network.inputs}
+    wrong = [Diagnostic(f"record {quoted(c.node)}", "is an input", "a program records populations and outputs")
+             for c in found if c.node in inputs]  # fmt: skip
+    wrong += [Diagnostic(f"record {quoted(p.node)}", "variable i", "", "the current is u here")
+              for p in record if "i" in p.variables]  # fmt: skip
+    if wrong:
+        raise UsageError(*wrong)
+    return Requested(tuple(found), outputs)
+
+
+def checked_inputs(
+    program: Artifact, inputs: Mapping[str, Input] | Input, steps: int | None
+) -> tuple[dict[str, Array], int]:
+    """Arrays by input name and the number of time steps, as every simulator takes inputs; streams are read whole.
+
+    Raises:
+        UsageError: wrong names, shapes, types or steps.
+    """
+    opened = open_inputs(_signature(json.loads(program.files["program.json"])), inputs, steps, 0, "float64")
+    found = opened.read(0, opened.steps)
+    return {name: a if opened.batch is not None else a[:, 0] for name, a in found.items()}, opened.steps
+
+
+def _signature(facts: Any) -> Network:
+    """A network of the names and shapes of a program, without projections."""
+    populations = tuple(
+        Population(n["name"], tuple(n["shape"]), neuron("IF", theta=1.0 if n["fires"] else None))
+        for n in facts["nodes"]
+    )
+    inputs, outputs = (tuple(Port(p["name"], tuple(p["shape"])) for p in facts[key]) for key in ("inputs", "outputs"))
+    return Network(facts["dt"], _TIMING, populations, (), inputs, outputs)
+
+
+def _taken(values: Array, channel: Channel) -> Array:
+    taken = (
+        values.sum(axis=0, dtype=np.int64)
+        if channel.variable == "count"
+        else values[channel.every - 1 :: channel.every]
+    )
+    taken.flags.writeable = False
+    return taken

@@ -1,0 +1,161 @@
+"""Look-up of names: who has one, and the object behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import metadata, resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from nirbridge.chips.load import read_chip
+from nirbridge.chips.model import Chip
+from nirbridge.errors import Diagnostic, UsageError, did_you_mean, quoted
+from nirbridge.files.attributes import load_attribute
+from nirbridge.plugins.guard import check_form, guarded
+from nirbridge.plugins.record import KINDS, OWN, LoadedPlugin, Plugin
+
+if TYPE_CHECKING:
+    from nirbridge.passes.base import Pass
+    from nirbridge.plugins.protocols import Emitter, Importer, Partitioner, Simulator
+
+GROUP = "nirbridge.plugins"
+Plugins = tuple[LoadedPlugin, ...] | None
+"""The plugins to search besides nirbridge's own names; None: those of the environment."""
+
+
+def installed_plugins(entry_points: Iterable[metadata.EntryPoint] | None = None) -> tuple[LoadedPlugin, ...]:
+    """Every plugin of the environment, by distribution name; broken ones say why instead of raising."""
+    found = metadata.entry_points(group=GROUP) if entry_points is None else entry_points
+    return tuple(sorted((_load(point) for point in found), key=lambda p: (p.distribution, p.trouble)))
+
+
+def names(kind: str, plugins: Plugins = None) -> tuple[str, ...]:
+    """Names of a kind: nirbridge's own in their order, then those of plugins in alphabetical order."""
+    own, *others = _tables(kind, plugins)
+    return (*own[1], *sorted({name for _, table in others for name in table} - set(own[1])))
+
+
+def chip_names(plugins: Plugins = None) -> tuple[str, ...]:
+    """Names of all chips, built-in and from plugins, in alphabetical order."""
+    return tuple(sorted(names("chips", plugins)))
+
+
+def find_chip(name_or_path: str | Path, plugins: Plugins = None) -> Chip:
+    """A chip by name (built-in or from a plugin) or from a TOML file.
+
+    Raises ChipError for what is wrong with the chip, UsageError for a name that two distributions use and for a
+    plugin that names no file.
+    """
+    text = str(name_or_path)
+    if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text or "\\" in text:
+        return read_chip(name_or_path)
+    known = installed_plugins() if plugins is None else plugins
+    owner = _owner("chips", text, known)
+    if owner is not None and owner[0] != OWN.distribution:
+        return read_chip(_resource(text, owner[1]))
+    if owner is None and any(p.plugin is None for p in known):
+        raise UsageError(Diagnostic(f"chip {quoted(text)}", "unknown", hint=_troubles(known)))
+    return read_chip(text, {name: Path() for name in chip_names(known)})
+
+
+@overload
+def get(kind: Literal["importers"], name: str, plugins: Plugins = None) -> Importer: ...
+@overload
+def get(kind: Literal["passes"], name: str, plugins: Plugins = None) -> type[Pass]: ...
+@overload
+def get(kind: Literal["partitioners"], name: str, plugins: Plugins = None) -> Partitioner: ...
+@overload
+def get(kind: Literal["emitters"], name: str, plugins: Plugins = None) -> Emitter: ...
+@overload
+def get(kind: Literal["simulators"], name: str, plugins: Plugins = None) -> Simulator: ...
+@overload
+def get(kind: str, name: str, plugins: Plugins = None) -> Any: ...
+def get(kind: str, name: str, plugins: Plugins = None) -> Any:
+    """The object behind a name of a kind other than chips, imported now.
+
+    Raises UsageError for an unknown name, a name that two distributions use, and an object that cannot be imported or
+    is not of its kind.
+    """
+    known = installed_plugins() if plugins is None else plugins
+    owner = _owner(kind, name, known)
+    if owner is None:
+        raise unknown(kind, name, known)
+    who, where = owner
+    found = _imported(kind, name, where)
+    subject = f"{_subject(kind, name)} of {who}"
+    check_form(kind, found, subject)
+    return found if who == OWN.distribution else guarded(found, subject)
+
+
+def unknown(kind: str, name: str, plugins: Plugins = None) -> UsageError:
+    """The error for a name that nobody has, with the known ones and the nearest of them."""
+    known = installed_plugins() if plugins is None else plugins
+    there = sorted(names(kind, known))
+    shown = ", ".join(quoted(one)[1:-1] for one in there)
+    hints = [text for text in (did_you_mean(name, there), _troubles(known)) if text]
+    return UsageError(Diagnostic(_subject(kind, name), "unknown", f"known: {shown}", "; ".join(hints)))
+
+
+def _load(point: metadata.EntryPoint) -> LoadedPlugin:
+    distribution = point.dist.name if point.dist is not None else point.name
+    try:
+        plugin = point.load()
+    except Exception as error:
+        return LoadedPlugin(distribution, None, f"{type(error).__name__}: {error}")
+    if not isinstance(plugin, Plugin):
+        return LoadedPlugin(distribution, None, f"{point.value} is a {type(plugin).__name__}, not a nirbridge Plugin")
+    wrong = [kind for kind in KINDS if not _is_table(getattr(plugin, kind))]
+    if wrong:
+        return LoadedPlugin(
+            distribution, None, f"its {', '.join(wrong)} are not names with text such as 'module:attribute'"
+        )
+    return LoadedPlugin(distribution, plugin)
+
+
+def _is_table(table: object) -> bool:
+    return isinstance(table, Mapping) and all(isinstance(x, str) for pair in table.items() for x in pair)
+
+
+def _tables(kind: str, plugins: Plugins) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """(distribution, its names of a kind) of nirbridge first, then of every plugin that was loaded."""
+    for loaded in (OWN, *(installed_plugins() if plugins is None else plugins)):
+        if loaded.plugin is not None:
+            yield loaded.distribution, getattr(loaded.plugin, kind)
+
+
+def _owner(kind: str, name: str, plugins: tuple[LoadedPlugin, ...]) -> tuple[str, str] | None:
+    """Whose ``name`` is and its place, None where nobody has it; a clash is an error that names all who have it."""
+    found = [(who, table[name]) for who, table in _tables(kind, plugins) if name in table]
+    if len(found) > 1:
+        owners = [who for who, _ in found]
+        hint = f"uninstall all but one of {', '.join(owners)}"
+        text = f"defined by {' and by '.join(owners)}"
+        raise UsageError(Diagnostic(_subject(kind, name), text, "a name has one owner", hint))
+    return found[0] if found else None
+
+
+def _resource(name: str, where: str) -> Path:
+    package, _, path = where.partition(":")
+    try:
+        file = resources.files(package).joinpath(path)
+    except (ImportError, TypeError, ValueError, OSError) as error:
+        found = f"its package {quoted(package)} cannot be imported ({quoted(error, 200)})"
+        raise UsageError(Diagnostic(f"chip {quoted(name)}", found)) from error
+    return Path(str(file))
+
+
+def _imported(kind: str, name: str, where: str) -> Any:
+    try:
+        return load_attribute(where)
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        found = f"{quoted(where)} cannot be imported ({quoted(error, 200)})"
+        raise UsageError(Diagnostic(_subject(kind, name), found)) from error
+
+
+def _troubles(plugins: tuple[LoadedPlugin, ...]) -> str:
+    broken = [f"{p.distribution} ({quoted(p.trouble, 200)[1:-1]})" for p in plugins if p.plugin is None]
+    return f"plugins that cannot be loaded: {', '.join(broken)}" if broken else ""
+
+
+def _subject(kind: str, name: str) -> str:
+    return f"{'pass' if kind == 'passes' else kind.removesuffix('s')} {quoted(name)}"
