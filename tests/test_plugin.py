@@ -17,7 +17,11 @@ from nirbridge import plugins as registry
 from nirbridge.chips import read_chip
 from nirbridge.cli.main import run
 from nirbridge.errors import UsageError
+from nirbridge.quantization.storage.file import read_quantized
+from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.recording_file import read_recording
+from nirbridge.simulators.types import Probe
+from nirbridge.testing import Example, check_plugin
 
 PLUGIN = Path(__file__).parent / "plugin"
 
@@ -73,9 +77,66 @@ def test_an_emitter(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[st
     program = tmp_path / "program"
     assert run(["emit", model, "--to", "csv", "--chip", "loihi1", "-o", str(program)]) == 0
     assert (program / "cores.csv").read_text("utf-8").splitlines()[0] == "core,population,neurons"
-    assert "2 files\ndigest " in capsys.readouterr().out
+    assert "3 files\ndigest " in capsys.readouterr().out
     assert run(["emit", model, "--to", "csv", "--floating", "-o", str(program)]) == 2
     assert capsys.readouterr().err.startswith("error: --to 'csv': given with options of another, --per-core, --floati")
+
+
+def test_every_name_conforms() -> None:
+    from nirbridge_example_plugin import PLUGIN
+
+    weights = [np.array([[0.5, 2.0], [1.0, 1.0], [3.0, 0.0]]), np.array([[1.0, 2.0, 3.0]])]
+    check_plugin(PLUGIN, examples={"weights": Example(weights, np.zeros(2))})
+
+
+@pytest.mark.parametrize("more", [[], ["--weight-bits", "6"]])
+def test_an_emitted_program_is_verified(model: str, more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["verify", model, "--chip", "loihi2", "--to", "stepper", "--steps", "30", "--json", *more]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["verdict"].startswith("fixed == mapped == stepper: every spike, u and v; reference ~ fixed")
+    assert [(p["b"], p["equal"]) for p in document["pairs"] if p["promised"]] == [("mapped", True), ("stepper", True)]
+
+
+def test_a_program_that_differs_is_found(
+    model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry.get("emitters", "stepper")
+    module = sys.modules["nirbridge_example_plugin.stepper"]
+    decayed = vars(module)["_decayed"]
+    monkeypatch.setattr(module, "_decayed", lambda x, k: decayed(x, k) + (np.abs(x) > 64))
+    assert run(["verify", model, "--chip", "loihi2", "--to", "stepper", "--steps", "30"]) == 1
+    assert "fixed and stepper differ" in capsys.readouterr().err
+
+
+def test_a_saved_program_is_run(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program, saved = str(tmp_path / "program"), str(tmp_path / "model.q.npz")
+    assert run(["quantize", model, "--chip", "loihi2", "-o", saved]) == 0
+    assert run(["emit", saved, "--to", "stepper", "-o", program]) == 0
+    spikes = np.ones((9, 2), np.uint8)
+    np.save(tmp_path / "in.npy", spikes)
+    capsys.readouterr()
+    out = str(tmp_path / "out.npz")
+    assert run(["run", program, "--input", str(tmp_path / "in.npy"), "--record", "*:s,u,v", "-o", out]) == 0
+    expected = simulate_fixed(read_quantized(saved), spikes, record=[Probe("*", ("s", "u", "v"))]).recording
+    found = read_recording(out).arrays
+    assert found.keys() == expected.arrays.keys()
+    assert all(np.array_equal(array, found[key]) for key, array in expected.arrays.items())
+    Path(program, "model.q.npz").write_bytes(b"changed")
+    assert run(["run", program, "--input", str(tmp_path / "in.npy"), "-o", out]) == 2
+    assert "its file 'model.q.npz' is missing or was changed" in capsys.readouterr().err
+
+
+def test_a_program_that_nothing_runs_is_not_verified(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["verify", model, "--chip", "loihi2", "--to", "csv"]) == 2
+    assert capsys.readouterr().err.startswith("error: emitter 'csv': records nothing, nothing runs its programs")
+
+
+def test_an_emitter_without_maps_is_not_emitted_core_by_core(model: str) -> None:
+    network, chip = pipeline.load_network(model), read_chip("loihi2")
+    with pytest.raises(UsageError, match="^emitter 'stepper': takes no map, --per-core and --map emit core by core"):
+        pipeline.emit_with("stepper", network, chip, per_core=True)
+    whole, per_core = (pipeline.emit_with("csv", network, chip, per_core=each) for each in (False, True))
+    assert whole.digest == per_core.digest
 
 
 def test_a_simulator(model: str, tmp_path: Path) -> None:
@@ -102,9 +163,9 @@ def test_names_of_nirbridge_itself_are_found_in_the_same_way(kind: str) -> None:
     if kind == "chips":
         assert registry.find_chip("loihi1") == read_chip("loihi1")
         return
-    names = [name for name in registry.builtin(kind) if name not in {"torch", "norse", "rockpool", "sinabs"}]
+    names = [n for n in getattr(registry.BUILTIN, kind) if n not in {"torch", "norse", "rockpool", "sinabs"}]
     assert names
-    assert all(callable(registry.get(kind, name)) for name in names)
+    assert all(registry.get(kind, name) for name in names)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +178,7 @@ def test_names_of_nirbridge_itself_are_found_in_the_same_way(kind: str) -> None:
         (["emit", "--to", "cvs", "-o", "x"], "error: emitter 'cvs': unknown, known: csv, lava"),
         (
             ["simulate", "--input", "in.npy", "-o", "x.npz", "--backend", "tw"],
-            "error: backend 'tw': unknown, there are ",
+            "error: simulator 'tw': unknown, known: auto, dense, event, fast, fixed, mapped, numpy, reference, twice",
         ),
     ],
 )

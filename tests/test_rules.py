@@ -27,8 +27,8 @@ ROOMS = (
     ("quantization",),
     ("partitioner",),
     ("mapping",),
-    ("emitters",),
     ("simulators",),
+    ("emitters",),
     ("comparison",),
     ("verification",),
     ("report",),
@@ -36,7 +36,7 @@ ROOMS = (
     ("pipeline",),
     ("api",),
     ("cli",),
-    ("testing_ways", "testing", "__main__"),
+    ("testing", "__main__"),
 )
 ORDER = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
 BELOW_CLI = {"_types", "_version", "files", "api", "pipeline", "plugins", "errors", "report", "cli"}
@@ -47,7 +47,7 @@ LONG_FILES = {
     "partitioner/search/layouts.py": 322,
     "partitioner/search/column_generation.py": 359,
     "partitioner/cost/sizing.py": 344,
-    "testing.py": 328,
+    "testing/strategies.py": 308,
 }
 """Files and functions longer than the rule, as long as they are: these may shrink, and no other may join them."""
 LONG_FUNCTIONS = {
@@ -62,7 +62,7 @@ LONG_FUNCTIONS = {
     "quantization/quantize.py:quantize": 33,
     "simulators/__init__.py:run": 33,
     "simulators/compiled/backend.py:compiled_backend": 34,
-    "testing.py:random_neuron": 31,
+    "testing/strategies.py:random_neuron": 31,
 }
 TEXTS = ("*.py", "*.toml", "*.md", "*.txt", "*.json", "Makefile", ".ci/run")
 SKIPPED = {".git", ".venv", ".hypothesis", ".pytest_cache", ".ruff_cache", "__pycache__", "build", "dist"}

@@ -1,30 +1,70 @@
-"""An emitter that writes which core has which neurons, and a simulator that does everything twice."""
+"""An emitter of a table, which nothing runs, and a simulator that does everything twice."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
+from nirbridge._types import Progress, no_progress
 from nirbridge.emitters.artifact import Artifact, make_artifact
-from nirbridge.mapping.model import MappedNetwork
+from nirbridge.errors import UsageError, instance_of
+from nirbridge.mapping.model import MappedNetwork, Model
 from nirbridge.network.model import Network
-from nirbridge.quantization.model import QuantizedNetwork
-from nirbridge.simulators.simulate import Recording, simulate
+from nirbridge.simulators.simulate import simulate
+from nirbridge.simulators.types import Probe, Recording
 
 
-def emit(quantized: QuantizedNetwork, mapped: MappedNetwork) -> Artifact:
-    """One line for each slice of each core."""
-    lines = ["core,population,neurons"]
-    for number, block in enumerate(mapped.partition.blocks):
-        for s in block.slices:
-            neurons = math.prod(stop - start for start, stop in s.box)
-            lines.append(f"{number},{s.population},{neurons}")
-    text = "\n".join(lines) + "\n"
-    return make_artifact({"cores.csv": text.encode()}, {"chip": quantized.chip})
+@dataclass(frozen=True)
+class TableOptions:
+    """``separator`` between two columns."""
+
+    separator: str = ","
 
 
-def simulate_twice(network: Network, inputs: Any, *, steps: Any, record: Any, progress: Any) -> Recording:
+class Table:
+    """Which core has which neurons, as a file of comma-separated values."""
+
+    takes = (MappedNetwork,)
+    options = TableOptions
+    records = ()
+
+    def emit(self, model: Model, options: TableOptions | None = None) -> Artifact:
+        """One line for each slice of each core."""
+        mapped = instance_of(model, MappedNetwork, "model of emitter 'csv'")
+        chosen = instance_of(options or TableOptions(), TableOptions, "options of emitter 'csv'")
+        lines = [("core", "population", "neurons")]
+        for number, block in enumerate(mapped.partition.blocks):
+            for s in block.slices:
+                lines.append((str(number), s.population, str(math.prod(stop - start for start, stop in s.box))))
+        text = "".join(f"{chosen.separator.join(line)}\n" for line in lines)
+        files = {"cores.csv": text.encode(), "README.md": b"cores.csv lists the neurons of every core.\n"}
+        return make_artifact(files, {"kind": "csv", "chip": mapped.chip.name})
+
+    def run(self, artifact: Artifact, inputs: Any, **options: Any) -> NoReturn:
+        """A table is only read."""
+        raise UsageError.of("program 'csv'", "is a table", "nothing runs it", "open cores.csv")
+
+
+class Twice:
     """The second of two equal runs."""
-    for _ in range(2):
-        found = simulate(network, inputs, steps=steps, record=record, progress=progress).recording
-    return found
+
+    takes = (Network,)
+
+    def __call__(
+        self,
+        model: Model,
+        inputs: Any,
+        *,
+        steps: int | None = None,
+        record: Sequence[Probe] | None = None,
+        progress: Progress = no_progress,
+    ) -> Recording:
+        network = instance_of(model, Network, "model of simulator 'twice'")
+        for _ in range(2):
+            found = simulate(network, inputs, steps=steps, record=record, progress=progress)
+        return found.recording
+
+
+CSV, TWICE = Table(), Twice()

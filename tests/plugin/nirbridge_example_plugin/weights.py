@@ -8,17 +8,20 @@ from typing import Any, ClassVar
 import nir
 import numpy as np
 
+from nirbridge.errors import instance_of
 from nirbridge.network.model import Network
-from nirbridge.passes import Promise, check_options
+from nirbridge.passes import Promise, check_argument, check_options
 
 
 def from_weights(module: Any, sample: Any, *, dt: float = 1e-3) -> Any:
     """The graph of a list of matrices."""
-    nodes: list[Any] = [nir.Input(np.array(sample.shape))]
-    for weight in module:
+    weights = instance_of(module, list, "module of importer 'weights'", "give a list of matrices")
+    shape = instance_of(sample, np.ndarray, "sample of importer 'weights'", "give an array").shape
+    nodes: list[Any] = [nir.Input(np.array(shape))]
+    for weight in weights:
         ones = np.ones(len(weight))
         nodes += [nir.Linear(np.array(weight, float)), nir.LIF(10 * dt * ones, ones, 0 * ones, ones)]
-    graph = nir.NIRGraph.from_list(*nodes, nir.Output(np.array([len(module[-1])])))
+    graph = nir.NIRGraph.from_list(*nodes, nir.Output(np.array([len(weights[-1])])))
     graph.metadata["nirbridge:dt"] = dt
     return graph
 
@@ -36,4 +39,5 @@ class Louder:
         check_options(self)
 
     def __call__(self, network: Network) -> Network:
+        check_argument(self, network)
         return replace(network, notes=(*network.notes, *[self.word] * self.times))

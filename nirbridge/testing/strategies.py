@@ -17,7 +17,7 @@ from nirbridge.arrays import Array, freeze
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Dense, Sparse
-from nirbridge.testing_ways import cycle, join, loop, read_out_again
+from nirbridge.testing.connections import cycle, join, loop, read_out_again
 
 if TYPE_CHECKING:
     import nir

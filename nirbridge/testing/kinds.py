@@ -1,0 +1,189 @@
+"""What each kind of plugin is held to, one function per kind."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from nirbridge.chips.load import chip_from_dict
+from nirbridge.chips.model import Chip
+from nirbridge.errors import DoesNotFit, ModelError, UsageError
+from nirbridge.mapping.model import MappedNetwork
+from nirbridge.network.model import Network
+from nirbridge.plugins import Importer, LoadedPlugin, Partitioner, find_chip
+from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.testing.examples import DT, example_chips, example_inputs, example_models
+from nirbridge.testing.faults import FAILED, Faults, fingerprint
+from nirbridge.testing.runs import check_refusals, check_runs
+
+MODELS: tuple[type, ...] = (Network, QuantizedNetwork, MappedNetwork)
+WRONG: tuple[Any, ...] = (None, "model", 3, object())
+"""Values that are no model, network, chip or options."""
+
+
+def check_chip(faults: Faults, name: str, plugins: tuple[LoadedPlugin, ...] | None) -> None:
+    """A chip file is read twice alike, has its own name, and is rebuilt from its record."""
+    chip = faults.call("reading it", partial(find_chip, name, plugins))
+    if not faults.is_a("reading it", chip, Chip):
+        return
+    if chip.name != name:
+        faults.add(f"its file says name {chip.name!r}", f"the registered name, {name!r}")
+    faults.repeatable("its file", chip, faults.call("reading it", partial(find_chip, name, plugins)))
+    rebuilt = faults.call("building it from its record", partial(chip_from_dict, chip.record))
+    if rebuilt is not FAILED and rebuilt != chip:
+        faults.add("its record builds another chip", "a saved map rebuilds its chip")
+
+
+def check_importer(faults: Faults, importer: Importer, module: Any, sample: Any, options: Mapping[str, Any]) -> None:
+    """The same valid graph twice; the sample unchanged; ``dt`` honoured or refused; what is no module refused."""
+    import nir
+
+    before = fingerprint(sample)
+    graph = faults.call("an import", lambda: importer(module, sample, **options))
+    if faults.is_a("an import", graph, nir.NIRGraph):
+        again = faults.call("an import", lambda: importer(module, sample, **options))
+        faults.repeatable("the graph", graph, again)
+        _lower(faults, graph)
+        _check_dt(faults, importer, module, sample, options)
+    faults.unchanged("the sample", before, sample)
+    for wrong in WRONG:
+        faults.refuses(f"the module {wrong!r:.40}", lambda wrong=wrong: importer(wrong, sample, **options))
+    faults.refuses("the sample 'sample'", lambda: importer(module, "sample", **options))
+
+
+def _lower(faults: Faults, graph: Any) -> Any:
+    from nirbridge.network.nir.from_nir import from_nir
+
+    return faults.call("reading its graph as a network", partial(from_nir, graph))
+
+
+def _check_dt(faults: Faults, importer: Importer, module: Any, sample: Any, options: Mapping[str, Any]) -> None:
+    try:
+        graph = importer(module, sample, **{**options, "dt": 2 * DT})
+    except (UsageError, ModelError):
+        return  # a framework whose modules hold their own time step
+    except Exception as error:
+        faults.add(f"dt raised {type(error).__name__}: {error}", "an importer takes dt, in seconds")
+        return
+    network = _lower(faults, graph)
+    if network is not FAILED and network.dt != 2 * DT:
+        faults.add(f"with dt={2 * DT:g} the graph has a time step of {network.dt:g} s", "dt is the time step")
+
+
+def check_pass(faults: Faults, found: Any, name: str, networks: Sequence[Network]) -> None:
+    """A frozen dataclass of its name, whose instances rewrite valid networks into valid ones with the same ports."""
+    from nirbridge.testing.passes import check_rewrite
+
+    if not (isinstance(found, type) and dataclasses.is_dataclass(found) and found.__dataclass_params__.frozen):  # type: ignore[attr-defined]
+        faults.add("is no frozen dataclass", "the fields of a frozen dataclass are the options of a pass")
+        return
+    if getattr(found, "pass_name", None) != name:
+        faults.add(f"pass_name is {getattr(found, 'pass_name', None)!r}", f"the registered name, {name!r}")
+    for network in networks:
+        make = getattr(found, "example", None)
+        rewrite = faults.call("an example", found if make is None else partial(make, network))
+        if rewrite is not None and rewrite is not FAILED:
+            check_rewrite(faults, rewrite, network)
+            for wrong in WRONG:
+                faults.refuses(f"the network {wrong!r:.40}", partial(rewrite, wrong))
+
+
+def check_partitioner(faults: Faults, partitioner: Partitioner, name: str, networks: Sequence[Network]) -> None:
+    """Legal partitions of every network for every chip, the same twice, under their own name."""
+    from nirbridge.partitioner import PartitionOptions
+
+    options = PartitionOptions(method=name, effort="fast")
+    for chip in example_chips():
+        for network in networks:
+            _check_partition(faults, partitioner, name, network, chip, options)
+    network, chip = networks[0], example_chips()[-1]
+    for wrong in WRONG:
+        label = f"{wrong!r:.40}"
+        faults.refuses(f"the network {label}", lambda wrong=wrong: partitioner(wrong, chip, options))
+        faults.refuses(f"the chip {label}", lambda wrong=wrong: partitioner(network, wrong, options))
+        if wrong is not None:
+            faults.refuses(f"the options {label}", lambda wrong=wrong: partitioner(network, chip, wrong))
+    record: Any = chip.record
+    tiny = chip_from_dict({**record, "mesh": {**record["mesh"], **_ONE_CORE}})
+    try:
+        partitioner(network, tiny, options)
+    except DoesNotFit:
+        return
+    except Exception as error:
+        faults.add(f"a chip that is too small raised {type(error).__name__}: {error}", "it raises DoesNotFit")
+    else:
+        faults.add("a network was put on a chip that is too small", "it raises DoesNotFit")
+
+
+_ONE_CORE = {"width_tiles": 1, "height_tiles": 1, "cores_per_tile": 1, "chips_max": 1}
+
+
+def _check_partition(
+    faults: Faults, partitioner: Partitioner, name: str, network: Network, chip: Chip, options: Any
+) -> None:
+    from nirbridge.mapping.checker.check import diagnose_mapping
+    from nirbridge.partitioner import Partition
+    from nirbridge.pipeline import place_partition
+
+    before = fingerprint((network, chip))
+    found = faults.call("partitioning", lambda: partitioner(network, chip, options))
+    if not faults.is_a("partitioning", found, Partition):
+        return
+    faults.unchanged("the network or the chip", before, (network, chip))
+    faults.repeatable("the partition", found, faults.call("partitioning", lambda: partitioner(network, chip, options)))
+    if found.report.method != name:
+        faults.add(f"report.method is {found.report.method!r}", f"the registered name, {name!r}")
+    mapped = faults.call("placing its blocks", partial(place_partition, network, chip, found))
+    if mapped is not FAILED:
+        for problem in list(diagnose_mapping(mapped))[:4]:
+            faults.add(f"the checker refuses its partition: {problem}", "blocks are legal and hold every neuron once")
+
+
+def check_simulator(faults: Faults, simulator: Any, name: str, networks: Sequence[Network]) -> None:
+    """Recordings that are those of the reference, for every type of model that it takes; other types refused."""
+    for kind in _takes(faults, simulator):
+        for model in example_models(kind, networks):
+            run = partial(simulator, model)
+            before = fingerprint(model)
+            check_runs(faults, run, model, ("s", "v") if kind is Network else ("s", "u", "v"))
+            faults.unchanged("the model", before, model)
+        check_refusals(faults, partial(simulator, example_models(kind, networks)[0]), example_models(kind, networks)[0])
+    inputs = example_inputs(networks[0])
+    for wrong in (*WRONG, *_others(simulator.takes, networks)):
+        faults.refuses(f"a model of type {type(wrong).__name__}", lambda wrong=wrong: simulator(wrong, inputs))
+
+
+def _takes(faults: Faults, found: Any) -> tuple[type, ...]:
+    takes = found.takes
+    if isinstance(takes, tuple) and takes and set(takes) <= set(MODELS):
+        return takes
+    faults.add(f"takes is {takes!r:.80}", "takes names types of model: Network, QuantizedNetwork, MappedNetwork")
+    return ()
+
+
+def _others(takes: tuple[type, ...], networks: Sequence[Network]) -> list[Any]:
+    """Models of the types that are not taken."""
+    return [example_models(kind, networks)[0] for kind in MODELS if kind not in takes]
+
+
+def check_emitter(faults: Faults, emitter: Any, name: str, networks: Sequence[Network], *, run: bool) -> None:
+    """The same program twice, with a manifest and a README, that computes what the reference computes."""
+    from nirbridge.testing.programs import check_program
+
+    options = emitter.options
+    if not (isinstance(options, type) and dataclasses.is_dataclass(options)):
+        faults.add(f"options is {options!r:.80}", "options is a frozen dataclass")
+    else:
+        faults.call("its options without arguments", options)
+    if not set(emitter.records) <= {"s", "u", "v"}:
+        faults.add(f"records is {emitter.records!r:.80}", "records names variables of a population, of s, u and v")
+    for kind in _takes(faults, emitter):
+        for number, model in enumerate(example_models(kind, networks)):
+            check_program(faults, emitter, name, model, run=run, refuse=number == 0)
+    for wrong in (*WRONG, *_others(emitter.takes, networks)):
+        faults.refuses(f"a model of type {type(wrong).__name__}", partial(emitter.emit, wrong))
+    for kind in _takes(faults, emitter):
+        wrong = object()
+        faults.refuses("options of another type", partial(emitter.emit, example_models(kind, networks)[0], wrong))

@@ -1,0 +1,55 @@
+"""Emitted programs held to their Protocol: files, manifest, digest, and what they compute."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from nirbridge.emitters.artifact import MANIFEST, Artifact
+from nirbridge.mapping.model import Model
+from nirbridge.testing.examples import example_inputs
+from nirbridge.testing.faults import FAILED, Faults, fingerprint
+from nirbridge.testing.runs import check_refusals, check_runs
+
+README = "README.md"
+
+
+def check_program(faults: Faults, emitter: Any, name: str, model: Model, *, run: bool, refuse: bool) -> None:
+    """The program of one model; ``refuse``: also wrong arguments of ``run``."""
+    before = fingerprint(model)
+    program = faults.call("emit", partial(emitter.emit, model))
+    faults.unchanged("the model", before, model)
+    if not faults.is_a("emit", program, Artifact):
+        return
+    _check_files(faults, program, name)
+    again = faults.call("emit with default options", lambda: emitter.emit(model, emitter.options()))
+    if again is not FAILED and again.digest != program.digest:
+        faults.add("the program differs from one call to the next", "the same model gives the same bytes")
+    if run and emitter.records:
+        bound = partial(emitter.run, program)
+        check_runs(faults, bound, model, emitter.records, brief=not refuse)
+        if refuse:
+            check_refusals(faults, bound, model)
+    elif run:
+        faults.refuses(
+            "run, which cannot run a program (records is empty)", partial(emitter.run, program, example_inputs(model))
+        )
+
+
+def _check_files(faults: Faults, program: Artifact, name: str) -> None:
+    if README not in program.files:
+        faults.add(f"the program has no {README}", "a program says what it is and how it is run")
+    try:
+        manifest: Any = json.loads(program.files[MANIFEST])
+    except (KeyError, ValueError) as error:
+        faults.add(f"the program has no readable {MANIFEST} ({error})", "emitters.artifact.make_artifact makes one")
+        return
+    kind = manifest.get("kind") if isinstance(manifest, Mapping) else None
+    if kind != name:
+        faults.add(f"the manifest says kind {kind!r}", f"the registered name, {name!r}, so that the program can be run")
+    digests = {path: hashlib.sha256(data).hexdigest() for path, data in program.files.items() if path != MANIFEST}
+    if not isinstance(manifest, Mapping) or manifest.get("files") != digests:
+        faults.add("the manifest has other digests than the files", "the manifest names every file with its SHA-256")

@@ -1,0 +1,98 @@
+"""Runs of a model, by a simulator or as an emitted program, held to the reference."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from nirbridge.arrays import Array
+from nirbridge.mapping.model import MappedNetwork, Model
+from nirbridge.network.model import Network
+from nirbridge.simulators.types import Probe, Recording
+from nirbridge.testing.examples import STEPS, example_inputs
+from nirbridge.testing.faults import Faults, fingerprint
+
+Run = Callable[..., Any]
+"""``(inputs, *, steps, record) -> Recording``, the model bound."""
+
+
+def expected(model: Model, inputs: Mapping[str, Array], **options: Any) -> Recording:
+    """What a model does: by the reference backend, or by the reference of the fixed-point simulator."""
+    from nirbridge.mapping.integers import integers_of
+    from nirbridge.simulators.fixed.simulate import simulate_fixed
+    from nirbridge.simulators.simulate import simulate
+
+    if isinstance(model, Network):
+        return simulate(model, inputs, backend="reference", **options).recording
+    quantized = integers_of(model) if isinstance(model, MappedNetwork) else model
+    return simulate_fixed(quantized, inputs, backend="reference", **options).recording
+
+
+def probes(model: Model, variables: Sequence[str]) -> list[Probe]:
+    """Every variable that each population has, and what every output receives."""
+    source = model.network if isinstance(model, MappedNetwork) else model
+    found = []
+    for p in source.populations:
+        own = tuple(v for v in variables if v != "s" or p.neuron.fires)
+        found += [Probe(p.name, own)] if own else []
+    return [*found, *(Probe(port.name, ("s",)) for port in source.outputs)]
+
+
+def check_runs(faults: Faults, run: Run, model: Model, variables: Sequence[str], *, brief: bool = False) -> None:
+    """Default and requested recordings, a batch, more steps than inputs; twice the same; inputs unchanged.
+
+    ``brief``: one run alone, for programs that take seconds to start.
+    """
+    every = probes(model, variables)
+    single, batch = example_inputs(model), example_inputs(model, samples=2)
+    cases: dict[str, tuple[Mapping[str, Array], dict[str, Any]]] = {
+        "a run with probes": (single, {"record": every}),
+        "a run without probes": (single, {}),
+        "a run of a batch": (batch, {"record": every}),
+        "a run beyond its inputs": (single, {"record": every, "steps": STEPS + 3}),
+        "a run with counts, every second time step": (single, {"record": _thinned(model)}),
+    }
+    for what, (inputs, options) in list(cases.items())[: 1 if brief else None]:
+        before = fingerprint(inputs)
+        found = faults.call(what, partial(run, inputs, **options))
+        faults.equal(what, found, expected(model, inputs, **options))
+        faults.unchanged("an input", before, inputs)
+    if not brief:
+        _check_again(faults, run, single, every)
+
+
+def _thinned(model: Model) -> list[Probe]:
+    source = model.network if isinstance(model, MappedNetwork) else model
+    first = next(p for p in source.populations if p.neuron.fires)
+    return [Probe(first.name, ("s",), every=2), Probe(first.name, ("count",))]
+
+
+def _check_again(faults: Faults, run: Run, inputs: Mapping[str, Array], every: list[Probe]) -> None:
+    first, second = (faults.call("a run", partial(run, inputs, record=every)) for _ in range(2))
+    if not (isinstance(first, Recording) and isinstance(second, Recording)):
+        return
+    faults.repeatable("the recording", first.arrays, second.arrays)
+    meta = dict(first.meta)
+    faults.call("meta as JSON", lambda: json.dumps(meta))
+    missing = [key for key in ("dt", "steps", "backend", "batch") if key not in meta]
+    if missing:
+        faults.add(f"meta lacks {', '.join(missing)}", "meta says dt, steps, batch and backend of the run")
+
+
+def check_refusals(faults: Faults, run: Run, model: Model) -> None:
+    """Wrong inputs, steps and probes have to be refused."""
+    good = example_inputs(model)
+    name, values = next(iter(good.items()))
+    wrong: dict[str, tuple[Any, dict[str, Any]]] = {
+        "inputs of another shape": ({**good, name: values[:, :1, ...].repeat(99, axis=1)}, {}),
+        "inputs that are no array": ({**good, name: "spikes"}, {}),
+        "an input that the model does not have": ({**good, "no such input": values}, {}),
+        "no inputs": ({}, {}),
+        "0 steps": (good, {"steps": 0}),
+        "a probe of a node that the model does not have": (good, {"record": [Probe("no such node", ("s",))]}),
+        "a probe of an unknown variable": (good, {"record": [Probe("*", ("voltage",))]}),
+    }
+    for what, (inputs, options) in wrong.items():
+        faults.refuses(what, partial(run, inputs, **options))
