@@ -31,9 +31,9 @@ CHIP = "loihi2"
     "--to",
     "target",
     required=True,
-    metavar="lava",
+    metavar="NAME",
     type=RegisteredName("emitters"),
-    help="Which tool the program is for (or a plugin's).",
+    help="Which tool the program is for: lava, or a plugin's.",
 )
 @click.option("--chip", metavar="NAME|FILE.toml", type=ChipFile(), help="Whose integers; default: loihi2.")
 @click.option("-o", "--output", required=True, metavar="DIR", type=OutputFolder(), help="The folder of the program.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge.cli.early_option import early_option
-from nirbridge.cli.names import Choice
+from nirbridge.cli.names import Choice, RegisteredName
 from nirbridge.cli.options import model_options
 from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFile
 
@@ -28,7 +28,13 @@ Example:
 @click.option(
     "--chip", "chip_name", required=True, metavar="NAME|FILE.toml", type=ChipFile(), help="Whose integers and cores."
 )
-@click.option("--to", "target", metavar="NAME", help="Also run the program emitted for this tool: lava, or a plugin's.")
+@click.option(
+    "--to",
+    "target",
+    metavar="NAME",
+    type=RegisteredName("emitters"),
+    help="Also run the program emitted for this tool: lava, or a plugin's.",
+)
 @click.option("--input", "source", metavar="IN.npy|npz", type=click.Path(), help="Default: random spikes.")
 @click.option("--labels", metavar="FILE.npy", type=click.Path(), help="The right class of each sample, for accuracy.")
 @click.option("--steps", type=click.IntRange(min=1), metavar="N", help="Default: as many as the input has, or 100.")
