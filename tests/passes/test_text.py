@@ -10,12 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nirbridge import pipeline, plugins
 from nirbridge.errors import Bug, NirbridgeError, UsageError
+from nirbridge.network import same_network
 from nirbridge.network.model import Network
 from nirbridge.passes import EliminateDead, RelayPools, RelayProjection, ReplicateSource, Retime, UniformDelays
 from nirbridge.passes.base import Pass, Promise
 from nirbridge.passes.options import check_options
 from nirbridge.passes.text import format_passes, parse_passes
+from tests.partitioner.nets import network_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,3 +250,22 @@ class Mute:
 def test_classes_that_are_no_passes(cls: Any) -> None:
     with pytest.raises(Bug, match=r"it is not a frozen dataclass with a __call__, a pass is one; please report it"):
         parse_passes("x", lambda name: cls)
+
+
+def test_a_class_of_another_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugins, "get", lambda kind, name: CLASSES["retime" if name == "late" else name])
+    assert pipeline.parse_passes("retime") == (Retime(),)
+    with pytest.raises(
+        Bug, match=r"^pass 'late': its class has the pass_name 'retime', the two are equal; please report"
+    ):
+        pipeline.parse_passes("late")
+
+
+def test_passes_are_applied_from_text_or_as_values() -> None:
+    network = network_of("4 dense3 lif dense10 lif")
+    text = "replicate-source{name=2_lif,ways=2}"
+    made = [pipeline.apply_passes(network, passes) for passes in (text, ReplicateSource("2_lif", 2), parse(text))]
+    assert [n.notes[-1] for n in made] == [f"passes applied on request: {text}"] * 3
+    assert all(same_network(n, ReplicateSource("2_lif", 2)(network)) for n in made)
+    assert pipeline.apply_passes(network, "") is network
+    assert pipeline.apply_passes(network, [Table({"a": 1})]).notes[-1] == "passes applied on request: table"
