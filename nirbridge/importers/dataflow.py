@@ -1,14 +1,34 @@
 """What a traced torch module computes in one step, as frozen records: calls, and which value goes where.
 
 Shapes exclude batch and time. A time loop in the user's code is one step here: a value of the step before is a
-``ValueRef`` with ``previous``. Layers are written by what they do, not by the class that did it: a ``torch.nn.Linear``,
-a subclass of it and ``torch.nn.functional.linear`` are all a call of kind ``linear`` that carries its weight.
+``ValueRef`` with ``previous``. Layers are written by what they do, not by their class: a ``torch.nn.Linear``, a
+subclass of it and ``torch.nn.functional.linear`` are all a call of kind ``linear`` that carries its weight.
+
+Kinds of calls and their arguments (arrays are numpy, read-only):
+
+* ``input``: an argument of the module; no inputs.
+* ``neuron``: a module with a form; target: the user's module; input_shape, starts_at_zero (forward gives its first
+  state).
+* ``linear``: weight [post, pre], bias [post] or None; acts on the last axis.
+* ``conv``: weight [cout, cin // groups, *kernel], bias [cout] or None, stride, padding ((before, after), …), dilation,
+  groups.
+* ``avg_pool``: kernel, stride (one number per axis), padding ((before, after), …), factor (one over the divisor).
+* ``max_pool``: kernel, stride, dilation (one number per axis), padding ((before, after), …).
+* ``batch_norm``: mean, variance, weight, bias (each [channels], weight and bias may be None), epsilon.
+* ``reshape``: no arguments; the shape of the call says it.
+* ``gather``: indices [*shape]: flat (row-major) positions in the input (slices, permutations, flips).
+* ``concat``: axis, of the shapes without batch.
+* ``add``: two inputs of equal shape; signs: a factor for each (1 where absent).
+* ``scale``: factor: a number or an array that broadcasts to the shape.
+* ``shift``: constant: a number or an array that broadcasts to the shape; sign: a factor on the input.
+* ``relu``: no arguments.
+* ``unknown``: function: the name of a torch function or module without a rule; reason, next_step: in words.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -17,33 +37,15 @@ from nirbridge._types import Shape
 from nirbridge.errors import Diagnostic, quoted
 from nirbridge.importers.deviations import Deviation
 
-KINDS: Mapping[str, str] = MappingProxyType(
-    {
-        "input": "an argument of the module; no inputs",
-        "neuron": "a module with a form; target: the user's module; input_shape, starts_at_zero (forward gives its "
-        "first state)",
-        "linear": "weight [post, pre], bias [post] or None; acts on the last axis",
-        "conv": "weight [cout, cin // groups, *kernel], bias [cout] or None, stride, padding ((before, after), …), "
-        "dilation, groups",
-        "avg_pool": "kernel, stride (one number per axis), padding ((before, after), …), factor (one over the divisor)",
-        "max_pool": "kernel, stride, dilation (one number per axis), padding ((before, after), …)",
-        "batch_norm": "mean, variance, weight, bias (each [channels], weight and bias may be None), epsilon",
-        "reshape": "no arguments: the shape says it",
-        "gather": "indices [*shape]: flat (row-major) positions in the input (slices, permutations, flips)",
-        "concat": "axis: of the shapes without batch",
-        "add": "two inputs of equal shape; signs: a factor for each (1 where absent)",
-        "scale": "factor: a number or an array that broadcasts to the shape",
-        "shift": "constant: a number or an array that broadcasts to the shape; sign: a factor on the input",
-        "relu": "no arguments",
-        "unknown": "function: the name of a torch function or of a module that nothing here knows; reason, next_step: "
-        "in words",
-    }
-)
-"""Every kind of call, and its arguments (arrays are numpy, read-only)."""
+
+def place_label(path: str) -> str:
+    """A place in a message, from the path of a module within the user's."""
+    return f"module {quoted(path)}" if path else "the module's forward"
 
 
-def _none() -> Mapping[str, Any]:
-    return MappingProxyType({})
+def distinct(problems: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """The problems without those that read the same as one before."""
+    return list({str(p): p for p in problems}.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +71,13 @@ class Operation:
     kind: str
     target: Any
     inputs: tuple[ValueRef, ...]
-    arguments: Mapping[str, Any] = field(default_factory=_none)
+    arguments: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     shape: Shape = ()
 
     @property
     def subject(self) -> str:
         """How a message names it."""
-        return f"module {quoted(self.path)}" if self.path else "the module's forward"
+        return place_label(self.path)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,9 +1,10 @@
-"""Parameters of torch modules as arrays of a population's shape, and what is wrong with a module as problems."""
+"""Parameters of a framework's module as arrays of its population's shape, and the faults found on the way."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
@@ -11,11 +12,11 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.errors import Diagnostic, ModelError
-from nirbridge.importers.neuron_specs import NeuronSpec
+from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronReader, NeuronSpec
 
 
 def as_float64(value: Any) -> Array:
-    """A tensor, array or number as a float64 array (float32 values stay what they are)."""
+    """A tensor, array or number as a float64 array (float32 values are not changed)."""
     if hasattr(value, "detach"):
         value = value.detach().cpu().numpy()
     return np.asarray(value, np.float64)
@@ -23,7 +24,7 @@ def as_float64(value: Any) -> Array:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """What a framework's own imports warn of (deprecations) is nothing that a user of nirbridge can change."""
+    """Suppress warnings of a framework's own imports (deprecations), which a user of nirbridge cannot act on."""
     import warnings
 
     with warnings.catch_warnings():
@@ -32,70 +33,80 @@ def quietly() -> Iterator[None]:
 
 
 def version_of(package: str) -> str:
-    """``norse 1.1.0``: where a graph says that it came from."""
+    """Package and version, such as ``norse 1.1.0``: the source that a graph states."""
     from importlib.metadata import version
 
     return f"{package} {version(package)}"
 
 
-def module_problem(module: Any, found: str, limit: str = "", hint: str = "") -> Diagnostic:
-    """What is wrong with a module, under the name of its class."""
-    return Diagnostic(type(module).__name__, found, limit, hint)
+@dataclass(frozen=True, slots=True, eq=False)
+class Parameters:
+    """One module of ``shape`` neurons, to be imported with ``dt`` seconds per time step; collects its problems."""
+
+    module: Any
+    shape: Shape
+    dt: float = 0.0
+    problems: list[Diagnostic] = field(default_factory=list)
+
+    def fault(self, found: str, limit: str = "", hint: str = "") -> None:
+        """Add a problem of the module, under the name of its class."""
+        self.problems.append(Diagnostic(type(self.module).__name__, found, limit, hint))
+
+    def fitted(self, name: str, value: Any) -> Array:
+        """``value`` as one number of shape ``()`` or one per neuron; a fault and 0 where it does not broadcast."""
+        array = as_float64(value)
+        if not bool(np.all(np.isfinite(array))):
+            self.fault(f"{name} is not finite", "parameters are finite numbers", "correct it")
+            return np.zeros(())
+        if array.size == 1:
+            return array.reshape(())
+        while array.ndim > len(self.shape) and array.shape[0] == 1:
+            array = array[0]
+        try:
+            return np.broadcast_to(array, self.shape)
+        except ValueError:
+            limit = f"its neurons have shape {self.shape}"
+            self.fault(f"{name} has shape {array.shape}", limit, "give one value, or one per neuron")
+            return np.zeros(())
+
+    def check_square(self, name: str, weight: Any) -> None:
+        """A fault unless ``weight`` holds the recurrent weights ``[post, pre]`` of a flat population."""
+        shape = tuple(weight.shape)
+        if len(self.shape) != 1 or shape != (self.shape[0], self.shape[0]):
+            self.fault(f"{name} has shape {shape}", f"its neurons have shape {self.shape}", "use one axis of neurons")
+
+    def check_dt(self) -> None:
+        """A fault where the module was made with another dt than that of the import."""
+        own = float(self.module.dt)
+        if own != self.dt:
+            limit = f"the network is imported with dt = {self.dt:g} s"
+            self.fault(f"it was made with dt = {own:g} s", limit, "leave dt out, or make the module with that dt")
 
 
-def per_neuron(module: Any, name: str, value: Any, shape: Shape, problems: list[Diagnostic]) -> Array:
-    """``value`` as one number of shape ``()`` or one per neuron; what does not broadcast is added to ``problems``."""
-    array = as_float64(value)
-    if not bool(np.all(np.isfinite(array))):
-        problems.append(module_problem(module, f"{name} is not finite", "parameters are finite numbers", "correct it"))
-        return np.zeros(())
-    if array.size == 1:
-        return array.reshape(())
-    while array.ndim > len(shape) and array.shape[0] == 1:
-        array = array[0]
-    try:
-        return np.broadcast_to(array, shape)
-    except ValueError:
-        limit = f"its neurons have shape {shape}"
-        problems.append(
-            module_problem(module, f"{name} has shape {array.shape}", limit, "give one value, or one per neuron")
-        )
-        return np.zeros(())
+def reader(read: Callable[[Parameters], ImportedNeuron]) -> NeuronReader:
+    """The reader of a neuron class from a function that lists faults; it raises ModelError with all of them."""
 
+    def read_module(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
+        parameters = Parameters(module, shape, dt)
+        reading = read(parameters)
+        ModelError.raise_all(parameters.problems)
+        return reading
 
-def refuse(problems: Sequence[Diagnostic]) -> None:
-    """Nothing, or every problem at once.
-
-    Raises:
-        ModelError: there is one.
-    """
-    if problems:
-        raise ModelError(*problems)
-
-
-def refusal(reason: str, hint: str) -> NeuronSpec:
-    """The form of a class that has no exact meaning in NIR: reading it says why."""
-
-    def read(module: Any, shape: Shape, dt: float) -> NoReturn:
-        raise ModelError(module_problem(module, reason, "NIR has no form for it", hint))
-
-    return NeuronSpec(read, is_refusal=True)
+    return read_module
 
 
 def refusals(package: Any, table: Iterable[tuple[str, str, Iterable[str]]]) -> dict[type, NeuronSpec]:
-    """``(reason, next step, class names)`` as forms, for those classes that the installed package has."""
+    """``(reason, hint, class names)`` as forms that refuse, for those classes that the installed package has."""
+
+    def refusal(reason: str, hint: str) -> NeuronSpec:
+        def read(module: Any, shape: Shape, dt: float) -> NoReturn:
+            raise ModelError.of(type(module).__name__, reason, "NIR has no form for it", hint)
+
+        return NeuronSpec(read, is_refusal=True)
+
     return {
         getattr(package, name): refusal(reason, hint)
         for reason, hint, names in table
         for name in names
         if isinstance(getattr(package, name, None), type)
     }
-
-
-def recurrent_weights(module: Any, name: str, weight: Any, shape: Shape, problems: list[Diagnostic]) -> Array:
-    """Recurrent weights ``[post, pre]`` of a flat population, float64."""
-    array = as_float64(weight)
-    if len(shape) != 1 or array.shape != (shape[0], shape[0]):
-        limit = f"its neurons have shape {shape}"
-        problems.append(module_problem(module, f"{name} has shape {array.shape}", limit, "use one axis of neurons"))
-    return array

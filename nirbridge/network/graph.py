@@ -164,7 +164,8 @@ def cycle_among(names: Sequence[str], following: Mapping[str, Sequence[str]]) ->
     return tuple(cycle), shown
 
 
-def _closure(start: Iterable[str], arcs: Sequence[tuple[str, str]]) -> frozenset[str]:
+def closure(start: Iterable[str], arcs: Sequence[tuple[str, str]]) -> frozenset[str]:
+    """Names that a path of arcs from one of ``start`` leads to, ``start`` among them."""
     following: dict[str, list[str]] = {}
     for source, target in arcs:
         following.setdefault(source, []).append(target)
@@ -180,12 +181,12 @@ def _closure(start: Iterable[str], arcs: Sequence[tuple[str, str]]) -> frozenset
 
 def reached_by_inputs(network: Network) -> frozenset[str]:
     """Names that a path from an input leads to, the inputs among them."""
-    return _closure((p.name for p in network.inputs), [(p.source, p.target) for p in network.projections])
+    return closure((p.name for p in network.inputs), [(p.source, p.target) for p in network.projections])
 
 
 def reaching_outputs(network: Network) -> frozenset[str]:
     """Names from which a path leads to an output, the outputs among them."""
-    return _closure((p.name for p in network.outputs), [(p.target, p.source) for p in network.projections])
+    return closure((p.name for p in network.outputs), [(p.target, p.source) for p in network.projections])
 
 
 def unreached_populations(network: Network) -> tuple[str, ...]:

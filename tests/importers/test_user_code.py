@@ -248,8 +248,8 @@ def test_a_subclass_that_changes_the_neuron_is_refused() -> None:
     ("make", "words"),
     [
         (lambda: snn.Leaky(beta=0.5, threshold=-0.5, init_hidden=True), "a threshold below zero with a reset"),
-        (lambda: snn.Synaptic(alpha=0.5, beta=0.0, init_hidden=True), "beta = 0 behind a current"),
-        (lambda: snn.RSynaptic(alpha=0.5, beta=0.0, linear_features=8, init_hidden=True), "beta = 0 behind a current"),
+        (lambda: snn.Synaptic(alpha=0.5, beta=0.0, init_hidden=True), "beta = 0 after a current"),
+        (lambda: snn.RSynaptic(alpha=0.5, beta=0.0, linear_features=8, init_hidden=True), "beta = 0 after a current"),
     ],
 )
 def test_corners_without_a_form(make: Callable[[], Any], words: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from nirbridge.errors import ModelError
 from nirbridge.files.archive_names import decode_name, encode_name
-from nirbridge.network.graph import DelayArc, _closure, back_arcs, causal_order
+from nirbridge.network.graph import DelayArc, back_arcs, causal_order, closure
 from nirbridge.network.naming import fresh_name, natural_key
 from nirbridge.network.nir.paths import build_wiring, check_count, paths_into
 
@@ -146,7 +146,7 @@ def test_reach_is_the_transitive_closure() -> None:
             wanted = {start}
             for _ in NAMES:
                 wanted |= {b for a, b in edges if a in wanted}
-            assert _closure([start], edges) == wanted
+            assert closure([start], edges) == wanted
 
 
 def test_natural_order_is_by_value_then_by_name() -> None:

@@ -34,10 +34,14 @@ from nirbridge.importers.ann.report import ConversionReport, folding_note, repor
 from nirbridge.importers.ann.scales import ScaleChoice, ScaleOptions
 from nirbridge.importers.ann.spiking import Readout
 from nirbridge.importers.checked import APPROXIMATE, KEY
-from nirbridge.importers.dataflow import DataflowGraph
+from nirbridge.importers.dataflow import DataflowGraph, distinct
 from nirbridge.importers.deviations import check_accepted
+from nirbridge.importers.frameworks import FRAMEWORKS
+from nirbridge.importers.lowering.build import build_network
+from nirbridge.importers.lowering.described_graph import to_graph
 from nirbridge.importers.neuron_specs import NeuronSpec
-from nirbridge.importers.tracing.run import one_thread
+from nirbridge.importers.tracing.run import check_module, computed_tensors_memo, one_thread
+from nirbridge.importers.tracing.trace import trace_module
 from nirbridge.network.model import Network, Port
 
 LEAST_ERROR = "least-error"
@@ -128,8 +132,7 @@ def convert_torch(
         ModelError: layers that no spike rate stands for, every one with what to do instead.
         UsageError: options or calibration data that make no sense, all of them.
     """
-    from nirbridge.importers.lowering.described_graph import to_graph
-    from nirbridge.importers.tracing.run import check_module
+    import torch
 
     check_module(module, dt)
     options = _options(dt, percentile, steps, per_channel, fair_start, readout)
@@ -146,7 +149,8 @@ def convert_torch(
         error, size = folding_error(ann, module_outputs(fixed, checked, ann.outputs), found)
         converted = convert_ann(ann, _as_given(own, ann), options, progress)
     report = _report(converted, options, (given, used), error, size)
-    graph = to_graph(_noted(converted.network, report), _source())
+    network = replace(converted.network, notes=(*converted.network.notes, folding_note(report)))
+    graph = to_graph(network, f"torch {torch.__version__}, an ANN converted to spike rates")
     graph.metadata["nirbridge:conversion"] = json.dumps(report_document(report), sort_keys=True)
     graph.metadata[KEY] = json.dumps(dict(APPROXIMATE), sort_keys=True)
     _describe(graph, converted.scales, steps)
@@ -163,18 +167,14 @@ def read_ann(module: Any, sample: Any, dt: float) -> Network:
 
 
 def _rectified_flow(module: Any, sample: Any, batched: bool | None = None) -> DataflowGraph:
-    from nirbridge.importers.tracing.trace import trace_module
-
     flow = trace_module(module, sample, _spiking_forms(module), batched=batched, time_axis="none")
     rectified, problems = with_rectifiers(flow)
     if problems:
-        raise ModelError(*{str(p): p for p in (*problems, *flow.problems)}.values())
+        ModelError.raise_all(distinct((*problems, *flow.problems)))
     return rectified
 
 
 def _network(flow: DataflowGraph, dt: float, accept: Sequence[str] = ()) -> Network:
-    from nirbridge.importers.lowering.build import build_network
-
     network = build_network(flow, FORMS, dt, accept=accept)
     check_replayable(network)
     return network
@@ -187,8 +187,6 @@ def _as_given(data: Mapping[str, Array], network: Network) -> dict[str, Array]:
 
 def _spiking_forms(module: Any) -> dict[type, NeuronSpec]:
     """The neuron classes of the frameworks that a module has parts of: refused whole, not operation by operation."""
-    from nirbridge.importers.frameworks import FRAMEWORKS
-
     packages = dict.fromkeys(type(inner).__module__.partition(".")[0] for inner in module.modules())
     found: dict[type, NeuronSpec] = {}
     for package in packages:
@@ -198,8 +196,6 @@ def _spiking_forms(module: Any) -> dict[type, NeuronSpec]:
 
 
 def _in_eval_mode(module: Any) -> Any:
-    from nirbridge.importers.tracing.run import computed_tensors_memo
-
     if not module.training:
         return module
     return copy.deepcopy(module, computed_tensors_memo(module)).eval()
@@ -243,17 +239,6 @@ def _report(
     return ConversionReport(
         options.scales.steps, *samples, measured, error, size, output_error, decisions, converted.layers
     )
-
-
-def _noted(network: Network, report: ConversionReport) -> Network:
-    """The network, what reading it changed among its notes."""
-    return replace(network, notes=(*network.notes, folding_note(report)))
-
-
-def _source() -> str:
-    import torch
-
-    return f"torch {torch.__version__}, an ANN converted to spike rates"
 
 
 def _describe(graph: Any, scales: Mapping[str, Array], steps: int) -> None:

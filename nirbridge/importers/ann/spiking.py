@@ -26,15 +26,16 @@ An ANN in the form of a network -> spiking neurons of threshold 1, one spike of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from nirbridge.arrays import Array, freeze
 from nirbridge.network.compose import compose, parts_of
-from nirbridge.network.model import Network, Population, Port, Projection, Timing
+from nirbridge.network.model import Network, Population, Projection, Timing
 from nirbridge.network.naming import fresh_name
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
@@ -50,10 +51,10 @@ def rescale(operator: Operator, before: Array, after: Array) -> Operator:
     """
     first = Scale(freeze(np.broadcast_to(np.asarray(before, np.float64), operator.input_shape)))
     last = Scale(freeze(np.broadcast_to(np.asarray(after, np.float64), operator.output_shape)))
-    inner = (first, *map(_in_float64, parts_of(operator)), last)
+    inner = (first, *(_with_weights(p, partial(freeze, dtype=np.float64)) for p in parts_of(operator)), last)
     parts = _absorbed([p for p in inner if not isinstance(p, Identity)])
     folded, _ = compose(parts, [""] * len(parts), operator.input_shape)
-    single = [_in_float32(p) for p in parts_of(folded)]
+    single = [_with_weights(p, partial(freeze, dtype=np.float32)) for p in parts_of(folded)]
     return compose(single, [""] * len(single), operator.input_shape)[0]
 
 
@@ -130,33 +131,18 @@ def _weighted(part: Weighted, scale: Array, *, output: bool) -> Operator | None:
     return replace(part, weight=part.weight * per_weight.reshape(*per_weight.shape, *(1,) * len(part.kernel)))
 
 
-def _in_float64(part: Operator) -> Operator:
-    return _cast(part, np.float64)
-
-
-def _in_float32(part: Operator) -> Operator:
-    return _cast(part, np.float32)
-
-
-def _cast(part: Operator, dtype: type) -> Operator:
+def _with_weights(part: Operator, change: Callable[[Array], Array]) -> Operator:
+    """The part with ``change`` made to its weights; as it is where it has none."""
     if isinstance(part, Scale):
-        return Scale(freeze(part.scale, dtype))
+        return Scale(change(part.scale))
     if isinstance(part, Dense | Conv):
-        return replace(part, weight=freeze(part.weight, dtype))
-    return replace(part, data=freeze(part.data, dtype)) if isinstance(part, Sparse) else part
+        return replace(part, weight=change(part.weight))
+    return replace(part, data=change(part.data)) if isinstance(part, Sparse) else part
 
 
 def magnitude(operator: Operator) -> tuple[Operator, ...]:
     """The parts with the absolute values of their weights, for bounds."""
-    out: list[Operator] = []
-    for part in parts_of(operator):
-        if isinstance(part, Scale):
-            out.append(Scale(np.abs(part.scale)))
-        elif isinstance(part, Dense | Conv):
-            out.append(replace(part, weight=np.abs(part.weight)))
-        else:
-            out.append(replace(part, data=np.abs(part.data)) if isinstance(part, Sparse) else part)
-    return tuple(out)
+    return tuple(_with_weights(part, np.abs) for part in parts_of(operator))
 
 
 HALF = 0.5
@@ -215,7 +201,7 @@ def spiking_network(ann: Network, scales: Mapping[str, Array], dt: float, readou
     projections = [_scaled(p, scales) for p in ann.projections]
     names = {p.name for p in (*ann.populations, *ann.inputs, *ann.outputs)}
     for port in ann.outputs:
-        if readout == "spikes" and _is_plain(ann, port):
+        if readout == "spikes" and sends_plainly(ann, port.name) is not None:
             continue
         name = fresh_name(f"{port.name}_readout", names)
         names.add(name)
@@ -246,11 +232,6 @@ def _scaled(p: Projection, scales: Mapping[str, Array]) -> Projection:
     bias = None if p.bias is None else freeze(p.bias * target, np.float64)
     operator = rescale(p.operator, source, target)
     return replace(p, operator=operator, bias=bias, nodes=())
-
-
-def _is_plain(ann: Network, port: Port) -> bool:
-    """True if the output is a population as it is, so that its spikes need no read-out."""
-    return sends_plainly(ann, port.name) is not None
 
 
 def sends_plainly(ann: Network, output: str) -> str | None:

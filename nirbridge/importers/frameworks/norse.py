@@ -14,20 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from nirbridge._types import Shape
 from nirbridge.arrays import compact, freeze
-from nirbridge.errors import Diagnostic
+from nirbridge.importers.frameworks.norse_lift import without_lifts, without_states
+from nirbridge.importers.lowering.described_graph import module_to_graph
 from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, Recurrence
-from nirbridge.importers.parameters import (
-    module_problem,
-    per_neuron,
-    quietly,
-    recurrent_weights,
-    refusals,
-    refuse,
-    version_of,
-)
+from nirbridge.importers.parameters import Parameters, quietly, reader, refusals
 from nirbridge.importers.sample.axes import TimeAxis
+from nirbridge.importers.tracing.run import check_module
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense
 
@@ -85,22 +78,20 @@ def from_norse(
         UnequalImport: the import does not compute the same as the module.
         UsageError: an argument that makes no sense.
     """
-    from nirbridge.importers.checked import with_self_check
-    from nirbridge.importers.deviations import check_accepted
-    from nirbridge.importers.frameworks.norse_lift import without_lifts, without_states
-    from nirbridge.importers.lowering.build import build_network
-    from nirbridge.importers.lowering.described_graph import to_graph
-    from nirbridge.importers.tracing.run import check_module
-    from nirbridge.importers.tracing.trace import trace_module
-
     check_module(module, dt)
-    step = next(value for value in (dt, module_dt(module), DEFAULT_DT) if value is not None)
-    plain, known = without_lifts(module, neuron_specs())
-    names = check_accepted(accept)
-    flow = without_states(trace_module(plain, sample, known, batched=batched, time_axis=time_axis))
-    graph = to_graph(build_network(flow, known, step, accept=names), version_of("norse"))
-    given = batched is not None or time_axis is not None
-    return with_self_check(graph, module, sample, neuron_specs(), check, accept=names, are_axes_given=given)
+    return module_to_graph(
+        module,
+        sample,
+        neuron_specs(),
+        package="norse",
+        dt=next(value for value in (dt, module_dt(module), DEFAULT_DT) if value is not None),
+        batched=batched,
+        time_axis=time_axis,
+        accept=accept,
+        check=check,
+        traced=without_lifts(module, neuron_specs()),
+        edit=without_states,
+    )
 
 
 def neuron_specs() -> Mapping[type, NeuronSpec]:
@@ -128,144 +119,107 @@ def neuron_specs() -> Mapping[type, NeuronSpec]:
     }
 
 
-def read_lif(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
-    """LIFCell, LIF, LIFRecurrentCell, LIFRecurrent: current first, strict threshold, reset to v_reset.
+@reader
+def read_lif(p: Parameters) -> ImportedNeuron:
+    """LIFCell, LIF, LIFRecurrentCell, LIFRecurrent: current first, strict threshold, reset to v_reset."""
+    p.check_dt()
+    return _with_weights(p, _firing(p, _current_based(p, p.module.p), p.module.p))
 
-    Raises:
-        ModelError: everything about the module that has no form.
+
+@reader
+def read_refractory(p: Parameters) -> ImportedNeuron:
+    """LIFRefracCell, LIFRefracRecurrentCell, LIFRefracRecurrent: as LIF, then rho time steps at v_reset.
+
+    The current goes on meanwhile.
     """
-    problems = _own_dt(module, dt)
-    record = _current_based(module, module.p, shape, problems)
-    record = _firing(record, module, module.p, shape, problems)
-    wiring = _weights(module, shape, problems)
-    refuse(problems)
-    return replace(wiring, neuron=record)
+    p.check_dt()
+    cell = p.module.p
+    firing = _firing(p, _current_based(p, cell.lif), cell.lif)
+    steps = compact(np.maximum(np.ceil(p.fitted("rho_reset", cell.rho_reset)), 0), np.int64)
+    return _with_weights(p, replace(firing, refractory_steps=steps))
 
 
-def read_refractory(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
-    """LIFRefracCell, LIFRefracRecurrentCell, LIFRefracRecurrent: as LIF, then rho steps at v_reset, current going on.
-
-    Raises:
-        ModelError: everything about the module that has no form.
-    """
-    problems = _own_dt(module, dt)
-    record = _current_based(module, module.p.lif, shape, problems)
-    record = _firing(record, module, module.p.lif, shape, problems)
-    steps = np.ceil(per_neuron(module, "rho_reset", module.p.rho_reset, shape, problems))
-    wiring = _weights(module, shape, problems)
-    refuse(problems)
-    held = compact(np.maximum(steps, 0), np.int64)
-    return replace(wiring, neuron=replace(record, refractory_steps=held))
-
-
-def read_box(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
-    """LIFBoxCell: a membrane without synaptic current; reset to v_reset, or by the threshold (``reset_subtract``).
-
-    Raises:
-        ModelError: everything about the module that has no form.
-    """
+@reader
+def read_box(p: Parameters) -> ImportedNeuron:
+    """LIFBoxCell: a membrane without synaptic current; reset to v_reset, or by the threshold (``reset_subtract``)."""
     from norse.torch.functional.reset import reset_subtract, reset_value
 
-    problems = _own_dt(module, dt)
-    record = _firing(neuron("LIF", **_membrane(module, module.p, shape, problems)), module, module.p, shape, problems)
-    if module.p.reset_method is reset_subtract and record.theta is not None:
-        record = replace(record, reset="subtract", reset_amount=record.theta)
-    elif module.p.reset_method is not reset_value:
+    p.check_dt()
+    cell = p.module.p
+    firing = _firing(p, neuron("LIF", **_membrane(p, cell)), cell)
+    if cell.reset_method is reset_subtract and firing.theta is not None:
+        firing = replace(firing, reset="subtract", reset_amount=firing.theta)
+    elif cell.reset_method is not reset_value:
         limit = "reset_value and reset_subtract have a form"
-        problems.append(module_problem(module, "reset_method is a function of its own", limit, "use one of the two"))
-    refuse(problems)
-    return ImportedNeuron(record)
+        p.fault("reset_method is a function of its own", limit, "use one of the two")
+    return ImportedNeuron(firing)
 
 
-def read_iaf(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
-    """IAFCell, IAF: adds its input, whatever its dt; starts at v_reset.
-
-    Raises:
-        ModelError: everything about the module that has no form.
-    """
-    problems: list[Diagnostic] = []
-    record = _firing(neuron("IF"), module, module.p, shape, problems)
-    refuse(problems)
-    return ImportedNeuron(replace(record, v_init=record.v_reset))
+@reader
+def read_iaf(p: Parameters) -> ImportedNeuron:
+    """IAFCell, IAF: adds its input, whatever its dt; starts at v_reset."""
+    firing = _firing(p, neuron("IF"), p.module.p)
+    return ImportedNeuron(replace(firing, v_init=firing.v_reset))
 
 
-def read_li(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
-    """LICell, LI, LILinearCell, LIBoxCell: read-outs, whose output is their potential.
-
-    Raises:
-        ModelError: everything about the module that has no form.
-    """
-    problems = _own_dt(module, dt)
-    if hasattr(module.p, "tau_syn_inv"):
-        record = replace(_current_based(module, module.p, shape, problems), kind="CubaLI", theta=None)
+@reader
+def read_li(p: Parameters) -> ImportedNeuron:
+    """LICell, LI, LILinearCell, LIBoxCell: readouts, whose output is their potential."""
+    p.check_dt()
+    if hasattr(p.module.p, "tau_syn_inv"):
+        readout = replace(_current_based(p, p.module.p), kind="CubaLI")
     else:
-        record = neuron("LI", **_membrane(module, module.p, shape, problems))
-    record = replace(record, theta=None, reset="none", reset_amount=freeze(np.float64(0)))
-    wiring = _weights(module, shape, problems)
-    refuse(problems)
-    return replace(wiring, neuron=record)
+        readout = neuron("LI", **_membrane(p, p.module.p))
+    return _with_weights(p, replace(readout, theta=None, reset="none", reset_amount=freeze(np.float64(0))))
 
 
 # --- pieces -------------------------------------------------------------------------------------------------------
 
 
-def _own_dt(module: Any, dt: float) -> list[Diagnostic]:
-    if float(module.dt) == dt:
-        return []
-    found = f"it was made with dt = {float(module.dt):g} s"
-    limit = f"the network is imported with dt = {dt:g} s"
-    return [module_problem(module, found, limit, "leave dt out, or make the module with that dt")]
-
-
-def _membrane(module: Any, p: Any, shape: Shape, problems: list[Diagnostic]) -> dict[str, Any]:
+def _membrane(p: Parameters, cell: Any) -> dict[str, Any]:
     import torch
 
-    gain = per_neuron(module, "tau_mem_inv", float(module.dt) * torch.as_tensor(p.tau_mem_inv), shape, problems)
-    leak = per_neuron(module, "v_leak", p.v_leak, shape, problems)
+    gain = p.fitted("tau_mem_inv", float(p.module.dt) * torch.as_tensor(cell.tau_mem_inv))
+    leak = p.fitted("v_leak", cell.v_leak)
     return {"a_mem": 1 - gain, "g_mem": gain, "bias": gain * leak, "v_init": leak}
 
 
-def _current_based(module: Any, p: Any, shape: Shape, problems: list[Diagnostic]) -> Neuron:
+def _current_based(p: Parameters, cell: Any) -> Neuron:
     import torch
 
-    share = per_neuron(module, "tau_syn_inv", float(module.dt) * torch.as_tensor(p.tau_syn_inv), shape, problems)
-    return neuron("CubaLIF", a_syn=1 - share, **_membrane(module, p, shape, problems))
+    share = p.fitted("tau_syn_inv", float(p.module.dt) * torch.as_tensor(cell.tau_syn_inv))
+    return neuron("CubaLIF", a_syn=1 - share, **_membrane(p, cell))
 
 
-def _firing(record: Neuron, module: Any, p: Any, shape: Shape, problems: list[Diagnostic]) -> Neuron:
-    if p.method not in METHODS:
+def _firing(p: Parameters, membrane: Neuron, cell: Any) -> Neuron:
+    if cell.method not in METHODS:
         limit = "its forward pass must be a step above 0: " + ", ".join(METHODS)
-        problems.append(module_problem(module, f"method is {p.method!r}", limit, "choose one of them"))
-    theta = compact(per_neuron(module, "v_th", p.v_th, shape, problems))
-    reset = compact(per_neuron(module, "v_reset", p.v_reset, shape, problems))
-    return replace(record, theta=theta, reset_amount=theta, v_reset=reset)
+        p.fault(f"method is {cell.method!r}", limit, "choose one of them")
+    theta = compact(p.fitted("v_th", cell.v_th))
+    return replace(membrane, theta=theta, reset_amount=theta, v_reset=compact(p.fitted("v_reset", cell.v_reset)))
 
 
-def _weights(module: Any, shape: Shape, problems: list[Diagnostic]) -> ImportedNeuron:
-    """The module's own input and recurrent weights, around a neuron that is still to come."""
-    nothing = ImportedNeuron(neuron("IF"))
-    operator = None
-    if hasattr(module, "input_weights"):
-        operator = Dense(freeze(module.input_weights.detach().cpu().numpy()))
-        if operator.output_shape != shape:
-            limit = f"its neurons have shape {shape}"
+def _with_weights(p: Parameters, canonical: Neuron) -> ImportedNeuron:
+    """The neuron with the module's own input and recurrent weights."""
+    imported = ImportedNeuron(canonical)
+    if hasattr(p.module, "input_weights"):
+        operator = Dense(freeze(p.module.input_weights.detach().cpu().numpy()))
+        imported = replace(imported, operator=operator)
+        if operator.output_shape != p.shape:
             found = f"input_weights has shape {operator.weight.shape}"
-            problems.append(module_problem(module, found, limit, "use one axis of neurons"))
-    if not hasattr(module, "recurrent_weights"):
-        return replace(nothing, operator=operator)
-    recurrent_weights(module, "recurrent_weights", module.recurrent_weights, shape, problems)
-    feedback = Dense(freeze(module.recurrent_weights.detach().cpu().numpy()))
-    return replace(nothing, operator=operator, recurrences=(Recurrence(feedback),))
+            p.fault(found, f"its neurons have shape {p.shape}", "use one axis of neurons")
+    if hasattr(p.module, "recurrent_weights"):
+        p.check_square("recurrent_weights", p.module.recurrent_weights)
+        feedback = Dense(freeze(p.module.recurrent_weights.detach().cpu().numpy()))
+        imported = replace(imported, recurrences=(Recurrence(feedback),))
+    return imported
 
 
 def module_dt(module: Any) -> float | None:
-    """The dt that the cells of ``module`` were made with, if they agree on one; IAF cells do not use theirs."""
-    import norse.torch as norse
-
+    """The dt that the first cell of ``module`` was made with; IAF cells do not use theirs."""
     readers = (read_lif, read_refractory, read_box, read_li)
     timed = tuple(cls for cls, form in neuron_specs().items() if form.read in readers)
-    found = [float(m.dt) for m in module.modules() if isinstance(m, timed) and not isinstance(m, norse.IAFCell)]
-    return found[0] if found else None
+    return next((float(cell.dt) for cell in module.modules() if isinstance(cell, timed)), None)
 
 
 __all__ = [

@@ -8,27 +8,19 @@ to the last bit) with ``A = exp(-dt / tau_mem)``, ``B = exp(-dt / tau_syn)``; a 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from nirbridge._types import Shape
 from nirbridge.arrays import compact, freeze
-from nirbridge.errors import Diagnostic
+from nirbridge.importers.lowering.described_graph import module_to_graph
 from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, Recurrence
-from nirbridge.importers.parameters import (
-    as_float64,
-    module_problem,
-    per_neuron,
-    quietly,
-    recurrent_weights,
-    refusals,
-    refuse,
-    version_of,
-)
+from nirbridge.importers.parameters import Parameters, as_float64, quietly, reader, refusals
 from nirbridge.importers.sample.axes import TimeAxis
+from nirbridge.importers.tracing.run import check_module, computed_tensors_memo
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense
 
@@ -70,32 +62,23 @@ def from_rockpool(
         UnequalImport: the import does not compute the same as the module.
         UsageError: an argument that makes no sense.
     """
-    import copy
-
-    from nirbridge.importers.checked import with_self_check
-    from nirbridge.importers.lowering.described_graph import module_to_graph
-    from nirbridge.importers.tracing.run import check_module, computed_tensors_memo
-
     check_module(module, dt)
-    step = next(value for value in (dt, module_dt(module), DEFAULT_DT) if value is not None)
     as_torch = copy.deepcopy(
         module, computed_tensors_memo(module)
     )  # whose parameters() and modules() are those of torch
     if hasattr(as_torch, "to_torch"):
         as_torch = as_torch.to_torch()
-    known = neuron_specs()
-    graph = module_to_graph(
+    return module_to_graph(
         as_torch,
         sample,
-        known,
-        dt=step,
-        source=version_of("rockpool"),
+        neuron_specs(),
+        package="rockpool",
+        dt=next(value for value in (dt, module_dt(module), DEFAULT_DT) if value is not None),
         batched=batched,
         time_axis=time_axis,
         accept=accept,
+        check=check,
     )
-    given = batched is not None or time_axis is not None
-    return with_self_check(graph, as_torch, sample, known, check, accept=accept, are_axes_given=given)
 
 
 def neuron_specs() -> Mapping[type, NeuronSpec]:
@@ -113,94 +96,70 @@ def neuron_specs() -> Mapping[type, NeuronSpec]:
     }
 
 
-def read_lif(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
-    """LIFTorch and LIFBitshiftTorch, recurrent or not, with one synapse per neuron.
-
-    Raises:
-        ModelError: everything about the module that has no form.
-    """
-    problems = _own_dt(module, dt)
+@reader
+def read_lif(p: Parameters) -> ImportedNeuron:
+    """LIFTorch and LIFBitshiftTorch, recurrent or not, with one synapse per neuron."""
+    module = p.module
+    p.check_dt()
     if int(module.n_synapses) != 1:
         found = f"{int(module.n_synapses)} synapses per neuron"
-        problems.append(module_problem(module, found, "a neuron of NIR has one synaptic current", "use one per neuron"))
-        refuse(problems)
-    decay = per_neuron(module, "tau_syn", as_float64(module.beta).reshape(-1), shape, problems)
-    a_mem = per_neuron(module, "tau_mem", module.alpha, shape, problems)
-    record = _firing(neuron("CubaLIF", a_mem=a_mem, g_mem=decay, a_syn=decay), module, shape, problems)
-    recurrences: tuple[Recurrence, ...] = ()
+        p.fault(found, "a neuron of NIR has one synaptic current", "use one per neuron")
+        return ImportedNeuron(neuron("CubaLIF"))
+    decay = p.fitted("tau_syn", as_float64(module.beta).reshape(-1))
+    a_mem = p.fitted("tau_mem", module.alpha)
+    firing = _firing(p, neuron("CubaLIF", a_mem=a_mem, g_mem=decay, a_syn=decay))
     weight = as_float64(module.w_rec).T
-    if bool(np.any(weight)):
-        recurrent_weights(module, "w_rec", weight, shape, problems)
-        recurrences = (Recurrence(Dense(freeze(weight.astype(np.float32)))),)
-    refuse(problems)
-    return ImportedNeuron(record, recurrences)
+    if not bool(np.any(weight)):
+        return ImportedNeuron(firing)
+    p.check_square("w_rec", weight)
+    return ImportedNeuron(firing, (Recurrence(Dense(freeze(weight.astype(np.float32)))),))
 
 
-def read_membrane(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
-    """LIFNeuronTorch: ``v = A v + x + bias``, no synaptic current.
-
-    Raises:
-        ModelError: everything about the module that has no form.
-    """
+@reader
+def read_membrane(p: Parameters) -> ImportedNeuron:
+    """LIFNeuronTorch: ``v = A v + x + bias``, no synaptic current."""
     import torch
 
-    problems = _own_dt(module, dt)
-    a_mem = per_neuron(module, "tau_mem", torch.exp(-module.dt / module.tau_mem), shape, problems)
-    record = _firing(neuron("LIF", a_mem=a_mem), module, shape, problems)
-    refuse(problems)
-    return ImportedNeuron(record)
+    p.check_dt()
+    a_mem = p.fitted("tau_mem", torch.exp(-p.module.dt / p.module.tau_mem))
+    return ImportedNeuron(_firing(p, neuron("LIF", a_mem=a_mem)))
 
 
-def read_synapse(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
-    """ExpSynTorch: ``i = B (i + x)``, a read-out.
-
-    Raises:
-        ModelError: everything about the module that has no form.
-    """
+@reader
+def read_synapse(p: Parameters) -> ImportedNeuron:
+    """ExpSynTorch: ``i = B (i + x)``, a readout."""
     import torch
 
-    problems = _own_dt(module, dt)
-    decay = per_neuron(module, "tau", torch.exp(-module.dt / module.tau), shape, problems)
-    _check_noise(module, problems)
-    refuse(problems)
+    p.check_dt()
+    decay = p.fitted("tau", torch.exp(-p.module.dt / p.module.tau))
+    _check_noise(p)
     return ImportedNeuron(neuron("LI", a_mem=decay, g_mem=decay, theta=None, reset="none"))
 
 
 # --- pieces -------------------------------------------------------------------------------------------------------
 
 
-def _own_dt(module: Any, dt: float) -> list[Diagnostic]:
-    if float(module.dt) == dt:
-        return []
-    found = f"it was made with dt = {float(module.dt):g} s"
-    limit = f"the network is imported with dt = {dt:g} s"
-    return [module_problem(module, found, limit, "leave dt out, or make the module with that dt")]
-
-
-def _firing(record: Neuron, module: Any, shape: Shape, problems: list[Diagnostic]) -> Neuron:
-    theta = compact(per_neuron(module, "threshold", module.threshold, shape, problems))
+def _firing(p: Parameters, membrane: Neuron) -> Neuron:
+    module = p.module
+    theta = compact(p.fitted("threshold", module.threshold))
     if bool(np.any(theta <= 0)):
-        problems.append(module_problem(module, "a threshold is not above 0", "", "give thresholds above 0"))
-    drive = compact(per_neuron(module, "bias", module.bias, shape, problems))
-    most = float(as_float64(module.max_spikes_per_dt))
-    if most < 1 or most != int(most):
-        problems.append(
-            module_problem(module, f"max_spikes_per_dt is {most:g}", "a whole number above 0", "correct it")
-        )
+        p.fault("a threshold is not above 0", "", "give thresholds above 0")
+    drive = compact(p.fitted("bias", module.bias))
+    max_spikes = float(as_float64(module.max_spikes_per_dt))
+    if max_spikes < 1 or max_spikes != int(max_spikes):
+        p.fault(f"max_spikes_per_dt is {max_spikes:g}", "a whole number above 0", "correct it")
     function = getattr(module.spike_generation_fn, "__self__", None)
     name = getattr(function, "__name__", str(function))
     if name not in _SPIKES:
-        limit = " and ".join(_SPIKES) + " have a form"
-        problems.append(module_problem(module, f"spike_generation_fn is {name}", limit, "use one of the two"))
-    _check_noise(module, problems)
-    record = replace(record, theta=theta, bias=drive, reset="subtract", reset_amount=theta, compare=">=")
-    return replace(record, max_spikes=max(int(most), 1))
+        p.fault(f"spike_generation_fn is {name}", " and ".join(_SPIKES) + " have a form", "use one of the two")
+    _check_noise(p)
+    firing = replace(membrane, theta=theta, bias=drive, reset="subtract", reset_amount=theta, compare=">=")
+    return replace(firing, max_spikes=max(int(max_spikes), 1))
 
 
-def _check_noise(module: Any, problems: list[Diagnostic]) -> None:
-    if bool(np.any(as_float64(module.noise_std) != 0)):
-        limit = "a network that computes the same each time has none"
-        problems.append(module_problem(module, "noise_std is not 0", limit, "set noise_std = 0"))
+def _check_noise(p: Parameters) -> None:
+    if bool(np.any(as_float64(p.module.noise_std) != 0)):
+        p.fault("noise_std is not 0", "a network that computes the same each time has none", "set noise_std = 0")
 
 
 def module_dt(module: Any) -> float | None:
@@ -209,8 +168,7 @@ def module_dt(module: Any) -> float | None:
 
     timed = tuple(cls for cls, form in neuron_specs().items() if form.layout is not None)
     layers: list[Any] = list(torch.nn.Module.modules(module))
-    found = [float(layer.dt) for layer in layers if isinstance(layer, timed)]
-    return found[0] if found else None
+    return next((float(layer.dt) for layer in layers if isinstance(layer, timed)), None)
 
 
 __all__ = ["DEFAULT_DT", "from_rockpool", "module_dt", "neuron_specs", "read_lif", "read_membrane", "read_synapse"]

@@ -8,27 +8,21 @@ as often. Source: ``sinabs/layers/functional/lif.py``, measured in
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from nirbridge._types import Shape
 from nirbridge.arrays import Array, compact, freeze
-from nirbridge.errors import Diagnostic
+from nirbridge.importers.lowering.analysis import LEFT_OVER, leftover_states
+from nirbridge.importers.lowering.described_graph import module_to_graph
 from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, Recurrence
-from nirbridge.importers.parameters import (
-    as_float64,
-    module_problem,
-    per_neuron,
-    quietly,
-    recurrent_weights,
-    refusals,
-    refuse,
-    version_of,
-)
+from nirbridge.importers.parameters import Parameters, as_float64, quietly, reader, refusals
 from nirbridge.importers.sample.axes import TimeAxis
+from nirbridge.importers.tracing.run import check_module, computed_tensors_memo
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense
 
@@ -73,10 +67,6 @@ def from_sinabs(
         UnequalImport: the import does not compute the same as the module.
         UsageError: an argument that makes no sense.
     """
-    from nirbridge.importers.checked import with_self_check
-    from nirbridge.importers.lowering.described_graph import module_to_graph
-    from nirbridge.importers.tracing.run import check_module
-
     memo: dict[int, Any] = {}  # kept, since counters of the copy hold weak references to what is in it
 
     def private(original: Any) -> Any:
@@ -84,27 +74,23 @@ def from_sinabs(
         return _one_step(original, memo, is_one=len(sample) == 1)
 
     check_module(module, dt)
-    known = neuron_specs()
-    graph = module_to_graph(
-        private(module),
+    return module_to_graph(
+        module,
         sample,
-        known,
+        neuron_specs(),
+        package="sinabs",
         dt=dt,
-        source=version_of("sinabs"),
         batched=batched,
         time_axis=time_axis,
         accept=accept,
+        check=check,
+        traced=(private(module), neuron_specs()),
+        private=private,
     )
-    given = batched is not None or time_axis is not None
-    return with_self_check(graph, module, sample, known, check, private=private, accept=accept, are_axes_given=given)
 
 
 def _one_step(module: Any, memo: dict[int, Any], *, is_one: bool) -> Any:
     """A copy of the module whose squeezed layers take one time step; ``is_one``: of a batch of one sample."""
-    import copy
-
-    from nirbridge.importers.tracing.run import computed_tensors_memo
-
     memo |= computed_tensors_memo(module)
     for layer in module.modules():
         if hasattr(layer, "reset_states") and id(layer) not in memo:
@@ -134,49 +120,33 @@ def neuron_specs() -> Mapping[type, NeuronSpec]:
     }
 
 
-def read_lif(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
-    """LIF, IAF, ExpLeak, squeezed or not. ``dt`` is what the user says a step lasts; the module counts steps.
+@reader
+def read_lif(p: Parameters) -> ImportedNeuron:
+    """LIF, IAF, ExpLeak, squeezed or not; the module counts time steps."""
+    return ImportedNeuron(_canonical(p))
 
-    Raises:
-        ModelError: everything about the module that has no form.
+
+@reader
+def read_recurrent(p: Parameters) -> ImportedNeuron:
+    """LIFRecurrent, IAFRecurrent with a linear ``rec_connect``, whose bias acts from the second time step on.
+
+    The recurrence's bias acts from the first time step; the initial state cancels it there.
     """
-    problems: list[Diagnostic] = []
-    record = _record(module, shape, problems)
-    refuse(problems)
-    return ImportedNeuron(record)
-
-
-def read_recurrent(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
-    """LIFRecurrent, IAFRecurrent with a linear ``rec_connect``, whose bias acts from the second step on.
-
-    The recurrence's bias acts from the first step; the initial state takes that one off.
-
-    Raises:
-        ModelError: everything about the module that has no form.
-    """
-    problems: list[Diagnostic] = []
-    record = _record(module, shape, problems)
-    layer = _linear(module, problems)
-    if layer is not None:
-        recurrent_weights(module, "rec_connect.weight", layer.weight, shape, problems)
-    refuse(problems)
-    if layer is None or layer.bias is None:
-        bias = None
-    else:
-        bias = freeze(as_float64(layer.bias))
-        record = _without_first_bias(record, bias)
-    weight = Dense(freeze(as_float64(layer.weight).astype(np.float32))) if layer is not None else None
-    return ImportedNeuron(record, (Recurrence(weight, bias),) if weight is not None else ())
+    canonical = _canonical(p)
+    layer = _linear(p)
+    if layer is None:
+        return ImportedNeuron(canonical)
+    p.check_square("rec_connect.weight", layer.weight)
+    weight = Dense(freeze(as_float64(layer.weight).astype(np.float32)))
+    if layer.bias is None or p.problems:
+        return ImportedNeuron(canonical, (Recurrence(weight),))
+    bias = freeze(as_float64(layer.bias))
+    return ImportedNeuron(_without_first_bias(canonical, bias), (Recurrence(weight, bias),))
 
 
 def _copied(layer: Any, memo: dict[int, Any]) -> Any:
     """A copy of a layer as torch would make it: that of sinabs 3.1.3 fails where a layer has a layer inside."""
-    import copy
-    import functools
-
     import torch
-
-    from nirbridge.importers.lowering.analysis import LEFT_OVER, leftover_states
 
     clone: Any = object.__new__(type(layer))
     memo[id(layer)] = clone
@@ -201,59 +171,57 @@ def _without_counters(layer: Any) -> None:
 # --- pieces -------------------------------------------------------------------------------------------------------
 
 
-def _record(module: Any, shape: Shape, problems: list[Diagnostic]) -> Neuron:
-    decay = module.alpha_mem_calculated
-    a_mem = per_neuron(module, "tau_mem", decay, shape, problems)
-    gain = per_neuron(module, "tau_mem", 1 - decay, shape, problems) if module.norm_input else np.float64(1)
-    syn = module.alpha_syn_calculated
-    a_syn = np.zeros(()) if syn is None else per_neuron(module, "tau_syn", syn, shape, problems)
+def _canonical(p: Parameters) -> Neuron:
+    module, decay, syn = p.module, p.module.alpha_mem_calculated, p.module.alpha_syn_calculated
+    a_mem = p.fitted("tau_mem", decay)
+    gain = p.fitted("tau_mem", 1 - decay) if module.norm_input else np.float64(1)
+    a_syn = np.zeros(()) if syn is None else p.fitted("tau_syn", syn)
     if module.min_v_mem is not None:
         found = f"min_v_mem = {float(as_float64(module.min_v_mem).min()):g} keeps the potential above a floor"
-        limit = "neither NIR nor a chip's neuron has one"
-        problems.append(module_problem(module, found, limit, "set min_v_mem = None and look at the accuracy again"))
+        hint = "set min_v_mem = None and look at the accuracy again"
+        p.fault(found, "neither NIR nor a chip's neuron has one", hint)
     if syn is not None:  # e (i + x) is e times j = e j + x, to the last bit
         gain = gain * a_syn
     kind = "LIF" if syn is None and module.tau_mem_calculated is not None else "IF" if syn is None else "CubaLIF"
-    record = neuron(kind, a_mem=a_mem, g_mem=gain, a_syn=a_syn, compare=">=")
+    membrane = neuron(kind, a_mem=a_mem, g_mem=gain, a_syn=a_syn, compare=">=")
     if module.spike_fn is None:
-        return replace(record, kind="LI", theta=None, reset="none", reset_amount=freeze(np.float64(0)), compare=">")
-    return _firing(record, module, shape, problems)
+        return replace(membrane, kind="LI", theta=None, reset="none", reset_amount=freeze(np.float64(0)), compare=">")
+    return _firing(p, membrane)
 
 
-def _firing(record: Neuron, module: Any, shape: Shape, problems: list[Diagnostic]) -> Neuron:
+def _firing(p: Parameters, membrane: Neuron) -> Neuron:
     from sinabs.activation import MembraneReset, MembraneSubtract
 
-    theta = compact(per_neuron(module, "spike_threshold", module.spike_threshold, shape, problems))
+    theta = compact(p.fitted("spike_threshold", p.module.spike_threshold))
     if bool(np.any(theta <= 0)):
-        problems.append(module_problem(module, "its spike_threshold is not above 0", "", "give a threshold above 0"))
-    record = replace(record, theta=theta, reset_amount=theta, max_spikes=_most(module, problems))
-    reset = module.reset_fn
+        p.fault("its spike_threshold is not above 0", "", "give a threshold above 0")
+    firing = replace(membrane, theta=theta, reset_amount=theta, max_spikes=_max_spikes(p))
+    reset = p.module.reset_fn
     if type(reset) is MembraneSubtract:
         value = reset.subtract_value
-        amount = theta if value is None else compact(per_neuron(module, "subtract_value", value, shape, problems))
-        return replace(record, reset="subtract", reset_amount=amount)
+        amount = theta if value is None else compact(p.fitted("subtract_value", value))
+        return replace(firing, reset="subtract", reset_amount=amount)
     if type(reset) is MembraneReset:
-        value = per_neuron(module, "reset_value", reset.reset_value, shape, problems)
-        return _reset_that_is_always_added(record, value) if bool(np.any(value != 0)) else record
+        value = p.fitted("reset_value", reset.reset_value)
+        return _reset_that_is_always_added(firing, value) if bool(np.any(value != 0)) else firing
     limit = "MembraneSubtract and MembraneReset have a form"
-    problems.append(module_problem(module, f"reset_fn is {type(reset).__name__}", limit, "use one of the two"))
-    return record
+    p.fault(f"reset_fn is {type(reset).__name__}", limit, "use one of the two")
+    return firing
 
 
-def _most(module: Any, problems: list[Diagnostic]) -> int:
+def _max_spikes(p: Parameters) -> int:
     from sinabs.activation import MaxSpike, MultiSpike, SingleSpike
 
-    function = module.spike_fn
+    function = p.module.spike_fn
     if function is MultiSpike:
         return UNLIMITED
     if function is SingleSpike:
         return 1
     if isinstance(function, MaxSpike):
-        most = function.max_num_spikes_per_bin
-        return UNLIMITED if most is None else int(most)
-    limit = "MultiSpike, SingleSpike and MaxSpike have a form"
+        limit = function.max_num_spikes_per_bin
+        return UNLIMITED if limit is None else int(limit)
     name = getattr(function, "__name__", type(function).__name__)
-    problems.append(module_problem(module, f"spike_fn is {name}", limit, "use one of them"))
+    p.fault(f"spike_fn is {name}", "MultiSpike, SingleSpike and MaxSpike have a form", "use one of them")
     return 1
 
 
@@ -262,18 +230,18 @@ def _reset_that_is_always_added(record: Neuron, value: Array) -> Neuron:
     return replace(record, bias=compact(record.a_mem * value), v_init=compact(record.v_init - value))
 
 
-def _linear(module: Any, problems: list[Diagnostic]) -> Any:
+def _linear(p: Parameters) -> Any:
     """The one Linear that ``rec_connect`` is, alone or between layers that only reshape."""
     import torch
 
     inert = (torch.nn.Flatten, torch.nn.Unflatten, torch.nn.Identity)
-    connect = module.rec_connect
+    connect = p.module.rec_connect
     layers = list(connect) if isinstance(connect, torch.nn.Sequential) else [connect]
     working = [layer for layer in layers if not isinstance(layer, inert)]
     if len(working) == 1 and isinstance(working[0], torch.nn.Linear):
         return working[0]
     limit = "one torch.nn.Linear (between Flatten and Unflatten) has a form"
-    problems.append(module_problem(module, f"rec_connect is {type(connect).__name__}", limit, "write it as one Linear"))
+    p.fault(f"rec_connect is {type(connect).__name__}", limit, "write it as one Linear")
     return None
 
 

@@ -9,18 +9,20 @@ measured in ``tests/importers/frameworks/test_snntorch.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
-from nirbridge.errors import Diagnostic, ModelError
 from nirbridge.importers.deviations import EARLY_SUBTRACTION
+from nirbridge.importers.lowering.described_graph import module_to_graph
+from nirbridge.importers.lowering.linear_layers import per_channel_values
 from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, Recurrence
-from nirbridge.importers.parameters import version_of
+from nirbridge.importers.parameters import Parameters, as_float64, quietly, reader, refusals
 from nirbridge.importers.sample.axes import TimeAxis
+from nirbridge.importers.tracing.run import check_module
 from nirbridge.network.neurons import Reset, neuron
 from nirbridge.network.operators import Conv, Dense, Operator, Scale
 
@@ -29,18 +31,17 @@ _EARLY = (
     "still above the threshold, the next spike needs twice the threshold"
 )
 _RESETS: tuple[Reset, ...] = ("subtract", "to-value", "none")
-_REFUSED: Mapping[str, tuple[str, str]] = {
-    "Alpha": ("its membrane is a difference of two currents that spikes reset as well: NIR has no such neuron",
-              "use Synaptic"),
-    "SLSTM": ("an LSTM cell multiplies gates: no NIR neuron does", "use Synaptic or RSynaptic"),
-    "SConv2dLSTM": ("an LSTM cell multiplies gates: no NIR neuron does", "use Conv2d and Synaptic or RSynaptic"),
-    "LeakyParallel": ("a ReLU keeps its membrane above zero: no NIR neuron does", "use Linear and Leaky"),
-    "DeltaLeaky": ("it fires on the change of its membrane: no NIR neuron does", "use Leaky"),
-    "AssociativeLeaky": ("it multiplies keys and values: no NIR neuron does", "use Linear and Leaky"),
-    "StateLeaky": ("it filters a whole sequence at once", "use Leaky(reset_mechanism='none'), beta = exp(-1 / tau)"),
-    "LinearLeaky": ("it filters a whole sequence at once",
-                    "use Linear and Leaky(reset_mechanism='none') with beta = exp(-1 / tau)"),
-}  # fmt: skip
+_REFUSED = (
+    ("its membrane is a difference of two currents that spikes reset as well", "use Synaptic", ("Alpha",)),
+    ("an LSTM cell multiplies gates", "use Synaptic or RSynaptic", ("SLSTM",)),
+    ("an LSTM cell multiplies gates", "use Conv2d and Synaptic or RSynaptic", ("SConv2dLSTM",)),
+    ("a ReLU keeps its membrane above zero", "use Linear and Leaky", ("LeakyParallel",)),
+    ("it fires on the change of its membrane", "use Leaky", ("DeltaLeaky",)),
+    ("it multiplies keys and values", "use Linear and Leaky", ("AssociativeLeaky",)),
+    ("it filters a whole sequence at once", "use Leaky(reset_mechanism='none'), beta = exp(-1 / tau)", ("StateLeaky",)),
+    ("it filters a whole sequence at once", "use Linear and Leaky(reset_mechanism='none') with beta = exp(-1 / tau)",
+     ("LinearLeaky",)),
+)  # fmt: skip
 
 
 def from_snntorch(
@@ -73,150 +74,94 @@ def from_snntorch(
         UnequalImport: the import does not compute the same as the module.
         UsageError: no torch module, no tensor.
     """
-    from nirbridge.importers.checked import with_self_check
-    from nirbridge.importers.lowering.described_graph import module_to_graph
-    from nirbridge.importers.tracing.run import check_module
-
     check_module(module, dt)
-    known = neuron_specs()
-    graph = module_to_graph(
+    return module_to_graph(
         module,
         sample,
-        known,
+        neuron_specs(),
+        package="snntorch",
         dt=dt,
-        source=version_of("snntorch"),
         batched=batched,
         time_axis=time_axis,
         accept=accept,
+        check=check,
     )
-    given = batched is not None or time_axis is not None
-    return with_self_check(graph, module, sample, known, check, accept=accept, are_axes_given=given)
 
 
 def neuron_specs() -> Mapping[type, NeuronSpec]:
     """Every neuron class of the package: read, or refused by name."""
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # deprecations of what snnTorch imports
+    with quietly():
         import snntorch as snn
 
-    known = {
-        snn.Leaky: NeuronSpec(_reader(_leaky), 0, 1),
-        snn.Synaptic: NeuronSpec(_reader(_synaptic), 0, 2),
-        snn.Lapicque: NeuronSpec(_reader(_lapicque), 0, 1),
-        snn.RLeaky: NeuronSpec(_reader(_leaky), 0, 1),
-        snn.RSynaptic: NeuronSpec(_reader(_synaptic), 0, 2),
+    return {
+        **dict.fromkeys((snn.Leaky, snn.RLeaky), NeuronSpec(_read_leaky, potential=1)),
+        **dict.fromkeys((snn.Synaptic, snn.RSynaptic), NeuronSpec(_read_synaptic, potential=2)),
+        snn.Lapicque: NeuronSpec(_read_lapicque, potential=1),
+        **refusals(snn, _REFUSED),
     }
-    refused = {
-        getattr(snn, name): NeuronSpec(_refusal(name), is_refusal=True) for name in _REFUSED if hasattr(snn, name)
-    }
-    return {**known, **refused}
 
 
-class _Parameters:
-    """Parameters of a module as arrays that broadcast to its shape, and what is wrong with them."""
-
-    def __init__(self, module: Any, shape: Shape) -> None:
-        self.module, self.shape = module, shape
-        self.problems: list[Diagnostic] = []
-
-    def fault(self, found: str, limit: str, advice: str) -> None:
-        self.problems.append(Diagnostic(f"a {type(self.module).__name__}", found, limit, advice))
-
-    def fitted(self, name: str, tensor: Any) -> Array:
-        """float32 values (as the module computes with them), of shape ``()`` or the population's."""
-        values = tensor.detach().cpu().numpy() if hasattr(tensor, "detach") else np.asarray(tensor)
-        values = np.asarray(values, np.float32)
-        extra = values.ndim - len(self.shape)
-        if extra > 0 and values.shape[:extra] == (1,) * extra:
-            values = values.reshape(values.shape[extra:])
-        try:
-            spread = np.broadcast_to(values, self.shape)
-        except ValueError:
-            self.fault(f"{name} has shape {values.shape}", f"the neurons have {self.shape}", "give one per neuron")
-            return np.asarray(values.flat[0] if values.size else 0, np.float32)
-        if not bool(np.all(np.isfinite(values))):
-            self.fault(f"{name} is not finite", "", "train or set it again")
-        return np.asarray(values.flat[0]) if values.size == 1 else spread
+@reader
+def _read_leaky(p: Parameters) -> ImportedNeuron:
+    _check_common(p)
+    return _imported(p, "LIF", _fitted(p, "beta", p.module.beta.clamp(0, 1)))
 
 
-def _reader(read: Callable[[_Parameters], ImportedNeuron]) -> Callable[[Any, Shape, float], ImportedNeuron]:
-    def reader(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
-        values = _Parameters(module, shape)
-        _check_common(values)
-        reading = read(values)
-        if values.problems:
-            raise ModelError(*values.problems)
-        return reading
-
-    return reader
+@reader
+def _read_synaptic(p: Parameters) -> ImportedNeuron:
+    _check_common(p)
+    decay, a_syn = (_fitted(p, name, getattr(p.module, name).clamp(0, 1)) for name in ("beta", "alpha"))
+    return _imported(p, "CubaLIF", decay, a_syn=a_syn)
 
 
-def _refusal(name: str) -> Callable[[Any, Shape, float], ImportedNeuron]:
-    def reader(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
-        found, advice = _REFUSED[name]
-        raise ModelError.of(f"a {name}", found, "", advice)
+@reader
+def _read_lapicque(p: Parameters) -> ImportedNeuron:
+    """``v = (1 - dt / RC) v + x R (1 / RC) dt``, each product in float32 as the module computes it."""
+    _check_common(p)
+    module = p.module
+    rate = 1 / (module.R * module.C)
+    gain = _fitted(p, "R and C", module.R * rate * module.time_step)
+    decay = _fitted(p, "R and C", 1 - module.time_step / (module.R * module.C))
+    return _imported(p, "LIF", decay, g_mem=gain)
 
-    return reader
+
+def _fitted(p: Parameters, name: str, value: Any) -> Array:
+    """The parameter in float32, as the module computes with it."""
+    return p.fitted(name, as_float64(value).astype(np.float32))
 
 
-def _check_common(values: _Parameters) -> None:
+def _check_common(p: Parameters) -> None:
     import torch
 
-    module = values.module
-    if module.inhibition:
-        values.fault(
-            "inhibition=True lets one neuron of a layer fire", "NIR neurons do not see each other", "turn it off"
-        )
-    if module.state_quant:
-        values.fault("state_quant rounds its state", "NIR states are real numbers", "import without it, then quantize")
+    if p.module.inhibition:
+        found, limit = "inhibition=True lets one neuron of a layer fire", "NIR neurons do not see each other"
+        p.fault(found, limit, "turn it off")
+    if p.module.state_quant:
+        p.fault("state_quant rounds its state", "NIR states are real numbers", "import without it, then quantize")
     probes = torch.tensor([-2.0, -1e-3, 0.0, 1e-3, 2.0] * 8)
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        fired = module.spike_grad(probes)
+        fired = p.module.spike_grad(probes)
     if not torch.equal(fired, (probes > 0).to(fired.dtype)):
-        values.fault("spike_grad is no step at the threshold", "a spike is 1 above the threshold, else 0",
-                     "use a surrogate whose forward is a step")  # fmt: skip
+        limit = "a spike is 1 above the threshold, else 0"
+        p.fault("spike_grad is no step at the threshold", limit, "use a surrogate whose forward is a step")
 
 
-def _leaky(values: _Parameters) -> ImportedNeuron:
-    module = values.module
-    decay = values.fitted("beta", module.beta.clamp(0, 1))
-    return _reading(values, "LIF", decay, a_syn=0.0)
-
-
-def _synaptic(values: _Parameters) -> ImportedNeuron:
-    module = values.module
-    decay = values.fitted("beta", module.beta.clamp(0, 1))
-    return _reading(values, "CubaLIF", decay, a_syn=values.fitted("alpha", module.alpha.clamp(0, 1)))
-
-
-def _lapicque(values: _Parameters) -> ImportedNeuron:
-    """``v = (1 - dt / RC) v + x R (1 / RC) dt``, each product in float32 as the module computes it."""
-    module = values.module
-    rate = 1 / (module.R * module.C)
-    gain = values.fitted("R and C", module.R * rate * module.time_step)
-    decay = values.fitted("R and C", 1 - module.time_step / (module.R * module.C))
-    return _reading(values, "LIF", decay, a_syn=0.0, g_mem=gain)
-
-
-def _reading(values: _Parameters, kind: str, decay: Array, *, a_syn: Any, g_mem: Any = 1.0) -> ImportedNeuron:
-    module = values.module
-    theta = values.fitted("threshold", module.threshold)
-    reset, late = _RESETS[int(module.reset_mechanism_val)], _is_late(module)
+def _imported(p: Parameters, kind: str, decay: Array, *, a_syn: Any = 0.0, g_mem: Any = 1.0) -> ImportedNeuron:
+    theta = _fitted(p, "threshold", p.module.threshold)
+    reset, late = _RESETS[int(p.module.reset_mechanism_val)], _is_late(p.module)
     early: tuple[tuple[str, str], ...] = ()
-    amount, extra = theta.astype(np.float64), ()
+    amount, extra = theta, ()
     if reset == "subtract" and late:
-        amount, extra = _late_subtraction(decay, theta, values.shape, g_mem)
-        if extra and bool(np.any((np.asarray(decay) == 0) & (np.asarray(a_syn) != 0))):
-            values.fault("beta = 0 behind a current, and a late subtraction", "nothing is left to subtract from",
-                         "use reset_mechanism='zero', or a beta above 0")  # fmt: skip
+        amount, extra = _late_subtraction(decay, theta, p.shape, g_mem)
+        if extra and bool(np.any((decay == 0) & (np.asarray(a_syn) != 0))):
+            hint = "use reset_mechanism='zero', or a beta above 0"
+            p.fault("beta = 0 after a current, and a late subtraction", "nothing is left to subtract from", hint)
     elif reset == "subtract":
         early = ((EARLY_SUBTRACTION, _EARLY),)
     if reset != "none" and bool(np.any(theta < 0)):
-        values.fault("a threshold below zero with a reset", "it resets before its first step", "use one above zero")
-    waits = reset == "to-value" and late and type(module).__name__ not in ("Leaky",)
-    record = neuron(
+        p.fault("a threshold below zero with a reset", "it resets before its first time step", "use one above zero")
+    waits = reset == "to-value" and late and type(p.module).__name__ != "Leaky"
+    canonical = neuron(
         kind,
         a_mem=decay,
         g_mem=g_mem,
@@ -224,11 +169,11 @@ def _reading(values: _Parameters, kind: str, decay: Array, *, a_syn: Any, g_mem:
         theta=theta,
         reset=reset,
         reset_amount=amount,
-        refractory_steps=1 if waits else 0,
+        refractory_steps=int(waits),
     )
-    graded = values.fitted("graded_spikes_factor", module.graded_spikes_factor)
-    recurrences = (*_recurrences(values), *extra)
-    return ImportedNeuron(record, recurrences, scale_out=None if np.all(graded == 1) else graded, deviations=early)
+    graded = _fitted(p, "graded_spikes_factor", p.module.graded_spikes_factor)
+    recurrences = (*_recurrences(p), *extra)
+    return ImportedNeuron(canonical, recurrences, scale_out=None if np.all(graded == 1) else graded, deviations=early)
 
 
 def _is_late(module: Any) -> bool:
@@ -238,32 +183,28 @@ def _is_late(module: Any) -> bool:
 
 def _late_subtraction(decay: Array, theta: Array, shape: Shape, gain: Any) -> tuple[Array, tuple[Recurrence, ...]]:
     """The amount th / b taken off at once; where b = 0, a connection of -th onto the neuron itself instead."""
-    forgets = np.asarray(decay) == 0
-    amount = np.where(forgets, 0.0, theta.astype(np.float64) / np.where(forgets, 1.0, decay))
+    forgets = decay == 0
+    amount = np.where(forgets, 0.0, theta / np.where(forgets, 1.0, decay))
     if not bool(np.any(forgets)):
         return amount, ()
-    back = np.where(forgets, -theta.astype(np.float64) / np.where(np.asarray(gain) == 0, 1.0, gain), 0.0)
+    back = np.where(forgets, -theta / np.where(np.asarray(gain) == 0, 1.0, gain), 0.0)
     return amount, (Recurrence(Scale(freeze(np.broadcast_to(back, shape)))),)
 
 
-def _recurrences(values: _Parameters) -> tuple[Recurrence, ...]:
-    """What an RLeaky or RSynaptic feeds back: a matrix, a convolution, or one weight per neuron."""
-    module = values.module
-    if not hasattr(module, "recurrent"):
+def _recurrences(p: Parameters) -> tuple[Recurrence, ...]:
+    """The feedback of an RLeaky or RSynaptic: a matrix, a convolution, or one weight per neuron."""
+    if not hasattr(p.module, "recurrent"):
         return ()
-    layer, shape = module.recurrent, values.shape
+    layer, shape = p.module.recurrent, p.shape
     if hasattr(layer, "V"):
-        weight = values.fitted("V", layer.V).astype(np.float64)
-        return (Recurrence(Scale(freeze(np.broadcast_to(weight, shape)))),)
-    weight = layer.weight.detach().cpu().numpy().astype(np.float32)
-    bias = None if layer.bias is None else layer.bias.detach().cpu().numpy().astype(np.float64)
+        return (Recurrence(Scale(freeze(np.broadcast_to(_fitted(p, "V", layer.V), shape)))),)
+    weight = as_float64(layer.weight).astype(np.float32)
     operator = _operator(layer, weight, shape)
     if operator is None or operator.output_shape != shape:
-        values.fault(
-            f"its recurrent weights have shape {weight.shape}", f"the neurons have {shape}", "give fitting ones"
-        )
+        p.fault(f"its recurrent weights have shape {weight.shape}", f"the neurons have {shape}", "give fitting ones")
         return ()
-    return (Recurrence(operator, None if bias is None else freeze(_spread(bias, shape))),)
+    bias = None if layer.bias is None else per_channel_values(as_float64(layer.bias), shape)
+    return (Recurrence(operator, None if bias is None else freeze(bias)),)
 
 
 def _operator(layer: Any, weight: Array, shape: Shape) -> Operator | None:
@@ -273,7 +214,3 @@ def _operator(layer: Any, weight: Array, shape: Shape) -> Operator | None:
         return None
     padding = tuple((int(p), int(p)) for p in layer.padding)
     return Conv(freeze(weight), tuple(layer.stride), padding, tuple(layer.dilation), layer.groups, shape)
-
-
-def _spread(bias: Array, shape: Shape) -> Array:
-    return np.broadcast_to(bias.reshape(-1, *(1,) * (len(shape) - 1)), shape)

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from nirbridge._types import Shape
 from nirbridge.arrays import Array, compact, freeze
-from nirbridge.errors import Diagnostic
-from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, Recurrence
-from nirbridge.importers.parameters import as_float64, module_problem, per_neuron, quietly, refusals, refuse, version_of
+from nirbridge.importers.lowering.described_graph import module_to_graph
+from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, Recurrence, neuron_spec_of
+from nirbridge.importers.parameters import Parameters, as_float64, quietly, reader, refusals
 from nirbridge.importers.sample.axes import TimeAxis
+from nirbridge.importers.tracing.run import check_module
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense, Identity
 
@@ -83,24 +83,18 @@ def from_spikingjelly(
         UnequalImport: the import does not compute the same as the module.
         UsageError: an argument that makes no sense.
     """
-    from nirbridge.importers.checked import with_self_check
-    from nirbridge.importers.lowering.described_graph import module_to_graph
-    from nirbridge.importers.tracing.run import check_module
-
     check_module(module, dt)
-    known = neuron_specs()
-    graph = module_to_graph(
+    return module_to_graph(
         module,
         sample,
-        known,
+        neuron_specs(),
+        package="spikingjelly",
         dt=dt,
-        source=version_of("spikingjelly"),
         batched=batched,
         time_axis=time_axis,
         accept=accept,
+        check=check,
     )
-    given = batched is not None or time_axis is not None
-    return with_self_check(graph, module, sample, known, check, accept=accept, are_axes_given=given)
 
 
 def neuron_specs() -> Mapping[type, NeuronSpec]:
@@ -129,105 +123,72 @@ def _layout(module: Any) -> tuple[str, ...] | None:
     return ("time", "batch") if module.step_mode == "m" else None
 
 
-def read_if(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
-    """IFNode, HalfThresholdIFNode, SimpleIFNode. ``dt`` is what the user says a step lasts.
-
-    Raises:
-        ModelError: everything about the module that has no form.
-    """
-    problems: list[Diagnostic] = []
-    record = _firing(neuron("IF", compare=">="), module, shape, problems)
-    refuse(problems)
-    return ImportedNeuron(record)
+@reader
+def read_if(p: Parameters) -> ImportedNeuron:
+    """IFNode, HalfThresholdIFNode, SimpleIFNode."""
+    return ImportedNeuron(_firing(p, neuron("IF", compare=">=")))
 
 
-def read_offset_if(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
-    """ActivationAwareIFNode: fires at ``v + v_offset >= threshold``, and subtracts the threshold.
-
-    Raises:
-        ModelError: everything about the module that has no form.
-    """
-    problems: list[Diagnostic] = []
-    record = neuron("IF", compare=">=", v_reset=module.v_reset or 0.0, v_init=_start(module, shape, problems))
-    threshold, offset = (_by_channel(module, n, shape, problems) for n in ("v_threshold", "v_offset"))
-    _check_surrogate(module, problems)
-    refuse(problems)
-    record = replace(record, theta=compact(threshold - offset), reset_amount=compact(threshold))
-    return ImportedNeuron(replace(record, reset="subtract" if module.v_reset is None else "to-value"))
+@reader
+def read_offset_if(p: Parameters) -> ImportedNeuron:
+    """ActivationAwareIFNode: fires at ``v + v_offset >= threshold``, and subtracts the threshold."""
+    reset = p.module.v_reset
+    membrane = neuron("IF", compare=">=", v_reset=reset or 0.0, v_init=_initial_potential(p))
+    threshold, offset = _by_channel(p, "v_threshold"), _by_channel(p, "v_offset")
+    _check_surrogate(p)
+    firing = replace(membrane, theta=compact(threshold - offset), reset_amount=compact(threshold))
+    return ImportedNeuron(replace(firing, reset="subtract" if reset is None else "to-value"))
 
 
-def read_lif(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
-    """LIFNode, SimpleLIFNode, ParametricLIFNode, with or without ``decay_input``.
-
-    Raises:
-        ModelError: everything about the module that has no form.
-    """
-    problems: list[Diagnostic] = []
+@reader
+def read_lif(p: Parameters) -> ImportedNeuron:
+    """LIFNode, SimpleLIFNode, ParametricLIFNode, with or without ``decay_input``."""
+    module = p.module
     share = as_float64(module.w.sigmoid()) if hasattr(module, "w") else np.asarray(1.0 / module.tau)
     rest = 0.0 if module.v_reset is None else float(module.v_reset)
     gain = share if module.decay_input else np.float64(1)
-    record = neuron("LIF", a_mem=1.0 - share, g_mem=gain, bias=share * rest, compare=">=")
-    record = _firing(record, module, shape, problems)
-    refuse(problems)
-    return ImportedNeuron(record)
+    return ImportedNeuron(_firing(p, neuron("LIF", a_mem=1.0 - share, g_mem=gain, bias=share * rest, compare=">=")))
 
 
-def read_cuba(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
-    """CUBALIFNode: the current first; it rests at 0 whatever v_reset is.
-
-    Raises:
-        ModelError: everything about the module that has no form.
-    """
-    problems: list[Diagnostic] = []
-    record = neuron("CubaLIF", a_mem=module.v_decay, a_syn=module.c_decay, compare=">=")
-    record = _firing(record, module, shape, problems)
-    refuse(problems)
-    return ImportedNeuron(record)
+@reader
+def read_cuba(p: Parameters) -> ImportedNeuron:
+    """CUBALIFNode: the current first; it rests at 0 whatever v_reset is."""
+    return ImportedNeuron(_firing(p, neuron("CubaLIF", a_mem=p.module.v_decay, a_syn=p.module.c_decay, compare=">=")))
 
 
-def read_linear_container(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
-    """LinearRecurrentContainer around a neuron: one Linear over (input, last output) in front of it.
-
-    Raises:
-        ModelError: everything about the module that has no form.
-    """
-    inner = _inner(module, shape, dt)
-    weight = as_float64(module.rc.weight).astype(np.float32)
-    width = weight.shape[1] - module.sub_module_out_features
+@reader
+def read_linear_container(p: Parameters) -> ImportedNeuron:
+    """LinearRecurrentContainer around a neuron: one Linear over (input, last output) in front of it."""
+    layer = p.module.rc
+    weight = as_float64(layer.weight).astype(np.float32)
+    width = weight.shape[1] - p.module.sub_module_out_features
     operator, feedback = Dense(freeze(weight[:, :width])), Dense(freeze(weight[:, width:]))
-    bias = None if module.rc.bias is None else freeze(as_float64(module.rc.bias))
-    return replace(inner, operator=operator, bias=bias, recurrences=(Recurrence(feedback),))
+    bias = None if layer.bias is None else freeze(as_float64(layer.bias))
+    return replace(_inner(p), operator=operator, bias=bias, recurrences=(Recurrence(feedback),))
 
 
-def read_adding_container(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
-    """ElementWiseRecurrentContainer around a neuron, whose function adds the last output to the input.
-
-    Raises:
-        ModelError: everything about the module that has no form.
-    """
-    inner = _inner(module, shape, dt)
-    if not _adds(module.element_wise_function):
-        limit = "only the sum of the two has a form"
+@reader
+def read_adding_container(p: Parameters) -> ImportedNeuron:
+    """ElementWiseRecurrentContainer around a neuron, whose function adds the last output to the input."""
+    imported = _inner(p)
+    if not _adds(p.module.element_wise_function):
         found = "element_wise_function is not the sum of its arguments"
-        refuse([module_problem(module, found, limit, "use lambda y, x: y + x")])
-    return replace(inner, recurrences=(Recurrence(Identity(shape)),))
+        p.fault(found, "only the sum of the two has a form", "use lambda y, x: y + x")
+    return replace(imported, recurrences=(Recurrence(Identity(p.shape)),))
 
 
 # --- pieces -------------------------------------------------------------------------------------------------------
 
 
-def _inner(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
+def _inner(p: Parameters) -> ImportedNeuron:
     """The neuron inside a container."""
-    from nirbridge.importers.neuron_specs import neuron_spec_of
-
-    form = neuron_spec_of(module.sub_module, neuron_specs())
-    if form is None or hasattr(module.sub_module, "sub_module"):
-        found = f"it holds a {type(module.sub_module).__name__}"
-        refuse(
-            [module_problem(module, found, "one neuron in it has a form", "take the other layers out of the container")]
-        )
-    assert form is not None
-    return form.read(module.sub_module, shape, dt)
+    module = p.module.sub_module
+    form = neuron_spec_of(module, neuron_specs())
+    if form is None or hasattr(module, "sub_module"):
+        hint = "take the other layers out of the container"
+        p.fault(f"it holds a {type(module).__name__}", "one neuron in it has a form", hint)
+        return ImportedNeuron(neuron("IF"))
+    return form.read(module, p.shape, p.dt)
 
 
 def _adds(function: Any) -> bool:
@@ -243,39 +204,36 @@ def _adds(function: Any) -> bool:
     return isinstance(found, torch.Tensor) and torch.equal(found, y + x)
 
 
-def _firing(record: Neuron, module: Any, shape: Shape, problems: list[Diagnostic]) -> Neuron:
-    theta = compact(per_neuron(module, "v_threshold", module.v_threshold, shape, problems))
-    _check_surrogate(module, problems)
-    start = compact(_start(module, shape, problems))
-    soft = module.v_reset is None
-    level = np.zeros(()) if soft else per_neuron(module, "v_reset", module.v_reset, shape, problems)
-    record = replace(record, theta=theta, reset_amount=theta, v_init=start, v_reset=compact(level))
-    return replace(record, reset="subtract") if soft else record
+def _firing(p: Parameters, membrane: Neuron) -> Neuron:
+    theta = compact(p.fitted("v_threshold", p.module.v_threshold))
+    _check_surrogate(p)
+    start, reset = compact(_initial_potential(p)), p.module.v_reset
+    level = np.zeros(()) if reset is None else p.fitted("v_reset", reset)
+    firing = replace(membrane, theta=theta, reset_amount=theta, v_init=start, v_reset=compact(level))
+    return replace(firing, reset="subtract") if reset is None else firing
 
 
-def _start(module: Any, shape: Shape, problems: list[Diagnostic]) -> Array:
+def _initial_potential(p: Parameters) -> Array:
     """The potential after ``reset()``."""
-    value = module.get_reset_value("v")
-    return per_neuron(module, "v at reset", value, shape, problems)
+    return p.fitted("v at reset", p.module.get_reset_value("v"))
 
 
-def _by_channel(module: Any, name: str, shape: Shape, problems: list[Diagnostic]) -> Array:
-    values = as_float64(getattr(module, name))
-    axis = module.channel_dim if module.channel_dim < 0 else module.channel_dim - 1 - len(shape)
+def _by_channel(p: Parameters, name: str) -> Array:
+    values, shape, channel = as_float64(getattr(p.module, name)), p.shape, p.module.channel_dim
+    axis = channel if channel < 0 else channel - 1 - len(shape)
     if values.size > 1 and -len(shape) <= axis < 0 and shape[axis] == values.size:
         values = values.reshape(-1, *(1,) * (-axis - 1))
-    return per_neuron(module, name, values, shape, problems)
+    return p.fitted(name, values)
 
 
-def _check_surrogate(module: Any, problems: list[Diagnostic]) -> None:
-    surrogate = module.surrogate_function
+def _check_surrogate(p: Parameters) -> None:
+    surrogate = p.module.surrogate_function
     name = type(surrogate).__name__
     if name not in _STEPS:
-        limit = "its forward pass must be a step at 0"
-        problems.append(module_problem(module, f"surrogate_function is {name}", limit, "use ATan or Sigmoid"))
+        p.fault(f"surrogate_function is {name}", "its forward pass must be a step at 0", "use ATan or Sigmoid")
     elif not surrogate.spiking:
         found = "surrogate_function has spiking = False, so the outputs are not spikes"
-        problems.append(module_problem(module, found, "", "call surrogate_function.set_spiking_mode(True)"))
+        p.fault(found, "", "call surrogate_function.set_spiking_mode(True)")
 
 
 __all__ = [

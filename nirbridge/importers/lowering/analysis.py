@@ -14,13 +14,13 @@ import numpy as np
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import Diagnostic, quoted
 from nirbridge.importers.dataflow import Operation, ValueRef
-from nirbridge.importers.lowering.linear_layers import Expression, apply_operator
+from nirbridge.importers.lowering.linear_layers import Expression, scale_expression
 from nirbridge.importers.neuron_specs import ImportedNeuron
 from nirbridge.importers.parameters import as_float64
 from nirbridge.importers.tracing.advice import advice_on
 from nirbridge.network import Population, Port, Projection, Timing
+from nirbridge.network.graph import closure
 from nirbridge.network.naming import fresh_name
-from nirbridge.network.operators import Scale
 
 
 def position(where: Any, module: Any) -> int | None:
@@ -38,8 +38,7 @@ def scale_by(e: Expression, factor: Array | float | None, name: str) -> Expressi
     """The expression times a factor; as it is where that is None or 1."""
     if factor is None or bool(np.all(np.asarray(factor) == 1)):
         return e
-    spread = np.broadcast_to(np.asarray(factor, np.float64), e.shape)
-    return apply_operator(e, Scale(freeze(spread)), f"{name}_scale")
+    return scale_expression(e, factor, f"{name}_scale")
 
 
 _STATES = ("mem", "syn", "spk", "v", "i", "z", "v_mem", "i_syn", "vmem", "isyn", "spikes")
@@ -97,26 +96,12 @@ def named_ports(wanted: Mapping[ValueRef, str], calls: Mapping[str, Operation]) 
 
 
 def mark_back_edges(projections: list[Projection]) -> list[Projection]:
-    """Projections that are late and close a cycle are back edges."""
-    forward: dict[str, list[str]] = {}
-    for p in projections:
-        forward.setdefault(p.source, []).append(p.target)
+    """Delayed projections that close a cycle become back edges."""
+    arcs = [(p.source, p.target) for p in projections]
     return [
-        replace(p, is_back=True) if p.max_delay_steps and _reaches(p.target, p.source, forward) else p
+        replace(p, is_back=True) if p.max_delay_steps and p.source in closure([p.target], arcs) else p
         for p in projections
     ]
-
-
-def _reaches(start: str, goal: str, forward: Mapping[str, list[str]]) -> bool:
-    waiting, seen = [start], {start}
-    while waiting:
-        name = waiting.pop()
-        if name == goal:
-            return True
-        new = [n for n in forward.get(name, ()) if n not in seen]
-        seen.update(new)
-        waiting += new
-    return False
 
 
 def shared_timing(dt: float, populations: tuple[Population, ...]) -> Timing:

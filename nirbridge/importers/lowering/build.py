@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from nirbridge.arrays import freeze
 from nirbridge.errors import Diagnostic, ModelError, quoted
-from nirbridge.importers.dataflow import DataflowGraph, Operation, ValueRef
+from nirbridge.importers.dataflow import DataflowGraph, Operation, ValueRef, distinct
 from nirbridge.importers.deviations import Deviation, sort_deviations
 from nirbridge.importers.lowering.analysis import (
     given_start,
@@ -49,40 +49,32 @@ from nirbridge.network import Network, Population, Port, Projection, check_netwo
 from nirbridge.network.compose import compose
 from nirbridge.network.graph import in_causal_order
 
-Elements = Mapping[str, Callable[[Operation, float], ImportedNeuron]]
-"""Kinds of calls that become populations although no module of a form made them (a ReLU of a converted network)."""
-
 _ADVICE: Mapping[str, tuple[str, str]] = {
     "relu": ("a ReLU is no spiking neuron", "put a neuron there, or convert the trained network with from_torch"),
     "max_pool": ("a maximum of spikes is not linear", "use an average pool, or a convolution with stride"),
 }
 
 
-def build_network(
-    flow: DataflowGraph, forms: NeuronSpecs, dt: float, elements: Elements | None = None, accept: Sequence[str] = ()
-) -> Network:
+def build_network(flow: DataflowGraph, forms: NeuronSpecs, dt: float, accept: Sequence[str] = ()) -> Network:
     """The network that a flow means.
 
     Args:
         flow: what the module computes in one step.
         forms: how neuron modules are read.
         dt: seconds per step.
-        elements: further kinds of calls that are populations, with their readers.
         accept: names of known deviations that are taken (``deviations.DEVIATIONS``).
 
     Raises:
         ModelError: every place that can not be represented.
     """
-    return _NetworkBuilder(flow, forms, dt, elements or {}, accept).network()
+    return _NetworkBuilder(flow, forms, dt, accept).network()
 
 
 class _NetworkBuilder:
     """Collects populations, projections, notes and problems of one flow."""
 
-    def __init__(
-        self, flow: DataflowGraph, forms: NeuronSpecs, dt: float, elements: Elements, accept: Sequence[str]
-    ) -> None:
-        self.flow, self.forms, self.dt, self.elements, self.accept = flow, forms, dt, elements, accept
+    def __init__(self, flow: DataflowGraph, forms: NeuronSpecs, dt: float, accept: Sequence[str]) -> None:
+        self.flow, self.forms, self.dt, self.accept = flow, forms, dt, accept
         self.calls = {c.name: c for c in flow.calls}
         self.problems: list[Diagnostic] = list(flow.problems)
         self.notes: list[str] = [*flow.notes, *input_notes(flow)]
@@ -98,15 +90,13 @@ class _NetworkBuilder:
             self._read(call)
         for call in self.flow.calls:
             self._check(call)
-        if self.problems:
-            raise ModelError(*{str(p): p for p in self.problems}.values())
+        ModelError.raise_all(distinct(self.problems))
         projections = [p for call in self.flow.calls if call.name in self.readings for p in self._into(call)]
         ports = self._ports()
         self._silence(ports)
         for port, ref in ports:
             projections += self._projections(self._value(ref), port)
-        if self.problems:
-            raise ModelError(*{str(p): p for p in self.problems}.values())
+        ModelError.raise_all(distinct(self.problems))
         return self._finished(projections, [port for port, _ in ports])
 
     def _finished(self, projections: list[Projection], ports: list[Port]) -> Network:
@@ -130,18 +120,14 @@ class _NetworkBuilder:
     # -- neurons -------------------------------------------------------------------------------------------------
 
     def _read(self, call: Operation) -> None:
+        if call.kind != "neuron":
+            return
         try:
-            if call.kind == "neuron":
-                form = self._form(call)
-                self.readings[call.name] = form.read(call.target, call.shape, self.dt)
-            elif call.kind in self.elements:
-                self.readings[call.name] = self.elements[call.kind](call, self.dt)
-            else:
-                return
+            reading = self._form(call).read(call.target, call.shape, self.dt)
         except ModelError as error:
             self.problems += [replace(p, subject=place_message(call, p.subject)) for p in error.problems]
             return
-        reading, kept = self.readings[call.name], leftover_states(call.target)
+        self.readings[call.name], kept = reading, leftover_states(call.target)
         self._judge(Deviation(name, call.subject, found) for name, found in reading.deviations)
         self.notes += [f"{call.subject}: {note}" for note in reading.notes]
         if kept:
@@ -165,7 +151,7 @@ class _NetworkBuilder:
         """Kinds that nothing here represents, and states that go elsewhere than back."""
         if call.kind == "unknown":
             self.problems.append(unknown_operation(call))
-        elif call.kind in _ADVICE and call.kind not in self.elements and not self._is_idle(call):
+        elif call.kind in _ADVICE and not self._is_idle(call):
             self.problems.append(Diagnostic(call.subject, _ADVICE[call.kind][0], "", _ADVICE[call.kind][1]))
         for ref in call.inputs:
             source = self.calls.get(ref.call)
@@ -178,9 +164,7 @@ class _NetworkBuilder:
 
     def _is_spikes(self, call: Operation, ref: ValueRef) -> bool:
         form = neuron_spec_of(call.target, self.forms)
-        if form is None:
-            return True
-        return ref.output == position(form.spikes, call.target)
+        return form is None or ref.output == position(form.spikes, call.target)
 
     # -- what a value is -----------------------------------------------------------------------------------------
 
@@ -210,11 +194,10 @@ class _NetworkBuilder:
             for e in signed[1:]:
                 total = add_constant(replace(total, terms=(*total.terms, *e.terms)), e.constant)
             return limit_terms(call, total)
+        outcome = LAYERS[call.kind](call, inputs[0])
         if call.kind == "batch_norm":
-            folded = LAYERS[call.kind](call, inputs[0])
-            self.notes.append(f"{call.subject}: {folding_text(inputs[0], call, folded)}")
-            return folded
-        return LAYERS[call.kind](call, inputs[0])
+            self.notes.append(f"{call.subject}: {folding_text(inputs[0], call, outcome)}")
+        return outcome
 
     # -- projections ---------------------------------------------------------------------------------------------
 
@@ -224,14 +207,13 @@ class _NetworkBuilder:
         if reading.operator is not None:
             e = apply_operator(e, reading.operator, f"{call.name}_in")
         e = add_constant(scale_by(e, reading.scale_in, call.name), reading.bias)
-        found = self._projections(e, Population(call.name, call.shape, reading.neuron))
+        population = Population(call.name, call.shape, reading.neuron)
+        projections = self._projections(e, population)
         for recurrence in reading.recurrences:
             own = Expression(call.shape, (Term(call.name, recurrence.delay_steps, call.shape),))
             own = apply_operator(scale_by(own, reading.scale_out, call.name), recurrence.operator, f"{call.name}_rec")
-            found += self._projections(
-                add_constant(own, recurrence.bias), Population(call.name, call.shape, reading.neuron)
-            )
-        return found
+            projections += self._projections(add_constant(own, recurrence.bias), population)
+        return projections
 
     def _projections(self, e: Expression, target: Population | Port) -> list[Projection]:
         if e.shape != target.shape:
@@ -253,14 +235,12 @@ class _NetworkBuilder:
     def _ports(self) -> list[tuple[Port, ValueRef]]:
         """One port for each value returned; states that come with spikes are only noted."""
         wanted: dict[ValueRef, str] = {}
-        states: list[tuple[str, ValueRef]] = []
+        for output in self.flow.outputs:
+            if not self._is_state(output.ref):
+                wanted.setdefault(output.ref, output.name)
         for output in self.flow.outputs:
             if self._is_state(output.ref):
-                states.append((output.name, output.ref))
-            else:
-                wanted.setdefault(output.ref, output.name)
-        for name, ref in states:
-            self._state_output(name, ref, wanted)
+                self._state_output(output.name, output.ref, wanted)
         return named_ports(wanted, self.calls)
 
     def _is_state(self, ref: ValueRef) -> bool:
@@ -286,9 +266,8 @@ class _NetworkBuilder:
         heard = {ref.call for call in self.flow.calls for ref in call.inputs}
         for name in sorted(self.spiking):
             reading = self.readings[name]
+            text = "the module returns its membrane potential; the output gives its spikes, record v of it"
             if reading.neuron.reset == "none" and name not in heard and not reading.recurrences:
                 self.readings[name] = without_spikes(reading)
-                self.notes.append(f"population {quoted(name)}: a read-out, its output is the membrane potential")
-            else:
-                text = "the module returns its membrane potential; the output gives its spikes, record v of it"
-                self.notes.append(f"population {quoted(name)}: {text}")
+                text = "a read-out, its output is the membrane potential"
+            self.notes.append(f"population {quoted(name)}: {text}")

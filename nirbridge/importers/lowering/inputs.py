@@ -14,7 +14,7 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.arrays import freeze
 from nirbridge.errors import Diagnostic, quoted
-from nirbridge.importers.dataflow import DataflowGraph, Operation
+from nirbridge.importers.dataflow import DataflowGraph, Operation, place_label
 from nirbridge.importers.lowering.linear_layers import Term
 from nirbridge.network.apply import apply
 from nirbridge.network.compose import compose, is_trivial, one_value, parts_of
@@ -105,7 +105,7 @@ def reshape_problems(
     names = nodes if len(nodes) == len(parts_of(operator)) else [""] * len(parts_of(operator))
     for part, name in zip(parts_of(operator), names, strict=True):
         if isinstance(part, Reshape) and merged_axes(part.input_shape, part.output_shape) is None:
-            place = calls[name].subject if name in calls else "the module's forward"
+            place = calls[name].subject if name in calls else place_label("")
             found = f"a reshape from {part.input_shape} to {part.output_shape} behind {quoted(source)}"
             limit = "NIR has Flatten, which merges neighbouring axes; only the network's inputs can be given reshaped"
             step = (

@@ -133,8 +133,7 @@ def _scaled(term: Term, factor: Array, shape: Shape, name: str) -> Term:
 
 
 def _scale(call: Operation, e: Expression) -> Expression:
-    factor = np.asarray(call.arguments["factor"], np.float64)
-    return apply_operator(e, Scale(freeze(np.broadcast_to(factor, e.shape))), call.name)
+    return scale_expression(e, call.arguments["factor"], call.name)
 
 
 def _shift(call: Operation, e: Expression) -> Expression:
@@ -143,9 +142,9 @@ def _shift(call: Operation, e: Expression) -> Expression:
     return add_constant(scaled, np.broadcast_to(np.asarray(call.arguments["constant"], np.float64), e.shape))
 
 
-def scale_expression(e: Expression, factor: float, name: str) -> Expression:
-    """The expression times a number."""
-    return apply_operator(e, Scale(freeze(np.broadcast_to(np.float64(factor), e.shape))), name)
+def scale_expression(e: Expression, factor: Array | float, name: str) -> Expression:
+    """The expression times a factor that broadcasts to its shape."""
+    return apply_operator(e, Scale(freeze(np.broadcast_to(np.asarray(factor, np.float64), e.shape))), name)
 
 
 def _reshape(call: Operation, e: Expression) -> Expression:
@@ -163,8 +162,8 @@ def selection_operator(rows: Array, columns: Array, source: Shape, target: Shape
 
 def _gather(call: Operation, e: Expression) -> Expression:
     indices = np.asarray(call.arguments["indices"]).reshape(-1)
-    if len(indices) == math.prod(e.shape) and np.array_equal(indices, np.arange(len(indices))):
-        return apply_operator(e, Reshape(e.shape, call.shape), call.name)
+    if np.array_equal(indices, np.arange(math.prod(e.shape))):
+        return _reshape(call, e)
     return apply_operator(e, selection_operator(np.arange(len(indices)), indices, e.shape, call.shape), call.name)
 
 

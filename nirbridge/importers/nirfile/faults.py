@@ -17,7 +17,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
-from nirbridge.network.nir.fields import NEURONS, kind_of, label
+from nirbridge.network.nir.fields import NEURONS, WEIGHTED, kind_of, label
 from nirbridge.network.nir.flatten import flatten_graph
 from nirbridge.network.nir.timing import PREFIX
 
@@ -163,9 +163,7 @@ def _axes(graph: Any, name: str) -> int:
 
 def _own_axes(node: Any) -> int:
     kind = kind_of(node)
-    if kind in ("Linear", "Affine"):
-        return len(np.shape(node.weight)) - 1
-    if kind in ("Conv1d", "Conv2d"):
+    if kind in WEIGHTED:
         return len(np.shape(node.weight)) - 1
     if kind in ("SumPool2d", "AvgPool2d"):
         return 3

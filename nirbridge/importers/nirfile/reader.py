@@ -196,8 +196,7 @@ def _fill_neuron(node: Any, kind: str) -> None:
     shape = np.broadcast_shapes(*(np.shape(getattr(node, f)) for f in fields))
     for name in fields:
         value = np.asarray(getattr(node, name))
-        if value.shape != shape:
-            value = np.broadcast_to(value, shape).copy()
+        value = value if value.shape == shape else np.broadcast_to(value, shape).copy()
         setattr(node, name, value if shape else value[()])
     for name in ELEMENTWISE[kind]:
         if getattr(node, name) is None:
@@ -206,14 +205,9 @@ def _fill_neuron(node: Any, kind: str) -> None:
 
 def _fill_conv(full: str, node: Any, known: NodeShapes) -> None:
     window, spatial = window_of(full, node), known.input_shape[1:]
-    word = isinstance(node.padding, str)
-    before = tuple(lo for lo, _hi in window.padding)
-    if len(spatial) == 1:
-        node.stride, node.dilation, node.input_shape = window.stride[0], window.dilation[0], spatial[0]
-        node.padding = node.padding if word else before[0]
-    else:
-        node.stride, node.dilation, node.input_shape = window.stride, window.dilation, spatial
-        node.padding = node.padding if word else before
+    numbers = [window.stride, window.dilation, spatial, tuple(before for before, _ in window.padding)]
+    node.stride, node.dilation, node.input_shape, padding = numbers if len(spatial) > 1 else (n[0] for n in numbers)
+    node.padding = node.padding if isinstance(node.padding, str) else padding
     node.groups = window.groups
 
 

@@ -19,6 +19,7 @@ from nirbridge.arrays import Array
 from nirbridge.errors import Diagnostic, ModelError, UsageError, did_you_mean, quoted
 from nirbridge.importers.nirfile.faults import (
     SNNTORCH_DT,
+    TAUS,
     adds_one,
     leading_ones,
     node_value,
@@ -130,7 +131,7 @@ def _norse(graph: Any, dt: float | None) -> Settings:
     """The file's tau is dt times the module's; an input spike adds 1 to the current; v starts at v_leak."""
     step = dt or NORSE_DT
     for _, node in _neurons(graph):
-        for field in ("tau", "tau_mem", "tau_syn"):
+        for field in TAUS:
             if hasattr(node, field):
                 setattr(node, field, node_value(node, field) / step)
         if hasattr(node, "w_in"):

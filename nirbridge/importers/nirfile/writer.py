@@ -11,6 +11,7 @@ import numpy as np
 
 from nirbridge.errors import Diagnostic, FileError, ModelError, quoted
 from nirbridge.files.atomic import atomic_write
+from nirbridge.importers.nirfile.faults import walk_nodes
 from nirbridge.importers.nirfile.hdf5.scan import MAX_NAME_BYTES, ScanLimits
 from nirbridge.importers.nirfile.reader import Path, read_nir_as
 from nirbridge.importers.nirfile.store import store_graph
@@ -39,7 +40,7 @@ def save_nir(graph: Any, path: Path) -> None:
     problems = list(_unstorable(graph, ""))
     if problems:
         raise FileError(*problems)
-    values = [p for full, node in _nodes(graph, "") for p in value_problems(full, node)]
+    values = [p for full, node in walk_nodes(graph) for p in value_problems(full, node)]
     if values:
         raise ModelError(*values)
     _write(graph, shapes, os.fspath(path))
@@ -58,14 +59,6 @@ def _write(graph: Any, shapes: Mapping[str, NodeShapes], path: str) -> None:
     except (RuntimeError, ValueError, TypeError, KeyError) as error:
         reason = " ".join(str(error).split())[:200]
         raise FileError.of(shown, f"cannot be written ({reason})", "", "check its folder") from error
-
-
-def _nodes(graph: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-    """Every node with its full name, subgraphs before what is in them."""
-    for name, node in graph.nodes.items():
-        yield prefix + name, node
-        if kind_of(node) == "NIRGraph":
-            yield from _nodes(node, f"{prefix}{name}.")
 
 
 def _unstorable(graph: Any, prefix: str) -> Iterator[Diagnostic]:

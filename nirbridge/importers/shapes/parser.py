@@ -8,7 +8,6 @@ view, so a layer of any size costs no memory.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,7 +75,7 @@ def graph_of_shapes(text: str) -> nir.NIRGraph:
         nodes[name], after = _typed(*_node(word, shape))
         edges.append((last, name))
         if isinstance(word.form, NeuronsForm) and word.form.recurrent:
-            nodes[f"{name}_rec"], _ = _typed(_recurrent(word, shape), shape, shape)
+            nodes[f"{name}_rec"], _ = _typed(_all_to_all(word, "all-to-all recurrence", shape, shape[0]), shape, shape)
             edges += [(name, f"{name}_rec"), (f"{name}_rec", name)]
         last, shape = name, after
     output = f"{len(words)}_output"
@@ -119,7 +118,7 @@ def _node(word: LayerToken, shape: Shape) -> tuple[Any, Shape, Shape]:
     if isinstance(form, NeuronsForm):
         return _neurons(form, shape), shape, shape
     if isinstance(form, DenseForm):
-        return _dense(word, form, shape), shape, (form.out,)
+        return _all_to_all(word, "dense", shape, form.out), shape, (form.out,)
     if isinstance(form, ConvForm):
         return _conv(word, form, shape)
     if isinstance(form, PoolForm):
@@ -169,30 +168,16 @@ def _weights(word: LayerToken, shape: Shape) -> Array:
     return _view(1.0, *shape)
 
 
-def _dense(word: LayerToken, form: DenseForm, shape: Shape) -> Any:
+def _all_to_all(word: LayerToken, what: str, shape: Shape, out: int) -> Any:
     import nir
 
-    incoming = _flat(word, shape, "dense")
-    _within(word, (form.out,))
-    return nir.Linear(weight=_weights(word, (form.out, incoming)))
+    incoming = _flat(word, shape, what)
+    _within(word, (out,))
+    return nir.Linear(weight=_weights(word, (out, incoming)))
 
 
-def _recurrent(word: LayerToken, shape: Shape) -> Any:
-    import nir
-
-    neurons = _flat(word, shape, "all-to-all recurrence")
-    return nir.Linear(weight=_weights(word, (neurons, neurons)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Sliding:
-    """A window over the spatial axes of ``shape``, and what it puts out along them."""
-
-    window: Window
-    spatial: Shape
-
-
-def _slide(word: LayerToken, form: ConvForm | PoolForm, shape: Shape) -> _Sliding:
+def _slide(word: LayerToken, form: ConvForm | PoolForm, shape: Shape) -> tuple[Window, Shape]:
+    """The window over the spatial axes of ``shape``, and its positions along them."""
     axes = len(shape) - 1
     given = {"kernel": form.kernel, "stride": form.stride, "padding": form.padding, "dilation": form.dilation}
     for name, numbers in given.items():
@@ -213,7 +198,7 @@ def _slide(word: LayerToken, form: ConvForm | PoolForm, shape: Shape) -> _Slidin
         if n * k > AXIS_MAX:
             found = f"{n:,} positions by {k:,} kernel elements along one axis"
             raise _refuse(word, found, f"at most {AXIS_MAX:,} pairs are taken", "make the layer smaller")
-    return _Sliding(window, spatial)
+    return window, spatial
 
 
 def _conv(word: LayerToken, form: ConvForm, shape: Shape) -> tuple[Any, Shape, Shape]:
@@ -223,14 +208,14 @@ def _conv(word: LayerToken, form: ConvForm, shape: Shape) -> tuple[Any, Shape, S
         found = f"a flat shape of {_shown(shape)} reaches it"
         step = "start from one, for example 1x128 conv4k3 or 1x28x28 conv4k3"
         raise _refuse(word, found, "a convolution takes channels x positions or channels x rows x columns", step)
-    sliding = _slide(word, form, shape)
-    window, channels = sliding.window, shape[0]
+    window, spatial = _slide(word, form, shape)
+    channels = shape[0]
     if channels % form.groups or form.out % form.groups:
         found = f"groups {form.groups} on {channels} channels in and {form.out} out"
         raise _refuse(
             word, found, "groups divide both", f"correct g: conv{channels}k3g{channels} has one kernel a channel"
         )
-    after = _within(word, (form.out, *sliding.spatial))
+    after = _within(word, (form.out, *spatial))
     weight = _weights(word, (form.out, channels // form.groups, *window.kernel))
     padding = tuple(low for low, _ in window.padding)
     shared: dict[str, Any] = {"weight": weight, "groups": form.groups, "bias": _view(0.0, form.out)}
@@ -250,9 +235,8 @@ def _pool(word: LayerToken, form: PoolForm, shape: Shape) -> tuple[Any, Shape, S
         found = f"a shape of {_shown(shape)} reaches it"
         step = "start from one, for example 1x28x28 conv4k3 if sumpool2"
         raise _refuse(word, found, "a pool takes channels x rows x columns", step)
-    sliding = _slide(word, form, shape)
-    window = sliding.window
+    window, spatial = _slide(word, form, shape)
     kind = nir.SumPool2d if form.kind == "sumpool" else nir.AvgPool2d
     padding = np.array([low for low, _ in window.padding])
     node = kind(kernel_size=np.array(window.kernel), stride=np.array(window.stride), padding=padding)
-    return node, shape, _within(word, (shape[0], *sliding.spatial))
+    return node, shape, _within(word, (shape[0], *spatial))

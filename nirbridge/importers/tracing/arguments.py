@@ -12,7 +12,8 @@ from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.importers.dataflow import ValueRef
 from nirbridge.importers.tracing.axes import CannotFollow, Lead
-from nirbridge.importers.tracing.recorder import TracedCall, TracedValue, torch_tensor
+from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
+from nirbridge.importers.tracing.structures import torch_tensor
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,15 +44,15 @@ def reshape_lead(shape: Shape, lead: Lead, new: Shape) -> Lead:
     if axes and axes[0] == 1:
         options.append((axes[1:], lead[1:]))
     for sizes, words in options:
-        if new[: len(sizes)] == sizes and math.prod(new[len(sizes) :]) == features and _drops_ones(axes, sizes):
+        if (
+            new[: len(sizes)] == sizes
+            and math.prod(new[len(sizes) :]) == features
+            and math.prod(axes) == math.prod(sizes)
+        ):
             return words
     if new[:1] == (1,) and new[1 : 1 + len(axes)] == axes and "time" not in lead:
         return ("time", *lead)
     raise CannotFollow(f"a reshape from {shape} to {new} mixes batch or time with values", "keep the batch axis")
-
-
-def _drops_ones(axes: Shape, sizes: Shape) -> bool:
-    return math.prod(axes) == math.prod(sizes)
 
 
 def permutation(func: Any, args: Sequence[Any], kwargs: dict[str, Any], rank: int) -> tuple[int, ...]:

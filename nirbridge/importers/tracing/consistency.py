@@ -9,12 +9,14 @@ again, the calls are read as the turns of a loop: what neurons sent in the step 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from nirbridge.errors import Diagnostic, quoted
+from nirbridge.importers.dataflow import place_label
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue, values_of
-from nirbridge.importers.tracing.values import first_input, is_zero, label_of, same_constant, states, uncopied
+from nirbridge.importers.tracing.structures import match
+from nirbridge.importers.tracing.values import first_input, is_zero, same_constant, states, uncopied
 
 CALLS = 3
 """Calls in a row: one more than it takes to see a value come back, to tell one step back from all steps back."""
@@ -56,7 +58,7 @@ def data_dependence(first: ForwardTrace, second: ForwardTrace) -> list[Diagnosti
     for a, b in zip(first.nodes, second.nodes, strict=False):
         if not _same_call(a, b) or not _same((a.args, dict(a.kwargs)), (b.args, dict(b.kwargs)), 0):
             found = f"what {quoted(a.name)} is given depends on data in a way that can not be followed, or on chance"
-            return [Diagnostic(label_of(a.path), found, "", _DATA)]
+            return [Diagnostic(place_label(a.path), found, "", _DATA)]
     names = [[name for name, _ in run.outputs] for run in (first, second)]
     if len(first.nodes) != len(second.nodes) or names[0] != names[1]:
         return [Diagnostic("the module's forward", "it does different things on different data", "", _DATA)]
@@ -100,14 +102,14 @@ def _same_call(a: TracedCall, b: TracedCall) -> bool:
 
 
 def _same(a: Any, b: Any, start: int) -> bool:
-    """True if two structures hold the same constants, and values as many nodes behind ``start`` as behind 0."""
-    if isinstance(a, TracedValue) and isinstance(b, TracedValue):
-        return (a.node.index, a.output) == (b.node.index - start, b.output)
-    if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and all(_same(x, y, start) for x, y in zip(a, b, strict=True))
-    if isinstance(a, Mapping) and isinstance(b, Mapping):
-        return a.keys() == b.keys() and all(_same(a[k], b[k], start) for k in a)
-    return type(a) is type(b) and same_constant(a, b)
+    """True if two structures hold the same constants, and values as many nodes after ``start`` as after 0."""
+
+    def is_same(x: Any, y: Any) -> bool:
+        if isinstance(x, TracedValue) and isinstance(y, TracedValue):
+            return (x.node.index, x.output) == (y.node.index - start, y.output)
+        return type(x) is type(y) and same_constant(x, y)
+
+    return match(a, b, is_same)
 
 
 def kept_between(whole: ForwardTrace) -> list[Diagnostic]:
@@ -120,7 +122,7 @@ def kept_between(whole: ForwardTrace) -> list[Diagnostic]:
             if value.node.index < second and not own:
                 text = f"what {quoted(node.name.strip('_'))} is given was kept from the call of forward before"
                 limit = "with a loop over time or a time axis in forward, a sequence starts anew in every call"
-                problem = Diagnostic(label_of(node.path), text, limit, "make such values in forward, from zeros")
+                problem = Diagnostic(place_label(node.path), text, limit, "make such values in forward, from zeros")
                 found.setdefault(str(problem), problem)
     if found:
         return list(found.values())
@@ -130,15 +132,13 @@ def kept_between(whole: ForwardTrace) -> list[Diagnostic]:
 
 def reset_in(whole: ForwardTrace) -> tuple[list[str], list[Diagnostic]]:
     """(Neurons whose state forward sets anew in every later call, those where it does so in some calls only)."""
-    later: dict[str, list[TracedCall]] = {}
-    for node in whole.nodes[whole.starts[1] :] if len(whole.starts) > 1 else ():
-        if node.kind == "neuron" and not states(node):
-            later.setdefault(node.path, []).append(node)
+    left_alone = {path: [n for n in nodes if not states(n)] for path, nodes in whole.neurons(1).items()}
+    later = {path: nodes for path, nodes in left_alone.items() if nodes}
     resets = frozenset(whole.resets)
     counts = {path: sum(n.index in resets for n in nodes) for path, nodes in later.items()}
     found = "its state is set anew in some calls of forward and not in others"
     some = [
-        Diagnostic(label_of(p), found, "", "reset it outside of forward")
+        Diagnostic(place_label(p), found, "", "reset it outside of forward")
         for p, n in counts.items()
         if 0 < n < len(later[p])
     ]

@@ -7,14 +7,14 @@ the outputs still have it. A ``torch.nn.Linear`` shared by values that are flatt
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.errors import Diagnostic, quoted
-from nirbridge.importers.dataflow import DataflowGraph, Operation, ValueRef
+from nirbridge.importers.dataflow import DataflowGraph, Operation
 from nirbridge.importers.sample.axes import WAY_OUT
 
 _MIXED = -1
@@ -31,7 +31,7 @@ def copied_axes(flow: DataflowGraph, sample_shapes: Mapping[str, Shape]) -> list
             WAY_OUT,
         )
         for call in flow.inputs
-        for axis in list(_copying(flow, call))[:1]
+        for axis in [k for k, n in enumerate(call.shape) if n > 1 and _copies(flow, call, k)][:1]
     ]
 
 
@@ -44,12 +44,6 @@ def has_idle_one(flow: DataflowGraph) -> bool:
         return True
     ones = ((call, axis) for call in flow.inputs for axis, size in enumerate(call.shape) if size == 1)
     return any(_passed(flow, call, axis)[0] for call, axis in ones)
-
-
-def _copying(flow: DataflowGraph, source: Operation) -> Iterator[int]:
-    for axis, size in enumerate(source.shape):
-        if size > 1 and _copies(flow, source, axis):
-            yield axis
 
 
 def _copies(flow: DataflowGraph, source: Operation, axis: int) -> bool:
@@ -74,11 +68,9 @@ def _passed(flow: DataflowGraph, source: Operation, axis: int) -> tuple[bool, li
 
 def _after(call: Operation, place: int, shapes: Mapping[str, Shape]) -> int:
     """Where the axis is after the call."""
-    first: ValueRef = call.inputs[0]
-    shape = shapes[first.call]
     if place == _MIXED or call.kind not in _AFTER:
         return _MIXED
-    return _AFTER[call.kind](call, place, shape)
+    return _AFTER[call.kind](call, place, shapes[call.inputs[0].call])
 
 
 def _same(call: Operation, place: int, shape: Shape) -> int:

@@ -1,16 +1,18 @@
-"""Where a recording shows a known deviation: values rounded to 16 bits, states that start anew in every call."""
+"""What a recording shows besides the data flow: known deviations, time steps left out, layers never called."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 from nirbridge._types import Shape
 from nirbridge.errors import Diagnostic, quoted
-from nirbridge.importers.dataflow import DataflowGraph
+from nirbridge.importers.dataflow import DataflowGraph, place_label
 from nirbridge.importers.deviations import FULL_PRECISION, KEPT_STATES, Deviation
 from nirbridge.importers.sample.axes import STEPS, WAY_OUT, SampleReading
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue
-from nirbridge.importers.tracing.values import label_of, states
+from nirbridge.importers.tracing.values import states
 
 STARTS_ANEW = "forward starts its state anew in every time step"
 
@@ -18,20 +20,17 @@ STARTS_ANEW = "forward starts its state anew in every time step"
 def half_precision_calls(recording: ForwardTrace) -> list[Deviation]:
     """Functions whose results have 16 bits, as under ``torch.autocast``."""
     return [
-        Deviation(FULL_PRECISION, label_of(path), f"{quoted(name.strip('_'))} gives {number_format}")
+        Deviation(FULL_PRECISION, place_label(path), f"{quoted(name.strip('_'))} gives {number_format}")
         for path, name, number_format in dict.fromkeys(recording.halves)
     ]
 
 
 def restarted_neurons(whole: ForwardTrace, is_sequence: Callable[[TracedCall], bool]) -> list[Deviation]:
     """Neurons that get no state of the call before: it was set anew, or the neuron keeps none and is handed none."""
-    later: dict[str, list[TracedCall]] = {}
-    for node in whole.nodes[whole.starts[1] :] if len(whole.starts) > 1 else ():
-        if node.kind == "neuron" and not is_sequence(node):
-            later.setdefault(node.path, []).append(node)
     fresh = frozenset(whole.resets) | frozenset(whole.stateless)
-    paths = [path for path, nodes in later.items() if all(_is_fresh(node, fresh) for node in nodes)]
-    return [Deviation(KEPT_STATES, label_of(path), STARTS_ANEW) for path in paths]
+    later = {path: [n for n in nodes if not is_sequence(n)] for path, nodes in whole.neurons(1).items()}
+    paths = [path for path, nodes in later.items() if nodes and all(_is_fresh(node, fresh) for node in nodes)]
+    return [Deviation(KEPT_STATES, place_label(path), STARTS_ANEW) for path in paths]
 
 
 def ends_early(flow: DataflowGraph) -> list[Diagnostic]:
@@ -43,7 +42,7 @@ def ends_early(flow: DataflowGraph) -> list[Diagnostic]:
         "and leaves the others out"
     )
     step = "loop over all of them; where their number is fixed, give a sample of as many"
-    return [Diagnostic(label_of(""), found, "a network computes every time step that it is given", step)]
+    return [Diagnostic(place_label(""), found, "a network computes every time step that it is given", step)]
 
 
 def left_out(flow: DataflowGraph, shapes: Sequence[Shape], reading: SampleReading) -> list[Diagnostic]:
@@ -58,9 +57,22 @@ def loops_once(flow: DataflowGraph) -> list[Diagnostic]:
     if not flow.loop.has_only_part or all(d.name != KEPT_STATES for d in flow.deviations):
         return []
     found = "its states start anew, and it takes the only part of an axis of size one: perhaps that axis is time"
-    return [Diagnostic(label_of(""), found, "", WAY_OUT)]
+    return [Diagnostic(place_label(""), found, "", WAY_OUT)]
 
 
 def _is_fresh(node: TracedCall, fresh: frozenset[int]) -> bool:
     given = states(node)
     return not any(isinstance(state, TracedValue) for state in given) if given else node.index in fresh
+
+
+def with_unreached(flow: DataflowGraph, recording: ForwardTrace, module: Any) -> DataflowGraph:
+    """The flow, with a note of the layers that forward did not call (those inside a neuron module aside)."""
+    reached = frozenset(recording.reached)
+    neurons = tuple(f"{c.path}." for c in flow.calls if c.kind == "neuron" and c.path in reached)
+    layers = [path for path, inner in module.named_modules() if path and not any(True for _ in inner.children())]
+    skipped = [path for path in layers if path not in reached and not path.startswith(neurons)]
+    if not skipped:
+        return flow
+    shown = ", ".join(quoted(path) for path in skipped[:5])
+    shown += f" and {len(skipped) - 5} more" if len(skipped) > 5 else ""
+    return replace(flow, notes=(*flow.notes, f"never called by forward, so not imported: {shown}"))

@@ -7,7 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from nirbridge.errors import Diagnostic, quoted
-from nirbridge.importers.dataflow import DataflowGraph, GraphOutput, LoopSummary, Operation, ValueRef
+from nirbridge.importers.dataflow import (
+    DataflowGraph,
+    GraphOutput,
+    LoopSummary,
+    Operation,
+    ValueRef,
+    distinct,
+    place_label,
+)
 from nirbridge.importers.deviations import KEPT_STATES, Deviation
 from nirbridge.importers.neuron_specs import NeuronSpec, NeuronSpecs, neuron_spec_of
 from nirbridge.importers.sample.axes import Roles, lead_of, order_of
@@ -19,7 +27,7 @@ from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, Trace
 from nirbridge.importers.tracing.series import join_series, without_lists
 from nirbridge.importers.tracing.shape_ops import IN_FRONT, MOVES, REDUCES, lower_move, lower_reduction, moved_input
 from nirbridge.importers.tracing.time_loop import FORWARD, SERIES, STATIC, TimeLoop
-from nirbridge.importers.tracing.values import first_input, label_of, module_path, states
+from nirbridge.importers.tracing.values import first_input, module_path, states
 from nirbridge.network.naming import fresh_name
 
 _ON_DEMAND = ("unbind", "chunk", "split", "tensor_split", "split_with_sizes", "max_pool2d")
@@ -67,7 +75,7 @@ class GraphBuilder:
             self.notes.append(f"forward runs {self.iterations.iterations} steps of a loop: imported as one step")
         self.deviations += half_precision_calls(self.recording)
         out_of_order = [p for p in self.problems if p.limit == FORWARD]  # all others follow from it
-        notes, problems = tuple(dict.fromkeys(self.notes)), tuple(_distinct(out_of_order or self.problems))
+        notes, problems = tuple(dict.fromkeys(self.notes)), tuple(distinct(out_of_order or self.problems))
         deviations = tuple(dict.fromkeys(self.deviations))
         iterations = self.iterations
         loop = LoopSummary(
@@ -79,9 +87,8 @@ class GraphBuilder:
 
     def _wanted(self) -> set[int]:
         """What the outputs and the neurons of the last turn need."""
-        waiting: list[Any] = [v for _, v in self.returned if isinstance(v, TracedValue)]
-        for calls in self.iterations.calls.values():
-            waiting.append(TracedValue(calls[-1]))
+        waiting = [v for _, v in self.returned if isinstance(v, TracedValue)]
+        waiting += [TracedValue(calls[-1]) for calls in self.iterations.calls.values()]
         found: set[int] = set()
         while waiting:
             value = self.iterations.plain(waiting.pop())
@@ -103,9 +110,12 @@ class GraphBuilder:
     # -- names ---------------------------------------------------------------------------------------------------
 
     def _name(self, node: TracedCall) -> None:
-        name = fresh_name(self._wanted_name(node), self.taken)
+        self.names[node.index] = self._fresh(self._wanted_name(node))
+
+    def _fresh(self, wanted: str) -> str:
+        name = fresh_name(wanted, self.taken)
         self.taken.add(name)
-        self.names[node.index] = name
+        return name
 
     def _wanted_name(self, node: TracedCall) -> str:
         if node.kind == "input":
@@ -188,7 +198,7 @@ class GraphBuilder:
             and not has_state
             and wanted is None
         ):
-            self.deviations.append(Deviation(KEPT_STATES, label_of(node.path), STARTS_ANEW))
+            self.deviations.append(Deviation(KEPT_STATES, place_label(node.path), STARTS_ANEW))
         return None
 
     def _of_one_step(self, x: FlowValue) -> Lead:
@@ -227,16 +237,13 @@ class GraphBuilder:
         return node.name in REDUCES and not node.kwargs.get("keepdim", False)
 
     def _reshape(self, node: TracedCall, ref: ValueRef, shape: tuple[int, ...]) -> ValueRef:
-        name = fresh_name(self.names[node.index], self.taken)
-        self.taken.add(name)
+        name = self._fresh(self.names[node.index])
         self.calls.append(Operation(name, node.path, "reshape", node.module, (ref,), shape=shape))
         return ValueRef(name)
 
     def _append(self, node: TracedCall, value: TracedValue, word: LoweredOp, shape: tuple[int, ...]) -> str:
         name = self.names[node.index]
-        if value.output:
-            name = fresh_name(name, self.taken)
-            self.taken.add(name)
+        name = self._fresh(name) if value.output else name
         inputs = tuple(t.ref for t in word.inputs)
         self.calls.append(Operation(name, node.path, word.kind, node.module, inputs, word.arguments, shape))
         return name
@@ -263,7 +270,7 @@ class GraphBuilder:
         return LoweredOp("unknown", {"function": node.name, "reason": why, "hint": advice}, inputs)
 
     def _add_problem(self, path: str, found: str, advice: str) -> None:
-        self.problems.append(Diagnostic(label_of(path), found, "", advice))
+        self.problems.append(Diagnostic(place_label(path), found, "", advice))
 
     # -- outputs -------------------------------------------------------------------------------------------------
 
@@ -288,7 +295,3 @@ class GraphBuilder:
 def layout_of(form: NeuronSpec, module: Any) -> Lead | None:
     """The leading axes that a neuron wants."""
     return form.layout(module) if callable(form.layout) else form.layout
-
-
-def _distinct(problems: list[Diagnostic]) -> list[Diagnostic]:
-    return list({str(p): p for p in problems}.values())

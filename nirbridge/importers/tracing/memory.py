@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nirbridge.errors import ModelError, UsageError, quoted
+from nirbridge.importers.tracing.structures import instances_of, torch_tensor, without_values
 
 LIVE_BYTES = 180 * 2**20
 """What a recording may hold at one time besides twice the bytes of the parameters: traced values and constants."""
@@ -99,7 +100,7 @@ class MemoryBudget:
 
         ``args``: what it was made of; a result that is one of them in another form costs nothing.
         """
-        if getattr(result, "nbytes", 0) >= _LARGE and _place(result) not in map(_place, _flat(args)):
+        if getattr(result, "nbytes", 0) >= _LARGE and _place(result) not in map(_place, _tensors(args)):
             self.add(result)
         return result
 
@@ -109,9 +110,10 @@ class MemoryBudget:
         Raises:
             TooLarge: it has not.
         """
-        if any(getattr(a, "nbytes", 0) >= _BLOCK for a in _flat((args, kwargs))):
-            with suppress(RuntimeError, TypeError, ValueError):  # what needs values, and errors
-                self._check(self.held + sum(0 if t._base is not None else t.nbytes for t in _made(func, args, kwargs)))
+        if any(tensor.nbytes >= _BLOCK for tensor in _tensors((args, kwargs))):
+            with suppress(RuntimeError, TypeError, ValueError):  # functions that need values, and errors
+                result = func(*without_values(args), **without_values(kwargs))
+                self._check(self.held + sum(0 if t._base is not None else t.nbytes for t in _tensors(result)))
 
     def _gone(self, size: int, identity: int) -> None:
         self.known.discard(identity)
@@ -214,34 +216,15 @@ def noted(tensors: Iterable[tuple[str, Any]]) -> dict[str, weakref.ref[Any]]:
     return {name: weakref.ref(tensor) for name, tensor in tensors}
 
 
+def _tensors(structure: Any) -> Iterator[Any]:
+    return instances_of(structure, torch_tensor())
+
+
 def _place(tensor: Any) -> Any:
     """Where the first element of a tensor is."""
     with suppress(AttributeError, RuntimeError):
         return tensor.data_ptr()
     return None
-
-
-def _made(func: Any, args: Any, kwargs: Any) -> list[Any]:
-    """What a function returns, without its values."""
-    return [t for t in _flat(func(*_without_values(args), **_without_values(kwargs))) if hasattr(t, "nbytes")]
-
-
-def _without_values(structure: Any) -> Any:
-    if isinstance(structure, Mapping):
-        return {key: _without_values(inner) for key, inner in structure.items()}
-    if isinstance(structure, tuple | list):
-        return type(structure)(_without_values(inner) for inner in structure)
-    return structure.to("meta") if hasattr(structure, "nbytes") and hasattr(structure, "to") else structure
-
-
-def _flat(structure: Any) -> Iterator[Any]:
-    if isinstance(structure, Mapping):
-        structure = tuple(structure.values())
-    if isinstance(structure, tuple | list):
-        for inner in structure:
-            yield from _flat(inner)
-    else:
-        yield structure
 
 
 def _stored_bytes(tensor: Any) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from nirbridge.importers.tracing.arguments import (
 )
 from nirbridge.importers.tracing.axes import CannotFollow
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
+from nirbridge.importers.tracing.values import COPIES
 
 
 def _linear(node: TracedCall, find: Find) -> LoweredOp:
@@ -214,18 +216,6 @@ def _combine(node: TracedCall, find: Find, sign: int, *, reverse: bool = False) 
     return LoweredOp("shift", {"constant": broadcast(a, x, "constant"), "sign": sign * factor}, (x,))
 
 
-def _add(node: TracedCall, find: Find) -> LoweredOp:
-    return _combine(node, find, 1)
-
-
-def _sub(node: TracedCall, find: Find) -> LoweredOp:
-    return _combine(node, find, -1)
-
-
-def _rsub(node: TracedCall, find: Find) -> LoweredOp:
-    return _combine(node, find, -1, reverse=True)
-
-
 def _mul(node: TracedCall, find: Find) -> LoweredOp:
     a, b = node.args[0], call_argument(node, 1, "other")
     if isinstance(a, TracedValue) and isinstance(b, TracedValue):
@@ -279,14 +269,13 @@ OP_HANDLERS: Mapping[str, Handler] = {
     **dict.fromkeys(("relu", "relu_"), _relu),
     **dict.fromkeys(("clamp", "clamp_", "clip", "clip_", "clamp_min", "clamp_min_"), _clamp),
     **dict.fromkeys(("to", "type", "double", "type_as"), _cast),
-    **dict.fromkeys(("add", "add_", "__add__", "__radd__", "__iadd__"), _add),
-    **dict.fromkeys(("sub", "sub_", "subtract", "__sub__", "__isub__"), _sub),
-    **dict.fromkeys(("rsub", "__rsub__"), _rsub),
+    **dict.fromkeys(("add", "add_", "__add__", "__radd__", "__iadd__"), partial(_combine, sign=1)),
+    **dict.fromkeys(("sub", "sub_", "subtract", "__sub__", "__isub__"), partial(_combine, sign=-1)),
+    **dict.fromkeys(("rsub", "__rsub__"), partial(_combine, sign=-1, reverse=True)),
     **dict.fromkeys(("mul", "mul_", "multiply", "__mul__", "__rmul__", "__imul__"), _mul),
     **dict.fromkeys(("div", "div_", "divide", "true_divide", "__truediv__", "__itruediv__"), _div),
     **dict.fromkeys(("neg", "neg_", "negative", "__neg__"), _neg),
     **dict.fromkeys(("cat", "concat", "concatenate"), _cat),
-    **dict.fromkeys(("detach", "detach_", "clone", "contiguous", "cpu", "float", "data", "alias"), _same),
-    "requires_grad_": _same,
+    **dict.fromkeys(COPIES, _same),
 }
-"""Function name -> its handler. Rearrangements are in trace_moves."""
+"""Function name -> its handler. Rearrangements are in ``shape_ops``."""

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from nirbridge._types import Shape
-from nirbridge.errors import Diagnostic, quoted
+from nirbridge.errors import Diagnostic
+from nirbridge.importers.dataflow import place_label
 from nirbridge.importers.neuron_specs import NeuronSpecs
-from nirbridge.importers.sample.named_arguments import by_position
 from nirbridge.importers.tracing.memory import MemoryBudget, TensorConstants, TensorIdentities, noted, same_tensors
 from nirbridge.importers.tracing.stand_ins import RandomResults
+from nirbridge.importers.tracing.structures import by_position, instances_of, tensors_of, torch_tensor
 
 UseOf = Callable[[str, tuple[tuple[Any, ...], Mapping[str, Any]], int, bool], str]
 """(path of a module, its arguments, number of the call of forward, whether they are all of its state) -> path of the
@@ -107,6 +108,15 @@ class ForwardTrace:
     resets: list[int] = field(default_factory=list)
     stateless: list[int] = field(default_factory=list)
     halves: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def neurons(self, call: int = 0) -> dict[str, list[TracedCall]]:
+        """Calls of neurons from call ``call`` of forward on, in order, by path."""
+        nodes: dict[str, list[TracedCall]] = {}
+        first = next(iter(self.starts[call:]), len(self.nodes)) if call else 0
+        for node in self.nodes[first:]:
+            if node.kind == "neuron":
+                nodes.setdefault(node.path, []).append(node)
+        return nodes
 
 
 class ForwardRecorder:
@@ -231,9 +241,8 @@ class ForwardRecorder:
 
     def _number(self, name: str) -> None:
         path = self.stack[-1] if self.stack else ""
-        subject = f"module {quoted(path)}" if path else "the module's forward"
         found = f"it asks a value for its number ({name.strip('_')}), so what it does depends on the data"
-        problem = Diagnostic(subject, found, "", "compute with tensors, or leave that part out of forward")
+        problem = Diagnostic(place_label(path), found, "", "compute with tensors, or leave that part out of forward")
         if str(problem) not in map(str, self.recording.problems):
             self.recording.problems.append(problem)
 
@@ -251,13 +260,6 @@ def is_all_state(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: Map
     return bool(rest) and all(value is not None for value in rest)
 
 
-def torch_tensor() -> type:
-    """``torch.Tensor``."""
-    import torch
-
-    return torch.Tensor
-
-
 def _overwrites(func: Any, name: str) -> bool:
     """``a.copy_(b)`` and ``a.data = b``: from then on a is b."""
     return name == "copy_" or getattr(func, "__name__", "") == "__set__"
@@ -270,31 +272,6 @@ def function_name(func: Any) -> str:
     return str(getattr(owner, "__name__", name)) if name in ("__get__", "__set__") else str(name)
 
 
-def tensors_of(structure: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Every tensor in tuples, lists, dicts and dataclasses, in order, with a name made of keys and positions."""
-    if isinstance(structure, torch_tensor()):
-        yield name, structure
-        return
-    if isinstance(structure, Mapping):
-        pairs = [(str(k), v) for k, v in structure.items()]
-    elif isinstance(structure, tuple | list):
-        keys = getattr(structure, "_fields", None) or range(len(structure))
-        pairs = [(str(k), v) for k, v in zip(keys, structure, strict=True)]
-    elif is_dataclass(structure) and not isinstance(structure, type):
-        pairs = [(f.name, getattr(structure, f.name)) for f in fields(structure)]
-    else:
-        return
-    for key, inner in pairs:
-        yield from tensors_of(inner, f"{name}_{key}" if name else key)
-
-
 def values_of(structure: Any) -> Iterator[TracedValue]:
     """Every value in a structure of a node's arguments."""
-    if isinstance(structure, TracedValue):
-        yield structure
-    elif isinstance(structure, Mapping):
-        for inner in structure.values():
-            yield from values_of(inner)
-    elif isinstance(structure, tuple | list):
-        for inner in structure:
-            yield from values_of(inner)
+    return instances_of(structure, TracedValue)

@@ -16,7 +16,8 @@ from typing import Any
 from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted
 from nirbridge.importers.neuron_specs import NeuronSpecs, neuron_spec_of
 from nirbridge.importers.tracing.memory import TensorConstants, TooLarge, budget_of, release_memory, shared_parameters
-from nirbridge.importers.tracing.recorder import ForwardRecorder, ForwardTrace, tensors_of
+from nirbridge.importers.tracing.recorder import ForwardRecorder, ForwardTrace
+from nirbridge.importers.tracing.structures import tensors_of
 from nirbridge.importers.tracing.values import ModuleUses
 
 ROUNDED = "its float64 parameters are rounded to float32"
@@ -158,7 +159,6 @@ def record_forward(
     samples: Sequence[Mapping[str, Any]],
     noise: Callable[[Any], None] | None = None,
     handed: Sequence[str] = (),
-    constants: TensorConstants | None = None,
 ) -> ForwardTrace:
     """Runs ``module`` (a copy that may be spoilt) on each of ``samples`` in turn and gives what it did.
 
@@ -169,7 +169,6 @@ def record_forward(
         samples: for each call: argument name -> tensor, in order. Of a module that loops over time, two calls are made.
         noise: fills a tensor that a neuron returned with something else.
         handed: arguments that a later call is given what the call before returned behind its first output.
-        constants: what the recordings of one import share.
 
     Raises:
         TooLarge: its values would take more memory than they may.
@@ -178,7 +177,7 @@ def record_forward(
     import torch
     from torch.overrides import TorchFunctionMode
 
-    constants = constants or TensorConstants(budget_of(module), shared_parameters(module))
+    constants = TensorConstants(budget_of(module), shared_parameters(module))
     recorder = ForwardRecorder(forms, originals, noise, ModuleUses().path, constants)
 
     class Mode(TorchFunctionMode):

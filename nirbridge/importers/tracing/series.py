@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from nirbridge.errors import Diagnostic
-from nirbridge.importers.tracing.arguments import FlowValue, LoweredOp
+from nirbridge.importers.dataflow import place_label
+from nirbridge.importers.tracing.arguments import FlowValue, LoweredOp, call_argument
 from nirbridge.importers.tracing.axes import CannotFollow
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
-from nirbridge.importers.tracing.values import axis_index, label_of
+from nirbridge.importers.tracing.values import axis_index
 
 _JOINS = frozenset({"cat", "concat", "concatenate"})
 _ADVICE = "stack the time steps in front of the values, or right after the batch"
@@ -30,8 +31,7 @@ def series_of(node: TracedCall) -> ItemSeries | None:
     items: Any = node.args[0] if node.args else None
     if node.name not in _JOINS | {"stack"} or not isinstance(items, tuple):
         return None
-    given = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", node.kwargs.get("axis", 0))
-    axis = int(given) % len(node.shapes[0])
+    axis = int(call_argument(node, 1, "dim", node.kwargs.get("axis", 0))) % len(node.shapes[0])
     if node.name == "stack":
         return ItemSeries(items, axis)
     is_sliced = all(isinstance(i, TracedValue) and i.shape[axis] == 1 for i in items)
@@ -55,7 +55,7 @@ def without_lists(
         return kept, []
     found = f"it returns {'a list' if lists == 1 else f'{lists} lists'} with one output per time step"
     step = "return one tensor: torch.stack(outputs) instead of outputs"
-    return kept, [Diagnostic(label_of(""), found, "an output is one tensor", step)]
+    return kept, [Diagnostic(place_label(""), found, "an output is one tensor", step)]
 
 
 def _written(node: TracedCall) -> ItemSeries | None:

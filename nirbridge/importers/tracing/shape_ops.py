@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from nirbridge._types import Shape
 from nirbridge.importers.sample.axes import WAY_OUT
-from nirbridge.importers.tracing.arguments import FlowValue, LoweredOp
+from nirbridge.importers.tracing.arguments import FlowValue, LoweredOp, call_argument
 from nirbridge.importers.tracing.axes import (
     CannotFollow,
     Lead,
@@ -20,7 +20,8 @@ from nirbridge.importers.tracing.axes import (
     reshape_lead,
     reshaped_in_place,
 )
-from nirbridge.importers.tracing.recorder import TracedCall, TracedValue, torch_tensor
+from nirbridge.importers.tracing.recorder import TracedCall, TracedValue, values_of
+from nirbridge.importers.tracing.structures import torch_tensor
 from nirbridge.importers.tracing.time_loop import STATIC, TimeLoop
 from nirbridge.importers.tracing.values import AxisSlice, slice_of
 
@@ -180,10 +181,10 @@ def _over_positions(node: TracedCall, x: FlowValue) -> LoweredOp:
 
 
 def _dims(node: TracedCall, rank: int) -> tuple[int, ...]:
-    given: Any = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", node.kwargs.get("axis"))
-    if given is None:
+    dims: Any = call_argument(node, 1, "dim", node.kwargs.get("axis"))
+    if dims is None:
         return tuple(range(rank))
-    dims = given if isinstance(given, tuple) else (given,)
+    dims = dims if isinstance(dims, tuple) else (dims,)
     return tuple(sorted(int(d) % rank for d in dims))
 
 
@@ -193,19 +194,8 @@ def moved_input(node: TracedCall) -> TracedValue:
     Raises:
         CannotFollow: a constant is moved by a value.
     """
-    value = node.args[0] if node.args else node.kwargs.get("input")
-    if not isinstance(value, TracedValue) or (
-        node.name not in _LIKE and any(isinstance(v, TracedValue) for v in _rest(node))
-    ):
+    value = call_argument(node, 0, "input")
+    count = len(list(values_of((node.args, dict(node.kwargs)))))
+    if not isinstance(value, TracedValue) or (node.name not in _LIKE and count > 1):
         raise CannotFollow("positions that are computed from the input", "use fixed ones")
     return value
-
-
-def _rest(node: TracedCall) -> list[Any]:
-    """All arguments but the value that is moved, which may be given as ``input=``."""
-    named = [value for name, value in node.kwargs.items() if node.args or name != "input"]
-    structures: list[Any] = [*node.args[1:], *named]
-    flat: list[Any] = []
-    for s in structures:
-        flat += list(s.values()) if isinstance(s, Mapping) else list(s) if isinstance(s, tuple) else [s]
-    return flat

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from nirbridge.importers.tracing.structures import torch_tensor, without_values
+
 LARGE = 2**24
 """Multiplications from which a layer is not computed."""
 _LAYERS = frozenset({"linear", "conv1d", "conv2d", "conv3d"})
@@ -30,8 +32,7 @@ class RandomResults:
         weight = args[1] if len(args) > 1 else kwargs.get("weight")
         if not (_is_plain(x) and _is_plain(weight)) or _multiplications(name, x, weight) < LARGE:
             return func(*args, **kwargs)
-        named = {key: _shape_alone(value) for key, value in kwargs.items()}
-        shape = tuple(func(*(_shape_alone(a) for a in args), **named).shape)
+        shape = tuple(func(*without_values(tuple(args)), **without_values(dict(kwargs))).shape)
         return self._random(shape, x)
 
     def _random(self, shape: tuple[int, ...], like: Any) -> Any:
@@ -55,17 +56,9 @@ def fill_with_spikes(tensor: Any, source: Any) -> None:
 
 
 def _is_plain(tensor: Any) -> bool:
-    import torch
-
-    return isinstance(tensor, torch.Tensor) and tensor.device.type == "cpu" and tensor.is_floating_point()
+    return isinstance(tensor, torch_tensor()) and tensor.device.type == "cpu" and tensor.is_floating_point()
 
 
 def _multiplications(name: str, x: Any, weight: Any) -> int:
     """Multiplications of a layer; of a convolution, as if its stride were its kernel and its groups one."""
     return x.numel() * weight.shape[0] if name != "linear" or weight.ndim > 1 else 0
-
-
-def _shape_alone(value: Any) -> Any:
-    import torch
-
-    return value.to("meta") if isinstance(value, torch.Tensor) else value

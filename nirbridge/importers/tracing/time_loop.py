@@ -8,13 +8,14 @@ What depends on no neuron is computed once, or sliced by the number of the turn.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
 from typing import Any
 
 from nirbridge.errors import Diagnostic, quoted
-from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue, torch_tensor, values_of
+from nirbridge.importers.dataflow import place_label
+from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue, values_of
 from nirbridge.importers.tracing.series import ItemSeries, series_of
-from nirbridge.importers.tracing.values import first_input, is_zero, label_of, same_constant, slice_of, states, uncopied
+from nirbridge.importers.tracing.structures import match, torch_tensor
+from nirbridge.importers.tracing.values import first_input, is_zero, same_constant, slice_of, states, uncopied
 
 STATIC, SERIES = -1, -2
 """Ages of what depends on no neuron, and of what depends on all turns at once."""
@@ -35,12 +36,8 @@ class TimeLoop:
         """``calls`` above 1: the turns are that many calls of forward, not a loop in it."""
         self.nodes, self.returned = recording.nodes, recording.returned
         self.is_called = calls > 1
-        self.calls: dict[str, list[TracedCall]] = {}
-        for node in self.nodes:
-            if node.kind == "neuron":
-                self.calls.setdefault(node.path, []).append(node)
-        counts = [len(c) for c in self.calls.values()]
-        self.iterations = calls if self.is_called else max(counts, default=1)
+        self.calls = recording.neurons()
+        self.iterations = calls if self.is_called else max(map(len, self.calls.values()), default=1)
         self.last = self.iterations - 1
         self.stepped: set[int] = set()
         self.follows_time = False  # a slice of the time axis moves with the turns
@@ -176,7 +173,8 @@ class TimeLoop:
         if p and q and (p.axis, p.is_kept) == (q.axis, q.is_kept) and (p.index, q.index) == (iteration, self.last):
             self.stepped.add(b.node.index)
             return p.parent.node is q.parent.node or self.alike(p.parent, iteration, q.parent)
-        return a.output == b.output and self._same_arguments(a.node, iteration, b.node)
+        before, now = ((node.args, dict(node.kwargs)) for node in (a.node, b.node))
+        return a.output == b.output and match(before, now, lambda x, y: self.alike(x, iteration, y))
 
     def _is_nothing(self, value: TracedValue) -> bool:
         silent = self._silent(value)
@@ -189,18 +187,6 @@ class TimeLoop:
         pairs = (b.node.args, b.node.args[::-1])
         return any(self._is_nothing(p) and self.alike(a, 0, q) for p, q in pairs if isinstance(p, TracedValue))
 
-    def _same_arguments(self, a: TracedCall, iteration: int, b: TracedCall) -> bool:
-        return self._same((a.args, dict(a.kwargs)), iteration, (b.args, dict(b.kwargs)))
-
-    def _same(self, a: Any, iteration: int, b: Any) -> bool:
-        if isinstance(b, TracedValue):
-            return self.alike(a, iteration, b)
-        if isinstance(a, tuple) and isinstance(b, tuple):
-            return len(a) == len(b) and all(self._same(x, iteration, y) for x, y in zip(a, b, strict=True))
-        if isinstance(a, Mapping) and isinstance(b, Mapping):
-            return a.keys() == b.keys() and all(self._same(a[k], iteration, b[k]) for k in a)
-        return same_constant(a, b)
-
     # -- what is wrong -------------------------------------------------------------------------------------------
 
     def problems(self) -> list[Diagnostic]:
@@ -210,7 +196,7 @@ class TimeLoop:
             if len(calls) != self.iterations:
                 text = f"called {len(calls)} times, others are called {self.iterations} times"
                 text = f"called {len(calls)} times in {self.iterations} calls of forward" if self.is_called else text
-                found.append(Diagnostic(label_of(path), text, "each neuron is called once a step", _ONCE))
+                found.append(Diagnostic(place_label(path), text, "each neuron is called once a step", _ONCE))
             elif not all(self._same_turn(calls, k) for k in range(self.last)):
                 found.append(self._differs(path, calls))
             found += self._states(path, calls)
@@ -219,20 +205,20 @@ class TimeLoop:
     def _differs(self, path: str, calls: list[TracedCall]) -> Diagnostic:
         if self.is_called:
             text = "its input depends on something that forward keeps from call to call"
-            return Diagnostic(label_of(path), text, FOLLOWED, KEEP)
+            return Diagnostic(place_label(path), text, FOLLOWED, KEEP)
         order = self._slices_taken(calls)
         if order and order != [*range(len(calls))]:
             shown = ", ".join(map(str, order[:4])) + (", …" if len(order) > 4 else "")
             text = f"called {len(calls)} times, on the slices {shown} of its input"
             return Diagnostic(
-                label_of(path), text, FORWARD, "loop from 0 on, and leave none out; turn the input before"
+                place_label(path), text, FORWARD, "loop from 0 on, and leave none out; turn the input before"
             )
         text = f"called {len(calls)} times, and not with the same input computed step by step"
         if not any(states(node) for node in calls):
             return Diagnostic(
-                label_of(path), text, "its state is kept in the module, so all calls share one state", _OWN
+                place_label(path), text, "its state is kept in the module, so all calls share one state", _OWN
             )
-        return Diagnostic(label_of(path), text, "a neuron has one state, so it has one input in each step", _ONCE)
+        return Diagnostic(place_label(path), text, "a neuron has one state, so it has one input in each step", _ONCE)
 
     def _slices_taken(self, calls: list[TracedCall]) -> list[int]:
         """The index of the one slice that each call works on; empty where that is not one each, along one axis."""
@@ -270,7 +256,7 @@ class TimeLoop:
                 text = (
                     f"its output {quoted(name or 'output')} depends on something that forward keeps from call to call"
                 )
-                found.append(Diagnostic(label_of(""), text, FOLLOWED, KEEP))
+                found.append(Diagnostic(place_label(""), text, FOLLOWED, KEEP))
         return found
 
     def _same_turn(self, calls: list[TracedCall], k: int) -> bool:
@@ -281,7 +267,7 @@ class TimeLoop:
         for iteration, node in enumerate(calls):
             if iteration and node.index in self.resets and not states(node):
                 found = f"its state is set anew in step {iteration} of a loop"
-                return [Diagnostic(label_of(path), found, "", "reset it in front of the loop")]
+                return [Diagnostic(place_label(path), found, "", "reset it in front of the loop")]
             for state in states(node):
                 plain = self.plain(state) if isinstance(state, TracedValue) else state
                 if isinstance(plain, TracedValue):
@@ -292,5 +278,5 @@ class TimeLoop:
                 if not fine:
                     text = f"the state that it is given in step {iteration} is not what it returned in the step before"
                     advice = "pass its state on as it is, and let it start at zero"
-                    return [Diagnostic(label_of(path), text, "", advice)]
+                    return [Diagnostic(place_label(path), text, "", advice)]
         return []

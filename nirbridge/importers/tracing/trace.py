@@ -26,7 +26,7 @@ from nirbridge.importers.tracing.consistency import (
     state_arguments,
 )
 from nirbridge.importers.tracing.copies import copied_axes, has_idle_one
-from nirbridge.importers.tracing.departures import ends_early, left_out, loops_once, restarted_neurons
+from nirbridge.importers.tracing.departures import ends_early, left_out, loops_once, restarted_neurons, with_unreached
 from nirbridge.importers.tracing.graph_builder import GraphBuilder, layout_of
 from nirbridge.importers.tracing.memory import Failures, TooLarge, raise_too_large
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall
@@ -42,7 +42,6 @@ from nirbridge.importers.tracing.run import (
 )
 from nirbridge.importers.tracing.stand_ins import fill_with_spikes
 from nirbridge.importers.tracing.time_loop import FORWARD
-from nirbridge.importers.tracing.unreached import with_unreached
 from nirbridge.importers.tracing.values import never_handed_on
 
 _MANY_STEPS, _MANY_CALLS = 128, 32

@@ -9,20 +9,18 @@ forward is that of use k. A module that keeps its state shares it between all of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nirbridge.errors import Diagnostic, quoted
-from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue, torch_tensor
+from nirbridge.errors import Diagnostic
+from nirbridge.importers.dataflow import place_label
+from nirbridge.importers.tracing.arguments import call_argument
+from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue
+from nirbridge.importers.tracing.structures import instances_of, torch_tensor
 
 COPIES = frozenset({"detach", "detach_", "clone", "contiguous", "cpu", "float", "data", "requires_grad_", "alias"})
 """Functions that give what they are given."""
-
-
-def label_of(path: str) -> str:
-    """How a message names a place."""
-    return f"module {quoted(path)}" if path else "the module's forward"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +43,18 @@ def slice_of(value: TracedValue) -> AxisSlice | None:
         return None
     parent = node.args[0]
     if node.name == "unbind":
-        return _at(parent, _argument(node, 1, "dim", 0), value.output)
+        return _at(parent, call_argument(node, 1, "dim", 0), value.output)
     if node.name == "select":
-        return _at(parent, _argument(node, 1, "dim", None), _argument(node, 2, "index", None))
+        return _at(parent, call_argument(node, 1, "dim", None), call_argument(node, 2, "index", None))
     if node.name in ("split", "chunk", "tensor_split", "split_with_sizes"):
-        return _chunk(value, parent, _argument(node, 2, "dim", 0))
+        return _chunk(value, parent, call_argument(node, 2, "dim", 0))
     if node.name == "narrow":
-        start, length = _argument(node, 2, "start", None), _argument(node, 3, "length", None)
-        return _at(parent, _argument(node, 1, "dim", None), start, is_kept=True) if length == 1 else None
+        start, length = call_argument(node, 2, "start", None), call_argument(node, 3, "length", None)
+        return _at(parent, call_argument(node, 1, "dim", None), start, is_kept=True) if length == 1 else None
     if node.name != "__getitem__" or len(node.args) < 2:
         return None
     place = axis_index(parent.shape, node.args[1])
     return AxisSlice(parent, place.axis, place.index, place.is_kept) if place else None
-
-
-def _argument(node: TracedCall, position: int, name: str, default: Any) -> Any:
-    return node.args[position] if len(node.args) > position else node.kwargs.get(name, default)
 
 
 def _chunk(value: TracedValue, parent: TracedValue, dim: Any) -> AxisSlice | None:
@@ -78,9 +72,9 @@ class AxisIndex:
     is_kept: bool = False
 
 
-def axis_index(shape: tuple[int, ...], given: Any) -> AxisIndex | None:
-    """The place of ``x[given]`` where all but one of the axes of ``x`` are taken whole."""
-    parts = list(given) if isinstance(given, tuple) else [given]
+def axis_index(shape: tuple[int, ...], index: Any) -> AxisIndex | None:
+    """The place of ``x[index]`` where all but one of the axes of ``x`` are taken whole."""
+    parts = list(index) if isinstance(index, tuple) else [index]
     if any(p is None or isinstance(p, TracedValue | torch_tensor() | tuple) for p in parts):
         return None
     dots = [k for k, p in enumerate(parts) if p is Ellipsis]
@@ -89,13 +83,13 @@ def axis_index(shape: tuple[int, ...], given: Any) -> AxisIndex | None:
     found = [(k, p) for k, p in enumerate(parts) if p != slice(None)]
     if len(found) != 1:
         return None
-    axis, index = found[0]
+    axis, part = found[0]
     if axis >= len(shape):
         return None
-    if not isinstance(index, slice):
-        is_int = isinstance(index, int) and not isinstance(index, bool)
-        return AxisIndex(axis, index % shape[axis]) if is_int and shape[axis] else None
-    start, stop, step = index.indices(shape[axis])
+    if not isinstance(part, slice):
+        is_int = isinstance(part, int) and not isinstance(part, bool)
+        return AxisIndex(axis, part % shape[axis]) if is_int and shape[axis] else None
+    start, stop, step = part.indices(shape[axis])
     return AxisIndex(axis, start, is_kept=True) if (stop - start, step) == (1, 1) else None
 
 
@@ -129,20 +123,7 @@ def states(node: TracedCall) -> list[Any]:
 def states_in(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
     """The same of arguments that are not those of a node yet."""
     rest = (args[1:], kwargs) if args else (tuple(kwargs.values())[1:], {})
-    return list(_leaves(rest))
-
-
-def _leaves(structure: Any) -> Iterator[Any]:
-    if isinstance(structure, Mapping):
-        structure = tuple(structure.values())
-    if isinstance(structure, tuple):
-        for inner in structure:
-            yield from _leaves(inner)
-    elif isinstance(structure, TracedValue | torch_tensor()):
-        yield structure
-    elif hasattr(structure, "__dataclass_fields__"):
-        for name in structure.__dataclass_fields__:
-            yield from _leaves(getattr(structure, name))
+    return list(instances_of(rest, TracedValue | torch_tensor()))
 
 
 def is_zero(constant: Any) -> bool:
@@ -183,18 +164,18 @@ class ModuleUses:
     continued: set[str] = field(default_factory=set)
     call: int = -1
 
-    def path(self, path: str, given: tuple[tuple[Any, ...], Mapping[str, Any]], call: int, is_whole: bool) -> str:
+    def path(self, path: str, arguments: tuple[tuple[Any, ...], Mapping[str, Any]], call: int, is_whole: bool) -> str:
         """The path of the use: that of the module for the first one.
 
         Args:
             path: the module's.
-            given: its positional and its named arguments, values in the place of traced tensors.
+            arguments: its positional and its named arguments, values in the place of traced tensors.
             call: number of the call of forward.
             is_whole: whether the arguments are all of its state.
         """
         if call != self.call:
             self.started, self.continued, self.call = {}, set(), call
-        handed = states_in(*given)
+        handed = states_in(*arguments)
         is_own = any(isinstance(state, TracedValue) for state in handed)
         self.continued |= {path} if is_own else set()
         if is_own and is_whole:
@@ -205,21 +186,20 @@ class ModuleUses:
         return path if number == 1 else f"{path}{_MARK}{number})"
 
 
-def _own(path: str, given: list[Any]) -> str:
+def _own(path: str, handed: list[Any]) -> str:
     """The use that all states come from; the first where they come from elsewhere, which is refused later."""
-    found = {uncopied(state).node.path for state in given if isinstance(state, TracedValue)}
+    found = {uncopied(state).node.path for state in handed if isinstance(state, TracedValue)}
     use = min(found)
     return use if len(found) == 1 and module_path(use) == path else path
 
 
 def never_handed_on(whole: ForwardTrace) -> list[Diagnostic]:
     """Modules of several uses whose states start anew each time: nothing says which use goes on as which."""
-    nodes: dict[str, list[TracedCall]] = {}
-    for node in whole.nodes:
-        if node.kind == "neuron":
-            nodes.setdefault(node.path, []).append(node)
+    nodes = whole.neurons()
     several = {module_path(path) for path in nodes if path != module_path(path)}
     lost = [path for path in nodes if not any(isinstance(s, TracedValue) for node in nodes[path] for s in states(node))]
     places = dict.fromkeys(module_path(path) for path in lost if module_path(path) in several)
     text = "it is called several times in a step, each time with a state that starts anew"
-    return [Diagnostic(label_of(p), text, "uses of one module are told apart by their states", _ADVICE) for p in places]
+    return [
+        Diagnostic(place_label(p), text, "uses of one module are told apart by their states", _ADVICE) for p in places
+    ]

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from nirbridge.errors import ModelError
-from nirbridge.importers.neuron_specs import NeuronSpec, neuron_spec_of
-from nirbridge.importers.parameters import as_float64, per_neuron, recurrent_weights, refusals, refuse
+from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, neuron_spec_of
+from nirbridge.importers.parameters import Parameters, as_float64, reader, refusals
 from nirbridge.importers.sample.axes import SampleReading, lead_of, order_of
 from nirbridge.importers.tracing.arguments import FlowValue
 from nirbridge.importers.tracing.axes import CannotFollow, picked_positions, reshape_lead
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
 from nirbridge.importers.tracing.shape_ops import lower_reduction, moved_input
+from nirbridge.network.neurons import neuron
 
 torch = pytest.importorskip("torch")
 REF: Any = "x"
@@ -207,30 +208,38 @@ def test_subclasses_keep_the_form_unless_they_change_what_the_neurons_do() -> No
      ([[1], [2]], (2, 2), [[1, 1], [2, 2]])],
 )  # fmt: skip
 def test_one_number_or_one_for_each_neuron(given: Any, shape: Any, wanted: Any) -> None:
-    problems: list[Any] = []
-    assert per_neuron(Neuron(), "beta", torch.tensor(given), shape, problems).tolist() == wanted
-    assert problems == []
+    parameters = Parameters(Neuron(), shape)
+    assert parameters.fitted("beta", torch.tensor(given)).tolist() == wanted
+    assert parameters.problems == []
 
 
 def test_parameters_that_do_not_fit_are_listed() -> None:
-    problems: list[Any] = []
+    parameters = Parameters(Neuron(), (3,))
     for given in ([1.0, np.nan], [[1.0, 2.0], [3.0, 4.0]], [1.0, 2.0]):
-        assert per_neuron(Neuron(), "beta", given, (3,), problems).tolist() == 0.0
-    assert recurrent_weights(Neuron(), "w", np.zeros((3, 3)), (3,), problems).shape == (3, 3)
-    recurrent_weights(Neuron(), "w", np.zeros((3, 2)), (3,), problems)
-    recurrent_weights(Neuron(), "w", np.zeros((2, 2)), (2, 1), problems)
-    assert [str(p) for p in problems] == [
+        assert parameters.fitted("beta", given).tolist() == 0.0
+    parameters.check_square("w", np.zeros((3, 3)))
+    parameters.check_square("w", np.zeros((3, 2)))
+    Parameters(Neuron(), (2, 1), problems=parameters.problems).check_square("w", np.zeros((2, 2)))
+    assert [str(p) for p in parameters.problems] == [
         "Neuron: beta is not finite, parameters are finite numbers; correct it",
         "Neuron: beta has shape (2, 2), its neurons have shape (3,); give one value, or one per neuron",
         "Neuron: beta has shape (2,), its neurons have shape (3,); give one value, or one per neuron",
         "Neuron: w has shape (3, 2), its neurons have shape (3,); use one axis of neurons",
         "Neuron: w has shape (2, 2), its neurons have shape (2, 1); use one axis of neurons",
     ]
-    refuse([])
-    with pytest.raises(ModelError) as caught:
-        refuse(problems[:2])
-    assert len(caught.value.problems) == 2
     assert as_float64(torch.ones(2)).dtype == np.float64
+
+
+def test_a_reader_raises_every_fault_at_once() -> None:
+    def read(parameters: Parameters, faults: int) -> ImportedNeuron:
+        for k in range(faults):
+            parameters.fault(f"fault {k}")
+        return ImportedNeuron(neuron("IF"))
+
+    assert reader(lambda p: read(p, 0))(Neuron(), (3,), 1e-3).neuron.kind == "IF"
+    with pytest.raises(ModelError) as caught:
+        reader(lambda p: read(p, 2))(Neuron(), (3,), 1e-3)
+    assert [str(p) for p in caught.value.problems] == ["Neuron: fault 0", "Neuron: fault 1"]
 
 
 def test_classes_without_a_form_say_why() -> None:

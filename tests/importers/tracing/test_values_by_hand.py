@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nirbridge.importers.dataflow import place_label
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue, function_name, values_of
 from nirbridge.importers.tracing.values import (
     AxisIndex,
@@ -16,7 +17,6 @@ from nirbridge.importers.tracing.values import (
     axis_index,
     first_input,
     is_zero,
-    label_of,
     same_constant,
     slice_of,
     states,
@@ -222,7 +222,7 @@ def test_what_is_the_same_constant() -> None:
 
 
 def test_names_of_places_and_functions() -> None:
-    assert (label_of("a.b"), label_of("")) == ("module 'a.b'", "the module's forward")
+    assert (place_label("a.b"), place_label("")) == ("module 'a.b'", "the module's forward")
     assert [function_name(f) for f in (torch.add, torch.Tensor.add_, torch.Tensor.data.__get__)] == [
         "add", "add_", "data"
     ]  # fmt: skip

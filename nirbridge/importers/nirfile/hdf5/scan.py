@@ -68,7 +68,7 @@ def scan_file(file: Any, descriptor: int, limits: ScanLimits) -> ScannedFile:
     if file.id.get_create_plist().get_sizes() != (8, 8):
         result.report("/", "its addresses are not of 64 bits", "64 bits are read", "write it again with nir.write")
         return result
-    result.seen.add(_address(file.id, b"."))
+    result.seen.add(int(hdf5().h5o.get_info(file.id, b".").addr))
     todo: list[tuple[Any, Branch, int]] = [(file.id, result.root, 0)]
     while todo:
         group, branch, level = todo.pop()
@@ -150,34 +150,33 @@ def _add_item(
         branch.members[name] = leaf
 
 
-def _address(group: Any, name: bytes) -> int:
-    h5 = hdf5()
-    return int(h5.h5o.get_info(group, name).addr)
-
-
 def _leaf(found: Any, path: str, result: ScannedFile) -> Leaf | None:
     """A dataset that can be read within the limits, or None and a problem."""
-    h5 = hdf5()
-    if not isinstance(found, h5.h5d.DatasetID):
-        result.report(path, "it is a stored type", "only groups and datasets are read", "remove it")
-        return None
-    plist = found.get_create_plist()
-    if plist.get_external_count():
-        result.report(path, "its data lie in another file", "other files are never read", "store the data in the file")
-        return None
-    if plist.get_layout() == h5.h5d.VIRTUAL:
-        limit = "other files are never read"
-        result.report(path, "it is a virtual dataset", limit, "store the data itself in the file")
-        return None
-    shape = found.shape  # only now: the extent of a virtual dataset is read from its sources
-    if not shape and found.get_space().get_simple_extent_type() not in (h5.h5s.SCALAR, h5.h5s.SIMPLE):
-        result.report(path, "it is empty (null)", "numbers or text are expected", "store a value or remove it")
-        return None
+    fault = _unreadable(found)
+    if fault:
+        return result.report(path, *fault)
     kind = found.get_type()
     content, dtype = _content(kind, path, result)
     if content is None or dtype is None:
         return None
-    return _sound_leaf(Leaf(path, content, shape, dtype, found, None, result.heaps), kind, plist, result)
+    plist = found.get_create_plist()
+    return _sound_leaf(Leaf(path, content, found.shape, dtype, found, None, result.heaps), kind, plist, result)
+
+
+def _unreadable(found: Any) -> tuple[str, str, str] | None:
+    """Why an object is no dataset of the file itself: found, limit, hint."""
+    h5 = hdf5()
+    if not isinstance(found, h5.h5d.DatasetID):
+        return "it is a stored type", "only groups and datasets are read", "remove it"
+    plist = found.get_create_plist()
+    if plist.get_external_count():
+        return "its data lie in another file", "other files are never read", "store the data in the file"
+    if plist.get_layout() == h5.h5d.VIRTUAL:
+        return "it is a virtual dataset", "other files are never read", "store the data itself in the file"
+    # only now: the extent of a virtual dataset is read from its sources
+    if not found.shape and found.get_space().get_simple_extent_type() not in (h5.h5s.SCALAR, h5.h5s.SIMPLE):
+        return "it is empty (null)", "numbers or text are expected", "store a value or remove it"
+    return None
 
 
 def _sound_leaf(leaf: Leaf, kind: Any, plist: Any, result: ScannedFile) -> Leaf | None:
@@ -255,10 +254,10 @@ def _is_sound(found: Any, plist: Any, layout: int, width: int, path: str, result
 
 def _is_inside(found: Any, path: str, result: ScannedFile) -> bool:
     offset = found.get_offset()
-    if offset is None or offset + found.get_storage_size() <= os.fstat(result.descriptor).st_size:
-        return True
-    result.report(path, "its data lie beyond the end of the file", "the file is cut off", "copy the file again")
-    return False
+    is_inside = offset is None or offset + found.get_storage_size() <= os.fstat(result.descriptor).st_size
+    if not is_inside:
+        result.report(path, "its data lie beyond the end of the file", "the file is cut off", "copy the file again")
+    return is_inside
 
 
 def _short_text(found: Any, layout: int, path: str, result: ScannedFile) -> bytes | None:
