@@ -1,4 +1,4 @@
-"""From files and frameworks to NIR graphs; nothing of a framework is imported before its importer is called."""
+"""NIR graphs from files and from modules of frameworks; a framework is imported only when its importer is called."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def importer(framework: str) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    """``from_snntorch`` and its kin, imported when they are asked for."""
+    """``from_snntorch`` and the other importers, loaded on first use."""
     framework = name.removeprefix("from_")
     if name.startswith("from_") and framework in FRAMEWORKS:
         return importer(framework)

@@ -1,7 +1,7 @@
-"""The self-check that every importer runs at its end; the checker itself lies in a later room.
+"""The self-check at the end of every import.
 
-The checker simulates the network, so it cannot be imported here: it is named by ``module:attribute``, as the importers
-themselves are, and loaded when the first import is checked.
+The checker simulates the network, which packages above this one do: it is named by ``module:attribute`` and loaded
+when the first import is checked.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ def with_self_check(
     are_axes_given: bool = False,
     accept: Sequence[str] = (),
 ) -> Any:
-    """``graph``, after the module and the graph were run on the same random inputs.
+    """Compare ``graph`` with the module on random inputs, and store the outcome in its metadata.
 
     Args:
-        graph: what was imported.
+        graph: the imported graph.
         module: the user's module.
-        sample: the sample that was given to the importer.
+        sample: the sample that the importer was given.
         forms: the neuron classes of the framework.
-        inputs: how many random inputs; 0: no check; None: as many as a cheap module is checked with by default.
+        inputs: number of random inputs; 0: no check; None: the default, for modules that are cheap to run.
         private: makes a copy of the module that may be run (default: a deep copy).
-        are_axes_given: the user has said which axes of the sample are batch and time.
-        accept: names of known deviations; where one is in the graph, a difference is stated, not raised.
+        are_axes_given: the user stated which axes of the sample are batch and time.
+        accept: names of accepted deviations; if the graph has one, a difference is stated, not raised.
 
     Raises:
         UnequalImport: the two differ by more than rounding.

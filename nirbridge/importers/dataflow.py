@@ -1,8 +1,8 @@
-"""What a traced torch module computes in one step, as frozen records: calls, and which value goes where.
+"""The data flow of a traced torch module in one time step: calls and their inputs, as frozen dataclasses.
 
-Shapes exclude batch and time. A time loop in the user's code is one step here: a value of the step before is a
-``ValueRef`` with ``previous``. Layers are written by what they do, not by their class: a ``torch.nn.Linear``, a
-subclass of it and ``torch.nn.functional.linear`` are all a call of kind ``linear`` that carries its weight.
+Shapes exclude batch and time. A time loop in the user's code becomes one time step: a value of the previous time step
+is a ``ValueRef`` with ``previous``. Layers are recorded by operation, not by class: a ``torch.nn.Linear``, a subclass
+of it and ``torch.nn.functional.linear`` are all a call of kind ``linear`` that carries its weight.
 
 Kinds of calls and their arguments (arrays are numpy, read-only):
 
@@ -50,7 +50,7 @@ def distinct(problems: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 @dataclass(frozen=True, slots=True)
 class ValueRef:
-    """Output ``output`` (flat order, 0 for all but neurons) of a call; of the step before if ``previous``."""
+    """Output ``output`` (flat order, 0 except for neurons) of a call; of the previous time step if ``previous``."""
 
     call: str
     output: int = 0
@@ -63,7 +63,7 @@ class Operation:
 
     ``name`` is unique, made from ``path``, the path of the module within the user's (``""``: in its own forward).
     ``target`` is the user's module at ``path`` (never the tracer's copy; for a function: the module that called it).
-    ``inputs`` are the values that it works on; the states of a neuron are not among them. ``shape``: that of output 0.
+    ``inputs`` are its operands; the states of a neuron are not among them. ``shape``: that of output 0.
     """
 
     name: str
@@ -76,13 +76,13 @@ class Operation:
 
     @property
     def subject(self) -> str:
-        """How a message names it."""
+        """Its name in a message."""
         return place_label(self.path)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GraphOutput:
-    """One value that the module returns, step by step; ``name`` is unique among outputs."""
+    """One value that the module returns in every time step; ``name`` is unique among outputs."""
 
     name: str
     ref: ValueRef
@@ -90,10 +90,10 @@ class GraphOutput:
 
 @dataclass(frozen=True, slots=True)
 class LoopSummary:
-    """What forward does with time: ``iterations`` of a loop; ``follows``: it takes one time step after the other.
+    """The time loop of forward: ``iterations`` iterations; ``follows``: each takes the next time step.
 
-    ``has_only_part``: it takes the only slice of an axis of its input, as a loop over time does of one time step.
-    ``time_steps``: the size of the time axis that the loop goes along, 0 where it goes along none.
+    ``has_only_part``: it takes the only slice of an axis of its input, as a loop over a single time step does.
+    ``time_steps``: the size of the time axis that the loop iterates over, 0 if there is none.
     """
 
     iterations: int = 1
@@ -109,11 +109,11 @@ class LoopSummary:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DataflowGraph:
-    """A module's data flow in one step: ``calls`` in order of execution (inputs among them).
+    """The data flow of a module in one time step: ``calls`` in order of execution (inputs among them).
 
-    ``notes``: what the reader should know, in words (a loop that was folded, layers that were never reached …).
-    ``problems``: what could not be followed; whoever builds on a flow raises them with its own. ``deviations``: what
-    would be computed otherwise than by the module, which the user may accept. ``loop``: what it does with time.
+    ``notes``: remarks for the user (a folded loop, layers never called …). ``problems``: operations that could not be
+    traced; the builder raises them with its own. ``deviations``: differences from the module that the user may
+    accept. ``loop``: the time loop.
     """
 
     calls: tuple[Operation, ...]
@@ -130,7 +130,7 @@ class DataflowGraph:
 
 
 def graph_multiplications(flow: DataflowGraph) -> int:
-    """Multiplications by weights in one step of one sample."""
+    """Multiplications by weights per time step and sample."""
     return sum(
         int(call.arguments["weight"].size) * math.prod(call.shape[1:] if call.kind == "conv" else call.shape[:-1])
         for call in flow.calls

@@ -1,4 +1,4 @@
-"""Known deviations: what an import would compute otherwise than the module. Refused, unless accepted by name."""
+"""Known deviations of an import from its module: refused unless the user accepts them by name."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ DEVIATIONS: Mapping[str, str] = MappingProxyType(
     {
         EARLY_SUBTRACTION: "the threshold is subtracted once per spike, also where the rest stays above the threshold "
         "(the module spikes less there)",
-        KEPT_STATES: "states of neurons are kept from time step to time step, although forward starts them anew",
+        KEPT_STATES: "states of neurons are kept from time step to time step, although forward resets them",
         FULL_PRECISION: "layers compute in float32, although the module rounds their values to 16 bits",
     }
 )
-"""Name -> what the import computes instead."""
+"""Name -> description of the deviation."""
 
 
 _ACCEPTED = "; accepted as "
@@ -26,7 +26,7 @@ _ACCEPTED = "; accepted as "
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """One place where the module does something that a network cannot: ``name`` is a key of ``DEVIATIONS``."""
+    """One place where the import deviates from the module; ``name`` is a key of ``DEVIATIONS``."""
 
     name: str
     subject: str
@@ -65,6 +65,6 @@ def sort_deviations(deviations: Iterable[Deviation], accept: Sequence[str]) -> t
         if d.name in accept:
             notes.append(f"{d.subject}: {d.found}{_ACCEPTED}{quoted(d.name)}: {DEVIATIONS[d.name]}")
         else:
-            step = f"accept=({d.name!r},) or --accept {d.name} imports it all the same: {DEVIATIONS[d.name]}"
+            step = f"accept=({d.name!r},) or --accept {d.name} imports it anyway: {DEVIATIONS[d.name]}"
             problems.append(Diagnostic(d.subject, d.found, "a network cannot do that", step))
     return problems, notes

@@ -1,4 +1,4 @@
-"""What a framework's module means: the seam between the tracer, the frameworks' readers and the builder.
+"""Specifications of neuron classes: the interface between the tracer, the frameworks' readers and the builder.
 
 A framework's file offers ``neuron_specs() -> Mapping[type, NeuronSpec]`` and imports the framework inside. Classes are
 looked up along the method resolution order; a subclass that overrides a method of its base is refused (see
@@ -20,9 +20,9 @@ from nirbridge.network.operators import Operator
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recurrence:
-    """What a population sends to itself: ``operator`` from its shape to its shape, ``bias`` of its shape or None.
+    """A recurrent connection: ``operator`` from the population's shape to itself, ``bias`` of its shape or None.
 
-    The bias acts from the first step on.
+    The bias acts from the first time step on.
     """
 
     operator: Operator
@@ -34,12 +34,11 @@ class Recurrence:
 class ImportedNeuron:
     """A module as a canonical neuron.
 
-    ``operator``: what the module itself does to its input before all else, from its input's shape to the population's
-    (a cell with input weights of its own; None: nothing).
-    ``scale_in``: a factor on the input that the neuron's own gain can not carry (None: 1). ``scale_out``: what one
-    spike is worth behind the neuron (None: 1). ``bias``: a constant that is added to the input (None: 0).
-    ``notes``: what the reader should know, in words. ``deviations``: names of ``deviations.DEVIATIONS`` with what was
-    found.
+    ``operator``: the module's own operator on its input, from the input's shape to the population's (input weights of a
+    cell; None: none).
+    ``scale_in``: a factor on the input that the neuron's gain cannot express (None: 1). ``scale_out``: the value of one
+    output spike (None: 1). ``bias``: a constant that is added to the input (None: 0).
+    ``notes``: remarks for the user. ``deviations``: names of ``deviations.DEVIATIONS``, each with a description.
     """
 
     neuron: Neuron
@@ -53,25 +52,25 @@ class ImportedNeuron:
 
 
 NeuronReader = Callable[[Any, Shape, float], ImportedNeuron]
-"""``read(module, shape, dt)``; raises ModelError with EVERY problem of that module (see ``module_values.problem``)."""
+"""``read(module, shape, dt)``; raises ModelError with EVERY problem of that module (see ``parameters.reader``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class NeuronSpec:
-    """How a neuron class is called and read.
+    """How a neuron class is called and converted.
 
-    Its real forward is run while tracing (on a copy), so that it may return what it likes. All tensors that it returns
-    count in flat order (tuples, named tuples, lists, dicts entered): ``spikes`` is the position of its output;
-    ``potential`` that of the membrane, if it returns one (a user may return it from the model). A module that returns
-    fewer tensors has only the first ones. Positions may depend on the module: then they are functions of it.
+    Its own forward is run while tracing (on a copy). The tensors that it returns are numbered in flat order (through
+    tuples, lists and dicts): ``spikes`` is the position of its output, ``potential`` that of the membrane if it returns
+    one (a user may return it from the model). A module that returns fewer tensors has only the first ones. Positions
+    may be functions of the module.
 
-    The input is the first positional argument; every other tensor argument is a state, and must be what the module
-    itself returned in the step before (or a constant at the first step).
+    The input is the first positional argument; every other tensor argument is a state, and must be the one that the
+    module returned in the previous time step (or a constant in the first time step).
 
     ``layout``: the leading axes of input and output before the neuron's shape, words of ``batch`` and ``time`` (a
-    sequence module has a time axis), or a function of the module that gives them; None: no time axis.
+    sequence module has a time axis), or a function of the module; None: no time axis.
 
-    ``is_refusal``: ``read`` does nothing but say why the class has no form, whatever it is given.
+    ``is_refusal``: ``read`` always raises, with the reason why the class is not supported.
     """
 
     read: NeuronReader
@@ -85,11 +84,11 @@ NeuronSpecs = Mapping[type, NeuronSpec]
 
 
 _HARMLESS = frozenset({"_get_name", "extra_repr", "supported_backends"})
-"""What a subclass may define anew without changing what its neurons do (beside its ``__init__``)."""
+"""Methods that a subclass may override without changing the neuron (besides ``__init__``)."""
 
 
 def neuron_spec_of(module: Any, forms: NeuronSpecs) -> NeuronSpec | None:
-    """The form of the module's class, or of its nearest base; a subclass that changes what that does is refused."""
+    """The form of the module's class, or of its nearest base; a subclass that overrides its methods is refused."""
     classes = type(module).__mro__
     base = next((cls for cls in classes if cls in forms), None)
     if base is None:
@@ -105,7 +104,7 @@ def is_refused(module: Any, forms: NeuronSpecs) -> bool:
 
 
 def _changes(cls: type, base: type) -> Iterator[str]:
-    """Methods and properties of ``base`` that ``cls`` defines anew."""
+    """Methods and properties of ``base`` that ``cls`` overrides."""
     for name, value in vars(cls).items():
         is_code = callable(value) or isinstance(value, property | staticmethod | classmethod)
         counts = name == "__call__" or not (name.startswith("__") or name in _HARMLESS)
@@ -117,7 +116,7 @@ def _refused(base: type, names: Sequence[str]) -> NeuronSpec:
     def read(module: Any, shape: Shape, dt: float) -> NoReturn:
         found = f"its class defines {', '.join(names)} of {base.__name__} anew"
         raise ModelError.of(
-            type(module).__name__, found, "only the framework's own code has a known form", f"use {base.__name__}"
+            type(module).__name__, found, "only the framework's own classes are supported", f"use {base.__name__}"
         )
 
     return NeuronSpec(read, is_refusal=True)

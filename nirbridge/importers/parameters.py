@@ -100,7 +100,7 @@ def refusals(package: Any, table: Iterable[tuple[str, str, Iterable[str]]]) -> d
 
     def refusal(reason: str, hint: str) -> NeuronSpec:
         def read(module: Any, shape: Shape, dt: float) -> NoReturn:
-            raise ModelError.of(type(module).__name__, reason, "NIR has no form for it", hint)
+            raise ModelError.of(type(module).__name__, reason, "NIR has no equivalent", hint)
 
         return NeuronSpec(read, is_refusal=True)
 

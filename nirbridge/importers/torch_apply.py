@@ -1,4 +1,4 @@
-"""Linear operators on calibration data: convolutions go through torch, which is many times faster here."""
+"""Linear operators on calibration data, with torch's convolutions (many times faster than ``network.apply``)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from nirbridge.network.compose import parts_of
 from nirbridge.network.operators import Conv, Operator
 
 AT_ONCE = 2**22
-"""Most elements of any value along a chain that are held at once."""
+"""Most elements of an intermediate value that are held at once."""
 
 
 def torch_apply(operator: Operator, x: Array) -> Array:
     """``operator(x)`` for ``x: [..., *input_shape]``; float64 where x is, else float32.
 
-    Weights are taken in that type too. Sums are those of ``network.apply`` in another order.
+    Weights have that type too. Sums are those of ``network.apply`` in another order.
     """
     dtype = np.dtype(np.float64 if x.dtype == np.float64 else np.float32)
     rows = x.reshape(-1, *operator.input_shape)

@@ -139,7 +139,7 @@ def test_a_model_that_can_not_be_read(name: str, capsys: pytest.CaptureFixture[s
     before = left()
     for model, words in (
         ("bad.nir", "error: 'bad.nir': it is damaged"),
-        ("no.nir", "error: 'no.nir': it can not be o"),
+        ("no.nir", "error: 'no.nir': it cannot be op"),
     ):
         assert run([*arguments(name, model), "--json"]) == 2
         captured = capsys.readouterr()

@@ -22,7 +22,8 @@ from nirbridge.pipeline import load_graph, load_network, network_of_graph, save_
 COMMANDS = ("map", "check", "check map", "inspect", "simulate", "quantize", "verify", "emit")
 SAID = "node '1' (LIF): r = tau / 1e-4 s, as snnTorch and spikingjelly write it"
 MEND = (
-    "mend it with --repair snntorch-subtract (snnTorch's default), snntorch-zero, snntorch-zero-early or snntorch-none"
+    "repair it with --repair snntorch-subtract (snnTorch's default), snntorch-zero, snntorch-zero-early "
+    "or snntorch-none"
 )
 
 

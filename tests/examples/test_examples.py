@@ -41,7 +41,7 @@ def test_map_a_model(tmp_path: Path) -> None:
 def test_map_a_model_says_what_is_wrong(tmp_path: Path) -> None:
     done = run("map_a_model.py", tmp_path, "nothing.nir")
     assert done.returncode == 1
-    assert re.fullmatch(r"'nothing.nir': it can not be opened \(No such file or directory\); .*\n", done.stderr)
+    assert re.fullmatch(r"'nothing.nir': it cannot be opened \(No such file or directory\); .*\n", done.stderr)
 
 
 def test_own_chip(tmp_path: Path) -> None:

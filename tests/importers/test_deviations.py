@@ -90,7 +90,7 @@ def test_states_that_every_call_starts_anew(way: str) -> None:
     module = heavy(OneStep(way))
     importer = from_norse if way == "norse" else from_snntorch
     before = list(snn.SpikingNeuron.instances)
-    with pytest.raises(ModelError, match=r"'lif': forward starts its state anew.*--accept kept-states"):
+    with pytest.raises(ModelError, match=r"'lif': forward resets its state.*--accept kept-states"):
         importer(module, torch.zeros(6))
     graph = importer(module, torch.zeros(6), accept=["kept-states"])
     assert [id(m) for m in snn.SpikingNeuron.instances] == [id(m) for m in before]

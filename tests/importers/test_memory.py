@@ -154,7 +154,7 @@ class Counting(torch.nn.Module):
 
 
 def test_a_constant_that_is_changed_in_place_later_is_seen_to_differ() -> None:
-    with pytest.raises(ModelError, match="not with the same input computed step by step"):
+    with pytest.raises(ModelError, match="with inputs that are not computed alike in every time step"):
         from_snntorch(Counting(), torch.zeros(20))
 
 

@@ -182,7 +182,7 @@ def test_a_slice_that_moves_along_values_is_refused() -> None:
 
     with pytest.raises(ModelError):
         from_snntorch(Rows(), torch.zeros(2, 7, 5))
-    with pytest.raises(ModelError, match=r"moves with the turns of a loop, along an axis of values.*time_axis"):
+    with pytest.raises(ModelError, match=r"moves with the loop, along an axis of values.*time_axis"):
         from_snntorch(Rows(), torch.zeros(2, 7, 5), batched=True, time_axis="none")
 
 

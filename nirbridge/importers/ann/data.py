@@ -44,7 +44,7 @@ def calibration_arrays(data: Any, inputs: Sequence[Port]) -> dict[str, Array]:
         found[port.name] = array
     if not problems and len({len(a) for a in found.values()}) > 1:
         counts = ", ".join(f"{len(a):,}" for a in found.values())
-        limit = "every input needs as many"
+        limit = "every input needs the same number"
         problems.append(
             Diagnostic("calibration data", f"{counts} samples", limit, "give the same samples to every input")
         )
@@ -85,7 +85,7 @@ def _array(values: Any) -> Array:
 def _wrong(array: Array, port: Port) -> tuple[str, str, str] | None:
     if array.dtype == object:
         step = "concatenate some of its batches, without labels: torch.cat([x for x, _ in loader])"
-        return "no array", "the same samples are needed at every look: one array or tensor", step
+        return "no array", "the samples are read several times: give one array or tensor", step
     if array.dtype.kind not in "biuf":
         return f"values of type {array.dtype}", "numbers are needed", "convert them"
     if array.shape[1:] != port.shape or array.ndim != len(port.shape) + 1:
@@ -128,9 +128,10 @@ def folding_error(network: Network, wanted: Mapping[str, Array], found: Mapping[
         largest = max(largest, float(np.max(np.abs(wanted[port.name] - found[port.name]), initial=0.0)))
         size = max(size, float(np.max(np.abs(wanted[port.name]), initial=0.0)))
     if largest > AGREES * size or not math.isfinite(largest):
-        what = f"its outputs differ by {largest:.3g} from what was read of it"
+        what = f"its outputs differ by {largest:.3g} from those of the imported network"
         limit = f"at most {AGREES:g} of the largest output, {size:.3g}"
-        raise ModelError.of("module", what, limit, "make it a fixed function of its inputs; else report this")
+        hint = "make it a deterministic function of its inputs; if it is one, report this"
+        raise ModelError.of("module", what, limit, hint)
     return largest, size
 
 

@@ -208,7 +208,7 @@ def _options(
     if not (np.isfinite(dt) and dt > 0):
         problems.append(Diagnostic("dt", f"{dt}", "a finite number of seconds above 0", "correct it"))
     if steps < 1 or steps != int(steps):
-        problems.append(Diagnostic("steps", f"{steps}", "a whole number, 1 at least", "correct it"))
+        problems.append(Diagnostic("steps", f"{steps}", "a whole number of at least 1", "correct it"))
     named = isinstance(percentile, str)
     if not (percentile in (LEAST_ERROR, "max") if named else 0 < percentile <= 100):
         limit = "'least-error', 'max' or a number above 0 and up to 100"

@@ -14,22 +14,22 @@ from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec
 from nirbridge.importers.tracing.advice import advice_on
 from nirbridge.network.neurons import neuron
 
-_RATES = "a spike rate is 0 at least and follows its input up to a limit"
+_RATES = "a spike rate is at least 0 and proportional to its input up to a limit"
 _USE_RELU = "use ReLU or ReLU6 and retrain"
 _POOL = "use AvgPool2d, or a convolution with a stride, and retrain"
 _LEAVE_OUT = "leave it out of the module: the largest output stays the largest"
 _NORM = "use BatchNorm, which folds into weights, and retrain"
 _ADVICE: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "max_pool": ("the largest of several rates is no sum of spikes", _POOL),
-        "maxpool": ("the largest of several rates is no sum of spikes", _POOL),
+        "max_pool": ("the largest of several rates is not a sum of spikes", _POOL),
+        "maxpool": ("the largest of several rates is not a sum of spikes", _POOL),
         "softmax": ("its outputs depend on all others", _LEAVE_OUT),
-        "layer_norm": ("it divides by what it sees", _NORM),
-        "layernorm": ("it divides by what it sees", _NORM),
-        "group_norm": ("it divides by what it sees", _NORM),
-        "groupnorm": ("it divides by what it sees", _NORM),
-        "instance_norm": ("it divides by what it sees", _NORM),
-        "instancenorm": ("it divides by what it sees", _NORM),
+        "layer_norm": ("it normalizes by its own input", _NORM),
+        "layernorm": ("it normalizes by its own input", _NORM),
+        "group_norm": ("it normalizes by its own input", _NORM),
+        "groupnorm": ("it normalizes by its own input", _NORM),
+        "instance_norm": ("it normalizes by its own input", _NORM),
+        "instancenorm": ("it normalizes by its own input", _NORM),
     }
 )
 """Part of an operation's name -> what is in the way, and what to do."""
@@ -90,7 +90,10 @@ def _problem(call: Operation) -> Diagnostic:
     limit, step = _advice(name, call.arguments)
     shown = type(call.target).__name__ if call.kind == "max_pool" else call.arguments.get("function", name)
     if call.kind == "neuron":
-        limit, step = "a spiking neuron is no activation of an ANN", "import the module with its framework's importer"
+        limit, step = (
+            "a spiking neuron is not an activation of an ANN",
+            "import the module with its framework's importer",
+        )
     return Diagnostic(
         call.subject, f"{quoted(shown)}", limit, step, MappingProxyType({"module": call.path, "call": call.name})
     )

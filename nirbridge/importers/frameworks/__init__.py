@@ -1,4 +1,4 @@
-"""Framework -> its importer, by name, so that nothing of a framework is imported to know of it."""
+"""Importers of the frameworks by name, so that listing them imports no framework."""
 
 from types import MappingProxyType
 from typing import Any
@@ -15,7 +15,7 @@ FRAMEWORKS = MappingProxyType(
         "rockpool": "nirbridge.importers.frameworks.rockpool:from_rockpool",
     }
 )
-"""Framework -> where its importer is ("module:function")."""
+"""Framework -> its importer, as "module:function"."""
 
 _STORE_DT = ("norse", "rockpool")
 

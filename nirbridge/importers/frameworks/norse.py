@@ -1,4 +1,4 @@
-"""Norse 1.1.0: cells and their sequence forms as canonical neurons, from the modules' own parameters.
+"""Norse 1.1.0: cells and their sequence forms as canonical neurons, from the parameters of the modules.
 
 Norse integrates by Euler with a dt of its own: ``v + dt tmi ((v_leak - v) + j)``, which is ``a v + g j + b`` with
 ``g = dt tmi`` (in float32, as the module computes it), ``a = 1 - g``, ``b = g v_leak``; the synaptic current is updated
@@ -26,7 +26,7 @@ from nirbridge.network.operators import Dense
 
 DEFAULT_DT = 1e-3
 METHODS = ("heaviside", "super", "tanh", "triangle", "circ", "heavi_erfc")
-"""Surrogates whose forward pass is a step above 0; ``adjoint`` fails in norse 1.1.0 itself."""
+"""Surrogates whose forward pass is a step at 0; ``adjoint`` fails in norse 1.1.0 itself."""
 
 _TIME_FIRST = ("time", "batch")
 _REFUSED = (
@@ -40,11 +40,11 @@ _REFUSED = (
     ("weights that change while it runs", "use LIFRecurrentCell with fixed weights", ("LIFCorrelation",)),
     ("potentials of compartments that drive each other", "use LIFRecurrentCell",
      ("LIFMCRecurrentCell", "LIFMCRefracRecurrentCell")),
-    ("an encoder or decoder of values over time", "keep it outside: import the network behind it and feed it spikes",
+    ("an encoder or decoder of values over time", "leave it out: import the network after it and feed that spikes",
      ("ConstantCurrentLIFEncoder", "PoissonEncoder", "SignedPoissonEncoder", "PopulationEncoder", "SpikeLatencyEncoder",
       "SpikeLatencyLIFEncoder", "SpikesToTimesDecoder", "TemporalReceptiveField")),
     ("a convolution that has a time axis", "use norse.torch.Lift(torch.nn.Conv2d(...))", ("LConv2d",)),
-    ("an output that comes back to the input through a cache", "write it as LIFRecurrentCell, or as a loop over time",
+    ("an output that is fed back to the input through a cache", "write it as LIFRecurrentCell, or as a loop over time",
      ("RecurrentSequential",)),
     ("a counter for training", "take it out before the import", ("RegularizationCell",)),
 )  # fmt: skip
@@ -63,20 +63,20 @@ def from_norse(
     """A module of Norse cells as a ``nir.NIRGraph`` with the module's meaning.
 
     Args:
-        module: cells, their sequence forms, ``SequentialState``, ``Lift``, or a module of one's own around them.
-        sample: one time step or a whole sequence as the module takes it, with or without the batch axis, or a tuple of
-            them.
-        dt: seconds a step; None: what the cells were made with. A cell made with another dt is an error: its decays
-            were computed with its own. IAF cells do not use theirs.
-        batched: whether the sample has a batch axis (None: found out).
-        time_axis: which axis of the sample is time, "none" where it is one time step (None: found out).
-        accept: known deviations that are taken, by name (``deviations.DEVIATIONS``); others are refused.
-        check: random inputs to run the module and the import on, side by side (0: none; None: 2, if it is cheap).
+        module: cells, their sequence forms, ``SequentialState``, ``Lift``, or a module that contains them.
+        sample: one time step or a whole sequence, as the module takes it, with or without the batch axis, or a tuple
+            of them.
+        dt: seconds per time step; None: the dt of the cells. A cell made with another dt is an error, since its decays
+            were computed with its own. IAF cells do not use dt.
+        batched: whether the sample has a batch axis (None: inferred).
+        time_axis: the axis of the sample that is time, "none" if it is one time step (None: inferred).
+        accept: names of known deviations to accept (``deviations.DEVIATIONS``); all others are refused.
+        check: number of random inputs on which the import is compared with the module (0: none; None: 2, if cheap).
 
     Raises:
-        ModelError: what can not be followed or represented, every place.
+        ModelError: every operation that cannot be traced or represented.
         UnequalImport: the import does not compute the same as the module.
-        UsageError: an argument that makes no sense.
+        UsageError: an invalid argument.
     """
     check_module(module, dt)
     return module_to_graph(
@@ -95,7 +95,7 @@ def from_norse(
 
 
 def neuron_specs() -> Mapping[type, NeuronSpec]:
-    """The classes of ``norse.torch`` that are read, and those that are refused by name."""
+    """The supported classes of ``norse.torch``, and those that are refused by name."""
     with quietly():
         import norse.torch as norse
 
@@ -150,8 +150,8 @@ def read_box(p: Parameters) -> ImportedNeuron:
     if cell.reset_method is reset_subtract and firing.theta is not None:
         firing = replace(firing, reset="subtract", reset_amount=firing.theta)
     elif cell.reset_method is not reset_value:
-        limit = "reset_value and reset_subtract have a form"
-        p.fault("reset_method is a function of its own", limit, "use one of the two")
+        limit = "reset_value and reset_subtract are supported"
+        p.fault("reset_method is a custom function", limit, "use one of the two")
     return ImportedNeuron(firing)
 
 

@@ -1,7 +1,7 @@
-"""``norse.torch.Lift`` without its loop, and what a module returns beside its output.
+"""Removal of the loop of ``norse.torch.Lift``, and of states that a module returns beside its output.
 
-A lifted module is applied to every step of a sequence, as one step of it: a stateless one sees time and batch as one
-axis; a cell becomes a sequence form of its own.
+Lift applies a module to every time step of a sequence. A stateless module can take time and batch as one axis; a cell
+becomes a sequence class of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TIME_FIRST = ("time", "batch")
 
 
 def without_lifts(module: Any, forms: Mapping[type, NeuronSpec]) -> tuple[Any, Mapping[type, NeuronSpec]]:
-    """A copy of ``module`` whose Lifts need no loop, and the forms with those of lifted cells."""
+    """Copy of ``module`` whose Lifts need no loop, and the forms with those of lifted cells."""
     import norse.torch as norse
 
     if not any(isinstance(m, norse.Lift) for m in module.modules()):
@@ -30,7 +30,7 @@ def without_lifts(module: Any, forms: Mapping[type, NeuronSpec]) -> tuple[Any, M
     def lifted(inner: Any) -> Any:
         form = neuron_spec_of(inner, forms)
         if form is None and _holds_states(inner, forms):
-            return norse.Lift(inner)  # several layers with states: its loop is followed as it is
+            return norse.Lift(inner)  # several layers with states: its loop is traced
         if form is None or form.layout is not None:
             return _each_step(inner)
         cls = type(f"Lifted{type(inner).__name__}", (norse.Lift,), {"forward": norse.Lift.forward})
@@ -57,7 +57,7 @@ def _each_step(inner: Any) -> Any:
             self.lifted_module = inner
 
         def forward(self, x: Any) -> Any:
-            x = x[0] if isinstance(x, tuple) else x  # what a lifted cell returns: its state is not for this layer
+            x = x[0] if isinstance(x, tuple) else x  # a lifted cell returns (output, state)
             return self.lifted_module(x.flatten(0, 1)).unflatten(0, x.shape[:2])
 
     return EachStep()

@@ -29,7 +29,7 @@ _BATCH_FIRST = ("batch", "time")
 _REFUSED = (
     ("a rate, not spikes", "use LIFTorch", ("RateTorch",)),
     ("a filter whose output is the sum before its decay", "use ExpSynTorch", ("LowPass",)),
-    ("an encoder", "keep it outside: import the network behind it and feed it spikes", ("UpDownTorch",)),
+    ("an encoder", "leave it out: import the network after it and feed that spikes", ("UpDownTorch",)),
     ("a threshold that adapts to spikes", "use LIFTorch", ("aLIFTorch",)),
 )
 _SPIKES = ("StepPWL", "PeriodicExponential")
@@ -48,24 +48,24 @@ def from_rockpool(
     """A rockpool module (torch backend) as a ``nir.NIRGraph`` with the module's meaning.
 
     Args:
-        module: ``Sequential`` of ``LinearTorch`` and neurons, or a module of one's own around them.
-        sample: one time step or a whole sequence as the module takes it, with or without the batch axis, or a tuple of
-            them.
-        dt: seconds a step; None: what the neurons were made with. A neuron made with another dt is an error.
-        batched: whether the sample has a batch axis (None: found out).
-        time_axis: which axis of the sample is time, "none" where it is one time step (None: found out).
-        accept: known deviations that are taken, by name (``deviations.DEVIATIONS``); others are refused.
-        check: random inputs to run the module and the import on, side by side (0: none; None: 2, if it is cheap).
+        module: ``Sequential`` of ``LinearTorch`` and neurons, or a module that contains them.
+        sample: one time step or a whole sequence, as the module takes it, with or without the batch axis, or a tuple
+            of them.
+        dt: seconds per time step; None: the dt of the neurons. A neuron made with another dt is an error.
+        batched: whether the sample has a batch axis (None: inferred).
+        time_axis: the axis of the sample that is time, "none" if it is one time step (None: inferred).
+        accept: names of known deviations to accept (``deviations.DEVIATIONS``); all others are refused.
+        check: number of random inputs on which the import is compared with the module (0: none; None: 2, if cheap).
 
     Raises:
-        ModelError: what can not be followed or represented, every place.
+        ModelError: every operation that cannot be traced or represented.
         UnequalImport: the import does not compute the same as the module.
-        UsageError: an argument that makes no sense.
+        UsageError: an invalid argument.
     """
     check_module(module, dt)
     as_torch = copy.deepcopy(
         module, computed_tensors_memo(module)
-    )  # whose parameters() and modules() are those of torch
+    )  # parameters() and modules() of rockpool differ from those of torch
     if hasattr(as_torch, "to_torch"):
         as_torch = as_torch.to_torch()
     return module_to_graph(
@@ -82,7 +82,7 @@ def from_rockpool(
 
 
 def neuron_specs() -> Mapping[type, NeuronSpec]:
-    """The classes of ``rockpool.nn.modules.torch`` that are read, and those that are refused by name."""
+    """The supported classes of ``rockpool.nn.modules.torch``, and those that are refused by name."""
     with quietly():
         import rockpool.nn.modules.torch as rockpool
 
@@ -151,7 +151,7 @@ def _firing(p: Parameters, membrane: Neuron) -> Neuron:
     function = getattr(module.spike_generation_fn, "__self__", None)
     name = getattr(function, "__name__", str(function))
     if name not in _SPIKES:
-        p.fault(f"spike_generation_fn is {name}", " and ".join(_SPIKES) + " have a form", "use one of the two")
+        p.fault(f"spike_generation_fn is {name}", " and ".join(_SPIKES) + " are supported", "use one of the two")
     _check_noise(p)
     firing = replace(membrane, theta=theta, bias=drive, reset="subtract", reset_amount=theta, compare=">=")
     return replace(firing, max_spikes=max(int(max_spikes), 1))
@@ -159,7 +159,7 @@ def _firing(p: Parameters, membrane: Neuron) -> Neuron:
 
 def _check_noise(p: Parameters) -> None:
     if bool(np.any(as_float64(p.module.noise_std) != 0)):
-        p.fault("noise_std is not 0", "a network that computes the same each time has none", "set noise_std = 0")
+        p.fault("noise_std is not 0", "a deterministic network has none", "set noise_std = 0")
 
 
 def module_dt(module: Any) -> float | None:

@@ -1,9 +1,9 @@
 """sinabs 3.1.3: LIF, IAF, ExpLeak and their recurrent and squeezed forms as canonical neurons.
 
-Time constants count steps: ``i = e_syn (i + x)`` (without tau_syn: x), ``v = e v + g i`` with ``e = exp(-1/tau)`` and
-``g = 1 - e`` (norm_input) or 1; a neuron fires ``trunc(v / threshold)`` times where that is 1 or more and subtracts
-as often. Source: ``sinabs/layers/functional/lif.py``, measured in
-``tests/importers/frameworks/test_sinabs.py``. Nothing of the optional hardware packages is imported.
+Time constants are in time steps: ``i = e_syn (i + x)`` (without tau_syn: x), ``v = e v + g i`` with
+``e = exp(-1/tau)``, ``g = 1 - e`` (norm_input) or 1; a neuron fires ``trunc(v / threshold)`` times where that is 1 or
+more and subtracts as often. Source: ``sinabs/layers/functional/lif.py``, measured in
+``tests/importers/frameworks/test_sinabs.py``. The optional hardware packages are not imported.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense
 
 UNLIMITED = 2**31 - 1
-"""Most spikes a step where the module has no limit."""
+"""Most spikes per time step where the module has no limit."""
 
 _BATCH_FIRST = ("batch", "time")
 _REFUSED = (
     ("a threshold that adapts to spikes", "use LIF", ("ALIF", "ALIFRecurrent", "ALIFSqueeze")),
     ("a maximum over spike counts of the whole past", "use SumPool2d or AvgPool2d", ("SpikingMaxPooling2dLayer",)),
-    ("a random encoder", "keep it outside: import the network behind it and feed it spikes",
+    ("a random encoder", "leave it out: import the network after it and feed that spikes",
      ("Img2SpikeLayer", "Sig2SpikeLayer")),
     ("an activation without state", "replace it by IAF (sinabs.from_torch.from_model)",
      ("NeuromorphicReLU", "QuantizeLayer")),
@@ -53,21 +53,21 @@ def from_sinabs(
     """A module of sinabs layers as a ``nir.NIRGraph`` with the module's meaning.
 
     Args:
-        module: layers, ``sinabs.network.Network``, or a module of one's own around them.
-        sample: one time step or a whole sequence as the module takes it, with or without the batch axis, or a tuple of
-            them.
-        dt: seconds a step; sinabs counts steps, so any dt gives the same spikes.
-        batched: whether the sample has a batch axis (None: found out).
-        time_axis: which axis of the sample is time, "none" where it is one time step (None: found out).
-        accept: known deviations that are taken, by name (``deviations.DEVIATIONS``); others are refused.
-        check: random inputs to run the module and the import on, side by side (0: none; None: 2, if it is cheap).
+        module: layers, ``sinabs.network.Network``, or a module that contains them.
+        sample: one time step or a whole sequence, as the module takes it, with or without the batch axis, or a tuple
+            of them.
+        dt: seconds per time step; sinabs counts time steps, so any dt gives the same spikes.
+        batched: whether the sample has a batch axis (None: inferred).
+        time_axis: the axis of the sample that is time, "none" if it is one time step (None: inferred).
+        accept: names of known deviations to accept (``deviations.DEVIATIONS``); all others are refused.
+        check: number of random inputs on which the import is compared with the module (0: none; None: 2, if cheap).
 
     Raises:
-        ModelError: what can not be followed or represented, every place.
+        ModelError: every operation that cannot be traced or represented.
         UnequalImport: the import does not compute the same as the module.
-        UsageError: an argument that makes no sense.
+        UsageError: an invalid argument.
     """
-    memo: dict[int, Any] = {}  # kept, since counters of the copy hold weak references to what is in it
+    memo: dict[int, Any] = {}  # kept alive: counters of the copy hold weak references into it
 
     def private(original: Any) -> Any:
         memo.clear()
@@ -90,13 +90,13 @@ def from_sinabs(
 
 
 def _one_step(module: Any, memo: dict[int, Any], *, is_one: bool) -> Any:
-    """A copy of the module whose squeezed layers take one time step; ``is_one``: of a batch of one sample."""
+    """Copy of the module whose squeezed layers take one time step; ``is_one``: the batch is one sample."""
     memo |= computed_tensors_memo(module)
     for layer in module.modules():
         if hasattr(layer, "reset_states") and id(layer) not in memo:
             _copied(layer, memo)
     one_step = copy.deepcopy(module, memo)
-    for layer in one_step.modules():  # squeezed layers are told how many steps there are
+    for layer in one_step.modules():  # squeezed layers store the number of time steps
         if type(layer).__name__ == "UnflattenTime" and is_one:
             layer.batch_size = 1
         if hasattr(layer, "squeeze_forward"):
@@ -106,7 +106,7 @@ def _one_step(module: Any, memo: dict[int, Any], *, is_one: bool) -> Any:
 
 
 def neuron_specs() -> Mapping[type, NeuronSpec]:
-    """The classes of ``sinabs.layers`` that are read, and those that are refused by name."""
+    """The supported classes of ``sinabs.layers``, and those that are refused by name."""
     with quietly():
         import sinabs.layers as sl
 
@@ -145,7 +145,7 @@ def read_recurrent(p: Parameters) -> ImportedNeuron:
 
 
 def _copied(layer: Any, memo: dict[int, Any]) -> Any:
-    """A copy of a layer as torch would make it: that of sinabs 3.1.3 fails where a layer has a layer inside."""
+    """Copy of a layer as torch makes it; the copy of sinabs 3.1.3 fails for a layer inside a layer."""
     import torch
 
     clone: Any = object.__new__(type(layer))
@@ -162,7 +162,7 @@ def _copied(layer: Any, memo: dict[int, Any]) -> Any:
 
 
 def _without_counters(layer: Any) -> None:
-    """Takes off what sinabs hangs on a layer to count synaptic operations: it is told how many samples there are."""
+    """Remove the hooks with which sinabs counts synaptic operations: they store the number of samples."""
     for key, hook in tuple(layer._forward_hooks.items()):
         if str(getattr(hook, "__module__", "")).startswith("sinabs."):
             del layer._forward_hooks[key]
@@ -178,7 +178,7 @@ def _canonical(p: Parameters) -> Neuron:
     a_syn = np.zeros(()) if syn is None else p.fitted("tau_syn", syn)
     if module.min_v_mem is not None:
         found = f"min_v_mem = {float(as_float64(module.min_v_mem).min()):g} keeps the potential above a floor"
-        hint = "set min_v_mem = None and look at the accuracy again"
+        hint = "set min_v_mem = None and check the accuracy again"
         p.fault(found, "neither NIR nor a chip's neuron has one", hint)
     if syn is not None:  # e (i + x) is e times j = e j + x, to the last bit
         gain = gain * a_syn
@@ -204,7 +204,7 @@ def _firing(p: Parameters, membrane: Neuron) -> Neuron:
     if type(reset) is MembraneReset:
         value = p.fitted("reset_value", reset.reset_value)
         return _reset_that_is_always_added(firing, value) if bool(np.any(value != 0)) else firing
-    limit = "MembraneSubtract and MembraneReset have a form"
+    limit = "MembraneSubtract and MembraneReset are supported"
     p.fault(f"reset_fn is {type(reset).__name__}", limit, "use one of the two")
     return firing
 
@@ -221,17 +221,17 @@ def _max_spikes(p: Parameters) -> int:
         limit = function.max_num_spikes_per_bin
         return UNLIMITED if limit is None else int(limit)
     name = getattr(function, "__name__", type(function).__name__)
-    p.fault(f"spike_fn is {name}", "MultiSpike, SingleSpike and MaxSpike have a form", "use one of them")
+    p.fault(f"spike_fn is {name}", "MultiSpike, SingleSpike and MaxSpike are supported", "use one of them")
     return 1
 
 
 def _reset_that_is_always_added(record: Neuron, value: Array) -> Neuron:
-    """In sinabs reset_value is added in every step, spike or not: a drive behind the decay, missing in the first."""
+    """Sinabs adds reset_value in every time step, spike or not: a drive after the decay, missing in the first step."""
     return replace(record, bias=compact(record.a_mem * value), v_init=compact(record.v_init - value))
 
 
 def _linear(p: Parameters) -> Any:
-    """The one Linear that ``rec_connect`` is, alone or between layers that only reshape."""
+    """The Linear of ``rec_connect``, alone or between layers that only reshape; a fault and None otherwise."""
     import torch
 
     inert = (torch.nn.Flatten, torch.nn.Unflatten, torch.nn.Identity)
@@ -240,13 +240,13 @@ def _linear(p: Parameters) -> Any:
     working = [layer for layer in layers if not isinstance(layer, inert)]
     if len(working) == 1 and isinstance(working[0], torch.nn.Linear):
         return working[0]
-    limit = "one torch.nn.Linear (between Flatten and Unflatten) has a form"
+    limit = "one torch.nn.Linear (between Flatten and Unflatten) is supported"
     p.fault(f"rec_connect is {type(connect).__name__}", limit, "write it as one Linear")
     return None
 
 
 def _without_first_bias(record: Neuron, bias: Array) -> Neuron:
-    """The neuron with an initial state that cancels ``bias`` on its input in the first step."""
+    """The neuron with an initial state that cancels ``bias`` in the first time step."""
     if record.has_synapse:
         return replace(record, i_init=compact(record.i_init - bias / record.a_syn))
     return replace(record, v_init=compact(record.v_init - record.g_mem * bias / record.a_mem))

@@ -1,7 +1,7 @@
 """snnTorch 1.0.0: its neurons as canonical ones, and ``from_snntorch``.
 
 With b = beta, a = alpha (clamped to [0, 1] where the module does), S = spike: ``v = b v + x``, S = v > threshold. A
-late reset (``reset_delay=True``, the default) takes effect one step behind the spike: a subtraction of th then is one
+late reset (``reset_delay=True``, the default) takes effect one time step after the spike: a subtraction of th is one
 of th / b at once, since it decays by b before it counts (at b = 0: a connection of -th onto itself); a reset to zero
 is the same late or early for Leaky; the others lose the whole next step, input and all. Source: ``snntorch/_neurons``,
 measured in ``tests/importers/frameworks/test_snntorch.py``.
@@ -54,25 +54,25 @@ def from_snntorch(
     accept: Sequence[str] = (),
     check: int | None = None,
 ) -> Any:
-    """A trained snnTorch module as a ``nir.NIRGraph`` that means the same, step by step.
+    """A trained snnTorch module as a ``nir.NIRGraph`` that computes the same in every time step.
 
     Args:
-        module: a ``torch.nn.Module``; it is left as it is.
-        sample: one time step or a whole sequence as the module takes it, with or without the batch axis, or a tuple of
-            them (tensors or arrays).
-        dt: what one step lasts, in seconds; snnTorch itself counts steps.
-        batched: whether the sample has a batch axis (None: found out).
-        time_axis: which axis of the sample is time, "none" where it is one time step (None: found out).
-        accept: known deviations that are taken, by name (``deviations.DEVIATIONS``); others are refused.
-        check: random inputs to run the module and the import on, side by side (0: none; None: 2, if it is cheap).
+        module: a ``torch.nn.Module``; it is not changed.
+        sample: one time step or a whole sequence, as the module takes it, with or without the batch axis, or a tuple
+            of them (tensors or arrays).
+        dt: seconds per time step; snnTorch itself counts time steps.
+        batched: whether the sample has a batch axis (None: inferred).
+        time_axis: the axis of the sample that is time, "none" if it is one time step (None: inferred).
+        accept: names of known deviations to accept (``deviations.DEVIATIONS``); all others are refused.
+        check: number of random inputs on which the import is compared with the module (0: none; None: 2, if cheap).
 
     Returns:
         The graph; its metadata holds notes and warnings (``nirbridge:notes``, ``nirbridge:warnings``).
 
     Raises:
-        ModelError: what can not be followed or represented, every place.
+        ModelError: every operation that cannot be traced or represented.
         UnequalImport: the import does not compute the same as the module.
-        UsageError: no torch module, no tensor.
+        UsageError: an invalid argument.
     """
     check_module(module, dt)
     return module_to_graph(
@@ -89,7 +89,7 @@ def from_snntorch(
 
 
 def neuron_specs() -> Mapping[type, NeuronSpec]:
-    """Every neuron class of the package: read, or refused by name."""
+    """The supported neuron classes of the package, and those that are refused by name."""
     with quietly():
         import snntorch as snn
 
@@ -134,7 +134,10 @@ def _check_common(p: Parameters) -> None:
     import torch
 
     if p.module.inhibition:
-        found, limit = "inhibition=True lets one neuron of a layer fire", "NIR neurons do not see each other"
+        found, limit = (
+            "inhibition=True lets only one neuron of a layer fire",
+            "NIR neurons are independent of each other",
+        )
         p.fault(found, limit, "turn it off")
     if p.module.state_quant:
         p.fault("state_quant rounds its state", "NIR states are real numbers", "import without it, then quantize")
@@ -143,7 +146,7 @@ def _check_common(p: Parameters) -> None:
         fired = p.module.spike_grad(probes)
     if not torch.equal(fired, (probes > 0).to(fired.dtype)):
         limit = "a spike is 1 above the threshold, else 0"
-        p.fault("spike_grad is no step at the threshold", limit, "use a surrogate whose forward is a step")
+        p.fault("spike_grad is not a step at the threshold", limit, "use a surrogate whose forward is a step")
 
 
 def _imported(p: Parameters, kind: str, decay: Array, *, a_syn: Any = 0.0, g_mem: Any = 1.0) -> ImportedNeuron:

@@ -2,7 +2,7 @@
 
 IF: ``v + x``. LIF: ``v + (x - (v - v_reset)) / tau``, or without ``decay_input`` ``v - (v - v_reset) / tau + x``;
 ``v_reset=None`` rests at 0 and subtracts the threshold. CUBALIF: ``c = c_decay c + x``, ``v = v_decay v + c``. All
-fire at ``v >= threshold`` and start at v_reset. Time constants count steps. Source:
+fire at ``v >= threshold`` and start at v_reset. Time constants are in time steps. Source:
 ``spikingjelly/_ops/*/reference.py``, measured in ``tests/importers/frameworks/test_spikingjelly.py``.
 """
 
@@ -34,15 +34,15 @@ _REFUSED = (
     ("connections between the neurons of a layer", "use LinearRecurrentContainer",
      ("ILCBaseNode", "ILCCUBALIFNode", "ILCIFNode", "ILCLIFNode")),
     ("a normalisation inside the neuron", "use LIFNode", ("MPBNBaseNode", "MPBNLIFNode")),
-    ("codes or several spikes over a fixed number of steps", "use IFNode",
+    ("codes or several spikes over a fixed number of time steps", "use IFNode",
      ("FewSpikeNode", "HGNode", "ILIFNode", "DSRIFNode", "DSRLIFNode", "FlexSN")),
-    ("an output that is decoded from all steps", "use a last layer without neurons and add up its outputs yourself",
+    ("an output that is decoded from all time steps", "use a last layer without neurons and sum its outputs yourself",
      ("NonSpikingIFNode", "NonSpikingLIFNode")),
     ("a training rule with a forward pass of its own", "use LIFNode", ("OTTTLIFNode", "SLTTLIFNode")),
 )  # fmt: skip
 
 _REFUSED_LAYERS = (
-    ("a maximum, which no sum of spikes gives", "use AvgPool2d", ("MaxPool1d", "MaxPool2d", "MaxPool3d")),
+    ("a maximum, which is not a sum of spikes", "use AvgPool2d", ("MaxPool1d", "MaxPool2d", "MaxPool3d")),
     ("a filter over time outside a neuron", "use CUBALIFNode, whose current does that", ("SynapseFilter",)),
     ("a layer that works on all steps at once", "import the network without it",
      ("SpikeCountToBinary", "TemporalBinSum", "TLastMultiStepContainer", "TLastSeqToANNContainer")),
@@ -70,18 +70,18 @@ def from_spikingjelly(
 
     Args:
         module: a network of either step mode.
-        sample: one time step or a whole sequence as the module takes it, with or without the batch axis, or a tuple of
-            them.
-        dt: seconds a step; spikingjelly counts steps, so any dt gives the same spikes.
-        batched: whether the sample has a batch axis (None: found out).
-        time_axis: which axis of the sample is time, "none" where it is one time step (None: found out).
-        accept: known deviations that are taken, by name (``deviations.DEVIATIONS``); others are refused.
-        check: random inputs to run the module and the import on, side by side (0: none; None: 2, if it is cheap).
+        sample: one time step or a whole sequence, as the module takes it, with or without the batch axis, or a tuple
+            of them.
+        dt: seconds per time step; spikingjelly counts time steps, so any dt gives the same spikes.
+        batched: whether the sample has a batch axis (None: inferred).
+        time_axis: the axis of the sample that is time, "none" if it is one time step (None: inferred).
+        accept: names of known deviations to accept (``deviations.DEVIATIONS``); all others are refused.
+        check: number of random inputs on which the import is compared with the module (0: none; None: 2, if cheap).
 
     Raises:
-        ModelError: what can not be followed or represented, every place.
+        ModelError: every operation that cannot be traced or represented.
         UnequalImport: the import does not compute the same as the module.
-        UsageError: an argument that makes no sense.
+        UsageError: an invalid argument.
     """
     check_module(module, dt)
     return module_to_graph(
@@ -98,7 +98,7 @@ def from_spikingjelly(
 
 
 def neuron_specs() -> Mapping[type, NeuronSpec]:
-    """The classes of ``spikingjelly.activation_based`` that are read, and those that are refused by name."""
+    """The supported classes of ``spikingjelly.activation_based``, and those that are refused by name."""
     with quietly():
         from spikingjelly.activation_based import layer
         from spikingjelly.activation_based import neuron as nodes
@@ -173,7 +173,7 @@ def read_adding_container(p: Parameters) -> ImportedNeuron:
     imported = _inner(p)
     if not _adds(p.module.element_wise_function):
         found = "element_wise_function is not the sum of its arguments"
-        p.fault(found, "only the sum of the two has a form", "use lambda y, x: y + x")
+        p.fault(found, "only the sum of the two is supported", "use lambda y, x: y + x")
     return replace(imported, recurrences=(Recurrence(Identity(p.shape)),))
 
 
@@ -186,20 +186,20 @@ def _inner(p: Parameters) -> ImportedNeuron:
     form = neuron_spec_of(module, neuron_specs())
     if form is None or hasattr(module, "sub_module"):
         hint = "take the other layers out of the container"
-        p.fault(f"it holds a {type(module).__name__}", "one neuron in it has a form", hint)
+        p.fault(f"it holds a {type(module).__name__}", "a container of one neuron is supported", hint)
         return ImportedNeuron(neuron("IF"))
     return form.read(module, p.shape, p.dt)
 
 
 def _adds(function: Any) -> bool:
-    """True if ``function(y, x)`` is ``y + x`` on values that no other simple function maps so."""
+    """True if ``function(y, x)`` is ``y + x`` on random values."""
     import torch
 
     source = torch.Generator().manual_seed(0)
     y, x = torch.randn(2, 64, generator=source).unbind()
     try:
         found = function(y, x)
-    except Exception:  # a user's function may raise what it likes
+    except Exception:  # a user's function may raise anything
         return False
     return isinstance(found, torch.Tensor) and torch.equal(found, y + x)
 

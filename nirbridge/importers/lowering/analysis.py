@@ -64,8 +64,8 @@ def given_start(call: Operation, reading: ImportedNeuron) -> Diagnostic | None:
     """What is wrong where forward hands a neuron zeros as its first state, and left alone it starts elsewhere."""
     if not call.arguments.get("starts_at_zero") or not bool(np.any(reading.neuron.v_init != 0)):
         return None
-    text = "forward gives it a state of zeros to start from, its own start is another (its leak or reset potential)"
-    return Diagnostic(call.subject, text, "", "give it no state in the first step")
+    text = "forward passes zeros as its initial state, its own initial state differs (leak or reset potential)"
+    return Diagnostic(call.subject, text, "", "pass no state in the first time step")
 
 
 def unknown_operation(call: Operation) -> Diagnostic:

@@ -50,7 +50,7 @@ from nirbridge.network.compose import compose
 from nirbridge.network.graph import in_causal_order
 
 _ADVICE: Mapping[str, tuple[str, str]] = {
-    "relu": ("a ReLU is no spiking neuron", "put a neuron there, or convert the trained network with from_torch"),
+    "relu": ("a ReLU is not a spiking neuron", "put a neuron there, or convert the trained network with from_torch"),
     "max_pool": ("a maximum of spikes is not linear", "use an average pool, or a convolution with stride"),
 }
 
@@ -144,7 +144,9 @@ class _NetworkBuilder:
     def _form(self, call: Operation) -> NeuronSpec:
         form = neuron_spec_of(call.target, self.forms)
         if form is None:
-            raise ModelError.of(call.subject, "no form is known for it", "", "replace it by a neuron of the framework")
+            raise ModelError.of(
+                call.subject, "its class is not supported", "", "replace it by a neuron of the framework"
+            )
         return form
 
     def _check(self, call: Operation) -> None:
@@ -218,7 +220,7 @@ class _NetworkBuilder:
     def _projections(self, e: Expression, target: Population | Port) -> list[Projection]:
         if e.shape != target.shape:
             text = f"values of shape {e.shape} reach neurons of shape {target.shape}"
-            self.problems.append(Diagnostic(quoted(target.name), text, "", "give both one shape"))
+            self.problems.append(Diagnostic(quoted(target.name), text, "", "make the shapes equal"))
             return []
         found: list[Projection] = []
         for k, term in enumerate(e.terms):
@@ -256,7 +258,7 @@ class _NetworkBuilder:
         text = f"output {quoted(name)} of the module is the {word} of {quoted(call.path or call.name)}"
         heard = any(r.call == ref.call for c in self.flow.calls for r in c.inputs)
         if spikes or not is_potential or (heard and wanted):
-            self.notes.append(f"{text}: no output of its own, record v of population {quoted(call.name)}")
+            self.notes.append(f"{text}: not an output of the network, record v of population {quoted(call.name)}")
             return
         wanted[ValueRef(ref.call, position(form.spikes, call.target) or 0)] = name
         self.spiking.add(call.name)
@@ -266,8 +268,8 @@ class _NetworkBuilder:
         heard = {ref.call for call in self.flow.calls for ref in call.inputs}
         for name in sorted(self.spiking):
             reading = self.readings[name]
-            text = "the module returns its membrane potential; the output gives its spikes, record v of it"
+            text = "the module returns its membrane potential; the network outputs its spikes"
             if reading.neuron.reset == "none" and name not in heard and not reading.recurrences:
                 self.readings[name] = without_spikes(reading)
-                text = "a read-out, its output is the membrane potential"
+                text = "a readout, its output is the membrane potential"
             self.notes.append(f"population {quoted(name)}: {text}")

@@ -74,7 +74,7 @@ def input_notes(flow: DataflowGraph) -> tuple[str, ...]:
     given = input_shapes(flow)
     return tuple(
         f"input {quoted(c.name)}: samples of shape {c.shape} are given as {given[c.name]}, the values in the same "
-        "(row-major) order, because NIR can not split axes"
+        "(row-major) order, because NIR cannot split axes"
         for c in flow.inputs
         if given[c.name] != c.shape
     )
@@ -106,10 +106,10 @@ def reshape_problems(
     for part, name in zip(parts_of(operator), names, strict=True):
         if isinstance(part, Reshape) and merged_axes(part.input_shape, part.output_shape) is None:
             place = calls[name].subject if name in calls else place_label("")
-            found = f"a reshape from {part.input_shape} to {part.output_shape} behind {quoted(source)}"
+            found = f"a reshape from {part.input_shape} to {part.output_shape} after {quoted(source)}"
             limit = "NIR has Flatten, which merges neighbouring axes; only the network's inputs can be given reshaped"
             step = (
-                "keep the shape from the input on, or flatten in front of every neuron, where small ones are a matrix"
+                "keep the shape from the input on, or flatten before every neuron (small layers then become a matrix)"
             )
             yield Diagnostic(place, found, limit, step)
 

@@ -31,17 +31,17 @@ _CLOSE = 1e-5
 
 ADVICE: Mapping[str, str] = MappingProxyType(
     {
-        "batch-axis": "mend it with --repair batch-axis",
-        "zero-dimensional": "mend it with --repair zero-dimensional",
-        "missing-edge": "no repair can know it: import the model itself (nirbridge import)",
-        "norse": "mend it with --repair norse",
-        "snntorch": "mend it with --repair snntorch-subtract (snnTorch's default), snntorch-zero, "
+        "batch-axis": "repair it with --repair batch-axis",
+        "zero-dimensional": "repair it with --repair zero-dimensional",
+        "missing-edge": "it cannot be repaired: import the model itself (nirbridge import)",
+        "norse": "repair it with --repair norse",
+        "snntorch": "repair it with --repair snntorch-subtract (snnTorch's default), snntorch-zero, "
         "snntorch-zero-early or snntorch-none, as the model was trained, or spikingjelly where that wrote it",
-        "sinabs": "mend it with --repair sinabs (defaults of its layers), or sinabs-unnormalized where norm_input is "
+        "sinabs": "repair it with --repair sinabs (defaults of its layers), or sinabs-unnormalized where norm_input is "
         "False, sinabs-normalized where it is True; import a model with tau_syn or min_v_mem itself (nirbridge import)",
-        "rockpool": "mend it with --repair rockpool; import a model with biases or recurrent weights itself "
+        "rockpool": "repair it with --repair rockpool; import a model with biases or recurrent weights itself "
         "(nirbridge import)",
-        "spikingjelly": "mend it with --repair spikingjelly",
+        "spikingjelly": "repair it with --repair spikingjelly",
     }
 )
 """What to do about each finding, by its name."""
@@ -183,7 +183,8 @@ def _scalars(neurons: Mapping[str, Any]) -> Iterator[ExporterFinding]:
     for name, node in neurons.items():
         fields = [f for f in NEURONS[kind_of(node)] if getattr(node, f) is not None and np.ndim(getattr(node, f)) == 0]
         if fields:
-            what = f"{label(name, node)}: {', '.join(fields)} without an axis: nir can not write it, tools refuse it"
+            faulty = f"{', '.join(fields)} without an axis: nir cannot write it, other tools refuse it"
+            what = f"{label(name, node)}: {faulty}"
             yield ExporterFinding("zero-dimensional", name, what, "certain", "zero-dimensional")
 
 
@@ -213,7 +214,7 @@ def _norse(neurons: Mapping[str, Any]) -> Iterator[ExporterFinding]:
     for name, node in timed.items():
         longest = max(float(tau.max()) for tau in taus(node))
         what = f"{label(name, node)}: tau = {longest:g} s with r = 1: Norse writes tau multiplied by its dt"
-        lost = ", and not that an input spike adds 1 to the current" if hasattr(node, "w_in") else ""
+        lost = ", and loses that an input spike adds 1 to the current" if hasattr(node, "w_in") else ""
         yield ExporterFinding("norse", name, what + lost, "likely", "norse")
 
 
@@ -257,7 +258,7 @@ def _rockpool(neurons: Mapping[str, Any]) -> Iterator[ExporterFinding]:
         return
     for name, node in timed.items():
         what = f"{label(name, node)}: r = tau exp(-dt/tau) / dt with dt = {dt:g} s: Rockpool's gain"
-        lost = "; its bias, its recurrent weights, soft reset and several spikes a step are not in the file"
+        lost = "; its bias, its recurrent weights, soft reset and several spikes per time step are not in the file"
         yield ExporterFinding("rockpool", name, what + lost, "likely", "rockpool")
 
 

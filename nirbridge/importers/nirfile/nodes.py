@@ -66,7 +66,7 @@ class GraphDraft:
             return read()
         except (OSError, RuntimeError, ValueError, TypeError, MemoryError) as error:
             reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-            self.report(subject, f"it can not be read ({reason})", "", "write the file again with nir.write", node)
+            self.report(subject, f"it cannot be read ({reason})", "", "write the file again with nir.write", node)
             return None
 
 

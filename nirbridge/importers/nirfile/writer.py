@@ -69,7 +69,7 @@ def _unstorable(graph: Any, prefix: str) -> Iterator[Diagnostic]:
         fault = _name_fault(name) or _clash(name, graph)
         if fault:
             ids = MappingProxyType({"node": prefix + name})
-            yield Diagnostic(subject, f"its name {fault}", "HDF5 can not hold it", "rename the node", ids)
+            yield Diagnostic(subject, f"its name {fault}", "HDF5 cannot store it", "rename the node", ids)
         if kind_of(node) == "NIRGraph":
             yield from _unstorable(node, f"{prefix}{name}.")
         else:
@@ -112,7 +112,7 @@ def _metadata_problems(metadata: Any, subject: str, inside: str = "metadata") ->
         where = f"{inside} {quoted(key)}"
         fault = _name_fault(key) or ("holds a slash" if "/" in key else "")
         if fault:
-            yield Diagnostic(subject, f"a key of its {where} {fault}", "HDF5 can not hold it", "rename the key")
+            yield Diagnostic(subject, f"a key of its {where} {fault}", "HDF5 cannot store it", "rename the key")
         elif isinstance(value, dict):
             yield from _metadata_problems(value, subject, where)
         elif not _is_storable(value):

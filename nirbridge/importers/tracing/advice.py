@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 _GATES = ("its gates multiply values: no spiking neuron does", "use a recurrent spiking layer of the framework")
-_NORM = ("it divides by what it sees, differently for every sample", "use BatchNorm, which folds into weights")
+_NORM = ("it normalizes every sample by its own values", "use BatchNorm, which folds into weights")
 _CURVE = (
     "it is not linear, and no neuron",
-    "put a spiking neuron there; at the end: apply it to what the network gives",
+    "put a spiking neuron there; at the end: apply it to the network's outputs",
 )
 _COMPARE = ("a comparison that is no neuron of the framework", "let a neuron compare: it fires above its threshold")
-_CHOICE = ("a choice among values is not linear", "leave it to whoever reads the spikes, or use an average pool")
-_PRODUCT = ("products of values, or written in a way that is not read", "use torch.nn.Linear or a convolution")
+_CHOICE = ("a choice among values is not linear", "compute it from the output spikes, or use an average pool")
+_PRODUCT = ("a product of values, or an unsupported call", "use torch.nn.Linear or a convolution")
 _RESAMPLE = (
-    "resampling has no node in NIR",
+    "NIR has no resampling",
     "repeat values with repeat_interleave, or use a convolution with a stride",
 )
-_CHANCE = ("it depends on chance", "leave it out of forward, or out of eval mode")
+_CHANCE = ("it is random", "leave it out of forward, or out of eval mode")
 _ALONG = ("it works along an axis of values", "use torch.nn.Linear with fixed weights")
 
 TABLE: tuple[tuple[tuple[str, ...], tuple[str, str]], ...] = (
     (("lstm", "gru", "rnn"), _GATES),
     (("attention", "einsum", "bmm", "baddbmm", "bilinear", "outer", "dot"), _PRODUCT),
-    (("conv_transpose",), ("a transposed convolution has no node in NIR", _RESAMPLE[1])),
+    (("conv_transpose",), ("NIR has no transposed convolution", _RESAMPLE[1])),
     (("interpolate", "upsample", "grid_sample", "pixel_shuffle"), _RESAMPLE),
     (("normalize", "layer_norm", "group_norm", "instance_norm", "local_response_norm", "rms_norm"), _NORM),
-    (("__setitem__",), ("it writes into a part of a tensor", "put the parts together with torch.cat or torch.stack")),
+    (("__setitem__",), ("it writes into part of a tensor", "put the parts together with torch.cat or torch.stack")),
     (("pad",), ("a padding that is not part of a convolution", "pad with zeros in the convolution: padding=…")),
     (
         ("softmax", "softmin"),
@@ -59,4 +59,4 @@ def advice_on(function: str) -> tuple[str, str]:
     for parts, found in TABLE:
         if any(part in name for part in parts):
             return found
-    return "it has no form as a neuron or a linear layer", "replace it, or take it out of the module"
+    return "it has no equivalent neuron or linear layer", "replace it, or remove it from the module"

@@ -106,7 +106,7 @@ def broadcast(value: Any, x: FlowValue, what: str) -> Array:
     extra = array.ndim - len(x.shape)
     if extra > 0:
         if not bool(np.all(array == array[(slice(0, 1),) * extra])):
-            raise CannotFollow(f"a {what} of shape {array.shape}", "use the same one for every sample and step")
+            raise CannotFollow(f"a {what} of shape {array.shape}", "use the same one for every sample and time step")
         array = array[(0,) * extra]
     if np.broadcast_shapes(array.shape, x.shape) != x.shape:
         raise CannotFollow(f"a {what} of shape {array.shape} on values of shape {x.shape}", "use equal shapes")

@@ -117,9 +117,9 @@ def picked_positions(
     out = out[output] if isinstance(out, tuple | list) else out
     n, features = len(lead), math.prod(shape[len(lead) :])
     if tuple(out.shape[:n]) != shape[:n]:
-        raise CannotFollow("it takes a part of the batch or of the time axis", "treat every sample and step alike")
+        raise CannotFollow("it takes a part of the batch or of the time axis", "treat every sample and time step alike")
     first = out[(0,) * n]
     starts = torch.arange(math.prod(shape[:n])).reshape(*shape[:n], *(1,) * first.ndim) * features
     if not bool((out == first + starts).all()):
-        raise CannotFollow("it mixes samples or steps", "treat every sample and step alike")
+        raise CannotFollow("it mixes samples or time steps", "treat every sample and time step alike")
     return freeze(first.numpy(), np.int64)

@@ -22,7 +22,7 @@ CALLS = 3
 """Calls in a row: one more than it takes to see a value come back, to tell one step back from all steps back."""
 
 _DATA = "compute with torch functions only; no numpy, no random numbers"
-_KEPT = "keep nothing between calls but states of neurons and what they sent in the step before"
+_KEPT = "keep nothing between calls except neuron states and the spikes of the previous time step"
 
 
 def state_arguments(module: Any, given: int) -> tuple[str, ...]:
@@ -33,14 +33,14 @@ def state_arguments(module: Any, given: int) -> tuple[str, ...]:
 def arguments_left(module: Any, given: int, handed: Sequence[str]) -> list[str]:
     """Notes on arguments of forward that stay at their defaults; options (True, False, words) are left out."""
     kept = [(name, d) for name, d in _optional(module, given) if name not in handed and not isinstance(d, bool | str)]
-    return [f"forward's argument {quoted(name)} is {str(default)[:40]} in every step" for name, default in kept]
+    return [f"forward's argument {quoted(name)} is {str(default)[:40]} in every time step" for name, default in kept]
 
 
 def handed_over(handed: Sequence[str]) -> Diagnostic:
     """The hint where a module could not be followed with what it returned handed back to it."""
     names = ", ".join(quoted(name) for name in handed)
-    text = f"its arguments {names} were given what it returned in the step before"
-    step = "where they are no states, import a module around it that leaves them out"
+    text = f"its arguments {names} were given its outputs of the previous time step"
+    step = "if they are not states, import a wrapper module that omits them"
     return Diagnostic("the module's forward", text, "since they are None by default", step)
 
 
@@ -57,14 +57,14 @@ def data_dependence(first: ForwardTrace, second: ForwardTrace) -> list[Diagnosti
     """Where two runs on different numbers did different things: a number of the input went around the tracer."""
     for a, b in zip(first.nodes, second.nodes, strict=False):
         if not _same_call(a, b) or not _same((a.args, dict(a.kwargs)), (b.args, dict(b.kwargs)), 0):
-            found = f"what {quoted(a.name)} is given depends on data in a way that can not be followed, or on chance"
+            found = f"what {quoted(a.name)} is given depends on data in a way that cannot be traced, or on chance"
             return [Diagnostic(place_label(a.path), found, "", _DATA)]
     names = [[name for name, _ in run.outputs] for run in (first, second)]
     if len(first.nodes) != len(second.nodes) or names[0] != names[1]:
-        return [Diagnostic("the module's forward", "it does different things on different data", "", _DATA)]
+        return [Diagnostic("the module's forward", "it computes different operations on different data", "", _DATA)]
     for (name, a), (_, b) in zip(first.outputs, second.outputs, strict=True):
         if not _same(a, b, 0):
-            found = f"its output {quoted(name)} depends on data in a way that can not be followed"
+            found = f"its output {quoted(name)} depends on data in a way that cannot be traced"
             return [Diagnostic("the module's forward", found, "", _DATA)]
     return []
 
@@ -120,14 +120,14 @@ def kept_between(whole: ForwardTrace) -> list[Diagnostic]:
         for value in values_of((node.args, dict(node.kwargs))):
             own = node.kind == "neuron" and _is_own(value, node)
             if value.node.index < second and not own:
-                text = f"what {quoted(node.name.strip('_'))} is given was kept from the call of forward before"
-                limit = "with a loop over time or a time axis in forward, a sequence starts anew in every call"
-                problem = Diagnostic(place_label(node.path), text, limit, "make such values in forward, from zeros")
+                text = f"what {quoted(node.name.strip('_'))} is given was kept from the previous call of forward"
+                limit = "with a loop over time or a time axis in forward, every call starts a new sequence"
+                problem = Diagnostic(place_label(node.path), text, limit, "create such values in forward, from zeros")
                 found.setdefault(str(problem), problem)
     if found:
         return list(found.values())
-    text = "its second call does not do what the first one did"
-    return [Diagnostic("the module's forward", text, "every step has to be the same", _KEPT)]
+    text = "its second call differs from the first"
+    return [Diagnostic("the module's forward", text, "every time step must compute the same", _KEPT)]
 
 
 def reset_in(whole: ForwardTrace) -> tuple[list[str], list[Diagnostic]]:
@@ -136,7 +136,7 @@ def reset_in(whole: ForwardTrace) -> tuple[list[str], list[Diagnostic]]:
     later = {path: nodes for path, nodes in left_alone.items() if nodes}
     resets = frozenset(whole.resets)
     counts = {path: sum(n.index in resets for n in nodes) for path, nodes in later.items()}
-    found = "its state is set anew in some calls of forward and not in others"
+    found = "its state is reset in some calls of forward and not in others"
     some = [
         Diagnostic(place_label(p), found, "", "reset it outside of forward")
         for p, n in counts.items()
@@ -147,5 +147,5 @@ def reset_in(whole: ForwardTrace) -> tuple[list[str], list[Diagnostic]]:
 
 def failed_again(whole: ForwardTrace) -> Diagnostic:
     """The problem of a module that can be called once only."""
-    text = f"it can not be called a second time: {whole.failure}"
-    return Diagnostic("the module's forward", text, "a network is run step by step", _KEPT)
+    text = f"it cannot be called a second time: {whole.failure}"
+    return Diagnostic("the module's forward", text, "a network runs one time step at a time", _KEPT)

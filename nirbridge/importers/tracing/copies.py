@@ -26,7 +26,7 @@ def copied_axes(flow: DataflowGraph, sample_shapes: Mapping[str, Shape]) -> list
     return [
         Diagnostic(
             f"input {quoted(call.name)}",
-            f"no layer mixes its axis of size {call.shape[axis]}, so all neurons would be copied so many times",
+            f"no layer mixes its axis of size {call.shape[axis]}, so all neurons would be duplicated along it",
             f"the sample of shape {sample_shapes.get(call.name, call.shape)} was read as time steps of {call.shape}",
             WAY_OUT,
         )

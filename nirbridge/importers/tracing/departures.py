@@ -14,7 +14,7 @@ from nirbridge.importers.sample.axes import STEPS, WAY_OUT, SampleReading
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue
 from nirbridge.importers.tracing.values import states
 
-STARTS_ANEW = "forward starts its state anew in every time step"
+STARTS_ANEW = "forward resets its state in every time step"
 
 
 def half_precision_calls(recording: ForwardTrace) -> list[Deviation]:
@@ -38,11 +38,10 @@ def ends_early(flow: DataflowGraph) -> list[Diagnostic]:
     if not flow.loop.leaves_steps_out:
         return []
     found = (
-        f"it loops over the first {flow.loop.iterations} of {flow.loop.time_steps} time steps, "
-        "and leaves the others out"
+        f"it loops over the first {flow.loop.iterations} of {flow.loop.time_steps} time steps, and leaves the rest out"
     )
-    step = "loop over all of them; where their number is fixed, give a sample of as many"
-    return [Diagnostic(place_label(""), found, "a network computes every time step that it is given", step)]
+    step = "loop over all of them; if their number is fixed, give a sample of that length"
+    return [Diagnostic(place_label(""), found, "a network processes every time step of its input", step)]
 
 
 def left_out(flow: DataflowGraph, shapes: Sequence[Shape], reading: SampleReading) -> list[Diagnostic]:
@@ -56,7 +55,7 @@ def loops_once(flow: DataflowGraph) -> list[Diagnostic]:
     """The problem of a flow that may be one turn of a loop: states start anew, and an axis of size one is sliced."""
     if not flow.loop.has_only_part or all(d.name != KEPT_STATES for d in flow.deviations):
         return []
-    found = "its states start anew, and it takes the only part of an axis of size one: perhaps that axis is time"
+    found = "its states are reset, and it takes the only slice of an axis of size one: that axis may be time"
     return [Diagnostic(place_label(""), found, "", WAY_OUT)]
 
 

@@ -57,7 +57,7 @@ class GraphBuilder:
         self.problems += lists
 
     def flow(self) -> DataflowGraph:
-        """The flow; what can not be followed is among its problems."""
+        """The flow; what cannot be traced is among its problems."""
         self.problems += [*self.recording.problems, *self.iterations.problems()]
         wanted = self._wanted()
         for node in self.recording.nodes:
@@ -68,11 +68,13 @@ class GraphBuilder:
                 self._write(node)
         outputs = tuple(self._outputs())
         if self.iterations.is_called:
-            self.notes.append("forward keeps values from call to call: imported as connections from the step before")
+            self.notes.append("forward keeps values between calls: imported as connections delayed by one time step")
             handed = ", ".join(quoted(name) for name in self.recording.handed)
-            self.notes += [f"forward's arguments {handed}: what it returned in the step before"] if handed else []
+            self.notes += [f"forward's arguments {handed}: its outputs of the previous time step"] if handed else []
         elif self.iterations.iterations > 1:
-            self.notes.append(f"forward runs {self.iterations.iterations} steps of a loop: imported as one step")
+            self.notes.append(
+                f"forward runs {self.iterations.iterations} time steps in a loop: imported as one time step"
+            )
         self.deviations += half_precision_calls(self.recording)
         out_of_order = [p for p in self.problems if p.limit == FORWARD]  # all others follow from it
         notes, problems = tuple(dict.fromkeys(self.notes)), tuple(distinct(out_of_order or self.problems))
@@ -144,21 +146,21 @@ class GraphBuilder:
         node, last = value.node, self.iterations.calls[value.node.path][-1]
         lag = self.iterations.last - self.iterations.turn_of[node.index]
         if lag > 1:
-            found = f"a value is carried over more than one step behind it ({lag} steps)"
-            self._add_problem(node.path, found, "use it in the next step at the latest, or put a neuron in between")
+            hint = "use it in the next time step at the latest, or put a neuron in between"
+            self._add_problem(node.path, f"a value is carried over more than one time step ({lag} steps)", hint)
         known = self.done.get((last.index, 0))
         lead = known.lead if known else self._guess(node)
         return FlowValue(ValueRef(self.names[last.index], value.output, lag == 1), lead, value.shape)
 
     def _guess(self, node: TracedCall) -> Lead:
         """Leading axes of a neuron's output that is used before the neuron is written: those of the sample."""
-        is_loop = self.iterations.iterations > 1 and not self.iterations.is_called
-        return tuple(word for word in self.lead if word != "time") if is_loop else self.lead
+        return tuple(word for word in self.lead if word != "time") if self.iterations.is_folded else self.lead
 
     def _write(self, node: TracedCall) -> None:
         if node.kind == "input":
             if self.iterations.is_called and self.iterations.turn_of[node.index] < self.iterations.last:
-                self._add_problem("", f"it uses {quoted(node.name)} of the step before", "put a neuron in between")
+                found = f"it uses {quoted(node.name)} of the previous time step"
+                self._add_problem("", found, "put a neuron in between")
             roles = self.roles[node.name]
             x = FlowValue(ValueRef(self.names[node.index]), lead_of(roles), node.shapes[0], order=order_of(roles))
             self.calls.append(Operation(self.names[node.index], "", "input", None, (), shape=x.shape))
@@ -181,8 +183,8 @@ class GraphBuilder:
         if x.is_summed or x.is_last or x.order or not fits:
             text = "values summed over time" if x.is_summed else f"values with leading axes {x.lead or 'none'}"
             text = "values of the last time step only" if x.is_last else text
-            text = f"values of shape {x.whole}, where batch or time is not in front" if x.order else text
-            self._add_problem(node.path, f"it is given {text}", f"give it {wanted or 'one step of a batch'}")
+            text = f"values of shape {x.whole}, where batch or time is not leading" if x.order else text
+            self._add_problem(node.path, f"it is given {text}", f"give it {wanted or 'one time step of a batch'}")
         elif "time" in x.lead:
             self.iterations.follows_time = True
         name = self.names[node.index]
@@ -213,7 +215,7 @@ class GraphBuilder:
         except CannotFollow as reason:
             word = self._unknown(node, reason.why, reason.advice)
         except (TypeError, IndexError, RuntimeError, ValueError, AttributeError) as error:
-            word = self._unknown(node, f"it is called in a way that is not read ({type(error).__name__})", "")
+            word = self._unknown(node, f"its arguments are not supported ({type(error).__name__})", "")
         x = word.inputs[0]
         lead, order = (x.lead, x.order) if word.lead is None else (word.lead, word.order)
         if word.kind == "unknown":
@@ -229,7 +231,7 @@ class GraphBuilder:
             ref = self._reshape(node, ref, shape)
         summed = word.kind == "summed" or any(t.is_summed for t in word.inputs)
         if summed and word.kind not in ("summed", "same", "scale", "reshape"):
-            self._add_problem(node.path, f"{node.name} works on values summed over time", "return the sum as it is")
+            self._add_problem(node.path, f"{node.name} works on values summed over time", "return the sum unchanged")
         is_last = word.is_last or any(t.is_last for t in word.inputs)
         self.done[node.index, value.output] = replace(traced, ref=ref, is_summed=summed, is_last=is_last)
 
@@ -261,7 +263,7 @@ class GraphBuilder:
         if node.name in REDUCES:
             known = lower_reduction(node, self.find(moved_input(node)))
         if known and known.kind != "same" and any(t.order for t in known.inputs):
-            found = f"values of shape {known.inputs[0].whole}, where batch or time is not in front"
+            found = f"values of shape {known.inputs[0].whole}, where batch or time is not leading"
             raise CannotFollow(found, IN_FRONT)
         return known or self._unknown(node, "", "")
 
@@ -278,17 +280,16 @@ class GraphBuilder:
         pairs = [(name, value) for name, value in self.returned if isinstance(value, TracedValue)]
         kept = [(name, value) for name, value in pairs if self.iterations.plain(value).node.kind != "input"]
         if not kept:
-            self._add_problem("", "it returns nothing that depends on its input", "return spikes or a read-out")
+            self._add_problem("", "it returns nothing that depends on its input", "return spikes or a readout")
         for name, value in kept:
             x = self.find(value)
             age = self.iterations.age(value)
             if x.is_summed:
-                text = "is summed over steps by the module: here it is given step by step; add up its spikes"
+                text = "is summed over time by the module; the import returns each time step, so sum its spikes"
                 self.notes.append(f"output {quoted(name)} {text}")
-            elif x.is_last or (
-                self.iterations.iterations > 1 and not self.iterations.is_called and age not in (SERIES, STATIC)
-            ):
-                self.notes.append(f"output {quoted(name)}: the module returns its last step, here every step is given")
+            elif x.is_last or (self.iterations.is_folded and age not in (SERIES, STATIC)):
+                text = "the module returns its last time step, the import returns every time step"
+                self.notes.append(f"output {quoted(name)}: {text}")
             yield GraphOutput(name or "output", x.ref)
 
 

@@ -39,7 +39,7 @@ def _matmul(node: TracedCall, find: Find) -> LoweredOp:
     x = input_of(node, find)
     weight = constant_argument(node.args[1], "second factor")
     if weight is None or weight.ndim != 2:
-        raise CannotFollow("a product with something that is no matrix", "use torch.nn.Linear")
+        raise CannotFollow("a product with something that is not a matrix", "use torch.nn.Linear")
     return LoweredOp("linear", {"weight": weight.T, "bias": None}, (x,))
 
 
@@ -198,7 +198,7 @@ def _clamp(node: TracedCall, find: Find) -> LoweredOp:
     )
     if isinstance(low, int | float) and low == 0 and high is None:
         return LoweredOp("relu", {}, (input_of(node, find),))
-    raise CannotFollow("values are cut off at limits other than 0 from below", "use relu, or let a neuron do it")
+    raise CannotFollow("values are clipped, and not at a minimum of 0", "use relu, or let a neuron do it")
 
 
 def _combine(node: TracedCall, find: Find, sign: int, *, reverse: bool = False) -> LoweredOp:
@@ -248,7 +248,7 @@ def _cat(node: TracedCall, find: Find) -> LoweredOp:
     axis = int(call_argument(node, 1, "dim", 0)) % len(traced[0].whole)
     if any(t.lead != traced[0].lead for t in traced) or axis < len(traced[0].lead):
         raise CannotFollow(
-            "values are joined along the batch or time axis", "join steps with torch.stack, values by feature"
+            "values are joined along the batch or time axis", "join time steps with torch.stack, values by feature"
         )
     return LoweredOp("concat", {"axis": axis - len(traced[0].lead)}, traced)
 

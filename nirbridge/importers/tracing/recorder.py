@@ -241,7 +241,7 @@ class ForwardRecorder:
 
     def _number(self, name: str) -> None:
         path = self.stack[-1] if self.stack else ""
-        found = f"it asks a value for its number ({name.strip('_')}), so what it does depends on the data"
+        found = f"it reads the value of a tensor ({name.strip('_')}): data-dependent control flow"
         problem = Diagnostic(place_label(path), found, "", "compute with tensors, or leave that part out of forward")
         if str(problem) not in map(str, self.recording.problems):
             self.recording.problems.append(problem)

@@ -38,10 +38,10 @@ def check_module(module: Any, dt: Any = None) -> None:
     if not isinstance(module, torch.nn.Module):
         raise UsageError.of("module", f"a {type(module).__name__}", "a torch.nn.Module is needed", "give the module")
     if dt is not None and not isinstance(dt, numbers.Real):
-        raise UsageError.of("dt", f"a {type(dt).__name__}", "seconds per step, a number", "for example 1e-3")
+        raise UsageError.of("dt", f"a {type(dt).__name__}", "seconds per time step, a number", "for example 1e-3")
     if isinstance(module, torch.jit.ScriptModule):
-        advice = "give the module that it was made of"
-        raise ModelError.of("module", "a TorchScript module, whose code can not be followed", "", advice)
+        advice = "give the module that it was compiled from"
+        raise ModelError.of("module", "a TorchScript module, whose code cannot be traced", "", advice)
     places: dict[tuple[str, str, str], list[str]] = {}
     for name, value in torch.nn.Module.named_parameters(module):
         reason = _unfit(value)
@@ -60,8 +60,8 @@ def _unfit(value: Any) -> tuple[str, str, str] | None:
     if value.is_meta:
         return "they have no values (device 'meta')", "", "load the weights on the CPU"
     if value.is_floating_point() and value.dtype not in (torch.float32, torch.float64):
-        limit = "networks compute in float32, whose sums are other ones"
-        return f"their numbers are {value.dtype}", limit, "call module.float(), and look at its outputs again"
+        limit = "networks compute in float32, which rounds differently"
+        return f"their numbers are {value.dtype}", limit, "call module.float() and check its outputs again"
     return None
 
 
@@ -114,8 +114,8 @@ def copy_in_eval_mode(module: Any) -> Any:
         memo = computed_tensors_memo(module) | memo
         return copy.deepcopy(module, memo).eval()
     except Exception as error:
-        found = f"it can not be copied ({type(error).__name__}: {str(error)[:100]})"
-        advice = "detach the tensors that it keeps, and keep open files out of it"
+        found = f"it cannot be copied ({type(error).__name__}: {str(error)[:100]})"
+        advice = "detach the tensors that it holds, and remove open files"
         raise ModelError.of("module", found, "the importer runs a copy", advice) from None
 
 

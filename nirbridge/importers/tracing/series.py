@@ -82,13 +82,13 @@ def join_series(x: FlowValue, series: ItemSeries) -> LoweredOp:
     """
     count, axis = len(x.lead), series.axis
     if x.order:
-        raise CannotFollow("values whose time or batch axis stands behind values are put together", _ADVICE)
+        raise CannotFollow("values whose batch or time axis is not leading are put together", _ADVICE)
     if series.is_joined:
         if axis < count and x.lead[axis] == "time":
             return LoweredOp("same", {}, (x,), x.lead)
         if axis == count:
             return LoweredOp("reshape", {}, (x,), (*x.lead, "time"))
-        raise CannotFollow("the time steps are joined along values", _ADVICE)
+        raise CannotFollow("the time steps are concatenated along values", _ADVICE)
     if axis <= count:
         return LoweredOp("same", {}, (x,), (*x.lead[:axis], "time", *x.lead[axis:]))
     values = range(count + 1, len(x.whole) + 1)

@@ -64,7 +64,7 @@ def lower_move(node: TracedCall, value: TracedValue, x: FlowValue, iterations: T
     """The word for output ``value.output`` of a function that moves values.
 
     Raises:
-        CannotFollow: it mixes samples or steps, or takes one of them.
+        CannotFollow: it mixes samples or time steps, or takes one of them.
     """
     whole = node.shapes[value.output]
     args, kwargs = node.args[1:], dict(node.kwargs)
@@ -79,7 +79,7 @@ def lower_move(node: TracedCall, value: TracedValue, x: FlowValue, iterations: T
     if step is not None:
         return step
     if x.order:
-        raise CannotFollow("it takes some of the values, and batch or time stands among them", IN_FRONT)
+        raise CannotFollow("it selects some values, and batch or time is not leading", IN_FRONT)
     if node.name == "expand_as":
         indices = picked_positions(torch_tensor().expand, (whole,), {}, value.output, x.whole, x.lead)
         return LoweredOp("gather", {"indices": indices}, (x,))
@@ -98,15 +98,15 @@ def _step(value: TracedValue, x: FlowValue, iterations: TimeLoop) -> LoweredOp |
         if x.arranged[axis] == 1 and iterations.age(taken.parent) == STATIC:
             iterations.only_parts.add(value.node.index)
         if moves and not _is_repeated(taken):
-            raise CannotFollow("it takes a part that moves with the turns of a loop, along an axis of values", WAY_OUT)
+            raise CannotFollow("it takes a slice that moves with the loop, along an axis of values", WAY_OUT)
         return None
     if x.lead[axis] != "time":
         raise CannotFollow("it takes one sample out of the batch", f"treat every sample alike, or {WAY_OUT}")
     size = x.arranged[axis]
     is_last = taken.index == size - 1 and iterations.age(taken.parent) != STATIC
     if not (moves or size == 1 or is_last or (iterations.iterations > 1 and iterations.ages[value.node.index] >= 0)):
-        found = f"it takes step {taken.index} of a sequence, not one after the other"
-        raise CannotFollow(found, f"loop over all steps, or {WAY_OUT}")
+        found = f"it takes time step {taken.index} of a sequence, not one after the other"
+        raise CannotFollow(found, f"loop over all time steps, or {WAY_OUT}")
     iterations.follows_time |= moves
     iterations.time_steps = max(iterations.time_steps, size if moves else 0)
     return _without_step(x, taken, axis, is_last=is_last and not moves and size > 1)
@@ -169,7 +169,7 @@ def lower_reduction(node: TracedCall, x: FlowValue) -> LoweredOp:
     if dims == spatial and len(spatial) in (1, 2):
         return _over_positions(node, x)
     raise CannotFollow(
-        f"a {node.name} over values", "use torch.nn.Linear with fixed weights, or leave it to whoever reads the output"
+        f"a {node.name} over values", "use torch.nn.Linear with fixed weights, or sum the outputs yourself"
     )
 
 

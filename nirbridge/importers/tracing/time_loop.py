@@ -20,11 +20,11 @@ from nirbridge.importers.tracing.values import first_input, is_zero, same_consta
 STATIC, SERIES = -1, -2
 """Ages of what depends on no neuron, and of what depends on all turns at once."""
 
-_ONCE = "give each use in a step a module of its own, and let every step do the same"
-_OWN = "give each use a module of its own, or a state of its own: an argument that is zeros at first"
-FOLLOWED = "only what neurons sent in the step before is followed, from silence"
-FORWARD = "a network hears all time steps, from the first on"
-KEEP = "feed back spikes of the step before, start with zeros, keep nothing else"
+_ONCE = "use a separate module for each use within a time step, and make all time steps alike"
+_OWN = "use a separate module for each use, or pass each its own state, initially zeros"
+FOLLOWED = "only neuron outputs of the previous time step are traced, initially zero"
+FORWARD = "a network processes every time step, from the first on"
+KEEP = "feed back only spikes of the previous time step, initially zero"
 
 ADDS = frozenset({"add", "add_", "__add__", "__radd__", "__iadd__"})
 
@@ -55,6 +55,11 @@ class TimeLoop:
             self.turn_of = {n.index: bisect_right(recording.starts, n.index) - 1 for n in self.nodes}
         for node in self.nodes:
             self.ages[node.index] = self._age(node)
+
+    @property
+    def is_folded(self) -> bool:
+        """True if the turns are those of a loop in forward."""
+        return self.iterations > 1 and not self.is_called
 
     # -- ages ----------------------------------------------------------------------------------------------------
 
@@ -196,7 +201,7 @@ class TimeLoop:
             if len(calls) != self.iterations:
                 text = f"called {len(calls)} times, others are called {self.iterations} times"
                 text = f"called {len(calls)} times in {self.iterations} calls of forward" if self.is_called else text
-                found.append(Diagnostic(place_label(path), text, "each neuron is called once a step", _ONCE))
+                found.append(Diagnostic(place_label(path), text, "each neuron is called once per time step", _ONCE))
             elif not all(self._same_turn(calls, k) for k in range(self.last)):
                 found.append(self._differs(path, calls))
             found += self._states(path, calls)
@@ -204,21 +209,21 @@ class TimeLoop:
 
     def _differs(self, path: str, calls: list[TracedCall]) -> Diagnostic:
         if self.is_called:
-            text = "its input depends on something that forward keeps from call to call"
+            text = "its input depends on a value that forward keeps between calls"
             return Diagnostic(place_label(path), text, FOLLOWED, KEEP)
         order = self._slices_taken(calls)
         if order and order != [*range(len(calls))]:
             shown = ", ".join(map(str, order[:4])) + (", …" if len(order) > 4 else "")
             text = f"called {len(calls)} times, on the slices {shown} of its input"
             return Diagnostic(
-                place_label(path), text, FORWARD, "loop from 0 on, and leave none out; turn the input before"
+                place_label(path), text, FORWARD, "loop from 0 on and skip none; reverse the input before the loop"
             )
-        text = f"called {len(calls)} times, and not with the same input computed step by step"
+        text = f"called {len(calls)} times, with inputs that are not computed alike in every time step"
         if not any(states(node) for node in calls):
             return Diagnostic(
                 place_label(path), text, "its state is kept in the module, so all calls share one state", _OWN
             )
-        return Diagnostic(place_label(path), text, "a neuron has one state, so it has one input in each step", _ONCE)
+        return Diagnostic(place_label(path), text, "a neuron has one state, so it has one input per time step", _ONCE)
 
     def _slices_taken(self, calls: list[TracedCall]) -> list[int]:
         """The index of the one slice that each call works on; empty where that is not one each, along one axis."""
@@ -253,9 +258,7 @@ class TimeLoop:
         for k, (name, last) in enumerate(self.returned[-1]):
             before = [r[k][1] if k < len(r) else None for r in self.returned[:-1]]
             if not all(self.alike(value, iteration, last) for iteration, value in enumerate(before)):
-                text = (
-                    f"its output {quoted(name or 'output')} depends on something that forward keeps from call to call"
-                )
+                text = f"its output {quoted(name or 'output')} depends on a value that forward keeps between calls"
                 found.append(Diagnostic(place_label(""), text, FOLLOWED, KEEP))
         return found
 
@@ -266,8 +269,8 @@ class TimeLoop:
         """A state handed in must be what the neuron returned in the turn before, zeros at first, or an argument."""
         for iteration, node in enumerate(calls):
             if iteration and node.index in self.resets and not states(node):
-                found = f"its state is set anew in step {iteration} of a loop"
-                return [Diagnostic(place_label(path), found, "", "reset it in front of the loop")]
+                found = f"its state is reset in time step {iteration} of a loop"
+                return [Diagnostic(place_label(path), found, "", "reset it before the loop")]
             for state in states(node):
                 plain = self.plain(state) if isinstance(state, TracedValue) else state
                 if isinstance(plain, TracedValue):
@@ -276,7 +279,7 @@ class TimeLoop:
                 else:
                     fine = (iteration == 0 or self.is_called) and is_zero(plain)
                 if not fine:
-                    text = f"the state that it is given in step {iteration} is not what it returned in the step before"
-                    advice = "pass its state on as it is, and let it start at zero"
+                    text = f"the state passed to it in time step {iteration} is not the one that it returned before"
+                    advice = "pass its state on unchanged, starting at zero"
                     return [Diagnostic(place_label(path), text, "", advice)]
         return []

@@ -84,9 +84,9 @@ def trace_module(
     if search.best is None or search.best[0] != (0, 0):
         raise_too_large(search.out_of_room)
     if search.best is None:
-        found = f"its forward fails on the sample: {(search.failures or ['no reading of it fits'])[0]}"
+        found = f"its forward fails on the sample: {(search.failures or ['no interpretation of its axes fits'])[0]}"
         given = f"the sample has shape {', '.join(map(str, shapes.values()))}"
-        raise ModelError.of("module", found, given, f"give one as forward takes it, or {WAY_OUT}")
+        raise ModelError.of("module", found, given, f"give one that forward accepts, or {WAY_OUT}")
     _, flow, reading = search.best
     flow = _called_again(flow, module, samples, reading, forms)
     flow = _looked_at_longer(flow, module, samples, reading, forms)
@@ -147,7 +147,7 @@ class _ReadingSearch:
         try:
             flow = _attempt(self.module, self.samples, variant, self.forms, self.failures)
         except RecursionError:  # hundreds of steps that hang on each other
-            self.failures.append("its steps hang on each other in more ways than can be followed")
+            self.failures.append("its time steps depend on each other in more ways than can be traced")
             return None
         if flow is None and isinstance(self.failures[-1], TooLarge):
             self.too_many = given

@@ -148,7 +148,7 @@ def same_constant(a: Any, b: Any) -> bool:
 
 
 _MARK = " (use "
-_ADVICE = "hand each use what it returned in the step before, from zeros: take the states as arguments and return them"
+_ADVICE = "pass each use the state that it returned in the previous time step, initially zeros"
 
 
 def module_path(path: str) -> str:
@@ -199,7 +199,8 @@ def never_handed_on(whole: ForwardTrace) -> list[Diagnostic]:
     several = {module_path(path) for path in nodes if path != module_path(path)}
     lost = [path for path in nodes if not any(isinstance(s, TracedValue) for node in nodes[path] for s in states(node))]
     places = dict.fromkeys(module_path(path) for path in lost if module_path(path) in several)
-    text = "it is called several times in a step, each time with a state that starts anew"
+    text = "it is called several times per time step, each time with a new state"
     return [
-        Diagnostic(place_label(p), text, "uses of one module are told apart by their states", _ADVICE) for p in places
+        Diagnostic(place_label(p), text, "uses of one module are distinguished by their states", _ADVICE)
+        for p in places
     ]

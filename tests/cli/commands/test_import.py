@@ -186,7 +186,7 @@ def test_spikes_as_the_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     [
         (("--percentile", "most"), "least-error, max or a number"),
         (("--percentile", "101"), "up to 100"),
-        (("--steps", "0"), "1 at least"),
+        (("--steps", "0"), "at least 1"),
         (("--calibrate", "none.npy"), "none.npy"),
     ],
 )

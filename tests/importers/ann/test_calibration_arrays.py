@@ -61,11 +61,12 @@ def spoiled(value: float) -> Any:
         ({"a": full(2, 3)}, TWO, f"calibration data: arrays 'a', the module has the inputs 'a', 'b'; {STEP}"),
         (
             [full(1002, 3), full(1003, 2)], TWO,
-            "calibration data: 1,002, 1,003 samples, every input needs as many; give the same samples to every input",
+            "calibration data: 1,002, 1,003 samples, every input needs the same number; "
+            "give the same samples to every input",
         ),
         (
             np.array([[None]]), ONE,
-            "calibration data of input 'in': no array, the same samples are needed at every look: one array or tensor; "
+            "calibration data of input 'in': no array, the samples are read several times: give one array or tensor; "
             "concatenate some of its batches, without labels: torch.cat([x for x, _ in loader])",
         ),
         (
@@ -128,9 +129,9 @@ def test_largest_difference_and_largest_output_over_all_outputs() -> None:
 @pytest.mark.parametrize(
     ("wanted", "found", "said"),
     [
-        ([1000.0, 0.0], [1000.0, 1.5], "its outputs differ by 1.5 from what was read of it"),
-        ([0.0], [-2.0], "its outputs differ by 2 from what was read of it"),
-        ([np.inf], [1.0], "its outputs differ by inf from what was read of it"),
+        ([1000.0, 0.0], [1000.0, 1.5], "its outputs differ by 1.5 from those of the imported network"),
+        ([0.0], [-2.0], "its outputs differ by 2 from those of the imported network"),
+        ([np.inf], [1.0], "its outputs differ by inf from those of the imported network"),
     ],
 )
 def test_a_module_that_computes_something_else(wanted: list[float], found: list[float], said: str) -> None:
@@ -139,4 +140,4 @@ def test_a_module_that_computes_something_else(wanted: list[float], found: list[
     (problem,) = caught.value.problems
     assert (problem.subject, problem.found) == ("module", said)
     assert problem.limit == f"at most 0.001 of the largest output, {max(map(abs, wanted)):.3g}"
-    assert problem.hint == "make it a fixed function of its inputs; else report this"
+    assert problem.hint == "make it a deterministic function of its inputs; if it is one, report this"

@@ -157,10 +157,10 @@ REFUSED: dict[str, tuple[Callable[..., Any], tuple[int, ...], str]] = {
     "uneven windows": (lambda m, x: F.adaptive_avg_pool2d(x, 4), IMAGE, "its windows differ"),
     "batch statistics": (lambda m, x: F.batch_norm(x, None, None, training=True), IMAGE, "those of the batch"),
     "half": (lambda m, x: x.to(torch.float16).float(), FLAT, "number format to torch.float16"),
-    "clamp from above": (lambda m, x: x.clamp(0, 1) + x.clamp(max=0.5), FLAT, "a spike rate is 0 at least"),
-    "clamp elsewhere": (lambda m, x: x.clamp(0.25), FLAT, "a spike rate is 0 at least"),
+    "clamp from above": (lambda m, x: x.clamp(0, 1) + x.clamp(max=0.5), FLAT, "a spike rate is at least 0"),
+    "clamp elsewhere": (lambda m, x: x.clamp(0.25), FLAT, "a spike rate is at least 0"),
     "product": (lambda m, x: x * x, FLAT, "a product of two values"),
-    "division by a value": (lambda m, x: 1.0 / (x + 1.0), FLAT, "it has no form as a neuron or a linear layer"),
+    "division by a value": (lambda m, x: 1.0 / (x + 1.0), FLAT, "it has no equivalent neuron or linear layer"),
     "addmm with factors": (
         lambda m, x: torch.addmm(m.p["six"], x, m.p["square"], beta=2.0), FLAT, "addmm with factors"
     ),

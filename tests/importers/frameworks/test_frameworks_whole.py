@@ -148,7 +148,7 @@ def test_norse_refusals_are_all_in_one_error() -> None:
     assert "'2' (LIFBoxCell): it was made with dt = 0.001 s" in text
     assert "'3' (LSNNCell): a threshold that adapts" in text
     assert "'4'" in text
-    with pytest.raises(ModelError, match="comes back to the input through a cache"):
+    with pytest.raises(ModelError, match="is fed back to the input through a cache"):
         from_norse(norse.RecurrentSequential(nn.Linear(4, 4), norse.LIFCell()), torch.zeros(1, 4))
 
 

@@ -71,8 +71,8 @@ FIRST_ONES: dict[str, tuple[Callable[[Any], Any], tuple[int, ...], str]] = {
 @pytest.mark.parametrize("name", FIRST_ONES)
 def test_a_loop_over_the_first_time_steps_only_is_refused(name: str) -> None:
     slices, shape, count = FIRST_ONES[name]
-    words = f"it loops over the first {count} time steps, and leaves the others out"
-    with pytest.raises(ModelError, match=f"{words}.*where their number is fixed, give a sample of as many"):
+    words = f"it loops over the first {count} time steps, and leaves the rest out"
+    with pytest.raises(ModelError, match=f"{words}.*if their number is fixed, give a sample of that length"):
         from_snntorch(Loop(slices), torch.zeros(shape), check=0)
 
 
@@ -131,7 +131,7 @@ def test_loops_in_another_order_are_refused_and_say_which(name: str) -> None:
         from_snntorch(Loop(slices), torch.zeros(shape), check=0)
     problem = caught.value.problems[0]
     assert problem.found == f"called {words} of its input"
-    assert problem.hint == "loop from 0 on, and leave none out; turn the input before"
+    assert problem.hint == "loop from 0 on and skip none; reverse the input before the loop"
 
 
 # -- lists -----------------------------------------------------------------------------------------------------------

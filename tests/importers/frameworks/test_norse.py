@@ -160,7 +160,7 @@ def test_every_other_class_of_norse_is_refused_by_name(name: str) -> None:
 def test_a_refusal_says_the_reason() -> None:
     assert "LSNNCell: a threshold that adapts to spikes" in refusal_of(norse.LSNNCell())
     box = norse.LIFBoxCell(norse.LIFBoxParameters(reset_method=lambda z, v, r, th: v))
-    assert "reset_method is a function of its own" in refusal_of(box)
+    assert "reset_method is a custom function" in refusal_of(box)
 
 
 def test_a_subclass_that_does_something_else_is_refused() -> None:

@@ -213,7 +213,7 @@ def test_a_sum_over_time_is_said() -> None:
             return super().forward(x)[0].sum(0)
 
     graph = from_snntorch(on_grid(Counts()), torch.zeros(20))
-    assert "summed over steps" in graph.metadata["nirbridge:notes"]
+    assert "summed over time" in graph.metadata["nirbridge:notes"]
 
 
 def test_states_as_arguments_are_no_inputs() -> None:
@@ -269,7 +269,7 @@ def test_every_place_is_named() -> None:
     with pytest.raises(ModelError) as caught:
         from_snntorch(Bad(), torch.zeros(20))
     text = str(caught.value)
-    for word in ("asks a value for its number", "'lif1'", "'alpha'", "sigmoid", "ReLU", "product of two values"):
+    for word in ("reads the value of a tensor", "'lif1'", "'alpha'", "sigmoid", "ReLU", "product of two values"):
         assert word in text
 
 

@@ -108,7 +108,7 @@ class Inside(nn.Module):
 
 
 def test_neurons_whose_axis_is_split_are_refused_by_place() -> None:
-    with pytest.raises(ModelError, match=r"module 'split'.*\(36,\) to \(1, 6, 6\) behind 'lif1'.*flatten in front"):
+    with pytest.raises(ModelError, match=r"module 'split'.*\(36,\) to \(1, 6, 6\) after 'lif1'.*flatten before"):
         from_snntorch(Inside(flattens=False), torch.zeros(1, 12))
     network = from_nir(from_snntorch(Inside(flattens=True), torch.zeros(1, 12)))
     assert [p.shape for p in network.populations] == [(36,), (48,)]

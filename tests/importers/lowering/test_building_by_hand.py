@@ -134,7 +134,8 @@ def test_calls_that_no_network_has() -> None:
     unknown = call("u", "unknown", "p", function="softmax", reason="", hint="")
     said = call("w", "unknown", "u", path="", function="odd", reason="why", hint="do that")
     assert refused(relu, pool, unknown, said, cell("lif", "w")) == [
-        "module 'r': a ReLU is no spiking neuron; put a neuron there, or convert the trained network with from_torch",
+        "module 'r': a ReLU is not a spiking neuron; put a neuron there, or convert the trained network with "
+        "from_torch",
         "module 'p': a maximum of spikes is not linear; use an average pool, or a convolution with stride",
         "module 'u': softmax: its outputs depend on all others; leave it out: the largest output stays the largest",
         "the module's forward: odd: why; do that",
@@ -155,7 +156,7 @@ def test_problems_of_the_flow_and_of_every_neuron_are_in_one_error() -> None:
     ]  # fmt: skip
     with pytest.raises(ModelError) as caught:
         build_network(DataflowGraph((X, cell("l1", "x")), ()), {}, 1e-3)
-    text = "module 'l1': no form is known for it; replace it by a neuron of the framework"
+    text = "module 'l1': its class is not supported; replace it by a neuron of the framework"
     assert [str(p) for p in caught.value.problems] == [text]
 
 
@@ -179,15 +180,15 @@ def test_states_go_nowhere_else() -> None:
 
 def test_shapes_that_do_not_meet() -> None:
     assert refused(cell("lif", "x", shape=(3,))) == [
-        "'lif': values of shape (2,) reach neurons of shape (3,); give both one shape"
+        "'lif': values of shape (2,) reach neurons of shape (3,); make the shapes equal"
     ]
 
 
 def test_zeros_as_a_first_state_of_neurons_that_start_elsewhere() -> None:
     start = Cell(neuron(v_init=np.array([0.0, 0.5])))
-    text = "forward gives it a state of zeros to start from, its own start is another (its leak or reset potential)"
+    text = "forward passes zeros as its initial state, its own initial state differs (leak or reset potential)"
     assert refused(cell("lif", "x", target=start, starts_at_zero=True)) == [
-        f"module 'lif': {text}; give it no state in the first step"
+        f"module 'lif': {text}; pass no state in the first time step"
     ]
     assert made(cell("lif", "x", target=start, starts_at_zero=False)).notes == ()
     assert made(cell("lif", "x", starts_at_zero=True)).notes == ()
@@ -201,7 +202,9 @@ def test_a_relu_of_what_is_never_negative_does_nothing() -> None:
         call("v", "gather", "a", indices=np.array([1, 0])),
     ):  # fmt: skip
         assert wires(made(cell("a", "x"), keeps, relu, cell("b", "r")))[-1] == ("b", "output", 0)
-    text = "module 'r': a ReLU is no spiking neuron; put a neuron there, or convert the trained network with from_torch"
+    text = (
+        "module 'r': a ReLU is not a spiking neuron; put a neuron there, or convert the trained network with from_torch"
+    )
     for source, other in (
         (Cell(), call("v", "scale", "a", factor=np.array([1.0, -1.0]))),
         (Cell(), call("v", "add", "a", "a", signs=(1.0, -1.0))),
@@ -229,7 +232,7 @@ def test_ports_of_several_outputs() -> None:
 
 def said(word: str, name: str = "v", place: str = "lif") -> str:
     text = f"output '{name}' of the module is the {word} of '{place}'"
-    return f"{text}: no output of its own, record v of population '{place}'"
+    return f"{text}: not an output of the network, record v of population '{place}'"
 
 
 def test_states_that_are_returned_beside_spikes() -> None:
@@ -244,20 +247,20 @@ def test_states_that_are_returned_beside_spikes() -> None:
 
 
 def test_a_membrane_that_is_returned_alone() -> None:
-    text = "the module returns its membrane potential; the output gives its spikes, record v of it"
+    text = "the module returns its membrane potential; the network outputs its spikes"
     network = made(cell("lif", "x"), returns={"v": ValueRef("lif", 1)})
     assert (network.notes, wires(network)[-1]) == ((f"population 'lif': {text}",), ("lif", "output", 0))
     heard = made(cell("lif", "x"), cell("b", "lif"), returns={"v": ValueRef("lif", 1)})
     assert heard.notes == (f"population 'lif': {text}",)
     free = Cell(neuron(reset="none"))
     network = made(cell("lif", "x", target=free), returns={"v": ValueRef("lif", 1)})
-    assert network.notes == ("population 'lif': a read-out, its output is the membrane potential",)
+    assert network.notes == ("population 'lif': a readout, its output is the membrane potential",)
     assert (network.populations[0].neuron.kind, network.populations[0].neuron.fires) == ("LI", False)
     again = Cell(neuron(reset="none"), recurrences=(Recurrence(Dense(np.eye(2, dtype=np.float32))),))
     network = made(cell("lif", "x", target=again), returns={"v": ValueRef("lif", 1)})
     assert network.notes == (f"population 'lif': {text}",)
     both = made(cell("lif", "x", target=free), cell("b", "x"), returns={"v": ValueRef("lif", 1), "s": "b"})
-    assert both.notes == ("population 'lif': a read-out, its output is the membrane potential",)
+    assert both.notes == ("population 'lif': a readout, its output is the membrane potential",)
     assert [p.name for p in both.outputs] == ["output_s", "output_v"]
 
 

@@ -57,7 +57,7 @@ def test_outputs_without_a_name_and_the_input_returned() -> None:
     for outputs in ({"x": x}, {"a": 3.0}, {}):
         tape.returns(**outputs)
         found = flow(tape)
-        nothing = "the module's forward: it returns nothing that depends on its input; return spikes or a read-out"
+        nothing = "the module's forward: it returns nothing that depends on its input; return spikes or a readout"
         assert (texts(found), found.outputs) == ([nothing], ())
 
 
@@ -123,12 +123,12 @@ LEADS: list[tuple[Roles, Any, str]] = [
     (("time", "batch"), ("batch", "time"), "values with leading axes ('time', 'batch'); give it ('batch', 'time')"),
     (("batch", "value"), ("time", "batch"), "values with leading axes ('batch',); give it ('time', 'batch')"),
     (("value", "value"), ("time",), "values with leading axes none; give it ('time',)"),
-    (("time", "batch"), None, "values with leading axes ('time', 'batch'); give it one step of a batch"),
-    (("merged", "value"), None, "values with leading axes ('merged',); give it one step of a batch"),
+    (("time", "batch"), None, "values with leading axes ('time', 'batch'); give it one time step of a batch"),
+    (("merged", "value"), None, "values with leading axes ('merged',); give it one time step of a batch"),
     (
         ("value", "batch"),
         None,
-        "values of shape (2, 4), where batch or time is not in front; give it one step of a batch",
+        "values of shape (2, 4), where batch or time is not leading; give it one time step of a batch",
     ),
 ]
 
@@ -172,19 +172,19 @@ def test_values_summed_over_time_and_of_the_last_step() -> None:
     assert names(found) == ["x", "lif", "mul"]
     assert [o.ref.call for o in found.outputs] == ["lif", "mul"]
     assert found.notes == (
-        "output 'a' is summed over steps by the module: here it is given step by step; add up its spikes",
-        "output 'b': the module returns its last step, here every step is given",
+        "output 'a' is summed over time by the module; the import returns each time step, so sum its spikes",
+        "output 'b': the module returns its last time step, the import returns every time step",
     )
     lif(tape, third, "after")
     lif(tape, kept, "late")
     lif(tape, tape.call("add", x_last(tape, x), kept), "later")
     tape.returns(a=tape.call("add", total, tape.call("view", kept, 2, 4), path="m"))
-    one = "give it one step of a batch"
+    one = "give it one time step of a batch"
     assert texts(flow(tape, SEQUENCE)) == [
         f"module 'after': it is given values summed over time; {one}",
         f"module 'late': it is given values of the last time step only; {one}",
         f"module 'later': it is given values of the last time step only; {one}",
-        "module 'm': add works on values summed over time; return the sum as it is",
+        "module 'm': add works on values summed over time; return the sum unchanged",
     ]
 
 
@@ -226,7 +226,7 @@ def test_functions_that_are_called_in_a_way_that_is_not_read(error: type[Excepti
     tape, x = begun()
     tape.returns(y=tape.call("add", x, 2.0, alpha=Odd()))
     arguments = flow(tape).calls[1].arguments
-    assert arguments["reason"] == f"it is called in a way that is not read ({error.__name__})"
+    assert arguments["reason"] == f"its arguments are not supported ({error.__name__})"
 
 
 def test_values_whose_batch_is_not_in_front_only_move() -> None:
@@ -234,7 +234,7 @@ def test_values_whose_batch_is_not_in_front_only_move() -> None:
     tape.returns(y=tape.call("mul", x, 2.0))
     found = flow(tape, ("value", "batch"))
     assert (found.calls[1].kind, found.calls[1].arguments["reason"], found.calls[1].arguments["hint"]) == (
-        "unknown", "values of shape (2, 4), where batch or time is not in front", IN_FRONT
+        "unknown", "values of shape (2, 4), where batch or time is not leading", IN_FRONT
     )  # fmt: skip
     cast = tape.call("to", x, torch.float64)
     tape.returns(y=tape.call("neg", tape.call("permute", cast, (1, 0), func=torch.permute)))

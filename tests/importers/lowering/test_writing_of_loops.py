@@ -39,16 +39,16 @@ def test_a_loop_is_one_step() -> None:
     ]  # fmt: skip
     assert found.calls[1].inputs == (ValueRef("x"), ValueRef("a", 0, True))
     assert found.notes == (
-        "output 'last': the module returns its last step, here every step is given",
-        "forward runs 3 steps of a loop: imported as one step",
+        "output 'last': the module returns its last time step, the import returns every time step",
+        "forward runs 3 time steps in a loop: imported as one time step",
     )
 
 
 def test_the_shortest_loop() -> None:
     found = flow(looped(iterations=2), SEQUENCE)
     assert (texts(found), found.loop.iterations) == ([], 2)
-    assert found.notes[0] == "output 'last': the module returns its last step, here every step is given"
-    assert found.notes[1] == "forward runs 2 steps of a loop: imported as one step"
+    assert found.notes[0] == "output 'last': the module returns its last time step, the import returns every time step"
+    assert found.notes[1] == "forward runs 2 time steps in a loop: imported as one time step"
 
 
 def steps(iterations: int = 3, **more: Any) -> tuple[Tape, list[TracedValue]]:
@@ -67,7 +67,7 @@ def test_what_the_steps_of_a_loop_send_put_together() -> None:
         kind = "scale" if axis < 2 else "unknown"
         assert [(c.name, c.kind) for c in found.calls] == [("x", "input"), ("lif", "neuron"), ("mul", kind)]
         assert found.calls[2].inputs == (ValueRef("lif"),)
-        assert found.notes == ("forward runs 3 steps of a loop: imported as one step",)
+        assert found.notes == ("forward runs 3 time steps in a loop: imported as one time step",)
 
 
 def test_what_the_steps_of_a_loop_send_summed() -> None:
@@ -78,7 +78,7 @@ def test_what_the_steps_of_a_loop_send_summed() -> None:
     tape.returns(s=tape.call("div", total, 3.0))
     found = flow(tape, SEQUENCE)
     assert (texts(found), names(found), found.outputs[0].ref) == ([], ["x", "lif"], ValueRef("lif"))
-    assert found.notes[0].startswith("output 's' is summed over steps by the module")
+    assert found.notes[0].startswith("output 's' is summed over time by the module")
 
 
 def test_a_slice_that_keeps_the_time_axis_is_one_step() -> None:
@@ -90,7 +90,7 @@ def test_a_slice_that_keeps_the_time_axis_is_one_step() -> None:
             one = tape.call("narrow", x, 0, k, 1, shape=(1, *ROW))
             tape.returns(s=lif(tape, one, shape=(1, *ROW)))
         found = flow(tape, SEQUENCE)
-        text = "module 'lif': it is given values with leading axes ('time', 'batch'); give it one step of a batch"
+        text = "module 'lif': it is given values with leading axes ('time', 'batch'); give it one time step of a batch"
         assert texts(found) == ([text] if iterations == 1 else [])
         assert found.calls[-1].shape == (4,)
     tape = Tape()
@@ -113,9 +113,9 @@ def test_states_that_start_anew_in_a_loop_are_a_problem_alone() -> None:
 
 def test_values_of_more_than_one_step_before() -> None:
     found = flow(looped(back=2), SEQUENCE)
-    text = "a value is carried over more than one step behind it (2 steps)"
+    text = "a value is carried over more than one time step (2 steps)"
     assert texts(found)[-1] == (
-        f"module 'a': {text}; use it in the next step at the latest, or put a neuron in between"
+        f"module 'a': {text}; use it in the next time step at the latest, or put a neuron in between"
     )
 
 
@@ -132,8 +132,8 @@ def test_calls_in_a_row_are_one_step() -> None:
     found = flow(tape, calls=3)
     assert texts(found) == []
     assert found.notes == (
-        "forward keeps values from call to call: imported as connections from the step before",
-        "forward's arguments 'prev', 'more': what it returned in the step before",
+        "forward keeps values between calls: imported as connections delayed by one time step",
+        "forward's arguments 'prev', 'more': its outputs of the previous time step",
     )
     assert [(c.name, c.kind) for c in found.calls] == [("x", "input"), ("add", "add"), ("lif", "neuron")]
     assert found.calls[1].inputs == (ValueRef("x"), ValueRef("lif", 0, True))
@@ -149,7 +149,7 @@ def test_an_input_of_the_call_before_is_refused() -> None:
         x = tape.input()
         tape.returns(s=lif(tape, x if before is None else before))
         before = x
-    text = "the module's forward: it uses 'x' of the step before; put a neuron in between"
+    text = "the module's forward: it uses 'x' of the previous time step; put a neuron in between"
     assert text in texts(flow(tape, calls=3))
 
 
@@ -188,5 +188,5 @@ def test_leading_axes_of_what_is_not_known() -> None:
     x = tape.input((3, *ROW))
     tape.returns(s=lif(tape, tape.call("fft", x, shape=(3,))))
     assert texts(flow(tape, SEQUENCE)) == [
-        "module 'lif': it is given values with leading axes ('time',); give it one step of a batch"
+        "module 'lif': it is given values with leading axes ('time',); give it one time step of a batch"
     ]

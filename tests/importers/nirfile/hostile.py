@@ -340,7 +340,7 @@ VARIANTS: dict[str, tuple[Spoil, str]] = {
         "edge 'input' -> 'fc': it is listed twice, NIR allows an edge once",
     ),
     "edge-chunked": (chunked_text, "its text is stored in chunks or in the header"),
-    "edge-not-utf8": (put("node/edges", np.array([[b"caf\xe9", b"fc"]])), "it can not be read .*utf-8"),
+    "edge-not-utf8": (put("node/edges", np.array([[b"caf\xe9", b"fc"]])), "it cannot be read .*utf-8"),
     "self-loop": (
         edges(*GOOD_EDGES, ("fc", "fc")),
         "edge 'fc' -> 'fc': the Affine node feeds itself within one step, a loop needs a neuron",

@@ -170,7 +170,7 @@ def test_parameters_without_an_axis_are_named() -> None:
     scalar.r, scalar.v_reset = np.array(1.0), np.array(0.0)
     found = [f for f in diagnose_exporter(row(lif(), scalar)) if f.name == "zero-dimensional"]
     assert [(f.node, f.sure, f.repair) for f in found] == [("1", "certain", "zero-dimensional")]
-    assert found[0].what == "node '1' (IF): r, v_reset without an axis: nir can not write it, tools refuse it"
+    assert found[0].what == "node '1' (IF): r, v_reset without an axis: nir cannot write it, other tools refuse it"
 
 
 def test_lost_edges_on_both_sides() -> None:
@@ -237,7 +237,7 @@ def test_findings_of_exporters_in_words() -> None:
     norse = "Norse writes tau multiplied by its dt"
     assert what(lif([2e-5, 1e-5], 1)) == [f"node '0' (LIF): tau = 2e-05 s with r = 1: {norse}"]
     assert what(cuba(1e-5, 5e-5, 1, 1)) == [
-        f"node '0' (CubaLIF): tau = 5e-05 s with r = 1: {norse}, and not that an input spike adds 1 to the current"
+        f"node '0' (CubaLIF): tau = 5e-05 s with r = 1: {norse}, and loses that an input spike adds 1 to the current"
     ]
     lost = "its soft reset, several spikes per time step, norm_input, tau_syn and min_v_mem are not in the file"
     assert what(lif(5, 1)) == [f"node '0' (LIF): r = 1: Sinabs counts tau in steps; {lost}"]
@@ -280,7 +280,7 @@ def test_the_time_step_that_rockpool_wrote() -> None:
     (found,) = diagnose_exporter(row(rockpool(2e-3)))
     assert found.what == (
         "node '0' (LIF): r = tau exp(-dt/tau) / dt with dt = 0.002 s: Rockpool's gain; "
-        "its bias, its recurrent weights, soft reset and several spikes a step are not in the file"
+        "its bias, its recurrent weights, soft reset and several spikes per time step are not in the file"
     )
 
 

@@ -268,8 +268,8 @@ def test_values_that_can_be_stored_as_metadata() -> None:
 def test_metadata_that_cannot_be_stored_is_named_by_its_place() -> None:
     metadata = {"ok": 1, "a/b": 1, "inner": {"x": {"deep": None}, "": 1}}
     assert [str(p) for p in nir_save._metadata_problems(metadata, "node 'n'")] == [
-        "node 'n': a key of its metadata 'a/b' holds a slash, HDF5 can not hold it; rename the key",
+        "node 'n': a key of its metadata 'a/b' holds a slash, HDF5 cannot store it; rename the key",
         "node 'n': its metadata 'inner' 'x' 'deep' is a NoneType, text, numbers and arrays of them are stored; "
         "convert or remove it",
-        "node 'n': a key of its metadata 'inner' '' is empty or '.', HDF5 can not hold it; rename the key",
+        "node 'n': a key of its metadata 'inner' '' is empty or '.', HDF5 cannot store it; rename the key",
     ]

@@ -120,14 +120,14 @@ def test_a_truncated_file_is_refused(keep: int, good: Path) -> None:
 def test_folders_pipes_and_missing_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="it is a folder, a .nir file is expected; give the path of a file$"):
         load_nir(tmp_path)
-    with pytest.raises(FileError, match=r"^'none.nir': it can not be opened \(No such file or directory\); check"):
+    with pytest.raises(FileError, match=r"^'none.nir': it cannot be opened \(No such file or directory\); check"):
         load_nir(tmp_path / "none.nir")
     os.mkfifo(tmp_path / "pipe.nir")
     with pytest.raises(FileError, match="^'pipe.nir': it is no regular file"):
         load_nir(tmp_path / "pipe.nir")
-    with pytest.raises(FileError, match="it can not be opened"):
+    with pytest.raises(FileError, match="it cannot be opened"):
         load_nir("a\0b.nir")
-    with pytest.raises(FileError, match="it can not be opened"):
+    with pytest.raises(FileError, match="it cannot be opened"):
         file_sha256(tmp_path / "none.nir")
 
 
@@ -356,7 +356,7 @@ def test_names_that_hdf5_would_change_are_refused(name: str, why: str, tmp_path:
     with pytest.raises(FileError) as caught:
         save_nir(graph, tmp_path / "odd.nir")
     assert f": its name {why}" in str(caught.value)
-    assert str(caught.value).endswith("HDF5 can not hold it; rename the node")
+    assert str(caught.value).endswith("HDF5 cannot store it; rename the node")
     assert list(tmp_path.iterdir()) == []
 
 

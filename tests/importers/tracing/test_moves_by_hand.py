@@ -73,11 +73,11 @@ def test_slices_of_values_alone() -> None:
     np.testing.assert_array_equal(found, [[2, 3], [4, 5]])
     np.testing.assert_array_equal(picked_positions(torch.split, (2, 1), {}, 1, (5, 4), B), [2, 3])
     np.testing.assert_array_equal(picked_positions(torch.flip, ((1,),), {}, 0, (5, 3), B), [2, 1, 0])
-    advice = "treat every sample and step alike"
+    advice = "treat every sample and time step alike"
     cases = [
         (get, (slice(0, 4),), "it takes a part of the batch or of the time axis"),
-        (torch.flip, ((0,),), "it mixes samples or steps"),
-        (torch.roll, (1,), "it mixes samples or steps"),
+        (torch.flip, ((0,),), "it mixes samples or time steps"),
+        (torch.roll, (1,), "it mixes samples or time steps"),
     ]
     for func, args, why in cases:
         with pytest.raises(CannotFollow) as caught:
@@ -132,7 +132,7 @@ def test_sums_that_have_none(lead: Any, call: TracedCall) -> None:
         lower_reduction(call, FlowValue(REF, lead, (2, 3, 4, 5)))
     assert (caught.value.why, caught.value.advice) == (
         "a sum over values",
-        "use torch.nn.Linear with fixed weights, or leave it to whoever reads the output",
+        "use torch.nn.Linear with fixed weights, or sum the outputs yourself",
     )
 
 
@@ -198,7 +198,7 @@ def test_subclasses_keep_the_form_unless_they_change_what_the_neurons_do() -> No
     with pytest.raises(ModelError) as caught:
         refused.read(Changed(), (1,), 1e-3)
     assert str(caught.value) == (
-        "Changed: its class defines forward of Neuron anew, only the framework's own code has a known form; use Neuron"
+        "Changed: its class defines forward of Neuron anew, only the framework's own classes are supported; use Neuron"
     )
 
 
@@ -246,7 +246,7 @@ def test_classes_without_a_form_say_why() -> None:
     package = SimpleNamespace(A=Neuron, B=3)
     found = refusals(package, [("it is odd", "use another", ("A", "B", "C"))])
     assert list(found) == [Neuron]
-    with pytest.raises(ModelError, match=r"^Neuron: it is odd, NIR has no form for it; use another$"):
+    with pytest.raises(ModelError, match=r"^Neuron: it is odd, NIR has no equivalent; use another$"):
         found[Neuron].read(Neuron(), (1,), 1e-3)
 
 

@@ -223,22 +223,22 @@ def test_other_slices_of_time_that_have_a_meaning(of: Any, index: int, more: Any
     assert iterations.time_steps == (0 if "stepped" in more else 3)
 
 
-LOOP = f"loop over all steps, or {WAY_OUT}"
+LOOP = f"loop over all time steps, or {WAY_OUT}"
 OUT = f"treat every sample alike, or {WAY_OUT}"
 
 
 @pytest.mark.parametrize(
     ("lead", "axis", "index", "more", "why", "advice"),
     [
-        (TB, 0, 1, {}, "it takes step 1 of a sequence, not one after the other", LOOP),
-        (TB, 0, 2, {"stepped": set()}, "it takes step 2 of a sequence, not one after the other", LOOP),
-        (TB, 0, 0, {"iterations": 1, "last": 0}, "it takes step 0 of a sequence, not one after the other", LOOP),
-        (TB, 0, 2, STILL, "it takes step 2 of a sequence, not one after the other", LOOP),
-        (TB, 0, 1, STILL | {"age": lambda v: 0}, "it takes step 1 of a sequence, not one after the other", LOOP),
-        (TB, 0, 0, STILL | {"ages": {1: 0}}, "it takes step 0 of a sequence, not one after the other", LOOP),
+        (TB, 0, 1, {}, "it takes time step 1 of a sequence, not one after the other", LOOP),
+        (TB, 0, 2, {"stepped": set()}, "it takes time step 2 of a sequence, not one after the other", LOOP),
+        (TB, 0, 0, {"iterations": 1, "last": 0}, "it takes time step 0 of a sequence, not one after the other", LOOP),
+        (TB, 0, 2, STILL, "it takes time step 2 of a sequence, not one after the other", LOOP),
+        (TB, 0, 1, STILL | {"age": lambda v: 0}, "it takes time step 1 of a sequence, not one after the other", LOOP),
+        (TB, 0, 0, STILL | {"ages": {1: 0}}, "it takes time step 0 of a sequence, not one after the other", LOOP),
         (TB, 1, 2, {}, "it takes one sample out of the batch", OUT),
         (B, 0, 0, STILL, "it takes one sample out of the batch", OUT),
-        (B, 1, 2, {}, "it takes a part that moves with the turns of a loop, along an axis of values", WAY_OUT),
+        (B, 1, 2, {}, "it takes a slice that moves with the loop, along an axis of values", WAY_OUT),
     ],
 )
 def test_slices_that_have_none(lead: Any, axis: int, index: int, more: Any, why: str, advice: str) -> None:
@@ -261,7 +261,7 @@ def test_slices_of_values_are_gathered() -> None:
         assert iterations.only_parts == ({1} if noted else set())
     with pytest.raises(CannotFollow) as caught:
         moved("flip", (1,), of=(3, 2), lead=B, out=(3, 2), order=(1, 0), func=torch.flip)
-    assert caught.value.why == "it takes some of the values, and batch or time stands among them"
+    assert caught.value.why == "it selects some values, and batch or time is not leading"
     assert caught.value.advice == "move them in front of the values, for example with permute or movedim"
 
 
@@ -278,7 +278,7 @@ def test_a_part_of_what_was_repeated_may_move(name: str, of: Any, out: Any, is_e
     source = tape.call(name, tape.input(of), shape=out)
     value = tape.call("select", source, 1, 2, shape=(2, 4), func=torch.select)
     if not is_equal:
-        with pytest.raises(CannotFollow, match="moves with the turns"):
+        with pytest.raises(CannotFollow, match="moves with the loop"):
             lower_move(value.node, value, FlowValue(X, B, out), turns_of(value))
         return
     assert lower_move(value.node, value, FlowValue(X, B, out), turns_of(value)).kind == "gather"

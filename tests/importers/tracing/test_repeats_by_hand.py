@@ -23,7 +23,7 @@ from tests.importers.tracing.tape import ROW, Tape, state
 torch = pytest.importorskip("torch")
 
 DATA = "compute with torch functions only; no numpy, no random numbers"
-KEPT = "keep nothing between calls but states of neurons and what they sent in the step before"
+KEPT = "keep nothing between calls except neuron states and the spikes of the previous time step"
 FORWARD = "the module's forward"
 
 
@@ -50,25 +50,25 @@ def test_arguments_that_may_be_handed_on() -> None:
 
 def test_notes_on_arguments_that_stay_as_they_are() -> None:
     assert arguments_left(Several(), 2, ()) == [
-        "forward's argument 'mem' is None in every step",
-        "forward's argument 'beta' is 0.5 in every step",
+        "forward's argument 'mem' is None in every time step",
+        "forward's argument 'beta' is 0.5 in every time step",
     ]
-    assert arguments_left(Several(), 2, ("mem",)) == ["forward's argument 'beta' is 0.5 in every step"]
+    assert arguments_left(Several(), 2, ("mem",)) == ["forward's argument 'beta' is 0.5 in every time step"]
     assert arguments_left(Named(), 1, ("state",)) == []
     assert arguments_left(Named(), 0, ("state",)) == []
     long = SimpleNamespace(forward=lambda x, a=tuple(range(20)): x)
-    assert arguments_left(long, 1, ()) == [f"forward's argument 'a' is {str(tuple(range(20)))[:40]} in every step"]
+    assert arguments_left(long, 1, ()) == [f"forward's argument 'a' is {str(tuple(range(20)))[:40]} in every time step"]
 
 
 def test_the_hint_on_what_was_handed_back() -> None:
     assert str(handed_over(("a", "b"))) == (
-        f"{FORWARD}: its arguments 'a', 'b' were given what it returned in the step before, since they are None by "
-        "default; where they are no states, import a module around it that leaves them out"
+        f"{FORWARD}: its arguments 'a', 'b' were given its outputs of the previous time step, since they are None by "
+        "default; if they are not states, import a wrapper module that omits them"
     )
     tape = Tape()
     tape.recording.failure = "ValueError: no"
     assert str(failed_again(tape.recording)) == (
-        f"{FORWARD}: it can not be called a second time: ValueError: no, a network is run step by step; {KEPT}"
+        f"{FORWARD}: it cannot be called a second time: ValueError: no, a network runs one time step at a time; {KEPT}"
     )
 
 
@@ -112,7 +112,7 @@ def test_runs_that_agree() -> None:
     ],
 )
 def test_runs_that_compute_other_things(change: str, place: str, found: str) -> None:
-    text = "depends on data in a way that can not be followed, or on chance"
+    text = "depends on data in a way that cannot be traced, or on chance"
     assert depends(change) == [f"{place}: {found} {text}; {DATA}"]
     assert len(data_dependence(run(change).recording, run().recording)) == 1
 
@@ -120,9 +120,9 @@ def test_runs_that_compute_other_things(change: str, place: str, found: str) -> 
 def test_runs_of_other_lengths_and_other_outputs() -> None:
     for change in ("one more", "one more output"):
         found = [depends(change), [str(p) for p in data_dependence(run(change).recording, run().recording)]]
-        assert found == [[f"{FORWARD}: it does different things on different data; {DATA}"]] * 2
+        assert found == [[f"{FORWARD}: it computes different operations on different data; {DATA}"]] * 2
     for change, name in (("output", "b"), ("number", "c")):
-        text = f"its output '{name}' depends on data in a way that can not be followed"
+        text = f"its output '{name}' depends on data in a way that cannot be traced"
         assert depends(change) == [f"{FORWARD}: {text}; {DATA}"]
 
 
@@ -200,17 +200,17 @@ def test_states_of_another_neuron_and_computed_ones_are_not_steady() -> None:
     assert is_steady(calls(count=1).recording) is True
 
 
-LIMIT = "with a loop over time or a time axis in forward, a sequence starts anew in every call"
-ANEW = "make such values in forward, from zeros"
+LIMIT = "with a loop over time or a time axis in forward, every call starts a new sequence"
+ANEW = "create such values in forward, from zeros"
 
 
 def test_places_of_what_was_kept_from_the_call_before() -> None:
     tape = calls("kept current", at=1)
     assert [str(p) for p in kept_between(tape.recording)] == [
-        f"module 'lif': what 'lif' is given was kept from the call of forward before, {LIMIT}; {ANEW}"
+        f"module 'lif': what 'lif' is given was kept from the previous call of forward, {LIMIT}; {ANEW}"
     ]
     assert [str(p) for p in kept_between(calls().recording)] == [
-        f"{FORWARD}: its second call does not do what the first one did, every step has to be the same; {KEPT}"
+        f"{FORWARD}: its second call differs from the first, every time step must compute the same; {KEPT}"
     ]
     several = calls()
     first = TracedValue(several.recording.nodes[1])
@@ -219,7 +219,7 @@ def test_places_of_what_was_kept_from_the_call_before() -> None:
     several.call("relu", TracedValue(several.recording.nodes[several.recording.starts[1]]), path="c")
     several.call("relu", TracedValue(several.recording.nodes[0]), path="d")
     assert [p.subject for p in kept_between(several.recording)] == ["module 'a'", "module 'b'", "module 'd'"]
-    assert kept_between(several.recording)[0].found == "what 'add' is given was kept from the call of forward before"
+    assert kept_between(several.recording)[0].found == "what 'add' is given was kept from the previous call of forward"
 
 
 @pytest.mark.parametrize(
@@ -239,8 +239,7 @@ def test_neurons_whose_state_is_set_anew(resets: tuple[int, ...], wanted: Any) -
     assert (every, [p.subject.removeprefix("module ").strip("'") for p in some]) == wanted
     for problem in some:
         assert str(problem) == (
-            "module 'lif': its state is set anew in some calls of forward and not in others; "
-            "reset it outside of forward"
+            "module 'lif': its state is reset in some calls of forward and not in others; reset it outside of forward"
         )
     tape.recording.starts[2:] = []
     assert reset_in(tape.recording)[0] == (["lif"] if resets == (1, 2) else [])

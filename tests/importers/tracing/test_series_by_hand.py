@@ -108,10 +108,10 @@ def test_where_time_is_after_steps_are_put_together(lead: Any, whole: Any, serie
 @pytest.mark.parametrize(
     ("lead", "order", "series", "why"),
     [
-        (B, (1, 0), ItemSeries((), 0), "values whose time or batch axis stands behind values are put together"),
-        (BT, (), ItemSeries((), 0, is_joined=True), "the time steps are joined along values"),
-        (B, (), ItemSeries((), 0, is_joined=True), "the time steps are joined along values"),
-        (B, (), ItemSeries((), 2, is_joined=True), "the time steps are joined along values"),
+        (B, (1, 0), ItemSeries((), 0), "values whose batch or time axis is not leading are put together"),
+        (BT, (), ItemSeries((), 0, is_joined=True), "the time steps are concatenated along values"),
+        (B, (), ItemSeries((), 0, is_joined=True), "the time steps are concatenated along values"),
+        (B, (), ItemSeries((), 2, is_joined=True), "the time steps are concatenated along values"),
     ],
 )
 def test_steps_that_are_put_together_among_values(lead: Any, order: Any, series: ItemSeries, why: str) -> None:
@@ -152,7 +152,7 @@ def after(kind: str, shape: Any, **arguments: Any) -> list[int]:
 def test_the_problem_in_full() -> None:
     (problem,) = copied_axes(DataflowGraph((X345, FC), (GraphOutput("y", ValueRef("fc")),)), {"x": (9, 3, 5, 4)})
     assert str(problem) == (
-        "input 'x': no layer mixes its axis of size 3, so all neurons would be copied so many times, the sample of "
+        "input 'x': no layer mixes its axis of size 3, so all neurons would be duplicated along it, the sample of "
         "shape (9, 3, 5, 4) was read as time steps of (3, 5, 4); say which axes of the sample are batch and time: "
         "batched=…, time_axis=… (--batched, --time-axis)"
     )

@@ -57,8 +57,8 @@ def test_states_that_are_handed_on(name: str) -> None:
 def test_states_that_come_from_elsewhere(name: str) -> None:
     step, handed = WRONG[name]
     assert [str(p) for p in looped(given(handed))[1].problems()] == [
-        f"module 'lif': the state that it is given in step {step} is not what it returned in the step before; "
-        "pass its state on as it is, and let it start at zero"
+        f"module 'lif': the state passed to it in time step {step} is not the one that it returned before; "
+        "pass its state on unchanged, starting at zero"
     ]
 
 
@@ -75,7 +75,7 @@ def test_states_that_are_set_anew_in_a_loop() -> None:
         for iteration in range(3):
             tape.recording.resets[:] = [calls[iteration]]
             found = [str(p) for p in TimeLoop(tape.recording).problems()]
-            text = f"module 'lif': its state is set anew in step {iteration} of a loop; reset it in front of the loop"
+            text = f"module 'lif': its state is reset in time step {iteration} of a loop; reset it before the loop"
             assert found == ([text] if iteration and handed is not FINE["its own, from zeros"] else [])
     tape, _ = called(given(lambda tape, k, done, others: ()))
     tape.recording.resets[:] = [n.index for n in tape.recording.nodes]

@@ -117,7 +117,10 @@ CASES = (
     (
         Branch,
         (6,),
-        ((WHOLE, "number (bool)"), (WHOLE, "gt"), (WHOLE, "where"), (WHOLE, "clamp"), (WHOLE, "max"), (WHOLE, "add")),
+        (
+            (WHOLE, "value of a tensor (bool)"),
+            *((WHOLE, word) for word in ("gt", "where", "clamp", "max", "add")),
+        ),
     ),
     (Assigns, (6,), ((WHOLE, "__setitem__"), (WHOLE, "norm"), (WHOLE, "div"))),
     (Sums, (6,), ((WHOLE, "cat"), (WHOLE, "add"), (WHOLE, "mul"), (WHOLE, "sqrt"), (WHOLE, "cumsum"))),
@@ -164,7 +167,7 @@ def test_every_place_is_listed_once_and_says_what_to_do(
         assert any(subject in line and wanted in line for line in lines), (subject, wanted, lines)
     spiking = [name for name, inner in module.named_modules() if type(inner).__module__.startswith("snntorch")]
     for name in spiking if framework == "torch" else ():
-        assert sum(f"'{name}'" in line and "a spiking neuron is no activation" in line for line in lines) == 1
+        assert sum(f"'{name}'" in line and "a spiking neuron is not an activation" in line for line in lines) == 1
     if framework == "snntorch":
         assert len(lines) == len(places) + (kind is Twice)  # Alpha stands behind a neuron that is called twice
 

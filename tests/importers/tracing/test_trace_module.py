@@ -42,7 +42,7 @@ def test_what_is_no_module_no_sample_or_no_dt_is_an_error_of_use(framework: str)
             imported(framework, module)
     with pytest.raises(UsageError, match="an empty tuple"):
         imported(framework, nn.Linear(12, 8), ())
-    with pytest.raises(UsageError, match="a str, seconds per step"):
+    with pytest.raises(UsageError, match="a str, seconds per time step"):
         imported(framework, nn.Linear(12, 8), dt="1 ms")
 
 

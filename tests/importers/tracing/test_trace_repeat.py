@@ -281,7 +281,7 @@ def test_spikes_of_the_step_before_are_followed(kind: Any) -> None:
     found = simulate(network, inputs.numpy()).recording.arrays["output", "s"]
     assert 0.02 < found.mean() < 0.98
     np.testing.assert_array_equal(found, torch.stack(wanted).numpy())
-    assert "call to call" in graph.metadata["nirbridge:notes"]
+    assert "keeps values between calls" in graph.metadata["nirbridge:notes"]
 
 
 @pytest.mark.parametrize(("kind", "place"), REFUSED, ids=lambda k: getattr(k, "__name__", ""))
@@ -303,7 +303,7 @@ def test_a_converted_network_keeps_nothing() -> None:
             self.old = 0.5 * self.old + torch.relu(self.fc(x))
             return self.old
 
-    with pytest.raises(ModelError, match="call to call"):
+    with pytest.raises(ModelError, match="between calls"):
         convert_torch(Averages(), torch.zeros(1, 4), torch.rand(8, 4))
 
 
@@ -331,7 +331,7 @@ def test_an_argument_that_is_no_state_is_refused_with_a_hint() -> None:
 
     with pytest.raises(ModelError) as caught:
         from_snntorch(on_grid(Gain()), torch.zeros(1, PRE))
-    assert "'gain' were given what it returned" in str(caught.value)
+    assert "'gain' were given its outputs" in str(caught.value)
 
 
 def test_another_default_is_said() -> None:
@@ -340,7 +340,7 @@ def test_another_default_is_said() -> None:
             return self.lif(self.fc(x) + prev)
 
     notes = from_snntorch(on_grid(Leaks()), torch.zeros(1, PRE)).metadata["nirbridge:notes"]
-    assert "'prev' is 0.0 in every step" in notes
+    assert "'prev' is 0.0 in every time step" in notes
     assert "is_quick" not in notes
 
 
@@ -362,7 +362,7 @@ def test_states_left_over_from_a_run_are_said() -> None:
 
     module = nn.Sequential(nn.Linear(PRE, POST), neuron.LIFNode(v_reset=-0.5))
     assert "left over" not in from_spikingjelly(module, torch.zeros(1, PRE)).metadata["nirbridge:notes"]
-    module(torch.ones(2, PRE) * 3)  # with its graph: such a module can not be deep-copied as it is
+    module(torch.ones(2, PRE) * 3)  # with its graph: such a module cannot be deep-copied as it is
     assert "left over" in from_spikingjelly(module, torch.zeros(1, PRE)).metadata["nirbridge:notes"]
 
 
@@ -441,10 +441,10 @@ class LateStep(Base):
 @pytest.mark.parametrize(
     ("base", "how", "words"),
     [
-        (Late, "every 20th call", "set anew in some calls of forward"),
-        (Late, "call 30", "something that forward keeps from call to call"),
-        (LateStep, "every 20th step", "not what it returned in the step before"),
-        (LateStep, "hidden", "set anew in step 20"),
+        (Late, "every 20th call", "reset in some calls of forward"),
+        (Late, "call 30", "a value that forward keeps between calls"),
+        (LateStep, "every 20th step", "not the one that it returned before"),
+        (LateStep, "hidden", "reset in time step 20"),
     ],
 )
 def test_what_happens_in_later_steps_only_is_refused(base: Any, how: str, words: str) -> None:
@@ -454,9 +454,9 @@ def test_what_happens_in_later_steps_only_is_refused(base: Any, how: str, words:
 
 def test_a_state_that_every_call_sets_anew_is_refused_or_noted() -> None:
     module = type("It", (Late,), {"how": "every call"})()
-    with pytest.raises(ModelError, match=r"'lif': forward starts its state anew.*--accept kept-states"):
+    with pytest.raises(ModelError, match=r"'lif': forward resets its state.*--accept kept-states"):
         from_snntorch(module, torch.zeros(PRE))
     graph = from_snntorch(module, torch.zeros(PRE), accept=("kept-states",))
-    assert "'lif': forward starts its state anew" in graph.metadata["nirbridge:notes"]
+    assert "'lif': forward resets its state" in graph.metadata["nirbridge:notes"]
     for kind in (Late, type("It", (LateStep,), {"how": "all alike"})):
         assert "anew" not in from_snntorch(kind(), torch.zeros(PRE)).metadata.get("nirbridge:notes", "")

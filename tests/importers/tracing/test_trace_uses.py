@@ -188,11 +188,11 @@ def half_handed(net: Any, x: Any, state: Any = None) -> Any:
     [
         (lambda: snn.Leaky(beta=0.8, init_hidden=True), hidden, "called 2 times.*all calls share one state"),
         (leaky, none_first, "called 2 times.*all calls share one state"),
-        (norse.LIFCell, anew, "each time with a state that starts anew.*take the states as arguments"),
+        (norse.LIFCell, anew, "each time with a new state.*returned in the previous time step"),
         (leaky, passed_through, "'lif'"),
         (leaky, one_for_both, "'lif'"),
         (leaky, changed_over, "'lif'"),
-        (leaky, reset_every_third, "'lif'.*not what it returned in the step before"),
+        (leaky, reset_every_third, "'lif'.*not the one that it returned before"),
         (lambda: snn.Synaptic(0.5, 0.8), half_handed, "'lif'"),
     ],
     ids=lambda v: getattr(v, "__name__", None),

@@ -11,9 +11,9 @@ from tests.importers.tracing.tape import ROW, Tape, called, looped, state
 
 torch = pytest.importorskip("torch")
 
-ONCE = "give each use in a step a module of its own, and let every step do the same"
-OWN = "give each use a module of its own, or a state of its own: an argument that is zeros at first"
-ONE_INPUT = "a neuron has one state, so it has one input in each step"
+ONCE = "use a separate module for each use within a time step, and make all time steps alike"
+OWN = "use a separate module for each use, or pass each its own state, initially zeros"
+ONE_INPUT = "a neuron has one state, so it has one input per time step"
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -25,7 +25,7 @@ def test_turns_that_are_one_step(name: str) -> None:
 def test_turns_that_are_not(name: str) -> None:
     body = OTHERS[name]
     found = [str(p) for p in looped(body)[1].problems()]
-    shared = "and not with the same input computed step by step, its state is kept in the module"
+    shared = "with inputs that are not computed alike in every time step, its state is kept in the module"
     (text,) = found
     assert text.partition(": ")[0] in ("module 'lif'", "module 'b'")
     assert text.partition(": ")[2] == f"called 3 times, {shared}, so all calls share one state; {OWN}"
@@ -60,8 +60,10 @@ def test_what_is_alike_and_what_is_not() -> None:
 
 
 CALLED = ("spikes of before", "a layer on spikes of before", "nothing added in the first step", "two neurons")
-KEPT = ("only what neurons sent in the step before is followed, from silence", "feed back spikes of the step before, "
-        "start with zeros, keep nothing else")  # fmt: skip
+KEPT = (
+    "only neuron outputs of the previous time step are traced, initially zero",
+    "feed back only spikes of the previous time step, initially zero",
+)
 
 
 @pytest.mark.parametrize("name", CALLED)
@@ -72,7 +74,7 @@ def test_calls_in_a_row_that_are_one_step(name: str) -> None:
 @pytest.mark.parametrize("name", ["spikes of before, from ones", "another layer in one step", "early, then late"])
 def test_calls_in_a_row_that_are_not(name: str) -> None:
     (problem,) = called(OTHERS[name])[1].problems()
-    text = "its input depends on something that forward keeps from call to call"
+    text = "its input depends on a value that forward keeps between calls"
     assert (problem.found, problem.limit, problem.hint) == (text, *KEPT)
 
 
@@ -101,7 +103,7 @@ def test_outputs_that_are_not_the_same_in_every_call() -> None:
         named = {"a": own, "b": kept, "": spikes[0], "middle": middle, "constant": 3.0, "counter": k}
         tape.returns(**named, **({"late": own} if k else {}))
     found = [str(p) for p in TimeLoop(tape.recording, calls=3).problems()]
-    text = "depends on something that forward keeps from call to call"
+    text = "depends on a value that forward keeps between calls"
     assert found == [
         f"the module's forward: its output {name} {text}, {KEPT[0]}; {KEPT[1]}"
         for name in ("'b'", "'output'", "'middle'", "'counter'", "'late'")
@@ -114,7 +116,7 @@ def test_a_neuron_that_is_called_in_some_turns_only() -> None:
             lif(tape, x, "b")
         return lif(tape, x, "a")
 
-    limit = f"each neuron is called once a step; {ONCE}"
+    limit = f"each neuron is called once per time step; {ONCE}"
     assert [str(p) for p in looped(body)[1].problems()] == [
         f"module 'b': called 2 times, others are called 3 times, {limit}"
     ]

@@ -45,7 +45,7 @@ def word(name: str, *args: Any, **kwargs: Any) -> Any:
 
 FLAT, LINE, IMAGE, CUBE = value((2, 6)), value((2, 3, 9)), value((2, 3, 6, 8)), value((2, 3, 4, 5, 6))
 W2, W1, W3 = np.zeros((4, 3, 3, 5)), np.zeros((4, 3, 3)), np.zeros((4, 3, 2, 2, 2))
-NO_MATRIX, ADDMM = "a product with something that is no matrix", "addmm with factors, or of a fixed input"
+NO_MATRIX, ADDMM = "a product with something that is not a matrix", "addmm with factors, or of a fixed input"
 LINEAR = "use torch.nn.Linear"
 NONE = ((0, 0), (0, 0))
 MEAN, VARIANCE = np.zeros(3), np.ones(3)
@@ -199,7 +199,7 @@ def test_weights_of_products_are_laid_out_as_rows_of_outputs() -> None:
         ("to", (FLAT,), {"dtype": torch.int64}, "a change of the number format to torch.int64", "compute in float32"),
         *(
             ("clamp", (FLAT, *limits), {},
-             "values are cut off at limits other than 0 from below", "use relu, or let a neuron do it")
+             "values are clipped, and not at a minimum of 0", "use relu, or let a neuron do it")
             for limits in ((1,), (-1,), (0, 1), (None, 0), (None,))
         ),
         (
@@ -217,12 +217,12 @@ def test_weights_of_products_are_laid_out_as_rows_of_outputs() -> None:
         ("mul", (value((2, 1)), np.ones(6)), {}, "a factor of shape (6,) on values of shape (1,)", "use equal shapes"),
         (
             "mul", (FLAT, np.array([[1.0], [2.0]])), {},
-            "a factor of shape (2, 1)", "use the same one for every sample and step",
+            "a factor of shape (2, 1)", "use the same one for every sample and time step",
         ),
         ("cat", ((FLAT, np.ones((2, 6))), 1), {}, "values are joined with a constant", "join values only"),
         (
             "cat", ((FLAT, FLAT),), {},
-            "values are joined along the batch or time axis", "join steps with torch.stack, values by feature",
+            "values are joined along the batch or time axis", "join time steps with torch.stack, values by feature",
         ),
     ],
 )  # fmt: skip
