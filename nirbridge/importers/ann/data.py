@@ -48,8 +48,7 @@ def calibration_arrays(data: Any, inputs: Sequence[Port]) -> dict[str, Array]:
         problems.append(
             Diagnostic("calibration data", f"{counts} samples", limit, "give the same samples to every input")
         )
-    if problems:
-        raise UsageError(*problems)
+    UsageError.raise_all(problems)
     return {name: np.ascontiguousarray(a, np.float32) for name, a in found.items()}
 
 

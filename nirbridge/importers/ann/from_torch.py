@@ -216,8 +216,7 @@ def _options(
     if readout not in ("potential", "spikes"):
         hint = did_you_mean(readout, ("potential", "spikes")) or "choose one of them"
         problems.append(Diagnostic("readout", quoted(readout), "'potential' or 'spikes'", hint))
-    if problems:
-        raise UsageError(*problems)
+    UsageError.raise_all(problems)
     return ConversionOptions(float(dt), ScaleOptions(percentile, int(steps), per_channel), fair_start, readout)
 
 

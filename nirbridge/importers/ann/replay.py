@@ -28,8 +28,7 @@ def check_replayable(network: Network) -> None:
         for p in network.projections
         if p.is_back or p.max_delay_steps
     ]
-    if problems:
-        raise ModelError(*problems)
+    ModelError.raise_all(problems)
 
 
 def ceiling(population: Population) -> float:

@@ -120,8 +120,7 @@ def _load_open(handle: IO[bytes], limits: ScanLimits, *, drop_batch: bool) -> An
     """Reads an open file; its content reaches HDF5 through this handle only, so it can not name other files."""
     with hdf5().File(handle, "r", **_NO_CHUNK_CACHE) as file:
         found = scan_file(file, handle.fileno(), limits)
-        if found.problems:
-            raise FileError(*found.problems)
+        FileError.raise_all(found.problems)
         top = found.root.branch("node")
         if top is None or (kind := stored_kind(top)) is None:
             raise FileError.of("content", "it holds no NIR graph", "a group 'node' is expected", "use nir.write")
@@ -130,8 +129,7 @@ def _load_open(handle: IO[bytes], limits: ScanLimits, *, drop_batch: bool) -> An
             raise FileError.of("content", f"the top node is a {quoted(kind)}", "a NIRGraph is expected", hint)
         draft = GraphDraft(limits)
         graph = draft_graph(top, draft)
-        if draft.problems:
-            raise FileError(*draft.problems)
+        FileError.raise_all(draft.problems)
         if drop_batch:
             drop_batch_axes(graph)
         shapes, problems = _shapes(graph)
@@ -141,8 +139,7 @@ def _load_open(handle: IO[bytes], limits: ScanLimits, *, drop_batch: bool) -> An
             problems.append(Diagnostic(f"ports {shown}", "have an axis of size 1 more than their neighbours", "", step))
         if not problems or found.bytes <= _QUICK_BYTES:
             _read_arrays(draft)
-        if problems or draft.problems:
-            raise FileError(*problems, *draft.problems)
+        FileError.raise_all((*problems, *draft.problems))
     _complete(graph, shapes, "")
     return graph
 

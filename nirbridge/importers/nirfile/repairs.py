@@ -78,8 +78,7 @@ def _check(names: Collection[str], frameworks: list[str], dt: float | None) -> N
         problems.append(Diagnostic("repairs", found, "one wrote the file", "choose one of them"))
     if dt is not None and not (math.isfinite(dt) and dt > 0):
         problems.append(Diagnostic("repair option dt", f"{dt:g}", "a finite number of seconds above 0", "correct it"))
-    if problems:
-        raise UsageError(*problems)
+    UsageError.raise_all(problems)
 
 
 def _use_arrays(node: Any) -> None:
@@ -167,8 +166,7 @@ def _snntorch(graph: Any, dt: float | None, *, reset: str, early: bool = False) 
             _say(node, reset="subtract", reset_amount=node_value(node, "v_threshold") / beta)
         elif reset == "to-value" and (current and loops if early else current or loops):
             _say(node, refractory_steps=1)
-    if problems:
-        raise ModelError(*problems)
+    ModelError.raise_all(problems)
     return {"dt": step, "integrator": "euler", "reset": "none" if reset == "none" else "to-value", "compare": ">"}
 
 

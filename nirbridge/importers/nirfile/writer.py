@@ -38,11 +38,9 @@ def save_nir(graph: Any, path: Path) -> None:
     """
     shapes = infer_shapes(graph)
     problems = list(_unstorable(graph, ""))
-    if problems:
-        raise FileError(*problems)
+    FileError.raise_all(problems)
     values = [p for full, node in walk_nodes(graph) for p in value_problems(full, node)]
-    if values:
-        raise ModelError(*values)
+    ModelError.raise_all(values)
     _write(graph, shapes, os.fspath(path))
     warn_of_tools([line for line in str(graph.metadata.get(f"{PREFIX}warnings", "")).split("\n") if line])
 

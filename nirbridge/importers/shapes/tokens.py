@@ -138,8 +138,7 @@ def parse_shapes(text: str) -> tuple[LayerToken, ...]:
             problems.append(Diagnostic(_label(position, word), *wrong.parts, ids))
             continue
         words.append(LayerToken(position, word, kind, form))
-    if problems:
-        raise UsageError(*problems)
+    UsageError.raise_all(problems)
     if not isinstance(words[-1].form, NeuronsForm):
         found = "nothing follows it" if len(words) > 1 else "no layer follows it"
         step = f"add neurons: {words[-1].text} lif" if len(words) > 1 else f"add layers: {EXAMPLE}"

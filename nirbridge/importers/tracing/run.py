@@ -47,8 +47,7 @@ def check_module(module: Any, dt: Any = None) -> None:
         reason = _unfit(value)
         if reason:
             places.setdefault(reason, []).append(quoted(name))
-    if places:
-        raise ModelError(*(Diagnostic(f"parameters {', '.join(names)}", *reason) for reason, names in places.items()))
+    ModelError.raise_all(Diagnostic(f"parameters {', '.join(names)}", *reason) for reason, names in places.items())
 
 
 def _unfit(value: Any) -> tuple[str, str, str] | None:
