@@ -174,18 +174,24 @@ def _known_totals(costs: MapCosts) -> list[tuple[float, str]]:
 
 
 def proof_text(mapped: MappedNetwork) -> list[str]:
-    """Status, bounds, gap and what decided, in sentences."""
+    """Status, lower bounds and optimality gap, in sentences."""
     report = mapped.partition.report
-    any_map, sliced = report.cores_lower_bound, report.cores_lower_bound_sliced
     meaning = {
-        "optimal": "proved: no map of any kind needs fewer cores",
-        "optimal-sliced": "proved: no map of the slicings searched needs fewer cores",
-        "feasible": "not proved to be the fewest",
+        "optimal": "no mapping of any kind needs fewer cores (proved)",
+        "optimal-sliced": "optimal among partitions into rectangular slices (proved)",
+        "feasible": "not proved optimal",
     }[report.status]
-    lines = [f"{report.status} ({one_line(report.method)}): {meaning}"]
-    lines.append(f"at least {any_map} for any map, {sliced} for the slicings searched; gap {report.cores - any_map}")
-    known = ", ".join(f"{one_line(name)} {value:,}" for name, value in report.bounds.items())
-    return [*lines, f"bound that decided: {one_line(report.binding)}" + (f" (of {known})" if known else "")]
+    others = ", ".join(f"{_words(name)} {value:,}" for name, value in report.bounds.items() if name != report.binding)
+    any_map, sliced = report.cores_lower_bound, report.cores_lower_bound_sliced
+    return [
+        f"{report.status} ({one_line(report.method)}): {meaning}",
+        f"lower bound {any_map}, set by {_words(report.binding)}" + (f" (other bounds: {others})" if others else ""),
+        f"lower bound {sliced} among the slicings searched; optimality gap {report.cores - any_map}",
+    ]
+
+
+def _words(name: str) -> str:
+    return one_line(name).replace("_", " ")
 
 
 def is_approximate_table(mapped: MappedNetwork, table: str) -> bool:
@@ -222,10 +228,11 @@ def traffic_lines(mapped: MappedNetwork) -> list[str]:
     hops, bound = costs.multicast_hops_per_step, costs.traffic_lower_bound
     above = f", {hops / bound:.2f} times the bound" if bound > 0 else ""
     return [
-        f"{rate_text(costs.unicast_spikes_per_step)} spikes a step to other cores (host inputs too)",
-        f"{rate_text(hops)} multicast hops a step; any placement of these blocks at least {rate_text(bound)}{above}",
-        f"busiest link {rate_text(costs.max_link_load_spikes_per_step)} spikes a step,"
-        f" mean of the links used {rate_text(costs.mean_link_load_spikes_per_step)}",
+        f"{rate_text(costs.unicast_spikes_per_step)} spikes per time step to other cores (host inputs included)",
+        f"{rate_text(hops)} multicast hops per time step; at least {rate_text(bound)}"
+        f" in any placement of these blocks{above}",
+        f"busiest link {rate_text(costs.max_link_load_spikes_per_step)} spikes per time step,"
+        f" mean of the used links {rate_text(costs.mean_link_load_spikes_per_step)}",
     ]
 
 
@@ -235,8 +242,8 @@ def _total(value: float | None, unit: str, mapped: MappedNetwork, table: str) ->
     missing = missing_figures(mapped.chip)[table]
     if value is None:
         return f"not known: the chip file has no figures of {table}"
-    without = f" (without figures, so left out: {', '.join(missing)})" if missing else ""
-    return f"{figure_with_prefix(value, unit, approximate=is_approximate_table(mapped, table))} per step{without}"
+    without = f" (partial: no data for {', '.join(missing)})" if missing else ""
+    return f"{figure_with_prefix(value, unit, approximate=is_approximate_table(mapped, table))} per time step{without}"
 
 
 def remarks(mapped: MappedNetwork) -> list[tuple[str, list[str]]]:

@@ -53,9 +53,11 @@ def map_html(mapped: MappedNetwork, *, title: str = "") -> str:
         "<h2>Cores</h2>",
         _cores(core_rows(mapped)),
         *_breakdown(
-            "Energy per step", mapped.costs.energy_breakdown_j, "J", rough=is_approximate_table(mapped, "energy")
+            "Energy per time step", mapped.costs.energy_breakdown_j, "J", rough=is_approximate_table(mapped, "energy")
         ),
-        *_breakdown("Time per step", mapped.costs.time_breakdown_s, "s", rough=is_approximate_table(mapped, "time")),
+        *_breakdown(
+            "Duration of a time step", mapped.costs.time_breakdown_s, "s", rough=is_approximate_table(mapped, "time")
+        ),
         *(_remark(heading, lines) for heading, lines in remarks(mapped)),
     ]
     head = (

@@ -71,9 +71,11 @@ def map_renderable(mapped: MappedNetwork, width: int = 100, *, title: str = "", 
         parts += [_heading("populations"), _populations(mapped), _heading("fullest cores"), _cores(_fullest(rows))]
     parts += [_heading("mesh"), Text(mesh_text(mapped, width))]
     parts += _breakdown(
-        "energy per step", mapped.costs.energy_breakdown_j, "J", rough=is_approximate_table(mapped, "energy")
+        "energy per time step", mapped.costs.energy_breakdown_j, "J", rough=is_approximate_table(mapped, "energy")
     )
-    parts += _breakdown("time per step", mapped.costs.time_breakdown_s, "s", rough=is_approximate_table(mapped, "time"))
+    parts += _breakdown(
+        "duration of a time step", mapped.costs.time_breakdown_s, "s", rough=is_approximate_table(mapped, "time")
+    )
     for heading, lines in remarks(mapped) if notes else []:
         parts += [_heading(heading), *(Text(f"- {line}") for line in lines)]
     return Group(*parts)

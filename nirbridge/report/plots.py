@@ -95,7 +95,7 @@ def plot_rates(recording: Recording, node: str, *, sample: int = 0) -> Figure:
     figure, axes = _figure(f"{_label(node)}: {mean:.4g} spikes per neuron and step")
     axes.hist(per_neuron, bins=list(_bins(per_neuron, len(spikes))), color=BOTH)
     axes.axvline(mean, color=ONLY_A, linestyle="--", linewidth=1, label="mean")
-    axes.set_xlabel("spikes per step")
+    axes.set_xlabel("spikes per time step")
     axes.set_ylabel("neurons")
     _legend(axes)
     return figure

@@ -96,7 +96,7 @@ def _remarks(quantized: QuantizedNetwork) -> Iterator[str]:
     for layer in quantized.report:
         steps = layer.bounds.v_steps
         if steps is not None:
-            held = f"v is held at its last value after {steps:,} steps or more of the worst input"
+            held = f"v saturates after {steps:,} or more time steps of the worst-case input"
             yield f"{name_text(layer.population)}: {held}"
         yield from (f"{name_text(layer.population)}: {note}" for note in layer.notes)
         accuracy = layer.measured.get("accuracy")

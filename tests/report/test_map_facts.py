@@ -152,26 +152,26 @@ def test_a_bound_that_decided_alone_is_not_followed_by_others() -> None:
     report = replace(mapped.partition.report, bounds={}, status="feasible", cores=1234)
     alone = replace(mapped, partition=replace(mapped.partition, report=report))
     assert proof_text(alone) == [
-        "feasible (cp-sat): not proved to be the fewest",
-        "at least 1 for any map, 3 for the slicings searched; gap 1233",
-        "bound that decided: words",
+        "feasible (cp-sat): not proved optimal",
+        "lower bound 1, set by words",
+        "lower bound 3 among the slicings searched; optimality gap 1233",
     ]
     assert proof_text(mapped)[1:] == [
-        "at least 1 for any map, 3 for the slicings searched; gap 2",
-        "bound that decided: words (of neurons 1, words 3)",
+        "lower bound 1, set by words (other bounds: neurons 1)",
+        "lower bound 3 among the slicings searched; optimality gap 2",
     ]
 
 
 def test_traffic_is_held_against_its_bound_where_there_is_one() -> None:
     mapped = made()
     for bound, said in (
-        (4.0, "at least 4, 2.00 times the bound"),
-        (0.0, "at least 0"),
-        (0.5, "at least 0.5, 16.00 times"),
+        (4.0, "at least 4 in any placement of these blocks, 2.00 times the bound"),
+        (0.0, "at least 0 in any placement of these blocks"),
+        (0.5, "at least 0.5 in any placement of these blocks, 16.00 times"),
     ):
         costs = replace(mapped.costs, traffic_lower_bound=bound)
         line = traffic_lines(replace(mapped, costs=costs))[1]
-        assert line.startswith(f"8 multicast hops a step; any placement of these blocks {said}")
+        assert line.startswith(f"8 multicast hops per time step; {said}")
         assert ("times" in line) == (bound > 0)
 
 
@@ -193,7 +193,7 @@ def test_what_is_counted_in_a_heading_is_in_one_number_or_several() -> None:
 def test_energy_without_figures_is_not_known() -> None:
     lines = dict(map_facts(made(chip=replace(read_chip("loihi1"), energy=EnergyFigures()))))
     assert lines["energy"] == ["not known: the chip file has no figures of energy"]
-    assert lines["time"][0].endswith(" us per step")
+    assert lines["time"][0].endswith(" us per time step")
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------

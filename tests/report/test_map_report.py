@@ -66,12 +66,12 @@ def test_says_cores_proof_traffic_energy_and_time() -> None:
         "loihi1, 1 chip",
         "300 neurons in 1 population ",
         "3 of 128 used",
-        "optimal-sliced (cp-sat): proved: no map of the slicings searched needs fewer cores",
-        "at least 1 for any map, 3 for the slicings searched; gap 2",
-        "bound that decided: words (of neurons 1, words 3)",
-        "6 spikes a step to other cores (host inputs too)",
-        "8 multicast hops a step; any placement of these blocks at least",
-        "busiest link 2 spikes a step, mean of the links used 2",
+        "optimal-sliced (cp-sat): optimal among partitions into rectangular slices (proved)",
+        "lower bound 3 among the slicings searched; optimality gap 2",
+        "lower bound 1, set by words (other bounds: neurons 1)",
+        "6 spikes per time step to other cores (host inputs included)",
+        "8 multicast hops per time step; at least",
+        "busiest link 2 spikes per time step, mean of the used links 2",
         "synapse words 48,000 16,000 98% 16,384 0",
         "threshold profiles 3 1 12% ~8 0",
         "4 1,0 100 10% 16,000 98% 50 1% 100 2% words 98% 'hidden' [100:200]",
@@ -79,14 +79,14 @@ def test_says_cores_proof_traffic_energy_and_time() -> None:
         "assumed of hidden",
     ):
         assert part in text
-    assert re.search(r"energy +[\d.]+ nJ per step", text)
-    assert re.search(r"time +[\d.]+ us per step", text)
+    assert re.search(r"energy +[\d.]+ nJ per time step", text)
+    assert re.search(r"time +[\d.]+ us per time step", text)
 
 
 def test_totals_in_the_text_are_those_of_the_costs() -> None:
     mapped = made()
-    assert figure_with_prefix(mapped.costs.energy_per_step_j, "J") + " per step" in map_text(mapped)
-    assert figure_with_prefix(mapped.costs.time_per_step_s, "s") + " per step" in map_text(mapped)
+    assert figure_with_prefix(mapped.costs.energy_per_step_j, "J") + " per time step" in map_text(mapped)
+    assert figure_with_prefix(mapped.costs.time_per_step_s, "s") + " per time step" in map_text(mapped)
 
 
 @pytest.mark.parametrize("width", [60, 100, 160])
@@ -128,14 +128,14 @@ def test_without_figures_energy_and_time_are_said_to_be_unknown() -> None:
     text = map_text(made(chip=replace(read_chip("loihi1"), energy=EnergyFigures(), time=TimeFigures())))
     assert "not known: the chip file has no figures of energy" in text
     assert "not known: the chip file has no figures of time" in text
-    assert "energy per step" not in text
+    assert "energy per time step" not in text
 
 
 def test_figures_that_are_left_out_are_named() -> None:
     chip = read_chip("loihi1")
     partial = replace(chip, energy=replace(chip.energy, hop_x_j=None), approximate=("energy.spike_j",))
     text = " ".join(map_text(made(chip=partial)).split())
-    assert re.search(r"energy ~[\d.]+ nJ per step \(without figures, so left out: hops x\)", text)
+    assert re.search(r"energy ~[\d.]+ nJ per time step \(partial: no data for hops x\)", text)
     assert "limits and figures of loihi1 that are not public: energy.spike_j" in text
 
 

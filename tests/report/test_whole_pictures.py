@@ -107,7 +107,7 @@ def test_rates() -> None:
     shown = drawn(figure)
     assert (shown["title"], shown["labels"]) == (
         "'fc': 0.3333 spikes per neuron and step",
-        ("spikes per step", "neurons"),
+        ("spikes per time step", "neurons"),
     )
     assert (shown["lines"], shown["legend"]) == ([DASHED], ["mean"])
     assert [x for x, _ in shown["points"][0]] == pytest.approx([1 / 3, 1 / 3])

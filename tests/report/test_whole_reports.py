@@ -237,6 +237,6 @@ def test_a_breakdown_of_nothing_is_left_out(kind: str) -> None:
     mapped = made(1)
     for parts, there in (({}, False), ({"spikes": 0.0}, False), ({"spikes": 1e-30}, True)):
         shown = replace(mapped, costs=replace(mapped.costs, **{kind: MappingProxyType(parts)}))
-        heading = "energy per step" if kind.startswith("energy") else "time per step"
+        heading = "energy per time step" if kind.startswith("energy") else "duration of a time step"
         assert (f"\n{heading}\n" in map_text(shown)) == there
         assert (f"<h2>{heading.capitalize()}</h2>" in map_html(shown)) == there
