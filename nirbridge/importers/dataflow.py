@@ -22,7 +22,7 @@ Kinds of calls and their arguments (arrays are numpy, read-only):
 * ``scale``: factor: a number or an array that broadcasts to the shape.
 * ``shift``: constant: a number or an array that broadcasts to the shape; sign: a factor on the input.
 * ``relu``: no arguments.
-* ``unknown``: function: the name of a torch function or module without a rule; reason, next_step: in words.
+* ``unknown``: function: the name of a torch function or module without a rule; reason, next_step: texts of the message.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ def test_a_relu_of_spikes_changes_nothing() -> None:
 
 
 def test_votes() -> None:
-    """spikingjelly's VotingLayer splits an axis and pools it; NIR can not split, so it is a matrix."""
+    """spikingjelly's VotingLayer splits an axis and pools it; NIR cannot split, so it is a matrix."""
     from benchmarks.equivalence_models_jelly import stepped
 
     make = lambda: nn.Sequential(layer.Linear(12, 20), neuron.IFNode(), layer.VotingLayer(5))  # noqa: E731

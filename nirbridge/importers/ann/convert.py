@@ -20,7 +20,7 @@ from nirbridge.network.model import Network, Population
 
 @dataclass(frozen=True, slots=True)
 class ConversionOptions:
-    """What ``from_torch`` was asked for."""
+    """Options of ``from_torch``."""
 
     dt: float
     scales: ScaleOptions
@@ -45,7 +45,7 @@ class ScaledNetwork:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ObservedActivations:
-    """What the ANN did: scales, values on the measured samples, largest activation and clipped share."""
+    """Activations of the ANN: scales, values on the measured samples, largest activation and clipped share."""
 
     scales: dict[str, Array]
     values: dict[str, Array]

@@ -1,6 +1,6 @@
-"""Calibration data of the user, checked; and what the user's module makes of it.
+"""The user's calibration data, checked, and the outputs of the user's module on it.
 
-How many of the user's samples each stage of a conversion looks at: all that are given, unless a network is large.
+Also the number of samples that each stage of a conversion uses: all that are given, unless a network is large.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nirbridge.network.operators import Conv, Dense, Operator, Sparse
 BATCH = 256
 _SEED = 761_203
 AGREES = 1e-3
-"""Largest difference between the module and what it was read as, as a share of the largest output."""
+"""Largest difference between the module and the imported network, as a share of the largest output."""
 
 
 def calibration_arrays(data: Any, inputs: Sequence[Port]) -> dict[str, Array]:
@@ -28,7 +28,7 @@ def calibration_arrays(data: Any, inputs: Sequence[Port]) -> dict[str, Array]:
 
     ``data``: a tensor or array for one input, a tuple or list of them in the order of the module's arguments, or a
     mapping by name (where there is one input, its name is free). A tuple or list of several arrays for one input are
-    batches, one behind the other.
+    consecutive batches.
 
     Raises:
         UsageError: missing inputs, wrong shapes, numbers of samples that differ, values that are not finite; all of it.
@@ -98,7 +98,7 @@ def _wrong(array: Array, port: Port) -> tuple[str, str, str] | None:
 
 
 def module_outputs(module: Any, data: Mapping[str, Array], outputs: Sequence[Port]) -> dict[str, Array]:
-    """What the module (in eval mode) returns for the data, by output, in the order in which it returns them."""
+    """Outputs of the module (in eval mode) on the data, by name, in the order in which it returns them."""
     import torch
     from torch.utils import _pytree as pytree
 
@@ -116,7 +116,7 @@ def module_outputs(module: Any, data: Mapping[str, Array], outputs: Sequence[Por
 
 
 def folding_error(network: Network, wanted: Mapping[str, Array], found: Mapping[str, Array]) -> tuple[float, float]:
-    """(largest absolute difference, largest absolute output) of the module and of what it was read as.
+    """(largest absolute difference, largest absolute output) of the module and the imported network.
 
     Raises:
         ModelError: they differ by more than a rounding: the module is random, or depends on its data in a way that
@@ -145,7 +145,7 @@ FEWEST, MOST = 2, 256
 SEEN_WORK, SEEN_FEWEST = 1e10, 32
 """Multiplications spent on activations that scales of least error are searched on, and the fewest samples for them."""
 CHECKED_WORK, CHECKED_FEWEST = 2.5e9, 8
-"""The same for the comparison of what was read with the module itself."""
+"""The same for the comparison of the imported network with the module."""
 
 
 def select_samples(data: Mapping[str, Array], samples: Array) -> dict[str, Array]:
@@ -154,18 +154,18 @@ def select_samples(data: Mapping[str, Array], samples: Array) -> dict[str, Array
 
 
 def scale_samples(network: Network, samples: int, *, searches: bool) -> Array:
-    """Which of so many samples scales are chosen on: all for a maximum or a percentile, which the user asked for."""
+    """Indices of the samples on which scales are chosen: all, for a maximum or a percentile."""
     allowed = int(SEEN_WORK / _work(network)) if searches else samples
     return _spread(samples, max(SEEN_FEWEST, allowed))
 
 
 def checked_samples(network: Network, samples: int) -> Array:
-    """Which of so many samples the module itself runs, beside what was read of it."""
+    """Indices of the samples on which the module and the imported network are compared."""
     return _spread(samples, max(CHECKED_FEWEST, int(CHECKED_WORK / _work(network))))
 
 
 def measured_samples(network: Network, samples: int, steps: int) -> Array:
-    """Which of so many samples are run as spikes: as many as memory and time allow."""
+    """Indices of the samples that are run as spikes: as many as memory and time allow."""
     largest = max((p.size for p in network.populations), default=1)
     allowed = (
         KEPT_ELEMENTS // max(1, network.neurons),
@@ -176,7 +176,7 @@ def measured_samples(network: Network, samples: int, steps: int) -> Array:
 
 
 def _spread(samples: int, wanted: int) -> Array:
-    """Evenly spaced ones of so many samples."""
+    """Indices of evenly spaced samples."""
     return np.linspace(0, samples - 1, min(samples, wanted)).astype(np.int64)
 
 

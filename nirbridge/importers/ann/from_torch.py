@@ -49,7 +49,7 @@ LEAST_ERROR = "least-error"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Conversion:
-    """A converted network, as ``Network`` and as the ``nir.NIRGraph`` of it, and what the conversion did."""
+    """A converted network, as ``Network`` and as the ``nir.NIRGraph`` of it, and the report of the conversion."""
 
     network: Network
     graph: Any
@@ -124,7 +124,7 @@ def convert_torch(
             threshold (which the populations that see the input alone always do).
         readout: ``"potential"``: outputs are potentials of integrators in the ANN's units, v / steps is the ANN's
             output, its sign kept; ``"spikes"``: outputs are spike counts on one scale, negative values are 0.
-        batched: whether the sample has a batch axis (None: found out).
+        batched: whether the sample has a batch axis (None: inferred).
         accept: known deviations that are taken, by name (``deviations.DEVIATIONS``); others are refused.
         progress: called with a stage and the share that is done.
 
@@ -161,7 +161,7 @@ def read_ann(module: Any, sample: Any, dt: float) -> Network:
     """The ANN as an unscaled network: populations are rectifiers (``torch_ann_replay.ceiling``).
 
     Raises:
-        ModelError: layers that can not be converted, loops; every one of them.
+        ModelError: every layer that cannot be converted, and every loop.
     """
     return _network(_rectified_flow(module, sample), dt)
 
@@ -241,7 +241,7 @@ def _report(
 
 
 def _describe(graph: Any, scales: Mapping[str, Array], steps: int) -> None:
-    """What a reader of the file alone wants to know: activation = spikes / steps * scale."""
+    """Store the scales in the graph: activation = spikes / steps * scale."""
     graph.metadata["nirbridge:converted_for_steps"] = steps
     for name, scale in scales.items():
         node = graph.nodes.get(name)

@@ -25,7 +25,7 @@ ENOUGH = 64
 class SpikeMeasurement:
     """By population: start potential, spikes per step ``[samples, *shape]``, mean surplus, bound in spikes.
 
-    ``reached``: by output, the mean over the steps of what arrives (of a read-out: of its input).
+    ``reached``: by output, the mean over the steps of its input.
     """
 
     starts: dict[str, Array]
@@ -75,7 +75,7 @@ def _population(
     choices: tuple[bool, bool],
     found: SpikeMeasurement,
 ) -> Array:
-    """What a population sends, ``[steps or 1, samples, *shape]``: spikes, or the mean input of a read-out."""
+    """Output of a population, ``[steps or 1, samples, *shape]``: spikes, or the mean input of a readout."""
     drive = _drive(network, population, sent, steps)
     if not population.neuron.fires:
         return drive.mean(axis=0, dtype=np.float32)[None]
@@ -94,7 +94,7 @@ def _population(
 
 
 def _drive(network: Network, population: Population, sent: Mapping[str, Array], steps: int) -> Array:
-    """``[steps, samples, *shape]``; what does not change from step to step is worked out once, and is a view."""
+    """``[steps, samples, *shape]``; a constant input is computed once and is a view."""
     samples = next(iter(sent.values())).shape[1]
     drive = summed_input(network, population.name, population.shape, sent, samples)
     return np.broadcast_to(drive, (steps, samples, *population.shape))

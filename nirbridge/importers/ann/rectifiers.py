@@ -32,7 +32,7 @@ _ADVICE: Mapping[str, tuple[str, str]] = MappingProxyType(
         "instancenorm": ("it normalizes by its own input", _NORM),
     }
 )
-"""Part of an operation's name -> what is in the way, and what to do."""
+"""Part of an operation's name -> (reason, hint)."""
 _ACTIVATIONS = (
     *("sigmoid", "tanh", "gelu", "silu", "swish", "elu", "leaky", "prelu", "rrelu", "softplus", "softsign", "mish"),
     *("hardshrink", "softshrink", "threshold", "glu", "relu", "clamp", "hardtanh"),

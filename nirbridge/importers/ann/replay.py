@@ -13,7 +13,7 @@ from nirbridge.network.model import Network, Population
 
 Values = dict[str, Array]
 Visit = Callable[[Population, Array], Array]
-"""``visit(population, drive [samples, *shape]) -> what the population sends on``."""
+"""``visit(population, drive [samples, *shape]) -> output of the population``."""
 
 
 def check_replayable(network: Network) -> None:
@@ -49,7 +49,7 @@ def rectify(population: Population, drive: Array) -> Array:
 def walk_populations(network: Network, inputs: Mapping[str, Array], visit: Visit = rectify) -> Values:
     """Goes through the populations in order and gives the values that reach the outputs, ``[samples, *shape]``.
 
-    ``network`` in causal order. A value is let go of behind its last use.
+    ``network`` in causal order. A value is released after its last use.
     """
     samples = len(next(iter(inputs.values())))
     values: Values = dict(inputs)

@@ -1,4 +1,4 @@
-"""What a conversion did, layer by layer: scales, what they clip, and how far spike rates are off."""
+"""Report of a conversion, layer by layer: scales, clipping, and errors of the spike rates."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ConvertedLayer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConversionReport:
-    """What a conversion did.
+    """Figures of a conversion.
 
     ``steps``: what scales and starts were tuned for. ``given_samples``: how many the calibration data has; ``samples``:
     those of them that scales were chosen on, ``measured_samples``: those that were run as spikes. ``folding_error``:
@@ -61,7 +61,7 @@ class ConversionReport:
 
 
 def folding_note(report: ConversionReport) -> str:
-    """What reading the module (folding BatchNorm, rounding to float32) changed, in figures."""
+    """The error of folding BatchNorm and rounding to float32, in figures."""
     share = report.folding_error / report.output_size if report.output_size else 0.0
     return (
         f"folded weights: outputs are off by {report.folding_error:.1e} at most on calibration data, "

@@ -26,7 +26,7 @@ SMALLEST = 1 / 64
 
 @dataclass(frozen=True, slots=True)
 class ScaleOptions:
-    """How scales are chosen: a percentile (0 to 100), the maximum, or the least mean squared error at ``steps``.
+    """Choice of scales: a percentile (0 to 100), the maximum, or the least mean squared error at ``steps``.
 
     ``searched``: the most activations of a population that the search for the least error looks at.
     """

@@ -1,6 +1,6 @@
-"""Scales into weights: a chain of linear operators with as few ``Scale`` parts as the weights can take up.
+"""The spiking network of an ANN: scales merged into weights, start potentials, and a proved bound on spike counts.
 
-Spike counts of integrate-and-fire neurons, what they are bound to be, and where the potential starts.
+All neurons have threshold 1, and one spike of a neuron stands for its scale.
 
 **The bound.** A neuron of threshold 1 starts at v0, adds its input x[t], fires once where the sum exceeds 1 and then
 loses 1. Let S[t] be the sum of its inputs and n[t] its number of spikes after t steps. If ``|S[t] - t*s| <= F`` at
@@ -13,15 +13,13 @@ n[t] < v0 + S[k] <= v0 + k*s + F, which is at most v0 + t*s + F for s >= 0 and v
 *Not too few.* At the last step k <= t without a spike (if there is none, n[t] = t), v0 + S[k] - n[k] <= 1, so
 n[t] = n[k] + t - k >= v0 - 1 + k*s - F + t - k, which is at least t*min(s, 1) - (1 - v0) - F.
 
-So at a constant input (F = 0) and v0 = 1/2 the count is t*r rounded to a neighbour: |n[t] - t*r| <= 1/2. Further on,
-F is the sum of |weight| times the bound of each source, which gives every population a bound E that does not depend
-on the number of steps: after T steps, rates are E/T off at most (``Layer.bound_spikes``).
+So at a constant input (F = 0) and v0 = 1/2 the count is t*r rounded to a neighbour: |n[t] - t*r| <= 1/2. In later
+layers F is the sum of |weight| times the bound of each source, which gives every population a bound E that does not
+depend on the number of steps: after T steps, the error of a rate is at most E/T (``bound_spikes`` of the report).
 
-**Where the potential starts.** At half the threshold rounding is fair as long as the input is constant. Behind other
-spiking neurons it is not: spikes that an early surplus has set off are not taken back, so that counts come out too
-high, by an amount that settles after a few steps. ``fair_start`` lowers the start by the mean surplus measured.
-
-An ANN in the form of a network -> spiking neurons of threshold 1, one spike of a neuron standing for its scale.
+**The start potential.** At half the threshold, rounding is unbiased as long as the input is constant. After other
+spiking neurons it is not: spikes that an early surplus causes are not taken back, so that counts are too high, by an
+amount that settles after a few time steps. ``fair_start`` lowers the start potential by the mean surplus measured.
 """
 
 from __future__ import annotations
@@ -59,7 +57,7 @@ def rescale(operator: Operator, before: Array, after: Array) -> Operator:
 
 
 def _absorbed(chain: Sequence[Operator]) -> list[Operator]:
-    """Every ``Scale`` goes into the weights in front of it, else into those behind it, else stays."""
+    """Merge every ``Scale`` into the weights before it, else into those after it, else keep it."""
     parts, done = list(chain), 0
     while done < len(parts):
         part = parts[done]
@@ -194,8 +192,8 @@ def spiking_network(ann: Network, scales: Mapping[str, Array], dt: float, readou
     """The spiking network of an ANN, every potential starting at half the threshold.
 
     ``scales``: by population, and by output where ``readout`` is ``spikes``. A source's scale goes into the weights
-    behind it, a target's divides the weights and constants in front of it, so that all thresholds are 1 and the
-    branches of a sum arrive on one scale. Potentials of read-outs are in the ANN's own units.
+    after it, a target's divides the weights and constants before it, so that all thresholds are 1 and the
+    branches of a sum arrive on one scale. Potentials of readouts are in the ANN's own units.
     """
     populations = [Population(p.name, p.shape, integrate_and_fire()) for p in ann.populations]
     projections = [_scaled(p, scales) for p in ann.projections]
@@ -222,7 +220,7 @@ def integrate_and_fire(start: Array | float = HALF) -> Neuron:
 
 
 def integrating_readout() -> Neuron:
-    """A read-out that sums its input and is never reset."""
+    """A readout that sums its input and is never reset."""
     return neuron("I", theta=None, reset="none")
 
 

@@ -1,7 +1,4 @@
-"""Small pieces of the builder: positions in forms, back edges, the timing that most populations share.
-
-Values that are never below zero: a ReLU of spikes changes nothing.
-"""
+"""Helpers of the network builder: initial states, ports, back edges, shared timing, values that are never negative."""
 
 from __future__ import annotations
 
@@ -42,14 +39,14 @@ def scale_by(e: Expression, factor: Array | float | None, name: str) -> Expressi
 
 
 _STATES = ("mem", "syn", "spk", "v", "i", "z", "v_mem", "i_syn", "vmem", "isyn", "spikes")
-"""What neurons of the frameworks keep their states as."""
+"""Attributes in which neurons of the frameworks keep their states."""
 LEFT_OVER = "_nirbridge_left_over"
-"""What an importer calls the same list on a copy whose states it has taken away."""
+"""Attribute that lists such states on a copy from which an importer removed them."""
 
 
 def leftover_states(module: Any) -> list[str]:
     """States of a neuron module that are not those of a fresh one (which starts at 0, or where its reset leaves it)."""
-    fresh = getattr(module, "_memories_rv", None) or {}  # spikingjelly's values behind a reset
+    fresh = getattr(module, "_memories_rv", None) or {}  # spikingjelly's values after a reset
     found: list[str] = list(getattr(module, LEFT_OVER, ()))
     for name in _STATES:
         value: Any = getattr(module, name, None)
@@ -61,7 +58,7 @@ def leftover_states(module: Any) -> list[str]:
 
 
 def given_start(call: Operation, reading: ImportedNeuron) -> Diagnostic | None:
-    """What is wrong where forward hands a neuron zeros as its first state, and left alone it starts elsewhere."""
+    """The problem of a neuron that forward starts from zeros, although its own initial state differs."""
     if not call.arguments.get("starts_at_zero") or not bool(np.any(reading.neuron.v_init != 0)):
         return None
     text = "forward passes zeros as its initial state, its own initial state differs (leak or reset potential)"

@@ -1,4 +1,4 @@
-"""How far a BatchNorm that was folded into the weights in front of it is from the two layers, in figures."""
+"""Error of a BatchNorm that was folded into the preceding weights, in figures."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def folding_difference(before: Expression, call: Operation, after: Expression) -
 
 
 def _normalized(call: Operation, x: Array) -> Array:
-    """What the layer itself computes, in float32."""
+    """The output of the layer itself, in float32."""
     a, shape = call.arguments, x.shape[1:]
     mean, variance = (_float32(per_channel_values(a[name], shape)) for name in ("mean", "variance"))
     weight = np.ones((), np.float32) if a["weight"] is None else _float32(per_channel_values(a["weight"], shape))

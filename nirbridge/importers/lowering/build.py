@@ -59,13 +59,13 @@ def build_network(flow: DataflowGraph, forms: NeuronSpecs, dt: float, accept: Se
     """The network that a flow means.
 
     Args:
-        flow: what the module computes in one step.
+        flow: the data flow of one time step.
         forms: how neuron modules are read.
         dt: seconds per step.
         accept: names of known deviations that are taken (``deviations.DEVIATIONS``).
 
     Raises:
-        ModelError: every place that can not be represented.
+        ModelError: every operation that cannot be represented.
     """
     return _NetworkBuilder(flow, forms, dt, accept).network()
 
@@ -168,7 +168,7 @@ class _NetworkBuilder:
         form = neuron_spec_of(call.target, self.forms)
         return form is None or ref.output == position(form.spikes, call.target)
 
-    # -- what a value is -----------------------------------------------------------------------------------------
+    # -- values ------------------------------------------------------------------------------------------------
 
     def _value(self, ref: ValueRef) -> Expression:
         call = self.calls[ref.call]
@@ -264,7 +264,7 @@ class _NetworkBuilder:
         self.spiking.add(call.name)
 
     def _silence(self, ports: list[tuple[Port, ValueRef]]) -> None:
-        """A neuron whose membrane alone is returned, that never resets and sends spikes nowhere, is a read-out."""
+        """A neuron whose membrane alone is returned, that never resets and sends spikes nowhere, becomes a readout."""
         heard = {ref.call for call in self.flow.calls for ref in call.inputs}
         for name in sorted(self.spiking):
             reading = self.readings[name]

@@ -65,7 +65,7 @@ def module_to_graph(
 def to_graph(network: Network, source: str) -> Any:
     """The network as a NIR graph with its source (``nirbridge:source``).
 
-    ``nirbridge:notes`` is what the reader should know, ``nirbridge:warnings`` which tools would run the plain file
+    ``nirbridge:notes`` are remarks for the user, ``nirbridge:warnings`` name tools that would run the plain file
     differently: texts, one per line; saving the graph warns of them.
     """
     graph, differences = to_nir(network), export_warnings(network)

@@ -1,6 +1,7 @@
-"""Inputs whose axes forward splits (for which NIR has no node): given in the shape that the first layer sees.
+"""Inputs whose axes forward splits, and reshapes for which NIR has no node.
 
-Reshapes that split an axis, for which NIR has no node: with what stands behind them they are one matrix.
+An input takes the shape that the first layer sees. A reshape that splits an axis elsewhere becomes one matrix with the
+operators after it, if that is small.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Named = tuple[tuple[Operator, ...], tuple[str, ...]]
 def input_shapes(flow: DataflowGraph) -> dict[str, Shape]:
     """The shape in which samples of each input are given: the module's own, unless NIR could not go on from it.
 
-    NIR only merges neighbouring axes. Where forward splits some, the shape behind that is taken if every shape that a
+    NIR only merges neighbouring axes. Where forward splits some, the shape after that is taken if every shape that a
     layer sees can be made from it; row-major order is kept, so that no value moves.
     """
     readers: dict[str, list[Operation]] = {}
@@ -39,13 +40,15 @@ def input_shapes(flow: DataflowGraph) -> dict[str, Shape]:
 
 
 def _given(own: Shape, seen: Sequence[Shape]) -> Shape:
-    whole = [s for s in seen if s and math.prod(s) == math.prod(own)]  # others come of what could not be followed
+    whole = [
+        s for s in seen if s and math.prod(s) == math.prod(own)
+    ]  # others stem from operations that could not be traced
     fitting = (s for s in (own, *whole) if all(merged_axes(s, other) is not None for other in seen))
     return next(fitting, own)
 
 
 def _seen(call: Operation, readers: Mapping[str, Sequence[Operation]], returned: set[str]) -> Iterator[Shape]:
-    """Shapes in which layers see a value, behind calls that leave every value in its place."""
+    """Shapes in which layers see a value, after calls that leave every value in its place."""
     if call.name in returned:
         yield call.shape
     for reader in readers.get(call.name, ()):
@@ -70,7 +73,7 @@ def input_term(call: Operation, given: Shape, delay: int) -> Term:
 
 
 def input_notes(flow: DataflowGraph) -> tuple[str, ...]:
-    """What the reader should know of ports that have another shape than the module's argument."""
+    """Notes on ports whose shape differs from that of the module's argument."""
     given = input_shapes(flow)
     return tuple(
         f"input {quoted(c.name)}: samples of shape {c.shape} are given as {given[c.name]}, the values in the same "
@@ -81,7 +84,7 @@ def input_notes(flow: DataflowGraph) -> tuple[str, ...]:
 
 
 def merge_reshapes(term: Term, calls: Mapping[str, Operation], given: Mapping[str, Shape]) -> Named:
-    """Reshapes behind an input of another shape as one, or none, behind the scales among them (no value moves)."""
+    """Reshapes after an input of another shape merged into one or none, after the scales among them."""
     parts, names = term.parts, term.names
     if term.source not in given or given[term.source] == calls[term.source].shape:
         return parts, names
@@ -101,7 +104,7 @@ def _reshaped(part: Any, shape: Shape) -> Scale:
 def reshape_problems(
     operator: Operator, nodes: Sequence[str], source: str, calls: Mapping[str, Operation]
 ) -> Iterator[Diagnostic]:
-    """Reshapes that NIR can not say, each with the module that makes it."""
+    """Problems of reshapes that NIR cannot express, each with its module."""
     names = nodes if len(nodes) == len(parts_of(operator)) else [""] * len(parts_of(operator))
     for part, name in zip(parts_of(operator), names, strict=True):
         if isinstance(part, Reshape) and merged_axes(part.input_shape, part.output_shape) is None:

@@ -40,7 +40,7 @@ class Expression:
 
 
 def apply_operator(e: Expression, operator: Operator, name: str, bias: Array | None = None) -> Expression:
-    """The expression behind one more operator and its bias."""
+    """The expression after one more operator and its bias."""
     terms = tuple(replace(t, parts=(*t.parts, operator), names=(*t.names, name)) for t in e.terms)
     constant = None if e.constant is None else apply(operator, e.constant)
     return add_constant(Expression(operator.output_shape, terms, constant), bias)
@@ -194,7 +194,7 @@ LAYERS: Mapping[str, Callable[[Operation, Expression], Expression]] = {
     "reshape": _reshape,
     "gather": _gather,
 }
-"""Kind of a call with one input -> what it makes of an expression."""
+"""Kind of an operation with one input -> its effect on an expression."""
 
 
 def merge_selections(

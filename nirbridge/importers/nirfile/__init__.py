@@ -1,1 +1,1 @@
-"""How ``.nir`` files are written."""
+"""NIR files: reading, checking, repairing and writing."""

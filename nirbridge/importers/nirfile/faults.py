@@ -1,9 +1,9 @@
-"""Files that other frameworks' exporters wrote: what a graph shows of their known faults, as findings.
+"""Known faults of other frameworks' exporters, as findings in a graph.
 
 Nothing is changed here; ``exporter_repairs.repair`` does that, on request and by name. The facts were measured with
 snntorch 1.0.0, norse 1.1.0, sinabs 3.1.3, spikingjelly 2.0.0, rockpool 3.1.0, nir 1.0.8 and nirtorch 2.6
 (``tests/importers/nirfile/test_exporter_faults.py`` runs the exporters). All write neither dt nor reset nor
-comparison; what can not be seen in a graph (a lost v_reset, a lost recurrence) is not found.
+comparison; a fault that leaves no trace in the graph (a lost v_reset, a lost recurrence) is not found.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ADVICE: Mapping[str, str] = MappingProxyType(
         "spikingjelly": "repair it with --repair spikingjelly",
     }
 )
-"""What to do about each finding, by its name."""
+"""Advice for each finding, by its name."""
 SHAPES_ONLY = ("batch-axis", "zero-dimensional")
 """Findings about shapes: each is settled by the repair of its own name, all others but a lost edge by a framework's."""
 
@@ -91,7 +91,7 @@ def unsettled_findings(findings: Iterable[ExporterFinding], repairs: Collection[
 
 
 def diagnose_exporter(graph: Any) -> tuple[ExporterFinding, ...]:
-    """What is known to be wrong in graphs of this form, node by node; empty for a graph that nirbridge wrote.
+    """Known faults of a graph, node by node; empty for a graph that nirbridge wrote.
 
     Args:
         graph: a ``nir.NIRGraph``, as read from a file or returned by an exporter; not changed.
@@ -149,7 +149,7 @@ def leading_ones(graph: Any) -> Mapping[str, int]:
 
 
 def _axes(graph: Any, name: str) -> int:
-    """How many axes a node's input and output have, as it tells or the first before it that does; 0 where none does."""
+    """Number of axes of a node's input and output, from the node or the first before it that tells; 0 if none does."""
     before = {b: a for a, b in reversed(graph.edges)}
     for _ in range(len(graph.nodes)):
         if name not in graph.nodes:
@@ -192,7 +192,7 @@ def _loose_ends(graph: Any) -> Iterator[ExporterFinding]:
     try:
         flat = flatten_graph(graph)
     except ModelError:
-        return  # a graph that can not be read at all says so elsewhere
+        return  # an unreadable graph is an error elsewhere
     sources, targets = {a for a, _ in flat.edges}, {b for _, b in flat.edges}
     for name, node in flat.nodes.items():
         kind = kind_of(node)
@@ -278,7 +278,7 @@ def _unit_input(neurons: Mapping[str, Any]) -> Iterator[ExporterFinding]:
 
 
 def adds_one(node: Any) -> bool:
-    """Whether an input of 1 adds 1 to the membrane, or to the current and that to the membrane, at dt = 1e-4 s."""
+    """True if an input of 1 adds 1 to the membrane (via the current, if there is one) at dt = 1e-4 s."""
     pairs = [("r", "tau")] if kind_of(node) == "LIF" else [("r", "tau_mem"), ("w_in", "tau_syn")]
     gains = [node_value(node, gain) * SNNTORCH_DT / node_value(node, tau) for gain, tau in pairs]
     return all(bool(np.all(np.abs(gain - 1) <= _CLOSE)) for gain in gains)

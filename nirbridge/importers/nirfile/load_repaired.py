@@ -1,4 +1,4 @@
-"""A NIR file with the repairs of exporter faults that were asked for, and with what is known to be wrong in it."""
+"""Loading of NIR files with requested repairs of exporter faults, and with the faults that were found."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def load_repaired(
     Args:
         path: as of ``nir_file.load``.
         repairs: as of ``exporter_repairs.repair``; ``batch-axis`` also lets a file be read whose ports count a batch.
-        dt: seconds a step, where it is not the exporter's default.
+        dt: seconds per time step, if it is not the exporter's default.
         max_bytes: as of ``nir_file.load``.
 
     Raises:
-        FileError: it can not be read.
+        FileError: it cannot be read.
         UsageError, ModelError: as of ``repair_graph``.
     """
     graph = nir_file.read_nir(path, max_bytes=max_bytes, drop_batch=BATCH in repairs)

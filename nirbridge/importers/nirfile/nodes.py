@@ -33,7 +33,7 @@ _WHOLE = MappingProxyType(
         "Output": ("shape",),
     }
 )
-#: Fields that may be missing, and what they mean then. v_reset came with nir 1.0.6, CubaLI with 1.0.5.
+#: Fields that may be missing, and their defaults. v_reset came with nir 1.0.6, CubaLI with 1.0.5.
 _OPTIONAL: MappingProxyType[str, MappingProxyType[str, Any]] = MappingProxyType(
     {
         "IF": MappingProxyType({"v_reset": None}),
@@ -49,7 +49,7 @@ _OPTIONAL: MappingProxyType[str, MappingProxyType[str, Any]] = MappingProxyType(
 
 @dataclass(slots=True, eq=False)
 class GraphDraft:
-    """A graph in the making: what is wrong so far, and the arrays that are still to be read."""
+    """A graph under construction: its problems so far, and the arrays that are still to be read."""
 
     limits: ScanLimits
     problems: list[Diagnostic] = field(default_factory=list)
@@ -61,7 +61,7 @@ class GraphDraft:
         self.problems.append(Diagnostic(subject, found, limit, hint, MappingProxyType({"node": node})))
 
     def try_read(self, subject: str, node: str, read: Callable[[], Any]) -> Any:
-        """What ``read`` returns, or None and a problem if it says (by ValueError) what it can not read."""
+        """The result of ``read``, or None and a problem if it raises."""
         try:
             return read()
         except (OSError, RuntimeError, ValueError, TypeError, MemoryError) as error:

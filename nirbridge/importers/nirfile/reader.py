@@ -52,7 +52,7 @@ def read_nir(
 
     Args:
         path: a file that nir wrote (any since 1.0.4, and the older ones of the NIR paper).
-        max_bytes: what the file and all that it declares, unpacked, may take.
+        max_bytes: limit of the file size and of all declared data, unpacked.
         max_nodes: how many nodes it may have, those of subgraphs included.
         max_edges: how many edges one graph in it may have.
         drop_batch: take axes of size 1 off ports that have more axes than their neighbours (exporters of Norse and
@@ -107,7 +107,7 @@ def file_sha256(path: Path) -> str:
     """The SHA-256 of a file, as hexadecimal digits.
 
     Raises:
-        FileError: if it can not be read.
+        FileError: it cannot be read.
     """
     digest = hashlib.sha256()
     with open_regular(path, quoted(os.path.basename(os.fspath(path))), "a .nir file") as handle:
@@ -117,7 +117,7 @@ def file_sha256(path: Path) -> str:
 
 
 def _load_open(handle: IO[bytes], limits: ScanLimits, *, drop_batch: bool) -> Any:
-    """Reads an open file; its content reaches HDF5 through this handle only, so it can not name other files."""
+    """Reads an open file; its content reaches HDF5 through this handle only, so it cannot name other files."""
     with hdf5().File(handle, "r", **_NO_CHUNK_CACHE) as file:
         found = scan_file(file, handle.fileno(), limits)
         FileError.raise_all(found.problems)

@@ -1,7 +1,7 @@
 """Repairs of graphs that other frameworks' exporters wrote, by name, on request only (see exporter_faults.py).
 
-A repair says what the framework meant where the graph can not: plain parameters are corrected, the rest goes into
-``nirbridge:*`` metadata. What the exporter lost for good stays lost; import the module itself for that.
+A repair restores the meaning that the exporter lost: plain parameters are corrected, the rest goes into
+``nirbridge:*`` metadata. Parameters that are not in the file stay lost; import the module itself for those.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def repair_graph(graph: Any, names: Collection[str], *, dt: float | None = None)
     Args:
         graph: a ``nir.NIRGraph``; not changed.
         names: at most one framework among them.
-        dt: seconds a step, where it is not the exporter's default (norse 1e-3, snntorch and spikingjelly 1e-4).
+        dt: seconds per time step, if it is not the exporter's default (norse 1e-3, snntorch and spikingjelly 1e-4).
 
     Raises:
         UsageError: a name that is none, two frameworks at once, or a dt that is no positive number.
@@ -82,7 +82,7 @@ def _check(names: Collection[str], frameworks: list[str], dt: float | None) -> N
 
 
 def _use_arrays(node: Any) -> None:
-    """Torch tensors that an exporter left become arrays; neurons float64, weights what they are."""
+    """Replace torch tensors that an exporter left by arrays: neurons in float64, weights in their own type."""
     for field in NEURONS.get(kind_of(node), ()):
         if getattr(node, field, None) is not None:
             setattr(node, field, np.array(node_value(node, field)))
@@ -145,8 +145,8 @@ def _norse(graph: Any, dt: float | None) -> Settings:
 def _snntorch(graph: Any, dt: float | None, *, reset: str, early: bool = False) -> Settings:
     """Which reset the neurons have; ``early``: they were made with reset_delay=False.
 
-    A late subtraction of th is one of th / beta at once. A late reset to 0 takes a step more, but for Leaky; of the
-    early ones RSynaptic alone stays late. Decays and gains are those that the module computes with.
+    A late subtraction of th is one of th / beta at once. A late reset to 0 takes one more time step, except for Leaky;
+    of the early ones only RSynaptic stays late. Decays and gains are those that the module computes with.
     """
     step, neurons = dt or SNNTORCH_DT, dict(_neurons(graph))
     names = {name for name, _ in walk_nodes(graph)}

@@ -21,7 +21,7 @@ _TINY_BYTES, _SMALL_BYTES = 2**12, 2**16
 """Up to the first size arrays are not packed (the table of a packed one takes more), up to the second they are."""
 _SAMPLE_BYTES = 2**18
 _SLAB_BYTES = 2**22
-"""What is written at a time."""
+"""Bytes that are written at a time."""
 _WORTH = 0.5
 """Share of its size that a sample has to shrink to."""
 _TYPES = ("input_type", "output_type")

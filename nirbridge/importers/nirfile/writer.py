@@ -28,13 +28,13 @@ def save_nir(graph: Any, path: Path) -> None:
 
     The file appears under its name only when it is complete and was read back. Shapes that the graph leaves open are
     stored as inferred. A node called ``a/b`` is stored in groups, as HDF5 does; names that HDF5 would change (``/a``,
-    ``a//b``, ``a/./b``) or can not hold (empty, with NUL, over 1,000 bytes) are refused.
+    ``a//b``, ``a/./b``) or cannot store (empty, with NUL, over 1,000 bytes) are refused.
 
     An imported graph that other tools would run differently gives an ``ExportWarning``.
 
     Raises:
         ModelError: if the graph has no meaning (see ``infer_shapes``), with every problem.
-        FileError: if a name or metadata can not be stored, or the file can not be written.
+        FileError: a name or metadata cannot be stored, or the file cannot be written.
     """
     shapes = infer_shapes(graph)
     problems = list(_unstorable(graph, ""))
@@ -60,7 +60,7 @@ def _write(graph: Any, shapes: Mapping[str, NodeShapes], path: str) -> None:
 
 
 def _unstorable(graph: Any, prefix: str) -> Iterator[Diagnostic]:
-    """Names and metadata that HDF5 can not hold as they are."""
+    """Names and metadata that HDF5 cannot store unchanged."""
     yield from _metadata_problems(graph.metadata, "graph" if not prefix else f"subgraph {quoted(prefix[:-1])}")
     for name, node in graph.nodes.items():
         subject = f"node {quoted(prefix + name)}"

@@ -61,7 +61,7 @@ class SampleReading:
         return tuple(roles)
 
     def fed(self, shape: Shape) -> tuple[Shape, Roles]:
-        """What forward is given for a sample of that shape, and the role of each of its axes."""
+        """Shape of the input of forward for a sample of that shape, and the role of each axis."""
         axes = [pair for pair in zip(shape, self.roles(len(shape)), strict=True) if not self._is_dropped(pair[1])]
         for position, role in self.added:
             axes.insert(position if position >= 0 else len(axes) + position + 1, (1, role))
@@ -73,7 +73,7 @@ class SampleReading:
         return len(axes) == len(set(axes)) == len(self.own)
 
     def lead(self, shape: Shape) -> Roles:
-        """Batch and time of what forward is given, in order."""
+        """Batch and time axes of the input of forward, in order."""
         return lead_of(self.fed(shape)[1])
 
     @property
@@ -89,7 +89,7 @@ class SampleReading:
         return (own + added)[0] if self.has_time and own + added else None
 
     def note(self, name: str, shape: Shape, *, are_axes_given: bool = True) -> str:
-        """How the sample was read, in words.
+        """The note on how the sample was read.
 
         Where forward is never given a time axis of the sample, an axis beside the values may be batch or time alike:
         each of its parts is one time step of one sample.
@@ -116,7 +116,7 @@ class SampleReading:
         return list(found.values())
 
     def of_length(self, steps: int) -> SampleReading:
-        """The reading with the time steps of the sample, or with so many where the sample has no time axis."""
+        """The reading with the time steps of the sample, or with ``steps`` if the sample has no time axis."""
         return replace(self, steps=None if any(role != _BATCH for _, role in self.own) else steps)
 
     def _is_dropped(self, role: str) -> bool:

@@ -1,4 +1,4 @@
-"""A user's sample as named tensors, and what forward is given for it."""
+"""The user's sample as named tensors, and the tensors that forward is given for it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _argument_names(module: Any, count: int) -> list[str]:
 
 
 def roles_of(samples: Mapping[str, Any], reading: SampleReading) -> dict[str, Roles]:
-    """The role of each axis of what forward is given, by the name of its argument."""
+    """The role of each axis of the inputs of forward, by the name of its argument."""
     return {name: reading.fed(tuple(tensor.shape))[1] for name, tensor in samples.items()}
 
 

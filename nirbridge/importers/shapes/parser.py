@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from nirbridge.arrays import Array
 
 ELEMENTS_MAX = 20_000_000
-"""Most elements of the input and of what a layer puts out."""
+"""Most elements of the input and of the output of a layer."""
 WEIGHTS_MAX = 10**15
 AXIS_MAX = 10_000_000
 """Most pairs of output position and kernel element along one axis."""
@@ -59,7 +59,7 @@ def graph_of_shapes(text: str) -> nir.NIRGraph:
 
     Raises:
         UsageError: a word that is no input shape or layer (all such words), else the first layer that does not go
-            with the shape that reaches it; each with the word, its position, what is expected and an example.
+            with the shape that reaches it; each with the word, its position, the expected form and an example.
     """
     import nir
 

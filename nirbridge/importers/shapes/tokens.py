@@ -1,4 +1,4 @@
-"""The words of a line of shapes: what each says, before it is known what shape reaches it."""
+"""Words of a line of shapes: the syntax of each, before the shape that reaches it is known."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NUMBER_MAX = 100_000_000
 EXAMPLE = "2x34x34 conv16k5s2p1 if sumpool2 flatten dense10 lif"
 NEURONS = ("if", "lif", "cubalif", "li", "threshold")
 
-#: How a word of each kind is written, and one that is right.
+#: Syntax of each kind of word, and an example.
 GRAMMAR: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "conv": (
@@ -105,7 +105,7 @@ class LayerToken:
 
     @property
     def label(self) -> str:
-        """How messages speak of it: ``layer 3 'conv8'``."""
+        """Its name in messages: ``layer 3 'conv8'``."""
         return _label(self.position, self.text)
 
 
@@ -114,7 +114,7 @@ def _label(position: int, text: str) -> str:
 
 
 class _TokenError(Exception):
-    """What is wrong with one word: found, limit, next step."""
+    """A word that is wrong: found, limit, hint."""
 
     def __init__(self, found: str, limit: str, hint: str) -> None:
         super().__init__(found)

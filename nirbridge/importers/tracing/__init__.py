@@ -1,1 +1,1 @@
-"""A torch module as a dataflow graph, by running it: what a recording keeps, and how much."""
+"""Tracing: a torch module as a data-flow graph, by running it."""

@@ -1,4 +1,4 @@
-"""What is in the way of functions that have no place in a network, and what to do instead."""
+"""Reasons why torch functions have no equivalent in a network, and alternatives."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, str]], ...] = (
     (("cumsum", "cumprod", "prod", "std", "var", "norm", "fft", "diff"), _ALONG),
     (("max_unpool", "fractional_max", "adaptive_max", "max_pool"), _CHOICE),
 )
-"""Parts of a function's name -> (reason, what to do); the first that fits."""
+"""Parts of a function's name -> (reason, hint); the first match counts."""
 
 EXACTLY: tuple[tuple[tuple[str, ...], tuple[str, str]], ...] = (
     (("gt", "ge", "lt", "le", "eq", "ne", "__gt__", "__ge__", "__lt__", "__le__", "__eq__", "__ne__"), _COMPARE),
@@ -47,11 +47,11 @@ EXACTLY: tuple[tuple[tuple[str, ...], tuple[str, str]], ...] = (
     ),
     (("abs", "exp", "log", "sqrt", "rsqrt", "pow", "square", "sin", "cos", "clamp", "clip", "erf", "__pow__"), _CURVE),
 )
-"""Names of functions -> (reason, what to do)."""
+"""Names of functions -> (reason, hint)."""
 
 
 def advice_on(function: str) -> tuple[str, str]:
-    """Why a function can not be represented and what to do, in words, from its name alone."""
+    """(Reason, hint) for a function that cannot be represented, from its name alone."""
     name = function.lower().removesuffix("_") if not function.endswith("__") else function
     for names, found in EXACTLY:
         if name in names:

@@ -1,4 +1,4 @@
-"""A torch function's arguments, and what it turned out to be: shared by the handlers of all functions."""
+"""Arguments of torch functions, and the lowered operation: shared by the handlers of all functions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class FlowValue:
 
 @dataclass(frozen=True, slots=True)
 class LoweredOp:
-    """What a function turned out to be: a kind of call with its arguments, applied to ``inputs``."""
+    """The lowered form of a function: a kind of operation with its arguments, applied to ``inputs``."""
 
     kind: str
     arguments: Mapping[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Which leading axes of a traced value are batch and time, and what a rearrangement does to them."""
+"""Leading axes of a traced value (batch and time), and the effect of rearrangements on them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CannotFollow(Exception):
 
 
 def reshape_lead(shape: Shape, lead: Lead, new: Shape) -> Lead:
-    """The leading axes behind a reshape from ``shape`` to ``new``.
+    """The leading axes after a reshape from ``shape`` to ``new``.
 
     Raises:
         CannotFollow: it mixes batch or time with the values.

@@ -1,9 +1,9 @@
-"""Comparing runs: of one call on different data, and of one call with the next.
+"""Comparison of runs: one call of forward on different data, and successive calls.
 
-A module may keep more than its neurons' states from one call to the next: a spike that it feeds back in the step after,
-a running mean, a counter. In a single call that can not be seen, as the value of the call before is a constant there
-(zeros, or nothing at all). So the module is called three times in a row. Where a later call is not the first one over
-again, the calls are read as the turns of a loop: what neurons sent in the step before is followed, all else is refused.
+A module may keep more than the states of its neurons between calls: a spike that it feeds back in the next time step,
+a running mean, a counter. A single call does not show that, since the value of the previous call is a constant there
+(zeros, or nothing at all). So the module is called three times in a row. If a later call does not repeat the first, the
+calls are read as the iterations of a loop: neuron outputs of the previous time step are traced, all else is refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KEPT = "keep nothing between calls except neuron states and the spikes of the p
 
 
 def state_arguments(module: Any, given: int) -> tuple[str, ...]:
-    """Arguments of forward behind the ``given`` first ones that are None unless one is handed in."""
+    """Arguments of forward after the first ``given`` whose default is None."""
     return tuple(name for name, default in _optional(module, given) if default is None)
 
 
@@ -37,7 +37,7 @@ def arguments_left(module: Any, given: int, handed: Sequence[str]) -> list[str]:
 
 
 def handed_over(handed: Sequence[str]) -> Diagnostic:
-    """The hint where a module could not be followed with what it returned handed back to it."""
+    """The hint for a module that could not be traced when its outputs were passed back to it."""
     names = ", ".join(quoted(name) for name in handed)
     text = f"its arguments {names} were given its outputs of the previous time step"
     step = "if they are not states, import a wrapper module that omits them"
@@ -113,7 +113,7 @@ def _same(a: Any, b: Any, start: int) -> bool:
 
 
 def kept_between(whole: ForwardTrace) -> list[Diagnostic]:
-    """The places where a later call of a module that can not be read call by call does not repeat the first."""
+    """The places where a later call differs from the first, of a module that cannot be traced call by call."""
     second = whole.starts[1]
     found: dict[str, Diagnostic] = {}
     for node in whole.nodes[second:]:

@@ -1,4 +1,4 @@
-"""A recording whose loop was folded -> a flow: the last turn's calls, in order, with names."""
+"""Data-flow graph from the trace of a module: the calls of the last iteration, in order, with names."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class GraphBuilder:
     # -- which nodes ---------------------------------------------------------------------------------------------
 
     def _wanted(self) -> set[int]:
-        """What the outputs and the neurons of the last turn need."""
+        """Indices of the calls that the outputs and the neurons of the last iteration depend on."""
         waiting = [v for _, v in self.returned if isinstance(v, TracedValue)]
         waiting += [TracedValue(calls[-1]) for calls in self.iterations.calls.values()]
         found: set[int] = set()

@@ -1,7 +1,7 @@
-"""Memory of a recording: traced tensors are followed without being kept, constants are stored once, bytes are capped.
+"""Memory of a trace: tensors are tracked without being kept alive, constants are stored once, bytes are limited.
 
 A tensor of the user's forward lives as long as the forward itself needs it. Its value is found by identity; a weak
-reference says whether the tensor at that address is still the same one.
+reference tells whether the tensor at that address is still the same one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nirbridge.errors import ModelError, UsageError, quoted
 from nirbridge.importers.tracing.structures import instances_of, torch_tensor, without_values
 
 LIVE_BYTES = 180 * 2**20
-"""What a recording may hold at one time besides twice the bytes of the parameters: traced values and constants."""
+"""Bytes of traced values and constants that a trace may hold at one time, besides twice those of the parameters."""
 VARIABLE = "NIRBRIDGE_RECORDING_BYTES"
 """Environment variable that sets another limit."""
 _VALUES_OF_A_NEURON = 3
@@ -80,7 +80,7 @@ class MemoryBudget:
             weakref.finalize(tensor, self._gone, size, id(tensor)).atexit = False
 
     def check_room(self, args: Iterable[Any]) -> None:
-        """Whether a neuron has room: it computes several values of the size of its input at once.
+        """Check the room for a neuron, which computes several values of the size of its input at once.
 
         Raises:
             TooLarge: it has not.
@@ -96,16 +96,16 @@ class MemoryBudget:
         raise TooLarge.of("the module's forward", found, limit, hint)
 
     def counted(self, result: Any, args: Any = ()) -> Any:
-        """``result``, counted where it is one large tensor: what a neuron computes inside, or what forward makes.
+        """Count ``result`` if it is one large tensor, computed inside a neuron or by forward, and return it.
 
-        ``args``: what it was made of; a result that is one of them in another form costs nothing.
+        ``args``: its operands; a result that is a view of one of them costs nothing.
         """
         if getattr(result, "nbytes", 0) >= _LARGE and _place(result) not in map(_place, _tensors(args)):
             self.add(result)
         return result
 
     def check_result(self, func: Any, args: Any, kwargs: Any) -> None:
-        """Whether what ``func`` makes of large tensors has room, before it is made.
+        """Check the room for the result of ``func`` on large tensors, before it is computed.
 
         Raises:
             TooLarge: it has not.
@@ -122,7 +122,7 @@ class MemoryBudget:
 
 
 def budget_of(module: Any) -> MemoryBudget:
-    """The budget of a recording of ``module``, or what the user has set.
+    """The budget of a trace of ``module``, or the limit that the user has set.
 
     Raises:
         UsageError: the environment variable is no number of bytes.
@@ -143,7 +143,7 @@ def limit_of_user() -> int | None:
 
 
 class TensorIdentities:
-    """What is known of each tensor, by identity, as long as the tensor lives."""
+    """Values of tensors by identity, as long as each tensor lives."""
 
     def __init__(self) -> None:
         self.known: dict[int, tuple[weakref.ref[Any], Any]] = {}
@@ -153,7 +153,7 @@ class TensorIdentities:
         self.known[id(tensor)] = (weakref.ref(tensor), value)
 
     def get(self, tensor: Any) -> Any:
-        """What is known of it, or None."""
+        """The value of ``tensor``, or None."""
         reference, value = self.known.get(id(tensor), (None, None))
         return value if reference is not None and reference() is tensor else None
 
@@ -162,7 +162,7 @@ class TensorIdentities:
 class TensorConstants:
     """Tensors that are no values, as they were when they were used: equal ones are stored once.
 
-    ``shared``: tensors that stay what they are (parameters), by identity.
+    ``shared``: tensors that do not change (parameters), by identity.
     """
 
     budget: MemoryBudget

@@ -1,4 +1,4 @@
-"""What each torch function means in a flow: layers with weights, pools, activations, arithmetic."""
+"""Lowering of torch functions: layers with weights, pools, activations, arithmetic."""
 
 from __future__ import annotations
 

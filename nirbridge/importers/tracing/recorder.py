@@ -88,10 +88,10 @@ class TracedValue:
 
 @dataclass(slots=True)
 class ForwardTrace:
-    """What the forward did, called once or several times in a row.
+    """The trace of forward, called once or several times in a row.
 
     ``outputs``: those of the last call. ``starts``: where the nodes of each call begin; ``returned``: the outputs of
-    each. ``handed``: arguments that a later call was given what the one before returned. ``failure``: why a later call
+    each. ``handed``: arguments of a later call that took outputs of the previous one. ``failure``: why a later call
     failed, if one did. ``resets``: neurons' calls in front of which something else than the neuron set its state;
     ``stateless``: those of neurons that keep no state and were given none. ``halves``: (path, function, number format)
     of what gave values of 16 bits.
@@ -158,7 +158,7 @@ class ForwardRecorder:
         func: Any = None,
         use: str | None = None,
     ) -> TracedCall:
-        """Writes down a call and binds what it returned; ``use``: the path in its record, where that is another."""
+        """Record a call and bind its outputs; ``use``: the recorded path, if it differs from the module's."""
         path = self.stack[-1] if self.stack else ""
         shapes = tuple(tuple(t.shape) for t in tensors)
         halves = {str(t.dtype) for t in tensors if str(t.dtype) in _HALVES}

@@ -1,6 +1,6 @@
-"""What has to be true of a module before it is run, and copies of it that leave the user's own alone.
+"""Checks of a module before it is run, copies that leave the user's module unchanged, and the run itself.
 
-Running a copy of a torch module, once or several times in a row, and having it written down.
+The copy is called once or several times in a row, and every operation is recorded.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def check_module(module: Any, dt: Any = None) -> None:
 
 
 def _unfit(value: Any) -> tuple[str, str, str] | None:
-    """Why a parameter has no place in a network: what was found, the limit, what to do."""
+    """Why a parameter cannot be imported: found, limit, hint; None if it can."""
     import torch
 
     if torch.nn.parameter.is_lazy(value):
@@ -94,7 +94,7 @@ def computed_tensors_memo(module: Any) -> dict[int, Any]:
 
 
 def _held(subject: Any) -> list[Any]:
-    """What a container or an object holds."""
+    """Members of a container or an object."""
     if isinstance(subject, Mapping):
         return list(subject.values())
     if isinstance(subject, list | tuple | set | frozenset):
@@ -137,7 +137,7 @@ def registered_neurons(clone: Any) -> Iterator[None]:
 
 @contextmanager
 def preserved_module(module: Any) -> Iterator[None]:
-    """Puts back what the user's own code did to the module or the random numbers (resets of all neurons of a class)."""
+    """Undo changes of the module and of the random state by the user's code (resets of all neurons of a class)."""
     import torch
 
     kept = [(m, dict(vars(m)), dict(m._buffers)) for m in module.modules()]
@@ -159,7 +159,7 @@ def record_forward(
     noise: Callable[[Any], None] | None = None,
     handed: Sequence[str] = (),
 ) -> ForwardTrace:
-    """Runs ``module`` (a copy that may be spoilt) on each of ``samples`` in turn and gives what it did.
+    """Run ``module`` (a copy, not usable afterwards) on each of ``samples`` in turn and return the trace.
 
     Args:
         module: the copy.
@@ -167,7 +167,7 @@ def record_forward(
         forms: the classes that count as neurons.
         samples: for each call: argument name -> tensor, in order. Of a module that loops over time, two calls are made.
         noise: fills a tensor that a neuron returned with something else.
-        handed: arguments that a later call is given what the call before returned behind its first output.
+        handed: arguments of a later call that take the outputs of the previous call after its first.
 
     Raises:
         TooLarge: its values would take more memory than they may.
@@ -232,7 +232,7 @@ def _call_all(
 
 
 def handed_over_arguments(result: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Arguments of the next call out of what the last one returned: by name, else in order, behind its first output."""
+    """Arguments of the next call from the outputs of the last: by name, else in order after its first output."""
     if isinstance(result, Mapping):
         named = {name: result[name] for name in names if name in result}
         return named or handed_over_arguments(tuple(result.values()), names)

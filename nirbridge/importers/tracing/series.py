@@ -1,4 +1,4 @@
-"""Values that a loop over time puts together again: stacked, joined, or written into a buffer slice by slice."""
+"""Tensors that a loop over time assembles: stacked, concatenated, or written into a buffer slice by slice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ItemSeries(NamedTuple):
 
 
 def series_of(node: TracedCall) -> ItemSeries | None:
-    """What the output of a node is put together from, in order of the axis; None where it is not put together."""
+    """The parts that a call assembles along an axis, in order; None if it assembles none."""
     if node.name == "__setitem__":
         return _written(node)
     items: Any = node.args[0] if node.args else None
@@ -41,7 +41,7 @@ def series_of(node: TracedCall) -> ItemSeries | None:
 def without_lists(
     outputs: Sequence[tuple[str, Any]], iterations: int, is_series: Callable[[tuple[Any, ...]], bool]
 ) -> tuple[list[tuple[str, Any]], list[Diagnostic]]:
-    """What forward returns, of a list with one output per time step the last one alone; a problem for such lists."""
+    """The outputs of forward, with lists of one output per time step reduced to the last; a problem for such lists."""
     kept: list[tuple[str, Any]] = []
     waiting = list(outputs)
     lists = 0
@@ -59,7 +59,7 @@ def without_lists(
 
 
 def _written(node: TracedCall) -> ItemSeries | None:
-    """What a buffer holds that was filled slice by slice along one axis."""
+    """The slices written into a buffer along one axis."""
     found: dict[int, Any] = {}
     axes: set[int] = set()
     now: Any = node

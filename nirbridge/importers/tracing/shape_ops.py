@@ -154,7 +154,7 @@ def _every_step(name: str, whole: Shape, x: FlowValue) -> LoweredOp | None:
 
 
 def lower_reduction(node: TracedCall, x: FlowValue) -> LoweredOp:
-    """A sum or mean: over time (a read-out), or the mean over all positions of each channel.
+    """A sum or mean: over time (a readout), or the mean over all positions of each channel.
 
     Raises:
         CannotFollow: any other sum.

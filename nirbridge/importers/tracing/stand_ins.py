@@ -25,7 +25,7 @@ class RandomResults:
         self.block: Any = None
 
     def result(self, func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """What ``func`` returns, or random numbers of that shape where it is a large layer."""
+        """The result of ``func``, or random numbers of its shape if it is a large layer."""
         if name not in _LAYERS:
             return func(*args, **kwargs)
         x = args[0] if args else kwargs.get("input")

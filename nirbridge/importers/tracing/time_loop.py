@@ -1,8 +1,8 @@
 """A time loop of the user's code as one step: every turn of the loop has to be the same turn.
 
-The neurons count the turns: the k-th call of a neuron is its step k. A turn may use what a neuron gave in the turn
+The neurons count the turns: the k-th call of a neuron is time step k. A turn may use the output of a neuron in the turn
 before (its own state, or a connection that the user wrote by hand); in the first turn a constant zero stands there.
-What depends on no neuron is computed once, or sliced by the number of the turn.
+Values that depend on no neuron are computed once, or sliced by the number of the turn.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class TimeLoop:
         return self.ages[value.node.index]
 
     def plain(self, value: TracedValue) -> TracedValue:
-        """The value behind copies, and behind a slice of stacked turns."""
+        """The original of a value that was copied, or sliced from stacked turns."""
         while True:
             value = uncopied(value)
             taken = slice_of(value)
@@ -102,7 +102,7 @@ class TimeLoop:
         return SERIES if SERIES in ages else STATIC
 
     def _terms(self, node: TracedCall) -> tuple[Any, ...]:
-        """What a running sum over turns is made of, in order."""
+        """The terms of a running sum over turns, in order."""
         found: list[Any] = []
         for value in (v for v in node.args[:2] if not is_zero(v)):
             inner = self.plain(value) if isinstance(value, TracedValue) else None
@@ -143,7 +143,7 @@ class TimeLoop:
         return isinstance(constant, wanted) and isinstance(silent, wanted) and bool((constant == silent).all())
 
     def _silent(self, b: Any) -> Any:
-        """What ``b`` is where neurons sent nothing in the turn before; None where it depends on more than them."""
+        """The value of ``b`` if no neuron fired in the turn before; None if it depends on anything else."""
         import torch
 
         if isinstance(b, tuple):
@@ -192,7 +192,7 @@ class TimeLoop:
         pairs = (b.node.args, b.node.args[::-1])
         return any(self._is_nothing(p) and self.alike(a, 0, q) for p, q in pairs if isinstance(p, TracedValue))
 
-    # -- what is wrong -------------------------------------------------------------------------------------------
+    # -- problems -----------------------------------------------------------------------------------------------
 
     def problems(self) -> list[Diagnostic]:
         """Why the turns are not one step, neuron by neuron; empty where they are."""
@@ -235,7 +235,7 @@ class TimeLoop:
         return indices if len(set(indices)) == len(indices) else []
 
     def _parts(self, value: Any) -> set[tuple[int, int]]:
-        """(Axis, index) of every slice, as if of time, of something that depends on no neuron, behind a value."""
+        """(Axis, index) of every slice along time of values that depend on no neuron, among the inputs of a value."""
         found: set[tuple[int, int]] = set()
         seen: set[int] = set()
         waiting = [*values_of(value)]
@@ -266,7 +266,7 @@ class TimeLoop:
         return self.alike(first_input(calls[k]), k, first_input(calls[-1]))
 
     def _states(self, path: str, calls: list[TracedCall]) -> list[Diagnostic]:
-        """A state handed in must be what the neuron returned in the turn before, zeros at first, or an argument."""
+        """A state must be the one that the neuron returned in the turn before, zeros at first, or an argument."""
         for iteration, node in enumerate(calls):
             if iteration and node.index in self.resets and not states(node):
                 found = f"its state is reset in time step {iteration} of a loop"

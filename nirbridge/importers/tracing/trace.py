@@ -1,4 +1,4 @@
-"""torch module + sample -> Flow: the module's own forward is run on a copy, and what happens is written down."""
+"""Data-flow graph of a torch module: its own forward is run on a copy, and every operation is recorded."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from nirbridge.importers.tracing.time_loop import FORWARD
 from nirbridge.importers.tracing.values import never_handed_on
 
 _MANY_STEPS, _MANY_CALLS = 128, 32
-"""What cheap modules are looked at again for: what is done in every 20th step only shows then."""
+"""Time steps and calls of a longer second trace of cheap modules, to catch behaviour of every 20th time step."""
 _CHEAP = 3_000_000
 """Multiplications of one step up to which a module is cheap."""
 
@@ -53,14 +53,14 @@ _CHEAP = 3_000_000
 def trace_module(
     module: Any, sample: Any, forms: NeuronSpecs, *, batched: bool | None = None, time_axis: TimeAxis = None
 ) -> DataflowGraph:
-    """What ``module`` computes in one time step.
+    """The data flow of ``module`` in one time step.
 
     Args:
         module: a ``torch.nn.Module``; it is left as it is (a copy in eval mode is run).
         sample: one time step or a whole sequence, with or without the batch axis, or a tuple of them.
         forms: the neuron classes that are read.
-        batched: whether the sample has a batch axis (None: found out).
-        time_axis: which axis of the sample is time, "none" where it is one time step (None: found out).
+        batched: whether the sample has a batch axis (None: inferred).
+        time_axis: the axis of the sample that is time, "none" if it is one time step (None: inferred).
 
     Returns:
         The flow; what cannot be followed is in ``DataflowGraph.problems``.
@@ -267,7 +267,7 @@ def _run(
     calls: int = 1,
     handed: Sequence[str] = (),
 ) -> ForwardTrace:
-    """What a copy of the module does, called so many times in a row on random numbers."""
+    """Trace of a copy of the module, called ``calls`` times in a row on random inputs."""
     import torch
 
     source = torch.Generator().manual_seed(seed)
@@ -275,7 +275,7 @@ def _run(
     fed = [fed_tensors(samples, reading, seed + 2 * call) for call in range(calls)]
     clone = copy_in_eval_mode(module)
     with preserved_module(module), registered_neurons(clone), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the user has seen what the own code warns of
+        warnings.simplefilter("ignore")  # the user has seen the warnings of the module
         torch.manual_seed(seed)  # what depends on chance differs between runs
         return record_forward(clone, originals, forms, fed, lambda tensor: fill_with_spikes(tensor, source), handed)
 

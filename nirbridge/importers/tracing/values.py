@@ -1,10 +1,9 @@
-"""What values and constants of a recording are: places, slices, states, zeros.
+"""Values and constants of a trace: slices, states, zeros; and several uses of one neuron module.
 
-One neuron module called with several states of its own in a step: each of them is a use, told apart by its state.
-
-What counts is the state that a call is given. Where it is what the module returned before, the call belongs to the same
-use. Where it is zeros (or None, and the module keeps nothing itself), it starts a use: the k-th start within a call of
-forward is that of use k. A module that keeps its state shares it between all of its calls: these are one use.
+A neuron module may be called several times per time step, each time with its own state: these are uses, distinguished
+by the state that a call is given. If that is the state that the module returned before, the call belongs to the same
+use. If it is zeros (or None, and the module keeps no state), it starts a use: the k-th start within a call of forward
+is that of use k. A module that keeps its state shares it between all calls: these are one use.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, Trace
 from nirbridge.importers.tracing.structures import instances_of, torch_tensor
 
 COPIES = frozenset({"detach", "detach_", "clone", "contiguous", "cpu", "float", "data", "requires_grad_", "alias"})
-"""Functions that give what they are given."""
+"""Functions that return their input unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +100,12 @@ def _at(parent: TracedValue, axis: Any, index: Any, *, is_kept: bool = False) ->
 
 
 def first_input(node: TracedCall) -> Any:
-    """What a neuron works on: its first argument."""
+    """The input of a neuron: its first argument."""
     return node.args[0] if node.args else next(iter(node.kwargs.values()), None)
 
 
 def uncopied(value: TracedValue) -> TracedValue:
-    """The value behind copies."""
+    """The original of a value that was copied."""
     while value.node.kind == "function" and value.node.name in COPIES:
         inner = first_input(value.node)
         if not isinstance(inner, TracedValue):
@@ -116,7 +115,7 @@ def uncopied(value: TracedValue) -> TracedValue:
 
 
 def states(node: TracedCall) -> list[Any]:
-    """Every tensor or value of the arguments behind the first."""
+    """Every tensor or value among the arguments after the first."""
     return states_in(node.args, node.kwargs)
 
 

@@ -1,4 +1,4 @@
-"""Modules that can not be run or read as they are: said before anything is run, by every importer."""
+"""Modules that cannot be run or read: said before anything is run, by every importer."""
 
 from __future__ import annotations
 

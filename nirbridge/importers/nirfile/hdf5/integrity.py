@@ -1,9 +1,8 @@
-"""Checks compressed chunks before the HDF5 library unpacks them, so that a small file can not fill the memory.
+"""Checks of an HDF5 file before the library reads it: compressed chunks and heaps of names.
 
-The library trusts what a chunk says of its own unpacked size. Here each chunk must unpack to at most the size that its
-dataset declares. Filter numbers: HDF5 reference, "Filters"; 32000 is h5py's LZF.
-
-Looks for loops in the name heaps of an HDF5 file before the library opens it.
+The library trusts the unpacked size that a chunk states, so that a small file could fill the memory. Here each chunk
+must unpack to at most the size that its dataset declares. Filter numbers: HDF5 reference, "Filters"; 32000 is LZF of
+h5py.
 
 A name heap keeps its free space as a list of offsets; the library follows a list that leads back into itself until the
 memory is full. Layout: HDF5 File Format Specification, "Local Heaps" (III.D).
@@ -35,7 +34,7 @@ def hdf5() -> Any:
 
 
 def pipeline_fault(plist: Any, chunk_bytes: int) -> str:
-    """What is wrong with the filters of a dataset (its creation property list); empty if they can be used.
+    """The fault of the filters of a dataset (its creation property list); empty if they can be used.
 
     A filter that is not in the table is never looked up, since the library would load a plugin for it.
     """
@@ -64,7 +63,7 @@ def _is_plain(codes: list[int]) -> bool:
 
 
 def chunk_fault(dataset: Any, plist: Any, chunk_bytes: int, descriptor: int) -> str:
-    """What is wrong with the stored chunks of a dataset; empty if each unpacks to at most ``chunk_bytes``.
+    """The fault of the stored chunks of a dataset; empty if each unpacks to at most ``chunk_bytes``.
 
     Args:
         dataset: the low-level dataset (``h5py.h5d.DatasetID``).
@@ -96,7 +95,7 @@ def only_chunk(dataset: Any, plist: Any, size: int, descriptor: int) -> bytes | 
     Args:
         dataset: the low-level dataset (``h5py.h5d.DatasetID``), stored in chunks.
         plist: its creation property list.
-        size: what the chunk has to unpack to.
+        size: the required unpacked size.
         descriptor: the open file, to read the raw chunk from.
     """
     if plist.get_nfilters() != 1 or plist.get_filter(0)[0] != _DEFLATE or dataset.get_num_chunks() != 1:
@@ -153,7 +152,7 @@ _MAX_STEPS = 2_000_000
 
 
 def heap_fault(descriptor: int) -> str:
-    """What is wrong with the name heaps of an open file; empty if every list of free space comes to an end.
+    """The fault of the name heaps of an open file; empty if every list of free space ends.
 
     Only what looks like a heap from its first byte to the end of its list can be refused, so weights that happen to
     hold the four letters of a heap do no harm.

@@ -1,4 +1,4 @@
-"""What a scan of an HDF5 file finds: groups, and datasets whose values are read from here."""
+"""Items of a scanned HDF5 file: groups, and datasets whose values are read from here."""
 
 from __future__ import annotations
 

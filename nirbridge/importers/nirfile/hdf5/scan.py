@@ -1,4 +1,4 @@
-"""Walks an HDF5 file and says what it holds: no link is followed, and nothing is unpacked that was not counted before.
+"""Scan of an HDF5 file: no link is followed, and nothing is unpacked before its size is counted.
 
 Every item is looked at through its link first, so a link to another file is refused before it is resolved. A small
 dataset is copied as the scan meets it and closed at once, since open ones take the library time and memory.
@@ -32,7 +32,7 @@ _COPIED_BYTES = 1024
 
 @dataclass(frozen=True, slots=True)
 class ScanLimits:
-    """What a file may ask for; all counted before anything is read."""
+    """Limits of a file; all sizes are counted before anything is read."""
 
     max_bytes: int
     max_nodes: int
@@ -41,7 +41,7 @@ class ScanLimits:
 
 @dataclass(slots=True)
 class ScannedFile:
-    """What was found in a file: the root, what is wrong, and how many bytes its content has."""
+    """Content of a file: the root group, its problems, and the number of bytes."""
 
     limits: ScanLimits
     descriptor: int
@@ -60,7 +60,7 @@ class ScannedFile:
 
 
 def scan_file(file: Any, descriptor: int, limits: ScanLimits) -> ScannedFile:
-    """Everything that the open ``h5py.File`` holds, each object once; ``problems`` lists what was refused.
+    """Everything that the open ``h5py.File`` holds, each object once; ``problems`` lists the refused objects.
 
     Stops early where a count is over its limit, since going on would take as long as the file wants it to.
     """
@@ -198,7 +198,7 @@ def _sound_leaf(leaf: Leaf, kind: Any, plist: Any, result: ScannedFile) -> Leaf 
 
 
 def _content(kind: Any, path: str, result: ScannedFile) -> tuple[Content | None, np.dtype[Any] | None]:
-    """What a stored type holds, and its numpy type; (None, None) and a problem for anything unusual."""
+    """The content of a stored type, and its numpy type; (None, None) and a problem for anything unusual."""
     h5 = hdf5()
     group = kind.get_class()
     if group == h5.h5t.STRING:
@@ -242,7 +242,7 @@ def _copy(leaf: Leaf, plist: Any, layout: int, size: int, descriptor: int) -> by
 
 
 def _is_sound(found: Any, plist: Any, layout: int, width: int, path: str, result: ScannedFile) -> bool:
-    """Whether the library can read and unpack the values safely; a problem if not."""
+    """True if the library can read and unpack the values safely; False and a problem if not."""
     if layout != hdf5().h5d.CHUNKED:
         return _is_inside(found, path, result)
     chunk_bytes = math.prod(plist.get_chunk()) * width
