@@ -76,8 +76,8 @@ def recorded_steps(recording: Recording, key: Key) -> RecordedSteps:
     """
     name = f"{key[0]}/{key[1]}"
     stated = recording.meta.get("every")
-    said = stated.get(name, 1) if isinstance(stated, Mapping) else 1
-    every = _whole(said, f"'every' of {quoted(name)} in the recording's meta", least=1)
+    stated_every = stated.get(name, 1) if isinstance(stated, Mapping) else 1
+    every = _whole(stated_every, f"'every' of {quoted(name)} in the recording's meta", least=1)
     first = _whole(recording.meta.get("first_step", 0), "'first_step' in the recording's meta", least=0)
     return RecordedSteps(-(-(first + 1) // every) * every - 1, every)
 
@@ -134,8 +134,8 @@ def _estimated(a: Recording, b: Recording, node: str) -> int:
         clock_a, clock_b = recorded_steps(a, key), recorded_steps(b, key)
         around, rest = divmod(clock_a.first - clock_b.first, clock_a.every)
         if clock_a.every == clock_b.every and not rest:
-            found = estimate_latency(x, y, by_values=variable in BY_VALUES, around=around)
-            return (found - around) * clock_a.every
+            latency = estimate_latency(x, y, by_values=variable in BY_VALUES, around=around)
+            return (latency - around) * clock_a.every
     return 0
 
 

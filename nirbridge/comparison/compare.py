@@ -91,11 +91,11 @@ def _names(arrays: Mapping[Key, Array]) -> str:
 
 
 def _latency_problems(latency: Latency, nodes: set[str]) -> Iterator[Diagnostic]:
-    given = latency if isinstance(latency, Mapping) else {}
-    for node in sorted(set(given) - nodes):
+    by_node = latency if isinstance(latency, Mapping) else {}
+    for node in sorted(set(by_node) - nodes):
         step = did_you_mean(node, nodes) or f"recorded: {', '.join(map(quoted, sorted(nodes)[:8]))}"
         yield Diagnostic("latency", f"node {quoted(node)}", "not recorded in both", step)
-    for value in given.values() if isinstance(latency, Mapping) else [latency]:
+    for value in by_node.values() if isinstance(latency, Mapping) else [latency]:
         if value != "auto" and (not isinstance(value, int) or isinstance(value, bool)):
             yield Diagnostic("latency", quoted(value), "whole steps", "give a number of steps or 'auto'")
 
@@ -103,9 +103,11 @@ def _latency_problems(latency: Latency, nodes: set[str]) -> Iterator[Diagnostic]
 # -- one row -----------------------------------------------------------------------------------------------------
 
 
-def _row(a: Recording, b: Recording, key: Key, known: tuple[int, LatencySource], tau_steps: float) -> ComparisonRow:
+def _row(
+    a: Recording, b: Recording, key: Key, node_latency: tuple[int, LatencySource], tau_steps: float
+) -> ComparisonRow:
     x, y = a.arrays[key], b.arrays[key]
-    latency, source = known
+    latency, source = node_latency
     empty = ComparisonRow(*key, steps=0, latency_steps=latency, latency_source=source, equal=False)
     if key[1] == COUNT:
         return _counts(empty, x, y)
@@ -121,8 +123,8 @@ def _row(a: Recording, b: Recording, key: Key, known: tuple[int, LatencySource],
         return replace(empty, problem=f"no step in common: {len(x)} kept in A, {len(y)} in B, latency {latency}")
     filled = _values(empty, x[pairing.in_a], y[pairing.in_b], pairing)
     if not _as_long(len(x), len(y), latency, *clocks):
-        said = f"{len(x)} steps in A, {len(y)} in B: the {pairing.steps} in common were compared"
-        filled = replace(filled, equal=False, problem=said)
+        problem = f"{len(x)} steps in A, {len(y)} in B: the {pairing.steps} in common were compared"
+        filled = replace(filled, equal=False, problem=problem)
     if key[1] != SPIKES:
         return filled
     return replace(filled, spikes=_spikes(x, y, pairing, tau_steps, same=filled.first_step is None))

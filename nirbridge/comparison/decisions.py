@@ -56,12 +56,12 @@ def deciding_outputs(a: Recording, b: Recording, *, labels: bool) -> tuple[Key, 
     if _batched(a, b) is None and not labels:
         return ()
     outputs = {name for r in (a, b) for name in _stated(r)}
-    found: dict[str, Key] = {}
+    deciding: dict[str, Key] = {}
     for variable in VARIABLES:
         for node in sorted({n for n, v in set(a.arrays) & set(b.arrays) if v == variable}):
-            if node not in found and (not outputs or node in outputs):
-                found[node] = (node, variable)
-    return tuple(found[node] for node in sorted(found))
+            if node not in deciding and (not outputs or node in outputs):
+                deciding[node] = (node, variable)
+    return tuple(deciding[node] for node in sorted(deciding))
 
 
 def _stated(recording: Recording) -> tuple[str, ...]:
@@ -71,8 +71,8 @@ def _stated(recording: Recording) -> tuple[str, ...]:
 
 
 def _batched(a: Recording, b: Recording) -> bool | None:
-    said = has_batch(a)
-    return has_batch(b) if said is None else said
+    stated = has_batch(a)
+    return has_batch(b) if stated is None else stated
 
 
 def compare_decisions(

@@ -99,10 +99,10 @@ class Comparison(Value):
     @property
     def spikes(self) -> SpikeDistances | None:
         """All spike rows as one: events and errors added up, distances as of one large population."""
-        found = [row.spikes for row in self.rows if row.spikes is not None and row.variable == SPIKES]
-        if not found:
+        distances = [row.spikes for row in self.rows if row.spikes is not None and row.variable == SPIKES]
+        if not distances:
             return None
         names = ("spikes_a", "spikes_b", "common", "either", "count_error", "outside_a", "outside_b")
-        sums = {name: sum(getattr(s, name) for s in found) for name in names}
-        far = math.sqrt(sum(s.van_rossum**2 for s in found))
-        return SpikeDistances(is_graded=any(s.is_graded for s in found), van_rossum=far, **sums)
+        sums = {name: sum(getattr(s, name) for s in distances) for name in names}
+        far = math.sqrt(sum(s.van_rossum**2 for s in distances))
+        return SpikeDistances(is_graded=any(s.is_graded for s in distances), van_rossum=far, **sums)

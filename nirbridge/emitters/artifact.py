@@ -47,8 +47,8 @@ def make_artifact(files: Mapping[str, bytes], facts: Mapping[str, object]) -> Ar
     digests = {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}
     manifest = {"made_by": MADE_BY, **facts, "files": digests}
     text = json.dumps(manifest, sort_keys=True, indent=1, allow_nan=False) + "\n"
-    whole = {**files, MANIFEST: text.encode("ascii")}
-    return Artifact(MappingProxyType(dict(sorted(whole.items()))))
+    with_manifest = {**files, MANIFEST: text.encode("ascii")}
+    return Artifact(MappingProxyType(dict(sorted(with_manifest.items()))))
 
 
 def _is_inside(path: str) -> bool:
@@ -81,14 +81,14 @@ def check_folder(folder: str | Path) -> None:
     """
     subject = f"folder {quoted(Path(folder).name)}"
     place = resolve_folder(folder, subject)
-    found = Path(place.path)
-    if place.kind == "new" or not any(found.iterdir()):
+    existing = Path(place.path)
+    if place.kind == "new" or not any(existing.iterdir()):
         return
-    known = known_files(found)
-    if known is None:
+    own_files = known_files(existing)
+    if own_files is None:
         raise FileError.of(subject, "holds files, and no manifest of nirbridge", "", "name another folder, or empty it")
-    files = (p.relative_to(found).as_posix() for p in found.rglob("*") if p.is_symlink() or not p.is_dir())
-    strange = sorted(p for p in files if p not in known and "__pycache__" not in p)
+    files = (p.relative_to(existing).as_posix() for p in existing.rglob("*") if p.is_symlink() or not p.is_dir())
+    strange = sorted(p for p in files if p not in own_files and "__pycache__" not in p)
     if strange:
         shown = ", ".join(quoted(p) for p in strange[:4]) + (" …" if len(strange) > 4 else "")
         raise FileError.of(subject, f"holds files that nirbridge did not write: {shown}", "", "move them away")

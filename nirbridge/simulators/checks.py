@@ -48,10 +48,10 @@ def check_state(state: SimulationState, blank: SimulationState) -> None:
 def versions(library: str) -> dict[str, str]:
     """Version of nirbridge, of numpy and scipy, and of the array library."""
     names = ["numpy", "scipy", *([DISTRIBUTIONS[library]] if library in DISTRIBUTIONS else [])]
-    found = {"nirbridge": __version__}
+    numbers = {"nirbridge": __version__}
     for name in names:
         try:
-            found[name] = metadata.version(name)
+            numbers[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            found[name] = "unknown"
-    return found
+            numbers[name] = "unknown"
+    return numbers

@@ -81,10 +81,10 @@ def delta(signal: npt.ArrayLike, threshold: float) -> Array:
 
 
 def _unit(name: str, values: npt.ArrayLike) -> Array:
-    found = np.asarray(values, np.float64)
-    if not np.all((found >= 0) & (found <= 1)):
+    numbers = np.asarray(values, np.float64)
+    if not np.all((numbers >= 0) & (numbers <= 1)):
         raise UsageError.of(f"encoder {name}", "values outside 0 to 1", "0 is never, 1 always or at once", "scale them")
-    return found
+    return numbers
 
 
 def _check_steps(steps: int) -> None:

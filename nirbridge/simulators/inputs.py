@@ -62,23 +62,23 @@ class Inputs:
 
     def read_quick(self, start: int, stop: int) -> dict[str, Array]:
         """As ``read``, but what is known to be 0 or 1 is bool, so that nobody need look at its values again."""
-        found = self.read(start, stop)
+        arrays = self.read(start, stop)
         for name in (port.name for port in self.ports if port.name in self.binary):
-            values = found[name]
-            found[name] = values.view(np.bool_) if values.dtype.itemsize == 1 else values.astype(np.bool_)
-        return found
+            values = arrays[name]
+            arrays[name] = values.view(np.bool_) if values.dtype.itemsize == 1 else values.astype(np.bool_)
+        return arrays
 
     def _one(self, port: Port, start: int, stop: int) -> Array:
-        given, batch = self.values[port.name], 1 if self.batch is None else self.batch
-        if callable(given):
-            found = _array(port, given(self.first_step + start, self.first_step + stop))
-            _check(port, found, self.batch, stop - start, f"input {quoted(port.name)}, steps {start} to {stop}")
-            wrong = _not_finite(port, found, start, self.dtype)
+        source, batch = self.values[port.name], 1 if self.batch is None else self.batch
+        if callable(source):
+            array = _array(port, source(self.first_step + start, self.first_step + stop))
+            _check(port, array, self.batch, stop - start, f"input {quoted(port.name)}, steps {start} to {stop}")
+            wrong = _not_finite(port, array, start, self.dtype)
             if wrong is not None:
                 raise UsageError(wrong)
         else:
-            found = np.asarray(given[start:stop])  # its values were checked when it was opened
-        out = found.reshape(len(found), batch, *port.shape)
+            array = np.asarray(source[start:stop])  # its values were checked when it was opened
+        out = array.reshape(len(array), batch, *port.shape)
         silent = stop - start - len(out)
         return np.concatenate([out, np.zeros((silent, *out.shape[1:]), out.dtype)]) if silent else out
 
@@ -91,22 +91,22 @@ def open_inputs(
     Raises:
         UsageError: every problem that was found.
     """
-    given = _by_name(network, inputs)
+    by_name = _by_name(network, inputs)
     values: dict[str, Any] = {}
     problems: list[Diagnostic] = []
     binary: set[str] = set()
     for port in network.inputs:
-        value = given[port.name]
+        value = by_name[port.name]
         values[port.name] = value if callable(value) else _array(port, value)
         if callable(value):
             continue
         array = values[port.name]
-        found = _shape_problem(port, array)
-        if found is None and _is_binary(array):
+        problem = _shape_problem(port, array)
+        if problem is None and _is_binary(array):
             binary.add(port.name)
         else:
-            found = found or _value_problem(port, array, dtype)
-        problems += [found] if found else []
+            problem = problem or _value_problem(port, array, dtype)
+        problems += [problem] if problem else []
     if problems:
         raise UsageError(*problems)
     count = _steps(values, steps)
@@ -119,17 +119,17 @@ def _by_name(network: Network, inputs: Mapping[str, Input] | Input) -> Mapping[s
     if not isinstance(inputs, Mapping):
         if len(names) == 1:
             return {names[0]: inputs}
-        known = ", ".join(map(quoted, names[:8]))
+        shown = ", ".join(map(quoted, names[:8]))
         raise UsageError.of(
-            "inputs", "one array", f"the network has {len(names)} inputs", f"give each by name: {known}"
+            "inputs", "one array", f"the network has {len(names)} inputs", f"give each by name: {shown}"
         )
     problems = [
         Diagnostic(f"input {quoted(n)}", "is not given", "", "give an array for it") for n in names if n not in inputs
     ]
     for name in inputs:
         if name not in names:
-            known = ", ".join(map(quoted, names[:8]))
-            step = did_you_mean(name, names) or f"inputs: {known}"
+            shown = ", ".join(map(quoted, names[:8]))
+            step = did_you_mean(name, names) or f"inputs: {shown}"
             problems.append(Diagnostic(f"input {quoted(name)}", "the network has no input of that name", "", step))
     if problems:
         raise UsageError(*problems)
@@ -140,8 +140,8 @@ def _array(port: Port, value: Any) -> Array:
     try:
         return np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
-        said = quoted(str(error).splitlines()[0] if str(error) else type(error).__name__)
-        found = f"can not be made a numpy array ({said})"
+        reason = quoted(str(error).splitlines()[0] if str(error) else type(error).__name__)
+        found = f"can not be made a numpy array ({reason})"
         raise UsageError.of(f"input {quoted(port.name)}", found, "", "give a plain array") from None
 
 
@@ -162,8 +162,8 @@ def _shape_problem(port: Port, values: Array, steps: int | None = None) -> Diagn
 
 
 def _value_problem(port: Port, values: Array, dtype: str) -> Diagnostic | None:
-    found = (_not_finite(port, part, start, dtype) for start, part in _scan(values))
-    return next((problem for problem in found if problem is not None), None)
+    problems = (_not_finite(port, part, start, dtype) for start, part in _scan(values))
+    return next((problem for problem in problems if problem is not None), None)
 
 
 def _scan(values: Array) -> Iterable[tuple[int, Array]]:
@@ -187,8 +187,8 @@ def _not_finite(port: Port, values: Array, first: int, dtype: str) -> Diagnostic
     if not bad.any():
         return None
     at = np.unravel_index(int(np.argmax(bad)), bad.shape)
-    what = "NaN" if np.isnan(values[at]) else f"{values[at]:g}"
-    found = f"{what} at step {first + int(at[0])} ({int(bad.sum()):,} such values)"
+    value = "NaN" if np.isnan(values[at]) else f"{values[at]:g}"
+    found = f"{value} at step {first + int(at[0])} ({int(bad.sum()):,} such values)"
     return Diagnostic(f"input {quoted(port.name)}", found, f"inputs are finite numbers of {dtype}", "remove them")
 
 
@@ -206,8 +206,8 @@ def _steps(values: Mapping[str, Any], steps: int | None) -> int:
         if not lengths:
             raise UsageError.of("steps", "are not given", "no input is an array that has a length", "give steps")
         if len(set(lengths.values())) > 1:
-            said = ", ".join(f"{quoted(n)} has {k}" for n, k in lengths.items())
-            raise UsageError.of("inputs", said, "all have the same number of steps", "cut them, or give steps")
+            counts = ", ".join(f"{quoted(n)} has {k}" for n, k in lengths.items())
+            raise UsageError.of("inputs", counts, "all have the same number of steps", "cut them, or give steps")
         steps = next(iter(lengths.values()))
     if steps < 1:
         raise UsageError.of("steps", f"{steps}", "at least 1", "give more")
@@ -216,7 +216,7 @@ def _steps(values: Mapping[str, Any], steps: int | None) -> int:
 
 def _batch(ports: tuple[Port, ...], values: Mapping[str, Any], first_step: int) -> int | None:
     """The batch that all inputs have; a stream is asked for its first step."""
-    found: dict[str, int | None] = {}
+    batches: dict[str, int | None] = {}
     for port in ports:
         value = values[port.name]
         if callable(value):
@@ -224,11 +224,11 @@ def _batch(ports: tuple[Port, ...], values: Mapping[str, Any], first_step: int) 
             problem = _shape_problem(port, value, 1)
             if problem is not None:
                 raise UsageError(problem)
-        found[port.name] = _batch_of(port, value)
-    if len(set(found.values())) > 1:
-        said = ", ".join(f"{quoted(n)} has {'no batch axis' if b is None else b}" for n, b in found.items())
-        raise UsageError.of("inputs", said, "all have the same batch", "give each the same")
-    return next(iter(found.values()), None)
+        batches[port.name] = _batch_of(port, value)
+    if len(set(batches.values())) > 1:
+        sizes = ", ".join(f"{quoted(n)} has {'no batch axis' if b is None else b}" for n, b in batches.items())
+        raise UsageError.of("inputs", sizes, "all have the same batch", "give each the same")
+    return next(iter(batches.values()), None)
 
 
 def _batch_of(port: Port, values: Array) -> int | None:

@@ -42,21 +42,21 @@ def recording_channels(
         UsageError: unknown nodes (with the nearest names), variables that a node does not have, contradictions.
     """
     types = output_dtypes(network, binary, dtype)
-    wanted = default_probes(network) if records is None else records
-    found: dict[tuple[str, str], Channel] = {}
+    probes = default_probes(network) if records is None else records
+    by_key: dict[tuple[str, str], Channel] = {}
     problems: list[Diagnostic] = []
-    for node, variable, every, sure in _each(network, wanted, problems):
+    for node, variable, every, sure in _each(network, probes, problems):
         trouble = _trouble(node, variable, types[node.name])
         if trouble is not None:
             problems += [trouble] if sure else []
             continue
         channel = _channel(network, node, variable, every, types, dtype)
-        if found.setdefault((node.name, variable), channel) != channel:
+        if by_key.setdefault((node.name, variable), channel) != channel:
             subject = f"record {quoted(node.name)}, variable {variable}"
             problems.append(Diagnostic(subject, "is asked for with different 'every'", "", "ask for it once"))
     if problems:
         raise UsageError(*problems)
-    return list(found.values())
+    return list(by_key.values())
 
 
 def default_probes(network: Network) -> list[Probe]:
@@ -82,15 +82,15 @@ def _each(
             problems.append(Diagnostic(subject, f"one step in {record.every}", "every is at least 1", "correct it"))
         unknown = [v for v in record.variables if v not in VARIABLES]
         for variable in unknown:
-            known = ", ".join(VARIABLES)
+            valid = ", ".join(VARIABLES)
             problems.append(
-                Diagnostic(subject, f"no variable {quoted(variable)}", f"there are {known}", "choose one of them")
+                Diagnostic(subject, f"no variable {quoted(variable)}", f"there are {valid}", "choose one of them")
             )
         if record.node != ALL and record.node not in nodes:
             problems.append(_no_node(subject, record.node, list(nodes)))
         else:
-            chosen = star if record.node == ALL and ALL not in nodes else [nodes[record.node]]
-            for node in chosen:
+            nodes_recorded = star if record.node == ALL and ALL not in nodes else [nodes[record.node]]
+            for node in nodes_recorded:
                 for variable in record.variables:
                     yield node, variable, record.every, record.node in nodes
 
@@ -139,10 +139,10 @@ def output_dtypes(network: Network, binary: frozenset[str], dtype: str) -> dict[
 
 def copied_source(network: Network, output: str) -> str | None:
     """The node whose values an output shows as they are, perhaps later; None where they are added up or weighted."""
-    found = [p for p in network.projections if p.target == output]
-    plain = len(found) == 1 and found[0].bias is None
-    copies = plain and all(isinstance(part, Identity | Reshape) for part in parts_of(found[0].operator))
-    return found[0].source if copies else None
+    incoming = [p for p in network.projections if p.target == output]
+    plain = len(incoming) == 1 and incoming[0].bias is None
+    copies = plain and all(isinstance(part, Identity | Reshape) for part in parts_of(incoming[0].operator))
+    return incoming[0].source if copies else None
 
 
 def _count(values: Array) -> Array:
@@ -155,10 +155,10 @@ def _count(values: Array) -> Array:
     return total
 
 
-def required_variables(chosen: Sequence[Channel]) -> dict[str, frozenset[str]]:
+def required_variables(recorded: Sequence[Channel]) -> dict[str, frozenset[str]]:
     """The variables of the run that are needed, by node."""
     out: dict[str, set[str]] = {}
-    for channel in chosen:
+    for channel in recorded:
         out.setdefault(channel.node, set()).add(channel.source)
     return {node: frozenset(variables) for node, variables in out.items()}
 
@@ -166,13 +166,13 @@ def required_variables(chosen: Sequence[Channel]) -> dict[str, frozenset[str]]:
 class ChannelRecorder:
     """Arrays of a recording, filled chunk by chunk; nothing else of a run is kept."""
 
-    def __init__(self, chosen: Sequence[Channel], first_step: int, steps: int, batch: int) -> None:
-        self.channels, self.step = chosen, first_step
-        self.filled = [0] * len(chosen)
+    def __init__(self, recorded: Sequence[Channel], first_step: int, steps: int, batch: int) -> None:
+        self.channels, self.step = recorded, first_step
+        self.filled = [0] * len(recorded)
         self.arrays: list[Array] = []
-        for channel in chosen:
-            kept = (first_step + steps) // channel.every - first_step // channel.every
-            lead = (batch,) if channel.variable == "count" else (kept, batch)
+        for channel in recorded:
+            rows = (first_step + steps) // channel.every - first_step // channel.every
+            lead = (batch,) if channel.variable == "count" else (rows, batch)
             self.arrays.append(np.zeros((*lead, *channel.shape), channel.dtype))
 
     def wanted(self) -> dict[str, frozenset[str]]:

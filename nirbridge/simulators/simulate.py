@@ -113,9 +113,9 @@ def prepare_simulator(
 
     name = auto_backend(library) if backend == "auto" else backend
     if name not in BACKENDS:
-        known = ("auto", *BACKENDS)
-        hint = did_you_mean(backend, known) or "choose one of them"
-        raise UsageError.of(f"backend {quoted(backend)}", "unknown", f"there are {', '.join(known)}", hint)
+        names = ("auto", *BACKENDS)
+        hint = did_you_mean(backend, names) or "choose one of them"
+        raise UsageError.of(f"backend {quoted(backend)}", "unknown", f"there are {', '.join(names)}", hint)
     check_network(network)
     check_neurons(network)
     parts = load_attribute(BACKENDS[name])(array_namespace(library, dtype, device))
@@ -143,15 +143,15 @@ class Simulator:
         first = 0 if state is None else state.step
         opened = open_inputs(network, inputs, steps, first, space.float_name)
         batch = 1 if opened.batch is None else opened.batch
-        chosen, wanted, stretch = self._layout_of(record, opened, batch)
+        recorded, wanted, stretch = self._layout_of(record, opened, batch)
         run = self._engine.start(batch, state)
-        recorder = ChannelRecorder(chosen, first, opened.steps, batch)
+        recorder = ChannelRecorder(recorded, first, opened.steps, batch)
         for start in range(0, opened.steps, stretch):
             stop = min(start + stretch, opened.steps)
             values = opened.read_quick(start, stop)
             with np.errstate(over="ignore", invalid="ignore"):  # said in meta
-                found = run.chunk(values, stop - start, wanted)
-            recorder.take(found, stop - start, space.numpy)
+                variables = run.chunk(values, stop - start, wanted)
+            recorder.take(variables, stop - start, space.numpy)
             if progress is not None:
                 progress("simulate", stop / opened.steps)
         last = run.state()
@@ -164,11 +164,11 @@ class Simulator:
         key = None if record is None else tuple(record), opened.binary, opened.steps, batch
         last, layout = self._layout
         if layout is None or last != key:
-            chosen = recording_channels(
+            recorded = recording_channels(
                 self._engine.network, record, opened.binary, self._engine.parts.space.float_name
             )
-            _check_size(chosen, opened.steps, batch)
-            layout = chosen, required_variables(chosen), self._stretch(batch)
+            _check_size(recorded, opened.steps, batch)
+            layout = recorded, required_variables(recorded), self._stretch(batch)
             self._layout = key, layout
         return layout
 
@@ -216,11 +216,11 @@ def _widest(operator: Operator) -> int:
     return max(math.prod(part.output_shape) for part in parts_of(operator))
 
 
-def _check_size(chosen: Sequence[Any], steps: int, batch: int) -> None:
+def _check_size(recorded: Sequence[Any], steps: int, batch: int) -> None:
     total = 0
-    for channel in chosen:
-        kept = 1 if channel.variable == "count" else -(-steps // channel.every)
-        total += kept * batch * math.prod(channel.shape) * np.dtype(channel.dtype).itemsize
+    for channel in recorded:
+        rows = 1 if channel.variable == "count" else -(-steps // channel.every)
+        total += rows * batch * math.prod(channel.shape) * np.dtype(channel.dtype).itemsize
     if total > RECORDED_BYTES:
         found = f"{total / 2**30:,.0f} GiB"
         limit = f"at most {RECORDED_BYTES / 2**30:,.0f} GiB"
@@ -247,13 +247,13 @@ def retained(network: Network, options: SimulatorOptions, make: Callable[[Networ
     requested, and it goes when the network or the thread goes.
     """
     ready = _of_thread.ready
-    found = ready.get(network)
-    if found is not None and found[0] == options:
-        return found[1]
-    made = make(replace(network))  # which must not keep the network itself alive
+    cached = ready.get(network)
+    if cached is not None and cached[0] == options:
+        return cached[1]
+    simulator = make(replace(network))  # which must not keep the network itself alive
     if _bytes(network) <= BYTES:
-        ready[network] = options, made
-    return made
+        ready[network] = options, simulator
+    return simulator
 
 
 def _bytes(network: Network) -> int:

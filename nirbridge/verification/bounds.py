@@ -71,20 +71,20 @@ def layer_bounds(quantized: QuantizedNetwork, inputs: Mapping[str, Array], fixed
     assert quantized.network is not None, "a network from a file has no reals to compare with"
     batched = fixed.meta["batch"] is not None
     arrays = {key: a if batched else a[:, None] for key, a in fixed.arrays.items()}
-    given = {p.name: _with_samples(np.asarray(inputs[p.name]), len(p.shape)) for p in quantized.inputs}
+    input_values = {p.name: _with_samples(np.asarray(inputs[p.name]), len(p.shape)) for p in quantized.inputs}
     steps = len(next(iter(arrays.values())))
-    sent = source_outputs(quantized, given, arrays, steps)
+    sent = source_outputs(quantized, input_values, arrays, steps)
     real = {p.name: p for p in quantized.network.populations}
-    found = []
+    layers = []
     for p in quantized.populations:
         late = 0 if quantized.early else quantized.latency[p.name]
         folded = fold_population(quantized.network, real[p.name], late)
-        found.append(
+        layers.append(
             _ConstrainedNeurons(quantized, p, folded, PopulationDrive(quantized, p, folded, sent), arrays).run(
                 late, steps
             )
         )
-    return tuple(found)
+    return tuple(layers)
 
 
 def _with_samples(array: Array, axes: int) -> Array:
@@ -172,11 +172,11 @@ class _ConstrainedNeurons:
         return np.where(fires, many, 0).astype(np.int64)
 
     def _judge(self, step: int, distance: Array) -> None:
-        known = ~self.lost
+        is_bounded = ~self.lost
         self.unbounded += int(self.lost.sum())
-        self.bound = max(self.bound, float(self.far_w[known].max(initial=0.0)))
-        self.seen = max(self.seen, float(distance[known].max(initial=0.0)))
-        self._break(step, known & (distance > self.far_w))
+        self.bound = max(self.bound, float(self.far_w[is_bounded].max(initial=0.0)))
+        self.seen = max(self.seen, float(distance[is_bounded].max(initial=0.0)))
+        self._break(step, is_bounded & (distance > self.far_w))
 
     def _break(self, step: int, wrong: Array) -> None:
         if self.broken is None and bool(wrong.any()):

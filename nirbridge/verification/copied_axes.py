@@ -53,23 +53,23 @@ def _moves_with(usual: Array, turned: Array, other: Array, size: int) -> bool:
     if size not in usual.shape[1:]:  # values were joined in row-major order
         usual, turned, other = (a.reshape(len(a), size, -1) for a in (usual, turned, other))
     for axis in (k for k in range(1, usual.ndim) if usual.shape[k] == size):
-        one, two = (np.delete(values, 0, axis=axis) for values in (usual, other))
-        if np.allclose(np.roll(usual, 1, axis=axis), turned) and np.array_equal(one, two):
+        usual_rest, other_rest = (np.delete(values, 0, axis=axis) for values in (usual, other))
+        if np.allclose(np.roll(usual, 1, axis=axis), turned) and np.array_equal(usual_rest, other_rest):
             return True
     return False
 
 
 def _has_the_same(usual: Array, turned: Array) -> bool:
     """True if the neurons have the same membranes in each time step, in whatever order."""
-    one, two = (np.sort(values.reshape(len(values), -1), axis=1) for values in (usual, turned))
-    return np.allclose(one, two)
+    usual_sorted, turned_sorted = (np.sort(values.reshape(len(values), -1), axis=1) for values in (usual, turned))
+    return np.allclose(usual_sorted, turned_sorted)
 
 
 def _values(network: Network, fed: Mapping[str, Array]) -> dict[str, Array]:
     """What every output gets, and the membranes of every population before their reset."""
-    wanted = [
+    probes = [
         *(Probe(p.name, ("u",)) for p in network.populations),
         *(Probe(p.name, ("s",)) for p in network.outputs),
     ]
-    run = simulate(network, dict(fed), record=wanted, dtype="float64", backend="numpy")
+    run = simulate(network, dict(fed), record=probes, dtype="float64", backend="numpy")
     return {name: values.astype(np.float64) for (name, _), values in run.recording.arrays.items()}

@@ -105,10 +105,10 @@ def _way(
 
 def _applied(operator: IntegerOperator, weights: Array, shape: tuple[int, ...]) -> Apply:
     """The operator with other weights, on ``[steps, batch, *source shape]``; ``shape`` is the target's."""
-    made = with_weights(operator, freeze(weights))
-    if not isinstance(made, Sparse):
-        return lambda x: apply(made, x.reshape(*x.shape[:2], *made.input_shape)).reshape(*x.shape[:2], *shape)
-    table: Any = matrix(made, _SYNAPSES_MAX)
+    replaced = with_weights(operator, freeze(weights))
+    if not isinstance(replaced, Sparse):
+        return lambda x: apply(replaced, x.reshape(*x.shape[:2], *replaced.input_shape)).reshape(*x.shape[:2], *shape)
+    table: Any = matrix(replaced, _SYNAPSES_MAX)
     return lambda x: (table @ x.reshape(x.shape[0] * x.shape[1], -1).T).T.reshape(*x.shape[:2], *shape)
 
 
@@ -133,14 +133,14 @@ def _delayed(sent: Array, delays: Array, start: int, stop: int) -> Array:
 
 
 def source_outputs(
-    quantized: QuantizedNetwork, given: Mapping[str, Array], spikes: Mapping[Any, Array], steps: int
+    quantized: QuantizedNetwork, input_values: Mapping[str, Array], spikes: Mapping[Any, Array], steps: int
 ) -> dict[str, SourceOutput]:
     """What every input and population sent, ``[steps, batch, *shape]``."""
-    found = {port.name: input_output(port, given[port.name], steps) for port in quantized.inputs}
+    outputs = {port.name: input_output(port, input_values[port.name], steps) for port in quantized.inputs}
     for p in quantized.populations:
         if p.neuron.fires:
-            found[p.name] = SourceOutput(spikes[p.name, "s"], spikes[p.name, "s"], 1.0)
-    return found
+            outputs[p.name] = SourceOutput(spikes[p.name, "s"], spikes[p.name, "s"], 1.0)
+    return outputs
 
 
 def time_chunks(steps: int, elements: int, bytes_max: int = 2**25) -> Sequence[tuple[int, int]]:

@@ -57,7 +57,7 @@ def matched_outputs(
     agrees best is taken: an importer leaves out the states that come with spikes. Where a module returns nothing but
     the membrane of neurons that fire, the output of the network has their spikes, and their membrane is compared.
     """
-    found: list[MatchedValues] = []
+    matched: list[MatchedValues] = []
     for port in network.outputs:
         sent = imported[port.name, "s"].astype(np.float64)
         fitting = [
@@ -67,8 +67,8 @@ def matched_outputs(
             for values, bound in ((sent, bounds.outputs[port.name]), *_behind(port.name, network, imported, bounds))
             for option in _options(port.name, tensor, values, bound, samples)
         ]
-        found += [max(fitting, key=lambda m: m.share_equal)] if fitting else []
-    return found
+        matched += [max(fitting, key=lambda m: m.share_equal)] if fitting else []
+    return matched
 
 
 def _behind(
@@ -131,7 +131,7 @@ def matched_spikes(
 ) -> list[MatchedValues]:
     """Spikes of every population whose module is known, in causal order."""
     probes = {name: run.probes[path] for path, name in population_names(list(run.probes)).items()}
-    found: list[MatchedValues] = []
+    matched: list[MatchedValues] = []
     for p in network.populations:
         probe, values = probes.get(p.name), imported.get((p.name, "s"))
         if probe is None or values is None:
@@ -139,8 +139,8 @@ def matched_spikes(
         spikes, worth = _in_time(probe.spikes, probe, values), _worth(probe)
         if spikes is not None and worth:
             flat = values.reshape(spikes.shape).astype(np.float64)
-            found.append(MatchedValues(p.name, STEPWISE, spikes / worth, flat, np.full(spikes.shape, _HALF)))
-    return found
+            matched.append(MatchedValues(p.name, STEPWISE, spikes / worth, flat, np.full(spikes.shape, _HALF)))
+    return matched
 
 
 def _worth(probe: NeuronObservation) -> float:
@@ -169,7 +169,7 @@ def matched_membranes(
 ) -> list[MatchedValues]:
     """Membranes of every population whose module shows them, before or after the reset: whichever agrees better."""
     probes = {name: run.probes[path] for path, name in population_names(list(run.probes)).items()}
-    found: list[MatchedValues] = []
+    matched: list[MatchedValues] = []
     for p in network.populations:
         probe = probes.get(p.name)
         calls = [m for m in probe.membranes if m is not None] if probe else []
@@ -177,12 +177,12 @@ def matched_membranes(
             continue
         options = [
             option
-            for variable, known in (("u", bounds.before_reset), ("v", bounds.after_reset))
-            for option in _membranes(probe, imported[p.name, variable], known[p.name], p.name)
+            for variable, limits in (("u", bounds.before_reset), ("v", bounds.after_reset))
+            for option in _membranes(probe, imported[p.name, variable], limits[p.name], p.name)
         ]
         options += [_without_offset(m) for m in options]
-        found += [max(options, key=lambda m: m.share_equal)] if options else []
-    return found
+        matched += [max(options, key=lambda m: m.share_equal)] if options else []
+    return matched
 
 
 def _without_offset(m: MatchedValues) -> MatchedValues:

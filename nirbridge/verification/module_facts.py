@@ -18,15 +18,15 @@ def module_tensors(module: Any) -> list[Array]:
     """Every tensor and number that the module holds, in float64."""
     import torch
 
-    found: list[Array] = []
+    numbers: list[Array] = []
     for inner in module.modules():
         held = [*vars(inner).values(), *inner._parameters.values(), *inner._buffers.values()]
         for value in held:
             if isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel():
-                found.append(value.detach().to("cpu", torch.float64).numpy())
+                numbers.append(value.detach().to("cpu", torch.float64).numpy())
             elif isinstance(value, int | float) and not isinstance(value, bool):
-                found.append(np.array(float(value)))
-    return found
+                numbers.append(np.array(float(value)))
+    return numbers
 
 
 def has_active_dropout(module: Any) -> bool:

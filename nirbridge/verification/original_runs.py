@@ -87,19 +87,19 @@ def run_original(
     """
     import torch
 
-    given = [tuple(call) for call in calls]
+    arguments = [tuple(call) for call in calls]
     quiet = warnings.catch_warnings(action="ignore")
     with torch.random.fork_rng(devices=[]), quiet, one_thread(), torch.no_grad():
         torch.manual_seed(seed)
         private = _prepared(private_copy(), wide=wide)
-        names = state_arguments(private, len(given[0]))
+        names = state_arguments(private, len(arguments[0]))
         try:
-            return _called(private, forms, given, names, wide=wide, stops=stops_at_loops)
+            return _called(private, forms, arguments, names, wide=wide, stops=stops_at_loops)
         except Exception:
-            if not names or len(given) < 2:
+            if not names or len(arguments) < 2:
                 raise
         private = _prepared(private_copy(), wide=wide)  # what it returns is not what its arguments take
-        return _called(private, forms, given, (), wide=wide, stops=stops_at_loops)
+        return _called(private, forms, arguments, (), wide=wide, stops=stops_at_loops)
 
 
 def deep_copy(module: Any) -> Any:
@@ -108,11 +108,11 @@ def deep_copy(module: Any) -> Any:
     Raises:
         RuntimeError: the module copies itself in a way of its own, and the copy shares parts with it.
     """
-    found = copy.deepcopy(module, computed_tensors_memo(module))
-    own = {id(part) for part in _parts(module)}
-    if any(id(part) in own for part in _parts(found)):
+    copied = copy.deepcopy(module, computed_tensors_memo(module))
+    originals = {id(part) for part in _parts(module)}
+    if any(id(part) in originals for part in _parts(copied)):
         raise RuntimeError("its copy shares parts with it, and a check would change them")
-    return found
+    return copied
 
 
 def _parts(module: Any) -> Iterator[Any]:
@@ -207,8 +207,8 @@ def _membrane(probe: NeuronObservation, tensors: Sequence[Any]) -> Array | None:
         return _numpy(tensors[at])
     import torch
 
-    found = next((v for v in (getattr(probe.module, n, None) for n in _MEMBRANES) if v is not None), None)
-    return _numpy(found) if isinstance(found, torch.Tensor) else None
+    membrane = next((v for v in (getattr(probe.module, n, None) for n in _MEMBRANES) if v is not None), None)
+    return _numpy(membrane) if isinstance(membrane, torch.Tensor) else None
 
 
 # -- float64 -------------------------------------------------------------------------------------------------------
@@ -232,8 +232,8 @@ def _widened() -> Iterator[None]:
             name = getattr(func, "__name__", "")
             if name.endswith("_") or name in ("__setitem__", "__set__", "__get__"):
                 return func(*args, **(kwargs or {}))
-            given = {key: wide(value) for key, value in (kwargs or {}).items()}
-            return wide(func(*(wide(value) for value in args), **given))
+            widened = {key: wide(value) for key, value in (kwargs or {}).items()}
+            return wide(func(*(wide(value) for value in args), **widened))
 
     with Mode():
         yield

@@ -92,8 +92,8 @@ def trial_readings(samples: Sequence[Shape], ports: Sequence[Shape], effort: Tri
         own = tuple(tuple(n for k, n in enumerate(s) if k not in removed) for s in samples)
         sizes = {tuple(s[axis] for axis in removed) for s in samples}
         if len(sizes) == 1 and [math.prod(o) for o in own] == [math.prod(p) for p in ports]:
-            found = exact if list(own) == list(ports) else as_many
-            found += _of_axes(time, batch, own, samples[0], effort)
+            group = exact if list(own) == list(ports) else as_many
+            group += _of_axes(time, batch, own, samples[0], effort)
     return list(dict.fromkeys([*exact, *as_many]))
 
 

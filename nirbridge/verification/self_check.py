@@ -93,8 +93,8 @@ def self_check(
     Raises:
         UnequalImport: the two differ by more than rounding.
     """
-    given = INPUTS if inputs is None else inputs
-    if inputs is None and parameter_count(module) * (given + 1) * EFFORTS[-1].steps > AFFORDABLE:
+    number_of_inputs = INPUTS if inputs is None else inputs
+    if inputs is None and parameter_count(module) * (number_of_inputs + 1) * EFFORTS[-1].steps > AFFORDABLE:
         return _skipped(f"{parameter_count(module):,} parameters").document()
     network = from_nir(graph)
     samples = finite_samples(tuple(sample) if isinstance(sample, tuple | list) else (sample,))
@@ -102,18 +102,20 @@ def self_check(
     efforts = [e for e in EFFORTS if _fits(network, module, _natural(shapes, ports, e))]
     if not efforts:
         return _out_of_room(network, module, _natural(shapes, ports, EFFORTS[-1])).document()
-    effort, cost = _effort(network, module, shapes, ports, given, efforts)
+    effort, cost = _effort(network, module, shapes, ports, number_of_inputs, efforts)
     if inputs is None and cost > AFFORDABLE:
         return _skipped(f"about {cost:.1e} multiplications").document()
     options = [r for r in trial_readings(shapes, ports, effort) if _fits(network, module, [r])]
     with preserved_module(module):
         trials = Trials(network, forms, samples, lambda: (private or deep_copy)(module), module)
         notes = str(graph.metadata.get(f"{PREFIX}notes", ""))
-        found = _outcome(trials, options, given, accepted, notes)
+        outcome = _outcome(trials, options, number_of_inputs, accepted, notes)
     axis = None if are_axes_given else copied_axis(network)
-    if axis is not None and found.outcome == "identical":
+    if axis is not None and outcome.outcome == "identical":
         raise UnequalImport(_copies(network, axis))
-    return replace(found, text=found.text + "; dropout is off" if has_active_dropout(module) else found.text).document()
+    return replace(
+        outcome, text=outcome.text + "; dropout is off" if has_active_dropout(module) else outcome.text
+    ).document()
 
 
 def _skipped(why: str) -> SelfCheck:
@@ -127,8 +129,8 @@ def _natural(shapes: Sequence[Any], ports: Sequence[Any], effort: TrialEffort) -
 
 
 def _fits(network: Network, module: Any, options: Sequence[TrialReading]) -> bool:
-    most = limit_of_user() or ROOM
-    return all(trial_bytes(network, module, r.steps, r.samples) <= most for r in options)
+    limit = limit_of_user() or ROOM
+    return all(trial_bytes(network, module, r.steps, r.samples) <= limit for r in options)
 
 
 def _out_of_room(network: Network, module: Any, options: Sequence[TrialReading]) -> SelfCheck:
@@ -159,17 +161,17 @@ def _effort(
 def _outcome(
     trials: Trials, options: Sequence[TrialReading], inputs: int, accepted: Sequence[str], notes: str
 ) -> SelfCheck:
-    chosen = trials.chosen(options)
-    if chosen is None:
+    first_trial = trials.chosen(options)
+    if first_trial is None:
         found = "on no random input could the module and the import be compared"
         return SelfCheck("not-run", f"not run: {found} ({trials.why(notes)})")
-    done = [chosen, *(trials.again(chosen, number) for number in range(1, inputs))]
-    done += [trials.in_own_precision(chosen)] if trials.wide else []
+    done = [first_trial, *(trials.again(first_trial, number) for number in range(1, inputs))]
+    done += [trials.in_own_precision(first_trial)] if trials.wide else []
     tried = [trial for trial in done if trial is not None]
     unequal = next((trial for trial in tried if trial.verdict.difference is not None), None)
     if unequal is None:
         return _identical(tried, inputs)
-    if trials.is_noisy(chosen):
+    if trials.is_noisy(first_trial):
         return SelfCheck("noise", "not compared: the module itself gives different outputs for the same input")
     if accepted:
         share = min(trial.verdict.share_equal for trial in tried)

@@ -140,8 +140,8 @@ class Trials:
         for gain in GAINS if firing else ():
             values = self._simulated(self._random(short, 0, derived=False, gain=gain), ("s",))
             fired[gain] = sum(int(np.count_nonzero(values[p.name, "s"].any(axis=(0, 1)))) for p in firing)
-        most = max(fired.values(), default=0)
-        least = next((gain for gain in GAINS if fired.get(gain, 0) >= _LIVELY * most), 1.0)
+        largest = max(fired.values(), default=0)
+        least = next((gain for gain in GAINS if fired.get(gain, 0) >= _LIVELY * largest), 1.0)
         return least, max(fired, key=lambda g: (fired[g], -g), default=1.0)
 
     # -- runs ------------------------------------------------------------------------------------------------------
@@ -151,13 +151,13 @@ class Trials:
             port.name: values.reshape(*values.shape[:2], *port.shape)
             for port, values in zip(self.network.inputs, arrays, strict=True)
         }
-        wanted = [
+        probes = [
             Probe(p.name, tuple(v for v in variables if v != "s" or p.neuron.fires))
             for p in self.network.populations
             if p.neuron.fires or len(variables) > 1
         ]
         ports = [Probe(p.name, ("s",)) for p in self.network.outputs]
-        run = simulate(self.network, fed, record=[*wanted, *ports], dtype="float64", backend="numpy")
+        run = simulate(self.network, fed, record=[*probes, *ports], dtype="float64", backend="numpy")
         return {**run.recording.arrays, **{(name, "s"): values for name, values in fed.items()}}
 
     def _ran(self, reading: TrialReading, arrays: Sequence[Array], seed: int, *, stops: bool) -> OriginalRun | None:

@@ -77,7 +77,7 @@ class RunEvidence:
         """Judge every sample up to its first difference."""
         ends = [self._first_step(b) for b in range(self.batch)]
         ties: list[ValueDifference] = []
-        found: list[tuple[ValueDifference, ValueDifference | None]] = []
+        differences: list[tuple[ValueDifference, ValueDifference | None]] = []
         for sample, step in enumerate(ends):
             if step is None:
                 continue
@@ -85,10 +85,10 @@ class RunEvidence:
             if self._is_tie(step, sample, population):
                 ties.append(population or self._place(step, sample))
             else:
-                found.append((self._place(step, sample), population))
+                differences.append((self._place(step, sample), population))
         membrane = self._membrane_difference(ends)
-        found += [(membrane, membrane)] if membrane is not None and not found else []
-        first = min(found, key=lambda pair: (pair[0].step, pair[0].sample), default=(None, None))
+        differences += [(membrane, membrane)] if membrane is not None and not differences else []
+        first = min(differences, key=lambda pair: (pair[0].step, pair[0].sample), default=(None, None))
         total = sum(m.original.size for m in self.outputs)
         wrong = sum(int(np.count_nonzero(m.differs)) for m in self.outputs)
         firing = [p for p in self.network.populations if p.neuron.fires]
@@ -137,9 +137,9 @@ class RunEvidence:
             at = row if m.over_time == STEPWISE else self._steps() - 1
             if cells.size and (best is None or at < best.step):
                 best = self._difference(m, f"output {quoted(m.name)}", at, row, sample, int(cells[0]))
-        found = best or self._first_population(step, sample)
-        assert found is not None  # a difference is in one of the two
-        return found
+        place = best or self._first_population(step, sample)
+        assert place is not None  # a difference is in one of the two
+        return place
 
     def _difference(
         self, m: MatchedValues, subject: str, step: int, row: int, sample: int, cell: int
@@ -180,7 +180,7 @@ class RunEvidence:
 
     def _membrane_difference(self, ends: Sequence[int | None]) -> ValueDifference | None:
         """The first membrane that is further off than rounding, before the spikes of its sample differ."""
-        found: list[ValueDifference] = []
+        candidates: list[ValueDifference] = []
         for m in self.membranes:
             differs = m.differs
             for sample, end in enumerate(ends):
@@ -192,8 +192,8 @@ class RunEvidence:
                 row, cell = (int(k) for k in cells[0])
                 step = row if m.over_time == STEPWISE else self._steps() - 1
                 subject = f"membrane of population {quoted(m.name)}"
-                found.append(self._difference(m, subject, step, row, sample, cell))
-        return min(found, key=lambda d: d.step, default=None)
+                candidates.append(self._difference(m, subject, step, row, sample, cell))
+        return min(candidates, key=lambda d: d.step, default=None)
 
     def _compared(self, ends: Sequence[int | None]) -> int:
         total = 0

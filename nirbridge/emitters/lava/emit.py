@@ -95,11 +95,17 @@ def _program(plan: LavaPlan) -> tuple[dict[str, Any], dict[str, Array]]:
         )
     silent = {node.name for node in plan.nodes if not node.fires}
     outputs = []
-    for k, given in enumerate(plan.outputs):
-        reads = [_read(f"output{k}.read{j}", read, put) for j, read in enumerate(given.reads)]
-        reads_out = bool(reads) and all(read.source in silent for read in given.reads)
+    for k, output in enumerate(plan.outputs):
+        reads = [_read(f"output{k}.read{j}", read, put) for j, read in enumerate(output.reads)]
+        reads_out = bool(reads) and all(read.source in silent for read in output.reads)
         outputs.append(
-            {"name": given.name, "key": _key(given.name), "shape": given.shape, "reads": reads, "reads_out": reads_out}
+            {
+                "name": output.name,
+                "key": _key(output.name),
+                "shape": output.shape,
+                "reads": reads,
+                "reads_out": reads_out,
+            }
         )
     return {**text.program_meta(plan), "inputs": inputs, "nodes": nodes, "outputs": outputs}, arrays
 

@@ -104,16 +104,16 @@ def json_text(value: object) -> str:
 
 def _imports(plan: LavaPlan) -> list[str]:
     used = {x.process for x in (*plan.layers, *plan.synapses)}
-    found: dict[str, set[str]] = {"processes.recorder": {"Recorder"}}
+    imported: dict[str, set[str]] = {"processes.recorder": {"Recorder"}}
     if plan.sources:
-        found["lava.proc.io.source"] = {"RingBuffer"}
+        imported["lava.proc.io.source"] = {"RingBuffer"}
     for name in used:
-        found.setdefault(_IMPORTS[name], set()).add(name)
+        imported.setdefault(_IMPORTS[name], set()).add(name)
     if any(s.sign_mode for s in plan.synapses):
-        found["lava.utils.weightutils"] = {"SignMode"}
+        imported["lava.utils.weightutils"] = {"SignMode"}
     if used & {"Sparse", "DelaySparse"}:
-        found["lava.utils.sparse"] = {"csr_matrix"}  # SciPy's, which Lava brings along
-    return [f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(found.items())]
+        imported["lava.utils.sparse"] = {"csr_matrix"}  # SciPy's, which Lava brings along
+    return [f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(imported.items())]
 
 
 def _body(plan: LavaPlan) -> Iterator[str]:

@@ -49,10 +49,10 @@ def compiled_backend(space: ArrayNamespace, method: Method) -> Backend:
     def layer(population: Population, projection: Projection) -> Layer | None:
         log: list[dict[str, Any]] = []
         for make in LAYERS:
-            made = make(population, projection, space, method, log)
-            if made is not None:
+            candidate = make(population, projection, space, method, log)
+            if candidate is not None:
                 note(projection, log)
-                return made
+                return candidate
         return None
 
     return Backend(

@@ -149,9 +149,9 @@ class DenseAfterMap:
         if is_plain_order:
             return self.slow.run(spikes, state, wanted)
         items = spikes.shape[0] * spikes.shape[1]
-        most = self.source.most(_spikes(source), items)
-        indptr, idx = np.empty(items + 1, np.int64), np.empty(most + 1, np.uint32)
-        val = np.empty(most + 1, self.dtype)
+        capacity = self.source.most(_spikes(source), items)
+        indptr, idx = np.empty(items + 1, np.int64), np.empty(capacity + 1, np.uint32)
+        val = np.empty(capacity + 1, self.dtype)
         list_steps(source, self.source.scratch(), indptr, idx, val)
         events = indptr, idx, val, self.pool is not None
         return self.layer.through(events, spikes.shape[:2], state, wanted)

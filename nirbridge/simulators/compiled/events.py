@@ -41,8 +41,8 @@ class Signal:
     def events(self) -> int:
         """Number of sources that send, over all items."""
         if self._events < 0:
-            seen = self.values.view(np.bool_) if self.is_unit else self.values  # bool is quicker
-            self._events = int(np.count_nonzero(seen))
+            as_bool = self.values.view(np.bool_) if self.is_unit else self.values  # bool is quicker
+            self._events = int(np.count_nonzero(as_bool))
         return self._events
 
     def real(self, dtype: np.dtype[Any]) -> Array:

@@ -27,8 +27,8 @@ class EventSource:
         sides = () if pool is None else zip(pool.kernel, pool.stride, strict=True)
         self.windows = math.prod(-(-k // s) for k, s in sides)
         self.factor = dtype.type(1.0 if pool is None else pool.factor)
-        whole = self.before.size % (WORD * WORD) == 0
-        self.takes_bits = whole and (pool is None or _is_pairs(self.pool, self.before.width // WORD))
+        has_whole_words = self.before.size % (WORD * WORD) == 0
+        self.takes_bits = has_whole_words and (pool is None or _is_pairs(self.pool, self.before.width // WORD))
 
     def of(self, spikes: Array | PackedSpikes) -> tuple[tuple[Any, ...], bool]:
         """The sources for ``spikes: uint8[steps, batch, *shape]``, and whether they lie in the usual order."""
@@ -73,9 +73,9 @@ def _is_pairs(pool: tuple[int, ...], per: int) -> bool:
 
 def _geometry(pool: SumPool) -> tuple[int, ...]:
     """Height and width before, behind, kernel, stride and padding before; one axis is a map of height 1."""
-    one = len(pool.kernel) == 1
+    is_line = len(pool.kernel) == 1
     before, behind = pool.input_shape[1:], pool.output_shape[1:]
     sides = tuple(lo for lo, _ in pool.padding)
     pairs = (before, behind, pool.kernel, pool.stride, sides)
     first = (1, 1, 1, 1, 0)
-    return tuple(n for pair, f in zip(pairs, first, strict=True) for n in ((f, *pair) if one else pair))
+    return tuple(n for pair, f in zip(pairs, first, strict=True) for n in ((f, *pair) if is_line else pair))

@@ -124,9 +124,9 @@ class NeuronBuffers:
 
     def _filled(self, state: NeuronState) -> Array:
         """The block of v and i; that of a run's beginning is kept for the next run."""
-        kept = self._begun  # read once: runs of other threads may change it
-        if kept[0] is state:
-            return kept[1]
+        cached = self._begun  # read once: runs of other threads may change it
+        if cached[0] is state:
+            return cached[1]
         batch = len(state["v"])
         size = batch * self.width
         block = np.zeros(2 * size + GAP * lanes_of(self.dtype), self.dtype)

@@ -71,24 +71,24 @@ def fixed_channels(quantized: QuantizedNetwork, shown: Network, record: Sequence
         )
     binary = frozenset(p.name for p in quantized.inputs if not p.graded)
     wide = {p.name: max(p.neuron.u_bits, p.neuron.v_bits) for p in quantized.populations}
-    found = []
+    typed = []
     for channel in recording_channels(shown, record, binary, "float64"):
         kind = channel.dtype
         if channel.node in wide and channel.variable in ("u", "v"):
             kind = "int32" if wide[channel.node] <= 32 else "int64"
-        found.append(replace(channel, dtype=kind))
-    return found
+        typed.append(replace(channel, dtype=kind))
+    return typed
 
 
 def integer_values(port: FixedInput, values: Array, first_step: int) -> Array:
     """Inputs as integers. Raises UsageError for values that the input does not take."""
     flat = values.reshape(*values.shape[:2], -1)
     if port.graded:
-        whole = np.rint(flat / port.scale)
-        wrong = np.abs(whole) > port.value_max
+        integers = np.rint(flat / port.scale)
+        wrong = np.abs(integers) > port.value_max
         limit = f"it takes {-port.value_max * port.scale:g} to {port.value_max * port.scale:g}"
     else:
-        whole = flat
+        integers = flat
         wrong = (flat != 0) & (flat != 1)
         limit = "it takes spikes, 0 and 1"
     if bool(wrong.any()):
@@ -96,7 +96,7 @@ def integer_values(port: FixedInput, values: Array, first_step: int) -> Array:
         found = f"{flat[at]:g} at step {first_step + int(at[0])}"
         step = "encode values as spikes (simulators.encoders), or quantize the input as graded where the chip can"
         raise UsageError.of(f"input {quoted(port.name)}", found, limit, step)
-    return whole.astype(np.int64 if port.graded else np.int8)
+    return integers.astype(np.int64 if port.graded else np.int8)
 
 
 class HostReadouts:

@@ -50,13 +50,13 @@ def _add_dense(history, depth, delays, weights, out):
 @compiled
 def _taps(at, pad, stride, apart, kernel, size, taps, outs):
     """The taps that take a source position to an output position of one axis; their number."""
-    found = 0
+    count = 0
     for k in range(kernel):
         place = at + pad - k * apart
         if place >= 0 and place % stride == 0 and place // stride < size:
-            taps[found], outs[found] = k, place // stride
-            found += 1
-    return found
+            taps[count], outs[count] = k, place // stride
+            count += 1
+    return count
 
 
 @compiled
@@ -131,10 +131,10 @@ def _conv_arrays(operator: Conv, up: int, kind: type) -> tuple[Array, tuple[int,
     """Weights with two spatial axes, and the numbers of ``_add_conv``."""
     line = len(operator.kernel) == 1
     weight = operator.weight.reshape(*operator.weight.shape[:2], 1, -1) if line else operator.weight
-    one, none = ((1,), (0,)) if line else ((), ())
-    pads = (*none, *(low for low, _ in operator.padding))
-    sizes = (*one, *operator.input_shape[1:], *one, *operator.output_shape[1:])
-    form = (*sizes, *one, *operator.stride, *pads, *one, *operator.dilation, operator.groups)
+    unit, zero = ((1,), (0,)) if line else ((), ())
+    pads = (*zero, *(low for low, _ in operator.padding))
+    sizes = (*unit, *operator.input_shape[1:], *unit, *operator.output_shape[1:])
+    form = (*sizes, *unit, *operator.stride, *pads, *unit, *operator.dilation, operator.groups)
     return _stored(weight << up, kind), tuple(int(x) for x in form)
 
 

@@ -80,8 +80,8 @@ def _part(x, keep):
     """``_decayed`` in 32 bits."""
     size = np.int32(abs(x))
     low = np.int32(np.int32(np.int32(size & np.int32(4095)) * keep) >> np.int32(12))
-    kept = np.int32(np.int32(np.int32(size >> np.int32(12)) * keep) + low)
-    return kept if x >= 0 else np.int32(-kept)
+    decayed = np.int32(np.int32(np.int32(size >> np.int32(12)) * keep) + low)
+    return decayed if x >= 0 else np.int32(-decayed)
 
 
 @compiled
@@ -143,14 +143,16 @@ class FastFixedNeurons:
     def __call__(self, a_in: Array, state: FixedState, sent: Array, traces: Mapping[str, Array]) -> None:
         """See ``Steps``."""
         empty = np.zeros((0, 0, 0), np.int64)
-        kept = (traces.get("u", empty), traces.get("v", empty))
+        trace_arrays = (traces.get("u", empty), traces.get("v", empty))
         kernels: Any = _update, _narrow
         if self.narrow is None or a_in.size < _WORTH or _wide(state):
-            kernels[0](a_in, state["u"], state["v"], state["refractory"], self.numbers, self.limits, sent, *kept)
+            kernels[0](
+                a_in, state["u"], state["v"], state["refractory"], self.numbers, self.limits, sent, *trace_arrays
+            )
             return
         u, v = state["u"].astype(np.int32), state["v"].astype(np.int32)
         limits = np.int32(self.limits[0]), np.int32(self.limits[1])
-        kernels[1](a_in, u, v, state["refractory"], *self.narrow, limits, sent, *kept)
+        kernels[1](a_in, u, v, state["refractory"], *self.narrow, limits, sent, *trace_arrays)
         state["u"][:], state["v"][:] = u, v
 
 

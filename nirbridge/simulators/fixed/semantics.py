@@ -77,8 +77,8 @@ class ReferenceFixedNeurons:
         """See ``FixedNeurons``."""
         for t in range(len(a_in)):
             state["u"], state["v"], state["refractory"], sent[t] = self._step(a_in[t], **state)
-            for name, kept in traces.items():
-                kept[t] = state[name]
+            for name, trace in traces.items():
+                trace[t] = state[name]
 
     def _step(self, a_in: Array, u: Array, v: Array, refractory: Array) -> tuple[Array, Array, Array, Array]:
         n, f, last = self.neuron, self.flat, (1 << (self.neuron.v_bits - 1)) - 1

@@ -72,8 +72,8 @@ def simulate_fixed(
     Raises:
         UsageError: wrong inputs, state, record or options.
     """
-    made = FixedSimulator(quantized, backend)
-    return made.run(inputs, steps=steps, state=state, record=record, progress=progress)
+    simulator = FixedSimulator(quantized, backend)
+    return simulator.run(inputs, steps=steps, state=state, record=record, progress=progress)
 
 
 class FixedSimulator:
@@ -118,9 +118,9 @@ class FixedSimulator:
         stretch, wanted = self._stretch(batch), recorder.wanted()
         for start in range(0, opened.steps, stretch):
             stop = min(start + stretch, opened.steps)
-            given = opened.read(start, stop)
-            values = {p.name: integer_values(p, given[p.name], first + start) for p in self.quantized.inputs}
-            recorder.take(run.chunk(values, given, stop - start, wanted), stop - start, np.asarray)
+            input_values = opened.read(start, stop)
+            values = {p.name: integer_values(p, input_values[p.name], first + start) for p in self.quantized.inputs}
+            recorder.take(run.chunk(values, input_values, stop - start, wanted), stop - start, np.asarray)
             if progress is not None:
                 progress("simulate", stop / opened.steps)
         own = {"backend": "fixed", "kernel": self.parts.name}
@@ -163,9 +163,9 @@ def _parts(backend: str) -> FixedBackend:
 
 def _sent_types(quantized: QuantizedNetwork) -> dict[str, type]:
     """int8 where a node sends spikes, 0 or 1; int64 for several spikes, graded values and the v of a read-out."""
-    one = {p.name: not p.graded for p in quantized.inputs}
-    one |= {p.name: p.neuron.fires and p.neuron.max_spikes == 1 for p in quantized.populations}
-    return {name: np.int8 if single else np.int64 for name, single in one.items()}
+    is_binary = {p.name: not p.graded for p in quantized.inputs}
+    is_binary |= {p.name: p.neuron.fires and p.neuron.max_spikes == 1 for p in quantized.populations}
+    return {name: np.int8 if single else np.int64 for name, single in is_binary.items()}
 
 
 def _kind(quantized: QuantizedNetwork, parts: FixedBackend, reach: int) -> type:
@@ -200,12 +200,16 @@ class _FixedRun:
             self.states[p.name] = {k: x.reshape(batch, -1).astype(np.int64, order="C") for k, x in parts.items()}
         self.past = {
             n: a.reshape(*a.shape[:2], -1).astype(simulator.sent[n])
-            for (n, what), a in start.arrays.items()
-            if what == "past"
+            for (n, part), a in start.arrays.items()
+            if part == "past"
         }
 
     def chunk(
-        self, values: Mapping[str, Array], given: Mapping[str, Array], steps: int, wanted: Mapping[str, frozenset[str]]
+        self,
+        values: Mapping[str, Array],
+        input_values: Mapping[str, Array],
+        steps: int,
+        wanted: Mapping[str, frozenset[str]],
     ) -> dict[tuple[str, str], Array]:
         """Runs some steps on; what is wanted of each node, ``[steps, batch, *shape]``."""
         q, of = self.of.quantized, self.of
@@ -223,7 +227,7 @@ class _FixedRun:
                     self._population(p.name, p.size, part, history, traces)
         self.step += steps
         self.past = {n: history[n][len(history[n]) - d :] for n, d in of.depths.items() if d}
-        return self._found(given, steps, history, traces, wanted)
+        return self._found(input_values, steps, history, traces, wanted)
 
     def _room(self, name: str, size: int, steps: int) -> Array:
         depth = self.of.depths[name]
@@ -245,23 +249,23 @@ class _FixedRun:
 
     def _found(
         self,
-        given: Mapping[str, Array],
+        input_values: Mapping[str, Array],
         steps: int,
         history: Mapping[str, Array],
         traces: Mapping[tuple[str, str], Array],
         wanted: Mapping[str, frozenset[str]],
     ) -> dict[tuple[str, str], Array]:
         q, lead = self.of.quantized, (steps, self.batch)
-        found: dict[tuple[str, str], Array] = {(name, "s"): array for name, array in given.items()}
+        recorded: dict[tuple[str, str], Array] = {(name, "s"): array for name, array in input_values.items()}
         for p in q.populations:
-            found[p.name, "s"] = history[p.name][self.of.depths[p.name] :].reshape(*lead, *p.shape)
-            found |= {k: a.reshape(*lead, *p.shape) for k, a in traces.items() if k[0] == p.name}
+            recorded[p.name, "s"] = history[p.name][self.of.depths[p.name] :].reshape(*lead, *p.shape)
+            recorded |= {k: a.reshape(*lead, *p.shape) for k, a in traces.items() if k[0] == p.name}
         for port in q.outputs:
             if port.name in wanted:
-                found[port.name, "s"] = found[port.name, "v"] = self.of.reads.value(
+                recorded[port.name, "s"] = recorded[port.name, "v"] = self.of.reads.value(
                     port, steps, history, self.of.depths
                 )
-        return found
+        return recorded
 
     def end(self) -> SimulationState:
         """The state behind the last step."""

@@ -50,8 +50,8 @@ class CoreNeurons:
         """One step with the summed weights that arrived; how many spikes each neuron sends."""
         n = self.neuron
         self.u = _wrapped(_decayed(self.u, self.du + 1) + (arrived << 6), n.u_bits)
-        most = (1 << (n.v_bits - 1)) - 1
-        self.v = np.clip(_decayed(self.v, self.dv) + self.u + self.bias, -most, most)
+        limit = (1 << (n.v_bits - 1)) - 1
+        self.v = np.clip(_decayed(self.v, self.dv) + self.u + self.bias, -limit, limit)
         if self.limit is None:
             return np.zeros(len(self.v), np.int64)
         waiting = self.left > 0

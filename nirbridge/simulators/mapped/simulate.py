@@ -62,19 +62,19 @@ def simulate_mapped(
     reads = HostReadouts(quantized)
     check_history((*quantized.inputs, *quantized.populations), (*quantized.projections, *quantized.reads), 1)
     channels = fixed_channels(quantized, signature_network(quantized), record)
-    given, batched = integer_inputs(quantized, inputs, steps)
-    length, samples = next(iter(given.values())).shape[:2]
+    input_values, batched = integer_inputs(quantized, inputs, steps)
+    length, samples = next(iter(input_values.values())).shape[:2]
     recorder = ChannelRecorder(channels, 0, length, samples)
     wanted = recorder.wanted()
-    kept = {key: _blank(quantized, key, length, samples) for key in _needed(quantized, wanted)}
+    recorded = {key: _blank(quantized, key, length, samples) for key in _needed(quantized, wanted)}
     for sample in range(samples):
-        run = _MappedRun(board, quantized, {name: values[:, sample] for name, values in given.items()})
+        run = _MappedRun(board, quantized, {name: values[:, sample] for name, values in input_values.items()})
         for step in range(length):
             run.step(step)
-            run.keep(step, sample, kept)
+            run.keep(step, sample, recorded)
             if progress is not None and step % 16 == 0:
                 progress("mapped", (sample * length + step) / (samples * length))
-    recorder.take(_found(quantized, reads, wanted, kept, given), length, np.asarray)
+    recorder.take(_found(quantized, reads, wanted, recorded, input_values), length, np.asarray)
     own = {"backend": "mapped", "cores": len(board.cores), "routes": len(board.routes)}
     return recorder.finish(batched, fixed_meta(quantized, length, 0, samples if batched else None, **own))
 
@@ -99,10 +99,13 @@ class _ActiveRoute:
 class _MappedRun:
     """One sample on all cores."""
 
-    def __init__(self, board: LoadedBoard, quantized: QuantizedNetwork, given: Mapping[str, Array]) -> None:
+    def __init__(self, board: LoadedBoard, quantized: QuantizedNetwork, input_values: Mapping[str, Array]) -> None:
         populations = {p.name: p for p in quantized.populations}
         self.machines = [RunningCore(core, populations, board.longest_delay) for core in board.cores]
-        self.given, self.now = given, {name: np.zeros(values[0].size, np.int64) for name, values in given.items()}
+        self.given, self.now = (
+            input_values,
+            {name: np.zeros(values[0].size, np.int64) for name, values in input_values.items()},
+        )
         self.ways = []
         for route in board.routes:
             here = self.now[route.source_input or ""] if route.source is None else self.machines[route.source].sent
@@ -120,16 +123,16 @@ class _MappedRun:
             if len(hit):
                 way.machine.receive(step, way.axons[hit], counts[hit])
 
-    def keep(self, step: int, sample: int, kept: Mapping[Key, Array]) -> None:
+    def keep(self, step: int, sample: int, recorded: Mapping[Key, Array]) -> None:
         """Copies what is recorded."""
         for machine in self.machines:
             for cells in machine.cells:
                 piece = cells.piece
                 values = {"s": machine.sent[piece.start : piece.stop], "u": cells.u, "v": cells.v}
-                for variable, own in values.items():
-                    array = kept.get((piece.population, variable))
+                for variable, values_of_slice in values.items():
+                    array = recorded.get((piece.population, variable))
                     if array is not None:
-                        array[step, sample].reshape(-1)[piece.neurons] = own
+                        array[step, sample].reshape(-1)[piece.neurons] = values_of_slice
 
 
 # -- what is recorded ------------------------------------------------------------------------------------------------
@@ -152,27 +155,27 @@ def _found(
     quantized: QuantizedNetwork,
     reads: HostReadouts,
     wanted: Mapping[str, frozenset[str]],
-    kept: Mapping[Key, Array],
-    given: Mapping[str, Array],
+    recorded: Mapping[Key, Array],
+    input_values: Mapping[str, Array],
 ) -> dict[Key, Array]:
     """Everything wanted, with what the host makes of what its outputs' sources sent."""
     worth = {p.name: p.scale for p in quantized.inputs}
-    found = {**kept, **{(name, "s"): values * worth.get(name, 1.0) for name, values in given.items()}}
+    complete = {**recorded, **{(name, "s"): values * worth.get(name, 1.0) for name, values in input_values.items()}}
     for port in quantized.outputs:
         if port.name not in wanted:
             continue
         own = [p for p in quantized.reads if p.target == port.name]
         depths = {p.source: max(int(q.delay_steps.max()) for q in own if q.source == p.source) for p in own}
-        sent = {name: _before(_sent(name, kept, given), depth) for name, depth in depths.items()}
-        steps = len(next(iter(given.values())))
-        found[port.name, "s"] = found[port.name, "v"] = reads.value(port, steps, sent, depths)
-    return found
+        sent = {name: _before(_sent(name, recorded, input_values), depth) for name, depth in depths.items()}
+        steps = len(next(iter(input_values.values())))
+        complete[port.name, "s"] = complete[port.name, "v"] = reads.value(port, steps, sent, depths)
+    return complete
 
 
-def _sent(name: str, kept: Mapping[Key, Array], given: Mapping[str, Array]) -> Array:
-    if name in given:
-        return given[name]
-    return kept[name, "s"] if (name, "s") in kept else kept[name, "v"]
+def _sent(name: str, recorded: Mapping[Key, Array], input_values: Mapping[str, Array]) -> Array:
+    if name in input_values:
+        return input_values[name]
+    return recorded[name, "s"] if (name, "s") in recorded else recorded[name, "v"]
 
 
 def _before(sent: Array, steps: int) -> Array:

@@ -167,12 +167,12 @@ def _missing_routes(
 
 
 def _pieces(block: BlockRecord, shapes: Mapping[str, tuple[int, ...]]) -> tuple[CoreSlice, ...]:
-    found, start = [], 0
+    slices, start = [], 0
     for s in block.slices:
         neurons = box_neurons(s, shapes[s.population])
-        found.append(CoreSlice(s.population, neurons, start, start + len(neurons)))
+        slices.append(CoreSlice(s.population, neurons, start, start + len(neurons)))
         start += len(neurons)
-    return tuple(found)
+    return tuple(slices)
 
 
 def _core(

@@ -94,9 +94,9 @@ def array_namespace(library: str = "numpy", float_name: str = "float32", device:
         hint = did_you_mean(float_name, FLOATS) or "choose one of them"
         raise UsageError.of(f"dtype {quoted(float_name)}", "unknown", f"there are {' and '.join(FLOATS)}", hint)
     if library not in LIBRARIES:
-        known = ", ".join(LIBRARIES)
+        libraries = ", ".join(LIBRARIES)
         hint = did_you_mean(library, LIBRARIES) or "choose one of them"
-        raise UsageError.of(f"array library {quoted(library)}", "unknown", f"there are {known}", hint)
+        raise UsageError.of(f"array library {quoted(library)}", "unknown", f"there are {libraries}", hint)
     try:
         xp = importlib.import_module(LIBRARIES[library])
     except ImportError:
@@ -132,14 +132,14 @@ def _torch_device(device: str) -> Any:
     import torch
 
     try:
-        found = torch.device(device)
-        torch.zeros(1, device=found)
+        torch_device = torch.device(device)
+        torch.zeros(1, device=torch_device)
     except (RuntimeError, AssertionError, ValueError) as error:
-        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        message = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UsageError.of(
-            f"device {quoted(device)}", f"torch says {quoted(said)}", "", "choose 'cpu' or 'cuda'"
+            f"device {quoted(device)}", f"torch says {quoted(message)}", "", "choose 'cpu' or 'cuda'"
         ) from None
-    return found
+    return torch_device
 
 
 def _jax_device(device: str) -> Any:

@@ -244,8 +244,8 @@ class EngineRun:
         """The summed input of a target, projections in the network's order: ``[steps, batch, *shape]``."""
         total = None
         for wire in self.engine.wires[target]:
-            known = None if ready is None else ready.get(wire.index)
-            current = self._current(wire, start, stop) if known is None else known[start:stop, ...]
+            precomputed = None if ready is None else ready.get(wire.index)
+            current = self._current(wire, start, stop) if precomputed is None else precomputed[start:stop, ...]
             total = current if total is None else total + current
         return self.engine.parts.space.full((stop - start, self.batch, *shape), 0.0) if total is None else total
 

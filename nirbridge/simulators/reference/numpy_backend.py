@@ -72,8 +72,8 @@ class NumpyNeurons(ReferenceNeurons):
         """See ``Neurons.run``."""
         if self.theta is None or self.holds or self.kind.max_spikes > 1:
             return super().run(drive, state, wanted)
-        kept: dict[str, Array] = {name: np.empty_like(drive) for name in ("v", "u", "i") if name in wanted}
-        before = [name for name in kept if name != "v"]
+        traces: dict[str, Array] = {name: np.empty_like(drive) for name in ("v", "u", "i") if name in wanted}
+        before = [name for name in traces if name != "v"]
         v, i = np.array(state["v"]), np.array(state["i"])
         fired, scratch = np.empty(drive.shape, np.bool_), np.empty_like(v)
         compare = np.greater if self.kind.compare == ">" else np.greater_equal
@@ -81,12 +81,12 @@ class NumpyNeurons(ReferenceNeurons):
             i = self._integrate(drive[t], v, i, scratch)
             spikes = compare(v, self.theta, out=fired[t])
             for name in before:
-                kept[name][t] = i if name == "i" else v
+                traces[name][t] = i if name == "i" else v
             self._settle(v, spikes)
-            if "v" in kept:
-                kept["v"][t] = v
+            if "v" in traces:
+                traces["v"][t] = v
         sent = fired.astype(drive.dtype)
-        return LayerOutput(sent, kept, {"v": v, "i": np.array(i), "refractory": state["refractory"]})
+        return LayerOutput(sent, traces, {"v": v, "i": np.array(i), "refractory": state["refractory"]})
 
     def _integrate(self, x: Array, v: Array, i: Array, scratch: Array) -> Array:
         """What i is now; ``v`` becomes the potential before the reset."""

@@ -131,13 +131,13 @@ class ReferenceNeurons:
         """See ``NeuronStepper.run``."""
         xp, now = self.space.xp, dict(state)
         sent: list[Any] = []
-        kept: dict[str, list[Any]] = {name: [] for name in ("v", "u", "i") if name in wanted}
+        traces: dict[str, list[Any]] = {name: [] for name in ("v", "u", "i") if name in wanted}
         for t in range(drive.shape[0]):
             out, potential = self._step(drive[t, ...], now)
             sent.append(out)
-            for name, values in kept.items():
+            for name, values in traces.items():
                 values.append(potential if name == "u" else now[name])
-        return LayerOutput(xp.stack(sent), {name: xp.stack(values) for name, values in kept.items()}, now)
+        return LayerOutput(xp.stack(sent), {name: xp.stack(values) for name, values in traces.items()}, now)
 
     def _step(self, x: Any, now: dict[str, Any]) -> tuple[Any, Any]:
         """What is sent, and the potential before the reset; ``now`` is brought up to date."""

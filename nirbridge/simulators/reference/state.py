@@ -37,12 +37,12 @@ def run_start(
 ) -> RunStart:
     """``late``: the projections with a delay per target element. Nobody may change the arrays of a blank one."""
     space, arrays, mapping = parts.space, state.arrays, BlankState if is_blank else dict
-    whole = np.asarray if space.is_numpy and is_blank else space.integers
+    integers = np.asarray if space.is_numpy and is_blank else space.integers
     states = {
         p.name: mapping(
             v=space.array(arrays[p.name, "v"]),
             i=space.array(arrays[p.name, "i"]),
-            refractory=whole(arrays[p.name, "refractory"]),
+            refractory=integers(arrays[p.name, "refractory"]),
         )
         for p in network.populations
     }
@@ -115,16 +115,16 @@ class SpikeHistory:
         at = bisect_right(self.starts, start) - 1
         first, piece = self.starts[at], self.pieces[at]
         if start < stop <= first + piece.shape[0]:
-            whole = start == first and stop == first + piece.shape[0]
-            return piece if whole else piece[start - first : stop - first, ...]
-        found: list[Any] = []
+            is_entire = start == first and stop == first + piece.shape[0]
+            return piece if is_entire else piece[start - first : stop - first, ...]
+        parts: list[Any] = []
         while start < stop:
             first, piece = self.starts[at], self.pieces[at]
             last = min(stop, first + piece.shape[0])
-            whole = start == first and last == first + piece.shape[0]
-            found.append(piece if whole else piece[start - first : last - first, ...])
+            is_entire = start == first and last == first + piece.shape[0]
+            parts.append(piece if is_entire else piece[start - first : last - first, ...])
             start, at = last, at + 1
-        return self.space.xp.concat(found, axis=0)
+        return self.space.xp.concat(parts, axis=0)
 
     def close(self) -> Any:
         """The chunk is over: its last ``depth`` steps become the past, which is returned."""

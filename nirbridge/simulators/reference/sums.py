@@ -144,8 +144,8 @@ class _WindowSums:
         taps = list(product(*(range(n) for n in op.kernel)))
         for channel in range(self.own):
             for number, tap in enumerate(taps):
-                seen = xp.expand_dims(padded[(slice(None), slice(None), channel, *self._span(tap))], axis=2)
-                out = out + (seen if self.weight is None else seen * self.weight[channel, number, ...])
+                window = xp.expand_dims(padded[(slice(None), slice(None), channel, *self._span(tap))], axis=2)
+                out = out + (window if self.weight is None else window * self.weight[channel, number, ...])
         if self.factor is not None and self.factor != 1.0:
             out = out * self.factor
         return xp.reshape(out, (items, *op.output_shape))

@@ -81,13 +81,15 @@ def _synapse(id: str, p: Projection, ends: tuple[str, str], shapes: tuple, bits:
     if int(p.delay_steps.min()) + int(p.target_delay_steps.min()) < 1:
         subject = f"projection {quoted(p.source)} to {quoted(p.target)}"
         raise ModelError.of(subject, "a delay of 0 steps", "a synaptic process takes one", "balance the delays first")
-    one = FixedProjection(
+    real = FixedProjection(
         p.source, p.target, _single(p.operator), 8, 0, "mixed", p.delay_steps, p.target_delay_steps, p.nodes
     )
-    made = lava_synapse(id, one, ends, shapes, bits)
+    floating = lava_synapse(id, real, ends, shapes, bits)
     dropped = ("num_weight_bits", "weight_exp")
-    arguments = {name: value for name, value in made.arguments.items() if name not in dropped}
-    return LavaSynapse(id, made.process, made.source, made.target, arguments, made.before, made.after)
+    arguments = {name: value for name, value in floating.arguments.items() if name not in dropped}
+    return LavaSynapse(
+        id, floating.process, floating.source, floating.target, arguments, floating.before, floating.after
+    )
 
 
 def _single(operator: Operator) -> Dense | Sparse | Conv:

@@ -75,9 +75,9 @@ def register_problems(population: FixedPopulation) -> Iterator[Diagnostic]:
         limits.append(("vth", n.vth, 0, VTH_MAX))
     subject = f"population {quoted(population.name)}"
     for name, values, low, high in limits:
-        least, most = int(np.min(values)), int(np.max(values))
-        if least < low or most > high:
-            found = f"{name} from {least:,} to {most:,}"
+        lowest, highest = int(np.min(values)), int(np.max(values))
+        if lowest < low or highest > high:
+            found = f"{name} from {lowest:,} to {highest:,}"
             yield Diagnostic(subject, found, f"the register holds {low:,} to {high:,}", "quantize it again")
     if plain and not _is_plain(population):
         limit = "one du, dv and vth, reset to zero, no refractory time"
@@ -94,10 +94,10 @@ def _bias_limits(n: FixedNeuron) -> list[tuple[str, Array, int, int]]:
 
 def _is_plain(population: FixedPopulation) -> bool:
     n = population.neuron
-    one = all(a is None or a.ndim == 0 for a in (n.du, n.dv, n.fires_above))
+    is_shared = all(a is None or a.ndim == 0 for a in (n.du, n.dv, n.fires_above))
     grid = n.fires_above is None or not np.any(n.fires_above % 64)
     reset = n.reset == "zero" or not n.fires
-    return one and grid and reset and n.max_spikes == 1 and not np.any(n.refractory_steps)
+    return is_shared and grid and reset and n.max_spikes == 1 and not np.any(n.refractory_steps)
 
 
 def _as_wide_as_lif(n: FixedNeuron) -> bool:

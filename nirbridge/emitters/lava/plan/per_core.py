@@ -31,19 +31,19 @@ def split_by_core(
         ModelError: the map is of another network.
     """
     shapes = {p.name: p.shape for p in quantized.populations}
-    found: dict[str, list[Array]] = {name: [] for name in shapes}
+    indices: dict[str, list[Array]] = {name: [] for name in shapes}
     pieces = mapped if isinstance(mapped, Sequence) else [s for b in mapped.partition.blocks for s in b.slices]
     for piece in pieces:
         if piece.population not in shapes:
             raise ModelError.of("map", f"has a population {quoted(piece.population)}", "", "map this network")
         shape = shapes[piece.population]
         grid = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
-        found[piece.population].append(grid[tuple(slice(a, b) for a, b in piece.box)].ravel())
-    for name, own in found.items():
+        indices[piece.population].append(grid[tuple(slice(a, b) for a, b in piece.box)].ravel())
+    for name, own in indices.items():
         size = int(np.prod(shapes[name]))
         if sum(map(len, own)) != size or len(np.unique(np.concatenate([*own, np.zeros(0, np.int64)]))) != size:
             raise ModelError.of("map", f"does not cover population {quoted(name)}", "", "map this network")
-    return {name: tuple(own) for name, own in found.items()}
+    return {name: tuple(own) for name, own in indices.items()}
 
 
 def population_slice(p: FixedPopulation, at: Array | None) -> FixedPopulation:

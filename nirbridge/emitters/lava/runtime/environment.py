@@ -70,9 +70,9 @@ class LavaStatus:
 
 def cache_folder() -> Path:
     """Where nirbridge keeps what can be made again: ``$NIRBRIDGE_CACHE``, else its folder in the user's cache."""
-    chosen = os.environ.get(CACHE)
-    if chosen:
-        return Path(chosen).expanduser().absolute()
+    override = os.environ.get(CACHE)
+    if override:
+        return Path(override).expanduser().absolute()
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "nirbridge"
     base = os.environ.get("XDG_CACHE_HOME", "")
@@ -85,12 +85,12 @@ def find_python() -> Path:
     Raises:
         UsageError: there is none; the message says how to get one.
     """
-    chosen = os.environ.get(OVERRIDE)
-    if chosen:
-        if not os.access(chosen, os.X_OK) or Path(chosen).is_dir():
+    override = os.environ.get(OVERRIDE)
+    if override:
+        if not os.access(override, os.X_OK) or Path(override).is_dir():
             step = "name a Python that has lava-nc, or unset it"
-            raise UsageError.of(OVERRIDE, f"{quoted(chosen)} is no program", "", step)
-        return Path(chosen)
+            raise UsageError.of(OVERRIDE, f"{quoted(override)} is no program", "", step)
+        return Path(override)
     for folder in _ready_folders():
         return _python_of(folder)
     found = f"none in {quoted(cache_folder() / 'lava')}"
@@ -99,8 +99,8 @@ def find_python() -> Path:
 
 def environment_status() -> LavaStatus:
     """What is there and whether it works: Lava is really imported, in a process of its own."""
-    chosen = os.environ.get(OVERRIDE)
-    source = OVERRIDE if chosen else "cache"
+    override = os.environ.get(OVERRIDE)
+    source = OVERRIDE if override else "cache"
     try:
         python = find_python()
     except UsageError as error:
@@ -109,7 +109,7 @@ def environment_status() -> LavaStatus:
     versions, trouble = _probe(python)
     if not trouble and versions.get("lava-nc") != LAVA:
         trouble = f"lava-nc is {versions.get('lava-nc')}, programs are written for {LAVA}"
-    step = "" if not trouble else f"mend or unset {OVERRIDE}" if chosen else "run: nirbridge lava install --again"
+    step = "" if not trouble else f"mend or unset {OVERRIDE}" if override else "run: nirbridge lava install --again"
     return LavaStatus(python, source, MappingProxyType(versions), trouble, step)
 
 
@@ -183,8 +183,8 @@ def _call(command: list[str], subject: str) -> None:
     except OSError as error:
         raise UsageError.of(subject, f"can not be started ({error.strerror})", "", "name another --python") from error
     if done.returncode != 0:
-        said = " | ".join((done.stderr.strip() or done.stdout.strip()).splitlines()[-4:])
-        raise UsageError.of(subject, f"failed: {quoted(said, 1000)}", "", "see what it says, then try again")
+        last_lines = " | ".join((done.stderr.strip() or done.stdout.strip()).splitlines()[-4:])
+        raise UsageError.of(subject, f"failed: {quoted(last_lines, 1000)}", "", "see what it says, then try again")
 
 
 def _probe(python: Path) -> tuple[dict[str, str], str]:
@@ -215,8 +215,8 @@ def _name(version: tuple[int, int]) -> str:
 def _ready_folders() -> Iterator[Path]:
     """Environments of these pins, the one that was installed last first."""
     pins = _name((0, 0)).rpartition("-")[2]
-    found = [p for p in (cache_folder() / "lava").glob(f"lava-{LAVA}-py*-{pins}") if _is_ready(p)]
-    yield from sorted(found, key=lambda p: ((p / READY).stat().st_mtime_ns, p.name), reverse=True)
+    folders = [p for p in (cache_folder() / "lava").glob(f"lava-{LAVA}-py*-{pins}") if _is_ready(p)]
+    yield from sorted(folders, key=lambda p: ((p / READY).stat().st_mtime_ns, p.name), reverse=True)
 
 
 def _is_ready(folder: Path) -> bool:

@@ -115,15 +115,15 @@ def remove_shared(prefix: str) -> None:
 def _watch(child: subprocess.Popen[bytes], orders: dict[str, Any]) -> str:
     """Why the run is over: ended, parent, seconds or quiet."""
     start = moved = time.monotonic()
-    seen = b""
+    last_progress = b""
     while child.poll() is None:
         ready, _, _ = select.select([sys.stdin.fileno()], [], [], _LOOK_SECONDS)
         if (ready and not os.read(sys.stdin.fileno(), 1)) or os.getppid() != orders["parent"]:
             return "parent"
         now = time.monotonic()
         progress = _progress(orders)
-        if progress != seen:
-            seen, moved = progress, now
+        if progress != last_progress:
+            last_progress, moved = progress, now
         if now - start > orders["seconds"]:
             return "seconds"
         if now - moved > orders["quiet_seconds"]:
@@ -160,15 +160,15 @@ def _end_session(child: subprocess.Popen[bytes]) -> None:
 
 def _others() -> list[int]:
     """Every other process of this session that is not yet dead (Linux; elsewhere none can be listed)."""
-    session, own, found = os.getsid(0), os.getpid(), []
+    session, own, processes = os.getsid(0), os.getpid(), []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             fields = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[3]) == session and int(folder.name) != own and fields[0] not in "ZX":
-            found.append(int(folder.name))
-    return found
+            processes.append(int(folder.name))
+    return processes
 
 
 def _reap() -> None:

@@ -31,12 +31,12 @@ def base_python() -> Path:
 
 def python_version(python: Path) -> tuple[int, int]:
     """Major and minor version of an interpreter. Raises UsageError if it does not run or Lava does not run on it."""
-    found = _version(python)
-    if found is None:
+    version = _version(python)
+    if version is None:
         raise UsageError.of(f"Python {quoted(python)}", "does not run", "", "name another one with --python")
-    if not OLDEST <= found <= NEWEST:
-        raise UsageError.of(f"Python {quoted(python)}", f"is {found[0]}.{found[1]}", _limit(), "name another one")
-    return found
+    if not OLDEST <= version <= NEWEST:
+        raise UsageError.of(f"Python {quoted(python)}", f"is {version[0]}.{version[1]}", _limit(), "name another one")
+    return version
 
 
 def _limit() -> str:
@@ -45,12 +45,12 @@ def _limit() -> str:
 
 def _candidates() -> Iterator[Path]:
     """Where a Python 3.10 may be: on the path, and behind a pyenv shim that is not switched to it."""
-    found = shutil.which("python3.10")
-    if found is None:
+    executable = shutil.which("python3.10")
+    if executable is None:
         return
-    yield Path(found)
-    root = Path(os.environ.get("PYENV_ROOT") or Path(found).parent.parent)
-    if Path(found).parent.name == "shims":
+    yield Path(executable)
+    root = Path(os.environ.get("PYENV_ROOT") or Path(executable).parent.parent)
+    if Path(executable).parent.name == "shims":
         yield from sorted(root.glob("versions/3.10.*/bin/python3.10"), reverse=True)
 
 

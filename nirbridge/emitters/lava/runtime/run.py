@@ -85,8 +85,8 @@ def run_program(
     count = _steps(inputs, steps)
     arrays = _arrays(inputs, program)
     samples = max((a.shape[1] for a in arrays.values() if _batched(a, program)), default=1)
-    chosen = limits or RunLimits()
-    seconds = chosen.seconds(count * samples, program["processes"] * samples)
+    run_limits = limits or RunLimits()
+    seconds = run_limits.seconds(count * samples, program["processes"] * samples)
     sweep_shared()
     with start_guard() as (guarding, scratch):
         (scratch / "in.npz").write_bytes(npz_bytes(arrays))
@@ -94,8 +94,8 @@ def run_program(
         command = [str(interpreter), str(folder / "run.py"), "--input", f"{scratch}/in.npz", "-o", f"{scratch}/out.npz"]
         (scratch / "records.json").write_text(json.dumps(list(record)), encoding="utf-8")
         command += ["--scratch", str(scratch), "--steps", str(count), "--records", f"{scratch}/records.json"]
-        end = run_supervised(guarding, command, scratch, seconds, chosen.quiet_s, count, progress)
-        _judge(folder, end, scratch, seconds, chosen.quiet_s)
+        end = run_supervised(guarding, command, scratch, seconds, run_limits.quiet_s, count, progress)
+        _judge(folder, end, scratch, seconds, run_limits.quiet_s)
         return _loaded(scratch / "out.npz")
 
 
@@ -186,18 +186,18 @@ def _is_count(value: object, most: int) -> bool:
 def _arrays(inputs: Mapping[str, Array] | Array, program: Mapping[str, Any]) -> dict[str, Array]:
     """Arrays by identifier of the input, so that no name of a model becomes one of an archive."""
     ports = program["inputs"]
-    known = {port["name"]: port["id"] for port in ports}
+    ids = {port["name"]: port["id"] for port in ports}
     if not isinstance(inputs, Mapping):
         if len(ports) != 1:
             raise UsageError.of("inputs", "one array", f"there are {len(ports)} inputs", "give one array per input")
         return {ports[0]["id"]: np.asarray(inputs)}
-    missing = [name for name in known if name not in inputs]
-    strange = [name for name in inputs if name not in known]
+    missing = [name for name in ids if name not in inputs]
+    strange = [name for name in inputs if name not in ids]
     if missing or strange:
         found = ", ".join(map(quoted, inputs)) or "none"
-        limit = f"there are {', '.join(map(quoted, known)) or 'none'}"
+        limit = f"there are {', '.join(map(quoted, ids)) or 'none'}"
         raise UsageError.of("inputs", found, limit, "give one array per input, by name")
-    return {known[name]: np.asarray(array) for name, array in inputs.items()}
+    return {ids[name]: np.asarray(array) for name, array in inputs.items()}
 
 
 def _batched(array: Array, program: Mapping[str, Any]) -> bool:

@@ -58,13 +58,13 @@ def is_plain(op: Conv) -> bool:
 
 def conv_tables(op: Conv, dtype: Any) -> ConvTables:
     """The tables of a plain convolution; one dimension is a map of height 1."""
-    one = len(op.kernel) == 1
+    is_line = len(op.kernel) == 1
     cin = op.weight.shape[1]
-    ky, kx = (1, *op.kernel) if one else op.kernel
-    sy, sx = (1, *op.stride) if one else op.stride
-    (top, bottom), (left, right) = ((0, 0), *op.padding) if one else op.padding
-    height, width = (1, *op.input_shape[1:]) if one else op.input_shape[1:]
-    out_h, out_w = (1, *op.output_shape[1:]) if one else op.output_shape[1:]
+    ky, kx = (1, *op.kernel) if is_line else op.kernel
+    sy, sx = (1, *op.stride) if is_line else op.stride
+    (top, bottom), (left, right) = ((0, 0), *op.padding) if is_line else op.padding
+    height, width = (1, *op.input_shape[1:]) if is_line else op.input_shape[1:]
+    out_h, out_w = (1, *op.output_shape[1:]) if is_line else op.output_shape[1:]
     channels = -(-op.weight.shape[0] // NARROW) * NARROW
     rows, columns = -(-ky // sy), -(-kx // sx)
     pitch = ((width + left + right - 1) // sx + columns) * channels

@@ -107,8 +107,8 @@ def conv_layer(
     for b in range(batch):
         for t in range(count):
             r = t * batch + b
-            found = list_item(source, scratch, r, idx, val)
-            add_conv(acc, weights, idx, val, found, reach, plan, source[0] > BITS)
+            sources = list_item(source, scratch, r, idx, val)
+            add_conv(acc, weights, idx, val, sources, reach, plan, source[0] > BITS)
             add_bias(acc, shape, bias)
             if usual:
                 if t == count - 1:  # the last step leaves i behind too

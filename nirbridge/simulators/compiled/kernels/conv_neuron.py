@@ -104,8 +104,8 @@ def passed_over(typingctx: Any, x: Any, at: Any, sent: Any, k: Any, packs: Any) 
         for vector in range(GROUP):
             place = builder.add(args[1], ir.IntType(64)(vector * WIDE))
             data = address(context, builder, signature.args[0], args[0], place, WIDE)
-            found = builder.load(builder.bitcast(data, bits.as_pointer()), align=size)
-            some = found if some is None else builder.or_(some, found)
+            numbers = builder.load(builder.bitcast(data, bits.as_pointer()), align=size)
+            some = numbers if some is None else builder.or_(some, numbers)
         twice = builder.add(some, some)  # the sign of a zero does not count
         set_ = builder.icmp_unsigned("!=", twice, ir.Constant(bits, [0] * WIDE))
         nothing = builder.icmp_unsigned("==", builder.bitcast(set_, ir.IntType(WIDE)), ir.IntType(WIDE)(0))

@@ -40,11 +40,11 @@ from nirbridge.simulators.compiled.kernels.simd import INT, VectorCode, vectoris
 
 def _coefficients(code: VectorCode, coefficients: Any, coef_offsets: Any, first: Any, rows: tuple[int, ...]) -> Any:
     """A function (row, neuron from ``first`` on) -> vector."""
-    b, found = code.b, {}
+    b, offsets = code.b, {}
     for row in rows:
         place, moves = (b.load(b.gep(coef_offsets, [INT(2 * row + k)])) for k in (0, 1))
-        found[row] = b.add(place, b.mul(moves, first)), moves
-    return lambda row, j: code.load(coefficients, b.add(found[row][0], b.mul(found[row][1], j)))
+        offsets[row] = b.add(place, b.mul(moves, first)), moves
+    return lambda row, j: code.load(coefficients, b.add(offsets[row][0], b.mul(offsets[row][1], j)))
 
 
 def _vectors(code: VectorCode, n: Any) -> Any:
@@ -84,16 +84,16 @@ class _NeuronStep:
         numbers, size = data
         before = b.block
         with b.if_then(b.icmp_signed(">", size, INT(0))):
-            whole = b.icmp_signed(">=", room, INT(code.lanes))
-            with b.if_else(whole) as (fits, over):
+            fits_vector = b.icmp_signed(">=", room, INT(code.lanes))
+            with b.if_else(fits_vector) as (fits, over):
                 with fits:
                     full, at_full = code.load(numbers, offset), b.block
                 with over:
                     some, at_some = code.load_some(numbers, offset, room), b.block
-            found = b.phi(code.vector)
-            found.add_incoming(full, at_full)
-            found.add_incoming(some, at_some)
-            more, inside = b.fadd(total, found), b.block
+            addend = b.phi(code.vector)
+            addend.add_incoming(full, at_full)
+            addend.add_incoming(some, at_some)
+            more, inside = b.fadd(total, addend), b.block
         out = b.phi(code.vector)
         out.add_incoming(total, before)
         out.add_incoming(more, inside)

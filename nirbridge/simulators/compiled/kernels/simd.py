@@ -40,8 +40,8 @@ def block_of(posts: int, dtype: Any) -> int:
 def spread(builder: Any, value: Any, lanes: int) -> Any:
     """A vector with one value in every lane."""
     nothing, lane = ir.Constant(ir.VectorType(value.type, lanes), ir.Undefined), ir.IntType(32)
-    one = builder.insert_element(nothing, value, lane(0))
-    return builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(lane, lanes), [0] * lanes))
+    single = builder.insert_element(nothing, value, lane(0))
+    return builder.shuffle_vector(single, nothing, ir.Constant(ir.VectorType(lane, lanes), [0] * lanes))
 
 
 class VectorCode:

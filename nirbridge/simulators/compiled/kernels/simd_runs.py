@@ -36,11 +36,11 @@ def _adder(rows: int, run: int) -> Any:
     @vectorised
     def add(typingctx: Any, to: Any, at: Any, weights: Any, first: Any, pitch: Any, x: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            size, whole = signature.args[0].dtype.bitwidth // 8, ir.IntType(64)
+            size, int64 = signature.args[0].dtype.bitwidth // 8, ir.IntType(64)
             for row in range(rows):
-                here = builder.add(args[1], builder.mul(args[4], whole(row)))
+                here = builder.add(args[1], builder.mul(args[4], int64(row)))
                 sums = address(context, builder, signature.args[0], args[0], here, run)
-                place = builder.add(args[3], whole(row * run))
+                place = builder.add(args[3], int64(row * run))
                 values = builder.load(address(context, builder, signature.args[2], args[2], place, run), align=size)
                 values = builder.fmul(values, spread(builder, args[5], run))
                 builder.store(builder.fadd(builder.load(sums, align=size), values), sums, align=size)
