@@ -1,8 +1,8 @@
 """Every exception of nirbridge: one base, one form of message.
 
-A message says *thing: found, limit; next step*, for example
+A message reads *subject: found, limit; hint*, for example
 ``population 'fc1', slice [0:900]: 5,120 input axons, a loihi1 core holds 4,096; split the source``.
-Names from a user's file are shown with ``quoted``, so that a newline or an escape sequence in a name can not
+Names from a user's file are shown with ``quoted``, so that a newline or an escape sequence in a name cannot
 forge a message.
 """
 
@@ -30,7 +30,7 @@ def quoted(name: object, limit: int = 80) -> str:
 
 
 def nearest(name: object, names: Iterable[object], most: int = 1) -> list[str]:
-    """Up to ``most`` of ``names`` that are spelt nearly as ``name``, the nearest first; none where none is near."""
+    """Up to ``most`` of ``names`` that are spelt similarly to ``name``, the nearest first."""
     import difflib
 
     known = sorted({str(each) for each in names})
@@ -50,9 +50,9 @@ def counted(count: float, noun: str, plural: str = "") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One thing that is wrong, in the four parts that every message has.
+    """One problem, in the four parts that every message has.
 
-    ``ids`` keeps what the message speaks of (node, population, core …) for programs.
+    ``ids`` names the objects of the message (node, population, core …) for programs.
     """
 
     subject: str
@@ -71,10 +71,10 @@ class Diagnostic:
 
 
 class NirbridgeError(Exception):
-    """Base of every error that nirbridge raises on purpose; ``problems`` lists all that was found.
+    """Base of every error that nirbridge raises on purpose; ``problems`` lists all of them.
 
-    ``exit_code`` is what the command line returns for it (contracts: 1 the model can not do what was asked,
-    2 wrong usage or unreadable input, 3 a bug of ours).
+    ``exit_code`` is the exit status of the command line: 1 for a model that does not allow the operation, 2 for wrong
+    usage or unreadable input, 3 for a bug of nirbridge.
     """
 
     exit_code = 1
@@ -103,7 +103,7 @@ class UsageError(NirbridgeError):
 
 
 class FileError(NirbridgeError):
-    """A file that can not be read or written: corrupt, hostile, too large, of the wrong form."""
+    """A file that cannot be read or written: corrupt, hostile, too large, of the wrong form."""
 
     exit_code = 2
 
@@ -119,15 +119,15 @@ class ModelError(NirbridgeError):
 
 
 class UnequalImport(NirbridgeError):
-    """An import that does not compute the same as the module it was made of; the problem says where they differ."""
+    """An import that differs from the module it was made from; the problem says where they differ first."""
 
 
 class DoesNotFit(NirbridgeError):
-    """A model that no map onto this chip exists for, or none was found; the problems say which of the two."""
+    """No mapping onto this chip exists, or none was found; ``problems`` says which."""
 
 
 class IllegalMapping(NirbridgeError):
-    """A mapping that breaks a limit of the chip or does not cover the network; every violation is listed."""
+    """A mapping that violates a limit of the chip or does not cover the network; every violation is listed."""
 
 
 class NotConforming(NirbridgeError):
@@ -135,24 +135,24 @@ class NotConforming(NirbridgeError):
 
 
 class Bug(NirbridgeError):
-    """An inner contradiction of nirbridge: please report it."""
+    """An internal contradiction of nirbridge: please report it."""
 
     exit_code = 3
 
 
 class ExportWarning(UserWarning):
-    """A graph that an importer made means something else to other tools that read NIR; the message names them."""
+    """An imported graph that other readers of NIR interpret differently; the message names them."""
 
 
 class ExporterFaultWarning(UserWarning):
-    """A NIR file shows a known fault of the framework that wrote it; the message says which, and what mends it."""
+    """A NIR file with a known fault of the framework that wrote it; the message names the fault and its repair."""
 
 
 def instance_of(value: object, kind: type[T] | tuple[type[T], ...], subject: str, hint: str = "") -> T:
     """``value`` where it is of a type, or of one of several.
 
     Raises:
-        UsageError: it is of another type; ``subject`` says what it is an argument of.
+        UsageError: it is of another type; ``subject`` names the argument.
     """
     if isinstance(value, kind):
         return value

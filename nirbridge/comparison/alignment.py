@@ -1,4 +1,4 @@
-"""Which step of one recording belongs to which step of another: the latency between them, known or estimated."""
+"""Alignment of the time steps of two recordings by their latency, stated or estimated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nirbridge.simulators.types import Key, Recording
 
 LatencySource = Literal["given", "stored", "estimated"]
 ESTIMATE_MAX_STEPS = 32
-"""Latencies up to so many steps, either way, are tried where none is known."""
+"""Largest latency, in either direction, that is tried where none is stated."""
 _SAMPLED = 1 << 21
 BY_EVENTS, BY_VALUES = ("s",), ("v", "u", "i")
 
@@ -46,7 +46,7 @@ class RecordedSteps:
 def align_steps(
     steps_a: int, steps_b: int, latency: int, clock_a: RecordedSteps, clock_b: RecordedSteps
 ) -> StepAlignment | None:
-    """Pairs the kept steps of two recordings; None where no step of one belongs to a step of the other."""
+    """Align the recorded time steps of two recordings; None where they have none in common."""
     every = clock_a.every
     shift, rest = divmod(clock_a.first + latency - clock_b.first, every)
     start_a, start_b = max(0, -shift), max(0, shift)
@@ -58,9 +58,9 @@ def align_steps(
 
 
 def stored_latency(recording: Recording, node: str) -> int | None:
-    """Latency of a node in steps behind the reference meaning, as the recording states it; None: it does not.
+    """Latency of a node in time steps after the reference, as the recording states it; None where it does not.
 
-    Raises UsageError where it states something else than whole steps.
+    Raises UsageError where it is not a whole number of time steps.
     """
     stated = recording.meta.get("latency")
     if not isinstance(stated, Mapping) or stated.get(node) is None:
@@ -106,9 +106,9 @@ def _whole(value: Any, subject: str, least: int | None) -> int:
 def node_latency(
     a: Recording, b: Recording, node: str, latency: int | Mapping[str, int] | Literal["auto"]
 ) -> tuple[int, LatencySource]:
-    """Steps that B is behind A at this node, and where that number is from.
+    """Time steps by which B lags A at this node, and the source of that number.
 
-    With ``"auto"`` it is what the two recordings state, B's less A's; where one of them states nothing it is estimated
+    With ``"auto"`` it is the difference of the stated latencies; where one of them is missing it is estimated
     (``estimate_latency``).
     """
     if isinstance(latency, int):
@@ -120,7 +120,7 @@ def node_latency(
 
 
 def both_stored(a: Recording, b: Recording, node: str) -> int | None:
-    """Steps that B is behind A as both state it; None where one of them states nothing."""
+    """Time steps by which B lags A as both state it; None where one of them does not."""
     own, other = stored_latency(a, node), stored_latency(b, node)
     return None if own is None or other is None else other - own
 
@@ -162,7 +162,7 @@ def _sampled(array: Array) -> Array:
 
 
 def _common_events(a: Array, b: Array, tried: list[int]) -> list[float]:
-    """Events of the same neuron that fall on each other, for each latency."""
+    """Coincident events per neuron, for each latency."""
     neurons = a.shape[1]
     at_a, at_b = np.flatnonzero(a != 0), np.flatnonzero(b != 0)
     return [float(np.intersect1d(at_a + n * neurons, at_b, assume_unique=True).size) for n in tried]

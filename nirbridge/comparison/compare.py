@@ -39,21 +39,21 @@ def compare(
     labels: npt.ArrayLike | None = None,
     tau_steps: float = distances.TAU_STEPS,
 ) -> Comparison:
-    """Compares B with A, at each node and variable that both recorded.
+    """Compare B with A at each node and variable that both recorded.
 
     Step ``t`` of A is compared with step ``t + latency`` of B. Equality is of every value (NaN equals NaN; a dtype may
-    differ); where B was not simulated for the steps that the latency takes, the steps that are there are compared.
+    differ); where B does not have the additional time steps of the latency, the common ones are compared.
 
     Args:
-        a: The recording that is compared with, for example the reference.
-        b: The other one.
-        latency: Steps that B is behind A: one number, a number per node (0 for the others), or ``"auto"``: what both
-            recordings state (B's less A's), estimated where one of them does not, and marked so in the row.
-        labels: The right class of each sample (``[samples]``, or one number without a batch axis), for accuracy.
-        tau_steps: Decay of the van Rossum kernel in steps.
+        a: The recording to compare with, for example the reference.
+        b: The other recording.
+        latency: Time steps by which B lags A: one number, a number per node (0 for the others), or ``"auto"``: the
+            difference of the stated latencies, estimated where one is missing, and marked so in the row.
+        labels: The correct class of each sample (``[samples]``, or one number without a batch axis), for accuracy.
+        tau_steps: Decay of the van Rossum kernel in time steps.
 
     Raises:
-        UsageError: nothing was recorded in both, another dt, an unknown node in ``latency``, wrong labels.
+        UsageError: no variable in common, different dt, an unknown node in ``latency``, wrong labels.
     """
     common = sorted(set(a.arrays) & set(b.arrays), key=_order)
     problems = [*_unlike(a, b, common), *_latency_problems(latency, {node for node, _ in common})]
@@ -81,7 +81,7 @@ def _unlike(a: Recording, b: Recording, common: Sequence[Key]) -> Iterator[Diagn
     dt_a, dt_b = a.meta.get("dt"), b.meta.get("dt")
     if dt_a is not None and dt_b is not None and dt_a != dt_b:
         found = f"dt {quoted(dt_a)} s in one and {quoted(dt_b)} s in the other"
-        yield Diagnostic("recordings", found, "a step is another time in each", "simulate both with the same --dt")
+        yield Diagnostic("recordings", found, "their time steps differ", "simulate both with the same --dt")
 
 
 def _names(arrays: Mapping[Key, Array]) -> str:
@@ -203,7 +203,7 @@ def _notes(a: Recording, b: Recording, rows: Sequence[ComparisonRow], latency: L
     estimated = sorted({row.node for row in rows if row.latency_source == "estimated"}, key=natural_key)
     if estimated:
         yield (
-            f"latency of {_listed(estimated)} estimated, since not both recordings state it: the best agreement "
+            f"latency of {_listed(estimated)} estimated, because the recordings do not both state it: best agreement "
             f"within {ESTIMATE_MAX_STEPS} kept steps"
         )
     if latency != "auto":
@@ -211,9 +211,9 @@ def _notes(a: Recording, b: Recording, rows: Sequence[ComparisonRow], latency: L
         stored = {row.node: both_stored(a, b, row.node) for row in timed}
         other = [*dict.fromkeys(row.node for row in timed if stored[row.node] not in (None, row.latency_steps))]
         if other:
-            yield f"the recordings state another latency for {_listed(other)}: {stored[other[0]]}; 'auto' uses it"
+            yield f"the recordings state a different latency for {_listed(other)}: {stored[other[0]]}; 'auto' uses it"
     if any(r.meta.get("dt") is None for r in (a, b)):
-        yield "not both recordings state dt: a step is taken to be the same time in both"
+        yield "the recordings do not both state dt: it is assumed to be the same"
 
 
 def _listed(names: Sequence[str]) -> str:

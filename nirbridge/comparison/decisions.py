@@ -15,12 +15,12 @@ from nirbridge.errors import Diagnostic, UsageError, quoted
 from nirbridge.simulators.types import Key, Recording
 
 VARIABLES = ("s", "count", "v")
-"""What decides, the first that both recorded: spikes of all steps, their count, or v summed over the steps."""
+"""Deciding variables, the first that both recorded: spikes of all time steps, their count, or v summed over them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """How many samples two recordings decide alike, and (with labels) how many each decides right.
+    """Number of samples with the same decision in both, and (with labels) of correct ones in each.
 
     A tie goes to the class of the lower number, in both.
     """
@@ -32,17 +32,17 @@ class Decisions:
 
     @property
     def agreement(self) -> float:
-        """Share of samples that are decided alike; 1 for none."""
+        """Share of samples with the same decision; 1 for none."""
         return self.alike / self.samples if self.samples else 1.0
 
     @property
     def accuracy_a(self) -> float | None:
-        """Share of samples that A decides right; None without labels or samples."""
+        """Accuracy of A; None without labels or samples."""
         return None if self.right_a is None or not self.samples else self.right_a / self.samples
 
     @property
     def accuracy_b(self) -> float | None:
-        """Share of samples that B decides right; None without labels or samples."""
+        """Accuracy of B; None without labels or samples."""
         return None if self.right_b is None or not self.samples else self.right_b / self.samples
 
 
@@ -124,6 +124,6 @@ def _fitting(labels: Array, node: str, samples: int, classes: int) -> Array:
     if labels.size and (labels.min() < 0 or labels.max() >= classes):
         found = f"a label of {labels.min() if labels.min() < 0 else labels.max()}"
         raise UsageError(
-            Diagnostic(subject, found, f"classes are 0 to {classes - 1}", "give the index of the right neuron")
+            Diagnostic(subject, found, f"classes are 0 to {classes - 1}", "give the index of the correct neuron")
         )
     return labels

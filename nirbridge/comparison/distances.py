@@ -1,4 +1,4 @@
-"""How far two recordings of the same neurons are apart: plain numbers from two arrays of one shape.
+"""Distances of two recordings of the same neurons: numbers from two arrays of one shape.
 
 Arrays are ``[steps, ...]``, all axes after the first are neurons (and samples). A spike array holds 0 and 1, or whole
 numbers where a neuron may send several spikes in a step (k spikes are k events), or any real numbers where a neuron

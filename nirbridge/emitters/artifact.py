@@ -1,4 +1,4 @@
-"""What an emitter makes: files in memory with a digest; writing them to a folder is a step of its own."""
+"""The result of an emitter: files in memory with a digest, written to a folder separately."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def write_artifact(artifact: Artifact, folder: str | Path) -> None:
 
 
 def check_folder(folder: str | Path) -> None:
-    """Refuses a folder that ``write_artifact`` would not replace; nothing is changed.
+    """Check that ``write_artifact`` may create or replace the folder; nothing is changed.
 
     Raises:
         FileError: it is no folder, cannot be made there, or holds something that nirbridge did not make.
@@ -95,13 +95,13 @@ def check_folder(folder: str | Path) -> None:
 
 
 def known_files(folder: Path) -> set[str] | None:
-    """The files that the manifest in the folder names; None where there is none of ours."""
+    """Files listed by the manifest in the folder; None without a manifest of nirbridge."""
     files = _manifest(folder).get("files")
     return {MANIFEST, *files} if isinstance(files, dict) else None
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
-    """The manifest in the folder; empty where there is none of ours."""
+    """The manifest in the folder; empty without a manifest of nirbridge."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

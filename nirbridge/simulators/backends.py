@@ -1,7 +1,7 @@
 """Which backend runs a network: on numpy the compiled one where numba (extra ``fast``) is installed, else plain NumPy.
 
-On other array libraries it is the reference. All give the same bits. Within the compiled one each projection chooses
-its kernel (event.py, cost_model.py), and what was chosen is in ``Recording.meta["choices"]``.
+On other array libraries the reference runs. All give the same bits. In the compiled backend each projection chooses its
+kernel (compiled/sums.py, compiled/cost_model.py); the choices are in ``Recording.meta["choices"]``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from nirbridge.simulators.reference.semantics import Backend
 
 
 def auto_backend(library: str) -> str:
-    """What ``auto`` stands for on an array library: ``fast``, ``numpy`` or ``reference``."""
+    """The backend that ``auto`` selects on an array library: ``fast``, ``numpy`` or ``reference``."""
     if library != "numpy":
         return "reference"
     return "fast" if find_spec("numba") is not None else "numpy"

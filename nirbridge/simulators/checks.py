@@ -1,4 +1,4 @@
-"""What a network needs beyond being well formed to be run, and what ran it."""
+"""Checks before a simulation, and the versions of the libraries that run it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ DISTRIBUTIONS = {"torch": "torch", "jax": "jax", "cupy": "cupy", "array_api_stri
 
 
 def check_neurons(network: Network) -> None:
-    """Raises ModelError where several spikes per step are to be counted in thresholds that are not above 0."""
+    """Raise ModelError for several spikes per time step at a threshold that is not above 0."""
     problems = []
     for p in network.populations:
         theta = p.neuron.theta
         if p.neuron.max_spikes > 1 and theta is not None and bool(np.any(theta <= 0)):
-            found = f"up to {p.neuron.max_spikes:,} spikes per step, and a threshold of {float(theta.min()):g}"
-            limit = "spikes are counted in thresholds above 0"
+            found = f"up to {p.neuron.max_spikes:,} spikes per time step, and a threshold of {float(theta.min()):g}"
+            limit = "several spikes per time step need a threshold above 0"
             problems.append(
                 Diagnostic(f"population {quoted(p.name)}", found, limit, "raise it, or set max_spikes to 1")
             )
@@ -46,7 +46,7 @@ def check_state(state: SimulationState, blank: SimulationState) -> None:
 
 @cache
 def versions(library: str) -> dict[str, str]:
-    """Version of nirbridge, of numpy and scipy, and of the array library."""
+    """Versions of nirbridge, numpy, scipy and the array library."""
     names = ["numpy", "scipy", *([DISTRIBUTIONS[library]] if library in DISTRIBUTIONS else [])]
     numbers = {"nirbridge": __version__}
     for name in names:

@@ -1,4 +1,4 @@
-"""Encoders: arrays of numbers into spikes. What is random is seeded, and does not depend on how a run is cut."""
+"""Encoders: arrays of numbers into spikes. Random ones are seeded and do not depend on how a run is cut."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from nirbridge.simulators.inputs import Stream
 
 
 def rate(values: npt.ArrayLike, steps: int, *, seed: int = 0) -> Array:
-    """Each step, element x spikes with probability x: uint8 ``[steps, *values.shape]``.
+    """In each time step, element x spikes with probability x: uint8 ``[steps, *values.shape]``.
 
     Args:
-        values: probabilities per step, 0 to 1.
-        steps: how many steps.
+        values: probabilities per time step, 0 to 1.
+        steps: number of time steps.
         seed: the same seed gives the same spikes on every machine.
 
     Raises:
@@ -26,7 +26,7 @@ def rate(values: npt.ArrayLike, steps: int, *, seed: int = 0) -> Array:
 
 
 def rate_stream(values: npt.ArrayLike, *, seed: int = 0) -> Stream:
-    """As ``rate``, made while the network runs: an input of any number of steps that takes no memory."""
+    """As ``rate``, generated while the network runs: any number of time steps without memory."""
     chances = _unit("rate", values)
     if not 0 <= seed < 2**64:
         raise UsageError.of("encoder rate", f"a seed of {seed}", "0 to 2**64 - 1", "choose another")
@@ -44,7 +44,7 @@ def rate_stream(values: npt.ArrayLike, *, seed: int = 0) -> Stream:
 def latency(values: npt.ArrayLike, steps: int) -> Array:
     """One spike per element, the earlier the larger it is: uint8 ``[steps, *values.shape]``.
 
-    Element x spikes at step ``round((1 - x) * (steps - 1))``, halves to the even step; 0 never spikes.
+    Element x spikes at time step ``round((1 - x) * (steps - 1))``, halves to the even step; 0 never spikes.
 
     Raises:
         UsageError: values outside 0 to 1, or no steps.
@@ -61,7 +61,7 @@ def delta(signal: npt.ArrayLike, threshold: float) -> Array:
     """Spikes where a signal moved: 1 upwards, -1 downwards, int8 ``[steps, *shape]`` as ``signal`` itself.
 
     An element sends when it is ``threshold`` or more away from its level, which starts at the first value and moves
-    by one threshold per spike; so at most one spike per step, and a fast change is sent over several steps.
+    by one threshold per spike; so at most one spike per time step, and a fast change takes several time steps.
 
     Raises:
         UsageError: a threshold that is not above 0, a signal without steps or with values that are not finite.

@@ -1,4 +1,4 @@
-"""What goes into a run: whole arrays, or functions that give a stretch of steps when asked (and keep memory small)."""
+"""Inputs of a run: whole arrays, or functions that return a range of time steps on request (and keep memory small)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from nirbridge.errors import Diagnostic, UsageError, did_you_mean, quoted
 from nirbridge.network.model import Network, Port
 
 Stream = Callable[[int, int], npt.ArrayLike]
-"""``stream(start, stop)`` gives the steps from start to stop: ``[stop - start, *shape]`` or with a batch axis behind
-the first. Steps are counted from the network's first step on, also in a run that goes on from a state; a stretch begins
-where the last one ended (the first step may be asked for once more before)."""
+"""``stream(start, stop)`` returns the time steps from start to stop: ``[stop - start, *shape]``, or with a batch axis
+after the first. Time steps count from the first of the network, also in a run that continues from a state; each range
+begins at the end of the last one (the first time step may be requested twice)."""
 Input = npt.ArrayLike | Stream
 SCAN_ELEMENTS = 4_000_000
 
 
 def from_chunks(chunks: Iterable[npt.ArrayLike]) -> Stream:
-    """A stream from arrays that follow each other in time (a generator, say); at most two of them are held."""
+    """A stream from consecutive arrays (a generator, say); at most two of them are in memory."""
     rest = iter(chunks)
     held: list[Array] = []
     first: int | None = None
@@ -46,7 +46,7 @@ def from_chunks(chunks: Iterable[npt.ArrayLike]) -> Stream:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inputs:
-    """Inputs that were checked: ``steps`` to run, ``batch`` (None: no batch axis), and which are all 0 or 1."""
+    """Validated inputs: time ``steps`` to run, ``batch`` size (None: no batch axis), and which hold only 0 and 1."""
 
     ports: tuple[Port, ...]
     values: Mapping[str, Any]
@@ -57,11 +57,11 @@ class Inputs:
     dtype: str
 
     def read(self, start: int, stop: int) -> dict[str, Array]:
-        """Every input from step ``start`` to ``stop`` of this run: ``[steps, batch, *shape]``; none behind its end."""
+        """Every input from time step ``start`` to ``stop`` of this run: ``[steps, batch, *shape]``, zero-padded."""
         return {port.name: self._one(port, start, stop) for port in self.ports}
 
     def read_quick(self, start: int, stop: int) -> dict[str, Array]:
-        """As ``read``, but what is known to be 0 or 1 is bool, so that nobody need look at its values again."""
+        """As ``read``; inputs known to hold only 0 and 1 are bool, so that their values are not scanned again."""
         arrays = self.read(start, stop)
         for name in (port.name for port in self.ports if port.name in self.binary):
             values = arrays[name]
@@ -77,7 +77,7 @@ class Inputs:
             if wrong is not None:
                 raise UsageError(wrong)
         else:
-            array = np.asarray(source[start:stop])  # its values were checked when it was opened
+            array = np.asarray(source[start:stop])  # its values were checked by ``open_inputs``
         out = array.reshape(len(array), batch, *port.shape)
         silent = stop - start - len(out)
         return np.concatenate([out, np.zeros((silent, *out.shape[1:]), out.dtype)]) if silent else out
@@ -86,10 +86,10 @@ class Inputs:
 def open_inputs(
     network: Network, inputs: Mapping[str, Input] | Input, steps: int | None, first_step: int, dtype: str
 ) -> Inputs:
-    """Checks names, shapes, types and values; nothing is copied.
+    """Check names, shapes, types and values; nothing is copied.
 
     Raises:
-        UsageError: every problem that was found.
+        UsageError: all problems are listed.
     """
     by_name = _by_name(network, inputs)
     values: dict[str, Any] = {}
@@ -124,7 +124,7 @@ def _by_name(network: Network, inputs: Mapping[str, Input] | Input) -> Mapping[s
             "inputs", "one array", f"the network has {len(names)} inputs", f"give each by name: {shown}"
         )
     problems = [
-        Diagnostic(f"input {quoted(n)}", "is not given", "", "give an array for it") for n in names if n not in inputs
+        Diagnostic(f"input {quoted(n)}", "is missing", "", "give an array for it") for n in names if n not in inputs
     ]
     for name in inputs:
         if name not in names:
@@ -141,7 +141,7 @@ def _array(port: Port, value: Any) -> Array:
         return np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
         reason = quoted(str(error).splitlines()[0] if str(error) else type(error).__name__)
-        found = f"can not be made a numpy array ({reason})"
+        found = f"cannot be converted to a NumPy array ({reason})"
         raise UsageError.of(f"input {quoted(port.name)}", found, "", "give a plain array") from None
 
 
@@ -158,7 +158,7 @@ def _shape_problem(port: Port, values: Array, steps: int | None = None) -> Diagn
         )
     if steps in (None, len(values)):
         return None
-    return Diagnostic(subject, f"{len(values)} steps", f"{steps} were asked for", "give exactly those")
+    return Diagnostic(subject, f"{len(values)} steps", f"{steps} were requested", "return exactly those time steps")
 
 
 def _value_problem(port: Port, values: Array, dtype: str) -> Diagnostic | None:
@@ -188,7 +188,8 @@ def _not_finite(port: Port, values: Array, first: int, dtype: str) -> Diagnostic
         return None
     at = np.unravel_index(int(np.argmax(bad)), bad.shape)
     value = "NaN" if np.isnan(values[at]) else f"{values[at]:g}"
-    found = f"{value} at step {first + int(at[0])} ({int(bad.sum()):,} such values)"
+    count = f"{int(bad.sum()):,} such value{'s' if bad.sum() > 1 else ''}"
+    found = f"{value} at time step {first + int(at[0])} ({count})"
     return Diagnostic(f"input {quoted(port.name)}", found, f"inputs are finite numbers of {dtype}", "remove them")
 
 
@@ -204,10 +205,12 @@ def _steps(values: Mapping[str, Any], steps: int | None) -> int:
     lengths = {name: len(v) for name, v in values.items() if not callable(v)}
     if steps is None:
         if not lengths:
-            raise UsageError.of("steps", "are not given", "no input is an array that has a length", "give steps")
+            raise UsageError.of("steps", "are not given", "no input is an array with a length", "give steps")
         if len(set(lengths.values())) > 1:
             counts = ", ".join(f"{quoted(n)} has {k}" for n, k in lengths.items())
-            raise UsageError.of("inputs", counts, "all have the same number of steps", "cut them, or give steps")
+            raise UsageError.of(
+                "inputs", counts, "all inputs need the same number of time steps", "cut them, or give steps"
+            )
         steps = next(iter(lengths.values()))
     if steps < 1:
         raise UsageError.of("steps", f"{steps}", "at least 1", "give more")
@@ -215,7 +218,7 @@ def _steps(values: Mapping[str, Any], steps: int | None) -> int:
 
 
 def _batch(ports: tuple[Port, ...], values: Mapping[str, Any], first_step: int) -> int | None:
-    """The batch that all inputs have; a stream is asked for its first step."""
+    """The batch size of all inputs; a stream is read at its first time step."""
     batches: dict[str, int | None] = {}
     for port in ports:
         value = values[port.name]
@@ -227,7 +230,7 @@ def _batch(ports: tuple[Port, ...], values: Mapping[str, Any], first_step: int) 
         batches[port.name] = _batch_of(port, value)
     if len(set(batches.values())) > 1:
         sizes = ", ".join(f"{quoted(n)} has {'no batch axis' if b is None else b}" for n, b in batches.items())
-        raise UsageError.of("inputs", sizes, "all have the same batch", "give each the same")
+        raise UsageError.of("inputs", sizes, "all inputs need the same batch size", "give each the same")
     return next(iter(batches.values()), None)
 
 

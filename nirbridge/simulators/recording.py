@@ -1,4 +1,4 @@
-"""What to record of a network, checked, and the arrays that are filled while it runs."""
+"""Validation of probes, and the arrays that a run fills."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LARGEST = np.iinfo(np.int16).max
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """One array of a recording. ``variable`` is what is stored, ``source`` the variable of the run it is made from."""
+    """One array of a recording: ``variable`` is stored, ``source`` is the variable of the run it is made from."""
 
     node: str
     variable: str
@@ -36,7 +36,7 @@ class Channel:
 def recording_channels(
     network: Network, records: Sequence[Probe] | None, binary: frozenset[str], dtype: str
 ) -> list[Channel]:
-    """Every array that is wanted, in order; ``'*'`` stands for all populations and outputs, where a variable exists.
+    """Every requested array, in order; ``'*'`` stands for all populations and outputs that have the variable.
 
     Raises:
         UsageError: unknown nodes (with the nearest names), variables that a node does not have, contradictions.
@@ -53,14 +53,14 @@ def recording_channels(
         channel = _channel(network, node, variable, every, types, dtype)
         if by_key.setdefault((node.name, variable), channel) != channel:
             subject = f"record {quoted(node.name)}, variable {variable}"
-            problems.append(Diagnostic(subject, "is asked for with different 'every'", "", "ask for it once"))
+            problems.append(Diagnostic(subject, "is requested with different values of 'every'", "", "request it once"))
     if problems:
         raise UsageError(*problems)
     return list(by_key.values())
 
 
 def default_probes(network: Network) -> list[Probe]:
-    """``s`` of every output, ``v`` of those that a read-out alone leads to."""
+    """``s`` of every output, ``v`` of outputs that only a readout leads to."""
     return [Probe(port.name, ("v" if _reads_out(network, port) else "s",)) for port in network.outputs]
 
 
@@ -73,7 +73,7 @@ def _reads_out(network: Network, port: Port) -> bool:
 def _each(
     network: Network, records: Sequence[Probe], problems: list[Diagnostic]
 ) -> Iterator[tuple[Port | Population, str, int, bool]]:
-    """(node, variable, every, whether it was asked for by name)."""
+    """(node, variable, every, whether the node was requested by name)."""
     nodes: dict[str, Port | Population] = {n.name: n for n in (*network.inputs, *network.populations, *network.outputs)}
     star = [*network.populations, *network.outputs]
     for record in records:
@@ -109,7 +109,7 @@ def _trouble(node: Port | Population, variable: str, sent: str) -> Diagnostic | 
         if variable in ("u", "i"):
             return Diagnostic(subject, "an input or output has no neurons", "", "record 's' of it")
     elif not node.neuron.fires and variable in ("s", "count"):
-        return Diagnostic(subject, "a read-out never fires", "it has v, u and i", "record 'v' of it")
+        return Diagnostic(subject, "a readout does not spike", "it has v, u and i", "record 'v' of it")
     if variable == "count" and sent.startswith("float"):
         return Diagnostic(subject, "it sends values, not spikes", "", "record 's' of it")
     return None
@@ -126,7 +126,7 @@ def _channel(
 
 
 def output_dtypes(network: Network, binary: frozenset[str], dtype: str) -> dict[str, str]:
-    """Type of what a node sends or gets: uint8 for 0 and 1, int16 (int32) for several spikes, else the float type."""
+    """Type of the output of each node: uint8 for 0 and 1, int16 or int32 for several spikes, else the float type."""
     types = {port.name: "uint8" if port.name in binary else dtype for port in network.inputs}
     for p in network.populations:
         several = "int16" if p.neuron.max_spikes <= _LARGEST else "int32"
@@ -138,7 +138,7 @@ def output_dtypes(network: Network, binary: frozenset[str], dtype: str) -> dict[
 
 
 def copied_source(network: Network, output: str) -> str | None:
-    """The node whose values an output shows as they are, perhaps later; None where they are added up or weighted."""
+    """The node whose values an output copies, perhaps later; None where values are summed or weighted."""
     incoming = [p for p in network.projections if p.target == output]
     plain = len(incoming) == 1 and incoming[0].bias is None
     copies = plain and all(isinstance(part, Identity | Reshape) for part in parts_of(incoming[0].operator))
@@ -146,7 +146,7 @@ def copied_source(network: Network, output: str) -> str | None:
 
 
 def _count(values: Array) -> Array:
-    """Sum over the first axis; bytes (spikes of 0 or 1) are added as bytes, as many as can not overflow at a time."""
+    """Sum over the first axis; bytes (spikes of 0 or 1) are added as bytes, as many at a time as cannot overflow."""
     if values.dtype != np.uint8:
         return values.sum(axis=0, dtype=np.float64).astype(np.int64)
     total = np.zeros(values.shape[1:], np.int64)
@@ -156,7 +156,7 @@ def _count(values: Array) -> Array:
 
 
 def required_variables(recorded: Sequence[Channel]) -> dict[str, frozenset[str]]:
-    """The variables of the run that are needed, by node."""
+    """The variables of the run that the channels need, by node."""
     out: dict[str, set[str]] = {}
     for channel in recorded:
         out.setdefault(channel.node, set()).add(channel.source)
@@ -175,12 +175,8 @@ class ChannelRecorder:
             lead = (batch,) if channel.variable == "count" else (rows, batch)
             self.arrays.append(np.zeros((*lead, *channel.shape), channel.dtype))
 
-    def wanted(self) -> dict[str, frozenset[str]]:
-        """The variables of the run that are needed, by node."""
-        return required_variables(self.channels)
-
     def take(self, chunk: Mapping[tuple[str, str], Any], steps: int, to_numpy: Callable[[Any], Array]) -> None:
-        """Keeps what is wanted of the next ``steps`` steps; of ``every`` steps the last, counted from step 0 on."""
+        """Record the next ``steps`` time steps; with ``every``, the last of each group, counted from time step 0."""
         for k, channel in enumerate(self.channels):
             values = chunk[channel.node, channel.source]
             if channel.variable == "count":

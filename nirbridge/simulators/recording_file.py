@@ -1,9 +1,8 @@
 """Recordings as ``.npz`` files: one array ``NODE/VARIABLE`` each, and ``meta``, a JSON text.
 
-A node's name stands as it is, except for what could lead a reader astray: ``%``, ``:``, backslashes, characters that
-can not be printed, and path segments ``.`` and ``..`` are written as ``%XX`` per UTF-8 byte, empty segments as ``%``.
-The last ``/`` ends the name.
-The same recording always gives the same bytes.
+Names of nodes are stored unchanged except for ``%``, ``:``, backslashes, unprintable characters and the path segments
+``.`` and ``..``, which are written as ``%XX`` per UTF-8 byte, and empty segments, written as ``%``. The last ``/`` ends
+the name. The same recording always gives the same bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _LONGEST_NAME = 2**15
 
 
 def write_recording(recording: Recording, path: str | Path) -> None:
-    """Writes a recording; the file is there whole or not at all.
+    """Write a recording atomically.
 
     Raises:
         FileError: the place cannot be written, or a name is longer than a zip archive takes.
@@ -55,7 +54,7 @@ def _plain(value: Any) -> Any:
 
 
 def read_recording(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Recording:
-    """Reads a recording. Nothing in the file is run, and no more than ``max_bytes`` are held.
+    """Read a recording. Nothing in the file is executed, and at most ``max_bytes`` are read.
 
     Raises:
         FileError: not a recording, damaged, too large.

@@ -1,9 +1,9 @@
-"""Simulators of a ``Network``: one call, one exact meaning (step.py), several backends.
+"""Simulation of a ``Network``: one function, one exact meaning (reference/semantics.py), several backends.
 
 Cache of the last prepared simulator per network, one in each thread.
 
-The cache is global: it lives as long as the thread and the network do. Threads share nothing of it, since a simulator
-notes which kernels its runs chose.
+An entry lives as long as its thread and its network. Threads have separate caches, because a simulator stores which
+kernels its runs chose.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ BACKENDS: dict[str, str] = {
 CHUNK_BYTES = 32 * 2**20
 CHUNK_STEPS = 4096
 RECORDED_BYTES = 2**37
-"""Largest recording that is tried, so that a slip in ``steps`` is an error and not a machine out of memory."""
+"""Largest recording that is attempted, so that a typo in ``steps`` raises an error before memory runs out."""
 
 
 def simulate(
@@ -71,28 +71,28 @@ def simulate(
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> SimulationResult:
-    """Runs a network on inputs.
+    """Run a network on inputs.
 
     Args:
-        network: what to run.
+        network: the network to run.
         inputs: by input name (or one alone, where there is one input): an array ``[steps, *shape]`` or
             ``[steps, batch, *shape]`` of numbers or bool, 0/1 are spikes, other values graded currents; or a function
-            ``stream(start, stop)`` that gives the steps asked for (``inputs.Stream``, ``from_chunks``) and
-            keeps memory small.
-        steps: how many; default: as long as the arrays are. Behind the end of an array its input is 0.
+            ``stream(start, stop)`` that returns the requested time steps (``inputs.Stream``, ``from_chunks``) and keeps
+            memory small.
+        steps: number of time steps; default: the length of the arrays. Shorter arrays are zero-padded.
         state: where an earlier run ended (``SimulationResult.state``); cutting a run changes no bit of its result.
-        record: what to keep; default: ``s`` of each output (``v`` where a read-out leads to it).
+        record: the variables to record; default: ``s`` of each output (``v`` where a readout leads to it).
         dtype: ``float32`` or ``float64``.
         backend: ``auto`` (on numpy ``fast`` where numba is installed, else ``numpy``; on other libraries
-            ``reference``) or a name of ``BACKENDS``; all give the same bits, but for ``dense``, which uses BLAS for
-            every dense matrix.
+            ``reference``) or a name of ``BACKENDS``; all give the same bits except ``dense``, which uses BLAS
+            for every dense matrix.
         library: array library of the reference backend: ``numpy``, ``torch``, ``jax``, ``cupy``, ``array_api_strict``.
-        device: ``cpu``, or what the array library calls its devices (``cuda``).
-        progress: called with a stage and the share that is done.
+        device: ``cpu``, or the name of a device in the array library (``cuda``).
+        progress: called with a stage and the completed fraction.
 
     Raises:
-        UsageError: wrong inputs, state, record or options; every problem that was found.
-        ModelError: a network that is not well formed (a dt that is not above 0, weights that are not finite …).
+        UsageError: wrong inputs, state, record or options; all problems are listed.
+        ModelError: an invalid network (a dt that is not above 0, weights that are not finite …).
     """
     name = auto_backend(library) if backend == "auto" else backend
     make = partial(prepare_simulator, dtype=dtype, backend=name, library=library, device=device)
@@ -104,7 +104,7 @@ def simulate(
 def prepare_simulator(
     network: Network, *, dtype: str = "float32", backend: str = "auto", library: str = "numpy", device: str = "cpu"
 ) -> Simulator:
-    """A network made ready to run many times. Arguments and errors as of ``simulate``."""
+    """Prepare a network to be run many times. See ``simulate``."""
     from nirbridge.network.check import check_network
     from nirbridge.network.graph import in_causal_order
     from nirbridge.simulators.checks import check_neurons
@@ -123,7 +123,7 @@ def prepare_simulator(
 
 
 class Simulator:
-    """A network on a backend, ready to run; it keeps nothing of a run but what every run of its kind needs."""
+    """A network prepared on a backend; no state of a run is kept."""
 
     def __init__(self, engine: Any, backend: str, device: str) -> None:
         self._engine, self._backend, self._device = engine, backend, device
@@ -138,19 +138,19 @@ class Simulator:
         record: Sequence[Probe] | None = None,
         progress: Progress | None = None,
     ) -> SimulationResult:
-        """Runs it. Arguments and errors as of ``simulate``."""
+        """Run the network. See ``simulate``."""
         network, space = self._engine.network, self._engine.parts.space
         first = 0 if state is None else state.step
         opened = open_inputs(network, inputs, steps, first, space.float_name)
         batch = 1 if opened.batch is None else opened.batch
-        recorded, wanted, stretch = self._layout_of(record, opened, batch)
+        recorded, requested, stretch = self._layout_of(record, opened, batch)
         run = self._engine.start(batch, state)
         recorder = ChannelRecorder(recorded, first, opened.steps, batch)
         for start in range(0, opened.steps, stretch):
             stop = min(start + stretch, opened.steps)
             values = opened.read_quick(start, stop)
             with np.errstate(over="ignore", invalid="ignore"):  # said in meta
-                variables = run.chunk(values, stop - start, wanted)
+                variables = run.chunk(values, stop - start, requested)
             recorder.take(variables, stop - start, space.numpy)
             if progress is not None:
                 progress("simulate", stop / opened.steps)
@@ -173,9 +173,9 @@ class Simulator:
         return layout
 
     def _stretch(self, batch: int) -> int:
-        """Steps that run at once, so that what lives between two populations stays small.
+        """Time steps per chunk, so that the arrays between two populations stay small.
 
-        A layer takes spikes and gives spikes, of a byte each; elsewhere currents lie in between.
+        A layer takes and returns spikes of a byte each; elsewhere currents are stored in between.
         """
         network, space, layers = self._engine.network, self._engine.parts.space, self._engine.layers
         wide = 4 * (8 if space.float_name == "float64" else 4)
@@ -212,7 +212,7 @@ class Simulator:
 
 
 def _widest(operator: Operator) -> int:
-    """Elements of the largest array inside a chain."""
+    """Elements of the largest intermediate array of a chain."""
     return max(math.prod(part.output_shape) for part in parts_of(operator))
 
 
@@ -224,11 +224,11 @@ def _check_size(recorded: Sequence[Any], steps: int, batch: int) -> None:
     if total > RECORDED_BYTES:
         found = f"{total / 2**30:,.0f} GiB"
         limit = f"at most {RECORDED_BYTES / 2**30:,.0f} GiB"
-        raise UsageError.of("the recording", found, limit, "record fewer steps (every), or counts only")
+        raise UsageError.of("the recording", found, limit, "record fewer time steps (every), or only counts")
 
 
 BYTES = 2**26
-"""Weights up to which a network is kept ready: what is kept is about as large, for as long as the network lives."""
+"""Bytes of weights up to which a prepared network is cached; the cached arrays are about as large."""
 SimulatorOptions = tuple[str, ...]
 
 
@@ -241,16 +241,16 @@ _of_thread = _SimulatorCache()
 
 
 def retained(network: Network, options: SimulatorOptions, make: Callable[[Network], Simulator]) -> Simulator:
-    """What ``make`` gives for this very network and these options: that of the last call, else a new one.
+    """The cached simulator of this network object and these options, or a new one from ``make``.
 
-    A network never changes, so neither does what is made of it. One is kept per network and thread, the last that was
-    requested, and it goes when the network or the thread goes.
+    Networks are immutable, so the simulator stays valid. Each thread caches the last simulator per network; an entry is
+    dropped with the network or the thread.
     """
     ready = _of_thread.ready
     cached = ready.get(network)
     if cached is not None and cached[0] == options:
         return cached[1]
-    simulator = make(replace(network))  # which must not keep the network itself alive
+    simulator = make(replace(network))  # a copy, so that the cache does not keep the network alive
     if _bytes(network) <= BYTES:
         ready[network] = options, simulator
     return simulator

@@ -1,4 +1,4 @@
-"""How far integers may be from reals: a bound worked out for every neuron and step, and held against what they did.
+"""Rounding error bounds of the integers, derived per neuron and time step, and checked against a run.
 
 Each population's real neuron is run on the spikes that the integers sent, its own included: what is left is what
 the integers of this one population round. With S the scale, c and w the real current and membrane (in the
@@ -36,7 +36,7 @@ _FLOATS = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerBound:
-    """What rounding did to one population, given the spikes that reached it.
+    """Rounding error of one population, given its input spikes.
 
     Distances are in units of v. ``bound``: the largest that is allowed at any neuron and step, ``seen`` the largest
     that there was; ``theta``: the threshold they are to be held against (None: a read-out). ``spikes``: how many were
@@ -56,12 +56,12 @@ class LayerBound:
 
     @property
     def holds(self) -> bool:
-        """True if nothing is further off than the bound."""
+        """True if every difference is within the bound."""
         return self.broken is None
 
 
 def layer_bounds(quantized: QuantizedNetwork, inputs: Mapping[str, Array], fixed: Recording) -> tuple[LayerBound, ...]:
-    """Works the bound out for a run, and holds what was recorded against it.
+    """Derive the bounds of a run and check its recording against them.
 
     Args:
         quantized: with the real network that it came from.
@@ -92,7 +92,7 @@ def _with_samples(array: Array, axes: int) -> Array:
 
 
 class _ConstrainedNeurons:
-    """The real neurons of a population, held to the spikes of its integers."""
+    """The real neurons of a population, constrained to the spikes of its integers."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class _ConstrainedNeurons:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _RoundingError:
-    """What the integers of a neuron are off by, in reals; ``keep`` per integer of the state."""
+    """Rounding errors of a neuron in reals; ``keep`` per integer of the state."""
 
     keep_u: Array
     keep_v: Array

@@ -66,7 +66,7 @@ def _has_the_same(usual: Array, turned: Array) -> bool:
 
 
 def _values(network: Network, fed: Mapping[str, Array]) -> dict[str, Array]:
-    """What every output gets, and the membranes of every population before their reset."""
+    """Input of every output, and the membranes of every population before their reset."""
     probes = [
         *(Probe(p.name, ("u",)) for p in network.populations),
         *(Probe(p.name, ("s",)) for p in network.outputs),

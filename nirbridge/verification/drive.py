@@ -1,4 +1,4 @@
-"""What reaches a population in reals, given the spikes of the integers, and how far its integers can be from that."""
+"""Real input of a population, given the spikes of the integers, and the rounding error of its integer input."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SYNAPSES_MAX = 200_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceOutput:
-    """What a source sent: its integers, and the reals that they stand for (the same for spikes)."""
+    """Output of a source: its integers, and the reals that they represent (the same for spikes)."""
 
     whole: Array
     real: Array
@@ -37,7 +37,7 @@ class SourceOutput:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ProjectionError:
-    """One projection: its real operator, what a weight is off by, and when it arrives."""
+    """One projection: its real operator, the rounding errors of its weights, and its delays."""
 
     sent: SourceOutput
     real: Apply
@@ -75,7 +75,7 @@ class PopulationDrive:
 
 
 def input_output(port: FixedInput, given: Array, steps: int) -> SourceOutput:
-    """What an input sent: zeros behind its end. ``given: [steps, batch, *shape]``."""
+    """Output of an input, zero-padded to ``steps``. ``given: [steps, batch, *shape]``."""
     cut = given[:steps]
     real = np.concatenate([cut, np.zeros((steps - len(cut), *cut.shape[1:]), cut.dtype)])
     if not port.graded:
@@ -135,7 +135,7 @@ def _delayed(sent: Array, delays: Array, start: int, stop: int) -> Array:
 def source_outputs(
     quantized: QuantizedNetwork, input_values: Mapping[str, Array], spikes: Mapping[Any, Array], steps: int
 ) -> dict[str, SourceOutput]:
-    """What every input and population sent, ``[steps, batch, *shape]``."""
+    """Output of every input and population, ``[steps, batch, *shape]``."""
     outputs = {port.name: input_output(port, input_values[port.name], steps) for port in quantized.inputs}
     for p in quantized.populations:
         if p.neuron.fires:
@@ -144,6 +144,6 @@ def source_outputs(
 
 
 def time_chunks(steps: int, elements: int, bytes_max: int = 2**25) -> Sequence[tuple[int, int]]:
-    """Pieces of time that take little memory."""
+    """Ranges of time steps that take little memory."""
     length = max(1, min(steps, bytes_max // max(1, 8 * elements)))
     return [(start, min(start + length, steps)) for start in range(0, steps, length)]

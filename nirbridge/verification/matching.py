@@ -1,4 +1,4 @@
-"""Values of the module beside those of the import: which of them correspond, and where they differ first."""
+"""Correspondence of the values of the module and of the import, and their first difference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts about a module and a network that the self-check builds on: numbers, dropout, cost."""
+"""Properties of a module and a network that the self-check uses: constants, dropout, cost."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ the numbers among which constants are looked up."""
 
 
 def trial_bytes(network: Network, module: Any, steps: int, samples: int) -> int:
-    """Bytes that a trial of so many time steps and samples takes."""
+    """Bytes that a trial of ``steps`` time steps and ``samples`` samples takes."""
     values = network.neurons + sum(math.prod(p.shape) for p in (*network.inputs, *network.outputs))
     return PARAMETER_BYTES * parameter_count(module) + VALUE_BYTES * values * steps * samples
 

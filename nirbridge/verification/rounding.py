@@ -1,4 +1,4 @@
-"""How far rounding can move the membranes of a right import from those of the module: a bound for every value.
+"""Bounds of the rounding difference between the membranes of a correct import and of the module.
 
 Both compute the same sums and recursions, in another order and with coefficients that were rounded at another place.
 With ``unit`` the unit roundoff of the coarser of the two (2^-53, or 2^-24 where the module runs in float32), and hats

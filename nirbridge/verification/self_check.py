@@ -163,7 +163,7 @@ def _outcome(
 ) -> SelfCheck:
     first_trial = trials.chosen(options)
     if first_trial is None:
-        found = "on no random input could the module and the import be compared"
+        found = "the module and the import could not be compared on any random input"
         return SelfCheck("not-run", f"not run: {found} ({trials.why(notes)})")
     done = [first_trial, *(trials.again(first_trial, number) for number in range(1, inputs))]
     done += [trials.in_own_precision(first_trial)] if trials.wide else []
@@ -199,7 +199,7 @@ def _unequal(trial: Trial) -> Diagnostic:
     first = verdict.first_population
     text = f"{found}; {verdict.share_equal:.2%} of the outputs are equal"
     text += f"; the first population that differs: {first}" if first and first != verdict.difference else ""
-    limit = f"the import has to compute the same as the module (random input, {trial.reading.words})"
+    limit = f"the import must compute the same as the module (random input, {trial.reading.words})"
     return Diagnostic(f"self-check: {place}", text, limit, _RISK)
 
 

@@ -14,7 +14,7 @@ from nirbridge.verification.matching import STEPWISE, MatchedValues
 from nirbridge.verification.rounding import COMPUTED, ModuleConstants, RoundingBounds
 
 _TELLING = 10
-"""Values other than 0 from which on equal outputs prove something."""
+"""Nonzero values from which on equal outputs are evidence."""
 Values = Mapping[tuple[str, str], Array]
 
 
@@ -54,14 +54,14 @@ class Verdict:
 
     @property
     def agreement(self) -> tuple[bool, int, float, int]:
-        """How well the reading of the sample's axes suits: by it readings are compared."""
+        """Rank of the reading of the sample's axes."""
         is_proof = self.difference is None and (self.populations > 0 or self.busy >= _TELLING)
         return is_proof, self.populations, self.overlap, min(self.busy, 5 * _TELLING)
 
 
 @dataclass(slots=True)
 class RunEvidence:
-    """All that one run shows."""
+    """The arrays of one run, compared."""
 
     network: Network
     values: Values

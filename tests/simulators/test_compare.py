@@ -141,7 +141,7 @@ def test_auto_uses_what_both_state() -> None:
     assert (found.rows[0].latency_steps, found.rows[0].latency_source) == (2, "stored")
     assert found.equal
     assert found.notes == ()
-    assert compare(a, b).notes == ("the recordings state another latency for 'fc': 2; 'auto' uses it",)
+    assert compare(a, b).notes == ("the recordings state a different latency for 'fc': 2; 'auto' uses it",)
 
 
 def test_auto_does_not_estimate_what_is_stated() -> None:
@@ -158,7 +158,7 @@ def test_auto_says_what_it_estimated() -> None:
     assert (found.rows[0].latency_steps, found.rows[0].latency_source) == (7, "estimated")
     assert found.equal
     assert found.notes == (
-        "latency of 'fc' estimated, since not both recordings state it: the best agreement within 32 kept steps",
+        "latency of 'fc' estimated, because the recordings do not both state it: best agreement within 32 kept steps",
     )
     assert "7 est." in rendered(found)
 
@@ -289,7 +289,7 @@ def test_nothing_in_common_is_an_error_and_so_is_another_dt() -> None:
         compare(spikes(A, "x"), Recording({("y", "s"): A}, {"dt": 2e-3}))
     assert str(caught.value).splitlines() == [
         "recordings: one has 'x'/s, the other 'y'/s, nothing was recorded in both; record the same nodes and variables",
-        "recordings: dt '0.001' s in one and '0.002' s in the other, a step is another time in each; "
+        "recordings: dt '0.001' s in one and '0.002' s in the other, their time steps differ; "
         "simulate both with the same --dt",
     ]
 
@@ -297,7 +297,7 @@ def test_nothing_in_common_is_an_error_and_so_is_another_dt() -> None:
 def test_a_dt_that_is_not_stated_is_said() -> None:
     found = compare(spikes(A), Recording({("fc", "s"): A}, {}))
     assert found.equal
-    assert found.notes == ("not both recordings state dt: a step is taken to be the same time in both",)
+    assert found.notes == ("the recordings do not both state dt: it is assumed to be the same",)
 
 
 def test_another_shape_is_a_row_with_a_problem() -> None:
@@ -380,8 +380,8 @@ def test_without_a_batch_axis_that_is_known_nothing_is_decided() -> None:
     ("labels", "message"),
     [
         ([0, 1], "^labels of 'fc': 2 labels, the recordings have 3 samples$"),
-        ([0, 1, 2], "^labels of 'fc': a label of 2, classes are 0 to 1; give the index of the right neuron$"),
-        ([0, -1, 0], "^labels of 'fc': a label of -1, classes are 0 to 1; give the index of the right neuron$"),
+        ([0, 1, 2], "^labels of 'fc': a label of 2, classes are 0 to 1; give the index of the correct neuron$"),
+        ([0, -1, 0], "^labels of 'fc': a label of -1, classes are 0 to 1; give the index of the correct neuron$"),
         ([0.0, 1.0, 0.0], r"^labels: float64 of shape \(3,\), whole numbers, one per sample; give the class"),
     ],
 )

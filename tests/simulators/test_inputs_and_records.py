@@ -115,12 +115,15 @@ NAN[17, 2] = np.nan
     [
         (INPUT[:, :3], r"^input 'in': an array of shape \(30, 3\), it takes \[steps, 4\] or \[steps, batch, 4\]$"),
         (INPUT[:, 0], r"^input 'in': an array of shape \(30,\), it takes \[steps, 4\] or \[steps, batch, 4\]$"),
-        (NAN, r"^input 'in': NaN at step 17 \(1 such values\), inputs are finite numbers of float32; remove them$"),
-        (INPUT * 1e300, r"^input 'in': 1e\+300 at step "),
+        (NAN, r"^input 'in': NaN at time step 17 \(1 such value\), inputs are finite numbers of float32; remove them$"),
+        (INPUT * 1e300, r"^input 'in': 1e\+300 at time step "),
         (INPUT + 1j, r"^input 'in': an array of type complex128, inputs are real numbers; convert it$"),
-        ({"inn": INPUT}, r"^input 'in': is not given; give an array for it\ninput 'inn': .*; did you mean 'in'\?$"),
+        ({"inn": INPUT}, r"^input 'in': is missing; give an array for it\ninput 'inn': .*; did you mean 'in'\?$"),
         (INPUT[:0], r"^steps: 0, at least 1; give more$"),
-        (lambda start, stop: INPUT[start : stop - 1], r"^input 'in': 0 steps, 1 were asked for; give exactly those$"),
+        (
+            lambda start, stop: INPUT[start : stop - 1],
+            r"^input 'in': 0 steps, 1 were requested; return exactly those time steps$",
+        ),
     ],
 )
 def test_a_wrong_input_is_one_clear_error(given: object, message: str) -> None:
@@ -129,9 +132,9 @@ def test_a_wrong_input_is_one_clear_error(given: object, message: str) -> None:
 
 
 def test_a_stream_that_sends_nan_or_needs_steps_is_refused() -> None:
-    with pytest.raises(UsageError, match="^input 'in': NaN at step 17 "):
+    with pytest.raises(UsageError, match="^input 'in': NaN at time step 17 "):
         simulate(NETWORK, lambda start, stop: NAN[start:stop], steps=30)
-    with pytest.raises(UsageError, match="^steps: are not given, no input is an array that has a length; give steps$"):
+    with pytest.raises(UsageError, match="^steps: are not given, no input is an array with a length; give steps$"):
         simulate(NETWORK, lambda start, stop: INPUT[start:stop])
 
 
@@ -143,7 +146,7 @@ def test_a_stream_that_sends_nan_or_needs_steps_is_refused() -> None:
         (Probe("fc1", ("q",)), "^record 'fc1': no variable 'q', there are s, v, u, i, count; choose one of them$"),
         (
             Probe("read", ("s",)),
-            "^record 'read', variable s: a read-out never fires, it has v, u and i; record 'v' of it$",
+            "^record 'read', variable s: a readout does not spike, it has v, u and i; record 'v' of it$",
         ),
         (
             Probe("spikes", ("u",)),
@@ -165,7 +168,7 @@ def test_wrong_networks_and_states_are_refused() -> None:
     with pytest.raises(ModelError, match=r"^network: dt is -0.001 s, a finite number above 0; correct dt"):
         simulate(replace(NETWORK, dt=-1e-3, timing=replace(TIMING, dt=-1e-3)), INPUT)
     with pytest.raises(
-        ModelError, match="^population 'fc1': up to 3 spikes per step, and a threshold of -1, spikes are"
+        ModelError, match="^population 'fc1': up to 3 spikes per time step, and a threshold of -1, spikes are"
     ):
         simulate(small(max_spikes=3, theta=-1.0), INPUT)
     state = simulate(NETWORK, INPUT).state
@@ -240,5 +243,7 @@ def test_potentials_that_leave_the_numbers_are_said_in_meta() -> None:
 
 
 def test_what_is_no_array_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"^input 'in': can not be made a numpy array \('.*'\); give a plain array$"):
+    with pytest.raises(
+        UsageError, match=r"^input 'in': cannot be converted to a NumPy array \('.*'\); give a plain array$"
+    ):
         simulate(NETWORK, [[1, 0, 0, 1], [1]])

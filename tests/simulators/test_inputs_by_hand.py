@@ -139,13 +139,13 @@ def test_a_stream_is_held_to_the_batch_and_the_numbers_it_began_with() -> None:
     assert square == "input 'in', steps 2 to 4: an array of shape (2, 2), its batch is 2"
     alone = opened(np.zeros((2, 1, 2)), np.zeros((1, 2)))
     assert alone == "input 'in', steps 2 to 4: an array of shape (2, 1, 2), its batch is without an axis"
-    assert opened(np.zeros((3, 3, 2))) == "input 'in': 3 steps, 2 were asked for; give exactly those"
+    assert opened(np.zeros((3, 3, 2))) == "input 'in': 3 steps, 2 were requested; return exactly those time steps"
     wild = np.zeros((2, 3, 2))
     wild[1, 2, 0] = np.inf
-    wanted = "input 'in': inf at step 3 (1 such values), inputs are finite numbers of float32; remove them"
+    wanted = "input 'in': inf at time step 3 (1 such value), inputs are finite numbers of float32; remove them"
     assert opened(wild) == wanted
     assert refused(ONE, lambda start, stop: np.zeros((2, 2)), 3) == (
-        "input 'in': 2 steps, 1 were asked for; give exactly those"
+        "input 'in': 2 steps, 1 were requested; return exactly those time steps"
     )
 
 
@@ -174,13 +174,13 @@ class Odd:
     (NINE, X, f"inputs: one array, the network has 9 inputs; give each by name: {KNOWN}"),
     (NINE, {**dict.fromkeys("pqrstuvwx", X), "12": X},
      f"input '12': the network has no input of that name; inputs: {KNOWN}"),
-    (TWO, {"b": X}, "input 'a': is not given; give an array for it"),
-    (TWO, {"b": X, "bb": X, 7: X}, "input 'a': is not given; give an array for it\n"
+    (TWO, {"b": X}, "input 'a': is missing; give an array for it"),
+    (TWO, {"b": X, "bb": X, 7: X}, "input 'a': is missing; give an array for it\n"
      "input 'bb': the network has no input of that name; did you mean 'b'?\n"
      "input '7': the network has no input of that name; inputs: 'a', 'b'"),
-    (ONE, Odd(ValueError("one\ntwo")), "input 'in': can not be made a numpy array ('one'); give a plain array"),
-    (ONE, Odd(RuntimeError()), "input 'in': can not be made a numpy array ('RuntimeError'); give a plain array"),
-    (ONE, Odd(TypeError("no")), "input 'in': can not be made a numpy array ('no'); give a plain array"),
+    (ONE, Odd(ValueError("one\ntwo")), "input 'in': cannot be converted to a NumPy array ('one'); give a plain array"),
+    (ONE, Odd(RuntimeError()), "input 'in': cannot be converted to a NumPy array ('RuntimeError'); give a plain array"),
+    (ONE, Odd(TypeError("no")), "input 'in': cannot be converted to a NumPy array ('no'); give a plain array"),
     (ONE, np.zeros((4, 0, 2)), "input 'in': an array of shape (4, 0, 2), it takes [steps, 2] or [steps, batch, 2]"),
     (ONE, np.zeros((4, 1, 1, 2)), "input 'in': an array of shape (4, 1, 1, 2), it takes [steps, 2] or "
      "[steps, batch, 2]"),
@@ -192,11 +192,11 @@ class Odd:
      "input 'a': an array of shape (1, 3), it takes [steps, 2] or [steps, batch, 2]\n"
      "input 'b': an array of type object, inputs are real numbers; convert it"),
     (TWO, {"a": np.zeros((4, 2)), "b": np.zeros((5, 3, 1))},
-     "inputs: 'a' has 4, 'b' has 5, all have the same number of steps; cut them, or give steps"),
+     "inputs: 'a' has 4, 'b' has 5, all inputs need the same number of time steps; cut them, or give steps"),
     (TWO, {"a": np.zeros((4, 6, 2)), "b": np.zeros((4, 3, 1))},
-     "inputs: 'a' has 6, 'b' has no batch axis, all have the same batch; give each the same"),
+     "inputs: 'a' has 6, 'b' has no batch axis, all inputs need the same batch size; give each the same"),
     (TWO, {"a": np.zeros((4, 6, 2)), "b": np.zeros((4, 7, 3, 1))},
-     "inputs: 'a' has 6, 'b' has 7, all have the same batch; give each the same"),
+     "inputs: 'a' has 6, 'b' has 7, all inputs need the same batch size; give each the same"),
 ])  # fmt: skip
 def test_refusals_in_their_words(network: Any, given: Any, said: str) -> None:
     assert refused(network, given) == said
@@ -204,7 +204,7 @@ def test_refusals_in_their_words(network: Any, given: Any, said: str) -> None:
 
 def test_streams_beside_arrays_have_their_batch_and_take_their_steps() -> None:
     given = {"a": np.zeros((4, 6, 2)), "b": lambda start, stop: np.zeros((stop - start, 3, 1))}
-    words = "inputs: 'a' has 6, 'b' has no batch axis, all have the same batch; give each the same"
+    words = "inputs: 'a' has 6, 'b' has no batch axis, all inputs need the same batch size; give each the same"
     assert refused(TWO, given) == words
     assert open_inputs(TWO, {**given, "a": np.zeros((4, 2))}, None, 0, "float32").steps == 4
     assert open_inputs(TWO, {"a": silent, "b": np.zeros((4, 3, 1))}, None, 0, "float32").binary == {"b"}
@@ -213,7 +213,7 @@ def test_streams_beside_arrays_have_their_batch_and_take_their_steps() -> None:
     assert refused(TWO, unequal, 0) == "steps: 0, at least 1; give more"
     assert open_inputs(TWO, unequal, 1, 0, "float32").steps == 1
     both = dict.fromkeys("ab", lambda start, stop: None)
-    assert refused(TWO, both) == "steps: are not given, no input is an array that has a length; give steps"
+    assert refused(TWO, both) == "steps: are not given, no input is an array with a length; give steps"
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 100])
@@ -229,7 +229,10 @@ def test_the_first_number_that_is_not_finite_is_told_and_all_are_counted(
     values[3, 1] = values[4, 0] = values[4, 1] = wrong
     count = 1 + 2 * (3 // rows == 4 // rows)
     limit = f"inputs are finite numbers of {dtype}; remove them"
-    assert refused(ONE, values, dtype=dtype) == f"input 'in': {shown} at step 3 ({count} such values), {limit}"
+    assert (
+        refused(ONE, values, dtype=dtype)
+        == f"input 'in': {shown} at time step 3 ({count} such value{'s' if count > 1 else ''}), {limit}"
+    )
     assert open_inputs(ONE, np.full((7, 2), 1e39), None, 0, "float64").steps == 7
 
 

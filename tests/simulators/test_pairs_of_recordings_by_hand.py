@@ -158,15 +158,15 @@ def test_notes_name_six_nodes_and_count_the_others() -> None:
         return compare(own, recording(arrays, **stated), latency=asked).notes
 
     six = ", ".join(f"'n{k}'" for k in range(6))
-    stated = "the recordings state another latency for"
+    stated = "the recordings state a different latency for"
     assert notes(6, 0) == (f"{stated} {six}: 1; 'auto' uses it",)
     assert notes(8, {"n0": 1, "n3": 4}) == (f"{stated} 'n1', 'n2', 'n4', 'n5', 'n6', 'n7': 2; 'auto' uses it",)
     assert notes(7, 0) == (f"{stated} {six} and 1 more: 1; 'auto' uses it",)
     assert notes(2, {"n0": 1, "n1": 2}) == notes(3, "auto") == ()
-    best = "estimated, since not both recordings state it: the best agreement within 32 kept steps"
+    best = "estimated, because the recordings do not both state it: best agreement within 32 kept steps"
     assert notes(7, "auto", latency=None) == (f"latency of {six} and 1 more {best}",)
     assert notes(11, "auto", latency={f"n{k}": 0 for k in range(9)}) == (f"latency of 'n9', 'n10' {best}",)
-    silent = "not both recordings state dt: a step is taken to be the same time in both"
+    silent = "the recordings do not both state dt: it is assumed to be the same"
     assert notes(1, 1, dt=None) == (silent,)
 
 

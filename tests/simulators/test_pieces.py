@@ -136,7 +136,7 @@ def test_one_value_that_is_not_finite_is_found_in_every_piece(step: int, wrong: 
     net = layer(np.eye(3), lif())
     values = np.zeros((7, 3))
     values[step, 1] = wrong
-    with small_pieces(), pytest.raises(UsageError, match=rf"^input 'in': .* at step {step} \(1 such values\)"):
+    with small_pieces(), pytest.raises(UsageError, match=rf"^input 'in': .* at time step {step} \(1 such value\)"):
         simulate(net, values)
 
 

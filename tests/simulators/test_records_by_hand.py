@@ -19,6 +19,7 @@ from nirbridge.simulators.recording import (
     default_probes,
     output_dtypes,
     recording_channels,
+    required_variables,
 )
 from nirbridge.simulators.simulate import Probe
 
@@ -120,7 +121,9 @@ def test_the_same_array_may_be_asked_for_twice_but_not_with_other_steps() -> Non
     assert len(found(Probe("one", ("count",), 3), Probe("one", ("count",), 5))) == 1
     with pytest.raises(UsageError) as caught:
         found(Probe("*", ("v",), 3), Probe("one", ("v",), 2))
-    assert str(caught.value) == "record 'one', variable v: is asked for with different 'every'; ask for it once"
+    assert (
+        str(caught.value) == "record 'one', variable v: is requested with different values of 'every'; request it once"
+    )
 
 
 FIRES = "it has v, u and i; record 'v' of it"
@@ -175,7 +178,7 @@ def test_of_each_stretch_the_last_step_is_kept(first: int, cuts: tuple[int, ...]
               Channel("p", "count", "s", (2, 3), "int64", 1),
               Channel("q", "count", "s", (2, 3), "int64", 1)]  # fmt: skip
     recorder = ChannelRecorder(chosen, first, 9, 2)
-    assert recorder.wanted() == {"p": {"s", "v"}, "q": {"s"}}
+    assert required_variables(chosen) == {"p": {"s", "v"}, "q": {"s"}}
     at = 0
     for steps in cuts:
         part = slice(at, at + steps)

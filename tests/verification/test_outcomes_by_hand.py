@@ -106,7 +106,7 @@ def test_ties_are_counted_and_the_first_is_shown() -> None:
 
 
 def test_a_module_that_cannot_be_run_is_said() -> None:
-    text = "not run: on no random input could the module and the import be compared (because of notes)"
+    text = "not run: the module and the import could not be compared on any random input (because of notes)"
     assert outcome(Runs(None)) == SelfCheck("not-run", text)
 
 
@@ -124,7 +124,7 @@ def test_a_difference_in_any_run_is_an_error_with_the_place(place: str) -> None:
     assert str(caught.value) == (
         "self-check: output 'o', time step 7, sample 2, neuron (1, 0): the module gives 1, the import 0; "
         f"25.00% of the outputs are equal; the first population that differs: {FIRST}, "
-        f"the import has to compute the same as the module (random input, {WORDS}); "
+        f"the import must compute the same as the module (random input, {WORDS}); "
         "report the module as a fault of the importer, or import with check=0 (--no-check) at your own risk"
     )
 

@@ -334,7 +334,7 @@ def test_what_was_not_run_is_said_with_the_axes_of_each_reason() -> None:
     assert found["outcome"] == "not-run"
     first = "as [time, batch, 6], one call: it returns values of shape (25, 4, 5), which hold no output of each of 32"
     assert found["text"].startswith(
-        f"not run: on no random input could the module and the import be compared ({first} time steps; as ["
+        f"not run: the module and the import could not be compared on any random input ({first} time steps; as ["
     )
 
 

@@ -39,13 +39,13 @@ def emit(
         floating: Lava's floating-point models of the real network, for comparison; no chip computes so.
 
     Raises:
-        ModelError: what Lava or the chip can not hold; every problem.
+        ModelError: what Lava or the chip cannot hold; every problem.
         UsageError: options that contradict each other.
     """
     if floating and per_core:
-        raise UsageError.of("emit", "floating and per_core", "a map is of the chip's integers", "choose one")
+        raise UsageError.of("emit", "floating and per_core", "a map holds the integers of the chip", "choose one")
     if per_core and mapped is None:
-        raise UsageError.of("emit", "per_core without a map", "cores are the map's", "give a map")
+        raise UsageError.of("emit", "per_core without a map", "cores come from a map", "give a map")
     plan = floating_plan(quantized) if floating else fixed_plan(quantized, mapped if per_core else None)
     return _artifact(plan)
 

@@ -1,6 +1,6 @@
-"""The fast backend: compiled event-driven kernels behind the seam of step.py (numba, extra ``fast``).
+"""The fast backend: compiled event-driven kernels (numba, extra ``fast``).
 
-Same bits as the reference. What it has no kernel for is added up by the reference, part by part; ``choices`` says so.
+Same bits as the reference, which computes the sums of operators without a kernel; ``choices`` lists them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from nirbridge.simulators.reference.semantics import Backend, Layer
 LayerMaker = Callable[[Population, Projection, ArrayNamespace, Method, list[dict[str, Any]]], Layer | None]
 """Makes a layer of a population and its one projection and logs what it chose; None where it does not suit them."""
 LAYERS: tuple[LayerMaker, ...] = (make_conv_layer, make_dense_layer)
-"""Asked one after the other."""
+"""Tried in this order."""
 
 
 def compiled_backend(space: ArrayNamespace, method: Method) -> Backend:

@@ -1,7 +1,7 @@
-"""A population behind a convolution, or behind a pool or a map and a dense matrix, in the compiled backend.
+"""Compiled layers of a population after a convolution, or after a pool or feature map and a dense matrix.
 
-See ``step.Layer``. Spikes of a map go from layer to layer channels-last; the engine gets a view of that memory in the
-usual order of axes.
+See ``semantics.Layer``. Spikes of a feature map pass between layers channels-last; the engine gets a view
+of that memory in the usual order of axes.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ def can_pool(pool: SumPool) -> bool:
 
 
 class FallbackLayer:
-    """The parts one after the other, for what the layer has no kernel for (graded sources, say)."""
+    """Sums and neurons one after the other, where the layer has no kernel (graded sources, say)."""
 
     def __init__(self, population: Population, projection: Projection, space: ArrayNamespace, method: Method) -> None:
         self.of = population, projection, space, method
         self.made: tuple[Any, Any, Any] | None = None
 
-    def run(self, spikes: Any, state: NeuronState, wanted: frozenset[str]) -> LayerOutput:
-        """See ``step.Layer``."""
+    def run(self, spikes: Any, state: NeuronState, requested: frozenset[str]) -> LayerOutput:
+        """See ``semantics.Layer``."""
         population, projection, space, method = self.of
         if self.made is None:
             bias = None if projection.bias is None else space.array(projection.bias)
@@ -79,11 +79,11 @@ class FallbackLayer:
         sums, bias, neurons = self.made
         lead = spikes.shape[:2]
         current = sums(spikes.reshape(lead[0] * lead[1], *spikes.shape[2:])).reshape(*lead, *population.shape)
-        return neurons.run(current if bias is None else current + bias, state, wanted)
+        return neurons.run(current if bias is None else current + bias, state, requested)
 
 
 class ConvLayer:
-    """See ``step.Layer``."""
+    """See ``semantics.Layer``."""
 
     def __init__(
         self,
@@ -103,13 +103,13 @@ class ConvLayer:
         self.plan = conv_tables(op, self.dtype)
         self.last = np.ascontiguousarray(self.plan.reach[self.source.layout.names()])
 
-    def run(self, spikes: Any, state: NeuronState, wanted: frozenset[str]) -> LayerOutput:
-        """See ``step.Layer.run``."""
+    def run(self, spikes: Any, state: NeuronState, requested: frozenset[str]) -> LayerOutput:
+        """See ``semantics.Layer.run``."""
         if spikes.dtype != np.uint8:
-            return self.slow.run(spikes, state, wanted)
+            return self.slow.run(spikes, state, requested)
         p, c, lead = self.plan, self.cells, spikes.shape[:2]
-        flags, own, (source, is_plain_order) = c.flags(wanted), c.opened(state), self.source.of(spikes)
-        packs = c.packs(flags, wanted)
+        flags, own, (source, is_plain_order) = c.flags(requested), c.opened(state), self.source.of(spikes)
+        packs = c.packs(flags, requested)
         sent, trace_rows = c.outputs(*lead, flags, packs)
         x, u = aligned_empty(2 * c.width, self.dtype).reshape(2, c.width)
         memory = (*self.source.room(), aligned_zeros((p.sums,), self.dtype), x, u)
@@ -118,11 +118,11 @@ class ConvLayer:
             p.shape, self.bias, own, c.is_shared, c.steps, c.coefficients, c.coef_offsets, flags, packs, sent,
             trace_rows,
         )  # fmt: skip
-        return c.output(lead, sent, trace_rows, c.closed(state, own), wanted, packs)
+        return c.output(lead, sent, trace_rows, c.closed(state, own), requested, packs)
 
 
 class DenseAfterMap:
-    """A dense matrix behind a map of spikes, pooled or not (see ``step.Layer``)."""
+    """A dense matrix after a map of spikes, pooled or not (see ``semantics.Layer``)."""
 
     def __init__(
         self,
@@ -141,20 +141,20 @@ class DenseAfterMap:
         stage = DenseStage(Dense(weight), space, "event", {})
         self.layer = DenseLayer(stage, population, projection, space)
 
-    def run(self, spikes: Any, state: NeuronState, wanted: frozenset[str]) -> LayerOutput:
-        """See ``step.Layer.run``."""
+    def run(self, spikes: Any, state: NeuronState, requested: frozenset[str]) -> LayerOutput:
+        """See ``semantics.Layer.run``."""
         if spikes.dtype != np.uint8:
-            return self.slow.run(spikes, state, wanted)
+            return self.slow.run(spikes, state, requested)
         source, is_plain_order = self.source.of(spikes)
         if is_plain_order:
-            return self.slow.run(spikes, state, wanted)
+            return self.slow.run(spikes, state, requested)
         items = spikes.shape[0] * spikes.shape[1]
         capacity = self.source.most(_spikes(source), items)
         indptr, idx = np.empty(items + 1, np.int64), np.empty(capacity + 1, np.uint32)
         val = np.empty(capacity + 1, self.dtype)
         list_steps(source, self.source.scratch(), indptr, idx, val)
         events = indptr, idx, val, self.pool is not None
-        return self.layer.through(events, spikes.shape[:2], state, wanted)
+        return self.layer.through(events, spikes.shape[:2], state, requested)
 
 
 def _spikes(source: tuple[Any, ...]) -> int:

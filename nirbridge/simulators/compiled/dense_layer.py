@@ -1,4 +1,4 @@
-"""Dense matrices of the compiled backend: sums alone, and a whole layer with the neurons behind it."""
+"""Dense matrices of the compiled backend: sums alone, and layers with their neurons."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class DenseStage:
 
 
 class DenseLayer:
-    """A population behind one dense matrix (see ``step.Layer``)."""
+    """A population behind one dense matrix (see ``semantics.Layer``)."""
 
     def __init__(
         self, stage: DenseStage, population: Population, projection: Projection, space: ArrayNamespace
@@ -79,25 +79,25 @@ class DenseLayer:
         self.neurons = EventNeurons(population, space)
         self.cells = NeuronBuffers(population, self.dtype, FlatLayout(population.shape), stage.padded)
 
-    def run(self, spikes: Any, state: NeuronState, wanted: frozenset[str]) -> LayerOutput:
-        """See ``step.Layer.run``."""
+    def run(self, spikes: Any, state: NeuronState, requested: frozenset[str]) -> LayerOutput:
+        """See ``semantics.Layer.run``."""
         steps, batch = spikes.shape[:2]
         signal = Signal(spikes.reshape(steps * batch, self.stage.pre))
         shape = (steps, batch, *self.shape)
         if self.stage.by_product(signal):
-            return self.neurons.run(self._product(signal).reshape(shape), state, wanted)
-        return self.through(events_of(signal, self.dtype), (steps, batch), state, wanted)
+            return self.neurons.run(self._product(signal).reshape(shape), state, requested)
+        return self.through(events_of(signal, self.dtype), (steps, batch), state, requested)
 
     def through(
         self,
         events: tuple[Array, Array, Array, bool],
         lead: tuple[int, int],
         state: NeuronState,
-        wanted: frozenset[str],
+        requested: frozenset[str],
     ) -> LayerOutput:
         """The layer from lists of events on (see ``events_of``), of ``lead`` steps and samples."""
         (indptr, idx, val, valued), stage, c = events, self.stage, self.cells
-        flags, opened = c.flags(wanted), c.opened(state)
+        flags, opened = c.flags(requested), c.opened(state)
         places = lead[1], c.layout.size, stage.pre, stage.vectors
         sent, trace_rows = c.outputs(*lead, flags)
         dense_layer(
@@ -105,7 +105,7 @@ class DenseLayer:
             c.coef_offsets, flags,
             sent, trace_rows,
         )  # fmt: skip
-        return c.output(lead, sent, trace_rows, c.closed(state, opened), wanted)
+        return c.output(lead, sent, trace_rows, c.closed(state, opened), requested)
 
     def _product(self, signal: Signal) -> Array:
         drive = signal.real(self.dtype) @ self.stage.weight

@@ -66,15 +66,15 @@ class NeuronBuffers:
         self.nothing, self.no_rest = np.zeros(1, dtype), np.zeros(1, np.int64)
         self.rests = bool(np.any(n.refractory_steps > 0)) and n.fires
 
-    def flags(self, wanted: frozenset[str]) -> tuple[int, ...]:
+    def flags(self, requested: frozenset[str]) -> tuple[int, ...]:
         """``neuron_flags``, kept."""
-        if wanted not in self._flags:
-            self._flags[wanted] = neuron_flags(self.neuron, wanted)
-        return self._flags[wanted]
+        if requested not in self._flags:
+            self._flags[requested] = neuron_flags(self.neuron, requested)
+        return self._flags[requested]
 
-    def packs(self, flags: tuple[int, ...], wanted: frozenset[str]) -> bool:
+    def packs(self, flags: tuple[int, ...], requested: frozenset[str]) -> bool:
         """True where a convolution may send one bit per spike: the bytes are not recorded."""
-        return self.is_shared and "s" not in wanted and self.layout.size % 64 == 0 and bool(is_usual.py_func(flags))
+        return self.is_shared and "s" not in requested and self.layout.size % 64 == 0 and bool(is_usual.py_func(flags))
 
     def opened(self, state: NeuronState) -> tuple[Array, Array, Array]:
         """Own copies of ``v, i, refractory``, flat, ``width`` numbers per sample; refractory only where it is read."""
@@ -103,12 +103,12 @@ class NeuronBuffers:
         return sent, tuple(np.empty(total, self.dtype) if k else self.nothing for k in flags[KEEP_V:])
 
     def output(
-        self, lead: tuple[int, int], sent: Array, trace_rows: tuple[Array, ...], after: Any, wanted: frozenset[str],
+        self, lead: tuple[int, int], sent: Array, trace_rows: tuple[Array, ...], after: Any, requested: frozenset[str],
         packs: bool = False,
     ) -> LayerOutput:  # fmt: skip
         """The arrays that a kernel filled, as views ``[steps, batch, *shape]``; ``after``: the state."""
         view = self.layout.view
-        traces = {name: view(x, lead) for name, x in zip("vui", trace_rows, strict=True) if name in wanted}
+        traces = {name: view(x, lead) for name, x in zip("vui", trace_rows, strict=True) if name in requested}
         if packs:
             return LayerOutput(PackedSpikes(sent, lead, self.layout), traces, after)
         return LayerOutput(view(sent if self.neuron.fires else trace_rows[0], lead), traces, after)
@@ -149,7 +149,7 @@ def _padded(row: Array, lanes: int) -> Array:
     return np.repeat(row, lanes) if len(row) == 1 else np.concatenate([row, np.zeros(-len(row) % lanes, row.dtype)])
 
 
-def neuron_flags(n: Neuron, wanted: frozenset[str]) -> tuple[int, ...]:
+def neuron_flags(n: Neuron, requested: frozenset[str]) -> tuple[int, ...]:
     """The flags of ``kernels_update``."""
     return (
         int(bool(np.any(n.a_syn != 0) or np.any(n.g_syn != 1))),
@@ -158,9 +158,9 @@ def neuron_flags(n: Neuron, wanted: frozenset[str]) -> tuple[int, ...]:
         int(n.fires),
         n.max_spikes,
         int(bool(np.any(n.refractory_steps > 0)) and n.fires),
-        int("v" in wanted or not n.fires),
-        int("u" in wanted),
-        int("i" in wanted),
+        int("v" in requested or not n.fires),
+        int("u" in requested),
+        int("i" in requested),
     )
 
 
@@ -172,12 +172,12 @@ class EventNeurons:
         self.usual = NeuronBuffers(population, dtype, FlatLayout(shape))
         self.last = self.usual if len(shape) < 2 else NeuronBuffers(population, dtype, FeatureMapLayout(shape, 1))
 
-    def run(self, drive: Any, state: NeuronState, wanted: frozenset[str]) -> LayerOutput:
+    def run(self, drive: Any, state: NeuronState, requested: frozenset[str]) -> LayerOutput:
         """Steps through ``drive: [steps, batch, *shape]``, which may lie channels-last in memory."""
         lead = drive.shape[:2]
         c = self.usual if drive.flags.c_contiguous else self.last
-        flags, own = c.flags(wanted), c.opened(state)
+        flags, own = c.flags(requested), c.opened(state)
         sent, trace_rows = c.outputs(*lead, flags)
         rows = c.layout.rows(drive, 2)
         run_neurons(rows, *own, c.width, c.coefficients, c.coef_offsets, c.steps, flags, sent, trace_rows)
-        return c.output(lead, sent, trace_rows, c.closed(state, own), wanted)
+        return c.output(lead, sent, trace_rows, c.closed(state, own), requested)

@@ -1,4 +1,4 @@
-"""A population that hears itself one step later, in the compiled backend (the ``Loop`` of step.py)."""
+"""Self-recurrent populations with a delay of one time step, in the compiled backend."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def is_self_recurrent(population: Population, own: Projection) -> bool:
 
 
 class SelfRecurrentLayer:
-    """See ``step.Loop``; for those that ``is_self_recurrent``."""
+    """See ``semantics.Loop``; for those that ``is_self_recurrent``."""
 
     def __init__(self, population: Population, own: Projection, space: ArrayNamespace) -> None:
         self.dtype = np.dtype(space.float_name)
@@ -41,11 +41,11 @@ class SelfRecurrentLayer:
             self.bias = np.ascontiguousarray(np.broadcast_to(own.bias, population.shape), self.dtype).reshape(-1)
 
     def run(
-        self, steps: int, currents: tuple[Any, Any], past: Any, state: NeuronState, wanted: frozenset[str]
+        self, steps: int, currents: tuple[Any, Any], past: Any, state: NeuronState, requested: frozenset[str]
     ) -> LayerOutput:
-        """See ``step.Loop.run``."""
+        """See ``semantics.Loop.run``."""
         c, batch = self.cells, len(past)
-        flags, opened = c.flags(wanted), c.opened(state)
+        flags, opened = c.flags(requested), c.opened(state)
         sent, trace_rows = c.outputs(steps, batch, flags)
         before, after = (self.nothing if x is None else np.ascontiguousarray(x).reshape(-1) for x in currents)
         shape = batch, c.layout.size, self.vectors, c.width
@@ -54,7 +54,7 @@ class SelfRecurrentLayer:
             self.own, shape, spikes, before, after, self.bias, *opened, c.coefficients, c.coef_offsets, c.steps, flags,
             sent, trace_rows
         )  # fmt: skip
-        return c.output((steps, batch), sent, trace_rows, c.closed(state, opened), wanted)
+        return c.output((steps, batch), sent, trace_rows, c.closed(state, opened), requested)
 
 
 def _tables(op: Operator, dtype: np.dtype[Any]) -> tuple[tuple[Array, Array, Array, Array], int]:

@@ -27,7 +27,7 @@ _COUNTS_MAX = 255
 
 
 class EventAccumulate:
-    """The ordered sums of an operator, part by part (see ``step.Accumulate``)."""
+    """The ordered sums of an operator, part by part (see ``semantics.Accumulate``)."""
 
     def __init__(self, operator: Operator, space: ArrayNamespace, method: Method, log: list[dict[str, Any]]) -> None:
         parts = operator.parts if isinstance(operator, Chain) else (operator,)
@@ -111,7 +111,7 @@ def is_partition(op: SumPool) -> bool:
 
 
 class PoolStage:
-    """A pool without overlap: whole counts per window, the factor kept apart until somebody multiplies."""
+    """A pool without overlap: whole counts per window, the factor applied where the counts are used."""
 
     def __init__(self, op: SumPool, space: ArrayNamespace) -> None:
         self.shape, self.dtype = op.output_shape, np.dtype(space.float_name)

@@ -1,7 +1,4 @@
-"""What to record of a quantized network, and what its outputs give: the host's part.
-
-What goes into a quantized network: whole numbers, spikes or graded, as its inputs say.
-"""
+"""The host's part of a quantized network: integer inputs, recorded variables, and outputs computed from readouts."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ def signature_network(quantized: QuantizedNetwork) -> Network:
 def fixed_meta(
     quantized: QuantizedNetwork, steps: int, first_step: int, batch: int | None, **own: Any
 ) -> dict[str, Any]:
-    """What a recording of integers says of its run; ``own``: what one simulator says beside that."""
+    """The meta of a recording of integers; ``own``: further entries of one simulator."""
     return {
         "dt": quantized.dt,
         "steps": steps,
@@ -59,7 +56,7 @@ def fixed_meta(
 
 
 def fixed_channels(quantized: QuantizedNetwork, shown: Network, record: Sequence[Probe] | None) -> list[Channel]:
-    """The arrays that are wanted, integers where a population's are.
+    """The requested arrays, as integers for populations.
 
     Raises:
         UsageError: unknown nodes and variables, or ``i``, which integers call ``u``.
@@ -67,7 +64,12 @@ def fixed_channels(quantized: QuantizedNetwork, shown: Network, record: Sequence
     wrong = [r for r in record or () if "i" in r.variables]
     if wrong:
         raise UsageError(
-            *(Diagnostic(f"record {quoted(r.node)}", "variable i", "", "the current is u here") for r in wrong)
+            *(
+                Diagnostic(
+                    f"record {quoted(r.node)}", "no variable 'i'", "", "record 'u', the synaptic current in integers"
+                )
+                for r in wrong
+            )
         )
     binary = frozenset(p.name for p in quantized.inputs if not p.graded)
     wide = {p.name: max(p.neuron.u_bits, p.neuron.v_bits) for p in quantized.populations}
@@ -93,14 +95,14 @@ def integer_values(port: FixedInput, values: Array, first_step: int) -> Array:
         limit = "it takes spikes, 0 and 1"
     if bool(wrong.any()):
         at = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
-        found = f"{flat[at]:g} at step {first_step + int(at[0])}"
+        found = f"{flat[at]:g} at time step {first_step + int(at[0])}"
         step = "encode values as spikes (simulators.encoders), or quantize the input as graded where the chip can"
         raise UsageError.of(f"input {quoted(port.name)}", found, limit, step)
     return integers.astype(np.int64 if port.graded else np.int8)
 
 
 class HostReadouts:
-    """The projections into outputs: what the host makes of spikes and of the v of read-outs."""
+    """Projections into outputs, which the host applies to spikes and to the v of readouts."""
 
     def __init__(self, quantized: QuantizedNetwork) -> None:
         self.populations = {p.name: p for p in quantized.populations}
@@ -113,7 +115,7 @@ class HostReadouts:
         return source not in self.populations or self.populations[source].neuron.fires
 
     def value(self, port: Port, steps: int, history: Mapping[str, Array], depths: Mapping[str, int]) -> Array:
-        """What an output gets in each step, ``[steps, batch, *shape]``."""
+        """The input of an output port, ``[steps, batch, *shape]``."""
         total: Array | None = None
         for read in self.into[port.name]:
             sent = self._arriving(read, steps, history[read.source], depths[read.source])
@@ -126,7 +128,7 @@ class HostReadouts:
         return total
 
     def _arriving(self, read: Projection, steps: int, sent: Array, depth: int) -> Array:
-        """What the source sent, delayed: spikes, or reals (graded input, read-out); ``[steps, batch, neurons]``."""
+        """Delayed values of the source: spikes, or reals (graded input, readout); ``[steps, batch, neurons]``."""
         delays = np.broadcast_to(read.delay_steps.reshape(-1), sent.shape[2:])
         if delays.any():
             late = np.stack([sent[depth + t - delays, :, np.arange(sent.shape[2])].T for t in range(steps)])

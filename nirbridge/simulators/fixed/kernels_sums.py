@@ -1,8 +1,7 @@
 """Sums of weights, compiled (numba, extra ``fast``): dense layers by tiles, sparse ones by blocks of steps.
 
-What arrives here are spikes, 0 or 1, of a source that needs no other number. All sums are whole numbers modulo a power
-of two, so they may be taken in any order and in any width that holds their last value: 16 bits where the weights prove
-that a target can not get more.
+Sources send spikes, 0 or 1. All sums are integers modulo a power of two, so they may be taken in any order and in any
+width that holds the result: 16 bits where the weights prove that no sum is larger.
 """
 
 from __future__ import annotations
@@ -160,7 +159,7 @@ class BlockSparse:
         self.kind = _holds(sums, kind)
 
     def pays(self, history: Array, depth: int, a_in: Array) -> bool:
-        """True if there are so many steps and spikes that this is the faster way."""
+        """True if there are enough time steps and spikes for this to be faster."""
         if a_in.shape[0] * a_in.shape[1] < LANES // 2:
             return False
         sent = history[depth - 1 : depth - 1 + len(a_in)]

@@ -1,4 +1,4 @@
-"""One step of a quantized network, written once, plainly, in int64: the meaning of every faster path, bit for bit.
+"""One time step of a quantized network in plain int64: the exact meaning of every faster path.
 
 The rule is at the head of quantization/model.py. Arrays here are flat over neurons: ``[steps, batch, neurons]``.
 """

@@ -33,7 +33,7 @@ from nirbridge.simulators.fixed.semantics import (
     reference_fixed_backend,
 )
 from nirbridge.simulators.inputs import Input, open_inputs
-from nirbridge.simulators.recording import ChannelRecorder
+from nirbridge.simulators.recording import ChannelRecorder, required_variables
 from nirbridge.simulators.reference.state import check_history
 from nirbridge.simulators.types import Probe, SimulationResult, SimulationState
 
@@ -41,7 +41,7 @@ _BACKENDS = ("auto", "reference", "fast")
 CHUNK_BYTES = 32 * 2**20
 CHUNK_STEPS = 1024
 WHOLE_STEPS = 32
-"""Longer stretches are multiples of this, so that no block of steps of a kernel is left half empty."""
+"""Longer stretches are multiples of this, so that every block of time steps of a kernel is full."""
 
 
 def simulate_fixed(
@@ -54,20 +54,20 @@ def simulate_fixed(
     backend: str = "auto",
     progress: Progress | None = None,
 ) -> SimulationResult:
-    """Runs a quantized network in integers.
+    """Run a quantized network in integers.
 
     Args:
-        quantized: what to run.
-        inputs: as of ``simulate``: arrays ``[steps, *shape]`` or ``[steps, batch, *shape]``, or streams. An input takes
+        quantized: the network to run.
+        inputs: see ``simulate``: arrays ``[steps, *shape]`` or ``[steps, batch, *shape]``, or streams. An input takes
             0 and 1, or, quantized as graded, real values that are rounded to its integers.
-        steps: how many hardware steps; default: as long as the arrays are. What a node of latency L does at its
-            reference step t happens at step ``t + L`` (``latency`` in meta).
-        state: where an earlier run ended.
-        record: what to keep: ``s``, ``u`` (the current), ``v`` (after the reset) and ``count`` of a population, all
-            integers; ``s`` of an input or output (what a read-out sends to an output is its v in reals).
-            Default: ``s`` of every output (``v`` where a read-out alone leads to it).
+        steps: number of hardware time steps; default: the length of the arrays. Time step t of the reference is time
+            step ``t + L`` of a node of latency L (``latency`` in meta).
+        state: the state after an earlier run.
+        record: the variables to record: ``s``, ``u`` (the current), ``v`` (after the reset) and ``count`` of a
+            population, all integers; ``s`` of an input or output (a readout sends its v in reals to an output).
+            Default: ``s`` of every output (``v`` where only a readout leads to it).
         backend: ``auto`` (``fast`` where numba is installed), ``reference`` or ``fast``: the same bits.
-        progress: called with a stage and the share that is done.
+        progress: called with a stage and the completed fraction.
 
     Raises:
         UsageError: wrong inputs, state, record or options.
@@ -77,7 +77,7 @@ def simulate_fixed(
 
 
 class FixedSimulator:
-    """A quantized network made ready to run many times; it keeps nothing of a run."""
+    """A quantized network prepared to be run many times; no state of a run is kept."""
 
     def __init__(self, quantized: QuantizedNetwork, backend: str = "auto") -> None:
         self.quantized, self.parts = quantized, _parts(backend)
@@ -108,19 +108,19 @@ class FixedSimulator:
         record: Sequence[Probe] | None = None,
         progress: Progress | None = None,
     ) -> SimulationResult:
-        """Runs it. Arguments and errors as of ``simulate_fixed``."""
+        """Run the network. See ``simulate_fixed``."""
         first = 0 if state is None else state.step
         opened = open_inputs(self.outline, inputs, steps, first, "float64")
         channels = fixed_channels(self.quantized, self.outline, record)
         batch = 1 if opened.batch is None else opened.batch
         run = _FixedRun(self, batch, state)
         recorder = ChannelRecorder(channels, first, opened.steps, batch)
-        stretch, wanted = self._stretch(batch), recorder.wanted()
+        stretch, requested = self._stretch(batch), required_variables(channels)
         for start in range(0, opened.steps, stretch):
             stop = min(start + stretch, opened.steps)
             input_values = opened.read(start, stop)
             values = {p.name: integer_values(p, input_values[p.name], first + start) for p in self.quantized.inputs}
-            recorder.take(run.chunk(values, input_values, stop - start, wanted), stop - start, np.asarray)
+            recorder.take(run.chunk(values, input_values, stop - start, requested), stop - start, np.asarray)
             if progress is not None:
                 progress("simulate", stop / opened.steps)
         own = {"backend": "fixed", "kernel": self.parts.name}
@@ -133,7 +133,7 @@ class FixedSimulator:
         return steps if steps < 2 * WHOLE_STEPS else steps - steps % WHOLE_STEPS
 
     def blank(self, batch: int) -> SimulationState:
-        """The state before the first step."""
+        """The initial state."""
         q = self.quantized
         check_history((*q.inputs, *q.populations), (*q.projections, *q.reads), batch)
         arrays: dict[tuple[str, str], Array] = {}
@@ -179,13 +179,13 @@ def _checked(p: FixedProjection) -> FixedProjection:
     if int(p.delay_steps.min()) < 1 or bool(np.any(p.target_delay_steps)):
         subject = f"projection {quoted(p.source)} -> {quoted(p.target)}"
         raise UsageError.of(
-            subject, "a delay below 1, or one per target", "every hop takes a step", "retime the network"
+            subject, "a delay below 1, or one per target", "every hop takes one time step", "retime the network"
         )
     return p
 
 
 class _FixedRun:
-    """One run: states of the neurons, and what each source sent in its last steps."""
+    """One run: states of the neurons, and the last outputs of each source."""
 
     def __init__(self, simulator: FixedSimulator, batch: int, state: SimulationState | None) -> None:
         self.of, self.batch = simulator, batch
@@ -209,16 +209,16 @@ class _FixedRun:
         values: Mapping[str, Array],
         input_values: Mapping[str, Array],
         steps: int,
-        wanted: Mapping[str, frozenset[str]],
+        requested: Mapping[str, frozenset[str]],
     ) -> dict[tuple[str, str], Array]:
-        """Runs some steps on; what is wanted of each node, ``[steps, batch, *shape]``."""
+        """Advance by ``steps`` time steps; the requested variables, ``[steps, batch, *shape]``."""
         q, of = self.of.quantized, self.of
         history = {x.name: self._room(x.name, int(np.prod(x.shape)), steps) for x in (*q.inputs, *q.populations)}
         for name, array in values.items():
             history[name][of.depths[name] :] = array
         traces: dict[tuple[str, str], Array] = {}
         for p in q.populations:
-            need = wanted.get(p.name, frozenset())
+            need = requested.get(p.name, frozenset())
             traces |= {(p.name, x): np.zeros((steps, self.batch, p.size), np.int64) for x in ("u", "v") if x in need}
         for group in of.groups:
             for t in range(steps) if group.has_cycle else (slice(0, steps),):
@@ -227,7 +227,7 @@ class _FixedRun:
                     self._population(p.name, p.size, part, history, traces)
         self.step += steps
         self.past = {n: history[n][len(history[n]) - d :] for n, d in of.depths.items() if d}
-        return self._found(input_values, steps, history, traces, wanted)
+        return self._found(input_values, steps, history, traces, requested)
 
     def _room(self, name: str, size: int, steps: int) -> Array:
         depth = self.of.depths[name]
@@ -253,7 +253,7 @@ class _FixedRun:
         steps: int,
         history: Mapping[str, Array],
         traces: Mapping[tuple[str, str], Array],
-        wanted: Mapping[str, frozenset[str]],
+        requested: Mapping[str, frozenset[str]],
     ) -> dict[tuple[str, str], Array]:
         q, lead = self.of.quantized, (steps, self.batch)
         recorded: dict[tuple[str, str], Array] = {(name, "s"): array for name, array in input_values.items()}
@@ -261,14 +261,14 @@ class _FixedRun:
             recorded[p.name, "s"] = history[p.name][self.of.depths[p.name] :].reshape(*lead, *p.shape)
             recorded |= {k: a.reshape(*lead, *p.shape) for k, a in traces.items() if k[0] == p.name}
         for port in q.outputs:
-            if port.name in wanted:
+            if port.name in requested:
                 recorded[port.name, "s"] = recorded[port.name, "v"] = self.of.reads.value(
                     port, steps, history, self.of.depths
                 )
         return recorded
 
     def end(self) -> SimulationState:
-        """The state behind the last step."""
+        """The state after the last time step."""
         arrays: dict[tuple[str, str], Array] = {}
         for p in self.of.quantized.populations:
             arrays |= {(p.name, k): freeze(a.reshape(self.batch, *p.shape)) for k, a in self.states[p.name].items()}

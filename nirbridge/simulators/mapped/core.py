@@ -1,4 +1,4 @@
-"""One step of one core: what has arrived is added up, its neurons step, and spikes go into its ring buffers."""
+"""One time step of one core: sum the arrived weights, step the neurons, store spikes in ring buffers."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from nirbridge.simulators.mapped.tables import CoreSlice, LoadedCore, SynapseMem
 
 
 class RingBuffer:
-    """What one memory has sent into the steps to come: row ``step % length``, one column per slot of the core."""
+    """Weights of one memory that arrive in later time steps: row ``step % length``, one column per slot of the core."""
 
     def __init__(self, memory: SynapseMemory, length: int, slots: int) -> None:
         self.memory, self.length, self.slots = memory, length, slots
         self.sums = np.zeros(length * slots, np.int64)
 
     def take(self, step: int) -> Array:
-        """The weights that arrive in this step, per slot; their place is free again."""
+        """Remove and return the weights that arrive in this time step, per slot."""
         row = self.sums[step % self.length * self.slots :][: self.slots]
         arrived = row << self.memory.weight_exp if self.memory.weight_exp >= 0 else row >> -self.memory.weight_exp
         row[:] = 0
         return arrived
 
     def add(self, step: int, axons: Array, counts: Array) -> None:
-        """Spikes on input axons: each entry of their lists is added to the step that its delay says."""
+        """Add the synapses of spiking input axons to the time steps of their delays."""
         m = self.memory
         at, entry = concatenated_ranges(m.first[axons], m.first[axons + 1] - m.first[axons])
         place = (step + m.delay[entry]) % self.length * self.slots + m.slot[entry]
@@ -47,7 +47,7 @@ class CoreNeurons:
         self.u, self.v, self.left = own(n.u_init), own(n.v_init), np.zeros(len(piece.neurons), np.int64)
 
     def step(self, arrived: Array) -> Array:
-        """One step with the summed weights that arrived; how many spikes each neuron sends."""
+        """Spikes of each neuron in one time step, given the summed weights that arrived."""
         n = self.neuron
         self.u = _wrapped(_decayed(self.u, self.du + 1) + (arrived << 6), n.u_bits)
         limit = (1 << (n.v_bits - 1)) - 1
@@ -83,7 +83,7 @@ def _wrapped(u: Array, bits: int) -> Array:
 
 
 class RunningCore:
-    """One core at work."""
+    """One core during a run."""
 
     def __init__(self, core: LoadedCore, populations: dict[str, FixedPopulation], longest_delay: int) -> None:
         self.slots = core.slots
@@ -92,7 +92,7 @@ class RunningCore:
         self.sent = np.zeros(core.slots, np.int64)
 
     def step(self, step: int) -> None:
-        """The neurons' step; ``sent`` is what they send."""
+        """Step the neurons; their spikes are in ``sent``."""
         arrived = np.zeros(self.slots, np.int64)
         for ring in self.rings:
             arrived += ring.take(step)
@@ -101,6 +101,6 @@ class RunningCore:
             self.sent[here] = cells.step(arrived[here])
 
     def receive(self, step: int, axons: Array, counts: Array) -> None:
-        """Spikes sent at ``step`` come in on input axons."""
+        """Take spikes of time step ``step`` on input axons."""
         for ring in self.rings:
             ring.add(step, axons, counts)

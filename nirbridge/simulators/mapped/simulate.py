@@ -1,8 +1,8 @@
 """The mapped simulator: a quantized network on the cores of its map, axon by axon.
 
-Each core holds its own slices, the synapse lists of its input axons and ring buffers for delays; it hears of other
-cores only what arrives on its axons, and spikes go where the map has a route. What it computes has to be what
-the fixed simulator computes, bit for bit; what it needs has to be in the map.
+Each core holds its own slices, the synapse lists of its input axons and ring buffers for delays. It receives only what
+arrives on its axons, and spikes travel only along routes of the map. The result equals that of the fixed simulator bit
+for bit, computed from the map alone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from nirbridge.simulators.fixed.host_io import (
 from nirbridge.simulators.inputs import Input
 from nirbridge.simulators.mapped.core import RunningCore
 from nirbridge.simulators.mapped.tables import LoadedBoard, load_board
-from nirbridge.simulators.recording import ChannelRecorder
+from nirbridge.simulators.recording import ChannelRecorder, required_variables
 from nirbridge.simulators.reference.state import check_history
 from nirbridge.simulators.types import Key, Probe, Recording
 
@@ -44,15 +44,15 @@ def simulate_mapped(
     record: Sequence[Probe] | None = None,
     progress: Progress | None = None,
 ) -> Recording:
-    """Runs a quantized network core by core, as its map says.
+    """Run a quantized network core by core on its map.
 
     Args:
         quantized: the network in integers.
-        mapping: its map, as made or as loaded from a file.
-        inputs: as of ``simulate``: ``[steps, *shape]`` or ``[steps, batch, *shape]``, by input name or one alone.
-        steps: how many; default: as long as the inputs are.
-        record: as of ``simulate_fixed``.
-        progress: called with a stage and the share that is done.
+        mapping: its map, computed or loaded from a file.
+        inputs: see ``simulate``: ``[steps, *shape]`` or ``[steps, batch, *shape]``, by input name or one alone.
+        steps: number of time steps; default: the length of the inputs.
+        record: see ``simulate_fixed``.
+        progress: called with a stage and the completed fraction.
 
     Raises:
         IllegalMapping: the map is not of this network, does not hold every neuron once, or lacks a route or an axon.
@@ -65,8 +65,8 @@ def simulate_mapped(
     input_values, batched = integer_inputs(quantized, inputs, steps)
     length, samples = next(iter(input_values.values())).shape[:2]
     recorder = ChannelRecorder(channels, 0, length, samples)
-    wanted = recorder.wanted()
-    recorded = {key: _blank(quantized, key, length, samples) for key in _needed(quantized, wanted)}
+    requested = required_variables(channels)
+    recorded = {key: _blank(quantized, key, length, samples) for key in _needed(quantized, requested)}
     for sample in range(samples):
         run = _MappedRun(board, quantized, {name: values[:, sample] for name, values in input_values.items()})
         for step in range(length):
@@ -74,13 +74,13 @@ def simulate_mapped(
             run.keep(step, sample, recorded)
             if progress is not None and step % 16 == 0:
                 progress("mapped", (sample * length + step) / (samples * length))
-    recorder.take(_found(quantized, reads, wanted, recorded, input_values), length, np.asarray)
+    recorder.take(_found(quantized, reads, requested, recorded, input_values), length, np.asarray)
     own = {"backend": "mapped", "cores": len(board.cores), "routes": len(board.routes)}
     return recorder.finish(batched, fixed_meta(quantized, length, 0, samples if batched else None, **own))
 
 
 def map_record(mapping: MappedNetwork | MapRecord) -> MapRecord:
-    """The map as its file says it."""
+    """The map in the form of its file."""
     if isinstance(mapping, MapRecord):
         return mapping
     return map_from_dict(json.loads(map_bytes(map_to_dict(mapping, "mapped", ""))), "mapping")
@@ -88,7 +88,7 @@ def map_record(mapping: MappedNetwork | MapRecord) -> MapRecord:
 
 @dataclass(slots=True, eq=False)
 class _ActiveRoute:
-    """A route at work: where its spikes are read, and who gets them."""
+    """A route during a run: the spikes of its source, and the core that receives them."""
 
     sent: Array
     slots: Array
@@ -112,7 +112,7 @@ class _MappedRun:
             self.ways.append(_ActiveRoute(here, route.slots, self.machines[route.target], route.axons))
 
     def step(self, step: int) -> None:
-        """Every core steps, then every spike travels."""
+        """Advance every core by one time step, then deliver the spikes."""
         for name, values in self.given.items():
             self.now[name][:] = values[step].reshape(-1)
         for machine in self.machines:
@@ -124,7 +124,7 @@ class _MappedRun:
                 way.machine.receive(step, way.axons[hit], counts[hit])
 
     def keep(self, step: int, sample: int, recorded: Mapping[Key, Array]) -> None:
-        """Copies what is recorded."""
+        """Copy the recorded variables."""
         for machine in self.machines:
             for cells in machine.cells:
                 piece = cells.piece
@@ -138,11 +138,13 @@ class _MappedRun:
 # -- what is recorded ------------------------------------------------------------------------------------------------
 
 
-def _needed(quantized: QuantizedNetwork, wanted: Mapping[str, frozenset[str]]) -> list[Key]:
-    """What has to be kept of the run: what is wanted of populations, and what the outputs wanted are read from."""
+def _needed(quantized: QuantizedNetwork, requested: Mapping[str, frozenset[str]]) -> list[Key]:
+    """Variables that the run stores: the requested ones, and those that requested outputs are read from."""
     fires = {p.name: p.neuron.fires for p in quantized.populations}
-    keys = [(node, variable) for node, variables in wanted.items() for variable in sorted(variables) if node in fires]
-    sources = [p.source for p in quantized.reads if p.target in wanted and p.source in fires]
+    keys = [
+        (node, variable) for node, variables in requested.items() for variable in sorted(variables) if node in fires
+    ]
+    sources = [p.source for p in quantized.reads if p.target in requested and p.source in fires]
     return list(dict.fromkeys([*keys, *((name, "s" if fires[name] else "v") for name in sources)]))
 
 
@@ -154,15 +156,15 @@ def _blank(quantized: QuantizedNetwork, key: Key, steps: int, samples: int) -> A
 def _found(
     quantized: QuantizedNetwork,
     reads: HostReadouts,
-    wanted: Mapping[str, frozenset[str]],
+    requested: Mapping[str, frozenset[str]],
     recorded: Mapping[Key, Array],
     input_values: Mapping[str, Array],
 ) -> dict[Key, Array]:
-    """Everything wanted, with what the host makes of what its outputs' sources sent."""
+    """All requested arrays; the host computes outputs from the arrays of their sources."""
     worth = {p.name: p.scale for p in quantized.inputs}
     complete = {**recorded, **{(name, "s"): values * worth.get(name, 1.0) for name, values in input_values.items()}}
     for port in quantized.outputs:
-        if port.name not in wanted:
+        if port.name not in requested:
             continue
         own = [p for p in quantized.reads if p.target == port.name]
         depths = {p.source: max(int(q.delay_steps.max()) for q in own if q.source == p.source) for p in own}
@@ -179,6 +181,6 @@ def _sent(name: str, recorded: Mapping[Key, Array], input_values: Mapping[str, A
 
 
 def _before(sent: Array, steps: int) -> Array:
-    """Flat, and with so many silent steps in front."""
+    """Flat over neurons, with ``steps`` silent time steps prepended."""
     flat = sent.reshape(*sent.shape[:2], -1)
     return np.concatenate([np.zeros((steps, *flat.shape[1:]), flat.dtype), flat])

@@ -39,8 +39,8 @@ class CoreSlice:
 class SynapseMemory:
     """The synapse lists of one projection on a core, by input axon.
 
-    Axon a has entries ``first[a]`` to ``first[a + 1]``: ``slot`` of the target, ``weight``, ``delay`` in steps.
-    ``weight_exp`` shifts what a step has added up.
+    Axon a has entries ``first[a]`` to ``first[a + 1]``: ``slot`` of the target, ``weight``, ``delay`` in time steps.
+    ``weight_exp`` shifts the sum of a time step.
     """
 
     first: Array
@@ -77,7 +77,7 @@ class LoadedRoute:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadedBoard:
-    """All cores and routes of a map. ``longest_delay`` is what a ring buffer has to hold."""
+    """All cores and routes of a map; ``longest_delay`` sets the length of the ring buffers."""
 
     cores: tuple[LoadedCore, ...]
     routes: tuple[LoadedRoute, ...]
@@ -85,7 +85,7 @@ class LoadedBoard:
 
 
 def load_board(quantized: QuantizedNetwork, record: MapRecord) -> LoadedBoard:
-    """The cores and routes of a map, loaded with a quantized network.
+    """Load a quantized network onto the cores of its map.
 
     Raises:
         IllegalMapping: another network's map, neurons on no core or on several, spikes that have no route or more axons
@@ -121,10 +121,11 @@ def _odd_blocks(quantized: QuantizedNetwork, record: MapRecord) -> Iterator[Diag
     ids = [block.id for block in record.blocks]
     for block in record.blocks:
         if ids.count(block.id) > 1:
-            yield _problem(f"block {block.id}", "there is another block of this id", block=block.id)
+            yield _problem(f"block {block.id}", "its id belongs to another block too", block=block.id)
         for s in block.slices:
             if not _is_box(s, shapes):
-                found = f"slice of {quoted(s.population)}, {list(map(list, s.box))}, is no box of a population"
+                box = list(map(list, s.box))
+                found = f"slice of {quoted(s.population)}, {box}, is not a rectangular slice of a population"
                 yield _problem(f"block {block.id}", found, block=block.id)
 
 

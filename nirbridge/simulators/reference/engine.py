@@ -1,6 +1,6 @@
-"""The engine: a network in chunks of steps, layer by layer where no cycle is, else step by step.
+"""The engine: a network in chunks of time steps, layer by layer outside of cycles, else step by step.
 
-What a step means is in step.py and sums.py; this file moves arrays between them and is the same for every backend.
+The meaning of a time step is in semantics.py and sums.py; the engine moves arrays and is the same for every backend.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class PreparedProjection:
 
 
 class Engine:
-    """A network made ready for one backend; holds no state of a run, so that many runs may share it."""
+    """A network prepared for one backend; it holds no state of a run, so that several runs may share it."""
 
     def __init__(self, network: Network, parts: Backend) -> None:
         self.network, self.parts = network, parts
@@ -86,7 +86,7 @@ class Engine:
         return PreparedProjection(index, p.source, shape, add_up, bias, delay, target_delay)
 
     def _in_one_go(self, p: Projection, group: PopulationGroup, incoming: Sequence[Projection]) -> bool:
-        """True where a layer or a loop of the backend does this projection together with its target's neurons."""
+        """True where a layer or a loop of the backend computes this projection together with its target's neurons."""
         population, sources = group.populations[0], [q.source for q in incoming]
         if not group.has_cycle:
             layer = self.parts.layer(population, p) if len(incoming) == 1 and not p.target_delay_steps.any() else None
@@ -100,20 +100,20 @@ class Engine:
         return loop is not None
 
     def start(self, batch: int, state: SimulationState | None) -> EngineRun:
-        """A run from the beginning or from a state. Raises UsageError for a state of another network or batch."""
+        """A run from the initial state or a given one. Raises UsageError for a state of another network or batch."""
         if state is not None:
             check_state(state, self.blank(batch))
         return EngineRun(self, batch, state)
 
     def blank(self, batch: int) -> SimulationState:
-        """The state before the first step; that of the last batch asked for is kept."""
+        """The initial state; that of the last batch size is cached."""
         blank = self._blank
         if blank is None or blank[0] != batch:
             self._blank = blank = batch, self._made_blank(batch)
         return blank[1]
 
     def begin(self, batch: int, state: SimulationState | None) -> RunStart:
-        """A state as the backend takes it; that before the first step is kept, as nobody changes what is in it."""
+        """A state in the backend's arrays; the initial one is cached, because it is never modified."""
         late = (w.index for wires in self.wires.values() for w in wires if w.target_delay is not None)
         if state is not None:
             return run_start(self.network, self.parts, state, late, False)
@@ -147,7 +147,7 @@ def _batched(value: Array, count: int, shape: tuple[int, ...]) -> Array:
 
 
 class EngineRun:
-    """One run: its state, and what each source sent. Chunks follow each other in time."""
+    """One run: its state and the spike history of each source. Chunks follow each other in time."""
 
     def __init__(self, engine: Engine, batch: int, state: SimulationState | None) -> None:
         self.engine, self.batch = engine, batch
@@ -156,38 +156,40 @@ class EngineRun:
         self.trails = {name: SpikeHistory(space, past) for name, past in start.past.items()}
         self.late = {index: SpikeHistory(space, past) for index, past in start.late.items()}
 
-    def chunk(self, inputs: Mapping[str, Array], steps: int, wanted: Wanted) -> dict[tuple[str, str], Any]:
-        """Runs the steps of ``inputs`` (``[steps, batch, *shape]`` each) and returns the variables wanted."""
+    def chunk(self, inputs: Mapping[str, Array], steps: int, requested: Wanted) -> dict[tuple[str, str], Any]:
+        """Run the time steps of ``inputs`` (``[steps, batch, *shape]`` each) and return the requested variables."""
         out: dict[tuple[str, str], Any] = {}
         for name, values in inputs.items():
             sent = self.engine.parts.take_input(values)
             self.trails[name].add(sent)
             out[name, "s"] = sent
         for group in self.engine.groups:
-            self._run_group(group, steps, wanted, out)
+            self._run_group(group, steps, requested, out)
         for port in self.engine.network.outputs:
-            if wanted.get(port.name):
+            if requested.get(port.name):
                 out[port.name, "s"] = out[port.name, "v"] = self._shown(port, steps)
             else:
                 self._keep_up(port.name, steps)
         for trail in (*self.trails.values(), *self.late.values()):
             trail.close()
         self.step += steps
-        return {key: values for key, values in out.items() if key[1] in wanted.get(key[0], ())}
+        return {key: values for key, values in out.items() if key[1] in requested.get(key[0], ())}
 
-    def _run_group(self, group: PopulationGroup, steps: int, wanted: Wanted, out: dict[tuple[str, str], Any]) -> None:
+    def _run_group(
+        self, group: PopulationGroup, steps: int, requested: Wanted, out: dict[tuple[str, str], Any]
+    ) -> None:
         first = group.populations[0]
         if first.name in self.engine.loops:
-            return self._store(first, self._run_loop(group, steps, wanted), wanted, out)
+            return self._store(first, self._run_loop(group, steps, requested), requested, out)
         if first.name in self.engine.layers:
-            return self._store(first, self._run_layer(first, steps, wanted), wanted, out)
+            return self._store(first, self._run_layer(first, steps, requested), requested, out)
         stretch = 1 if group.has_cycle else steps
         outer = self._from_outside(group, steps) if group.has_cycle else {}
         pieces: dict[tuple[str, str], list[Any]] = {}
         for start in range(0, steps, stretch):
             for p in group.populations:
                 drive = self._drive(p.name, p.shape, start, start + stretch, outer)
-                asked = wanted.get(p.name, frozenset())
+                asked = requested.get(p.name, frozenset())
                 ran = self.engine.neurons[p.name].run(drive, self.states[p.name], asked)
                 self.states[p.name] = dict(ran.state)
                 self.trails[p.name].add(ran.sent)
@@ -197,12 +199,12 @@ class EngineRun:
         concat = self.engine.parts.space.xp.concat
         out.update({key: v[0] if len(v) == 1 else concat(v, axis=0) for key, v in pieces.items()})
 
-    def _run_layer(self, p: Population, steps: int, wanted: Wanted) -> LayerOutput:
+    def _run_layer(self, p: Population, steps: int, requested: Wanted) -> LayerOutput:
         (wire,) = self.engine.wires[p.name]
         spikes = self.trails[wire.source].window(0, steps, wire.delay)
-        return self.engine.layers[p.name].run(spikes, self.states[p.name], wanted.get(p.name, frozenset()))
+        return self.engine.layers[p.name].run(spikes, self.states[p.name], requested.get(p.name, frozenset()))
 
-    def _run_loop(self, group: PopulationGroup, steps: int, wanted: Wanted) -> LayerOutput:
+    def _run_loop(self, group: PopulationGroup, steps: int, requested: Wanted) -> LayerOutput:
         p = group.populations[0]
         outer, before, after, own = self._from_outside(group, steps), None, None, None
         for wire in self.engine.wires[p.name]:
@@ -214,17 +216,17 @@ class EngineRun:
                 before = outer[wire.index] if before is None else before + outer[wire.index]
         past = self.trails[p.name].window(0, 1, own.delay)[0, ...] if own is not None else None
         loop = self.engine.loops[p.name]
-        return loop.run(steps, (before, after), past, self.states[p.name], wanted.get(p.name, frozenset()))
+        return loop.run(steps, (before, after), past, self.states[p.name], requested.get(p.name, frozenset()))
 
-    def _store(self, p: Population, ran: LayerOutput, wanted: Wanted, out: dict[tuple[str, str], Any]) -> None:
+    def _store(self, p: Population, ran: LayerOutput, requested: Wanted, out: dict[tuple[str, str], Any]) -> None:
         self.states[p.name] = dict(ran.state)
         self.trails[p.name].add(ran.sent)
         for variable, values in {"s": ran.sent, **ran.traces}.items():
-            if variable in wanted.get(p.name, ()):
+            if variable in requested.get(p.name, ()):
                 out[p.name, variable] = values
 
     def _shown(self, port: Port, steps: int) -> Any:
-        """What arrives at an output; what is only passed on stays as it is."""
+        """The input of an output port; copied values keep their type."""
         if port.name not in self.engine.copied:
             return self._drive(port.name, port.shape, 0, steps)
         wire = self.engine.wires[port.name][0]
@@ -232,7 +234,7 @@ class EngineRun:
         return self.engine.parts.space.reshape(sent, (steps, self.batch, *port.shape))
 
     def _from_outside(self, group: PopulationGroup, steps: int) -> dict[int, Any]:
-        """Currents that do not wait for the group itself, for all steps at once."""
+        """Currents from outside of the group, for all time steps at once."""
         names = {p.name for p in group.populations}
         return {
             w.index: self._current(w, 0, steps) for n in names for w in self.engine.wires[n] if w.source not in names
@@ -253,7 +255,7 @@ class EngineRun:
         space = self.engine.parts.space
         spikes = self.trails[wire.source].window(start, stop, wire.delay)
         items = space.reshape(spikes, ((stop - start) * self.batch, *spikes.shape[2:]))
-        assert wire.add_up is not None  # else nobody asks for its current
+        assert wire.add_up is not None  # else its layer computes the sums
         current = space.reshape(wire.add_up(items), (stop - start, self.batch, *wire.shape))
         if wire.target_delay is not None:
             trail = self.late[wire.index]
@@ -262,13 +264,13 @@ class EngineRun:
         return current if wire.bias is None else current + wire.bias
 
     def _keep_up(self, target: str, steps: int) -> None:
-        """Nobody looks at this output, but what is on its way to it belongs to the state."""
+        """Advance the delays of an output that is not recorded: delayed values are part of the state."""
         for wire in self.engine.wires[target]:
             if wire.target_delay is not None:
                 self._current(wire, 0, steps)
 
     def state(self) -> SimulationState:
-        """Everything that the next step depends on."""
+        """The state after the last time step."""
         space = self.engine.parts.space
         arrays: dict[tuple[str, str], Array] = {}
         blank = self.engine.blank(self.batch).arrays

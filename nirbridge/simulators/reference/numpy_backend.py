@@ -1,7 +1,7 @@
 """The backend where numba is not installed: NumPy and scipy alone, the same bits as the reference.
 
-Neurons are stepped in place; convolutions and pools are products of the senders with sparse matrices, which add the
-sources of a target one after the other. What has no form of its own here is the reference's.
+Neurons are stepped in place; convolutions and pools are products of the spikes with sparse matrices, which add the
+sources of a target in order. Everything else uses the reference.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from nirbridge.simulators.reference.semantics import (
 from nirbridge.simulators.reference.sums import accumulate, chained
 
 SYNAPSES_MAX = 2_000_000
-"""Convolutions and pools become sparse matrices up to so many synapses."""
+"""Largest number of synapses at which a convolution or pool becomes a sparse matrix."""
 
 
 def numpy_backend(space: ArrayNamespace) -> Backend:
@@ -59,7 +59,7 @@ def _part(op: Operator, space: ArrayNamespace) -> Accumulate:
 
 
 class NumpyNeurons(ReferenceNeurons):
-    """The reference's neurons; those that send 0 or 1 and do not rest are stepped in place."""
+    """The reference's neurons; those that send 0 or 1 and have no refractory time are stepped in place."""
 
     def __init__(self, population: Population, space: ArrayNamespace) -> None:
         super().__init__(population, space)
@@ -68,11 +68,11 @@ class NumpyNeurons(ReferenceNeurons):
         self.decays = not self.forgets and not is_value(self.a_mem, 1.0)
         self.has_bias = not is_value(self.bias, 0.0)
 
-    def run(self, drive: Any, state: NeuronState, wanted: frozenset[str]) -> LayerOutput:
+    def run(self, drive: Any, state: NeuronState, requested: frozenset[str]) -> LayerOutput:
         """See ``Neurons.run``."""
         if self.theta is None or self.holds or self.kind.max_spikes > 1:
-            return super().run(drive, state, wanted)
-        traces: dict[str, Array] = {name: np.empty_like(drive) for name in ("v", "u", "i") if name in wanted}
+            return super().run(drive, state, requested)
+        traces: dict[str, Array] = {name: np.empty_like(drive) for name in ("v", "u", "i") if name in requested}
         before = [name for name in traces if name != "v"]
         v, i = np.array(state["v"]), np.array(state["i"])
         fired, scratch = np.empty(drive.shape, np.bool_), np.empty_like(v)
@@ -89,7 +89,7 @@ class NumpyNeurons(ReferenceNeurons):
         return LayerOutput(sent, traces, {"v": v, "i": np.array(i), "refractory": state["refractory"]})
 
     def _integrate(self, x: Array, v: Array, i: Array, scratch: Array) -> Array:
-        """What i is now; ``v`` becomes the potential before the reset."""
+        """The new synaptic current; ``v`` becomes the potential before the reset."""
         gained = x if self.has_plain_input else np.multiply(x, self.g_syn)
         if self.has_synapse:
             i *= self.a_syn

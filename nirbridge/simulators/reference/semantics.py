@@ -1,4 +1,4 @@
-"""One step of a population: the canonical neuron, written once against the Python array API; and the seam for others.
+"""One time step of a population: the canonical neuron on the Python array API, and the interface of backends.
 
 **The exact meaning, bit for bit** (the project's semantics text, section 1, in every float type):
 
@@ -40,7 +40,7 @@ NeuronState = Mapping[str, Any]
 
 
 class BlankState(dict[str, Any]):
-    """The state of a population before its first step: one object for all runs of a batch, which nobody changes."""
+    """The initial state of a population: one object for all runs of a batch size, never modified."""
 
 
 Accumulate = Callable[[Any], Any]
@@ -51,16 +51,16 @@ Accumulate = Callable[[Any], Any]
 class NeuronStepper(Protocol):
     """The neurons of one population."""
 
-    def run(self, drive: Any, state: NeuronState, wanted: frozenset[str]) -> LayerOutput:
+    def run(self, drive: Any, state: NeuronState, requested: frozenset[str]) -> LayerOutput:
         """Steps through ``drive: [steps, batch, *shape]``, the summed input current of each step."""
         ...
 
 
 class Loop(Protocol):
-    """A population alone in its cycle, which hears itself through one projection one step later: all steps at once."""
+    """A self-recurrent population with a delay of one time step: all time steps in one call."""
 
     def run(
-        self, steps: int, currents: tuple[Any, Any], past: Any, state: NeuronState, wanted: frozenset[str]
+        self, steps: int, currents: tuple[Any, Any], past: Any, state: NeuronState, requested: frozenset[str]
     ) -> LayerOutput:
         """Steps through ``currents``, those to be added before and behind the own one.
 
@@ -71,19 +71,19 @@ class Loop(Protocol):
 
 
 class Layer(Protocol):
-    """A population in no cycle with one incoming projection: sums, bias and neurons of all steps in one go."""
+    """A population outside of cycles with one incoming projection: sums, bias and neurons in one call."""
 
-    def run(self, spikes: Any, state: NeuronState, wanted: frozenset[str]) -> LayerOutput:
+    def run(self, spikes: Any, state: NeuronState, requested: frozenset[str]) -> LayerOutput:
         """Steps through ``spikes: [steps, batch, *source shape]``, what arrives (its delay is done with)."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LayerOutput:
-    """What a population did, and its state behind the last step.
+    """Output of a population, and its state after the last time step.
 
-    ``sent: [steps, batch, *shape]`` (spikes; v of a read-out), ``traces``: those wanted of ``v``, ``u``, ``i``, of the
-    same shape.
+    ``sent: [steps, batch, *shape]`` (spikes; v of a readout), ``traces``: the requested ones of ``v``, ``u``, ``i``, of
+    the same shape.
     """
 
     sent: Any
@@ -127,11 +127,11 @@ class ReferenceNeurons:
         self.holds = bool(np.any(n.refractory_steps > 0))
         self.hold_steps = space.integers(n.refractory_steps)
 
-    def run(self, drive: Any, state: NeuronState, wanted: frozenset[str]) -> LayerOutput:
+    def run(self, drive: Any, state: NeuronState, requested: frozenset[str]) -> LayerOutput:
         """See ``NeuronStepper.run``."""
         xp, now = self.space.xp, dict(state)
         sent: list[Any] = []
-        traces: dict[str, list[Any]] = {name: [] for name in ("v", "u", "i") if name in wanted}
+        traces: dict[str, list[Any]] = {name: [] for name in ("v", "u", "i") if name in requested}
         for t in range(drive.shape[0]):
             out, potential = self._step(drive[t, ...], now)
             sent.append(out)
@@ -140,7 +140,7 @@ class ReferenceNeurons:
         return LayerOutput(xp.stack(sent), {name: xp.stack(values) for name, values in traces.items()}, now)
 
     def _step(self, x: Any, now: dict[str, Any]) -> tuple[Any, Any]:
-        """What is sent, and the potential before the reset; ``now`` is brought up to date."""
+        """The output and the potential before the reset; ``now`` is updated."""
         xp, v = self.space.xp, now["v"]
         i = _times(self.g_syn, x)
         if not is_value(self.a_syn, 0.0):

@@ -1,7 +1,4 @@
-"""The state of a run in the backend's arrays: made once for all runs that begin before the first step.
-
-Delays: what a source sent in the last steps, and what of it arrives now.
-"""
+"""State of a run in the backend's arrays, and the spike history that delays read."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from nirbridge.simulators.types import SimulationState
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunStart:
-    """A state of populations, what sources sent in the steps before (None for no delay), and what is late."""
+    """State of populations, past outputs of sources (None without delay), and delayed currents."""
 
     step: int
     states: Mapping[str, Mapping[str, Any]]
@@ -57,7 +54,7 @@ HELD_MAX = 2**25
 
 
 def check_history(sources: Iterable[Any], projections: Sequence[Any], batch: int) -> None:
-    """Nothing, where the past steps that the delays reach back to fit in memory; counted before any is held.
+    """Check that the past time steps that the delays read fit in memory, before any is allocated.
 
     Raises:
         ModelError: they are too many; the longest delay is named.
@@ -78,7 +75,7 @@ def check_history(sources: Iterable[Any], projections: Sequence[Any], batch: int
 
 
 class SpikeHistory:
-    """The outputs of one source: ``depth`` past steps and the steps of the chunk so far, oldest first.
+    """Outputs of one source: ``depth`` past time steps and those of the chunk so far, oldest first.
 
     ``past`` has shape ``[depth, batch, *shape]``, None for no depth; before the first step of a run a source sent
     nothing.
@@ -94,13 +91,13 @@ class SpikeHistory:
         self.steps = 0
 
     def add(self, sent: Any) -> None:
-        """Steps behind those known: ``[steps, batch, *shape]``."""
+        """Append time steps: ``[steps, batch, *shape]``."""
         self.pieces.append(sent)
         self.starts.append(self.steps)
         self.steps += sent.shape[0]
 
     def window(self, start: int, stop: int, delay: Delay) -> Any:
-        """What arrives in the steps ``start`` to ``stop`` of the chunk after ``delay``."""
+        """The values that arrive in time steps ``start`` to ``stop`` of the chunk after ``delay``."""
         if delay.uniform == 0 and start == 0 and stop == self.steps and len(self.pieces) == 1:
             return self.pieces[0]
         if delay.uniform is not None:
@@ -111,7 +108,7 @@ class SpikeHistory:
         return out
 
     def _rows(self, start: int, stop: int) -> Any:
-        """Steps of the chunk; those before it are negative."""
+        """Time steps of the chunk; earlier ones are negative."""
         at = bisect_right(self.starts, start) - 1
         first, piece = self.starts[at], self.pieces[at]
         if start < stop <= first + piece.shape[0]:
@@ -127,7 +124,7 @@ class SpikeHistory:
         return self.space.xp.concat(parts, axis=0)
 
     def close(self) -> Any:
-        """The chunk is over: its last ``depth`` steps become the past, which is returned."""
+        """End the chunk: its last ``depth`` time steps become the past, which is returned."""
         if self.depth:
             self.past = self._rows(self.steps - self.depth, self.steps)
         self._begin()
@@ -135,7 +132,7 @@ class SpikeHistory:
 
 
 class Delay:
-    """Delays of the elements of a shape, in steps: uniform, or one mask per distinct delay."""
+    """Delays of the elements of a shape, in time steps: uniform, or one mask per distinct delay."""
 
     def __init__(self, steps: Array, space: ArrayNamespace) -> None:
         distinct: Iterable[int] = map(int, np.unique(steps))

@@ -1,4 +1,4 @@
-"""Sums of weighted spikes in the order that the meaning fixes (see step.py), on any array library.
+"""Sums of weighted spikes in the order that semantics.py fixes, on any array library.
 
 From 0, sources in ascending row-major index, each product rounded before it is added. BLAS keeps no such order, so
 ``@`` is never used on dense arrays. On numpy a dense or sparse operator is a product with a scipy matrix in compressed
@@ -21,7 +21,7 @@ from nirbridge.simulators.reference.array_namespace import ArrayNamespace
 from nirbridge.simulators.reference.semantics import Accumulate
 
 SPARSE_SPIKES = 0.1
-"""Up to this share of sources that send, a sparse operator is applied to the senders alone (the bits are the same)."""
+"""Share of spiking sources up to which a sparse operator is applied to those alone (the bits are the same)."""
 
 
 def accumulate(operator: Operator, space: ArrayNamespace) -> Accumulate:
@@ -85,7 +85,7 @@ class _NumpySparseSums:
 
 
 class _OrderedDenseSums:
-    """One source after the other; sources that send nowhere are left out."""
+    """One source after the other; sources without spikes are skipped."""
 
     def __init__(self, operator: Dense, space: ArrayNamespace) -> None:
         self.space, self.weight = space, space.array(np.ascontiguousarray(operator.weight.T))

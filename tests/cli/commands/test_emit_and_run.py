@@ -119,4 +119,4 @@ def test_what_is_no_program_is_not_run(tmp_path: Path, capsys: pytest.CaptureFix
     np.save(tmp_path / "in.npy", np.ones((2, 2)))
     code = cli.run(["run", str(tmp_path), "--input", str(tmp_path / "in.npy"), "-o", str(tmp_path / "out.npz")])
     assert code == 2
-    assert "is no program of nirbridge; make one with nirbridge emit" in capsys.readouterr().err
+    assert "is not a program of nirbridge; make one with nirbridge emit" in capsys.readouterr().err

@@ -88,7 +88,7 @@ def test_wrong_files_are_one_error(model: str, tmp_path: Path, capsys: pytest.Ca
     np.save(tmp_path / "wide.npy", np.zeros((5, 4)))
     (tmp_path / "text.npy").write_text("no array")
     for name, message in {
-        "nan.npy": "NaN at step 3 (1 such values), inputs are finite numbers of float32; remove them",
+        "nan.npy": "NaN at time step 3 (1 such value), inputs are finite numbers of float32; remove them",
         "wide.npy": "an array of shape (5, 4), it takes [steps, 3] or [steps, batch, 3]",
         "text.npy": "error: file 'text.npy': not an array of plain numbers",
         "none.npy": "error: file 'none.npy': does not exist; check the path",

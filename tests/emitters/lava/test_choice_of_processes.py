@@ -78,7 +78,8 @@ def test_a_real_projection_takes_a_step(own: Any, late: Any, fits: bool) -> None
     with pytest.raises(ModelError) as caught:
         real_plan._synapse("s", p, ("x", "y"), ((2,), (2,)), 0)
     assert str(caught.value) == (
-        "projection 'a' to 'b': a delay of 0 steps, a synaptic process takes one; balance the delays first"
+        "projection 'a' to 'b': a delay of 0 time steps, a synaptic process takes one time step; "
+        "retime the network first"
     )
 
 
@@ -147,7 +148,7 @@ def test_delays_of_both_ends_add_up_for_each_weight() -> None:
 )
 def test_the_shortest_delay_of_both_ends_is_a_step(own: Any, late: Any, shortest: int, longest: int) -> None:
     p = made.projection("a", "b", Dense(made.ints([[2, 4], [6, 8]])), delay_steps=own, target_delay_steps=late)
-    refused = ["a delay of 0 steps"] if shortest < 1 else []
+    refused = ["a delay of 0 time steps"] if shortest < 1 else []
     assert [problem.found for problem in synapses.synapse_problems(p)] == refused
     far = replace(p, delay_steps=made.ints(np.add(own, 60)))
     assert [problem.found for problem in synapses.synapse_problems(far)] == [f"a delay of {60 + longest} steps"]

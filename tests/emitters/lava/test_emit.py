@@ -1,4 +1,4 @@
-"""What a program looks like: names are data, bytes are the same every time, what can not be is refused."""
+"""What a program looks like: names are data, bytes are the same every time, what cannot be is refused."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_everything_that_lava_would_cut_without_a_word_is_refused() -> None:
     for text in ("du from 4,096", "bias_mant from 5,000", "bias_exp from 9", "no multiples of 2", "from 300 to 300"):
         assert text in said
     assert "a delay of 99 steps" in said
-    assert "a delay of 0 steps" in said
+    assert "a delay of 0 time steps" in said
     assert "uneven delays and a negative exponent" in said
 
 

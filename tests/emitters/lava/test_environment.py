@@ -50,7 +50,7 @@ def test_a_python_without_lava_is_said_to_be_one(cache: Path, monkeypatch: pytes
     monkeypatch.setenv("NIRBRIDGE_LAVA_PYTHON", sys.executable)
     found = environment.environment_status()
     assert not found.ready
-    assert "Lava can not be imported" in found.trouble
+    assert "Lava cannot be imported" in found.trouble
     assert "NIRBRIDGE_LAVA_PYTHON" in found.hint
 
 
@@ -141,5 +141,5 @@ def test_a_command_that_fails_is_quoted_with_its_last_four_lines() -> None:
     with pytest.raises(UsageError, match="^a try: failed: 'only this'"):
         environment._call([sys.executable, "-c", "import sys; print('only this'); sys.exit(1)"], "a try")
     environment._call([sys.executable, "-c", "import sys; print('fine', file=sys.stderr)"], "a try")
-    with pytest.raises(UsageError, match="^a try: can not be started"):
+    with pytest.raises(UsageError, match="^a try: cannot be started"):
         environment._call(["no such program of that name"], "a try")

@@ -79,10 +79,10 @@ def test_calls_that_take_too_long_and_what_they_see(monkeypatch: pytest.MonkeyPa
     seconds = environment._INSTALL_SECONDS
     with pytest.raises(UsageError, match=f"^a try: did not end, {seconds} s are given; try again$"):
         environment._call(["x"], "a try")
-    assert environment._probe(Path("x")) == ({}, "'x' can not be run (TimeoutExpired)")
+    assert environment._probe(Path("x")) == ({}, "'x' cannot be run (TimeoutExpired)")
     assert pythons._version(Path("x")) is None
     step = "try another Python: nirbridge lava install --python PATH"
     monkeypatch.setattr(environment, "_call", lambda *own: None)
     monkeypatch.setattr(environment, "_install_packages", lambda *own: None)
-    with pytest.raises(UsageError, match=rf"^Lava environment: '.*' can not be run \(TimeoutExpired\); {step}$"):
+    with pytest.raises(UsageError, match=rf"^Lava environment: '.*' cannot be run \(TimeoutExpired\); {step}$"):
         environment._make(tmp_path / "made", Path("x"), no_progress)

@@ -67,7 +67,9 @@ def test_registers_of_other_widths() -> None:
     ]
 
 
-NO_LIF = "marked as a plain LIF but is none, one du, dv and vth, reset to zero, no refractory time; mark it 'custom'"
+NO_LIF = (
+    "is marked as a plain LIF, but is not one, one du, dv and vth, reset to zero, no refractory time; mark it 'custom'"
+)
 
 
 @pytest.mark.parametrize(
@@ -128,18 +130,19 @@ def way(operator: Any = None, **own: Any) -> Any:
     return made.projection("a", "b", operator or Dense(made.ints([[2, -4], [6, 0]])), **own)
 
 
-RELAYS = "steps, at most 64; balance the delays with relays"
+RELAYS = "steps, at most 64; retime it with relay populations"
 OF_IT = f"8 mixed bits hold multiples of it; {AGAIN}"
-ON_ITS_OWN = "Lava cuts what arrives with each delay on its own, not the sum; quantize it with an exponent of 0"
+ON_ITS_OWN = "Lava truncates the input of each delay separately, not their sum; quantize it with an exponent of 0"
 SYNAPSES: list[tuple[Any, list[str]]] = [
     (way(), []),
     (way(Dense(made.ints([[254, -256]]))), []),
     (way(Dense(made.ints([[256, 0]]))), [f"weights from 0 to 256, mixed weights are -256 to 254; {AGAIN}"]),
     (way(Dense(made.ints([[0, -258]]))), [f"weights from -258 to 0, mixed weights are -256 to 254; {AGAIN}"]),
-    (way(Dense(made.ints([[2, 3]]))), [f"weights that are no multiples of 2, {OF_IT}"]),
+    (way(Dense(made.ints([[2, 3]]))), [f"weights that are not multiples of 2, {OF_IT}"]),
     (way(delay_steps=[1, 64]), []),
     (way(delay_steps=[1, 60], target_delay_steps=[0, 5]), [f"a delay of 65 {RELAYS}"]),
-    (way(delay_steps=[0, 3]), ["a delay of 0 steps, a synaptic process takes one; balance the delays first"]),
+    (way(delay_steps=[0, 3]), ["a delay of 0 time steps, a synaptic process takes one time step; retime the network "
+                                 "first"]),
     (way(delay_steps=[0, 3], target_delay_steps=[1, 2]), []),
     (way(delay_steps=3, weight_exp=-1), []),
     (way(delay_steps=[1, 2], weight_exp=0), []),

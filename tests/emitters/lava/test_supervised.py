@@ -111,7 +111,7 @@ def test_a_process_that_is_killed_ends_the_run(program: Path, lava_python: Path,
 
 def test_a_run_without_progress_is_killed(program: Path, lava_python: Path) -> None:
     spoil(program, "import time; time.sleep(1000 if self.time_step == 3 else 0)")
-    with pytest.raises(ModelError, match="did no step for 6 s and was killed"):
+    with pytest.raises(ModelError, match="made no progress for 6 s and was killed"):
         run_program(program, np.ones((50, 3), int), python=lava_python, limits=RunLimits(quiet_s=6))
     assert shared(os.getpid()) == []
 
@@ -189,5 +189,5 @@ def test_wrong_inputs(program: Path, lava_python: Path, inputs: Any, text: str) 
 
 
 def test_a_folder_that_is_no_program(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match="is no program of nirbridge"):
+    with pytest.raises(FileError, match="is not a program of nirbridge"):
         run_program(tmp_path, np.ones((1, 1)))

@@ -105,7 +105,7 @@ def judged(folder: Path, why: str, code: int | None, log: str | None = "", resul
 
 
 P = "program 'program': "
-QUIET = "did no step for 8 s and was killed"
+QUIET = "made no progress for 8 s and was killed"
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_a_program_is_a_folder_of_ours_for_lava(tmp_path: Path) -> None:
     assert run._program(made) == GOOD
     folder = tmp_path / "p"
     folder.mkdir()
-    none = "folder 'p': is no program of nirbridge; make one with nirbridge emit"
+    none = "folder 'p': is not a program of nirbridge; make one with nirbridge emit"
     damaged = "folder 'p': its program.json is damaged; make it again with nirbridge emit --to lava"
     for manifest, program, message in (
         (None, None, none),
@@ -200,8 +200,8 @@ def test_a_program_is_a_folder_of_ours_for_lava(tmp_path: Path) -> None:
         ("{", json.dumps(GOOD), none),
         ("[" * 10**5, json.dumps(GOOD), none),
         ('{"kind": "lava"}', "{", none),
-        ('["lava"]', json.dumps(GOOD), "folder 'p': is no Lava program; make one with nirbridge emit --to lava"),
-        ("{}", json.dumps(GOOD), "folder 'p': is no Lava program; make one with nirbridge emit --to lava"),
+        ('["lava"]', json.dumps(GOOD), "folder 'p': is not a Lava program; make one with nirbridge emit --to lava"),
+        ("{}", json.dumps(GOOD), "folder 'p': is not a Lava program; make one with nirbridge emit --to lava"),
         ('{"kind": "lava"}', "{}", damaged),
     ):  # fmt: skip
         for name, text in ((MANIFEST, manifest), ("program.json", program)):

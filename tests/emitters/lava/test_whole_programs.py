@@ -135,7 +135,7 @@ def test_a_projection_from_a_read_out_or_to_nothing_is_refused() -> None:
     with pytest.raises(ModelError) as caught:
         emit(replace(q, projections=(*q.projections, back, empty)))
     assert str(caught.value).split("\n") == [
-        "projection 'silent' to 'line': its source is a read-out, values of v are not sent on the chip; end the "
+        "projection 'silent' to 'line': its source is a readout, values of v are not sent on the chip; end the "
         "network there",
         "population 'line': no neurons; remove it",
     ]

@@ -30,7 +30,7 @@ PYTHONS = ((3, 11), (3, 12))
 
 
 class Unavailable(Exception):
-    """The emulator can not be had here; says why."""
+    """The emulator cannot be had here; says why."""
 
 
 def interpreter() -> Path:

@@ -102,7 +102,7 @@ def ours(q: QuantizedNetwork, inputs: dict[str, Any]) -> dict[tuple[str, str], A
 
 
 def clear_network(seed: int) -> tuple[QuantizedNetwork, dict[str, Any]]:
-    """A network and spikes with which u can not wrap and v is not held at its last value: the emulator has neither."""
+    """A network and spikes with which u cannot wrap and v is not held at its last value: the emulator has neither."""
     rng = np.random.default_rng(seed)
     while True:
         q = random_network(rng)
@@ -118,7 +118,7 @@ def emulated(q: QuantizedNetwork, inputs: dict[str, Any], folder: Path) -> dict[
     try:
         return run_emulator(q, inputs, folder)
     except Unavailable as error:
-        pytest.skip(f"brian2-loihi can not be set up here: {error}")
+        pytest.skip(f"brian2-loihi cannot be set up here: {error}")
 
 
 def assert_same(q: QuantizedNetwork, inputs: dict[str, Any], folder: Path) -> None:

@@ -68,10 +68,10 @@ def test_one_value_that_an_input_does_not_take(port: FixedInput, wrong: float, l
     values[3, 1, 2] = wrong
     with pytest.raises(UsageError) as caught:
         integer_values(port, values, 10)
-    assert str(caught.value) == f"input 'in': {wrong:g} at step {10 + place[0]}, {limit}; {STEP}"
+    assert str(caught.value) == f"input 'in': {wrong:g} at time step {10 + place[0]}, {limit}; {STEP}"
     with pytest.raises(UsageError) as caught:
         integer_inputs(net(port), values, None)
-    assert str(caught.value) == f"input 'in': {wrong:g} at step {place[0]}, {limit}; {STEP}"
+    assert str(caught.value) == f"input 'in': {wrong:g} at time step {place[0]}, {limit}; {STEP}"
 
 
 def test_values_become_the_nearest_integers_of_the_inputs_scale() -> None:
@@ -120,7 +120,7 @@ def test_currents_are_u_here_and_every_wrong_record_is_told() -> None:
     q = net()
     with pytest.raises(UsageError) as caught:
         fixed_channels(q, signature_network(q), [Probe("p", ("v", "i")), Probe("p", ("v",)), Probe("out", ("i",))])
-    lines = [f"record '{name}': variable i; the current is u here" for name in ("p", "out")]
+    lines = [f"record '{name}': no variable 'i'; record 'u', the synaptic current in integers" for name in ("p", "out")]
     assert str(caught.value).splitlines() == lines
 
 
@@ -250,7 +250,7 @@ def test_every_hop_takes_a_step(change: Any, wrong: bool) -> None:
         return
     with pytest.raises(UsageError) as caught:
         FixedSimulator(made)
-    said = "a delay below 1, or one per target, every hop takes a step; retime the network"
+    said = "a delay below 1, or one per target, every hop takes one time step; retime the network"
     assert str(caught.value) == f"projection 'in' -> 'p': {said}"
 
 

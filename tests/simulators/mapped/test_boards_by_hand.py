@@ -96,11 +96,11 @@ def lines(caught: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(("blocks", "said"), [
-    ((BLOCKS[0], block(7, ("p", 1, 2))), ["block 7: there is another block of this id; map the model again"] * 2),
+    ((BLOCKS[0], block(7, ("p", 1, 2))), ["block 7: its id belongs to another block too; map the model again"] * 2),
     ((block(7, ("q", 0, 4)), block(4, ("x", 0, 1), ("p", 1, 1))), [
-        "block 7: slice of 'q', [[0, 4]], is no box of a population; map the model again",
-        "block 4: slice of 'x', [[0, 1]], is no box of a population; map the model again",
-        "block 4: slice of 'p', [[1, 1]], is no box of a population; map the model again"]),
+        "block 7: slice of 'q', [[0, 4]], is not a rectangular slice of a population; map the model again",
+        "block 4: slice of 'x', [[0, 1]], is not a rectangular slice of a population; map the model again",
+        "block 4: slice of 'p', [[1, 1]], is not a rectangular slice of a population; map the model again"]),
     ((block(7, ("q", 1, 3)), block(4, ("p", 1, 2), ("q", 1, 3))), [
         "population 'p': 1 of 2 neurons are on no core (the first: neuron 0); map the model again",
         "population 'q': 1 of 3 neurons are on no core (the first: neuron 0); map the model again",

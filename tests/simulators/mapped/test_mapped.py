@@ -201,7 +201,7 @@ def rename(d: dict[str, Any]) -> None:
         (drop_route, "input 'in' to block .*the map has no route"),
         (too_few_axons, "neurons send spikes there, the map has axons for"),
         (drop_block, "neurons are on no core"),
-        (shift_box, "is no box of a population"),
+        (shift_box, "is not a rectangular slice of a population"),
         (twice, "are on more than one core, or twice on one"),
         (rename, "is not in the map"),
         (other_delay, "^projections 'b' -> 'c': take 7 steps in the map, 6 in the network; map the model again$"),
@@ -224,7 +224,7 @@ def test_meta_says_what_ran() -> None:
 def test_inputs_that_are_no_spikes_are_refused() -> None:
     quantized, mapped = on_chip(skip_network(), small_chip(1000))
     inputs = {**spikes(quantized, 3), "other": np.full((3, 6), 0.5)}
-    with pytest.raises(UsageError, match=r"input 'other': 0\.5 at step 0, it takes spikes"):
+    with pytest.raises(UsageError, match=r"input 'other': 0\.5 at time step 0, it takes spikes"):
         simulate_mapped(quantized, mapped, inputs)
 
 

@@ -110,8 +110,8 @@ def test_the_grid_is_the_coarsest_that_holds_all(most: int) -> None:
 
 @pytest.mark.parametrize(("theta", "count", "line"), [
     (1e-9, 2, None), (0.0, 1, None), (None, 3, None),
-    ([1.0, 0.0, 2.0], 2, "up to 2 spikes per step, and a threshold of 0"),
-    ([1.0, -0.5, 2.0], 1_000, "up to 1,000 spikes per step, and a threshold of -0.5"),
+    ([1.0, 0.0, 2.0], 2, "up to 2 spikes per time step, and a threshold of 0"),
+    ([1.0, -0.5, 2.0], 1_000, "up to 1,000 spikes per time step, and a threshold of -0.5"),
 ])  # fmt: skip
 def test_spikes_are_counted_in_thresholds_above_0(theta: Any, count: int, line: str | None) -> None:
     cell = lif(theta=theta, max_spikes=count, reset="subtract" if theta is not None else "none")
@@ -119,7 +119,7 @@ def test_spikes_are_counted_in_thresholds_above_0(theta: Any, count: int, line: 
     if line is None:
         checks.check_neurons(net)
         return
-    limit = "spikes are counted in thresholds above 0; raise it, or set max_spikes to 1"
+    limit = "several spikes per time step need a threshold above 0; raise it, or set max_spikes to 1"
     with pytest.raises(ModelError) as caught:
         checks.check_neurons(net)
     assert str(caught.value) == f"population 'p': {line}, {limit}"
@@ -168,9 +168,9 @@ def test_samples_are_decided_by_the_most_and_ties_by_the_lower_number(monkeypatc
 @pytest.mark.parametrize(("labels", "line"), [
     ([0, 1, 2], "3 labels, the recordings have 2 samples"),
     ([0], "1 labels, the recordings have 2 samples"),
-    ([0, -1], "a label of -1, classes are 0 to 2; give the index of the right neuron"),
-    ([3, 0], "a label of 3, classes are 0 to 2; give the index of the right neuron"),
-    ([-1, 3], "a label of -1, classes are 0 to 2; give the index of the right neuron"),
+    ([0, -1], "a label of -1, classes are 0 to 2; give the index of the correct neuron"),
+    ([3, 0], "a label of 3, classes are 0 to 2; give the index of the correct neuron"),
+    ([-1, 3], "a label of -1, classes are 0 to 2; give the index of the correct neuron"),
 ])  # fmt: skip
 def test_labels_that_belong_to_no_sample_or_class(labels: list[int], line: str) -> None:
     a = np.zeros((2, 3), int)

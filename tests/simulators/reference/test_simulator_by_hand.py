@@ -76,7 +76,7 @@ def test_recordings_are_refused_beyond_so_many_bytes(
     monkeypatch.setattr(simulators, "RECORDED_BYTES", 2**32)
     with pytest.raises(UsageError) as caught:
         prepare_simulator(net()).run(values[:, :1], steps=10 * 2**30, record=[Probe("in", ("s",))])
-    said = "40 GiB, at most 4 GiB; record fewer steps (every), or counts only"
+    said = "40 GiB, at most 4 GiB; record fewer time steps (every), or only counts"
     assert str(caught.value) == f"the recording: {said}"
 
 

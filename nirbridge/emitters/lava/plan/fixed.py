@@ -38,7 +38,7 @@ def fixed_plan(quantized: QuantizedNetwork, mapped: MappedNetwork | Sequence[Any
     """Which processes compute a quantized network; with ``mapped`` one per core that holds a piece of a population.
 
     Raises:
-        ModelError: what Lava or the chip can not hold; every problem.
+        ModelError: what Lava or the chip cannot hold; every problem.
     """
     problems = list(_problems(quantized))
     if problems:
@@ -128,7 +128,7 @@ def _problems(quantized: QuantizedNetwork) -> Iterator[Diagnostic]:
         if p.source in silent:
             subject = f"projection {quoted(p.source)} to {quoted(p.target)}"
             yield Diagnostic(
-                subject, "its source is a read-out", "values of v are not sent on the chip", "end the network there"
+                subject, "its source is a readout", "values of v are not sent on the chip", "end the network there"
             )
         elif math.prod(p.operator.output_shape) == 0:
             yield Diagnostic(f"population {quoted(p.target)}", "no neurons", "", "remove it")

@@ -80,7 +80,9 @@ def _synapse(id: str, p: Projection, ends: tuple[str, str], shapes: tuple, bits:
     """As the integer one, with real weights, which Lava's float models take as they are."""
     if int(p.delay_steps.min()) + int(p.target_delay_steps.min()) < 1:
         subject = f"projection {quoted(p.source)} to {quoted(p.target)}"
-        raise ModelError.of(subject, "a delay of 0 steps", "a synaptic process takes one", "balance the delays first")
+        raise ModelError.of(
+            subject, "a delay of 0 time steps", "a synaptic process takes one time step", "retime the network first"
+        )
     real = FixedProjection(
         p.source, p.target, _single(p.operator), 8, 0, "mixed", p.delay_steps, p.target_delay_steps, p.nodes
     )

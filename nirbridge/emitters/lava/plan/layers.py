@@ -58,7 +58,7 @@ def v_max(quantized: QuantizedNetwork, name: str) -> int | None:
 
 
 def register_problems(population: FixedPopulation) -> Iterator[Diagnostic]:
-    """Integers that do not fit their registers, which Lava on a CPU would take without a word."""
+    """Integers that do not fit their registers, which Lava on a CPU would accept silently."""
     n = population.neuron
     plain = population.process == "lif" and _as_wide_as_lif(n)
     half = 1 << (n.v_bits - 1)
@@ -81,7 +81,7 @@ def register_problems(population: FixedPopulation) -> Iterator[Diagnostic]:
             yield Diagnostic(subject, found, f"the register holds {low:,} to {high:,}", "quantize it again")
     if plain and not _is_plain(population):
         limit = "one du, dv and vth, reset to zero, no refractory time"
-        yield Diagnostic(subject, "marked as a plain LIF but is none", limit, "mark it 'custom'")
+        yield Diagnostic(subject, "is marked as a plain LIF, but is not one", limit, "mark it 'custom'")
 
 
 def _bias_limits(n: FixedNeuron) -> list[tuple[str, Array, int, int]]:

@@ -1,4 +1,4 @@
-"""What is emitted, before it is text: processes with arguments, connections, and what the nodes of the model became."""
+"""The program as data: processes with arguments, connections, and the processes of each node of the model."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class LavaSynapse:
 
 @dataclass(frozen=True, slots=True)
 class ProcessPart:
-    """A process that holds a population or a piece of it; ``at``: the flat indices of its neurons, None: all."""
+    """A process that holds a population or a slice of it; ``at``: the flat indices of its neurons, None: all."""
 
     id: str
     at: Array | None = None
@@ -62,7 +62,7 @@ class ProcessPart:
 
 @dataclass(frozen=True, slots=True)
 class LavaPopulation:
-    """What a population of the model became. ``scale`` and ``v_offset``: v in reals is ``v / scale + v_offset``."""
+    """The processes of one population; v in reals is ``v / scale + v_offset``."""
 
     name: str
     shape: Shape
@@ -123,5 +123,5 @@ class LavaPlan:
 
     @property
     def processes(self) -> int:
-        """How many processes of Lava a run has, the recorder among them."""
+        """Number of Lava processes of a run, including the recorder."""
         return len(self.sources) + len(self.layers) + len(self.synapses) + 1

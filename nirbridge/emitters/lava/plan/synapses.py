@@ -52,7 +52,7 @@ def lava_synapse(
 
 
 def synapse_problems(p: FixedProjection) -> Iterator[Diagnostic]:
-    """Weights and delays that Lava would cut without a word, or can not have."""
+    """Weights and delays that Lava would truncate silently or cannot represent."""
     subject = f"projection {quoted(p.source)} to {quoted(p.target)}"
     values = p.operator.weight if isinstance(p.operator, Dense | Conv) else p.operator.data
     grid = grid_of(p.weight_bits, p.sign_mode)
@@ -60,20 +60,22 @@ def synapse_problems(p: FixedProjection) -> Iterator[Diagnostic]:
         found = f"weights from {int(values.min())} to {int(values.max())}"
         yield Diagnostic(subject, found, f"{p.sign_mode} weights are {grid.low} to {grid.high}", "quantize it again")
     if np.any(values % grid.step):
-        found = f"weights that are no multiples of {grid.step}"
+        found = f"weights that are not multiples of {grid.step}"
         limit = f"{p.weight_bits} {p.sign_mode} bits hold multiples of it"
         yield Diagnostic(subject, found, limit, "quantize it again")
     delays = _delays(p)
     if int(delays[0].min()) + int(delays[1].min()) < 1:
-        yield Diagnostic(subject, "a delay of 0 steps", "a synaptic process takes one", "balance the delays first")
+        yield Diagnostic(
+            subject, "a delay of 0 time steps", "a synaptic process takes one time step", "retime the network first"
+        )
     longest = int(delays[0].max()) + int(delays[1].max())
     uneven = any(int(d.min()) != int(d.max()) for d in delays)
     if p.weight_exp < 0 and uneven:
-        limit = "Lava cuts what arrives with each delay on its own, not the sum"
+        limit = "Lava truncates the input of each delay separately, not their sum"
         yield Diagnostic(subject, "uneven delays and a negative exponent", limit, "quantize it with an exponent of 0")
     if longest > DELAY_MAX + 1:
         yield Diagnostic(
-            subject, f"a delay of {longest} steps", f"at most {DELAY_MAX + 1}", "balance the delays with relays"
+            subject, f"a delay of {longest} steps", f"at most {DELAY_MAX + 1}", "retime it with relay populations"
         )
 
 

@@ -1,4 +1,4 @@
-"""The isolated environment that Lava programs run in: where it is, making it, and what is wrong with it.
+"""The isolated environment of Lava programs: location, installation and status.
 
 It lies in ``$NIRBRIDGE_CACHE/lava``, else in ``nirbridge/lava`` of the user's cache folder, one folder per set of pins
 and Python version; ``NIRBRIDGE_LAVA_PYTHON`` names another interpreter that has Lava, and is then used as it is.
@@ -54,7 +54,7 @@ with open(int(out), "w", encoding="utf-8") as file:
 
 @dataclass(frozen=True, slots=True)
 class LavaStatus:
-    """What is there: the interpreter, who chose it, versions by package, and what is wrong (empty: it works)."""
+    """Status of the environment: interpreter, its source, versions by package, and the trouble (empty if it works)."""
 
     python: Path | None
     source: str
@@ -69,7 +69,7 @@ class LavaStatus:
 
 
 def cache_folder() -> Path:
-    """Where nirbridge keeps what can be made again: ``$NIRBRIDGE_CACHE``, else its folder in the user's cache."""
+    """Folder of files that can be made again: ``$NIRBRIDGE_CACHE``, else its folder in the user's cache."""
     override = os.environ.get(CACHE)
     if override:
         return Path(override).expanduser().absolute()
@@ -98,7 +98,7 @@ def find_python() -> Path:
 
 
 def environment_status() -> LavaStatus:
-    """What is there and whether it works: Lava is really imported, in a process of its own."""
+    """Status of the environment; Lava is imported in a process of its own."""
     override = os.environ.get(OVERRIDE)
     source = OVERRIDE if override else "cache"
     try:
@@ -125,7 +125,7 @@ def install_environment(
 
     Raises:
         UsageError: no interpreter that Lava runs on, or pip fails; its last lines are in the message.
-        FileError: the cache folder can not be written.
+        FileError: the cache folder cannot be written.
     """
     base = python or base_python()
     version = python_version(base)
@@ -139,7 +139,7 @@ def install_environment(
             os.utime(folder / READY)  # the newest is the one that is used
     except OSError as error:
         step = f"set {CACHE} to a folder that can be written"
-        raise FileError.of(f"folder {quoted(folder)}", f"can not be made ({error.strerror})", "", step) from error
+        raise FileError.of(f"folder {quoted(folder)}", f"cannot be made ({error.strerror})", "", step) from error
     versions = json.loads((folder / READY).read_text(encoding="utf-8"))
     return LavaStatus(_python_of(folder), "cache", MappingProxyType(versions))
 
@@ -172,7 +172,7 @@ def _install_packages(python: Path, say: Progress) -> None:
 
 
 def _call(command: list[str], subject: str) -> None:
-    """Runs a command that must succeed; what it says goes into the error."""
+    """Run a command that must succeed; its output goes into the error."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
     try:
         done = subprocess.run(
@@ -181,14 +181,14 @@ def _call(command: list[str], subject: str) -> None:
     except subprocess.TimeoutExpired:
         raise UsageError.of(subject, "did not end", f"{_INSTALL_SECONDS} s are given", "try again") from None
     except OSError as error:
-        raise UsageError.of(subject, f"can not be started ({error.strerror})", "", "name another --python") from error
+        raise UsageError.of(subject, f"cannot be started ({error.strerror})", "", "name another --python") from error
     if done.returncode != 0:
         last_lines = " | ".join((done.stderr.strip() or done.stdout.strip()).splitlines()[-4:])
         raise UsageError.of(subject, f"failed: {quoted(last_lines, 1000)}", "", "see what it says, then try again")
 
 
 def _probe(python: Path) -> tuple[dict[str, str], str]:
-    """Versions by package, and what is wrong; Lava is imported as programs import it."""
+    """Versions by package, and the trouble, if any; Lava is imported as programs import it."""
     read, write = os.pipe()
     with os.fdopen(read, encoding="utf-8") as answer:
         command = [str(python), "-I", "-c", _PROBE, str(SHIM), str(write), str(os.getpid())]
@@ -196,13 +196,13 @@ def _probe(python: Path) -> tuple[dict[str, str], str]:
         try:
             done = subprocess.run(command, timeout=_PROBE_SECONDS, **taken)
         except (OSError, subprocess.TimeoutExpired) as error:
-            return {}, f"{quoted(python)} can not be run ({type(error).__name__})"
+            return {}, f"{quoted(python)} cannot be run ({type(error).__name__})"
         finally:
             os.close(write)
         text = answer.read()
     if done.returncode != 0 or not text:
         last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        return {}, f"Lava can not be imported by {quoted(python)}: {quoted(last[0], 300)}"
+        return {}, f"Lava cannot be imported by {quoted(python)}: {quoted(last[0], 300)}"
     return json.loads(text), ""
 
 

@@ -85,7 +85,7 @@ def _run(orders: dict[str, Any]) -> None:
 
 
 def _started(orders: dict[str, Any]) -> subprocess.Popen[bytes] | None:
-    """The command; None where it can not be started, which the log then says."""
+    """The command; None where it cannot be started, which the log then says."""
     more = {"LAVA_RUN_PREFIX": orders["prefix"], "LAVA_RUN_SCRATCH": orders["scratch"]}
     with open(orders["log"], "ab") as log:
         try:

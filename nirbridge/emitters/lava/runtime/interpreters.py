@@ -55,7 +55,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def _version(python: Path) -> tuple[int, int] | None:
-    """None if it does not run, or can not make environments (Debian without python3-venv)."""
+    """None if it does not run, or cannot make environments (Debian without python3-venv)."""
     ask = "import ensurepip, sys, venv; sys.stdout.write('%d %d' % sys.version_info[:2])"
     try:
         done = subprocess.run([str(python), "-I", "-c", ask], capture_output=True, text=True, timeout=_SECONDS)

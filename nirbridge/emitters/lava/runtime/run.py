@@ -1,4 +1,4 @@
-"""Runs an emitted program so that it can not hang, and leaves no process, no shared memory and no file behind.
+"""Runs an emitted program so that it cannot hang, and leaves no process, no shared memory and no file behind.
 
 A guard (``guard.py``), a process of its own in a new session, starts the program and ends it; see there.
 """
@@ -112,7 +112,7 @@ def _loaded(path: Path) -> ProgramOutput:
 
 
 def _judge(folder: Path, end: Mapping[str, Any], scratch: Path, seconds: float, quiet_s: float) -> None:
-    """Raises what a run that went wrong is."""
+    """Raise the error of a failed run."""
     if end["why"] == "ended" and end["code"] == 0 and (scratch / "out.npz").is_file():
         return
     subject, log = f"program {quoted(folder.name)}", _log(scratch / "log")
@@ -120,7 +120,7 @@ def _judge(folder: Path, end: Mapping[str, Any], scratch: Path, seconds: float, 
         raise UsageError.of(subject, log.rpartition("error: ")[2].strip(), "", "see its README.md", log=log)
     found = {
         "seconds": f"did not end within {seconds:.0f} s and was killed",
-        "quiet": f"did no step for {quiet_s:.0f} s and was killed",
+        "quiet": f"made no progress for {quiet_s:.0f} s and was killed",
         "guard": "was killed together with its guard",
     }.get(end["why"], f"failed with exit code {end['code']}")
     shown = f"{found}; its log ends with:\n{log}" if log else f"{found}; it wrote no log"
@@ -156,9 +156,9 @@ def _program(where: str | Path | Artifact) -> dict[str, Any]:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         program = json.loads((folder / "program.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        raise FileError.of(subject, "is no program of nirbridge", "", "make one with nirbridge emit") from None
+        raise FileError.of(subject, "is not a program of nirbridge", "", "make one with nirbridge emit") from None
     if not isinstance(manifest, dict) or manifest.get("kind") != "lava":
-        raise FileError.of(subject, "is no Lava program", "", "make one with nirbridge emit --to lava")
+        raise FileError.of(subject, "is not a Lava program", "", "make one with nirbridge emit --to lava")
     if not _is_program(program):
         raise FileError.of(subject, "its program.json is damaged", "", "make it again with nirbridge emit --to lava")
     return program

@@ -1,4 +1,4 @@
-"""Compiled loop of a population that hears itself one step later: all steps in one call (numba, extra ``fast``)."""
+"""Kernel for a self-recurrent population with a delay of one time step (numba, extra ``fast``)."""
 
 from __future__ import annotations
 

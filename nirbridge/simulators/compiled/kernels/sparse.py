@@ -40,7 +40,7 @@ def count_kernel(indptr, idx, val, window, out) -> None:
     """Spikes per window: ``window: int64[pre]`` says which one a source is in (-1: none).
 
     ``out: uint8[rows, posts]`` of zeros is filled. Sources send at most 1, so a window of up to 255 sources
-    can not overflow.
+    cannot overflow.
     """
     for row in range(out.shape[0]):
         for e in range(indptr[row], indptr[row + 1]):
