@@ -168,13 +168,13 @@ def test_wrong_networks_and_states_are_refused() -> None:
     with pytest.raises(ModelError, match=r"^network: dt is -0.001 s, a finite number above 0; correct dt"):
         simulate(replace(NETWORK, dt=-1e-3, timing=replace(TIMING, dt=-1e-3)), INPUT)
     with pytest.raises(
-        ModelError, match="^population 'fc1': up to 3 spikes per time step, and a threshold of -1, spikes are"
+        ModelError, match="^population 'fc1': up to 3 spikes per time step, and a threshold of -1, several spikes"
     ):
         simulate(small(max_spikes=3, theta=-1.0), INPUT)
     state = simulate(NETWORK, INPUT).state
     with pytest.raises(UsageError, match="^state, 'v' of 'fc1': float32 of shape "):
         simulate(NETWORK, np.repeat(INPUT[:, None], 2, axis=1), state=state)
-    with pytest.raises(UsageError, match="^the recording: [0-9,]+ GiB, at most 128 GiB; record fewer steps"):
+    with pytest.raises(UsageError, match="^the recording: [0-9,]+ GiB, at most 128 GiB; record fewer time steps"):
         simulate(NETWORK, INPUT, steps=10**12)
 
 

@@ -134,8 +134,8 @@ FIRES = "it has v, u and i; record 'v' of it"
     ([Probe("a", ("i",))], "record 'a', variable i: an input or output has no neurons; record 's' of it"),
     ([Probe("y", ("count",))], "record 'y', variable count: it sends values, not spikes; record 's' of it"),
     ([Probe("b", ("count",))], "record 'b', variable count: it sends values, not spikes; record 's' of it"),
-    ([Probe("read", ("s",))], f"record 'read', variable s: a read-out never fires, {FIRES}"),
-    ([Probe("read", ("v", "count"))], f"record 'read', variable count: a read-out never fires, {FIRES}"),
+    ([Probe("read", ("s",))], f"record 'read', variable s: a readout does not spike, {FIRES}"),
+    ([Probe("read", ("v", "count"))], f"record 'read', variable count: a readout does not spike, {FIRES}"),
     ([Probe("one", ("s",), 0)], "record 'one': one step in 0, every is at least 1; correct it"),
     ([Probe("*", ("s",), -1)], "record '*': one step in -1, every is at least 1; correct it"),
     ([Probe("zz", ("q",), 0)], "record 'zz': one step in 0, every is at least 1; correct it\n"

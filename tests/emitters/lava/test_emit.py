@@ -117,7 +117,7 @@ def test_everything_that_lava_would_cut_without_a_word_is_refused() -> None:
     with pytest.raises(ModelError) as caught:
         emit(q)
     said = str(caught.value)
-    for text in ("du from 4,096", "bias_mant from 5,000", "bias_exp from 9", "no multiples of 2", "from 300 to 300"):
+    for text in ("du from 4,096", "bias_mant from 5,000", "bias_exp from 9", "not multiples of 2", "from 300 to 300"):
         assert text in said
     assert "a delay of 99 steps" in said
     assert "a delay of 0 time steps" in said

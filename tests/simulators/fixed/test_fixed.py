@@ -223,7 +223,7 @@ def test_wrong_state_backend_and_record_are_refused() -> None:
         simulate_fixed(q, values[:, :1], state=state)
     with pytest.raises(UsageError, match="backend 'gpu'"):
         simulate_fixed(q, values, backend="gpu")
-    with pytest.raises(UsageError, match="the current is u here"):
+    with pytest.raises(UsageError, match="record .u., the synaptic current in integers"):
         simulate_fixed(q, values, record=[Probe("a", ("i",))])
     hop = (replace(q.projections[0], delay_steps=whole(0)), *q.projections[1:])
     with pytest.raises(UsageError, match="a delay below 1"):
