@@ -71,7 +71,7 @@ def test_recordings_are_refused_beyond_so_many_bytes(
     monkeypatch.setattr(simulators, "RECORDED_BYTES", size)
     prepare_simulator(net()).run(values, record=record)
     monkeypatch.setattr(simulators, "RECORDED_BYTES", size - 1)
-    with pytest.raises(UsageError, match="^the recording: 0 GiB, at most 0 GiB; record fewer steps"):
+    with pytest.raises(UsageError, match="^the recording: 0 GiB, at most 0 GiB; record fewer time steps"):
         prepare_simulator(net()).run(values, record=record)
     monkeypatch.setattr(simulators, "RECORDED_BYTES", 2**32)
     with pytest.raises(UsageError) as caught:
