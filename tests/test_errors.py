@@ -68,6 +68,7 @@ def test_exit_codes() -> None:
         "ModelError": 1,
         "UnequalImport": 1,
         "DoesNotFit": 1,
+        "NotConforming": 1,
         "IllegalMapping": 1,
         "Bug": 3,
     }

@@ -95,17 +95,11 @@ def _program(plan: LavaPlan) -> tuple[dict[str, Any], dict[str, Array]]:
         )
     silent = {node.name for node in plan.nodes if not node.fires}
     outputs = []
-    for k, output in enumerate(plan.outputs):
-        reads = [_read(f"output{k}.read{j}", read, put) for j, read in enumerate(output.reads)]
-        reads_out = bool(reads) and all(read.source in silent for read in output.reads)
+    for k, port in enumerate(plan.outputs):
+        reads = [_read(f"output{k}.read{j}", read, put) for j, read in enumerate(port.reads)]
+        reads_out = bool(reads) and all(read.source in silent for read in port.reads)
         outputs.append(
-            {
-                "name": output.name,
-                "key": _key(output.name),
-                "shape": output.shape,
-                "reads": reads,
-                "reads_out": reads_out,
-            }
+            {"name": port.name, "key": _key(port.name), "shape": port.shape, "reads": reads, "reads_out": reads_out}
         )
     return {**text.program_meta(plan), "inputs": inputs, "nodes": nodes, "outputs": outputs}, arrays
 
