@@ -61,12 +61,14 @@ def _layer(layer: LayerReport) -> dict[str, Any]:
 
 def quantize_text(quantized: QuantizedNetwork) -> RenderableType:
     """The table and the sentences below it. Names from files are escaped and never read as markup."""
+    measured = any("spikes_changed" in layer.measured for layer in quantized.report)
+    headings = HEADINGS if measured else HEADINGS[:-1]
     table = Table(box=None, pad_edge=False)
-    for heading in HEADINGS:
+    for heading in headings:
         table.add_column(heading, justify="left" if heading in LEFT else "right", no_wrap=heading not in LEFT)
     for layer in quantized.report:
         for k, weights in enumerate(layer.weights or ({},)):
-            table.add_row(*(Text(cell) for cell in _cells(layer, weights, first=k == 0)))
+            table.add_row(*(Text(cell) for cell in _cells(layer, weights, first=k == 0)[: len(headings)]))
     return Group(table, Text(), *(Text(f"- {one_line(said)}") for said in _remarks(quantized)))
 
 
