@@ -1,4 +1,4 @@
-"""What a chip is, as data: limits of a core, a mesh of cores, figures of energy and time, each with its source."""
+"""Chip descriptions as data: limits of a core, a mesh of cores, figures of energy and time, each with its source."""
 
 import sys
 import types

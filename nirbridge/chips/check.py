@@ -1,4 +1,4 @@
-"""What every chip must satisfy: ``diagnose_chip`` lists problems, ``check_chip`` raises, ``is_valid_chip`` says."""
+"""Validity of a chip: ``diagnose_chip`` yields every problem, ``check_chip`` raises them all."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ BOARD_CORES_MAX = CORES_MAX
 
 
 def diagnose_chip(chip: Chip) -> Iterator[Diagnostic]:
-    """Every problem of a chip: types, ranges and sources of its numbers, then what they say together."""
+    """Every problem of a chip: types, ranges and sources of its numbers, then their relations."""
     problems = list(chip_dict_problems(chip_to_dict(chip)))
     yield from problems
-    if problems:  # ratios of wrong numbers say nothing
+    if problems:  # relations of wrong numbers are meaningless
         return
     subject = f"chip {quoted(chip.name)}"
     yield from _weights(subject, chip.synapses)
@@ -31,7 +31,7 @@ def diagnose_chip(chip: Chip) -> Iterator[Diagnostic]:
 
 
 def check_chip(chip: Chip) -> None:
-    """Raises one ChipError with all problems of ``diagnose_chip``; returns when there are none."""
+    """Raise one ChipError with all problems of ``diagnose_chip``."""
     ChipError.raise_all(diagnose_chip(chip))
 
 

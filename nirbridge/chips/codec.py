@@ -1,4 +1,4 @@
-"""A chip as a plain dict of JSON values and back: what a chip file, once read, has to look like."""
+"""Conversion of a chip to a plain dict of JSON values and back, and the checks of such a dict."""
 
 from __future__ import annotations
 

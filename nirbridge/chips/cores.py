@@ -1,4 +1,4 @@
-"""Cores of a chip: in which order they are numbered, and which are masked out."""
+"""Numbering of the cores of a chip, and masking of dead ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chips from TOML files: the built-in ones by name, a user's own by path."""
+"""Reading of chip files (TOML): built-in chips by name, others by path."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _from_file(path: Path, label: str) -> Chip:
         with path.open("rb") as file:
             data = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
-        raise ChipError(Diagnostic(f"chip file {label}", f"can not be read ({error.strerror})")) from error
+        raise ChipError(Diagnostic(f"chip file {label}", f"cannot be read ({error.strerror})")) from error
     return _parsed(data, label)
 
 

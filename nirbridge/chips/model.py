@@ -1,7 +1,7 @@
-"""What a chip is: limits of one kind of core, a mesh of them, and figures of energy and time; nothing else.
+"""Chip description: limits of one kind of core, a mesh of them, figures of energy and time.
 
-A chip says what is legal; it transforms nothing. Numbers come from TOML files (``load.py``), each with its unit in
-its key and its source in the file. ``None`` means: not limited (or, for a figure, not known).
+A chip defines which mappings are legal; it transforms nothing. Numbers come from TOML files (``load.py``), each with
+its unit in its key and its source in the file. ``None`` means: not limited (or, for a figure, not known).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from nirbridge._values import Value
 
 
 class CoreId(NamedTuple):
-    """Where a core is: chip, tile column x, tile row y, core within the tile. Ids are never renumbered."""
+    """Position of a core: chip, tile column x, tile row y, core within the tile. Ids are never renumbered."""
 
     chip: int
     x: int
@@ -42,7 +42,7 @@ class Mesh:
 
 @dataclass(frozen=True, slots=True)
 class CoreLimits:
-    """What one core holds at most. Axons are counted as the contracts text defines them.
+    """Limits of one core.
 
     ``input_axons``: distinct source neurons (host inputs too) with a target in the core. ``output_axons``: pairs of
     a source neuron in the core and a destination core (its own included); one pair takes ``output_slots_per_axon``
@@ -60,7 +60,7 @@ class CoreLimits:
 
 @dataclass(frozen=True, slots=True)
 class SynapseFormat:
-    """How a core stores synapses: per input axon the ordered list of its targets, cut into runs.
+    """Encoding of synapses in a core: per input axon the ordered list of its targets, cut into runs.
 
     A run of m consecutive targets takes ``ceil((m * (weight_bits + d) + run_header_bits) / word_bits)`` words, d =
     ``delay_bits`` where the projection has delays, else 0. A sparse run (any targets) takes ``index_bits`` more per
@@ -97,7 +97,7 @@ class EnergyFigures:
 
 @dataclass(frozen=True, slots=True)
 class TimeFigures:
-    """Seconds per event; None: not known. ``barrier_s`` is spent once a step."""
+    """Seconds per event; None: not known. ``barrier_s`` is spent once per time step."""
 
     synaptic_op_s: float | None = None
     neuron_update_s: float | None = None
@@ -111,7 +111,7 @@ class TimeFigures:
 
 @dataclass(frozen=True, slots=True)
 class NeuronSupport:
-    """What the neurons of a core can do, beyond leaky integrate and fire with a hard reset."""
+    """Abilities of the neurons of a core beyond leaky integrate-and-fire with a hard reset."""
 
     soft_reset: bool
     graded_spikes: bool
@@ -123,8 +123,8 @@ class NumberFormats:
     """Widths of the integers in a core, in the rule of ``quantization.model`` (that of Lava's ``fixed_pt`` models).
 
     Signed numbers of n bits reach from ``-(2**(n-1) - 1)`` to ``2**(n-1) - 1``. Decays are parts of 4096; the current
-    loses ``du + 1`` parts a step, the membrane ``dv``. ``programmable``: a population may need more than Lava's LIF
-    offers (thresholds off the grid of 64, no reset). ``refractory_steps_max`` None: not limited.
+    loses ``du + 1`` parts per time step, the membrane ``dv``. ``programmable``: a population may need more than Lava's
+    LIF offers (thresholds off the grid of 64, no reset). ``refractory_steps_max`` None: not limited.
     """
 
     du_max: int

@@ -1,4 +1,4 @@
-"""The keys of a chip file: which there are, of which type, in which unit, and what they mean."""
+"""Schema of a chip file: keys, types, units and meanings."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ FIELDS: tuple[Field, ...] = (
     _synapse_bits("word_bits", "bits of a word of synaptic memory", BITS_MAX, least=1),
     Field("synapses", "words", "count", "words", "words of synaptic memory of a core", absent="unlimited"),
     Field("synapses", "weight_bits", "count list", "bits", "widths of a stored weight, sign included", 1, "", 64),
-    _synapse_bits("weight_bits_default", "width that is used unless asked otherwise", SYNAPSE_BITS_MAX, least=1),
+    _synapse_bits("weight_bits_default", "width that is used by default", SYNAPSE_BITS_MAX, least=1),
     Field(
         "synapses", "run_targets_max", "count", "targets", "most targets of one run", 1, "unlimited", RUN_TARGETS_MAX
     ),
@@ -100,14 +100,14 @@ FIELDS: tuple[Field, ...] = (
     Field("neuron", "soft_reset", "flag", "", "a spike may subtract from the membrane instead of setting it"),
     Field("neuron", "graded_spikes", "flag", "", "a spike may carry an integer"),
     Field("neuron", "synaptic_current", "flag", "", "a neuron may have a decaying synaptic current"),
-    _number("du_max", "largest decay of a synaptic current, which loses du + 1 parts of 4096 a step", 0),
-    _number("dv_max", "largest decay of a membrane, in parts of 4096 a step", 0),
+    _number("du_max", "largest decay of a synaptic current, which loses du + 1 parts of 4096 per time step", 0),
+    _number("dv_max", "largest decay of a membrane, in parts of 4096 per time step", 0),
     _number("bias_mant_bits", "mantissa of a bias, signed"),
     _number("bias_exp_max", "largest exponent of a bias", 0),
     _number("vth_bits", "threshold, not signed, in units of 64 of the membrane"),
     _number("u_bits", "synaptic current, signed"),
     _number("v_bits", "membrane, signed"),
-    _number("a_in_bits", "summed input of a step, signed, before it is multiplied by 64"),
+    _number("a_in_bits", "summed input of a time step, signed, before it is multiplied by 64"),
     _number("weight_exp_max", "largest exponent of the weights of a projection", 0),
     Field(
         "numbers",
@@ -119,22 +119,22 @@ FIELDS: tuple[Field, ...] = (
         "unlimited",
         REFRACTORY_STEPS_MAX,
     ),
-    Field("numbers", "programmable", "flag", "", "a neuron may compute more than Lava's LIF does"),
+    Field("numbers", "programmable", "flag", "", "a neuron may compute more than Lava's LIF"),
     _energy("synaptic_op_j", "per synapse that a spike reaches"),
-    _energy("neuron_access_j", "per neuron and step"),
-    _energy("neuron_update_j", "per updated neuron and step, on top of the access"),
+    _energy("neuron_access_j", "per neuron and time step"),
+    _energy("neuron_update_j", "per updated neuron and time step, on top of the access"),
     _energy("spike_j", "per spike of a neuron, on top of the update"),
     _energy("axon_out_j", "per spike and destination core, leaving the source core"),
     _energy("hop_x_j", "per spike and link along x"),
     _energy("hop_y_j", "per spike and link along y"),
     _time("synaptic_op_s", "per synapse that a spike reaches"),
-    _time("neuron_update_s", "per neuron and step, access and update"),
+    _time("neuron_update_s", "per neuron and time step, access and update"),
     _time("spike_s", "per spike of a neuron"),
     _time("axon_out_s", "per spike and destination core, leaving the source core"),
     _time("axon_in_s", "per spike entering a core"),
     _time("hop_x_s", "per spike and link along x"),
     _time("hop_y_s", "per spike and link along y"),
-    _time("barrier_s", "once a step, all cores waiting for each other"),
+    _time("barrier_s", "once per time step, barrier of all cores"),
 )
 
 TABLES: tuple[str, ...] = tuple(dict.fromkeys(f.table for f in FIELDS))

@@ -1,1 +1,1 @@
-"""The disk: how arrays are read safely, where an output goes, and how it gets there whole or not at all."""
+"""File access: safe reading of arrays, output paths, atomic writing."""

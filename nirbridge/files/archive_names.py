@@ -1,6 +1,6 @@
-"""Names of nodes as names of arrays in an archive: readable, and harmless to whoever unpacks it.
+"""Names of nodes as names of arrays in an archive: readable, and safe to unpack.
 
-``%``, ``:``, backslashes, characters that can not be printed, and path segments ``.`` and ``..`` are written as ``%XX``
+``%``, ``:``, backslashes, characters that cannot be printed, and path segments ``.`` and ``..`` are written as ``%XX``
 per UTF-8 byte, empty segments as ``%``.
 """
 

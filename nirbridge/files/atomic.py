@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and keep the mode that a plain ``open`` would give them."""
+"""Atomic writing of files, with the mode that a plain ``open`` would give them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def atomic_write(
     subject: str,
     check: Callable[[str], object] | None = None,
 ) -> None:
-    """Writes a file, whole or not at all, also if the process is killed; nothing unfinished is left.
+    """Write a file, whole or not at all, even if the process is killed; nothing unfinished is left.
 
     The content has no name until it is complete, where the file system has such files (``O_TMPFILE``). A symbolic
     link stays and its target is replaced; a character device, a FIFO or an open descriptor (``/dev/stdout``) gets
@@ -139,7 +139,7 @@ def _link(descriptor: int, name: str, folder: int) -> None:
 
 
 def _linked(descriptor: int, name: str, folder: int) -> bool:
-    """Whether the file could take a name that is free; False where somebody has taken it meanwhile."""
+    """True if the file took a free name; False where another process has taken it meanwhile."""
     try:
         _link(descriptor, name, folder)
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""Functions that are named by a text, so that their module is imported only when they are used."""
+"""Lazy loading of attributes by name: a module is imported only when its attribute is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders that appear, or are replaced, as a whole."""
+"""Atomic creation and replacement of folders."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def resolve_folder(path: Path, subject: str) -> ResolvedPath:
     """
     place = resolve_path(path, subject)
     if place.kind not in ("new", "folder"):
-        raise FileError.of(subject, "is no folder", "", "name another one")
+        raise FileError.of(subject, "is not a folder", "", "name another one")
     if f"{os.path.realpath(os.curdir)}{os.sep}".startswith(f"{place.path}{os.sep}"):
         raise FileError.of(subject, "holds the working folder", "a folder is replaced as a whole", "name another one")
     check_folder_above(place, subject)
@@ -32,9 +32,9 @@ def resolve_folder(path: Path, subject: str) -> ResolvedPath:
 
 
 def atomic_folder(path: Path, files: Mapping[str, bytes], *, subject: str) -> None:
-    """Makes a folder of these files (by relative path with ``/``); an old one there is replaced and removed.
+    """Create a folder of these files (by relative path with ``/``); an old one is replaced and removed.
 
-    The folder is there whole or not at all. A symbolic link stays and the folder it leads to is replaced. Whether an
+    The folder appears whole or not at all. A symbolic link stays and the folder it leads to is replaced. Whether an
     old folder may be removed is for the caller to decide.
 
     Raises:
@@ -74,7 +74,7 @@ def _fill(folder: str, files: Mapping[str, bytes]) -> None:
 
 
 def _remove(folder: str) -> None:
-    """Also where Ctrl-C comes while it is removed (a second one ends the process at once)."""
+    """Remove a folder, even where Ctrl-C interrupts the removal (a second one ends the process at once)."""
     try:
         shutil.rmtree(folder, ignore_errors=True)
     except BaseException:
@@ -98,7 +98,7 @@ def _unfinished(place: ResolvedPath, made: list[str]) -> tuple[str, int]:
 
 
 def _take_place(scratch: str, target: str) -> None:
-    """Gives the folder its name; behind it, ``scratch`` is what was there before, or nothing."""
+    """Give the folder its name; afterwards ``scratch`` is the previous folder, or nothing."""
     if not os.path.isdir(target) or not os.listdir(target):
         os.rename(scratch, target)
     elif not _exchange(scratch, target):

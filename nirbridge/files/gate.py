@@ -1,4 +1,4 @@
-"""The gate that every command's results pass before any work is done: nothing that is read is ever replaced."""
+"""Check of a command's outputs before any work is done: no input is ever replaced."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _report_places(output: CommandOutput) -> Iterator[ResolvedPath]:
     while above.kind == "new" and above.folder != above.path:
         above = resolve_path(above.folder, str(output))
     if above.kind != "folder":
-        raise FileError.of(str(output), "is no folder", "", "name another one")
+        raise FileError.of(str(output), "is not a folder", "", "name another one")
     if not os.access(above.path, os.W_OK | os.X_OK):
         raise FileError.of(str(output), "cannot be written", "this user has no right to", "name another folder")
     for name in output.files:
@@ -89,7 +89,7 @@ def _read(inputs: Iterable[CommandInput]) -> Iterator[tuple[CommandInput, Resolv
     for each in inputs:
         try:
             yield each, resolve_path(each.path, each.name)
-        except FileError:  # its reader says it better
+        except FileError:  # its reader reports it
             continue
 
 

@@ -22,7 +22,7 @@ from nirbridge.errors import FileError, NirbridgeError, quoted
 MAX_BYTES = 2 * 2**30
 MEMBERS_MAX = 100_000
 UNREADABLE = (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error)
-"""What zipfile and numpy raise for damaged, encrypted or unknown content (an unknown compression: a RuntimeError)."""
+"""Exceptions of zipfile and numpy for damaged, encrypted or unknown content (unknown compression: RuntimeError)."""
 MAGIC = b"\x93NUMPY\x01\x00"
 HEADER = re.compile(
     r"\{'descr': '(?P<type>\|b1|\|[iu]1|[<>][iu][248]|[<>]f[248])', 'fortran_order': (?P<fortran>True|False), "
@@ -81,7 +81,7 @@ def header_of(file: IO[bytes], *, text: bool = False) -> ArrayHeader | None:
 
 
 def read_header(file: IO[bytes], subject: str, *, text: bool = False) -> ArrayHeader:
-    """As ``header_of``.
+    """See ``header_of``.
 
     Raises:
         FileError: anything but plain numbers (or one text).
@@ -102,7 +102,7 @@ def load_npy(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Array:
             header = read_header(file, subject)
         _limit(subject, header.bytes, max_bytes)
         if header.bytes > path.stat().st_size - header.start:
-            raise FileError.of(subject, "ends early", f"its header promises {header.bytes:,} bytes", "save it again")
+            raise FileError.of(subject, "ends early", f"its header declares {header.bytes:,} bytes", "save it again")
         if not header.bytes:
             return np.zeros(header.shape, header.dtype)
         order = "F" if header.fortran else "C"
@@ -128,7 +128,7 @@ def load_npz(path: str | Path, *, max_bytes: int = MAX_BYTES, text: str | None =
                 name = member.filename.removesuffix(".npy")
                 subject = f"file {quoted(path.name)}, array {quoted(name)}"
                 if name in out:
-                    raise FileError.of(subject, "is there twice", "", "keep one of them")
+                    raise FileError.of(subject, "occurs twice", "", "keep one of them")
                 with open_member(archive, member) as file:
                     header = read_header(file, subject, text=name == text)
                     _limit(subject, header.bytes, left)
@@ -152,7 +152,7 @@ def write_npz(file: IO[bytes], arrays: Mapping[str, Array], level: int) -> None:
 def _data(file: IO[bytes], header: ArrayHeader, subject: str) -> Array:
     data = file.read(header.bytes)
     if len(data) != header.bytes:
-        raise FileError.of(subject, "ends early", f"its header promises {header.bytes:,} bytes", "save it again")
+        raise FileError.of(subject, "ends early", f"its header declares {header.bytes:,} bytes", "save it again")
     order = "F" if header.fortran else "C"
     if not header.bytes:
         return np.zeros(header.shape, header.dtype)
@@ -168,4 +168,4 @@ def _unreadable(subject: str, error: Exception) -> NirbridgeError:
     if isinstance(error, FileNotFoundError):
         return FileError.of(subject, "does not exist", "", "check the path")
     said = quoted(getattr(error, "strerror", None) or str(error) or type(error).__name__)
-    return FileError.of(subject, f"can not be read ({said})", "", "write it with numpy.save or numpy.savez")
+    return FileError.of(subject, f"cannot be read ({said})", "", "write it with numpy.save or numpy.savez")

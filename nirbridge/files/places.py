@@ -1,4 +1,4 @@
-"""Where a path leads: a new or regular file, a folder, or a stream (character device, FIFO, open descriptor)."""
+"""Resolution of paths: a new or regular file, a folder, or a stream (character device, FIFO, open descriptor)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _REFUSED = {stat.S_IFBLK: "is a block device", stat.S_IFSOCK: "is a socket"}
 
 @dataclass(frozen=True, slots=True)
 class ResolvedPath:
-    """The end of a path.
+    """Where a path leads.
 
-    No symbolic link is left in ``path``. ``descriptor`` is that of a stream that this process has open already, as
-    behind ``/dev/stdout``. ``status`` is None where ``kind`` is ``new``.
+    No symbolic link is left in ``path``. ``descriptor`` is that of a stream that this process has open already, such as
+    ``/dev/stdout``. ``status`` is None where ``kind`` is ``new``.
     """
 
     kind: Literal["new", "file", "folder", "stream"]
@@ -38,7 +38,7 @@ class ResolvedPath:
     def is_same(self, other: ResolvedPath) -> bool:
         """Whether both are one file or folder: the same path, or the same device and inode, as of hard links.
 
-        Streams are compared only where a regular file lies behind them: two results may go to ``/dev/null``.
+        Streams are compared only where they lead to a regular file: two results may go to ``/dev/null``.
         """
         if self.status is None or other.status is None:
             return self.path == other.path

@@ -1,4 +1,4 @@
-"""Does the chip have what a map needs of neurons and synapses? Limits of cores are counted elsewhere."""
+"""Features of neurons and synapses that a map needs and a chip lacks. Limits of cores are counted elsewhere."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def unsupported_features(
 
 
 def placement_only_problem(record: MapRecord, hint: str) -> list[Diagnostic]:
-    """The problem of a map that is a placement alone, where one that runs is needed."""
+    """The problem of a map marked ``placement_only`` where one that runs is needed."""
     if not record.placement_only:
         return []
-    found, limit = "is marked placement_only", "it is not quantized, run or emitted"
+    found, limit = "is marked placement_only", "such a map cannot be quantized, run or emitted"
     return [Diagnostic("map", found, limit, hint, MappingProxyType({"placement_only": True}))]
 
 
@@ -49,7 +49,7 @@ def _delays(network: Network, chip: Chip) -> Iterator[Diagnostic]:
         if most is not None and steps > most:
             limit = f"a {quoted(chip.name)} synapse delays by at most {most:,}"
             ids = MappingProxyType({"projection": k})
-            yield Diagnostic(_thing(k, p), f"a delay of {steps:,} steps", limit, "shorten the delay", ids)
+            yield Diagnostic(_thing(k, p), f"a delay of {steps:,} time steps", limit, "shorten the delay", ids)
 
 
 def _weight_bits(record: MapRecord, chip: Chip) -> Iterator[Diagnostic]:

@@ -1,4 +1,4 @@
-"""Traffic, energy and time of one step of a mapped network.
+"""Traffic, energy and time of one time step of a mapped network.
 
 Traffic is counted on multicast trees (``route``). Energy and time follow SANA-FE's model of event costs
 (J. A. Boyle et al., SANA-FE; its figures are in the chip files): a core sends one message per spike and destination
@@ -53,9 +53,10 @@ TIME_FIGURES = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CoreEvents:
-    """What happens in each core in one step: float64 [blocks] each; ``neurons`` are accessed and updated every step.
+    """Events of each core in one time step: float64 [blocks] each.
 
-    ``axons_in`` and ``axons_out`` are messages: one per spike and destination core, the own core included.
+    ``neurons`` are accessed and updated in every time step. ``axons_in`` and ``axons_out`` are messages: one per spike
+    and destination core, the own core included.
     """
 
     synaptic_ops: Array
@@ -77,7 +78,7 @@ def costs(
     """The costs of blocks on ``cores`` (``cores[b]``: the core of block b).
 
     Args:
-        axons: who sends to whom, with rates.
+        axons: the axon table, with rates.
         cores: one distinct core a block.
         chip: the chip; events without a figure are left out of the breakdowns, totals without any are None.
         neurons_per_block: neurons of each block [blocks].
@@ -106,7 +107,7 @@ def costs(
 def core_events(
     axons: AxonTable, neurons_per_block: Sequence[int] | Array, spikes_per_block: Sequence[float] | Array | None = None
 ) -> CoreEvents:
-    """What happens in each core in one step."""
+    """Events of each core in one time step."""
     blocks = len(neurons_per_block)
     group = np.repeat(np.arange(len(axons.source_block)), np.diff(axons.target_ptr))
     source, rate = axons.source_block, np.asarray(axons.spikes_per_step, dtype=np.float64)
@@ -175,7 +176,7 @@ def _extent(cores: Sequence[CoreId], chip: Chip) -> tuple[int, int]:
 
 
 def missing_figures(chip: Chip) -> Mapping[str, tuple[str, ...]]:
-    """Kinds of event that a chip has no figure for, of ``energy`` and of ``time``: what the totals leave out."""
+    """Kinds of event that a chip has no figure for, of ``energy`` and of ``time``; the totals leave these out."""
     time = dict(TIME_FIGURES) | {"hops x": "hop_x_s", "hops y": "hop_y_s", "barrier": "barrier_s"}
     return {
         "energy": tuple(kind for kind, field in ENERGY_FIGURES.items() if getattr(chip.energy, field) is None),

@@ -1,4 +1,4 @@
-"""What a mapped network is: blocks on cores of a mesh, and what moves between them."""
+"""A mapped network: blocks on cores of a mesh, and its costs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nirbridge.quantization.model import QuantizedNetwork
 
 @dataclass(frozen=True, slots=True)
 class MapCosts:
-    """Traffic, energy and time of one step, from the chip's figures and the assumed or given rates.
+    """Traffic, energy and time of one time step, from the chip's figures and the assumed or given rates.
 
     ``unicast_spikes_per_step``: sum over source neurons of rate x number of destination cores other than its own.
     ``multicast_hops_per_step``: rate x links in the union of the X-Y paths to all destinations; no placement of these
@@ -42,11 +42,11 @@ class MapCosts:
 class MappedNetwork(SavedValue):
     """A network on a chip, self-contained. ``cores[b]`` is where block b (its position in the partition) sits.
 
-    ``splits``: populations of the model that were replaced by so many copies, in the order in which that was done.
-    ``latency``: the step at which each input, population and output is at its step 0, if the network was retimed so
-    that its delays hold the hops (``passes.Retime``); None: the delays are those of the model.
+    ``splits``: populations of the model and the number of copies that replaced them, in order of replacement.
+    ``latency``: the time step at which each input, population and output is at its time step 0, if the network was
+    retimed so that its delays hold the hops (``passes.Retime``); None: the delays are those of the model.
     ``placement_only``: the chip cannot run it, or only a placement was requested; nothing quantizes, runs or emits it.
-    ``early_spikes``: populations whose spikes before their first step are kept (``--keep-early-spikes``).
+    ``early_spikes``: populations whose spikes before their first time step are kept (``--keep-early-spikes``).
     ``model``: the network that was mapped, before relays, retiming and copies; None: not known.
     ``quantized``: the integers that its cores hold, where they were chosen otherwise than by default (with data, with
     other widths); not in map files. None: see ``mapping.integers.integers_of``.

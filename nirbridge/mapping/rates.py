@@ -1,4 +1,4 @@
-"""Spike rates: read from a file, or assumed and said so. A rate is spikes per step of one neuron or input element."""
+"""Spike rates, read from a file or assumed. A rate is spikes per time step of one neuron or input element."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nirbridge.files.npy import MEMBERS_MAX, UNREADABLE, header_of, open_member
 from nirbridge.network.model import Network, Population, Port
 
 ASSUMED_RATE = 0.02
-"""Spikes per neuron and step where nothing is known: 20 spikes per second at steps of a millisecond."""
+"""Spikes per neuron and time step where no rates are given: 20 spikes per second at a time step of 1 ms."""
 PROBLEMS_MAX = 20
 
 SAVE_AGAIN = "save plain numbers with numpy.savez"
@@ -27,7 +27,7 @@ Rates = Mapping[str, Array]
 def assumed_rates(network: Network, value: float = ASSUMED_RATE) -> tuple[Rates, str]:
     """The same rate for every input and every population that fires, and the sentence that says so.
 
-    A read-out never fires: 0, except where it drives another population with its value in every step: 1.
+    A readout never fires: 0, except where it drives another population with its value in every time step: 1.
     """
     drives = {p.source for p in network.projections} & {p.name for p in network.populations if not p.neuron.fires}
     rates = {port.name: freeze(np.float64(value)) for port in network.inputs}
@@ -39,11 +39,11 @@ def assumed_rates(network: Network, value: float = ASSUMED_RATE) -> tuple[Rates,
 
 
 def read_rates(path: str | Path, network: Network, value: float = ASSUMED_RATE) -> tuple[Rates, str]:
-    """Rates of a ``.npz`` file, and a sentence that says what is given and what had to be assumed.
+    """Rates of a ``.npz`` file, and a sentence on which are given and which are assumed.
 
-    The file holds one array per population or input, by name: spikes per step, a scalar or of its shape. Populations
-    that it does not name get ``assumed_rates``. Data is only read once its header has the right shape, so a file can
-    not make us read more than the network has neurons.
+    The file holds one array per population or input, by name: spikes per time step, a scalar or of its shape.
+    Populations that it does not name get ``assumed_rates``. Data is only read once its header has the right shape, so a
+    file can not make us read more than the network has neurons.
 
     Raises:
         FileError: not a readable .npz file, or an array of objects.
@@ -74,7 +74,7 @@ def _thing(path: Path, name: str | None = None) -> str:
 
 
 def _read(path: Path, known: Mapping[str, Port | Population]) -> tuple[dict[str, Array], list[Diagnostic]]:
-    """Every array that can be used, and what is wrong with the others."""
+    """Every usable array, and the problems of the others."""
     if not os.path.isfile(path):  # unlike Path.is_file, no exception for a name that is too long
         found = "not a regular file" if os.path.exists(path) else "no such file"
         raise FileError(Diagnostic(_thing(path), found, "rates are a .npz file of numpy", "give the path of one"))
@@ -93,21 +93,19 @@ def _read(path: Path, known: Mapping[str, Port | Population]) -> tuple[dict[str,
                 if isinstance(found, Diagnostic):
                     problems.append(found)
                 elif name in given:
-                    problems.append(Diagnostic(_thing(path, name), "is there twice", "", "keep one of them"))
+                    problems.append(Diagnostic(_thing(path, name), "occurs twice", "", "keep one of them"))
                 else:
                     given[name] = found
     except UNREADABLE as error:
         said = quoted(str(error) or type(error).__name__)
-        raise FileError(
-            Diagnostic(_thing(path), f"can not be read ({said})", "", "write it with numpy.savez")
-        ) from None
+        raise FileError(Diagnostic(_thing(path), f"cannot be read ({said})", "", "write it with numpy.savez")) from None
     return given, problems
 
 
 def _array(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo, subject: str, owner: Port | Population | None, names: list[str]
 ) -> Array | Diagnostic:
-    """One array as float64, or what is wrong with it."""
+    """One array as float64, or its problem."""
     if owner is None:
         known = f"known: {', '.join(quoted(n) for n in names[:8])}"
         step = did_you_mean(member.filename.removesuffix(".npy"), names) or known
@@ -132,9 +130,13 @@ def _value_problem(subject: str, owner: Port | Population, values: Array) -> Dia
     if bad.any():
         return Diagnostic(subject, f"{int(bad.sum()):,} values that are not finite", "rates are numbers", SAVE_AGAIN)
     if values.size and values.min() < 0:
-        return Diagnostic(subject, f"a rate of {values.min():g}", "rates are 0 or more spikes per step", SAVE_AGAIN)
+        return Diagnostic(
+            subject, f"a rate of {values.min():g}", "rates are 0 or more spikes per time step", SAVE_AGAIN
+        )
     most = owner.neuron.max_spikes if isinstance(owner, Population) and owner.neuron.fires else None
     if most is not None and values.size and values.max() > most:
-        limit = f"a neuron of {quoted(owner.name)} fires at most {most:,} times a step"
-        return Diagnostic(subject, f"a rate of {values.max():g}", limit, "divide rates per second by steps per second")
+        limit = f"a neuron of {quoted(owner.name)} fires at most {most:,} times per time step"
+        return Diagnostic(
+            subject, f"a rate of {values.max():g}", limit, "divide rates per second by time steps per second"
+        )
     return None

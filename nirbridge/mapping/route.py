@@ -104,7 +104,7 @@ def _spans(line: Array, start: Array, stop: Array, rate: Array, shape: tuple[int
     change = np.bincount(up, rate, size) - np.bincount(down, rate, size)
     count = np.bincount(up, minlength=size) - np.bincount(down, minlength=size)
     total = np.cumsum(change.reshape(shape[0], step), axis=1)
-    # what floats leave where every span has ended is rounding, not traffic
+    # a remainder where every span has ended is rounding, not traffic
     total[np.cumsum(count.reshape(shape[0], step), axis=1) == 0] = 0.0
     return total[:, :-1]
 

@@ -1,4 +1,4 @@
-"""Every synapse of a projection, listed from the operator's own definition: what the checker counts with.
+"""Every synapse of a projection, listed from the definition of the operator, for the checker.
 
 Nothing here is shared with the partitioner, which works with closed forms. The synapses into a set of target neurons
 are listed one by one (``SynapseList``); only where a dense part makes every source reach every target are they kept as
@@ -32,7 +32,7 @@ _TARGETS_AT_ONCE = 1 << 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SynapseList:
-    """One entry per synapse: ``row`` (index into the targets asked for), flat ``source`` index, ``tap``.
+    """One entry per synapse: ``row`` (index into the requested targets), flat ``source`` index, ``tap``.
 
     ``tap`` (uint64) stands for the weight: equal for two synapses whose weights are the same by structure (same kernel
     element and output channel along every path, where a chain has several; the factor of a pool is one weight), else
@@ -54,14 +54,14 @@ class AllToAllSynapses:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExpandedOperator:
-    """An operator made ready to be expanded: its parts behind the last dense one, and what reaches that one."""
+    """An operator prepared for expansion: its parts after the last dense one, and the sources that reach that one."""
 
     parts: tuple[Operator, ...]
     dense_sources: Array | None
 
 
 def expand_operator(operator: Operator) -> ExpandedOperator:
-    """Makes an operator ready; for a chain with a dense part, finds the sources that reach it, once."""
+    """Prepare an operator; for a chain with a dense part, find the sources that reach it, once."""
     parts = operator.parts if isinstance(operator, Chain) else (operator,)
     dense = [i for i, part in enumerate(parts) if isinstance(part, Dense)]
     if not dense:

@@ -1,4 +1,4 @@
-"""What placement needs of an axon table: which blocks a spike of which block must reach, and how often."""
+"""Nets between blocks for placement: the targets of each block's spikes, and their rates."""
 
 from __future__ import annotations
 

@@ -31,12 +31,12 @@ from nirbridge.mapping.traffic import Traffic, traffic
 from nirbridge.partitioner.cost.axons import HOST, AxonTable
 
 SHARES = ((0.5, 0.5), (1.0, 0.0), (0.0, 1.0))
-"""How a pair is charged to its source and target."""
+"""Shares in which a pair is charged to its source and its target."""
 ROUNDED_DOWN = 1 - 1e-12
 
 
 def traffic_lower_bound(axons: AxonTable, blocks: int, chip: Chip, *, chips: int = 1) -> float:
-    """No placement of these blocks on ``chips`` chips has fewer multicast hops per step (spikes per step times links).
+    """Lower bound on the multicast hops per time step of any placement of these blocks on ``chips`` chips.
 
     It bounds ``MapCosts.multicast_hops_per_step`` for the given blocks, not over other partitions; it holds with any
     dead cores or pins. It is usually well below the best placement: it weighs each block on its own.

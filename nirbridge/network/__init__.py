@@ -1,4 +1,4 @@
-"""What a spiking network is after import: frozen populations and projections in discrete time."""
+"""The IR of a spiking network: frozen populations and projections in discrete time."""
 
 from nirbridge.network.apply import apply, matrix
 from nirbridge.network.check import check_network, diagnose_network, is_valid_network

@@ -1,4 +1,4 @@
-"""What a linear operator does to numbers: ``apply`` on arrays, ``matrix`` as a sparse matrix for small ones."""
+"""Evaluation of linear operators: ``apply`` to arrays, ``matrix`` as a sparse matrix where it is small."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _padded(operator: Conv | SumPool, x: Array) -> Array:
 
 
 def _tap(operator: Conv | SumPool, x: Array, tap: tuple[int, ...]) -> Array:
-    """What kernel element ``tap`` sees at every output position; ``x: [batch, channels, *padded spatial]``."""
+    """Input of kernel element ``tap`` at every output position; ``x: [batch, channels, *padded spatial]``."""
     steps = zip(tap, operator.dilation, operator.stride, operator.output_shape[1:], strict=True)
     return x[(..., *(slice(t * d, t * d + (n - 1) * s + 1, s) for t, d, s, n in steps))]
 
@@ -215,7 +215,7 @@ def _product_within(second: csr_array, first: csr_array, limit: int) -> csr_arra
 
 
 def _spread(values: csr_array, pattern: csr_array, width: int) -> csr_array:
-    """The values on the whole pattern: zero where the product of values has dropped an entry."""
+    """The values on the full pattern: zero where the product of the values has dropped an entry."""
     from scipy import sparse
 
     pattern.sort_indices()

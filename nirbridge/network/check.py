@@ -1,4 +1,4 @@
-"""Is a network well formed? ``diagnose_network`` yields every problem, ``check_network`` raises them all."""
+"""Well-formedness of a network: ``diagnose_network`` yields every problem, ``check_network`` raises them all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def is_valid_network(network: Network) -> bool:
 
 
 def check_network(network: Network) -> None:
-    """Raises ModelError with every problem that ``diagnose_network`` finds."""
+    """Raise ModelError with every problem that ``diagnose_network`` finds."""
     ModelError.raise_all(diagnose_network(network))
 
 
@@ -127,7 +127,9 @@ def _delays(subject: str, p: Projection, into: Shape, out: Shape) -> Iterator[Di
             found = f"{name} has shape {value.shape} and type {value.dtype}"
             yield _problem(subject, found, f"integers of 0 or more, shape () or {shape}", "correct it")
     if sound and p.is_back and p.min_delay_steps < 1:
-        yield _problem(subject, "it closes a cycle with a delay of 0", "a back edge has 1 step or more", "delay it")
+        yield _problem(
+            subject, "it closes a cycle with a delay of 0", "a back edge has 1 time step or more", "delay it"
+        )
 
 
 def _operator(subject: str, operator: Operator) -> Iterator[Diagnostic]:

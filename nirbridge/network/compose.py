@@ -1,4 +1,4 @@
-"""A chain of linear operators as one operator: what is exact and small is merged, nothing becomes a matrix."""
+"""Composition of linear operators: exact, small merges only; nothing is expanded to a matrix."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def weight_field(part: Operator) -> str:
 
 
 def compose(parts: Sequence[Operator], names: Sequence[str], shape: Shape) -> tuple[Operator, tuple[str, ...]]:
-    """One operator for ``parts`` applied in order to an input of ``shape``, and the node name behind each part left.
+    """One operator for ``parts`` applied in order to an input of ``shape``, and the node name of each part left.
 
     Exact merges only: identities, scales of 1 and empty reshapes vanish, neighbouring reshapes become one (named
     after the first), neighbouring scales become one in float64.

@@ -1,9 +1,9 @@
-"""Sameness of meaning: what two networks must share to compute the same, bit for bit.
+"""Semantic equality of networks: equal networks compute the same, bit for bit.
 
-Counted: dt and resolved timing, ports and populations (by name), every field of every neuron, and per target the
+Compared: dt and resolved timing, ports and populations (by name), every field of every neuron, and per target the
 projections in order: source, operator (trivial parts removed, values and number formats bit for bit), bias, delays,
-back mark. Not counted: the order of populations and of targets (sums run per target), the names of composed nodes,
-what was assumed, notes.
+back mark. Not compared: the order of populations and of targets (sums run per target), the names of composed nodes,
+assumptions, notes.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from nirbridge.network.operators import Operator, Reshape, Sparse
 
 
 def same_network(a: Network, b: Network) -> bool:
-    """True if the two networks mean the same, bit for bit."""
+    """True if the two networks compute the same, bit for bit."""
     return next(_differences(a, b), None) is None
 
 
 def network_differences(a: Network, b: Network) -> tuple[str, ...]:
-    """What differs, one sentence each; empty where ``same_network``."""
+    """The differences, one sentence each; empty where ``same_network``."""
     return tuple(_differences(a, b))
 
 

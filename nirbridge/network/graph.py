@@ -1,13 +1,7 @@
-"""Causal order of a network: which projections close a cycle, and the delays that follow from it.
+"""Graph algorithms on a network: causal order and back edges, reachability, strongly connected components.
 
-Cycles of projections: which edges close them, and an order of the populations.
-
-Only edges that act within the same step matter here: an edge with an explicit delay is causal as it is
-(docs/decisions/0001-delays-in-cycles.md).
-
-Which populations matter: reached from an input, and leading to an output.
-
-Which populations can run through many steps at once, and in which order: strongly connected groups.
+Only projections without a delay constrain the causal order; a back edge, which closes a cycle of zero delay, gets a
+delay of one time step (docs/decisions/0001-delays-in-cycles.md).
 """
 
 from __future__ import annotations
@@ -25,7 +19,7 @@ from nirbridge.network.naming import natural_key
 
 
 def in_causal_order(network: Network) -> Network:
-    """Marks back edges (one step of delay each), orders populations causally and projections by target.
+    """Mark back edges (one time step of delay each), order populations causally and projections by target.
 
     A projection that is already marked stays marked and keeps its delay. Within a target the order is kept.
     """
@@ -202,7 +196,7 @@ def useless_populations(network: Network) -> tuple[str, ...]:
 
 
 def dead_notes(network: Network) -> tuple[str, ...]:
-    """One sentence for each population, input and output that is cut off."""
+    """One sentence per population, input and output without a path from an input or to an output."""
     alive, wanted = reached_by_inputs(network), reaching_outputs(network)
     notes = [f"population {quoted(n)}: no input reaches it" for n in unreached_populations(network)]
     notes += [f"population {quoted(n)}: no output can be reached from it" for n in useless_populations(network)]
@@ -215,14 +209,14 @@ def dead_notes(network: Network) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class PopulationGroup:
-    """Populations that hear each other, in causal order; a population outside every cycle is alone."""
+    """Strongly connected component in causal order; a population on no cycle is a component of its own."""
 
     populations: tuple[Population, ...]
     has_cycle: bool
 
 
 def population_groups(network: Network) -> tuple[PopulationGroup, ...]:
-    """The groups so that each comes after all those that it hears, delayed or not.
+    """Strongly connected components in topological order, projections with a delay included.
 
     ``network.populations`` is in causal order (``in_causal_order``), and so are the members of a group.
     """
@@ -239,7 +233,7 @@ def population_groups(network: Network) -> tuple[PopulationGroup, ...]:
 
 
 def _components(names: Sequence[str], heard: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
-    """Strongly connected components, those that are heard first (Tarjan 1972, without recursion)."""
+    """Strongly connected components, sources first (Tarjan 1972, without recursion)."""
     number: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []

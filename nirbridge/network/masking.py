@@ -1,4 +1,4 @@
-"""An operator for some of its sources or targets only: the others have no synapse."""
+"""Restriction of an operator to some of its sources or targets; the others have no synapses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nirbridge.network.operators import Chain, Operator, Scale, Sparse, SumPool
 def only_targets(operator: Operator, wanted: Array) -> Operator:
     """``operator`` for the targets where ``wanted`` (bool, the output's shape) holds; the others get 0.
 
-    What a wanted target gets is the same, bit for bit. The last part becomes sparse rows.
+    The input of a selected target is unchanged, bit for bit. The last part becomes sparse rows.
 
     Raises:
         ModelError: the last part has too many synapses to be listed (see ``network.apply.matrix``).
@@ -28,8 +28,8 @@ def only_targets(operator: Operator, wanted: Array) -> Operator:
 def only_sources(operator: Operator, wanted: Array) -> Operator:
     """``operator`` for the sources where ``wanted`` (bool, the input's shape) holds.
 
-    Sums of such operators are that of the whole one in exact arithmetic; in floating point their order differs. The
-    first part becomes sparse rows.
+    Such operators add up to the full one in exact arithmetic; in floating point the order of summation differs.
+    The first part becomes sparse rows.
 
     Raises:
         ModelError: the first part has too many synapses to be listed.
@@ -44,7 +44,7 @@ def _chained(parts: list[Operator]) -> Operator:
 
 def _cut(part: Operator, wanted: Array, *, rows: bool) -> list[Operator]:
     if isinstance(part, SumPool) and part.factor != 1.0:
-        # a pool adds up first and multiplies once, so its factor stays behind the sum
+        # a pool adds up first and multiplies once, so its factor stays after the sum
         factor = Scale(freeze(np.broadcast_to(np.float64(part.factor), part.output_shape)))
         return [*_cut(replace(part, factor=1.0), wanted, rows=rows), factor]
     table = matrix(part)

@@ -1,4 +1,4 @@
-"""What a spiking network is after import: populations, projections and ports, frozen, in discrete time."""
+"""The IR: a spiking network in discrete time as frozen populations, projections and ports."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IfGain = Literal["per-second", "per-step"]
 
 @dataclass(frozen=True, slots=True)
 class Timing(Value):
-    """How a NIR graph, which is continuous in time, becomes steps; None: the file's metadata, else the default."""
+    """Time discretisation of a NIR graph; None: the metadata of the file, else the default."""
 
     dt: float | None = None
     integrator: Integrator | None = None
@@ -31,7 +31,7 @@ class Timing(Value):
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An input or output of the network: host side, occupies no core."""
+    """Input or output of the network, on the host: it occupies no core."""
 
     name: str
     shape: Shape
@@ -44,7 +44,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Population(Value):
-    """Neurons that share one neuron record."""
+    """Neurons of one shape that share one neuron record."""
 
     name: str
     shape: Shape
@@ -64,10 +64,10 @@ def _no_delay() -> Array:
 class Projection(Value):
     """A linear operator with a delay from a population or input port to a population or output port.
 
-    The input of the target at step t gains ``operator(s[t - delay_steps]) + bias``, the bias from the first step on.
+    At time step t the input of the target gains ``operator(s[t - delay_steps]) + bias``; the bias from time step 0 on.
     ``bias`` has the target's shape (or is None). ``delay_steps`` (int64) has shape ``()`` or the source's shape;
     ``target_delay_steps`` shape ``()`` or the target's shape and is added to it (it differs from 0 only where a
-    file puts different delays behind a mixing node). ``is_back`` marks the edge that closes a cycle.
+    file puts different delays after a mixing node). ``is_back`` marks the edge that closes a cycle.
     ``nodes`` are the NIR nodes composed into the operator, in order; ``delay_nodes`` those that its delays are from.
     """
 
@@ -83,7 +83,7 @@ class Projection(Value):
 
     @property
     def max_delay_steps(self) -> int:
-        """The longest delay of the projection, in steps."""
+        """The longest delay of the projection, in time steps."""
         return int(self.delay_steps.max()) + int(self.target_delay_steps.max())
 
     @property
@@ -102,10 +102,10 @@ class ModelFile:
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True, repr=False)
 class Network(SavedValue):
-    """A spiking network: the only thing that the rooms below `network` know of a model.
+    """The IR that all later stages consume.
 
-    Order is meaning: projections are summed in the order of the tuple. ``assumed`` lists in words what the file did
-    not say and was assumed; ``notes`` what the reader should know (warnings, dropped parts). ``timing`` is resolved:
+    Projection order is significant: the inputs of a target are summed in it. ``assumed`` lists the assumptions made
+    where the file is silent; ``notes`` are warnings and dropped parts. ``timing`` is resolved:
     no field of it is None. ``file`` is what a saved map names: None where the network is not that of a file.
     """
 

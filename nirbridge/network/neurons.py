@@ -1,4 +1,4 @@
-"""The canonical neuron: one frozen record that every NIR neuron is lowered to."""
+"""The canonical neuron: the frozen record that every NIR neuron is lowered to."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Neuron(Value):
              = u[t] - k * reset_amount             (reset 'subtract')
              = u[t]                                (reset 'none')
 
-    and for ``refractory_steps`` steps after a spike v is held at v_reset and input is lost. Source: the project's
+    and for ``refractory_steps`` time steps after a spike v stays at v_reset and input is ignored. Source: the project's
     semantics text, section 1.
 
     Every array has shape ``()`` (one value for all) or the population's shape; floats are float64, counts int64.
-    ``theta`` is None for a read-out (LI, CubaLI, I) that never fires. ``kind`` is the NIR class it came from.
+    ``theta`` is None for a readout (LI, CubaLI, I), which never fires. ``kind`` is the NIR class it came from.
     """
 
     kind: str
@@ -53,7 +53,7 @@ class Neuron(Value):
 
     @property
     def fires(self) -> bool:
-        """False for a read-out."""
+        """False for a readout."""
         return self.theta is not None
 
     @property

@@ -1,6 +1,6 @@
-"""Linear operators: what a projection multiplies its spikes with. Shapes exclude batch and time.
+"""Linear operators of projections. Shapes exclude batch and time.
 
-Structure is what counts for a chip (every weight is stored, zeros too); values are what a simulator needs.
+A chip stores every weight of the structure, zeros included; only simulators need the values.
 Weights may be zero-stride views (see ``arrays.freeze``), so a network of shapes alone costs no memory.
 """
 
@@ -32,7 +32,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scale:
-    """y = scale * x, element by element; ``scale`` has the full shape."""
+    """y = scale * x, elementwise; ``scale`` has the full shape."""
 
     scale: Array
 

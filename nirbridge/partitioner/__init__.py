@@ -1,4 +1,4 @@
-"""Cutting populations into boxes and packing them into as few cores as can be, with a proved bound."""
+"""Tiling of populations into slices and packing of these into as few cores as possible, with a proved bound."""
 
 from nirbridge.partitioner.cost.axons import AxonTable, axon_table
 from nirbridge.partitioner.model import Block, Partition, Slice, SolveReport

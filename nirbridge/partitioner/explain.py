@@ -1,4 +1,4 @@
-"""Why a network does not fit: the layer, the resource, found, limit, what proves it, and what would fit."""
+"""Diagnostics of a network that does not fit: layer, resource, limit, proof, and a way out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RESOURCE_NAMES = {
 ADVICE = {
     "input_axons": "give the layer fewer inputs (split the source over several layers, or prune it)",
     "synapse_words": "use fewer weight bits (--weight-bits), or fewer inputs",
-    "output_axons": "split the source (--split), or let its targets lie in fewer cores",
+    "output_axons": "split the source (--split), or place its targets in fewer cores",
     "neurons": "use another chip",
     "decay_profiles": "let more neurons share one time constant",
     "threshold_profiles": "let more neurons share one threshold",
@@ -48,7 +48,7 @@ def delay_problems(network: Network, chip: Chip) -> Iterator[Diagnostic]:
         if most is not None and steps > most:
             yield fit_diagnostic(
                 f"projection {quoted(projection.source)} -> {quoted(projection.target)}",
-                f"a delay of {steps:,} steps",
+                f"a delay of {steps:,} time steps",
                 f"a {chip.name} synapse holds {most:,}",
                 "shorten the delay, use a longer dt, or another chip",
                 projection=(projection.source, projection.target),
@@ -57,7 +57,7 @@ def delay_problems(network: Network, chip: Chip) -> Iterator[Diagnostic]:
 
 
 def oversized_neurons(sizes: CostModel) -> Iterator[Diagnostic]:
-    """Populations of which a single neuron is already too much for a core: no map can hold it."""
+    """Populations of which a single neuron exceeds a core: no mapping exists."""
     limit = limits(sizes.chip)
     for population in sizes.network.populations:
         for resource, most, found, box in _single(sizes, population.name, limit):
@@ -75,10 +75,10 @@ def oversized_neurons(sizes: CostModel) -> Iterator[Diagnostic]:
 
 
 def fan_out_problems(sizes: CostModel) -> Iterator[Diagnostic]:
-    """Populations of which a single neuron reaches more cores than a neuron may: no map can hold it.
+    """Populations of which a single neuron reaches more cores than a core has output axons: no mapping exists.
 
-    Its targets, counted once, are at least so many as those of its largest projection into each population, and no
-    core holds more of them than neurons.
+    Its targets, counted once, are at least those of its largest projection into each population, and a core holds
+    no more of them than it has neurons.
     """
     most, per_core = sizes.chip.core.output_axons, sizes.chip.core.neurons
     if most is None or per_core is None:
@@ -145,7 +145,7 @@ def _widest(axis: Axis) -> tuple[int, int]:
 
 
 def no_core_left(chip: Chip, chips: int) -> Diagnostic:
-    """Every core is masked out."""
+    """Diagnostic of a board without a usable core."""
     subject = f"{chips} x {chip.name}"
     return fit_diagnostic(
         subject, "no core is left", "every one is masked out", "name fewer cores, or more chips (--chips)"
@@ -154,7 +154,7 @@ def no_core_left(chip: Chip, chips: int) -> Diagnostic:
 
 @dataclass(frozen=True, slots=True)
 class NoMapProof:
-    """Why no map exists: the bound, the limits that alone prove it, and the population that needs most cores."""
+    """Proof that no mapping exists: the bound, the limits that imply it, and the population that needs most cores."""
 
     cores: int
     reasons: tuple[str, ...]
@@ -163,13 +163,13 @@ class NoMapProof:
 
 
 def too_many_cores(network: Network, chip: Chip, chips: int, available: int, proof: NoMapProof) -> Diagnostic:
-    """The bound alone says that no map exists."""
+    """The bound alone proves that no mapping exists."""
     subject = f"network of {network.neurons:,} neurons"
     layer = f"population {quoted(proof.heaviest)} alone {proof.heaviest_cores:,}"
     found = f"at least {proof.cores:,} cores in any map ({layer}), proved by {_limits_text(chip, proof.reasons)}"
     ids = {"reasons": proof.reasons, "found": proof.cores, "limit": available, "population": proof.heaviest}
     if proof.cores > network.neurons:
-        limit = "more cores than neurons: no number of them is enough"
+        limit = "more cores than neurons: no number of cores is enough"
         return fit_diagnostic(subject, found, limit, "use another chip, or let each neuron reach fewer others", **ids)
     need = -(-proof.cores * chips // available)
     step = f"use at least --chips {need}" if need <= chip.mesh.chips_max else "use another chip, or a smaller network"
@@ -188,7 +188,7 @@ def _more(chip: Chip, chips: int) -> str:
 
 
 def not_found(network: Network, chip: Chip, chips: int, available: int, best: int | None, bound: int) -> Diagnostic:
-    """No map was found, and none was ruled out: said as such."""
+    """No mapping was found, and none was ruled out."""
     found = "no map was found" if best is None else f"the best map found needs {best:,} cores"
     return fit_diagnostic(
         f"network of {network.neurons:,} neurons",
@@ -201,7 +201,7 @@ def not_found(network: Network, chip: Chip, chips: int, available: int, best: in
 
 
 def ruled_out(network: Network, chip: Chip, available: int, reasons: tuple[str, ...]) -> Diagnostic:
-    """The exact model ruled out every map."""
+    """The exact model ruled out every mapping."""
     limit = limits(chip)
     parts = " and ".join(f"{limit[r]:,} {RESOURCE_NAMES[r]}" for r in reasons) or "the number of cores"
     return fit_diagnostic(

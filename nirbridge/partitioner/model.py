@@ -1,4 +1,4 @@
-"""What a partition is: boxes of populations, packed into blocks, one block to a core."""
+"""A partition: slices of populations, packed into blocks, one block to a core."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RESOURCES = (
 
 @dataclass(frozen=True, slots=True, order=True)
 class Slice:
-    """A box of a population: one ``[start, stop)`` per axis of its shape.
+    """Rectangular slice of a population: one ``[start, stop)`` per axis of its shape.
 
     Neurons of a slice are numbered row, column, channel for shapes of three axes (channel, row, column), position,
     channel for two, and in order for one: channels last.
@@ -44,11 +44,11 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class SolveReport:
-    """How good a partition is and how that is known.
+    """Quality of a partition and its proof.
 
-    ``cores_lower_bound`` holds for any map whatever, ``cores_lower_bound_sliced`` for the slicings that were searched
+    ``cores_lower_bound`` holds for any map, ``cores_lower_bound_sliced`` for the tilings that were searched
     (never less than the first). ``bounds`` names each bound that was computed and its value, ``binding`` the
-    one that decided. No clock time: ``deterministic_time`` is the solver's own count of work.
+    one that decided. ``deterministic_time`` is the solver's own count of work, not clock time.
     """
 
     method: str

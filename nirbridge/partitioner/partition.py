@@ -1,4 +1,4 @@
-"""`partition`: a network and a chip in, blocks with a proved bound out; or the reasons why there are none."""
+"""`partition`: blocks of a network for a chip with a proved bound, or the reasons why there are none."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EXACT_TIME = 4.0
 
 @dataclass(frozen=True, slots=True)
 class PartitionOptions:
-    """How to partition. ``groups``: populations of different numbers never share a core (0 where not named).
+    """Options of ``partition``. ``groups``: populations of different numbers never share a core (0 where not named).
 
     ``spread``: `sequential` fills 1/spread of the neurons and words of a core, so that the load is spread.
     """
@@ -46,10 +46,10 @@ class PartitionOptions:
 
 
 def partition(network: Network, chip: Chip, options: PartitionOptions | None = None) -> Partition:
-    """Cut the populations and pack the pieces into as few cores as can be found, with a proved lower bound.
+    """Tile the populations and pack the slices into as few cores as possible, with a proved lower bound.
 
     Raises:
-        DoesNotFit: no map exists, or none was found; the problems say which, and what would fit.
+        DoesNotFit: no mapping exists, or none was found; `problems` says which, and what would fit.
         UsageError: an option that makes no sense.
     """
     chosen = options or PartitionOptions()
@@ -137,7 +137,7 @@ def _improve(
 def _exactly(
     sizes: CostModel, outcome: SearchResult | None, bounds: dict[str, int], available: int, options: PartitionOptions
 ) -> SearchResult | None:
-    """Ask the exact model for fewer cores, from the bound upwards; what it refutes raises the bound."""
+    """Ask the exact model for fewer cores, from the bound upwards; a refutation raises the bound."""
     lower, spent = max(bounds.values()), 0.0
     most = available if outcome is None else min(len(outcome.blocks) - 1, available)
     for cores in range(lower, most + 1):

@@ -1,7 +1,4 @@
-"""What data showed of a network: ranges of inputs and currents, rates, and a sample of what sources sent.
-
-Calibration by data: what ranges are really used, and which share of the range of weights to keep.
-"""
+"""Calibration by data: observed ranges of inputs and currents, and the share of the weight range to keep."""
 
 from __future__ import annotations
 
@@ -23,10 +20,10 @@ from nirbridge.quantization.weights import WeightRange, round_to_grid, weight_ra
 
 @dataclass(frozen=True, slots=True)
 class ObservedRange:
-    """Least and greatest of what one population got and held, in the reference's units.
+    """Smallest and largest input and state of one population, in the reference's units.
 
-    ``x``: ``g_mem * g_syn`` times the summed input of a step (without biases); ``current``: ``g_mem * i`` (without the
-    steady current of biases); ``v``: before the reset.
+    ``x``: ``g_mem * g_syn`` times the summed input of a time step (without biases); ``current``: ``g_mem * i`` (without
+    the steady current of biases); ``v``: before the reset.
     """
 
     x: tuple[float, float]
@@ -36,7 +33,10 @@ class ObservedRange:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Calibration:
-    """``seen`` by population; ``samples`` by source: ``[items, *shape]`` sent in some steps; ``said``: where from."""
+    """Observed ranges and samples.
+
+    ``seen`` by population; ``samples`` by source: ``[items, *shape]`` sent in some time steps; ``said``: data origin.
+    """
 
     seen: Mapping[str, ObservedRange]
     samples: Mapping[str, Array] = field(default_factory=lambda: MappingProxyType({}))
@@ -47,17 +47,17 @@ METHODS = ("range", "percentile", "error")
 SHARES = tuple(round(1.0 - 0.02 * k, 2) for k in range(41))
 """Shares of the range that the search tries: 1, 0.98, … 0.2."""
 ITEMS = 512
-"""Steps of each source that are kept as a sample, spread evenly."""
+"""Time steps of each source that are kept as a sample, evenly spaced."""
 
 
 def calibration_of(network: Network, arrays: Mapping[tuple[str, str], Array], said: str = "") -> Calibration:
-    """What recordings of the reference showed.
+    """Calibration from recordings of the reference.
 
     Args:
         network: the one that ran.
         arrays: recordings ``[steps, batch, *shape]``: ``s`` of inputs and firing populations, ``i`` and ``u`` (before
             the reset) of populations.
-        said: where the data is from, for reports.
+        said: origin of the data, for reports.
 
     Raises:
         UsageError: a recording is missing.
@@ -95,8 +95,8 @@ def clip_shares(
 ) -> dict[int, float]:
     """The share of the range of weights to keep, by projection index.
 
-    ``bits``: width by projection index. ``method``: 'range' (all of it), 'percentile' (so many of the sizes of
-    weights), or 'error' (the share that makes the mean square error of the summed input least on the calibration's
+    ``bits``: width by projection index. ``method``: 'range' (all of it), 'percentile' (this percentile of the weights'
+    magnitudes), or 'error' (the share that makes the mean square error of the summed input least on the calibration's
     samples; of the weights themselves where there is no sample).
 
     Raises:
@@ -129,7 +129,7 @@ def _percentile(weights: Array, percentile: float) -> float:
 
 
 def _error(operator: IntegerOperator, whole: WeightRange, share: float, sample: Array | None) -> float:
-    """Mean square error of what the rounded weights add up to."""
+    """Mean square error of the summed input with rounded weights."""
     weights = weights_of(operator)
     cut = WeightRange(whole.bits, whole.mode, whole.low * share, whole.high * share)
     off = round_to_grid(weights, 1.0 / cut.unit, cut.grid) * cut.unit - weights

@@ -1,4 +1,4 @@
-"""The integer decay: what it does, and how it is undone."""
+"""The integer decay and its inverse."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def undo(y: Array, k: Array) -> Array:
 
 
 def decay_of(factor: Array, most_parts: int) -> Array:
-    """The parts of 4096 that a factor of 0 to 1 loses a step, rounded to the nearest that there is."""
+    """The parts of 4096 that a factor of 0 to 1 loses per time step, rounded to the nearest legal value."""
     return freeze(np.clip(np.rint((1.0 - factor) * DECAY_ONE), 0, most_parts).astype(np.int64))
 
 
 def initial_integers(neuron: FixedNeuron, name: str, latency: int) -> tuple[Array, Array, Diagnostic | None]:
-    """(v_init, u_init) from which ``latency`` steps without input lead exactly to the neuron's own v_init and u_init.
+    """(v_init, u_init) from which ``latency`` idle time steps lead exactly to the neuron's own v_init and u_init.
 
-    Solved backwards: the one-step map is onto, so there always is a start; the problem says where a neuron would fire
-    on the way or the start is wider than the chip's numbers.
+    Solved backwards: the one-step map is onto, so an initial state always exists; the problem says where a neuron
+    would fire on the way or its initial state exceeds the chip's numbers.
     """
     voltages, currents = _backwards(neuron, latency)
     v = voltages[-1]
@@ -48,16 +48,16 @@ def initial_integers(neuron: FixedNeuron, name: str, latency: int) -> tuple[Arra
     subject = f"population {quoted(name)}"
     if not (wide or fires):
         return freeze(v), freeze(currents[-1]), None
-    what = "fire" if fires else "need a start wider than the chip's numbers"
-    found = f"its constant drive would make it {what} in the {latency} steps before its first input"
-    limit = "a chip runs all neurons from the first step on"
-    step = "make its bias smaller, or its first v lower, or give --keep-early-spikes"
+    what = "fire" if fires else "need an initial state wider than the chip's numbers"
+    found = f"its constant drive would make it {what} in the {latency} time steps before its first input"
+    limit = "a chip runs all neurons from the first time step on"
+    step = "make its bias or its initial v smaller, or give --keep-early-spikes"
     ids = MappingProxyType({"population": name, "rule": "early", "steps": latency})
     return freeze(v), freeze(currents[-1]), Diagnostic(subject, found, limit, step, ids)
 
 
 def _backwards(neuron: FixedNeuron, steps: int) -> tuple[list[Array], list[Array]]:
-    """The values of v and of the current that end at the neuron's own, latest first.
+    """The values of v and of the current that end at the neuron's initial state, latest first.
 
     They end early where a time step changes nothing: all before it are the same. In a network of n layers the latencies
     add up to n squared time steps, and most neurons rest.

@@ -1,4 +1,4 @@
-"""How far the integers' membrane can be from the reference's, in the reference's units, while both fire alike.
+"""Bounds on the distance of the fixed-point membrane from the reference's, while both fire alike.
 
 With S integers per real v, real decays ``a`` (of v) and ``b`` (of the current) and the integers' ``A`` and ``B``, both
 parts of 4096, one step of a neuron adds at most (all in integers; ``e_u`` and ``e_v`` are the distances)::
@@ -8,9 +8,9 @@ parts of 4096, one step of a neuron adds at most (all in integers; ``e_u`` and `
 
 ``cut`` is 1 where a decay cuts towards zero, 0 where it keeps all or nothing. Both start at most half a unit off. A
 spike of both resets: to a value, then ``e_v`` is 0; by an amount, then what its rounding lost is added. A graded input
-adds half a unit of itself times each weight. Roundings of the reference's own floats are counted too, so that nothing
-is left over for a test to forgive. ``u`` and ``v`` are the integers' own. The equations hold up to the first spike that
-is not alike, of the population or of what it hears, and until v is held at its last value
+adds half a unit of itself times each weight. Roundings of the reference's own floats are counted too, so that tests
+need no tolerance. ``u`` and ``v`` are the integers' own. The equations hold up to the first spike that
+that differs, of the population or of its sources, and until v saturates
 (``AccumulatorBounds.v_steps``).
 """
 
@@ -45,7 +45,7 @@ EPS = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoundingLoss:
-    """What rounding loses in a population: flat float64 arrays over its neurons (or ``()``), in integers of v.
+    """Rounding errors of a population: flat float64 arrays over its neurons (or ``()``), in integers of v.
 
     ``u_decay`` and ``v_decay`` are ``|B - b|`` and ``|A - a|``, ``keeps_u`` and ``keeps_v`` the real ``b`` and ``a``,
     ``far`` what is added to v and u before the reference computes with them (it makes floats coarser).
@@ -64,7 +64,7 @@ class RoundingLoss:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightLoss:
-    """What rounding loses in a projection: ``errors`` in integers of v per spike; ``sizes`` those of the weights.
+    """Rounding errors of a projection: ``errors`` in integers of v per spike; ``sizes`` those of the weights.
 
     ``worth``: what integer 1 of a graded input stands for; None for spikes.
     """
@@ -76,7 +76,7 @@ class WeightLoss:
 
 
 def rounding_loss(folded: FoldedPopulation, made: FixedPopulation) -> RoundingLoss:
-    """What rounding loses in a population's own numbers."""
+    """Rounding errors of a population's own parameters."""
     n, scale = made.neuron, made.neuron.scale
 
     def flat(values: Any) -> Array:
@@ -98,7 +98,7 @@ def rounding_loss(folded: FoldedPopulation, made: FixedPopulation) -> RoundingLo
 
 
 def weight_loss(p: FixedProjection, exact: IntegerOperator, worth: float | None) -> WeightLoss:
-    """What rounding loses in the weights of a projection; ``exact``: the real ones, with the gain of the neurons."""
+    """Rounding errors of the weights of a projection; ``exact``: the real ones, with the gain of the neurons."""
     unit = float(1 << INPUT_SHIFT) * 2.0**p.weight_exp
     off = np.abs(weights_of(p.operator) - weights_of(exact) * p.scale) * unit
     sizes = np.abs(weights_of(exact)) * p.scale * unit
@@ -189,10 +189,10 @@ def _lost_weights(q: QuantizedNetwork, network: Network, folded: FoldedPopulatio
 
 
 def initial_offsets(p: FixedPopulation, folded: FoldedPopulation) -> tuple[Array, Array]:
-    """How far u and v are from the real start at the first step of the hardware, in integers, at least half a unit.
+    """Distance of u and v from the real initial state at hardware time step 0, in integers, at least half a unit.
 
-    Before its first step a population follows a start that was solved backwards anew in integers; only at its own
-    first step is that within half a unit.
+    Before its first time step a population runs from an initial state that was solved backwards in integers; only at
+    that time step is it within half a unit.
     """
     n, scale = p.neuron, float(p.neuron.scale)
     pairs = ((n.u_init, folded.i_start), (n.v_init, folded.v_start))
@@ -208,7 +208,7 @@ def _carried(
     added: Array,
     floats: Array,
 ) -> Array:
-    """The recursion at the head of this file. ``since``: the step it begins with, and what u and v are off before."""
+    """The recursion of the module docstring. ``since``: its first time step, and the errors of u and v before it."""
     (late, *off), (v, u, fired), each = since, run, (1, math.prod(p.shape))
     e_u, e_v = (np.broadcast_to(np.broadcast_to(x, p.shape).reshape(each), v.shape[1:]) for x in off)
     bound = np.full(v.shape, np.inf)
@@ -239,7 +239,7 @@ def _flat(arrays: Arrays, name: str, shape: tuple[int, ...], what: str) -> Array
 
 
 def _delayed(sent: Array, one: WeightLoss) -> Array:
-    """What of ``sent`` arrives in each step, in the units that the weights multiply."""
+    """``sent`` as it arrives in each time step, in the units that the weights multiply."""
     values = sent if one.worth is None else sent / one.worth
     delays = np.broadcast_to(one.projection.delay_steps.reshape(-1), values.shape[2:])
     late = np.zeros_like(values)
@@ -249,7 +249,7 @@ def _delayed(sent: Array, one: WeightLoss) -> Array:
 
 
 def _arrived(one: WeightLoss, sent: Array) -> Array:
-    """What the errors of the weights add up to, ``[steps, batch, targets]``."""
+    """Sum of the errors of the weights, ``[steps, batch, targets]``."""
     shape = (*sent.shape[:2], -1)
     items = np.abs(sent).reshape(-1, *one.errors.input_shape)
     found = apply(one.errors, items)

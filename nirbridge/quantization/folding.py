@@ -1,4 +1,4 @@
-"""A population in the form that integers take: one gain for all input, reset to 0, one constant drive.
+"""A population in the integers' coordinates: one gain for all input, reset to 0, one constant drive.
 
 With ``g = g_mem * g_syn`` folded into the weights, ``off`` the value that a spike resets to, and the steady current
 ``j = g_syn * (sum of the projections' biases) / (1 - a_syn)`` taken out of the current::
@@ -22,7 +22,10 @@ from nirbridge.network.neurons import Neuron
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoldedPopulation:
-    """See the head of this file; ``v_start`` and ``i_start`` (w and c) are the state at the reference's first step."""
+    """A population in the coordinates of the module docstring.
+
+    ``v_start`` and ``i_start`` (w and c) are the state before the reference's first time step.
+    """
 
     population: Population
     gain: Array
@@ -38,12 +41,12 @@ class FoldedPopulation:
 
     @property
     def neuron(self) -> Neuron:
-        """The neuron as it was."""
+        """The neuron before folding."""
         return self.population.neuron
 
 
 def fold_population(network: Network, population: Population, latency: int) -> FoldedPopulation:
-    """The population in the integers' coordinates, and its state when ``latency`` steps without spikes have gone by."""
+    """The population in the integers' coordinates, and its state after ``latency`` time steps without spikes."""
     n = population.neuron
     drive = sum(
         (p.bias for p in network.projections if p.target == population.name and p.bias is not None), np.zeros(())

@@ -1,4 +1,4 @@
-"""Number formats of a chip as the quantizer asks for them: limits of states, grids of weights."""
+"""Number formats of a chip: limits of states, grids of weights."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def plain_formats(chip: Chip) -> dict[str, object]:
 
 
 def signed_max(bits: int) -> int:
-    """The largest value of a signed number of so many bits; the least is its negative."""
+    """The largest value of a signed number of ``bits`` bits; the smallest is its negative."""
     return (1 << (bits - 1)) - 1
 
 

@@ -1,4 +1,4 @@
-"""What the integers of a population cost, layer by layer: ranges, errors, memory, limits."""
+"""Quantization report of each layer: ranges, errors, memory, limits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def layer_report(
     notes: Sequence[str],
     chip: Chip,
 ) -> LayerReport:
-    """The account of one population."""
+    """The report on one population."""
     return LayerReport(
         population=made.name,
         process=made.process,
@@ -42,7 +42,7 @@ def layer_report(
 
 
 def _decays(f: FoldedPopulation, made: FixedPopulation, scale: PopulationScale) -> dict[str, Any]:
-    """Real values and what the integers stand for; errors of decays as parts of the time constant."""
+    """Scale, and errors of the constants; those of decays relative to the decay."""
     n = made.neuron
     found: dict[str, Any] = {
         "scale": scale.value,
@@ -74,7 +74,7 @@ def _v_bound(
 
 
 def _constant_error(real: Array, fixed: Array) -> float:
-    """Largest relative error of a loss per step; 1 where a real loss has become none."""
+    """Largest relative error of a decay per time step; 1 where a real decay has become none."""
     kept = np.where(real > 0, real, 1.0)
     return float(np.max(np.where(real > 0, np.abs(fixed - real) / kept, fixed)))
 

@@ -1,8 +1,8 @@
-"""Can a chip run a network? The one answer of every command and of the checker of maps, from network and chip alone.
+"""Can a chip run a network? Decided from network and chip alone, for every command and for the checker of maps.
 
 No data, no scale and no partition is needed. Delays are found by ``passes.Retime``, limits of cores are the
 partitioner's and the checker's own; everything else that a chip's neurons and synapses cannot do is a rule here.
-Resets of neurons without memory that a chip lacks are no obstacle: they count as a reset to 0, which changes no spike.
+For neurons without memory a missing kind of reset is no obstacle: a reset to 0 changes none of their spikes.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from nirbridge.quantization.operators import gained_operator, weights_of
 from nirbridge.quantization.weights import weight_range
 
 WEIGHT_BITS_MAX = 8
-"""The grids of ``formats.grid_of`` end here."""
+"""Widest weights of ``formats.grid_of``."""
 
 
 class MissingFeature(NamedTuple):
-    """One thing that a chip cannot do: what was found, the chip's limit, and advice besides another chip."""
+    """Something that a chip cannot do: the fact found, the chip's limit, and advice besides another chip."""
 
     found: str
     limit: str
@@ -79,7 +79,7 @@ def _builtin() -> tuple[Chip, ...]:
 
 
 def is_memoryless(population: Population) -> bool:
-    """True if the membrane keeps nothing from step to step, so that a reset decides nothing (``Threshold``)."""
+    """True if the membrane keeps nothing between time steps, so that a reset has no effect (``Threshold``)."""
     return not bool(np.any(population.neuron.a_mem))
 
 
@@ -177,7 +177,7 @@ RULES: tuple[Rule, ...] = (_decays, _current, _reset, _spikes, _refractory, _thr
 
 def _synapses(inside: Mapping[str, Population], p: Projection, chip: Chip, bits: int) -> Iterator[MissingFeature]:
     if p.source in inside and not inside[p.source].neuron.fires:
-        yield MissingFeature("sends the membrane of a read-out", "a chip's neurons send spikes", "give it a threshold")
+        yield MissingFeature("sends the membrane of a readout", "a chip's neurons send spikes", "give it a threshold")
     if bits not in chip.synapses.weight_bits:
         stored = ", ".join(map(str, chip.synapses.weight_bits))
         yield MissingFeature(f"weights of {bits} bits", f"chip {quoted(chip.name)} has {stored}", "choose one of these")
@@ -197,8 +197,8 @@ def _has_both_signs(target: Population, p: Projection, bits: int) -> bool:
 def with_known_resets(network: Network, chip: Chip) -> Network:
     """The network in which populations that forget v in every time step reset to a value where the chip knows no other.
 
-    What such a neuron carries over is multiplied by 0, so its spikes are the same after any reset; only the v recorded
-    at a spike differs. Other populations are left as they are.
+    The state that such a neuron carries over is multiplied by 0, so its spikes are the same after any reset; only the v
+    recorded at a spike differs. Other populations are left as they are.
     """
     changed = tuple(_reset_to_value(p) if _needs_it(p, chip) else p for p in network.populations)
     return network if changed == network.populations else replace(network, populations=changed)

@@ -12,7 +12,7 @@ from nirbridge.quantization.operators import weights_of
 
 
 def projection_bits(projection: FixedProjection, chip: Chip, weight_bits: int | None = None) -> int:
-    """Bits of synaptic memory, as if all targets sat in one core: a lower bound of what any map needs.
+    """Bits of synaptic memory, as if all targets sat in one core: a lower bound for any map.
 
     Per input axon the targets are cut into runs of at most ``run_targets_max``, in whole words; a run of a dense
     operator needs no addresses. Where the chip stores shared kernels a convolution counts its kernel once.

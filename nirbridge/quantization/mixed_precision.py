@@ -1,4 +1,4 @@
-"""Bits per layer, searched: the least loss of the measured score within a limit of synaptic memory."""
+"""Search of weight widths per layer: the smallest loss of a measured score within a limit of synaptic memory."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def choose_widths(
     """Greedy and deterministic: from the widest weights down, one layer at a time, until the memory is small enough.
 
     In each round every layer is tried one width narrower; taken is the one that loses least score per bit of memory
-    saved (ties: the first in the network's order). The chip's widths are tried; one that can not be quantized or has no
-    mixed sign (1 bit) is passed over.
+    saved (ties: the first in the network's order). The chip's widths are tried; one that cannot be quantized or has no
+    mixed sign (1 bit) is skipped.
 
     Args:
         network: the retimed network.
         chip: whose widths and encoding are used.
         limit_bits: synaptic memory that may be taken, in bits.
-        make: quantizes with widths by target population; raises NirbridgeError where that can not be.
+        make: quantizes with widths by target population; raises NirbridgeError where that fails.
         score: higher is better (accuracy, or minus the spikes changed).
         progress: called with a stage and None.
         asked: widths by target population that are kept, and under ``'*'`` the widest of the others.
@@ -68,7 +68,7 @@ def choose_widths(
         scored = [(s[0], memory_of(s[1], chip), score(s[1]), s[1]) for s in steps if s is not None]
         if not scored:
             found, limit = f"{tried[-1][1]:,} bits at the narrowest weights", f"{limit_bits:,} bits are allowed"
-            found += ", and those that were asked for" if given else ""
+            found += ", and those that were requested" if given else ""
             raise DoesNotFit.of("synaptic memory", found, limit, "allow more, or make the layers smaller")
         _, memory, best = tried[-1]
         widths, bits, found, now = min(scored, key=lambda s: ((best - s[2]) / (memory - s[1]), s[1]))

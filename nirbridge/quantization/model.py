@@ -1,6 +1,6 @@
-"""What a quantized network is: integer neurons, integer operators, and what is known about them, frozen.
+"""Fixed-point models: frozen integer neurons and integer operators, with their bounds and reports.
 
-One step of a population, all in int64 (a superset of Lava's ``fixed_pt`` LIF)::
+One time step of a population, all in int64 (a superset of Lava's ``fixed_pt`` LIF)::
 
     dec(x, k) = sign(x) * ((|x| * (4096 - k)) >> 12)             truncates towards zero
     a_in = sum over projections of operator(sent[t - delay]) << weight_exp
@@ -12,8 +12,8 @@ One step of a population, all in int64 (a superset of Lava's ``fixed_pt`` LIF)::
        = v' - k * reset_amount (reset 'subtract')
        = v'                    (reset 'none')
 
-For ``refractory_steps`` steps after a spike v stays 0 and nothing is sent, whatever comes in (u goes on).
-The widths 24 are ``u_bits`` and ``v_bits``. What a population sends at step t a target with delay d gets at step t + d.
+For ``refractory_steps`` time steps after a spike v stays 0 and nothing is sent, whatever the input (u goes on).
+The widths 24 are ``u_bits`` and ``v_bits``. Spikes sent at time step t arrive at time step t + delay.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ IntegerOperator = Dense | Sparse | Conv
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FixedNeuron:
-    """The integers of one population's neurons; the rule is at the head of this file.
+    """The integers of the neurons of one population; the module docstring has the update rule.
 
     Every array is int64 and has shape ``()`` or the population's shape.
 
@@ -49,9 +49,9 @@ class FixedNeuron:
         dv: decay of the membrane, 0 (none) to 4096 (no memory; 4095 is the largest that a plain LIF has).
         bias_mant, bias_exp: the constant drive is ``bias_mant << bias_exp``, in units of v.
         fires_above: spikes where v is greater, in units of v (``vth << 6`` of a plain LIF); None: never fires.
-        reset: what a spike does to v.
-        reset_amount: what a spike takes off, in units of v, for 'subtract'.
-        spike_size: what one of several spikes of a step stands for, in units of v; read only for max_spikes > 1.
+        reset: effect of a spike on v.
+        reset_amount: amount that a spike subtracts, in units of v, for 'subtract'.
+        spike_size: value of one of several spikes of a time step, in units of v; used only for max_spikes > 1.
         scale: integer v per real v (float64); v in reals is ``v / scale + v_offset``.
         v_offset: the real v at integer 0 (float64): v_reset, so that a reset is to 0.
     """
@@ -75,7 +75,7 @@ class FixedNeuron:
 
     @property
     def fires(self) -> bool:
-        """False for a read-out."""
+        """False for a readout."""
         return self.fires_above is not None
 
     @property
@@ -90,12 +90,12 @@ class FixedNeuron:
 
     @property
     def vth(self) -> Array | None:
-        """The threshold of a plain LIF: ``fires_above >> 6`` (exact for process 'lif'); None for a read-out."""
+        """The threshold of a plain LIF: ``fires_above >> 6`` (exact for process 'lif'); None for a readout."""
         return None if self.fires_above is None else freeze(self.fires_above >> 6)
 
     @property
     def bias(self) -> Array:
-        """The constant drive of a step in units of v: ``bias_mant << bias_exp``."""
+        """The constant drive of a time step in units of v: ``bias_mant << bias_exp``."""
         return freeze(self.bias_mant << self.bias_exp)
 
 
@@ -104,7 +104,7 @@ class FixedPopulation:
     """Neurons that share one record.
 
     ``process`` is 'lif' where Lava's own LIF computes it (one du, dv and vth, reset to 0, a threshold on the grid of
-    64, no refractory time, 0 or 1 spike; a read-out is a LIF that can not reach its threshold), else 'custom'.
+    64, no refractory time, 0 or 1 spike; a readout is a LIF that cannot reach its threshold), else 'custom'.
     """
 
     name: str
@@ -153,7 +153,7 @@ class FixedProjection:
 
 @dataclass(frozen=True, slots=True)
 class FixedInput:
-    """An input port: which integers it takes.
+    """An input port and the integers it takes.
 
     ``value_max`` 1: spikes, 0 or 1. More: graded, whole numbers from ``-value_max`` to ``value_max``, each standing for
     ``scale`` times itself.
@@ -172,11 +172,11 @@ class FixedInput:
 
 @dataclass(frozen=True, slots=True)
 class AccumulatorBounds:
-    """What the accumulators of a population can reach: least and greatest value over its neurons, any input.
+    """Bounds on the accumulators of a population: smallest and largest value over its neurons, for any input.
 
-    ``proved``: from the weights alone; False: a_in and u rest on what calibration data showed. ``v_steps`` is how many
-    steps of the worst input v takes at least until it stays at its last value (None: it never gets there); behind
-    it v is held there, which is the chip's own rule and no overflow, but no longer the reference.
+    ``proved``: from the weights alone; False: a_in and u rest on calibration data. ``v_steps`` is a lower
+    bound on the time steps of the worst input until v saturates (None: never); from there on v stays at its limit,
+    which is the chip's own rule and no overflow, but differs from the reference.
     """
 
     a_in: tuple[int, int]
@@ -188,7 +188,7 @@ class AccumulatorBounds:
 
 @dataclass(frozen=True, slots=True)
 class VBound:
-    """What rounding can add to the distance of v from the reference in one step, in real units of v, at most.
+    """Bound on what rounding adds to the distance of v from the reference per time step, in real units of v.
 
     For the worst neuron, input and state of a population, while it and its sources fire as the reference does
     (quantization/error_bounds.py has the equation).
@@ -201,7 +201,7 @@ class VBound:
         bias: of the constant drive.
         reset: of the amount that a spike subtracts.
         start: of the first state; once, not per step.
-        per_step: all of it, behind a current that has lost as much for ever.
+        per_step: the sum, with the current's error at its steady state.
         limit: what that grows to at most (None: nothing decays in v, it grows by ``per_step`` each step).
     """
 
@@ -219,12 +219,12 @@ class VBound:
 
 @dataclass(frozen=True, slots=True)
 class LayerReport:
-    """What quantization did to one population and the projections into it.
+    """Effect of quantization on one population and the projections into it.
 
     ``weights``: per projection a mapping of source, bits, exponent, sign mode, the real range, root mean square error
     relative to the root mean square weight, share of clipped weights and memory. ``v_bound``: how far v can get from
-    the reference. ``measured``, where data was given: least and greatest ``u`` and ``v``, spikes changed (of a read-out
-    what its outputs are off), accuracy where labels are given. ``notes``: what is emulated and at what cost.
+    the reference. ``measured``, where data was given: least and greatest ``u`` and ``v``, spikes changed (of a readout
+    the error of its outputs), accuracy where labels are given. ``notes``: emulated features and their cost.
     """
 
     population: str
@@ -239,13 +239,13 @@ class LayerReport:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class QuantizedNetwork(SavedValue):
-    """A network in a chip's integers.
+    """A network in the fixed-point arithmetic of a chip.
 
     ``latency``: node (input, population, output) -> the hardware step at which its reference step 0 happens, as in the
     retimed network. ``reads`` are the projections into output ports: real operators that the host applies to what their
-    source sends (spikes; the real v of a read-out). ``network`` is the retimed real network (None where the value was
+    source sends (spikes; the real v of a readout). ``network`` is the retimed real network (None where the value was
     loaded from a file). ``formats`` are the chip's number formats as plain data. ``early``: populations that start at
-    the first hardware step as in the reference (``passes.Retime`` with ``keep_early_spikes``; not in files).
+    the first hardware time step as in the reference (``passes.Retime`` with ``keep_early_spikes``; not in files).
     """
 
     chip: str

@@ -18,7 +18,7 @@ from nirbridge.quantization.model import IntegerOperator
 def gained_operator(operator: Operator, gain: Array) -> IntegerOperator:
     """``gain * operator`` as one operator on row-major flat arrays; ``gain`` has shape ``()`` or the target's.
 
-    Pools before and behind a convolution become taps of it where the borders allow; all else becomes a matrix, dense
+    Pools before and after a convolution become taps of it where the borders allow; all else becomes a matrix, dense
     where every entry is a synapse. Weights are float64.
 
     Raises:
@@ -32,7 +32,7 @@ def gained_operator(operator: Operator, gain: Array) -> IntegerOperator:
 
 
 def _plain_ends(operator: Operator) -> bool:
-    """True if reshapes stand only before the first and behind the last part, where row-major data does not change."""
+    """True if reshapes stand only at the ends of the chain, where row-major data does not change."""
     inner = list(parts_of(operator))
     while inner and isinstance(inner[0], Reshape):
         inner.pop(0)
@@ -100,7 +100,7 @@ def _tap_product(first: Conv, behind: Conv, inner: tuple[int, ...], tap: tuple[i
 
 
 def _borders_agree(first: Conv, behind: Conv) -> bool:
-    """True if what ``behind`` pads with zeros would be zeros of ``first`` too, had it gone on."""
+    """True if the zero padding of the second convolution equals outputs of the first one beyond its border."""
     for axis, (low, high) in enumerate(behind.padding):
         pad, s = first.padding[axis][0], first.stride[axis]
         reach = first.dilation[axis] * (first.kernel[axis] - 1)

@@ -1,4 +1,4 @@
-"""How to quantize, and the width of the weights of each projection that follows from it."""
+"""Options of quantization, and the width of the weights of each projection."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class QuantizationOptions:
     """How to quantize.
 
     ``weight_bits``: for all projections, or by target population or by ``'source -> target'`` (the rest: ``'*'``, else
-    the chip's default). ``graded``: input -> (largest size, bits). ``run_steps``: choose scales with which v can not
-    reach its last value within so many steps of any input (None: not asked for, only said in the bounds).
-    ``calibration``: what data showed; then ``a_in`` and ``u`` need room for that times ``margin`` only, which is said
-    and not proved. ``clip``: share of the range of weights that is kept, by projection index (``calibrate.clips``).
+    the chip's default). ``graded``: input -> (largest size, bits). ``run_steps``: choose scales with which v cannot
+    saturate within that many time steps of any input (None: not required; the bounds say when it can). ``calibration``:
+    observed ranges; then ``a_in`` and ``u`` need room for these times ``margin`` only, and the report says that they
+    are not proved. ``clip``: share of the range of weights that is kept, by projection index (``calibrate.clips``).
     ``scales``: integers of v per real v, by population (``fake_quantization.scales_of`` what a model was fine-tuned
     for); refused where the chip does not hold them.
     """
@@ -49,7 +49,7 @@ def bits_of(projection: Projection, chip: Chip, options: QuantizationOptions) ->
 
 
 def unknown_names(network: Network, options: QuantizationOptions) -> list[Diagnostic]:
-    """Widths asked for targets, sources and pairs that the network does not have."""
+    """Widths for targets and pairs that the network does not have."""
     if not isinstance(options.weight_bits, Mapping):
         return []
     known = {"*"} | {p.target for p in network.projections} | {f"{p.source} -> {p.target}" for p in network.projections}

@@ -1,12 +1,12 @@
-"""What accumulators can reach, from the integers alone: bounds over every input, in exact arithmetic.
+"""Bounds on the accumulators for every input, from the integers alone, in exact arithmetic.
 
 * ``a_in``: per neuron the sum of its positive weights times the most that their sources send, and of its negative ones:
   a bound that some input reaches. A graded input of up to m counts ``|weight| * m`` both ways.
 * ``u``: with a decay of k parts of 4096, ``|u| <= X`` stays so for ``X = ceil(64 * a_in * 4096 / k)``, since
   ``dec(X, k) <= X - X k / 4096``. A start beyond X only falls.
 * ``v``: the same with ``u + b`` as its input, unless a spike takes it down: a neuron that fires above T and is reset to
-  0 never carries more than max(T, 0) into a step. Without a decay v has no bound below: it is held at its last value
-  after some number of steps, a lower bound of which is given.
+  0 never carries more than max(T, 0) into a step. Without a decay v has no bound below: it saturates
+  after some number of time steps, of which a lower bound is given.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ Flat = Callable[[Array], Array]
 
 @dataclass(frozen=True, slots=True)
 class OutputRange:
-    """What a source sends in one step: values from ``low`` to ``high``."""
+    """Values that a source sends in one time step: from ``low`` to ``high``."""
 
     low: int
     high: int
 
 
 def input_bounds(projection: FixedProjection, sent: OutputRange) -> tuple[Array, Array]:
-    """(least, greatest) that the projection adds to ``a_in`` of each target in one step: flat int64 arrays."""
+    """(least, greatest) that the projection adds to ``a_in`` of each target in one time step: flat int64 arrays."""
     low, high = operator_bounds(projection.operator, sent)
     return low << projection.weight_exp, high << projection.weight_exp
 
@@ -79,17 +79,17 @@ def bounds_of(population: FixedPopulation, a_low: Array, a_high: Array, *, prove
 
 
 def _held(drive: Array, k: Array) -> Array:
-    """The least X >= 0 that a decay of k parts holds against a drive of 0 or more: ``ceil(drive * 4096 / k)``."""
+    """The smallest X >= 0 at which a decay of k parts balances a drive of 0 or more: ``ceil(drive * 4096 / k)``."""
     return -(-drive * DECAY_ONE // k)
 
 
 def _highest(n: FixedNeuron, at: Flat, drive: Array) -> tuple[Array, int | None]:
-    """Greatest v of any step before the reset, and the steps until it is held there (None: never)."""
+    """Largest v of any time step before the reset, and the time steps until it saturates (None: never)."""
     v0, dv, last = at(n.v_init), at(n.dv), signed_max(n.v_bits)
     up = np.maximum(drive, 0)
     if n.fires_above is not None and n.reset == "zero":
         carried = np.maximum(np.maximum(at(n.fires_above), 0), v0)
-        return np.minimum(carried + up, last), None  # at its last value it fires as it would beyond
+        return np.minimum(carried + up, last), None  # saturated, it fires as it would beyond
     if n.fires_above is not None and n.reset == "subtract" and _subtracts_enough(n, at, up):
         carried = np.maximum(np.maximum(at(n.fires_above), at(n.spike_size)), v0)
         return _limited(carried + up, v0, up, last)
@@ -99,7 +99,7 @@ def _highest(n: FixedNeuron, at: Flat, drive: Array) -> tuple[Array, int | None]
 
 
 def _subtracts_enough(n: FixedNeuron, at: Flat, up: Array) -> bool:
-    """True if one step's spikes always take v back to its threshold or below."""
+    """True if the spikes of one time step always take v back to its threshold or below."""
     amount, threshold = at(n.reset_amount), at(np.asarray(n.fires_above))
     if n.max_spikes == 1:
         return bool(np.all(up <= amount))
@@ -108,7 +108,7 @@ def _subtracts_enough(n: FixedNeuron, at: Flat, up: Array) -> bool:
 
 
 def _lowest(n: FixedNeuron, at: Flat, drive: Array) -> tuple[Array, int | None]:
-    """Least v of any step, and the steps until it is held there (None: never)."""
+    """Smallest v of any time step, and the time steps until it saturates (None: never)."""
     v0, dv, last = at(n.v_init), at(n.dv), signed_max(n.v_bits)
     down = np.maximum(-drive, 0)
     start = -v0
@@ -132,7 +132,7 @@ def _limited(reach: Array, start: Array, drive: Array, last: int) -> tuple[Array
 
 
 def output_ranges(populations: Sequence[FixedPopulation], inputs: Mapping[str, OutputRange]) -> dict[str, OutputRange]:
-    """What every source sends at most, before anything else is known: a neuron its ``max_spikes``."""
+    """Range of every source before anything else is known: 0 to ``max_spikes`` of a neuron."""
     return {**inputs, **{p.name: OutputRange(0, p.neuron.max_spikes) for p in populations}}
 
 

@@ -1,4 +1,4 @@
-"""One population in integers, with the projections into it, its bounds, and what all that cost."""
+"""One population in integers: the projections into it, its bounds and its report."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ RESETS: dict[str, FixedReset] = {"to-value": "zero", "subtract": "subtract", "no
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QuantizedPopulation:
-    """A population in integers; ``problems`` are what the chip's numbers can not hold."""
+    """A population in integers; ``problems``: what exceeds the chip's numbers."""
 
     population: FixedPopulation
     projections: tuple[FixedProjection, ...]
@@ -62,7 +62,7 @@ def quantize_population(
 ) -> QuantizedPopulation:
     """The integers of a population: a scale, then everything at that scale; a smaller one while something overflows.
 
-    ``timing``: its latency, and the spikes that it sends in a step at most.
+    ``timing``: its latency, and the most spikes that it sends per time step.
     """
     numbers, population = formats_of(chip), folded.population
     seen = _seen(population, input_range(incoming, population.size), options)
@@ -117,7 +117,7 @@ def _at_scale(
 
 
 def _seen(population: Population, worst: InputRange, options: QuantizationOptions) -> InputRange:
-    """What the input may reach: the worst case, or what calibration data showed with its margin, where that is less."""
+    """Range of the input: the worst case, or the calibrated range times its margin where that is less."""
     seen = options.calibration.seen.get(population.name) if options.calibration is not None else None
     if seen is None:
         return worst
@@ -126,7 +126,7 @@ def _seen(population: Population, worst: InputRange, options: QuantizationOption
 
 
 def _over(bounds: AccumulatorBounds, numbers: NumberFormats) -> float:
-    """By what factor the bounds are beyond what the chip holds."""
+    """Largest ratio of a bound to the chip's limit."""
     a_in = max(abs(x) for x in bounds.a_in) / signed_max(numbers.a_in_bits)
     return max(a_in, max(abs(x) for x in bounds.u) / signed_max(numbers.u_bits))
 
@@ -159,7 +159,7 @@ def _projections(
 def _neuron(
     f: FoldedPopulation, scale: PopulationScale, numbers: NumberFormats, latency: int, most_spikes: int
 ) -> tuple[FixedNeuron, list[str], Diagnostic | None]:
-    """The integer neuron at a scale, what is emulated, and why it has no start (None: it has)."""
+    """The integer neuron at a scale, its emulated features, and why it has no initial state (None: it has one)."""
     n, s = f.neuron, scale.value
     bias_mant, bias_exp = _bias(f.bias, s, numbers)
     du = np.maximum(decay_of(f.a_syn, DECAY_ONE) - 1, 0)
@@ -236,11 +236,11 @@ def _whole(values: Array) -> Array:
 
 
 def _too_large(population: Population, scale: PopulationScale, asked: float | None, fits: bool) -> list[Diagnostic]:
-    """A scale that was asked for and is more than the chip's numbers hold."""
+    """A requested scale that exceeds the chip's numbers."""
     if asked is None or (fits and asked <= scale.value):
         return []
-    what = f"a scale of {asked:g} was asked for, {scale.limited_by} allows less"
-    what = what if asked > scale.value else f"at the scale of {asked:g} that was asked for its input may overflow"
+    what = f"a scale of {asked:g} was requested, {scale.limited_by} allows less"
+    what = what if asked > scale.value else f"at the requested scale of {asked:g} its input may overflow"
     return [Diagnostic(f"population {quoted(population.name)}", what, "", "quantize without given scales")]
 
 
@@ -250,7 +250,7 @@ def _too_small(
     projections: Sequence[FixedProjection],
     scale: PopulationScale,
 ) -> list[Diagnostic]:
-    """A projection all of whose weights, or all that excite, have become 0: that is refused, not reported."""
+    """Projections all of whose weights have become 0: refused, not reported."""
     found = []
     for one, made in zip(incoming, projections, strict=True):
         if bool(np.any(weights_of(one.operator))) and not bool(np.any(weights_of(made.operator))):

@@ -3,8 +3,9 @@
 The way there and back: quantize the model; ``attach`` to each layer with what ``factor_of`` says; train; ``detach``;
 quantize again with ``Options(scales=scales_of(…))`` of the first one. The integers are those that were trained.
 
-In backward the rounding is passed over (straight through), zero where a weight is clipped. Rounding, grid and factor
-are those of ``quantize``: ``fake_weights`` of a tensor are what a projection's integers with that factor stand for.
+The backward pass ignores the rounding (straight-through); the gradient of a clipped weight is zero. Rounding, grid and
+factor are those of ``quantize``: ``fake_weights`` of a tensor are the real values of a projection's integers with that
+factor.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from nirbridge.quantization.weights import weight_range
 
 
 def fake_weights(weight: Any, bits: int, factor: float | None = None, mode: SignMode | None = None) -> Any:
-    """The tensor rounded to what the integers stand for: ``integer / factor``.
+    """The tensor rounded to the real values of the integers: ``integer / factor``.
 
     Args:
         weight: a torch tensor.
@@ -37,7 +38,7 @@ def fake_weights(weight: Any, bits: int, factor: float | None = None, mode: Sign
     whole = torch.clamp(torch.round(exact / grid.step) * grid.step, grid.low, grid.high)
     inside = (exact >= grid.low - grid.step / 2) & (exact <= grid.high + grid.step / 2)
     passed = torch.where(inside, exact, exact.detach())
-    # what is added is exactly 0, so that forward is the integers themselves; its gradient is that of the real weights
+    # the added term is exactly 0: forward gives the integers, backward the gradient of the real weights
     return ((whole.detach() + (passed - passed.detach())) / factor).to(weight.dtype)
 
 
@@ -61,7 +62,7 @@ def scales_of(quantized: QuantizedNetwork) -> dict[str, float]:
 def attach(
     module: Any, bits: int, name: str = "weight", factor: float | None = None, mode: SignMode | None = None
 ) -> Any:
-    """Makes a torch module use the rounded form of a parameter; returns the module. ``detach`` undoes it."""
+    """Make a torch module use the rounded form of a parameter; returns the module. ``detach`` undoes it."""
     from torch import nn
     from torch.nn.utils import parametrize
 
@@ -77,13 +78,13 @@ def attach(
 
 
 def detach(module: Any, name: str = "weight") -> Any:
-    """Puts the rounded values in as the module's own parameter and takes the rounding off; returns the module."""
+    """Store the rounded values as the module's own parameter and remove the rounding; returns the module."""
     from torch.nn.utils import parametrize
 
     return parametrize.remove_parametrizations(module, name, leave_parametrized=True)
 
 
 def real_weights(quantized: QuantizedNetwork, index: int) -> Any:
-    """What the integers of the projection with this index stand for, in reals (gains of the neurons included)."""
+    """The real values of the integer weights of the projection with this index, gains of the neurons included."""
     projection = next(p for p in quantized.projections if p.index == index)
     return weights_of(projection.operator) / projection.scale

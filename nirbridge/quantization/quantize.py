@@ -1,4 +1,4 @@
-"""A retimed network in a chip's integers."""
+"""Quantization of a retimed network."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from nirbridge.quantization.weights import weight_range
 
 
 def quantize(retimed: Any, chip: Chip, options: QuantizationOptions | None = None) -> QuantizedNetwork:
-    """A network in the integers of a chip.
+    """Quantize a network to the fixed-point arithmetic of a chip.
 
     Args:
-        retimed: what ``passes.Retime`` gives (``.network``, ``.latency``), or a ``Network`` whose projections
-            into populations have delays of 1 step or more.
+        retimed: a ``RetimedNetwork``, or a ``Network`` whose projections
+            into populations have delays of 1 time step or more.
         chip: whose number formats are used.
-        options: how.
+        options: see ``QuantizationOptions``.
 
     Raises:
-        ModelError: everything that the chip's neurons can not do, population by population.
+        ModelError: everything that the chip's neurons cannot do, population by population.
         UsageError: a chip without number formats, or options that make no sense.
     """
     chosen = options or QuantizationOptions()
@@ -67,7 +67,7 @@ def quantize(retimed: Any, chip: Chip, options: QuantizationOptions | None = Non
 def _populations(
     network: Network, retimed: Any, inputs: tuple[FixedInput, ...], chip: Chip, options: QuantizationOptions
 ) -> tuple[list[QuantizedPopulation], tuple[str, ...]]:
-    """Every population in integers, and those that act before their first step, where that is accepted."""
+    """Every population in integers, and those that act before their first time step, where that is accepted."""
     latency: Mapping[str, int] = getattr(retimed, "latency", {})
     early: set[str] = set(getattr(retimed, "early", ()))
     waits = {p.name: 0 if p.name in early else latency.get(p.name, 0) for p in network.populations}
@@ -79,7 +79,7 @@ def _populations(
         one = quantize_population(network, folded[p.name], into[p.name], chip, options, (waits[p.name], most))
         if getattr(retimed, "keep_early_spikes", False) and any(x.ids.get("rule") == "early" for x in one.problems):
             one = quantize_population(network, fold_population(network, p, 0), into[p.name], chip, options, (0, most))
-            early.add(p.name)  # only its integers have no such start
+            early.add(p.name)  # only its integers have no such initial state
         made.append(one)
         options.progress("quantize", (k + 1) / len(network.populations))
     return made, tuple(p.name for p in network.populations if p.name in early)
@@ -110,7 +110,7 @@ def _incoming(
     chip: Chip,
     options: QuantizationOptions,
 ) -> tuple[dict[str, list[IncomingOperator]], dict[str, OutputRange]]:
-    """What reaches each population, as real operators of its gain, and what each source sends at most."""
+    """The real operators into each population, with its gain, and the range of each source."""
     worth = {p.name: p.scale for p in inputs}
     sent = {p.name: OutputRange(-p.value_max if p.graded else 0, p.value_max) for p in inputs}
     into: dict[str, list[IncomingOperator]] = {p.name: [] for p in network.populations}
@@ -130,7 +130,7 @@ def _incoming(
 
 
 def _most_spikes(folded: FoldedPopulation, incoming: list[IncomingOperator], declared: int) -> int:
-    """Spikes that one step can have at most, where each step's spikes take v back below its threshold."""
+    """Bound on the spikes of one time step, where they take v back below its threshold."""
     n, theta = folded.neuron, folded.theta
     if theta is None or n.reset == "none" or (n.reset == "subtract" and not np.all(n.reset_amount >= theta)):
         return declared

@@ -1,11 +1,11 @@
-"""How many integer steps a real unit gets: one scale per population, one exponent per projection.
+"""Choice of scales: integers per real unit, one scale per population, one exponent per projection.
 
 With S the integer v per real v, a real weight becomes ``weight * S / 64`` in ``a_in``, a threshold ``theta * S``. S is
 
 * as large as fills the grid of the projection with the smallest weights; others get exponents (powers of two);
 * with several projections, the one within the octave below with which all weights together are rounded the least;
 * then doubled, with all exponents, while what is lost to whole thresholds and truncated decays is more than 1/512 of
-  the threshold (of what arrives, for a read-out), the limits allow it and v keeps room;
+  the threshold (of the largest weight, for a readout), the limits allow it and v keeps room;
 * cut to what the limits allow: threshold, bias, and the worst input for ``a_in``, ``u`` and ``v``.
 
 Where all weights are whole multiples of one number (with few levels), S is one that makes each a whole number exactly.
@@ -30,19 +30,19 @@ from nirbridge.quantization.overflow import OutputRange, operator_bounds
 from nirbridge.quantization.weights import WeightRange, exponent_for, quantum, round_to_grid
 
 LOST = 1 / 512
-"""Share of a threshold that rounding may cost before a larger scale is taken."""
+"""Share of a threshold that rounding may cost before a larger scale is chosen."""
 TRIED = 32
-"""Scales that are tried within an octave; below it the same integers come again with other exponents."""
+"""Scales tried within an octave; below it the same integers recur with other exponents."""
 SAMPLED = 1 << 16
-"""Weights of a projection that are looked at for that: evenly spaced ones where there are more."""
+"""Weights of a projection that are sampled for that, evenly spaced."""
 ROOM = 32
-"""Doubling leaves v room for so many thresholds below 0 (8 times as many of the largest weight of a read-out)."""
+"""Doubling leaves v room for this many thresholds below 0 (8 times as many largest weights of a readout)."""
 _UNIT = 1 << INPUT_SHIFT
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IncomingOperator:
-    """A projection with its gain, as one real operator and what its source sends."""
+    """A projection as one real operator with the gain of its target, and the range of its source."""
 
     index: int
     operator: IntegerOperator
@@ -52,7 +52,7 @@ class IncomingOperator:
 
 @dataclass(frozen=True, slots=True)
 class InputRange:
-    """Greatest real input of a step, up and down, over all neurons; ``proved``: from the weights."""
+    """Largest real input of a time step, up and down, over all neurons; ``proved``: from the weights."""
 
     high: float
     low: float
@@ -69,7 +69,7 @@ class PopulationScale:
 
 
 def input_range(incoming: Sequence[IncomingOperator], size: int) -> InputRange:
-    """The worst input of a step, from the weights."""
+    """The worst input of a time step, from the weights."""
     high, low = np.zeros(size), np.zeros(size)
     for one in incoming:
         least, greatest = operator_bounds(one.operator, one.sent)
@@ -85,7 +85,7 @@ def scale_for(
     run_steps: int | None,
     asked: float | None = None,
 ) -> PopulationScale:
-    """The scale of a population (see the head of this file); ``asked``: this one, or the largest that is allowed."""
+    """The scale of a population (see the module docstring); ``asked``: this one, or the largest legal one."""
     limit, why = min(_limits(folded, reach, numbers, run_steps), default=(math.inf, ""))
     if asked is not None:
         return (
@@ -117,7 +117,7 @@ def exponents(scale: float, incoming: Sequence[IncomingOperator]) -> list[int]:
 def _least_rounding(top: float, incoming: Sequence[IncomingOperator]) -> float:
     """The scale within the octave up to ``top`` that rounds weights the least; ``top`` for a single projection.
 
-    What counts is the sum of squared errors of all synapses, as if all sources sent alike and independently; graded
+    Minimises the sum of squared errors of all synapses, as if all sources sent alike and independently; graded
     ones count with their largest value. Of equal scales the largest is taken.
     """
     samples = [_sample(one) for one in incoming if one.range.unit > 0]
@@ -179,18 +179,18 @@ def _limits(
 
 
 def _depth(f: FoldedPopulation, drive: float, steps: int) -> float:
-    """How far v can get from 0 within so many steps."""
+    """Largest distance of v from 0 within ``steps`` time steps."""
     a = float(np.max(f.a_mem))
     return drive * (steps if a == 1.0 else min(float(steps), 1.0 / (1.0 - a))) + float(np.max(np.abs(f.v_start)))
 
 
 def _without_weights(limit: float) -> float:
-    """A population that nothing reaches: as fine as the limits allow, down to a power of two."""
+    """Scale of a population without input: as fine as the limits allow, rounded down to a power of two."""
     return 2.0 ** math.floor(math.log2(limit)) if math.isfinite(limit) else float(_UNIT)
 
 
 def _roomy(f: FoldedPopulation, incoming: Sequence[IncomingOperator], reach: InputRange, last: int) -> float:
-    """The scale up to which doubling leaves v room: for the worst input, or for ``ROOM`` times what it works with."""
+    """The scale up to which doubling leaves v room: for the worst input, or for ``ROOM`` times its working size."""
     gone = float(np.min(np.maximum(1.0 - f.a_syn, 1 / DECAY_ONE)))
     leak = float(np.min(np.maximum(1.0 - f.a_mem, 1 / DECAY_ONE)))
     worst = (max(reach.high, reach.low) / gone + float(np.max(np.abs(f.bias)))) / leak
@@ -199,7 +199,7 @@ def _roomy(f: FoldedPopulation, incoming: Sequence[IncomingOperator], reach: Inp
 
 
 def _working_size(f: FoldedPopulation, incoming: Sequence[IncomingOperator]) -> float:
-    """The threshold; the largest weight of a read-out."""
+    """The threshold; the largest weight of a readout."""
     typical = max(max(abs(one.range.low), one.range.high) for one in incoming)
     return typical if f.theta is None else float(np.max(np.abs(f.theta))) or typical
 

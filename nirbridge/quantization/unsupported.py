@@ -14,7 +14,7 @@ from nirbridge.quantization.options import QuantizationOptions, bits_of, unknown
 
 
 def quantization_problems(network: Network, chip: Chip, options: QuantizationOptions) -> Iterator[Diagnostic]:
-    """Every reason why the network can not be quantized for the chip."""
+    """Every reason why the network cannot be quantized for the chip."""
     yield from legality.feature_problems(network, chip, lambda p: bits_of(p, chip, options))
     yield from _delay_problems(network, chip)
     yield from unknown_names(network, options)
@@ -28,7 +28,7 @@ def quantization_problems(network: Network, chip: Chip, options: QuantizationOpt
 
 
 def _delay_problems(network: Network, chip: Chip) -> Iterator[Diagnostic]:
-    """Delays of a network that runs as it is: a hop is one step of every delay, a synapse holds the rest."""
+    """Delays of a network that runs as it is: a hop takes one time step of every delay, the synapse the rest."""
     inside, longest = {p.name for p in network.populations}, chip.core.delay_steps
     for p in network.projections:
         if p.target not in inside:
@@ -36,14 +36,14 @@ def _delay_problems(network: Network, chip: Chip) -> Iterator[Diagnostic]:
         least, most = int(p.delay_steps.min()), int(p.delay_steps.max())
         subject = f"projection {quoted(p.source)} -> {quoted(p.target)}"
         if least < 1 or bool(np.any(p.target_delay_steps)):
-            found = "a delay per target" if np.any(p.target_delay_steps) else f"a delay of {least} steps"
+            found = "a delay per target" if np.any(p.target_delay_steps) else f"a delay of {least} time steps"
             yield Diagnostic(
-                subject, found, "every hop of a chip takes a step", "retime the network first (passes.Retime)"
+                subject, found, "every hop on a chip takes a time step", "retime the network first (passes.Retime)"
             )
         elif longest is not None and most - 1 > longest:
-            limit = f"a hop of chip {quoted(chip.name)} and its synapse delay by at most {longest + 1:,} steps"
+            limit = f"a hop of chip {quoted(chip.name)} and its synapse delay by at most {longest + 1:,} time steps"
             step = "retime the network with delay_steps_max (passes.Retime)"
-            yield Diagnostic(subject, f"a delay of {most:,} steps", limit, step)
+            yield Diagnostic(subject, f"a delay of {most:,} time steps", limit, step)
 
 
 def _input_problems(network: Network, chip: Chip, options: QuantizationOptions) -> Iterator[Diagnostic]:

@@ -1,4 +1,4 @@
-"""Real weights on the grid of a width: which grid, which factor, which exponent."""
+"""Rounding of real weights to the grid of a width: grid, factor, exponent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nirbridge.quantization.model import SignMode
 
 _TOLERANCE = 1e-9
 _SINGLE = 1e-6
-"""Weights that came through single precision end where the grid ends up to so much."""
+"""Tolerance of the end of the grid for weights that came through single precision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class WeightRange:
 
     @property
     def grid(self) -> WeightGrid:
-        """The integers that they become."""
+        """The grid that they are rounded to."""
         return grid_of(self.bits, self.mode)
 
     @property
@@ -39,7 +39,7 @@ class WeightRange:
 
 
 def weight_range(weights: Array, bits: int, clip: float = 1.0) -> WeightRange:
-    """The range of real weights; ``clip`` keeps this share of it (weights beyond become the last of the grid)."""
+    """The range of real weights; ``clip`` keeps this share of it (weights beyond are clipped)."""
     low, high = float(min(weights.min(initial=0.0), 0.0)), float(max(weights.max(initial=0.0), 0.0))
     mode: SignMode = "excitatory" if low == 0.0 else "inhibitory" if high == 0.0 else "mixed"
     return WeightRange(bits, mode, low * clip, high * clip)

@@ -213,7 +213,7 @@ def test_where_a_map_can_not_go_is_said_before_the_work(
 def test_a_report_that_can_not_be_written_leaves_no_map(capsys: pytest.CaptureFixture[str]) -> None:
     before = left()
     assert run([*arguments("map"), "--report", "m.nir"]) == 2
-    assert "error: --report 'm.nir': is no folder" in capsys.readouterr().err
+    assert "error: --report 'm.nir': is not a folder" in capsys.readouterr().err
     assert left() == before
 
 

@@ -94,7 +94,7 @@ def test_no_result_replaces_an_input(
     assert run([*COMMANDS[name].split(), WRITES.get(name, "-o"), target]) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith("error: ")
-    wanted = "is no folder" if name == "emit" else "which this command reads"
+    wanted = "is not a folder" if name == "emit" else "which this command reads"
     assert wanted in captured.err
     assert content() == before
 

@@ -59,7 +59,7 @@ def test_a_strange_file_in_our_folder_is_not_lost(tmp_path: Path) -> None:
 
 def test_places_that_can_not_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileError, match="is no folder"):
+    with pytest.raises(FileError, match="is not a folder"):
         write_artifact(make_artifact({"a": b""}, {}), tmp_path / "file")
     with pytest.raises(FileError, match="does not exist"):
         write_artifact(make_artifact({"a": b""}, {}), tmp_path / "nowhere" / "out")

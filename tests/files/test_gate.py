@@ -68,7 +68,7 @@ def test_two_results_need_two_places_and_may_share_a_device() -> None:
 def test_a_folder_that_is_replaced_holds_no_input() -> None:
     with pytest.raises(FileError, match="^-o 'here/sub': holds MODEL.nir 'sub/hard', which this command reads"):
         check_outputs([CommandOutput("-o", "here/sub", "folder")], [CommandInput("MODEL.nir", "sub/hard")])
-    with pytest.raises(FileError, match="is no folder"):
+    with pytest.raises(FileError, match="is not a folder"):
         check_outputs([CommandOutput("-o", "model", "folder")])
     with pytest.raises(FileError, match="holds the working folder"):
         check_outputs([CommandOutput("-o", "here", "folder")])
@@ -82,7 +82,7 @@ def test_a_report_may_be_in_new_folders_and_replaces_no_input() -> None:
     with pytest.raises(FileError, match="is MODEL.nir 'model'"):
         check_outputs([CommandOutput("--report", "sub", "report", ("map.txt",))], [CommandInput("MODEL.nir", "model")])
     for path in ("model", "model/x", os.devnull):
-        with pytest.raises(FileError, match="is no folder|no place for a file"):
+        with pytest.raises(FileError, match="is not a folder|no place for a file"):
             check_outputs([CommandOutput("--report", path, "report", ("map.txt",))])
 
 

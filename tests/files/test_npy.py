@@ -48,7 +48,7 @@ def test_archives_have_so_many_arrays_and_each_once(tmp_path: Path, monkeypatch:
         warnings.simplefilter("ignore")
         for name in ("x.npy", "x"):
             archive.writestr(name, zipfile.ZipFile(path).read("x.npy"))
-    assert said(load_npz, tmp_path / "b.npz") == "file 'b.npz', array 'x': is there twice; keep one of them"
+    assert said(load_npz, tmp_path / "b.npz") == "file 'b.npz', array 'x': occurs twice; keep one of them"
 
 
 def test_one_array_alone_may_be_a_text(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_one_array_is_mapped_up_to_its_end(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes() + b"more")
     assert load_npy(path).tolist() == values.tolist()
     path.write_bytes(path.read_bytes()[:-5])
-    early = "ends early, its header promises 48 bytes; save it again"
+    early = "ends early, its header declares 48 bytes; save it again"
     assert said(load_npy, path) == f"file 'a.npy': {early}"
     np.save(path, np.zeros((0, 3), np.int8))
     assert (load_npy(path).shape, load_npy(path).dtype) == ((0, 3), np.int8)
@@ -109,7 +109,7 @@ def test_what_can_not_be_read_says_why(tmp_path: Path) -> None:
     for call in (load_npy, load_npz):
         assert said(call, tmp_path / "no.npy") == "file 'no.npy': does not exist; check the path"
         folder = tmp_path.name
-        assert said(call, tmp_path) == f"file '{folder}': can not be read ('Is a directory'); {AGAIN}"
+        assert said(call, tmp_path) == f"file '{folder}': cannot be read ('Is a directory'); {AGAIN}"
     (tmp_path / "a.npz").write_bytes(b"no archive")
-    assert said(load_npz, tmp_path / "a.npz") == f"file 'a.npz': can not be read ('File is not a zip file'); {AGAIN}"
-    assert str(npy._unreadable("it", OSError())) == f"it: can not be read ('OSError'); {AGAIN}"
+    assert said(load_npz, tmp_path / "a.npz") == f"file 'a.npz': cannot be read ('File is not a zip file'); {AGAIN}"
+    assert str(npy._unreadable("it", OSError())) == f"it: cannot be read ('OSError'); {AGAIN}"

@@ -62,7 +62,7 @@ def test_rights_are_asked_for_before_anything_is_written(monkeypatch: pytest.Mon
 
 
 def test_places_that_take_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert said(resolve_folder, "file", "app 'x'") == "app 'x': is no folder; name another one"
+    assert said(resolve_folder, "file", "app 'x'") == "app 'x': is not a folder; name another one"
     monkeypatch.chdir("folder/inner")
     for path in (".", "..", "../../folder"):
         assert said(resolve_folder, path, "app") == (
@@ -141,7 +141,7 @@ def test_the_gate_lists_every_conflict_in_full() -> None:
 
 def test_a_report_in_a_file_is_refused_and_in_new_folders_taken() -> None:
     assert said(check_outputs, [CommandOutput("--report", "file", "report", ("a",))]) == (
-        "--report 'file': is no folder; name another one"
+        "--report 'file': is not a folder; name another one"
     )
     places = check_outputs([CommandOutput("--report", "folder/x/y", "report", ("a", "b"))])
     assert [os.path.relpath(p.path) for p in places] == ["folder/x/y/a", "folder/x/y/b"]

@@ -72,12 +72,12 @@ def test_all_given(path: Path) -> None:
         ),
         (
             {"in": -0.5},
-            "array 'in': a rate of -0.5, rates are 0 or more spikes per step; save plain numbers with numpy.savez",
+            "array 'in': a rate of -0.5, rates are 0 or more spikes per time step; save plain numbers with numpy.savez",
         ),
         (
             {"hidden": 20.0},
-            "array 'hidden': a rate of 20, a neuron of 'hidden' fires at most 1 times a step;"
-            " divide rates per second by steps per second",
+            "array 'hidden': a rate of 20, a neuron of 'hidden' fires at most 1 times per time step;"
+            " divide rates per second by time steps per second",
         ),
         (
             {"hidden": 1j},
@@ -128,7 +128,7 @@ HEADER = "{'descr': '<f8', 'fortran_order': False, 'shape': (4,)}"
 @pytest.mark.parametrize("data", [b"", b"short"])
 def test_an_array_that_ends_early_is_a_damaged_file(path: Path, data: bytes) -> None:
     member(path, "hidden.npy", npy(HEADER, data))
-    message = "rates file 'rates.npz': can not be read ('an array ends early'); write it with numpy.savez"
+    message = "rates file 'rates.npz': cannot be read ('an array ends early'); write it with numpy.savez"
     with pytest.raises(FileError, match="^" + re.escape(message) + "$"):
         read_rates(path, network())
 
@@ -180,7 +180,7 @@ def test_a_bomb_is_refused_by_its_header(path: Path) -> None:
 def test_an_array_given_twice_is_refused(path: Path) -> None:
     with pytest.warns(UserWarning, match="Duplicate name"):
         member(path, "hidden.npy", saved(0.1), times=2)
-    with pytest.raises(UsageError, match="is there twice; keep one of them$"):
+    with pytest.raises(UsageError, match="occurs twice; keep one of them$"):
         read_rates(path, network())
 
 
@@ -190,7 +190,7 @@ def test_files_that_are_none(path: Path, tmp_path: Path) -> None:
     with pytest.raises(FileError, match="not a regular file"):
         read_rates(tmp_path, network())
     path.write_bytes(b"PK\x03\x04 not really")
-    with pytest.raises(FileError, match="can not be read"):
+    with pytest.raises(FileError, match="cannot be read"):
         read_rates(path, network())
 
 

@@ -88,7 +88,7 @@ def test_at_most_so_many_arrays_are_read(path: Path, monkeypatch: pytest.MonkeyP
 def test_arrays_that_are_there_twice_are_said_and_the_first_is_taken(path: Path) -> None:
     with pytest.warns(UserWarning, match="Duplicate name"):
         member(path, "hidden.npy", saved(0.1), times=3)
-    assert refused(path) == ["array 'hidden': is there twice; keep one of them"] * 2
+    assert refused(path) == ["array 'hidden': occurs twice; keep one of them"] * 2
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_what_the_archive_raises_is_said(
 
     np.savez(path, hidden=0.5)
     monkeypatch.setattr(rates, "open_member", fails)
-    assert refused(path) == [f"can not be read ('{said}'); write it with numpy.savez"]
+    assert refused(path) == [f"cannot be read ('{said}'); write it with numpy.savez"]
 
 
 def test_places_with_no_file(tmp_path: Path) -> None:
@@ -116,12 +116,12 @@ def test_places_with_no_file(tmp_path: Path) -> None:
     ("array", "values", "said"),
     [
         ("hidden", [0, 1, 0, 1.0], None),
-        ("hidden", [0, 1, 0, 1.5], "a rate of 1.5, a neuron of 'hidden' fires at most 1 times a step; "),
+        ("hidden", [0, 1, 0, 1.5], "a rate of 1.5, a neuron of 'hidden' fires at most 1 times per time step; "),
         ("many", [3.0, 0.5], None),
-        ("many", [3.5, 0.5], "a rate of 3.5, a neuron of 'many' fires at most 3 times a step; "),
+        ("many", [3.5, 0.5], "a rate of 3.5, a neuron of 'many' fires at most 3 times per time step; "),
         ("out", [7.0, 0.0], None),  # what a read-out sends is no spike
         ("in", [9.0, 0.0, 0.0], None),
-        ("in", [0.0, -0.25, 0.0], "a rate of -0.25, rates are 0 or more spikes per step; "),
+        ("in", [0.0, -0.25, 0.0], "a rate of -0.25, rates are 0 or more spikes per time step; "),
         ("in", [0.0, np.nan, -1.0], "1 values that are not finite, rates are numbers; "),
         ("in", [-np.inf, np.nan, np.inf], "3 values that are not finite, rates are numbers; "),
         ("none", np.zeros((2, 0)), None),
@@ -138,8 +138,8 @@ def test_values_of_rates(path: Path, array: str, values: object, said: str | Non
         assert found.tolist() == np.asarray(values, dtype=np.float64).tolist()
         return
     tail = (
-        "divide rates per second by steps per second"
-        if "times a step" in said
+        "divide rates per second by time steps per second"
+        if "times per time step" in said
         else "save plain numbers with numpy.savez"
     )
     assert refused(path, net) == [f"array '{array}': {said}{tail}"]
@@ -152,7 +152,7 @@ def test_an_array_is_read_to_its_end_and_not_beyond(path: Path, length: int, who
     if whole:
         assert read_rates(path, network())[0]["hidden"].tolist() == [0, 0.25, 0.5, 0.75]
     else:
-        assert refused(path) == ["can not be read ('an array ends early'); write it with numpy.savez"]
+        assert refused(path) == ["cannot be read ('an array ends early'); write it with numpy.savez"]
 
 
 @pytest.mark.parametrize(

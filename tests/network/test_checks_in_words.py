@@ -56,7 +56,7 @@ def test_what_is_wrong_with_the_whole(own: Any, lines: list[str]) -> None:
     assert found(replace(network(), **own)) == lines
 
 
-BACK = "it closes a cycle with a delay of 0, a back edge has 1 step or more; delay it"
+BACK = "it closes a cycle with a delay of 0, a back edge has 1 time step or more; delay it"
 ENDS = "add it, or remove the projection"
 
 
@@ -260,9 +260,9 @@ DECAY = "a negative decay: only Euler tools have it"
         ({"theta": None}, []),
         ({"compare": ">=", "reset": "none"}, ["a spike at v >= threshold: the NIR text, snnTorch and Norse need v > threshold", "no reset: every tool that reads plain NIR resets"]),
         ({"reset": "subtract"}, [GREATER, "reset by subtraction: the NIR text, Norse and Nengo reset to a value"]),
-        ({"max_spikes": 2}, [GREATER, VALUE, "several spikes a step: all but Sinabs and Rockpool fire once at most"]),
+        ({"max_spikes": 2}, [GREATER, VALUE, "several spikes per time step: all but Sinabs and Rockpool fire at most once"]),
         ({"theta": None, "max_spikes": 2, "reset": "none"}, []),
-        ({"refractory_steps": [0, 1]}, [GREATER, VALUE, "a refractory period: plain NIR has none, no tool reads it"]),
+        ({"refractory_steps": [0, 1]}, [GREATER, VALUE, "a refractory period: plain NIR has none, and no tool reads it"]),
         ({"v_init": [0.0, 0.5]}, [GREATER, VALUE, START]),
         ({"i_init": [-0.5, 0.0]}, [GREATER, VALUE, START]),
         ({"a_mem": [0.5, -0.5]}, [GREATER, VALUE, DECAY]),
@@ -287,11 +287,11 @@ def test_populations_are_named_up_to_five_and_once() -> None:
     ("own", "texts"),
     [
         ({}, []),
-        ({"is_back": True, "delay_steps": freeze(np.int64(1))}, ["a loop is closed one step later; Lava adds a step on every edge"]),
-        ({"is_back": True, "delay_steps": freeze(np.int64(2))}, ["a loop is closed one step later; Lava adds a step on every edge", "a Delay node in front: tools without delays refuse it or leave it out"]),
-        ({"delay_steps": freeze([0, 1])}, ["a Delay node in front: tools without delays refuse it or leave it out"]),
+        ({"is_back": True, "delay_steps": freeze(np.int64(1))}, ["a loop is closed one time step later; Lava adds a time step on every edge"]),
+        ({"is_back": True, "delay_steps": freeze(np.int64(2))}, ["a loop is closed one time step later; Lava adds a time step on every edge", "a Delay node on the way in: tools without delays refuse or drop it"]),
+        ({"delay_steps": freeze([0, 1])}, ["a Delay node on the way in: tools without delays refuse or drop it"]),
         ({"bias": freeze([0.5, 0.0])}, []),
-        ({"operator": Scale(freeze([1.0, 2.0])), "bias": freeze([0.5, 0.0])}, ["a constant input that no bias of a NIR node gives: other tools leave it out"]),
+        ({"operator": Scale(freeze([1.0, 2.0])), "bias": freeze([0.5, 0.0])}, ["a constant input that no bias of a NIR node can express: other tools drop it"]),
     ],
 )  # fmt: skip
 def test_each_thing_of_a_projection_that_tools_leave_out(own: Any, texts: list[str]) -> None:

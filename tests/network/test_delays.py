@@ -61,9 +61,10 @@ def test_delays_that_cancel_their_differences_are_uniform() -> None:
 @pytest.mark.parametrize(
     ("seconds", "message"),
     [
-        (0.0015, r"^node '0' \(Delay\): a delay of 0\.0015 s is 1\.5 steps of dt = 0\.001 s, delays are whole steps; "
-                 r"give a --dt that divides it, or change the delay$"),
-        (1e-9, r"^node '0' \(Delay\): a delay of 1e-09 s is 1e-06 steps of dt = 0\.001 s, delays are whole steps; "),
+        (0.0015, r"^node '0' \(Delay\): a delay of 0\.0015 s is 1\.5 steps of dt = 0\.001 s, "
+                 r"delays are whole time steps; give a --dt that divides it, or change the delay$"),
+        (1e-9, r"^node '0' \(Delay\): a delay of 1e-09 s is 1e-06 steps of dt = 0\.001 s, "
+                 r"delays are whole time steps; "),
         (1e9, r"^node '0' \(Delay\): a delay of 1e\+09 s is 1e\+12 steps, from 0 to 2,147,483,647; correct it, or dt$"),
     ],
 )  # fmt: skip
@@ -75,8 +76,9 @@ def test_no_whole_steps(seconds: float, message: str) -> None:
 def test_delays_per_element_between_mixing_nodes_are_refused() -> None:
     with pytest.raises(
         ModelError,
-        match=r"^node '1' \(Delay\): it delays elements differently between two nodes that mix them, such a delay "
-        r"stands before the first or behind the last of them; move it, make it uniform, or put a neuron between$",
+        match=r"^node '1' \(Delay\): its delays differ between elements, and nodes before and after it mix them, "
+        r"such a delay has to stand before the first or after the last of them; "
+        r"move it, make it uniform, or put a neuron between$",
     ):
         first(FC, delay(0.001, 0.002), FC)
 

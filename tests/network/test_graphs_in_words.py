@@ -147,8 +147,8 @@ def test_names_and_edges_that_are_none_are_told_one_by_one() -> None:
     made.edges += [5, ["a"], ["a", 3], ("a", "b", "o"), ["b", "b"]]
     pair = "it is no pair of node names, an edge is (source, target); correct the edge"
     assert told(lambda: expand_graph(made)) == [
-        "node '3': its name is no text, names are strings; rename the node",
-        "node '': its name is no text, names are strings; rename the node",
+        "node '3': its name is not a string; rename the node",
+        "node '': its name is not a string; rename the node",
         f"edge '5': {pair}",
         f"edge {quoted(['a'])}: {pair}",
         f"edge {quoted(['a', 3])}: {pair}",
@@ -183,8 +183,8 @@ def test_edges_that_lead_nowhere_are_told_at_the_outermost_level_only() -> None:
     assert told(lambda: flatten_graph(graph(nodes, "a>b", "b>a", "o>b", "w>w", "b>b", "b>o", "a>b"))) == [
         "edge 'b' -> 'a': it leads into an Input, inputs come from outside; remove the edge",
         "edge 'o' -> 'b': it starts at an Output, outputs lead outside; start it at the node before 'o'",
-        "edge 'w' -> 'w': the Linear node feeds itself within one step, a loop needs a neuron in it; route the loop through a neuron",
-        "edge 'a' -> 'b': it is listed twice, NIR allows an edge once; double the weights behind it, or remove one",
+        "edge 'w' -> 'w': the Linear node feeds itself within one time step, a loop needs a neuron in it; route the loop through a neuron",
+        "edge 'a' -> 'b': it is listed twice, NIR allows an edge once; double the weights after it, or remove one",
     ]
     inner = graph({"i": three_in(), "n": three(), "o": out()}, "i>n", "n>i", "n>o", "o>n")
     made = graph({"in": three_in(), "s": inner, "out": out()}, "in>s", "s>out")

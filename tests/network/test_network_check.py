@@ -113,7 +113,7 @@ CASES: dict[str, tuple[Callable[[], Network], str]] = {
     "negative": (lambda: first(target_delay_steps=freeze(np.int64(-1))), HEAD + r"target_delay_steps has shape \(\)"),
     "back": (
         lambda: first(is_back=True),
-        HEAD + r"it closes a cycle with a delay of 0, a back edge has 1 step or more",
+        HEAD + r"it closes a cycle with a delay of 0, a back edge has 1 time step or more",
     ),
     "cycle": (cycle, r"network: a cycle without delay: '2' -> '1' -> '2'; mark one edge of it as a back edge"),
 }

@@ -16,7 +16,7 @@ from nirbridge.partitioner.cost.sizing import cost_model
 from nirbridge.partitioner.explain import NoMapProof
 from tests.partitioner.cases import chip, network, population
 
-SPLIT = "split the source (--split), or let its targets lie in fewer cores"
+SPLIT = "split the source (--split), or place its targets in fewer cores"
 FEWER_INPUTS = "give the layer fewer inputs (split the source over several layers, or prune it)"
 FEWER_BITS = "use fewer weight bits (--weight-bits), or fewer inputs"
 
@@ -181,7 +181,7 @@ NET = one(dense(5000, 2))
         (1, 128, 4096, "1 x loihi1 has 128", "use at least --chips 32"),
         (1, 128, 4097, "1 x loihi1 has 128", "use another chip, or a smaller network"),
         (20, 2560, 5000, "20 x loihi1 have 2,560", "use another chip, or a smaller network"),
-        (20, 2560, 5001, "more cores than neurons: no number of them is enough",
+        (20, 2560, 5001, "more cores than neurons: no number of cores is enough",
          "use another chip, or let each neuron reach fewer others"),
     ],
 )  # fmt: skip

@@ -41,7 +41,7 @@ def refused(on: Chip, **options: Any) -> list[str]:
         (3, 3, None),
         (3, 4, "1 x loihi1 has 3; use at least --chips 2"),
         (99, 9, None),
-        (99, 10, "more cores than neurons: no number of them is enough; use another chip, or let each neuron reach"),
+        (99, 10, "more cores than neurons: no number of cores is enough; use another chip, or let each neuron reach"),
     ],
 )
 def test_a_bound_above_what_there_is(monkeypatch: pytest.MonkeyPatch, cores: int, lower: int, said: str | None) -> None:

@@ -281,7 +281,7 @@ def test_what_does_not_fit_says_why_its_delays_are_those_of_the_model() -> None:
     with pytest.raises(DoesNotFit) as caught:
         map_network(network, short_delays(1), QUICK)
     texts = [str(p) for p in caught.value.problems]
-    assert texts[0].startswith("projection 'b' -> 'c': a delay of 3 steps, a loihi1 synapse holds 1")
+    assert texts[0].startswith("projection 'b' -> 'c': a delay of 3 time steps, a loihi1 synapse holds 1")
     assert texts[1].startswith("loop 'b' -> 'a' -> 'b': 1 steps of delay for 2 hops")
     assert texts[2].startswith("what would fit: ")
 
@@ -295,12 +295,12 @@ def test_the_delays_of_the_model_on_request(tmp_path: Path) -> None:
     assert checked(mapped, network, tmp_path, placement_only=True) == []
     saved = file.read_map(tmp_path / "m.map.json")
     with pytest.raises(
-        IllegalMapping, match=r"^projections 'a' -> 'c': take 1 steps in the map, 2 in the network; map"
+        IllegalMapping, match=r"^projections 'a' -> 'c': take 1 time step in the map, 2 in the network; map"
     ):
         pipeline.emit_lava(network, chip, mapping=saved)
     quantized = quantize(pipeline.retime(network, chip), chip)
     with pytest.raises(
-        IllegalMapping, match=r"^projections 'a' -> 'c': take 1 steps in the map, 2 in the network; map"
+        IllegalMapping, match=r"^projections 'a' -> 'c': take 1 time step in the map, 2 in the network; map"
     ):
         simulate_mapped(quantized, mapped, np.zeros((3, 2), np.uint8))
 

@@ -127,7 +127,7 @@ def test_a_scale_that_the_chip_does_not_hold_is_refused() -> None:
     np.testing.assert_array_equal(weights_of(again.projections[0].operator), weights_of(first.projections[0].operator))
     half = quantize(net, chip, QuantizationOptions(scales={"p": scales_of(first)["p"] / 2}))
     assert float(half.populations[0].neuron.scale) == float(first.populations[0].neuron.scale) / 2
-    with pytest.raises(ModelError, match=r"population 'p': a scale of 1e\+12 was asked for, .* allows less"):
+    with pytest.raises(ModelError, match=r"population 'p': a scale of 1e\+12 was requested, .* allows less"):
         quantize(net, chip, QuantizationOptions(scales={"p": 1e12}))
     with pytest.raises(ModelError, match="scale of 'q'"):
         quantize(net, chip, QuantizationOptions(scales={"q": 1.0}))

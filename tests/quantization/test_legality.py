@@ -61,7 +61,7 @@ ROWS: dict[str, tuple[Callable[[], Network], tuple[str | None, ...]]] = {
     "Threshold that subtracts": (lambda: threshold(reset="subtract"), (None, None, None)),
     "Threshold, at least": (lambda: threshold(compare=">="), (None, None, None)),
     "negative threshold": (lambda: threshold(theta=-0.5, bias=-1.0), ("a threshold below", None, None)),
-    "read-out feeds": (read_out_that_feeds, ("membrane of a read-out",) * 3),
+    "readout feeds": (read_out_that_feeds, ("membrane of a readout",) * 3),
     "current for ever": (lambda: cells(kind="CubaLIF", a_syn=1.0), ("never decays",) * 3),
     "negative decay": (lambda: cells(a_mem=-0.5), ("multiplied by -0.5",) * 3),
 }

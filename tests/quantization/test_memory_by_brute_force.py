@@ -118,5 +118,5 @@ def test_the_search_takes_the_layer_that_loses_least_for_its_bits() -> None:
     with pytest.raises(DoesNotFit) as caught:
         choose_widths(net, chip, bits(a=2, b=2) - 1, make, score)
     assert str(caught.value) == f"{least}, {limit}"
-    with pytest.raises(DoesNotFit, match=r"at the narrowest weights, and those that were asked for, 1 bits are"):
+    with pytest.raises(DoesNotFit, match=r"at the narrowest weights, and those that were requested, 1 bits are"):
         choose_widths(net, chip, 1, make, score, asked={"b": 4, "*": 8})

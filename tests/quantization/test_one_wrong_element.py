@@ -272,13 +272,13 @@ def test_dt_is_a_number_above_0(dt: float) -> None:
 
 
 def test_one_name_that_is_there_twice_and_one_shape() -> None:
-    assert "node 'p': is there twice" in found(network(outputs=(Port("p", SHAPE),)))
+    assert "node 'p': occurs twice" in found(network(outputs=(Port("p", SHAPE),)))
     for shape in ((0, 3), (2, 0)):
         assert found(network(outputs=(Port("out", SHAPE), Port("more", shape)))) == [
             "node 'more': a shape with an axis below 1"
         ]
     more = network(outputs=(Port("out", SHAPE), Port("more", SHAPE)), latency={"in": 0, "p": 1, "out": 1, "more": 1})
-    assert found(more) == ["output 'more': nothing leads to it"]
+    assert found(more) == ["output 'more': no projection leads to it"]
 
 
 @pytest.mark.parametrize(

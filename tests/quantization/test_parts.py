@@ -175,7 +175,7 @@ def test_tight_scales_are_finer_and_say_that_they_are_not_proved() -> None:
 def test_a_neuron_that_would_fire_before_its_first_input_is_refused() -> None:
     net = layer([[1.0]], lif(kind="Threshold", a_mem=0.0, bias=2.0))
     late = type("Late", (), {"network": net, "latency": {"p": 2}})()
-    with pytest.raises(ModelError, match="would make it fire in the 2 steps before its first input"):
+    with pytest.raises(ModelError, match="would make it fire in the 2 time steps before its first input"):
         quantize(late, read_chip("loihi2"))
 
 
@@ -223,7 +223,7 @@ def test_the_search_keeps_to_the_widths_that_were_asked_for() -> None:
     full = memory_of(quantize(net, chip, QuantizationOptions(weight_bits=8)), chip)
     plan = CalibrationPlan(memory_bits=full * 2 // 3)
     assert quantize_with_data(net, chip, QuantizationOptions(), data, plan).projections[0].weight_bits < 8
-    with pytest.raises(DoesNotFit, match="and those that were asked for"):
+    with pytest.raises(DoesNotFit, match="and those that were requested"):
         quantize_with_data(net, chip, QuantizationOptions(weight_bits={"p": 8}), data, plan)
     kept = quantize_with_data(net, chip, QuantizationOptions(weight_bits={"p": 4}), data, plan)
     assert kept.projections[0].weight_bits == 4

@@ -166,8 +166,8 @@ def test_a_neuron_at_rest_is_followed_for_one_step(monkeypatch: pytest.MonkeyPat
 
 
 EARLY = (
-    "in the 3 steps before its first input, a chip runs all neurons from the first step on; make its bias smaller, or "
-    "its first v lower, or give --keep-early-spikes"
+    "in the 3 time steps before its first input, a chip runs all neurons from the first time step on; "
+    "make its bias or its initial v smaller, or give --keep-early-spikes"
 )
 
 
@@ -178,10 +178,16 @@ EARLY = (
         ({"bias_mant": ints([0, -321])}, "fire"),
         ({"bias_mant": ints(-321), "fires_above": None}, None),
         ({"bias_mant": ints([0, -170]), "v_init": ints(1), "v_bits": 10}, None),  # 511
-        ({"bias_mant": ints([0, -170]), "v_init": ints(2), "v_bits": 10}, "need a start wider than the chip's numbers"),
-        ({"bias_mant": ints([0, 171]), "v_bits": 10}, "need a start wider than the chip's numbers"),
+        (
+            {"bias_mant": ints([0, -170]), "v_init": ints(2), "v_bits": 10},
+            "need an initial state wider than the chip's numbers",
+        ),
+        ({"bias_mant": ints([0, 171]), "v_bits": 10}, "need an initial state wider than the chip's numbers"),
         ({"du": ints(2047), "u_init": ints([0, -63]), "u_bits": 10}, None),  # 504
-        ({"du": ints(2047), "u_init": ints([0, -64]), "u_bits": 10}, "need a start wider than the chip's numbers"),
+        (
+            {"du": ints(2047), "u_init": ints([0, -64]), "u_bits": 10},
+            "need an initial state wider than the chip's numbers",
+        ),
         ({"du": ints(4095), "u_init": ints([0, 512]), "u_bits": 10}, None),  # no memory: it starts at 0
     ],
 )

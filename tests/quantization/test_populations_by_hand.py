@@ -143,12 +143,12 @@ def test_data_narrows_the_worst_case_only(seen: Any, high: float, low: float) ->
         (None, 5.0, False, None),
         (5.0, 5.0, True, None),
         (4.0, 5.0, True, None),
-        (5.0, 5.0, False, "at the scale of 5 that was asked for its input may overflow"),
-        (6.0, 5.0, True, "a scale of 6 was asked for, the widest bias allows less"),
-        (6.0, 5.0, False, "a scale of 6 was asked for, the widest bias allows less"),
+        (5.0, 5.0, False, "at the requested scale of 5 its input may overflow"),
+        (6.0, 5.0, True, "a scale of 6 was requested, the widest bias allows less"),
+        (6.0, 5.0, False, "a scale of 6 was requested, the widest bias allows less"),
     ],
 )
-def test_a_scale_that_was_asked_for_and_is_too_large(asked: Any, scale: float, fits: bool, found: str | None) -> None:
+def test_a_requested_scale_that_is_too_large(asked: Any, scale: float, fits: bool, found: str | None) -> None:
     problems = populations._too_large(
         Population("p", (1,), lif()), PopulationScale(scale, "the widest bias", False), asked, fits
     )
@@ -187,8 +187,8 @@ def test_a_scale_shrinks_until_what_was_rounded_fits() -> None:
     assert prove(q) == {"p": said.bounds}
     assert (said.bounds.a_in, said.bounds.proved) == ((0, 3800 * 8), True)
     for asked, what in (
-        (first * 0.999, f"at the scale of {first * 0.999:g} that was asked for its input may overflow"),
-        (first * 1.001, f"a scale of {first * 1.001:g} was asked for, the worst input of a step (a_in) allows less"),
+        (first * 0.999, f"at the requested scale of {first * 0.999:g} its input may overflow"),
+        (first * 1.001, f"a scale of {first * 1.001:g} was requested, the worst input of a step (a_in) allows less"),
     ):
         with pytest.raises(ModelError) as caught:
             quantize(net, LOIHI1, QuantizationOptions(weight_bits=8, scales={"p": asked}))

@@ -201,7 +201,7 @@ def test_every_population_that_the_chip_can_not_do_is_named() -> None:
 def test_other_refusals() -> None:
     net = layer([[1.0]], lif())
     early = replace(net, projections=tuple(replace(p, delay_steps=freeze(np.int64(0))) for p in net.projections))
-    with pytest.raises(ModelError, match="a delay of 0 steps, every hop of a chip takes a step; retime"):
+    with pytest.raises(ModelError, match="a delay of 0 time steps, every hop on a chip takes a time step; retime"):
         quantize(early, read_chip("loihi1"))
     with pytest.raises(ModelError, match="weights of 7 bits"):
         quantize(net, read_chip("loihi1"), QuantizationOptions(weight_bits=7))

@@ -110,10 +110,10 @@ def refused(options: QuantizationOptions, steps: Any = 1, chip: Any = LOIHI1, la
     return [str(p) for p in refusals.quantization_problems(network, chip, options)]
 
 
-RETIME = "every hop of a chip takes a step; retime the network first (passes.Retime)"
+RETIME = "every hop on a chip takes a time step; retime the network first (passes.Retime)"
 LONGER = (
-    "a hop of chip 'loihi1' and its synapse delay by at most 63 steps; retime the network with delay_steps_max "
-    "(passes.Retime)"
+    "a hop of chip 'loihi1' and its synapse delay by at most 63 time steps; retime the network with "
+    "delay_steps_max (passes.Retime)"
 )
 
 
@@ -121,8 +121,8 @@ LONGER = (
     ("steps", "late", "line"),
     [
         ([1, 63], 0, None),
-        ([1, 64], 0, f"a delay of 64 steps, {LONGER}"),
-        ([0, 64], 0, f"a delay of 0 steps, {RETIME}"),
+        ([1, 64], 0, f"a delay of 64 time steps, {LONGER}"),
+        ([0, 64], 0, f"a delay of 0 time steps, {RETIME}"),
         (1, [0, 1], f"a delay per target, {RETIME}"),
         (0, [0, 1], f"a delay per target, {RETIME}"),
     ],

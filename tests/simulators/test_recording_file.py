@@ -119,10 +119,10 @@ def test_hostile_archives_are_refused_before_they_are_read(tmp_path: Path) -> No
     with pytest.raises(FileError, match="^file 'b.npz', array 'in': not an array of plain numbers; save plain numbers"):
         load_npz(archive_of(tmp_path / "b.npz", **{"in": objects}))
     short = npy("{'descr': '|u1', 'fortran_order': False, 'shape': (50,), }", b"12")
-    with pytest.raises(FileError, match="^file 'c.npz', array 'in': ends early, its header promises 50 bytes"):
+    with pytest.raises(FileError, match="^file 'c.npz', array 'in': ends early, its header declares 50 bytes"):
         load_npz(archive_of(tmp_path / "c.npz", **{"in": short}))
     (tmp_path / "d.npz").write_bytes(b"PK\x03\x04 no archive")
-    with pytest.raises(FileError, match=r"^file 'd.npz': can not be read \("):
+    with pytest.raises(FileError, match=r"^file 'd.npz': cannot be read \("):
         load_npz(tmp_path / "d.npz")
     with pytest.raises(FileError, match="^file 'e.npz': does not exist; check the path$"):
         load_npz(tmp_path / "e.npz")
@@ -134,7 +134,7 @@ def test_single_arrays_are_mapped_and_checked(tmp_path: Path) -> None:
         np.save(tmp_path / name, array)
         assert np.array_equal(load_npy(tmp_path / name), array)
     (tmp_path / "short.npy").write_bytes((tmp_path / "c.npy").read_bytes()[:-1])
-    with pytest.raises(FileError, match="^file 'short.npy': ends early, its header promises 192 bytes; save it again$"):
+    with pytest.raises(FileError, match="^file 'short.npy': ends early, its header declares 192 bytes; save it again$"):
         load_npy(tmp_path / "short.npy")
     np.save(tmp_path / "o.npy", np.array([{}]), allow_pickle=True)
     with pytest.raises(FileError, match="^file 'o.npy': not an array of plain numbers"):

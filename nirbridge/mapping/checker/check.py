@@ -1,4 +1,4 @@
-"""Is a map legal? Counted from the synapses of the network, with no code of the search but the cost of a run.
+"""Legality of a map, counted from the synapses of the network; only the words of a run are shared with the search.
 
 ``diagnose_mapping`` yields every violation, ``check_mapping`` raises them in one error, ``is_valid_mapping`` says
 whether there are any, and ``check_file`` checks a saved map against a model that was read again.
@@ -46,7 +46,7 @@ def diagnose_mapping(
     *,
     placement_only: bool = False,
 ) -> Iterator[Diagnostic]:
-    """Every violation of a mapping, in a fixed order; none: the mapping is legal and its file tells the truth.
+    """Every violation of a mapping, in a fixed order; none: the mapping is legal and all claims of its file hold.
 
     A ``MappedNetwork`` brings network and chip along; a loaded file needs the ``network`` of its model, and its chip is
     built from its own record where ``chip`` is None. ``placement_only``: the placement alone is judged, as it is where
@@ -76,7 +76,7 @@ def diagnose_mapping(
 
 
 def check_mapping(mapping: MappedNetwork | MapRecord, network: Network | None = None, chip: Chip | None = None) -> None:
-    """Raises IllegalMapping with every violation of ``diagnose_mapping``."""
+    """Raise IllegalMapping with every violation of ``diagnose_mapping``."""
     IllegalMapping.raise_all(diagnose_mapping(mapping, network, chip))
 
 
@@ -107,7 +107,9 @@ def check_file(
         problems.append(_problem("map", found, f"the model has {quoted(model_sha256, 64)}", _AGAIN))
     if chip is not None and _as_loaded(dict(chip.record)) != record.chip:
         name = record.chip.get("name")
-        problems.append(_problem("chip", f"the map's {quoted(name)} is not {quoted(chip.name)} as asked", "", _AGAIN))
+        problems.append(
+            _problem("chip", f"the map's {quoted(name)} is not the requested {quoted(chip.name)}", "", _AGAIN)
+        )
     if not placement_only:
         problems += placement_only_problem(
             record, "map the model for a chip that can run it; check --placement-only judges the placement alone"
@@ -136,7 +138,7 @@ def _problem(subject: str, found: str, limit: str = "", hint: str = "", /, **ids
 
 
 def _same_model(record: MapRecord, network: Network) -> Iterator[Diagnostic]:
-    """What the file says of the network, where it is not so."""
+    """Statements of the file on the network that do not hold."""
     for what, mine, theirs in (
         ("input", record.inputs, network.inputs),
         ("output", record.outputs, network.outputs),
@@ -205,7 +207,7 @@ def _blocks(record: MapRecord, chip: Chip) -> Iterator[Diagnostic]:
 
 
 def _core_fault(core: CoreId, record: MapRecord, chip: Chip) -> tuple[str, str, str] | None:
-    """What is wrong with a core, the limit, and the way out."""
+    """The fault of a core, the limit, and the way out."""
     mesh = chip.mesh
     if core.x >= mesh.width_tiles or core.y >= mesh.height_tiles or core.core >= mesh.cores_per_tile:
         size = f"{mesh.width_tiles} x {mesh.height_tiles} tiles of {mesh.cores_per_tile} cores"
@@ -255,8 +257,8 @@ def _coverage(layout: NeuronLayout) -> Iterator[Diagnostic]:
     for name, times in layout.times.items():
         missing, twice = np.flatnonzero(times == 0), np.flatnonzero(times > 1)
         for neurons, found, step in (
-            (missing, "are in no block", "put each neuron into one box"),
-            (twice, "are in more than one box", "keep each neuron in one box only"),
+            (missing, "are in no block", "put each neuron into one slice"),
+            (twice, "are in more than one box", "keep each neuron in one slice only"),
         ):
             if len(neurons):
                 text = f"{len(neurons):,} of {len(times):,} neurons {found} (the first: neuron {neurons[0]})"

@@ -1,4 +1,4 @@
-"""What a map file claims of the whole map, where it is not so: totals, routes, and the proof's own consistency."""
+"""Claims of a map file on the whole map that do not hold: totals, routes, and the consistency of its proof."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each block of a map really takes, counted from its synapses: the checker's own arithmetic."""
+"""Resource use of each block, counted from its synapses: the arithmetic of the checker."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def box_neurons(s: SliceRecord, shape: Shape) -> Array:
 def lay_out(
     blocks: tuple[BlockRecord, ...], shapes: Mapping[str, Shape], is_legal: Callable[[SliceRecord], bool]
 ) -> NeuronLayout:
-    """Numbers the neurons of every block; slices for which ``is_legal(slice)`` is false take no part."""
+    """Number the neurons of every block; slices for which ``is_legal(slice)`` is false take no part."""
     block_of = {name: np.full(math.prod(shape), -1, dtype=np.int64) for name, shape in shapes.items()}
     times = {name: np.zeros(math.prod(shape), dtype=np.int64) for name, shape in shapes.items()}
     placed = []
@@ -139,7 +139,7 @@ def _add(into: Array, found: SynapseList | AllToAllSynapses) -> int:
 def _routes(
     fan_in: Mapping[str, Array], layout: NeuronLayout, target: int
 ) -> dict[tuple[int, str, int], tuple[int, int]]:
-    """What arrives at one block, by where it comes from; ``fan_in`` has the synapses from each source neuron."""
+    """Routes into one block, by source; ``fan_in`` has the synapses from each source neuron."""
     routes: dict[tuple[int, str, int], tuple[int, int]] = {}
     for source, from_each in fan_in.items():
         sending = np.flatnonzero(from_each)

@@ -1,1 +1,1 @@
-"""Search for positions of cores."""
+"""Placement: search for the cores of blocks."""

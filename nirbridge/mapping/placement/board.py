@@ -1,4 +1,4 @@
-"""Where the blocks are while a placement is searched: the only mutable thing of the search."""
+"""Positions of blocks during the search of a placement: the only mutable state of the search."""
 
 from __future__ import annotations
 

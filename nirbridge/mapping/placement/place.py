@@ -1,4 +1,4 @@
-"""Placement: which block sits on which core.
+"""Placement of blocks on cores.
 
 Objective (spikes per step): multicast hops, plus ``refine.LINK_WEIGHT`` times the load of the busiest link. Several
 starts (row-major, snakes, Hilbert, greedy), annealing of pairwise pulls, then exact moves and swaps. The work is
@@ -41,7 +41,7 @@ EFFORTS: Mapping[str, PlacementBudget] = {
 }
 ANNEAL_HEAT, REFINE_HEAT = 0.5, 0.3
 BLOCKS_LEAST = 50
-"""Fewer blocks get the work of so many: it is little, and small boards have their traps too."""
+"""Smaller partitions get the work of this many blocks: it is cheap, and small boards have local minima too."""
 HOT_ENTRIES_PER_BLOCK = 20_000
 """With less work than this, exact steps only descend: heat needs time to cool."""
 
@@ -57,15 +57,15 @@ def place(
     pins: Mapping[int, CoreId] | None = None,
     progress: Progress | None = None,
 ) -> tuple[CoreId, ...]:
-    """The core of every block, in block order; the same for the same arguments.
+    """Place every block on a core; the result is in block order and depends on the arguments alone.
 
     Args:
-        axons: who sends to whom (``partitioner.axons``), over blocks ``0 … blocks - 1``.
+        axons: the axon table, over blocks ``0 … blocks - 1``.
         blocks: number of blocks.
         chip: the chip; its ``dead_cores`` are never used.
         chips: chips in a row.
         seed: of every random choice.
-        effort: ``fast``, ``default`` or ``max``: how much work is spent.
+        effort: ``fast``, ``default`` or ``max``.
         pins: blocks that must sit on a given core.
         progress: called with a stage's name and the fraction of it that is done.
 

@@ -24,7 +24,7 @@ LINK_WEIGHT = 1.0
 """Weight of the busiest link: its spikes count twice, once as hops and once more."""
 WIDTH = 16
 STEP_WORK = 8000
-"""Work of a step that evaluates nothing, in entries."""
+"""Work of a search step that evaluates nothing, in entries."""
 
 
 @dataclass(slots=True, eq=False)
@@ -83,7 +83,7 @@ class MoveProposals:
 
 
 def propose_moves(state: ExactCost, block: int, sites: Array) -> MoveProposals:
-    """What moving ``block`` to each of ``sites`` changes in hops; a block there takes its place."""
+    """Change in hops of moving ``block`` to each of ``sites``; a block there takes its place."""
     board, nets = state.board, state.nets
     partner = board.block[sites]
     of, net = _touched(nets, block, partner)
@@ -128,8 +128,8 @@ def refine(
 ) -> ExactCost:
     """The best position found from ``state`` within ``budget`` entries of trees (``state`` stays as it is).
 
-    ``width`` proposals a step; ``heat`` scales the first temperature (1: the mean cost of a block), which falls to 0
-    at two thirds of the budget.
+    ``width`` proposals per search step; ``heat`` scales the first temperature (1: the mean cost of a block), which
+    falls to 0 at two thirds of the budget.
     """
     state = ExactCost(state.board.copy(), state.nets, state.hops.copy(), state.loads)
     best, lowest, spent = state.board.copy(), state.value, 0
@@ -154,7 +154,7 @@ def refine(
 
 
 def _link_hope(state: ExactCost) -> float:
-    """What the link term can fall by at most: a move that costs more hops than this never pays."""
+    """Largest possible fall of the link term: a move that costs more hops than this never pays."""
     return 0.0 if len(state.loads) == 0 else 0.05 * LINK_WEIGHT * float(state.loads.max(initial=0.0))
 
 

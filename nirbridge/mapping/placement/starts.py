@@ -100,7 +100,7 @@ def _attract(attraction: Array, pull: PairwisePulls, block: int) -> None:
 
 
 def pull_lengths(board: PlacementBoard, pull: PairwisePulls, block: int) -> Array:
-    """What ``block`` would pay on every site, all other blocks where they are: float64 [sites]."""
+    """Cost of ``block`` on every site, all other blocks where they are: float64 [sites]."""
     return span_costs(board, *pull.row(block)) + pull.host[block] * board.sites.host_hops
 
 

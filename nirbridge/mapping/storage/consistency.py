@@ -1,11 +1,7 @@
-"""Do the delays of a map make up for the hops of the chip? From the latencies in the file and the model's own delays.
+"""Consistency of a map file with its model: latencies and delays, the quantized network, the timing.
 
-With latency L, a spike that the model sends with delay d from a to b has to take ``d + L[b] - L[a]`` steps on the chip,
-relays in between included; a hop between populations takes one of them. Nothing of the pass that found L is used.
-
-Is a map of the network that integers are of? By names, shapes and delays: what runs has to be what was mapped.
-
-The timing that a map was made with: how it says the model has to be read.
+With latency L, a spike that the model sends with delay d from a to b has to take ``d + L[b] - L[a]`` time steps on the
+chip, relays in between included; a hop between populations takes one of them. The pass that found L is not used.
 """
 
 from __future__ import annotations
@@ -34,9 +30,9 @@ Steps = dict[tuple[str, str], int]
 
 
 def latency_problems(record: MapRecord, model: Network) -> Iterator[Diagnostic]:
-    """Everything in the map's latencies and delays that does not keep the meaning of ``model``, not yet retimed.
+    """Every latency and delay of the map that contradicts ``model``, the network before retiming.
 
-    Nothing where the map does not say that it was retimed.
+    Nothing where the map was not retimed.
     """
     latency = record.latency
     if latency is None:
@@ -56,7 +52,7 @@ def latency_problems(record: MapRecord, model: Network) -> Iterator[Diagnostic]:
     for (source, target), steps in wanted.items():
         found = taken.get((source, target))
         if found != steps:
-            text = "no way" if found is None else f"a spike takes {found} steps"
+            text = "there is no path" if found is None else f"a spike takes {found} time step{'s' * (found != 1)}"
             limit = f"{steps} by the delays of the model and the latencies"
             yield _problem(f"{quoted(source)} -> {quoted(target)}", text, limit, source=source, target=target)
 
@@ -66,7 +62,7 @@ def _problem(subject: str, found: str, limit: str = "", /, **ids: object) -> Dia
 
 
 def _wanted(model: Network, latency: Mapping[str, int]) -> Steps:
-    """The longest way of each pair; -1 where the model has a name that the map does not, which is said elsewhere."""
+    """Time steps of the longest path of each pair; names that the map lacks are reported elsewhere."""
     wanted: Steps = {}
     for p in model.projections:
         ends = (p.source, p.target)
@@ -77,7 +73,7 @@ def _wanted(model: Network, latency: Mapping[str, int]) -> Steps:
 
 
 def _on_chip(record: MapRecord, model: Network) -> Steps:
-    """Steps from each sender of the model to each receiver, through what the compiler put in between."""
+    """Time steps from each source of the model to each target, through the relays that the compiler inserted."""
     inside = {p.name for p in record.populations}
     known = {p.name for p in (*model.inputs, *model.populations)}
     into: dict[str, list[ProjectionRecord]] = {}
@@ -93,7 +89,7 @@ def _on_chip(record: MapRecord, model: Network) -> Steps:
 def _origin(
     p: ProjectionRecord, into: Mapping[str, list[ProjectionRecord]], known: set[str], inside: set[str]
 ) -> tuple[str, int]:
-    """The model's own sender behind a projection, and the steps from there; relays have one input each."""
+    """The source in the model of a projection, and the time steps from it; relays have one input each."""
     steps, seen = _steps(p, inside), {p.source}
     while p.source not in known and into.get(p.source):
         p = into[p.source][0]
@@ -109,12 +105,12 @@ def _steps(p: ProjectionRecord, inside: set[str]) -> int:
 
 
 def check_same_network(quantized: QuantizedNetwork, record: MapRecord) -> None:
-    """Raises IllegalMapping with every problem of ``network_mismatches``."""
+    """Raise IllegalMapping with every problem of ``network_mismatches``."""
     IllegalMapping.raise_all(network_mismatches(quantized, record))
 
 
 def network_mismatches(quantized: QuantizedNetwork, record: MapRecord) -> Iterator[Diagnostic]:
-    """Another chip; every population, input, delay and width of weights that the map does not have so."""
+    """A different chip; every population, input, delay and weight width that differs between map and network."""
     problems = [*_things(quantized, record)]
     yield from problems or (*_delays(quantized, record), *_wider(quantized, record))
     yield from placement_only_problem(record, "map the model for a chip that can run it, without --placement-only")
@@ -141,7 +137,7 @@ def _delays(quantized: QuantizedNetwork, record: MapRecord) -> Iterator[Diagnost
     inside = {p.name for p in quantized.populations}
     mapped: dict[tuple[str, str], list[int]] = {}
     for p in record.projections:
-        if p.target in inside:  # a hop takes a step, which a back edge has as its delay
+        if p.target in inside:  # a hop takes a time step, which is the delay of a back edge
             mapped.setdefault((p.source, p.target), []).append(p.delay_steps + (0 if p.is_back else 1))
     own: dict[tuple[str, str], list[int]] = {}
     for p in quantized.projections:
@@ -150,7 +146,9 @@ def _delays(quantized: QuantizedNetwork, record: MapRecord) -> Iterator[Diagnost
         found = mapped.get(ends, [])
         if sorted(found) != sorted(steps):
             subject = f"projections {quoted(ends[0])} -> {quoted(ends[1])}"
-            text = f"take {_listed(found)} steps in the map" if found else "are not in the map"
+            text = (
+                f"take {_listed(found)} time step{'s' * (found != [1])} in the map" if found else "are not in the map"
+            )
             yield _problem(subject, text, f"{_listed(steps)} in the network", source=ends[0], target=ends[1])
 
 
@@ -179,7 +177,7 @@ FIELDS = ("dt", *CHOICES)
 
 
 def timing_of(record: MapRecord) -> Timing:
-    """The timing in the map; one FileError with every value that makes no sense."""
+    """The timing in the map; one FileError with every illegal value."""
     stored = record.raw["timing"]
     problems = []
     if not (math.isfinite(stored["dt"]) and stored["dt"] > 0):
@@ -194,9 +192,9 @@ def timing_of(record: MapRecord) -> Timing:
 
 
 def requested_timing(record: MapRecord, network: Network, asked: Timing) -> Timing:
-    """``asked``, and what was asked for when the map was made: where it differs from ``network``, which was read so.
+    """``asked``, completed by the timing of the map where that differs from ``network``, which was read with ``asked``.
 
-    What does not differ is left open, so that metadata of single nodes still counts.
+    Values that do not differ are left open, so that the metadata of single nodes still counts.
     """
     mapped = timing_of(record)
     chosen = {}

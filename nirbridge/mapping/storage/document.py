@@ -22,9 +22,10 @@ _ENTRY = CoreId(0, *HOST_TILE, 0)
 
 
 def map_to_dict(mapped: MappedNetwork, model_file: str, model_sha256: str) -> dict[str, Any]:
-    """The JSON document of a map. Of ``model_file`` only the base name is kept, so that no path of a machine is.
+    """The JSON document of a map.
 
-    Everything in it follows from ``mapped``: no clock, no host, no order of a hash.
+    Of ``model_file`` only the base name is kept, so that the file holds no path of a machine. The document depends on
+    ``mapped`` alone: no clock, no host name, no order of a hash.
     """
     network, chip = mapped.network, mapped.chip
     return {

@@ -1,4 +1,4 @@
-"""Maps as files: ``*.map.json``, the same bytes for the same map, complete enough to be checked by someone else."""
+"""Maps as files: ``*.map.json``, the same bytes for the same map, complete enough for an independent check."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ MAX_BYTES = 1 << 28
 
 
 def write_map(mapped: MappedNetwork, path: str | os.PathLike[str], model_file: str, model_sha256: str) -> None:
-    """Writes the map file: whole or not at all. Raises FileError where the place cannot be written."""
+    """Write the map file, whole or not at all. Raises FileError where the place cannot be written."""
     write_document(map_to_dict(mapped, model_file, model_sha256), path)
 
 
 def write_document(document: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
-    """Writes a map document to ``path``, whole or not at all (``files.atomic``).
+    """Write a map document to ``path``, whole or not at all (``files.atomic``).
 
     Raises FileError where the place cannot be written, and Bug where a number is not finite.
     """
@@ -70,7 +70,7 @@ def _plain(value: Any) -> object:
 
 
 def read_map(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> MapRecord:
-    """Reads and validates a map file.
+    """Read and validate a map file.
 
     Raises:
         FileError: not readable, larger than ``max_bytes``, no UTF-8 JSON, a number that is not finite, a key twice,
@@ -100,9 +100,9 @@ def _parsed(data: bytes, subject: str) -> object:
     except RecursionError:
         found = "nested too deeply"
     except UnicodeDecodeError as error:
-        found = f"no UTF-8 at byte {error.start}"
+        found = f"not UTF-8 at byte {error.start}"
     except json.JSONDecodeError as error:
-        found = f"no JSON at line {error.lineno}, column {error.colno} ({error.msg})"
+        found = f"not JSON at line {error.lineno}, column {error.colno} ({error.msg})"
     except ValueError as error:
         found = str(error)
     raise FileError.of(subject, found, hint="write it again with nirbridge map … -o")
@@ -124,7 +124,7 @@ def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))
-        raise ValueError(f"the key {quoted(twice, 40)} is there twice")
+        raise ValueError(f"the key {quoted(twice, 40)} occurs twice")
     return found
 
 

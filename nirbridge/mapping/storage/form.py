@@ -1,4 +1,4 @@
-"""The form of a map file, and every place where a document is not of it (the shipped JSON Schema says the same)."""
+"""The form of a map file, and every place where a document deviates (the shipped JSON Schema says the same)."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def form_problems(form: Any, value: Any, where: str) -> Iterator[Diagnostic]:
 
 
 def _wrong_leaf(form: str, value: Any) -> str:
-    """What was expected where ``value`` is not of the simple ``form``, else nothing."""
+    """The expectation where ``value`` is not of the simple ``form``, else nothing."""
     is_int = isinstance(value, int) and not isinstance(value, bool)
     if form == _COUNT:
         return "" if is_int and 0 <= value <= _LARGEST_INT else "a whole number from 0 to 2**53"

@@ -1,4 +1,4 @@
-"""What a map file holds, read and validated: plain numbers and names, no weights (docs/reference/map-file.md)."""
+"""Contents of a map file, read and validated: plain numbers and names, no weights (docs/reference/map-file.md)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PortRecord:
 
 @dataclass(frozen=True, slots=True)
 class PopulationRecord:
-    """One population; ``relay`` marks one that the compiler put in and the model does not have."""
+    """One population; ``relay`` marks one that the compiler inserted."""
 
     name: str
     shape: tuple[int, ...]
@@ -69,7 +69,7 @@ class ProjectionRecord:
 
 @dataclass(frozen=True, slots=True)
 class RouteRecord:
-    """What one block, or one input of the model, sends to a block: exactly one of the two sources is not None."""
+    """Route from a block, or an input of the model, to a block: exactly one of the two sources is not None."""
 
     source_block: int | None
     source_input: str | None
@@ -84,9 +84,8 @@ class RouteRecord:
 class MapRecord(Value):
     """A map file. ``raw`` is the whole JSON document, ``chip`` the record that builds the chip again.
 
-    ``splits``: populations of the model that were replaced by so many copies, in that order (none in older files).
-    ``latency``, ``placement_only``, ``early_spikes``: as of ``MappedNetwork``; None, False, empty where the file does
-    not say.
+    ``splits``: populations of the model and the number of copies that replaced them, in order (none in older files).
+    ``latency``, ``placement_only``, ``early_spikes``: as of ``MappedNetwork``; None, False, empty where absent.
     """
 
     model_file: str

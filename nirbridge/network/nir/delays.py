@@ -1,4 +1,4 @@
-"""Delays of NIR (seconds) as whole steps, and where along a path they act."""
+"""Conversion of NIR delays (seconds) to whole time steps, and their place along a path."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nirbridge.network.nir.linear_step import LinearStep
 
 TOLERANCE = 1e-6
-"""Relative remainder that counts as rounding of a float32 delay."""
+"""Relative remainder that is taken for rounding of a float32 delay."""
 _WORST_REMAINDER_STEPS = 0.1
 _LONGEST_STEPS = 2**31 - 1
 SECONDS = "a Delay of NIR is in seconds: correct it, or dt"
@@ -47,12 +47,12 @@ def delay_steps(name: str, node: Any, shape: Shape, dt: float) -> Array:
         value = _worst(seconds, remainder)
         found = f"a delay of {value:g} s is {value / dt:.6g} steps of dt = {dt:g} s"
         hint = "give a --dt that divides it, or change the delay"
-        raise ModelError.of(label(name, node), found, "delays are whole steps", hint, node=name)
+        raise ModelError.of(label(name, node), found, "delays are whole time steps", hint, node=name)
     return compact(whole.astype(np.int64))
 
 
 def delayed_subject(projection: Projection) -> str:
-    """How messages speak of a projection's delay: by its Delay nodes where it has some."""
+    """Subject of a message on a projection's delay: its Delay nodes where it has some."""
     names = getattr(projection, "delay_nodes", ())
     if names:
         return f"node{'s' * (len(names) > 1)} {', '.join(map(quoted, names))} (Delay)"
@@ -64,7 +64,7 @@ def _worst(values: Array, by: Array) -> float:
 
 
 def is_mixing(operator: Operator) -> bool:
-    """True if an output depends on several inputs, so that a delay per element can not be moved across."""
+    """True if an output depends on several inputs, so that a delay per element cannot be moved across it."""
     return isinstance(operator, Dense | Sparse | Conv | SumPool)
 
 
@@ -101,8 +101,8 @@ def path_delays(path: Sequence[LinearStep], source_shape: Shape, target_shape: S
 def _between(name: str) -> NirbridgeError:
     return ModelError.of(
         f"node {quoted(name)} (Delay)",
-        "it delays elements differently between two nodes that mix them",
-        "such a delay stands before the first or behind the last of them",
+        "its delays differ between elements, and nodes before and after it mix them",
+        "such a delay has to stand before the first or after the last of them",
         "move it, make it uniform, or put a neuron between",
         node=name,
     )

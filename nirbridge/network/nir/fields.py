@@ -57,12 +57,12 @@ def kind_of(node: object) -> str:
 
 
 def label(name: str, node: object) -> str:
-    """How messages speak of a node: ``node 'fc1' (Affine)``."""
+    """Subject of a message on a node: ``node 'fc1' (Affine)``."""
     return f"node {quoted(name)} ({kind_of(node)})"
 
 
 def value_problems(name: str, node: Any) -> Iterator[Diagnostic]:
-    """What is wrong with the values of a node: not numbers, NaN or infinity, time constants or delays out of range."""
+    """Problems with the values of a node: not numbers, NaN or infinity, time constants or delays out of range."""
     kind = kind_of(node)
     for field in (*ELEMENTWISE.get(kind, ()), *WEIGHTED.get(kind, ())):
         value = getattr(node, field, None)
@@ -71,7 +71,7 @@ def value_problems(name: str, node: Any) -> Iterator[Diagnostic]:
 
 
 def array_problems(subject: str, field: str, array: np.ndarray[Any, Any], name: str = "") -> Iterator[Diagnostic]:
-    """What is wrong with the values of one real parameter ``field`` of ``subject``."""
+    """Problems with the values of one real parameter ``field`` of ``subject``."""
     ids = MappingProxyType({"node": name, "field": field})
     if array.dtype.kind not in "iuf":
         yield Diagnostic(

@@ -1,8 +1,8 @@
-"""Nested NIR graphs as one flat graph: full names ``outer.inner``, subgraph ports spliced out.
+"""Flattening of nested NIR graphs: full names ``outer.inner``, subgraph ports spliced out.
 
-An edge speaks to one port of a subgraph as ``("a", "sub.in1")`` and ``("sub.out1", "b")`` (NIR's API design text,
+An edge names one port of a subgraph as ``("a", "sub.in1")`` and ``("sub.out1", "b")`` (NIR's API design text,
 "Subgraphs and types"); the bare name ``sub`` is accepted where the subgraph has exactly one Input (or Output).
-Nothing is guessed: what could be read in two ways is an error.
+Nothing is guessed: an ambiguous name is an error.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def flatten_graph(graph: Any) -> FlatGraph:
 
 
 def expand_graph(graph: Any) -> FlatGraph:
-    """``graph`` without subgraphs, their Inputs and Outputs kept as nodes ``sub.in1`` that pass on what arrives.
+    """``graph`` without subgraphs, their Inputs and Outputs kept as pass-through nodes ``sub.in1``.
 
     Raises:
         ModelError: with every problem: dangling, malformed, duplicate or ambiguous edges, edges of a linear node onto
@@ -89,7 +89,7 @@ def _collect(graph: Any, prefix: str, depth: int, build: _FlatBuilder) -> None:
         return
     for name, node in graph.nodes.items():
         if not isinstance(name, str) or not name:
-            build.report(f"node {quoted(name)}", "its name is no text", "names are strings", "rename the node")
+            build.report(f"node {quoted(name)}", "its name is not a string", "", "rename the node")
             continue
         full = prefix + name
         if kind_of(node) == "NIRGraph":
@@ -122,7 +122,7 @@ def _add_edge(edge: Any, graph: Any, prefix: str, seen: set[Edge], build: _FlatB
     shown = edge_label(prefix + pair[0], prefix + pair[1])
     if pair in seen:
         limit = "NIR allows an edge once"
-        build.report(shown, "it is listed twice", limit, "double the weights behind it, or remove one", edge=pair)
+        build.report(shown, "it is listed twice", limit, "double the weights after it, or remove one", edge=pair)
         return
     seen.add(pair)
     source = _resolve(pair[0], graph, prefix, shown, "Output", build)
@@ -135,7 +135,7 @@ def _add_edge(edge: Any, graph: Any, prefix: str, seen: set[Edge], build: _FlatB
 def _check_ends(source: str, target: str, graph: Any, pair: Edge, prefix: str, shown: str, build: _FlatBuilder) -> None:
     start, end = graph.nodes.get(pair[0]), graph.nodes.get(pair[1])
     if source == target and kind_of(start) in LINEAR:
-        found = f"the {kind_of(start)} node feeds itself within one step"
+        found = f"the {kind_of(start)} node feeds itself within one time step"
         build.report(shown, found, "a loop needs a neuron in it", "route the loop through a neuron", edge=pair)
     elif not prefix and kind_of(end) == "Input":
         build.report(shown, "it leads into an Input", "inputs come from outside", "remove the edge", edge=pair)
@@ -145,7 +145,7 @@ def _check_ends(source: str, target: str, graph: Any, pair: Edge, prefix: str, s
 
 
 def edge_label(source: str, target: str) -> str:
-    """How messages speak of an edge: ``edge 'a' -> 'b'``."""
+    """Subject of a message on an edge: ``edge 'a' -> 'b'``."""
     return f"edge {quoted(source)} -> {quoted(target)}"
 
 
@@ -199,7 +199,7 @@ def _addresses(graph: Any, port: str) -> list[str]:
 
 
 def _nearest(name: str, prefix: str, graph: Any, port: str, build: _FlatBuilder) -> str:
-    """The next step for a name that does not exist; looks for a similar one in the first few problems only."""
+    """Hint for a name that does not exist; a similar one is looked for in the first few problems only."""
     advice = "add the node or remove the edge"
     if len(build.problems) >= _HINTS:
         return advice

@@ -1,8 +1,8 @@
 """``nir.NIRGraph`` -> ``Network``: the last place that sees nir nodes. The graph is never changed, arrays are copied.
 
 Paths of linear nodes between neurons and ports become one projection each. A constant (the bias of an Affine or
-Conv node) is pushed through the rest of the path and counted once per linear node and way behind it: the path whose
-edges up to that node are the first of the file carries it. A Delay behind a constant leaves it as it is.
+Conv node) is propagated along the rest of the path and counted once per linear node and way onward: the path whose
+edges up to that node come first in the file carries it. A Delay after a constant leaves it unchanged.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _BIAS_AGREES = 1e-6
 def from_nir(
     graph: Any, timing: Timing | None = None, *, max_elements: int = MAX_ELEMENTS, max_projections: int | None = None
 ) -> Network:
-    """Lowers a NIR graph to discrete time, as the project's semantics text says.
+    """Lower a NIR graph to discrete time.
 
     Args:
         graph: a ``nir.NIRGraph``; not changed, and nothing of it is kept.
-        timing: what the caller insists on; the rest comes from metadata or defaults (see ``Network.assumed``).
+        timing: the caller's choices; the rest comes from metadata or defaults (see ``Network.assumed``).
         max_elements: most array elements, counted as stored (a broadcast view counts once), that are copied.
         max_projections: most paths of linear nodes between neurons; None: 10,000, and as many as the graph has edges.
 
     Raises:
-        ModelError: the graph has no exact meaning here; every problem that was found is listed.
+        ModelError: the graph has no exact discrete-time semantics; every problem is listed.
         UsageError: a timing option that makes no sense.
     """
     flat, shapes = nodes_with_shapes(graph, max_elements)
@@ -56,7 +56,7 @@ def from_nir(
 
 
 def nodes_with_shapes(graph: Any, max_elements: int = MAX_ELEMENTS) -> tuple[FlatGraph, Mapping[str, NodeShapes]]:
-    """The nodes of ``graph`` without subgraphs, with sound values, and their shapes. Arguments and errors as above."""
+    """The nodes of ``graph`` without subgraphs, with sound values, and their shapes. See ``from_nir``."""
     flat = flatten_graph(graph)
     _check_values(flat, max_elements)
     return flat, infer_shapes(flat)
@@ -71,7 +71,7 @@ def lower_graph(
     max_elements: int = MAX_ELEMENTS,
     max_projections: int | None = None,
 ) -> Network:
-    """``from_nir`` behind ``nodes_with_shapes``, for those who need the nodes as well as the network."""
+    """The second half of ``from_nir``, after ``nodes_with_shapes``, for callers that need the nodes too."""
     metadata = _metadata(graph, flat)
     graph_metadata = graph.metadata if isinstance(graph.metadata, Mapping) else {}
     resolved = resolve_timing(flat.nodes, metadata, graph_metadata, timing or Timing())
@@ -189,7 +189,7 @@ def _check_constants(
             problems.append(Diagnostic(subject, found, "", "connect an Input to it, or remove it"))
     largest = max((math.prod(shapes[n].output_shape) for n in steps), default=0)
     if biased and largest > max_elements:
-        found = f"a linear node puts out {largest:,} elements behind a bias"
+        found = f"a bias would have to be propagated through {largest:,} elements"
         problems.append(Diagnostic("graph", found, f"at most {max_elements:,}", "raise max_elements if that is meant"))
     ModelError.raise_all(problems)
 
@@ -205,7 +205,7 @@ class _ElementBudget:
             raise ModelError.of("graph", found, f"at most {MAX_VISITS:,}", "merge linear nodes")
 
 
-@np.errstate(over="ignore", invalid="ignore")  # verify finds what is not finite
+@np.errstate(over="ignore", invalid="ignore")  # check_network reports values that are not finite
 def _projections(
     targets: Sequence[str], wiring: Wiring, steps: Mapping[str, LinearStep], shapes: Mapping[str, NodeShapes]
 ) -> tuple[Projection, ...]:
@@ -254,7 +254,7 @@ def _agrees(plain: Array | None, stored: Array) -> bool:
 
 
 def _graded(network: Network) -> tuple[str, ...]:
-    """Read-outs that feed other neurons."""
+    """Readouts that drive other neurons."""
     silent = {p.name for p in network.populations if not p.neuron.fires}
     names = {p.name for p in network.populations}
     pairs = [(p.source, p.target) for p in network.projections if p.source in silent and p.target in names]
@@ -264,7 +264,7 @@ def _graded(network: Network) -> tuple[str, ...]:
 
 
 def _unused(steps: Mapping[str, LinearStep], network: Network) -> tuple[str, ...]:
-    """Linear nodes that ended up on no path."""
+    """Linear nodes on no path."""
     used = {name for p in network.projections for name in p.nodes}
     silent = ("Delay", "Scale", "Flatten")  # may have vanished in a merge
     left = [n for n in steps if n not in used and steps[n].kind not in silent]

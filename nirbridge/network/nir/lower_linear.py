@@ -1,4 +1,4 @@
-"""Linear NIR node -> one step of a path: an operator, a bias, a delay. Shapes exclude batch and time."""
+"""Lowering of a linear NIR node to one step of a path: an operator, a bias, a delay. Shapes exclude batch and time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def lower_linear(name: str, node: Any, shapes: NodeShapes, metadata: Metadata, d
     """The step of the linear node called ``name``; arrays are copied and frozen.
 
     Raises:
-        ModelError: a delay that is no whole number of steps, a block-diagonal weight too large, bad metadata.
+        ModelError: a delay that is not a whole number of time steps, a block-diagonal weight too large, bad metadata.
     """
     kind = kind_of(node)
     stored = _stored_bias(name, node, shapes.output_shape, metadata)

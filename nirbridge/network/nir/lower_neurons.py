@@ -1,6 +1,6 @@
-"""NIR neuron -> canonical neuron record (the project's semantics text, sections 1 to 3).
+"""Lowering of a NIR neuron to the canonical neuron record.
 
-With k the share of the distance to rest that one step covers: euler ``k = dt/tau``, zoh and exponential
+With k the share of the distance to rest covered per time step: euler ``k = dt/tau``, zoh and exponential
 ``k = 1 - exp(-dt/tau)``; the decay is ``a = 1 - k``. The input gain is ``k * r`` (euler, zoh) or ``dt/tau * r``
 (exponential), the constant drive ``k * v_leak``.
 """
@@ -33,7 +33,7 @@ was computed in float32 from a dt that is float32 itself (two roundings, 2^-23).
 
 @dataclass(frozen=True, slots=True)
 class LoweredNeuron:
-    """A neuron record and what is to be said about it."""
+    """A neuron record and the notes on it."""
 
     neuron: Neuron
     notes: tuple[str, ...]

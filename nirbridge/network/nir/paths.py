@@ -1,4 +1,4 @@
-"""Paths of linear nodes between what spikes: from a population or input to a population or output."""
+"""Paths of linear nodes from a population or input to a population or output."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Wiring:
     sources: frozenset[str]
 
     def live(self, name: str) -> int:
-        """Paths that leave ``name`` forwards, as seen from behind it: 1 for a source, 0 for a dead end."""
+        """Paths from a source that arrive at ``name``: 1 for a source itself, 0 where none does."""
         return 1 if name in self.sources else self.counts.get(name, 0)
 
 
@@ -68,7 +68,7 @@ def build_wiring(edges: Sequence[tuple[str, str]], linear: frozenset[str], sourc
 
 
 def check_count(wiring: Wiring, targets: Sequence[str], most: int = MAX_PATHS) -> None:
-    """Refuses graphs whose branches multiply.
+    """Refuse graphs whose branches multiply.
 
     Raises:
         ModelError: more than ``most`` paths.
@@ -83,7 +83,7 @@ def check_count(wiring: Wiring, targets: Sequence[str], most: int = MAX_PATHS) -
 def paths_into(target: str, wiring: Wiring, spend: Callable[[int], None]) -> Iterator[LinearPath]:
     """Every path that ends at ``target``, in the order of the edges (those into the target first).
 
-    ``spend`` is told of each node visited and may raise.
+    ``spend`` is called for each node visited and may raise.
     """
     stack: list[tuple[str, _Behind]] = []
     stack += [(s, None) for s in reversed(wiring.incoming.get(target, ())) if wiring.live(s)]

@@ -1,9 +1,7 @@
-"""Which tools would run an exported network differently, because plain NIR can not say what it means.
+"""Portability of NIR graphs: differences between tools that plain NIR cannot express, and known exporter faults.
 
-Facts about the tools: the project's semantics text, sections 6 and 7 (snntorch 1.0.0, norse 1.1.0, sinabs 3.1.3,
+Tools and versions: (snntorch 1.0.0, norse 1.1.0, sinabs 3.1.3,
 spikingjelly 2.0.0, rockpool 3.1.0, Lava and Nengo in the NIR paper).
-
-Warnings of graphs: which tools would run an imported one differently, which faults a file's exporter left.
 """
 
 from __future__ import annotations
@@ -42,9 +40,9 @@ _RULES: tuple[tuple[Callable[[Neuron], bool], str], ...] = (
     (lambda n: _is_stateful(n) and n.reset == "none", "no reset: every tool that reads plain NIR resets"),
     (
         lambda n: n.fires and n.max_spikes > 1,
-        "several spikes a step: all but Sinabs and Rockpool fire once at most",
+        "several spikes per time step: all but Sinabs and Rockpool fire at most once",
     ),
-    (lambda n: bool(np.any(n.refractory_steps > 0)), "a refractory period: plain NIR has none, no tool reads it"),
+    (lambda n: bool(np.any(n.refractory_steps > 0)), "a refractory period: plain NIR has none, and no tool reads it"),
     (
         lambda n: bool(np.any(n.v_init != 0)) or bool(np.any(n.i_init != 0)),
         "an initial state: spikingjelly and Norse start at v_reset or v_leak, the others at 0",
@@ -58,7 +56,7 @@ def _is_stateful(n: Neuron) -> bool:
 
 
 def export_warnings(network: Network) -> tuple[str, ...]:
-    """One sentence for each thing that plain NIR leaves open and tools settle differently; empty if there is none."""
+    """One sentence per point that plain NIR leaves open and tools resolve differently; empty if there is none."""
     return tuple(_warnings(network))
 
 
@@ -71,17 +69,17 @@ def _warnings(network: Network) -> Iterator[str]:
     yield from _integrators(network)
     backs = [p.target for p in network.projections if p.is_back]
     if backs:
-        yield f"{_listed(backs)}: a loop is closed one step later; Lava adds a step on every edge"
+        yield f"{_listed(backs)}: a loop is closed one time step later; Lava adds a time step on every edge"
     delayed = [p.target for p in network.projections if p.max_delay_steps > int(p.is_back)]
     if delayed:
-        yield f"{_listed(delayed)}: a Delay node in front: tools without delays refuse it or leave it out"
+        yield f"{_listed(delayed)}: a Delay node on the way in: tools without delays refuse or drop it"
     lost = [
         p.target
         for p in network.projections
         if p.bias is not None and plain_bias(parts_of(p.operator), p.bias)[1] is None
     ]
     if lost:
-        yield f"{_listed(lost)}: a constant input that no bias of a NIR node gives: other tools leave it out"
+        yield f"{_listed(lost)}: a constant input that no bias of a NIR node can express: other tools drop it"
 
 
 def _integrators(network: Network) -> Iterator[str]:
@@ -118,7 +116,7 @@ def warn_of_tools(texts: Sequence[str]) -> None:
 
 
 def portability_message(texts: Sequence[str]) -> str:
-    """One line: the tools that texts of ``export_warnings`` speak of, and where the texts are."""
+    """One line: the tools that texts of ``export_warnings`` name, and where the texts are."""
     named = [tool for tool in TOOLS if any(tool in text for text in texts)]
     who = ", ".join(named) if named else "tools with a dt of their own"
     points = f"{len(texts)} points" if len(texts) > 1 else "one point"
@@ -132,7 +130,7 @@ def warn_of_faults(sentences: Sequence[str]) -> None:
 
 
 def _levels() -> int:
-    """How far up the stack the first function is that is not part of nirbridge, for ``warnings.warn``."""
+    """Stack level of the nearest caller outside nirbridge, for ``warnings.warn``."""
     levels, frame = 1, sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).split(".")[0] == "nirbridge":
         levels, frame = levels + 1, frame.f_back

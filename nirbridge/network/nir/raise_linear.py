@@ -1,4 +1,4 @@
-"""A projection -> a chain of NIR nodes: operators, bias, delays, and metadata for what these can not say."""
+"""Raising of a projection to a chain of NIR nodes: operators, bias, delays, and metadata for the rest."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BIAS_AGREES = 1e-6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RaisedNode:
-    """A NIR node and the name that it would like to have (None: any)."""
+    """A NIR node and its preferred name (None: any)."""
 
     node: Any
     wanted: str | None = None
@@ -35,10 +35,10 @@ class RaisedNode:
 def raise_projection(p: Projection, source_shape: Shape, dt: float, *, implicit_back: bool) -> list[RaisedNode]:
     """The chain of NIR nodes of a projection, empty for a plain edge.
 
-    ``implicit_back``: the graph's cycles alone tell that this is a back edge, so its one step is not written.
+    ``implicit_back``: the graph's cycles alone imply that this is a back edge, so its one time step is not written.
 
     Raises:
-        ModelError: an operator that no chain of NIR nodes means.
+        ModelError: an operator that no chain of NIR nodes can express.
     """
     subject = f"projection {quoted(p.source)} -> {quoted(p.target)}"
     parts = parts_of(p.operator)
@@ -223,7 +223,7 @@ def _flattens(part: Reshape, subject: str) -> list[Any]:
 
 
 def merged_axes(before: Shape, after: Shape) -> tuple[int, ...] | None:
-    """How many neighbouring axes of ``before`` make each axis of ``after``, or None if that is not the way."""
+    """How many neighbouring axes of ``before`` make each axis of ``after``, or None if merging cannot."""
     groups: list[int] = []
     at = 0
     for k, size in enumerate(after):
@@ -244,7 +244,7 @@ def merged_axes(before: Shape, after: Shape) -> tuple[int, ...] | None:
 def plain_bias(parts: Sequence[Operator], bias: Array | None) -> tuple[int, Array | None]:
     """(k, values): the bias of part k (its output shape) that arrives as ``bias``, or (-1, None) if none does.
 
-    Looked for at the last part that can have a bias in NIR, where no more than pools and scales follow.
+    The bias is placed at the last part that can have one in NIR; only pools, scales and reshapes follow it.
     """
     at = max((k for k, part in enumerate(parts) if isinstance(part, Dense | Conv | Sparse)), default=-1)
     if bias is None or at < 0:

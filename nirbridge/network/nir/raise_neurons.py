@@ -1,4 +1,4 @@
-"""Canonical neuron record -> NIR neuron: plain parameters, and metadata for what they can not say.
+"""Raising of a canonical neuron record to a NIR neuron: plain parameters, and metadata for the rest.
 
 The inverse of ``lower_neurons``. The plain parameters give the coefficients up to a rounding; where the rounding
 shows, the exact coefficient is stored beside them.
@@ -22,12 +22,12 @@ from nirbridge.network.nir.timing import PREFIX, ResolvedTiming
 _COPIED_MAX = 2**16
 """Neurons up to which one number for all of them is written out, so that the node's arrays can be changed in place."""
 _NO_DECAY = 2.0**-60
-"""Share of the way to rest that stands for none: in float64 the decay 1 - 2**-60 is exactly 1."""
+"""Share of the way to rest that stands for no decay: in float64 the decay 1 - 2**-60 is exactly 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class _PlainTime:
-    """How the plain parameters are to be read."""
+    """Time discretisation under which the plain parameters are read."""
 
     dt: float
     integrator: str
@@ -74,7 +74,7 @@ def _first_bad(vector: Array, name: str) -> float:
 
 
 def _nir_class(record: Neuron) -> str:
-    """The class that a record is written as: its own where that can say it, else the next more general one."""
+    """The class that a record is written as: its own where that suffices, else the next more general one."""
     integrates = _is(record.a_mem, 1.0) and _is(record.bias, 0.0)
     synapse = record.has_synapse or not (_is(record.a_syn, 0.0) and _is(record.g_syn, 1.0))
     if synapse:
@@ -92,7 +92,7 @@ def _is(array: Array, value: float) -> bool:
 
 
 def _usable_integrator(record: Neuron, wanted: str) -> str:
-    """Exponential decays are above 0; Euler can say any decay up to 1."""
+    """Exponential decays are above 0; Euler expresses any decay up to 1."""
     decays = (record.a_mem, record.a_syn) if _nir_class(record).startswith("Cuba") else (record.a_mem,)
     return "euler" if any(bool(np.any(a <= 0)) for a in decays) else wanted
 
@@ -117,7 +117,7 @@ def _parameters(kind: str, record: Neuron, time: _PlainTime) -> dict[str, Array]
 
 def _threshold(record: Neuron) -> Array:
     if record.theta is None:
-        raise Bug.of("neuron", "a read-out was asked for its threshold", "", "report this")
+        raise Bug.of("neuron", "a readout has no threshold", "", "report this")
     return record.theta
 
 
@@ -136,12 +136,12 @@ def resolved_as_written(network: Network) -> ResolvedTiming:
     """The timing that ``from_nir`` will resolve for the exported graph."""
     t = network.timing
     if t.integrator is None or t.reset is None or t.compare is None or t.if_gain is None:
-        raise Bug.of("network", "its timing is not resolved", "", "report this")  # verify has seen to it
+        raise Bug.of("network", "its timing is not resolved", "", "report this")  # check_network has ensured it
     return ResolvedTiming(network.dt, t.integrator, t.reset, t.compare, t.if_gain, Timing(), False, (), ())
 
 
 def _metadata(node: Any, population: Population, network: Network, integrator: str) -> dict[str, Any]:
-    """What reading the plain node back does not give, one key per field."""
+    """Fields that reading the plain node back does not restore, one key each."""
     metadata: dict[str, Any] = {}
     if integrator != network.timing.integrator:
         metadata[PREFIX + "integrator"] = integrator

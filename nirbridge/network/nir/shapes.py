@@ -1,4 +1,4 @@
-"""Shape inference over a NIR graph, without nir's own (which is wrong for non-square kernels, groups and biases).
+"""Shape inference over a NIR graph; nir's own is wrong for non-square kernels, groups and biases.
 
 Shapes exclude batch and time. Nothing is changed in the graph.
 """
@@ -22,13 +22,13 @@ from nirbridge.network.nir.windows import is_windowed, value_text, whole_numbers
 
 @dataclass(frozen=True, slots=True)
 class NodeShapes:
-    """What a node takes and what it puts out."""
+    """Input and output shape of a node."""
 
     input_shape: Shape
     output_shape: Shape
 
 
-#: What a node makes of the shape that arrives (None: of its parameters alone); None if that does not decide it.
+#: Shapes of a node from the incoming shape (None: from its parameters alone); None if they are still open.
 Rule = Callable[[str, Any, Shape | None], NodeShapes | None]
 
 
@@ -90,7 +90,7 @@ def _next_alone(
     flat: FlatGraph,
     settle: Callable[[str, Shape | None], bool],
 ) -> list[str]:
-    """The next node with one parameter for all that nothing reaches: it is as large as that parameter."""
+    """The next node with one shared parameter that no known shape reaches: it takes the shape of that parameter."""
     for name in waiting:
         if name not in shapes and name not in broken and settle(name, _parameter_shape(name, flat.nodes[name])):
             return [name]
@@ -195,7 +195,7 @@ def _conv(name: str, node: Any, arrives: Shape | None) -> NodeShapes | None:
 
 
 def _spatial(name: str, node: Any, axes: int) -> Shape:
-    """The stored input_shape; unlike a stride, one number can not stand for two axes."""
+    """The stored input_shape; unlike a stride, one number cannot stand for two axes."""
     if np.size(node.input_shape) != axes:
         found = f"input_shape is {value_text(node.input_shape)}"
         raise _wrong(name, node, found, f"it needs {axes} numbers", "store the spatial shape without channels")

@@ -1,7 +1,7 @@
-"""What turns continuous time into steps: dt, integrator, reset, comparison, gain of integrators.
+"""Time discretisation: dt, integrator, reset, comparison, gain of integrators.
 
 Precedence of each: the caller's ``Timing``, the node's metadata, the graph's metadata, the default. Metadata keys
-are ``nirbridge:dt`` and so on (the project's semantics text, section 3).
+are ``nirbridge:dt`` and so on.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Metadata = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ResolvedTiming:
-    """Timing without gaps. ``asked`` is what the caller insisted on; ``unit_gain``: dt came from ``1/r``."""
+    """Timing with every field set. ``asked`` holds the caller's choices; ``unit_gain``: dt came from ``1/r``."""
 
     dt: float
     integrator: Integrator
@@ -48,7 +48,7 @@ class ResolvedTiming:
 
     @property
     def timing(self) -> Timing:
-        """As the network keeps it."""
+        """As ``Network.timing`` holds it."""
         return Timing(self.dt, self.integrator, self.reset, self.compare, self.if_gain)
 
     def choice(
@@ -78,7 +78,7 @@ def read_choice(metadata: Metadata, key: str, subject: str) -> str | None:
 
 
 def read_dt(metadata: Metadata, subject: str) -> float | None:
-    """The seconds a step stored under ``nirbridge:dt``, or None.
+    """The seconds per time step stored under ``nirbridge:dt``, or None.
 
     Raises:
         ModelError: it is not one finite number above 0.
@@ -150,7 +150,7 @@ def _check_asked(asked: Timing) -> None:
 
 
 def _node_dt(metadata: Mapping[str, Metadata]) -> float | None:
-    """The dt that nodes store, which must be one."""
+    """The dt stored in nodes, which must be the same in all."""
     first: tuple[str, float] | None = None
     for name in sorted(metadata, key=natural_key):
         dt = read_dt(metadata[name], f"node {quoted(name)}")

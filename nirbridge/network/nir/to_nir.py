@@ -1,7 +1,7 @@
 """``Network`` -> ``nir.NIRGraph``, so that ``same_network(from_nir(to_nir(n)), n)``.
 
-Plain NIR says all it can, in full vectors without infinities; the rest stands in ``nirbridge:*`` metadata, which
-other tools ignore. ``export_warnings`` says who would then run the model differently.
+Plain NIR holds all that it can express, in full vectors without infinities; the rest is ``nirbridge:*`` metadata,
+which other tools ignore. ``export_warnings`` lists the tools that would then run the model differently.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def to_nir(network: Network) -> Any:
     be shared: weights that are a broadcast view (a network of shapes alone) stay that view.
 
     Raises:
-        ModelError: the network is not well formed, or has what no NIR node means (a decay above 1, a reshape that
+        ModelError: the network is not well formed, or holds what no NIR node expresses (a decay above 1, a reshape that
             is no Flatten, uneven padding …).
     """
     import nir

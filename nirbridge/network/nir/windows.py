@@ -120,7 +120,7 @@ def _padding(
         problems.append(Diagnostic(subject, found, "'same' needs stride 1", "give the padding as numbers"))
         return None
     total = tuple(d * (k - 1) for d, k in zip(dilation, kernel, strict=True))
-    return tuple((t // 2, t - t // 2) for t in total)  # torch puts the odd element behind
+    return tuple((t // 2, t - t // 2) for t in total)  # torch puts the odd element last
 
 
 def _pool(name: str, node: Any, problems: list[Diagnostic]) -> Window | None:

@@ -1,4 +1,4 @@
-"""Who sends to whom once the blocks are known: the axon table, grouped by sets of target blocks."""
+"""The axon table of a partition: source neurons grouped by sets of target blocks."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def owner_blocks(sizes: CostModel, blocks: Blocks) -> dict[str, Array]:
 
 
 def axon_table(sizes: CostModel, blocks: Blocks, rates: Rates) -> AxonTable:
-    """The table of a partition. ``rates``: spikes per step by population or port name, scalar or of its shape."""
+    """The table of a partition. ``rates``: spikes per time step by population or port name, scalar or of its shape."""
     names = tuple(p.name for p in (*sizes.network.inputs, *sizes.network.populations))
     columns: dict[str, list[Array]] = {key: [] for key in ("name", "source", "neurons", "spikes", "length")}
     flat: dict[str, list[Array]] = {key: [] for key in ("targets", "synapses", "ops")}

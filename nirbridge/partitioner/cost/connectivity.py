@@ -1,4 +1,4 @@
-"""Who reaches whom through an operator, in closed form: never a matrix where the operator is a convolution or dense.
+"""Connectivity of an operator in closed form: no matrix where the operator is a convolution or dense.
 
 Three forms cover every operator. ``Separable``: the targets of a source are a product over axes (convolutions, pools
 and chains of them; one-to-one). ``AllToAll``: every source that reaches anything reaches every target (dense).
@@ -32,8 +32,8 @@ class Axis:
 
     ``taps`` holds, beside each output, a number that is equal for equal kernel weights along this axis. With ``full``
     every input of ``touched`` reaches every output and the lists are empty. ``contiguous``: each list is a range.
-    ``by_output[output_ptr[o]:output_ptr[o + 1]]`` are the places in ``outs`` that hold output o. ``matrix`` remembers
-    the same as a matrix, once somebody asked for it.
+    ``by_output[output_ptr[o]:output_ptr[o + 1]]`` are the places in ``outs`` that hold output o. ``matrix`` caches
+    the same relation as a matrix.
     """
 
     n_in: int
@@ -229,7 +229,7 @@ def _channel_axis(part: Conv | SumPool) -> Axis:
 def _tap_numbers(tap: Array, level: int) -> Array:
     """A fixed odd 61-bit number per tap and level: sums over chains of different taps then differ.
 
-    Without the level, tap 0 of a kernel behind tap 2 of another would be taken for tap 2 behind tap 0.
+    Without the level, tap 0 of a kernel after tap 2 of another would be taken for tap 2 after tap 0.
     """
     mixed = (tap.astype(np.uint64) + np.uint64(1 + (level << 32))) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(29)
@@ -331,7 +331,7 @@ def _guard(total: int, what: str) -> None:
             what,
             f"{total:,} synapses without a closed form",
             f"at most {EXPLICIT_SYNAPSES_MAX:,} are listed one by one",
-            "keep the neurons in the shape of the convolution (put the Flatten behind them)",
+            "keep the neurons in the shape of the convolution (put the Flatten after them)",
         )
 
 

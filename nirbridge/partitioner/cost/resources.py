@@ -1,4 +1,4 @@
-"""What a core's contents cost: the one cost vector that the search and the checker share.
+"""Resource use of a core: the cost vector that the search and the checker share.
 
 A run of m targets takes ``r(m) = ceil((m * bits + run_header_bits) / word_bits)`` words, ``bits`` the weight, the
 delay where the projection has delays, and the index of a sparse run. A contiguous stretch of n targets is cut into
@@ -42,7 +42,7 @@ def run_words(
     """Fewest words of a list of ``n_targets`` targets cut into runs of one kind; an array gives an int64 array.
 
     Dense runs (``sparse=False``) cover a contiguous stretch, sparse runs any targets. Exact for every n: a table
-    up to the largest n asked for, continued periodically (see ``_RunTable``). A chip that does not limit its words
+    up to the largest requested n, continued periodically (see ``_RunTable``). A chip that does not limit its words
     (``fmt.words`` None) is computed in the same way: the figure is then information.
     """
     bits = synapse_bits(fmt, weight_bits, delayed=delayed, sparse=sparse)
@@ -85,11 +85,11 @@ def axon_list_words(
 
 
 def delay_on_chip_steps(projection: Projection) -> int:
-    """The longest delay that the synapses of a projection have to store, in steps.
+    """The longest delay that the synapses of a projection have to store, in time steps.
 
-    A spike takes one step from core to core in any case; that is the step of delay that a back edge has. So a back edge
-    stores one step less than its delay, and a feed-forward projection without a Delay node stores none. A projection
-    whose answer is over 0 is ``delayed`` in the functions above.
+    A spike takes one time step from core to core, which is the delay of a back edge. So a back edge stores one time
+    step less than its delay, and a feed-forward projection without a Delay node stores none. A projection with a
+    result above 0 is ``delayed`` in the functions above.
     """
     return max(projection.max_delay_steps - (1 if projection.is_back else 0), 0)
 
@@ -127,7 +127,7 @@ class _RunTable:
         return self._table[n - periods * self._period] + periods * self._period_words
 
     def words_of(self, n: int) -> int:
-        """W(n) of one n, remembered: the search asks for few lengths, very often."""
+        """W(n) of one n, cached: the search asks for few lengths, very often."""
         if n not in self._known:
             self._known[n] = int(self.words(np.array([n]))[0])
         return self._known[n]
@@ -162,7 +162,7 @@ def _run_table(bits: int, word_bits: int, header_bits: int, longest: int | None,
 
 
 def limits(chip: Chip) -> Mapping[str, int | None]:
-    """What one core holds at most of each of ``RESOURCES``; None: not limited."""
+    """Limit of one core for each of ``RESOURCES``; None: not limited."""
     core = chip.core
     return {
         "neurons": core.neurons,
@@ -226,6 +226,6 @@ def _distinct(columns: list[Array], shape: tuple[int, ...]) -> tuple[Array, tupl
 def is_delayed(projection: Projection) -> bool:
     """True if the synapses of a projection need delay bits.
 
-    A hop of the hardware takes one step by itself, which is the delay of a back edge: only more needs bits.
+    A hop on the chip takes one time step, which is the delay of a back edge: only longer delays need bits.
     """
     return delay_on_chip_steps(projection) > 0

@@ -1,7 +1,7 @@
-"""What a box of a population costs on a core: closed forms over the structure of its incoming projections.
+"""Cost of a slice on a core: closed forms over the structure of its incoming projections.
 
-Sums over several slices of a core are upper bounds of what the core really holds (shared sources and decays count
-once there); ``mapping.check`` counts exactly.
+Sums over several slices of a core are upper bounds of its use (shared sources and decays count once there);
+``mapping.checker`` counts exactly.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from nirbridge.partitioner.cost.resources import axon_list_words, is_delayed, pr
 
 
 class SliceCost(NamedTuple):
-    """What one box costs, apart from its output axons; the order is the one of the packing vectors."""
+    """Cost of one slice without its output axons, in the order of the packing vectors."""
 
     neurons: int
     input_axons: int
@@ -82,7 +82,7 @@ def flat_indices(shape: Shape, box: Box) -> Array:
 class CostModel:
     """The network seen from a core of ``chip`` with ``weight_bits`` weights. Build it with ``cost_model``.
 
-    The dicts remember what was worked out; ``kinds`` is slicing's: (population, axis, cuts) -> kinds of ranges.
+    The dicts are caches; ``kinds`` is that of the tiling: (population, axis, cuts) -> kinds of ranges.
     """
 
     network: Network
@@ -286,7 +286,7 @@ def cost_model(network: Network, chip: Chip, weight_bits: int) -> CostModel:
 
 
 def _distinct_profiles(network: Network) -> tuple[int, int]:
-    """Distinct decay and threshold profiles of the whole network: where they fit one core they limit nothing."""
+    """Distinct decay and threshold profiles of the network: where they fit one core they limit nothing."""
     decays: set[tuple[float, ...]] = set()
     thresholds: set[float] = set()
     for population in network.populations:

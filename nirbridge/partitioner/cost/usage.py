@@ -1,4 +1,4 @@
-"""What each block really holds: counted over the whole block, so shared sources and profiles count once."""
+"""Exact resource use of each block: sources and profiles shared by its slices count once."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def any_map_bounds(sizes: CostModel, cap: Array, seed: int) -> dict[str, int]:
 
 
 def bounding_limits(sizes: CostModel, cap: Array, seed: int, available: int) -> tuple[str, ...]:
-    """A minimal set of limits that alone put the bound above ``available``: leaving out any more of them does not."""
+    """A minimal set of limits that alone put the bound above ``available``: with one fewer they do not."""
     needed = dict(COLUMNS)
     relaxed = cap.copy()
     for name, column in COLUMNS.items():

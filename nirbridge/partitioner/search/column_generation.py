@@ -1,4 +1,4 @@
-"""Fewest cores by patterns: column generation over piece classes, a certificate, and an integer finish.
+"""Fewest cores by column generation over slice classes, with a certificate and an integer finish.
 
 A pattern is what one core holds, as a count per piece class. The linear master chooses patterns and layouts so that
 pieces supplied cover pieces cut; a knapsack prices new patterns. With integer weights per class, T the least weight
@@ -194,7 +194,7 @@ def generate(
 
 
 def _is_known(found: Array, patterns: Array, duals: Array) -> bool:
-    """True if a pattern can not improve the master: it is there already, or costs more than it is worth."""
+    """True if a pattern cannot improve the master: it is in it already, or its reduced cost is not negative."""
     return float(found @ duals) <= 1 + TOLERANCE or bool((patterns == found).all(axis=1).any())
 
 
@@ -221,7 +221,7 @@ def dive(
         spent, work = spent + step.spent, work + step.work
         patterns, use = step.patterns, step.use
         if step.linear + len(settled) > cores + TOLERANCE:
-            # what is settled can not be completed any more: give the last ones back
+            # the settled cores cannot be completed any more: give the last ones back
             settled = settled[: -budget.give_back]
             break
     while cores - len(settled) <= FREE_MAX:

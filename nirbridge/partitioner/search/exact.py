@@ -1,7 +1,7 @@
-"""Tiny networks, neuron by neuron: CP-SAT decides over all maps whatever, so its refusals and bounds are proofs.
+"""Exact model of tiny networks, neuron by neuron: CP-SAT decides over all maps, so its refutations are proofs.
 
 Words are counted at the least that any order of the neurons could give (one dense list per source and
-projection); what it finds is therefore checked in full before it is used, and what it refutes is refuted for any order.
+projection); a solution is therefore checked in full before it is used, and a refutation holds for any order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every way to cut a population that the core-minimising search may choose from, as a small integer polytope.
+"""The tilings of a population that the search may choose from, as a small integer polytope.
 
 A channel x row x column population is cut into bands of rows, a band into channel groups, a group into pieces of
 consecutive columns; each of these is a path over positions, so the choices are flows on small graphs. A flat
@@ -94,7 +94,7 @@ def layouts(
     """The layouts of all populations and their classes.
 
     ``slots`` are the output axons per neuron that pieces are charged with; ``tilings`` an incumbent, which stays
-    among the choices where the form of a population offers no others. ``segments``: cut rows only at so many even
+    among the choices where the form of a population offers no others. ``segments``: cut rows only at this many even
     positions, which makes fewer classes.
     """
     table = ClassTable()
@@ -177,7 +177,7 @@ def _banded(sizes: CostModel, name: str, slots: Array, cap: Array, table: ClassT
 
 
 def _band_key(sizes: CostModel, name: str, slots: Array, r: int, band: int) -> tuple[object, ...]:
-    """What tells bands apart: what their rows cost, and the output axons of their neurons."""
+    """Key of a band: the cost of its rows, and the output axons of its neurons."""
     own = np.ascontiguousarray(slots[:, r : r + band, :].sum(axis=1))
     return sizes.range_kind(name, 1, (r, r + band)), own.tobytes()
 

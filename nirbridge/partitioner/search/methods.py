@@ -1,4 +1,4 @@
-"""The three ways to partition: a layer at a time, first-fit, and CP-SAT with a proved bound."""
+"""The three partitioning methods: sequential, packed (first-fit), and cp-sat with a proved bound."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from nirbridge.partitioner.search.slicing import (
 )
 
 FINER = (1, 2, 3)
-"""Packed also tries pieces that fill a half and a third of a core."""
+"""Packed also tries slices that fill a half and a third of a core."""
 CLASSES_MAX = 400
 """Above this many piece classes the pattern search is not tried: it would not end in reasonable time."""
 SEGMENTS = (None, 6, 3, 2, 1)
@@ -52,7 +52,7 @@ EFFORTS: Mapping[str, master.SearchBudget] = {
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Blocks of a search and what is known of the fewest cores among the slicings it could have chosen."""
+    """Blocks found by a search, and a lower bound on the cores of the tilings it could have chosen."""
 
     blocks: Blocks
     sliced_bound: int
@@ -63,7 +63,7 @@ def sequential(sizes: CostModel, cap: Array) -> tuple[Blocks, Tilings]:
     """A layer at a time, near-equal pieces, each on a core of its own.
 
     Raises:
-        Unfit: some population can not be cut so that its pieces fit.
+        NoTiling: some population cannot be cut so that its slices fit.
     """
     tilings, _ = tile_all(sizes, cap)
     return tuple((Slice(name, box),) for name, boxes in tilings.items() for box in boxes), tilings

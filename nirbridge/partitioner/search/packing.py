@@ -1,4 +1,4 @@
-"""First-fit packing of pieces into cores, and the partition it makes."""
+"""First-fit packing of slices into cores."""
 
 from __future__ import annotations
 

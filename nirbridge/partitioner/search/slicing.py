@@ -1,4 +1,4 @@
-"""Cutting a population into boxes that each fit a core: grids of near-equal pieces, and runs of largest pieces."""
+"""Tilings of a population into slices that each fit a core: grids of near-equal ones, and runs of largest ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Cut = Callable[[CostModel, str, Array | None, Array], tuple[Box, ...]]
 
 UNLIMITED = 2**60
 ROUNDS_MAX = 40
-"""How often tilings are refined against each other before it is given up."""
+"""Rounds in which tilings are refined against each other before the search gives up."""
 
 
 class NoTiling(Exception):
@@ -137,7 +137,7 @@ def best_grid(sizes: CostModel, name: str, slots: Array | None, cap: Array) -> t
     Fewest where what fits fits in finer grids too; where it does not (borders, strides), a grid that fits.
 
     Raises:
-        Unfit: not even single neurons fit.
+        NoTiling: not even single neurons fit.
     """
     shape = sizes.shapes[name]
     if not _grid_fits(sizes, name, (1,) * len(shape), slots, cap):
@@ -180,7 +180,7 @@ def tile_all(sizes: CostModel, cap: Array, cut: Cut | None = None) -> tuple[Tili
     cycle the counts are refined until they settle.
 
     Raises:
-        Unfit: some population can not be cut so that it fits.
+        NoTiling: some population cannot be cut so that it fits.
     """
     choose = best_grid if cut is None else cut
     names = [p.name for p in sizes.network.populations]
@@ -203,7 +203,7 @@ def largest_slices(sizes: CostModel, name: str, slots: Array | None, cap: Array)
     Largest pieces fill the words of a core exactly where equal ones waste the end of a run.
 
     Raises:
-        Unfit: not even single neurons fit.
+        NoTiling: not even single neurons fit.
     """
     shape = sizes.shapes[name]
     if len(shape) != 1:

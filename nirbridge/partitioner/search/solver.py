@@ -1,4 +1,4 @@
-"""CP-SAT as this room uses it: the same answer every time, and ended by Ctrl-C."""
+"""CP-SAT with deterministic answers that Ctrl-C can interrupt."""
 
 from __future__ import annotations
 

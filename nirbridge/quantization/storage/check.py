@@ -1,4 +1,4 @@
-"""What every quantized network must satisfy, wherever it is from: shapes, widths, grids, names."""
+"""Validity of a quantized network from any source: shapes, widths, grids, names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def diagnose_quantized(quantized: QuantizedNetwork) -> Iterator[Diagnostic]:
     """Every problem of a quantized network."""
     names = [x.name for x in (*quantized.inputs, *quantized.populations, *quantized.outputs)]
     for name in sorted({n for n in names if names.count(n) > 1}):
-        yield Diagnostic(f"node {quoted(name)}", "is there twice")
+        yield Diagnostic(f"node {quoted(name)}", "occurs twice")
     if not (math.isfinite(quantized.dt) and quantized.dt > 0):
         yield Diagnostic("dt", f"{quantized.dt:g}", "it is above 0")
     nodes = (*quantized.inputs, *quantized.populations, *quantized.outputs)
@@ -53,12 +53,12 @@ def diagnose_quantized(quantized: QuantizedNetwork) -> Iterator[Diagnostic]:
 
 
 def check_quantized(quantized: QuantizedNetwork) -> None:
-    """Raises one ModelError with all problems of ``diagnose_quantized``."""
+    """Raise one ModelError with all problems of ``diagnose_quantized``."""
     ModelError.raise_all(diagnose_quantized(quantized))
 
 
 def _sizes(quantized: QuantizedNetwork, sizes: dict[str, int]) -> Iterator[Diagnostic]:
-    """What a run has to keep must not be larger than a run can: a short file can say any number."""
+    """The state of a run has to fit memory: a short file can state any number."""
     kept = dict(sizes)
     for p in (*quantized.projections, *quantized.reads):
         if p.source in sizes and p.delay_steps.size:
@@ -71,7 +71,7 @@ def _sizes(quantized: QuantizedNetwork, sizes: dict[str, int]) -> Iterator[Diagn
 
 
 def _as_network(quantized: QuantizedNetwork, sizes: dict[str, int]) -> Iterator[Diagnostic]:
-    """Operators, delays and the host's part, by the checks that any network has to pass."""
+    """Operators, delays and readouts, by the checks of any network."""
     shapes = {x.name: x.shape for x in (*quantized.inputs, *quantized.populations)}
     cell = neuron("IF", theta=1.0)
     lists = [p for p in (*quantized.projections, *quantized.reads) if not _lists_hold(p.operator)]
@@ -97,7 +97,7 @@ def _as_network(quantized: QuantizedNetwork, sizes: dict[str, int]) -> Iterator[
     made = Network(quantized.dt, timing, populations, tuple(projections), ports, quantized.outputs)
     yield from network_problems(made)
     for name in sorted({port.name for port in quantized.outputs} - {read.target for read in quantized.reads}):
-        yield Diagnostic(f"output {quoted(name)}", "nothing leads to it")
+        yield Diagnostic(f"output {quoted(name)}", "no projection leads to it")
 
 
 def _lists_hold(operator: Operator) -> bool:

@@ -175,7 +175,7 @@ def quantized_from_dict(record: Mapping[str, Any], arrays: Mapping[str, Array]) 
 
 
 WHOLE_MAX = 2**53
-"""Whole numbers beyond are none that a network has."""
+"""Largest magnitude of a whole number in a file."""
 
 
 @cache

@@ -32,7 +32,7 @@ _KINDS = "<i8", "<f8", "<f4", "|u1", "<i4", "|b1"
 
 
 def write_quantized(quantized: QuantizedNetwork, path: str | Path) -> str:
-    """Writes a quantized network and returns its digest; the file is there whole or not at all, same bytes every time.
+    """Write a quantized network, whole or not at all and the same bytes every time; return its digest.
 
     Raises:
         FileError: the place cannot be written.
@@ -71,7 +71,7 @@ def read_quantized(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Quantized
         digest = whole.pop("digest")
         if digest != digest_of(whole, arrays):
             raise FileError.of(
-                subject, "its digest is another one", "the file was changed or damaged", "quantize again"
+                subject, "its digest does not match", "the file was changed or damaged", "quantize again"
             )
         quantized = quantized_from_dict(whole, arrays)
         check_quantized(quantized)
@@ -79,7 +79,7 @@ def read_quantized(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Quantized
         raise FileError.of(subject, str(error.problems[0]), "", "quantize again") from None
     except _WRONG as error:
         said = quoted(str(error).splitlines()[0] if str(error) else type(error).__name__)
-        raise FileError.of(subject, f"can not be read as a quantized network ({said})") from None
+        raise FileError.of(subject, f"cannot be read as a quantized network ({said})") from None
     return quantized
 
 

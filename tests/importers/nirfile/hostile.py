@@ -343,7 +343,7 @@ VARIANTS: dict[str, tuple[Spoil, str]] = {
     "edge-not-utf8": (put("node/edges", np.array([[b"caf\xe9", b"fc"]])), "it cannot be read .*utf-8"),
     "self-loop": (
         edges(*GOOD_EDGES, ("fc", "fc")),
-        "edge 'fc' -> 'fc': the Affine node feeds itself within one step, a loop needs a neuron",
+        "edge 'fc' -> 'fc': the Affine node feeds itself within one time step, a loop needs a neuron",
     ),
     "into-input": (edges(*GOOD_EDGES, ("lif", "input")), "edge 'lif' -> 'input': it leads into an Input"),
     "from-output": (edges(*GOOD_EDGES, ("output", "fc")), "edge 'output' -> 'fc': it starts at an Output"),

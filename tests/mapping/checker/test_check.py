@@ -100,7 +100,7 @@ def with_blocks(mapped: MappedNetwork, *blocks: tuple[Slice, ...]) -> MappedNetw
 def test_missing_neurons() -> None:
     mapped = with_blocks(dense_map(), (Slice("fc1", ((0, 2),)),), (Slice("fc1", ((3, 5),)), Slice("out", ((0, 3),))))
     assert messages(mapped)[0] == (
-        "population 'fc1': 1 of 5 neurons are in no block (the first: neuron 2); put each neuron into one box"
+        "population 'fc1': 1 of 5 neurons are in no block (the first: neuron 2); put each neuron into one slice"
     )
 
 
@@ -113,7 +113,7 @@ def test_neurons_twice() -> None:
     mapped = with_blocks(dense_map(), (Slice("fc1", ((0, 4),)),), (Slice("fc1", ((3, 5),)), Slice("out", ((0, 3),))))
     assert messages(mapped)[0] == (
         "population 'fc1': 1 of 5 neurons are in more than one box (the first: neuron 3); "
-        "keep each neuron in one box only"
+        "keep each neuron in one slice only"
     )
 
 
@@ -204,7 +204,8 @@ def test_too_long_a_delay() -> None:
         [[Slice("fc1", ((0, 5),)), Slice("out", ((0, 3),))]],
     )
     assert messages(mapped) == [
-        "projection 2 ('fc1' -> 'out'): a delay of 63 steps, a 'loihi1' synapse delays by at most 62; shorten the delay"
+        "projection 2 ('fc1' -> 'out'): a delay of 63 time steps, "
+        "a 'loihi1' synapse delays by at most 62; shorten the delay"
     ]
 
 
@@ -319,7 +320,7 @@ def test_check_file(tmp_path: Any) -> None:
     (problem,) = check_file(path, dense_net(), "cd" * 32)
     assert str(problem).startswith("map: is of a model with SHA-256 'abab")
     (problem,) = check_file(path, dense_net(), SHA, chip_with("loihi2"))
-    assert str(problem) == "chip: the map's 'loihi1' is not 'loihi2' as asked; map the model again"
+    assert str(problem) == "chip: the map's 'loihi1' is not the requested 'loihi2'; map the model again"
     with pytest.raises(FileError, match="^map file 'none.json': No such file"):
         check_file(tmp_path / "none.json", dense_net(), SHA)
 

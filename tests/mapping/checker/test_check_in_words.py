@@ -96,7 +96,7 @@ def test_a_file_of_a_placement_alone(tmp_path: Path) -> None:
     net = soft_map().network
     write_map(soft_map(placement_only=True), path, "net.nir", SHA)
     step = "map the model for a chip that can run it; check --placement-only judges the placement alone"
-    mark = f"map: is marked placement_only, it is not quantized, run or emitted; {step}"
+    mark = f"map: is marked placement_only, such a map cannot be quantized, run or emitted; {step}"
     assert said(check_file(path, net, SHA)) == [(mark, {"placement_only": True})]
     assert check_file(path, net, SHA, placement_only=True) == ()
     write_map(soft_map(), path, "net.nir", SHA)
@@ -112,7 +112,7 @@ def test_a_file_of_another_model_chip_and_timing(tmp_path: Path) -> None:
     found = check_file(path, late, "cd" * 32, chip_with("loihi2"))
     assert [str(p) for p in found] == [
         f"map: is of a model with SHA-256 '{SHA}', the model has '{'cd' * 32}'; {AGAIN}",
-        f"chip: the map's 'loihi1' is not 'loihi2' as asked; {AGAIN}",
+        f"chip: the map's 'loihi1' is not the requested 'loihi2'; {AGAIN}",
         "timing.dt: 0.0001 in the map, 0.002 as the model was read; leave out the option, or map the model again",
     ]
     assert check_file(path, net, SHA, chip_with()) == ()
@@ -227,7 +227,7 @@ def test_dead_cores_and_three_blocks_on_one_core_with_one_number() -> None:
 
 def test_a_block_with_no_slices_and_neurons_that_are_nowhere() -> None:
     found = problems(dense_map(), (("blocks", 0, "slices"), []))
-    missing = "population 'fc1': 3 of 5 neurons are in no block (the first: neuron 0); put each neuron into one box"
+    missing = "population 'fc1': 3 of 5 neurons are in no block (the first: neuron 0); put each neuron into one slice"
     assert said(found) == [
         ("block 0: has no slices; leave the block out", {"block": 0}),
         (missing, {"population": "fc1", "first": 0}),
@@ -244,7 +244,7 @@ def test_a_range_of_a_box(box: tuple[int, int], wrong: bool) -> None:
     found = list(diagnose_mapping(replace(record, blocks=(first, record.blocks[1])), dense_net()))
     start, stop = box
     text = f"block 0, slice 'fc1' [{start}:{stop}]: [{start}, {stop}) is no range of it, the population has shape (5,)"
-    first_said = [p for p in said(found) if "slice" in p[0]]
+    first_said = [p for p in said(found) if p[0].startswith("block")]
     assert first_said == [(f"{text}; correct the box", {"block": 0, "population": "fc1"})] * wrong
 
 
@@ -261,6 +261,6 @@ def test_neurons_in_two_boxes_of_which_the_first_is_said() -> None:
     mapped = with_blocks(dense_map(), (Slice("fc1", ((0, 5),)),), (Slice("fc1", ((2, 4),)), Slice("out", ((0, 2),))))
     found = [p for p in said(diagnose_mapping(mapped)) if "first" in p[1]]
     both = "population 'fc1': 2 of 5 neurons are in more than one box (the first: neuron 2)"
-    both += "; keep each neuron in one box only"
-    none = "population 'out': 1 of 3 neurons are in no block (the first: neuron 2); put each neuron into one box"
+    both += "; keep each neuron in one slice only"
+    none = "population 'out': 1 of 3 neurons are in no block (the first: neuron 2); put each neuron into one slice"
     assert found == [(both, {"population": "fc1", "first": 2}), (none, {"population": "out", "first": 2})]

@@ -168,13 +168,13 @@ def test_round_trip(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "map file 'm.json': no JSON at line 1, column 1 (Expecting value)"),
-        (b"\xff\xfe{}", "map file 'm.json': no UTF-8 at byte 0"),
-        (b'{"a": 1', "map file 'm.json': no JSON at line 1, column 8"),
+        (b"", "map file 'm.json': not JSON at line 1, column 1 (Expecting value)"),
+        (b"\xff\xfe{}", "map file 'm.json': not UTF-8 at byte 0"),
+        (b'{"a": 1', "map file 'm.json': not JSON at line 1, column 8"),
         (b'{"a": NaN}', "map file 'm.json': the number NaN is not allowed in JSON"),
         (b'{"a": -Infinity}', "map file 'm.json': the number -Infinity is not allowed in JSON"),
         (b'{"a": 1e999}', "map file 'm.json': the number '1e999' is not finite"),
-        (b'{"a": 1, "a": 2}', "map file 'm.json': the key 'a' is there twice"),
+        (b'{"a": 1, "a": 2}', "map file 'm.json': the key 'a' occurs twice"),
         (b"[" * 200_000, "map file 'm.json': nested too deeply"),
         (b'{"a": ' * 200_000, "map file 'm.json': nested too deeply"),
         (b"1" * 5000, "map file 'm.json': Exceeds the limit"),

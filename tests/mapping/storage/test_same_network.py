@@ -76,9 +76,12 @@ KEPT = [kept("x", "a"), kept("a", "b", 5), kept("b", "b", 1, is_back=True)]
             {"projections": [edge("x", "a", 2), edge("a", "b", 6), edge("b", "b", 2000)]},
             {},
             [
-                ("projections 'x' -> 'a': take 1 steps in the map, 2 in the network", {"source": "x", "target": "a"}),
                 (
-                    "projections 'b' -> 'b': take 1 steps in the map, 2,000 in the network",
+                    "projections 'x' -> 'a': take 1 time step in the map, 2 in the network",
+                    {"source": "x", "target": "a"},
+                ),
+                (
+                    "projections 'b' -> 'b': take 1 time step in the map, 2,000 in the network",
                     {"source": "b", "target": "b"},
                 ),
             ],
@@ -89,7 +92,7 @@ KEPT = [kept("x", "a"), kept("a", "b", 5), kept("b", "b", 1, is_back=True)]
             {"projections": [kept("x", "a", 3), *KEPT]},
             [
                 (
-                    "projections 'x' -> 'a': take 1, 4 steps in the map, 1, 3 in the network",
+                    "projections 'x' -> 'a': take 1, 4 time steps in the map, 1, 3 in the network",
                     {"source": "x", "target": "a"},
                 )
             ],
@@ -130,10 +133,8 @@ def test_another_network(own: dict[str, Any], stored: dict[str, Any], found: lis
 
 def test_delays_are_compared_where_the_things_are_the_same_and_the_mark_in_any_case() -> None:
     wrong = {"projections": [edge("x", "a", 9, bits=9)]}
-    mark = (
-        "map: is marked placement_only, it is not quantized, run or emitted; map the model for a chip that can run it,"
-    )
-    mark += " without --placement-only"
+    mark = "map: is marked placement_only, such a map cannot be quantized, run or emitted; map the model"
+    mark += " for a chip that can run it, without --placement-only"
     found = {}
     for name, own in (("delays", wrong), ("chip", wrong | {"chip": "e"}), ("nothing", {})):
         quantized, record = pair(own, {"placement_only": True})

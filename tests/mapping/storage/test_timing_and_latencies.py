@@ -127,17 +127,17 @@ LIMIT = "by the delays of the model and the latencies"
             "",
             [
                 ("retimed.latency of 'in': is 1, 0 of an input", {"name": "in"}),
-                (f"'in' -> 'a': a spike takes 1 steps, 0 steps {LIMIT}".replace("0 steps", "0"), ends("in", "a")),
+                (f"'in' -> 'a': a spike takes 1 time step, 0 {LIMIT}", ends("in", "a")),
             ],
         ),
-        (LATENCY, MAPPED[1:], "", [(f"'in' -> 'a': no way, 1 {LIMIT}", ends("in", "a"))]),
+        (LATENCY, MAPPED[1:], "", [(f"'in' -> 'a': there is no path, 1 {LIMIT}", ends("in", "a"))]),
         (
             LATENCY | {"b": 4, "out": 4},
             MAPPED,
             "",
             [
-                (f"'a' -> 'b': a spike takes 2 steps, 3 {LIMIT}", ends("a", "b")),
-                (f"'b' -> 'a': a spike takes 2 steps, 1 {LIMIT}", ends("b", "a")),
+                (f"'a' -> 'b': a spike takes 2 time steps, 3 {LIMIT}", ends("a", "b")),
+                (f"'b' -> 'a': a spike takes 2 time steps, 1 {LIMIT}", ends("b", "a")),
             ],
         ),
         (LATENCY, [*MAPPED, way("a", "b", 0), way("a", "b", 1)], "", []),
@@ -145,20 +145,20 @@ LIMIT = "by the delays of the model and the latencies"
             LATENCY,
             [*MAPPED, way("a", "b", 2)],
             "",
-            [(f"'a' -> 'b': a spike takes 3 steps, 2 {LIMIT}", ends("a", "b"))],
+            [(f"'a' -> 'b': a spike takes 3 time steps, 2 {LIMIT}", ends("a", "b"))],
         ),
         (
             LATENCY,
             [RELAYED[0], way("a", "r", 1), *RELAYED[2:]],
             "r",
-            [(f"'a' -> 'b': a spike takes 3 steps, 2 {LIMIT}", ends("a", "b"))],
+            [(f"'a' -> 'b': a spike takes 3 time steps, 2 {LIMIT}", ends("a", "b"))],
         ),
-        (LATENCY, CIRCLE, "r s", [(f"'b' -> 'a': no way, 2 {LIMIT}", ends("b", "a"))]),
+        (LATENCY, CIRCLE, "r s", [(f"'b' -> 'a': there is no path, 2 {LIMIT}", ends("b", "a"))]),
         (
             LATENCY,
             [*MAPPED[:2], way("b", "out", 1), MAPPED[3]],
             "",
-            [(f"'b' -> 'out': a spike takes 1 steps, 0 {LIMIT}", ends("b", "out"))],
+            [(f"'b' -> 'out': a spike takes 1 time step, 0 {LIMIT}", ends("b", "out"))],
         ),
     ],
 )
@@ -172,7 +172,7 @@ def test_the_delays_of_a_map_and_its_latencies(
 def test_the_longest_way_of_the_model_is_the_one_that_counts() -> None:
     more = [way("a", "b", 1), way("a", "b", 0)]
     assert found(LATENCY, MAPPED, [*MODEL, *more]) == [
-        (f"'a' -> 'b': a spike takes 2 steps, 3 {LIMIT}", ends("a", "b"))
+        (f"'a' -> 'b': a spike takes 2 time steps, 3 {LIMIT}", ends("a", "b"))
     ]
     assert found(LATENCY, MAPPED, [*MODEL, way("a", "z"), way("z", "a")], own="z") == []
 

@@ -50,12 +50,12 @@ def test_a_constant_needs_arrays_as_large_as_what_it_passes() -> None:
     assert from_nir(wide(bias=False), max_elements=100).neurons == 5000
     assert from_nir(wide(bias=True), max_elements=5000).neurons == 5000
     assert told(lambda: from_nir(wide(bias=True), max_elements=4999)) == [
-        "graph: a linear node puts out 5,000 elements behind a bias, at most 4,999; raise max_elements if that is meant"
+        "graph: a bias would have to be propagated through 5,000 elements, at most 4,999; raise max_elements if that is meant"
     ]
     small = chain(
         port(2), nir.Affine(np.eye(2), np.ones(2)), nir.Linear(np.broadcast_to(np.float32(1), (60, 2))), lif(1), out(60)
     )
-    assert "puts out 60 elements behind a bias" in told(lambda: from_nir(small, max_elements=59))[0]
+    assert "propagated through 60 elements" in told(lambda: from_nir(small, max_elements=59))[0]
 
 
 def test_constants_from_nowhere_are_listed_in_order_of_names() -> None:
@@ -92,7 +92,7 @@ def test_one_delay_on_two_paths_is_refused_once() -> None:
     }
     edges = [("a", "m"), ("b", "m"), ("m", "d"), ("d", "n"), ("n", "x"), ("x", "o")]
     assert told(lambda: from_nir(graph_of(nodes, edges, dt=1e-4))) == [
-        "node 'd' (Delay): it delays elements differently between two nodes that mix them, such a delay stands before the first or behind the last of them; move it, make it uniform, or put a neuron between"
+        "node 'd' (Delay): its delays differ between elements, and nodes before and after it mix them, such a delay has to stand before the first or after the last of them; move it, make it uniform, or put a neuron between"
     ]
 
 

@@ -345,6 +345,6 @@ def test_parameters_that_nir_has_not_are_refused(own: Any, problem: str | None) 
 def test_what_should_never_be_asked_is_a_bug() -> None:
     with pytest.raises(Bug, match="^network: its timing is not resolved; report this"):
         raise_neurons.resolved_as_written(replace(NET, timing=replace(NET.timing, compare=None)))
-    with pytest.raises(Bug, match="^neuron: a read-out was asked for its threshold; report this"):
+    with pytest.raises(Bug, match="^neuron: a readout has no threshold; report this"):
         raise_neurons._threshold(neuron("LI", theta=None))
     assert to_nir(NET).nodes["0"].metadata == {}

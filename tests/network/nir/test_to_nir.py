@@ -153,7 +153,7 @@ def test_a_bias_in_front_of_a_pool_is_found_again() -> None:
 def test_a_bias_that_no_node_gives_is_kept_and_said() -> None:
     network = with_operator(POOL, bias=freeze(np.arange(12.0).reshape(2, 3, 2)))
     assert same_network(from_nir(to_nir(network)), network)
-    assert "population '0': a constant input that no bias of a NIR node gives: other tools leave it out" in (
+    assert "population '0': a constant input that no bias of a NIR node can express: other tools drop it" in (
         export_warnings(network)
     )
 
@@ -272,8 +272,8 @@ def test_warnings_name_populations_and_tools() -> None:
     assert found[1:] == (
         "population '0': a spike at v >= threshold: the NIR text, snnTorch and Norse need v > threshold",
         "population '0': reset by subtraction: the NIR text, Norse and Nengo reset to a value",
-        "population '0': several spikes a step: all but Sinabs and Rockpool fire once at most",
-        "population '0': a refractory period: plain NIR has none, no tool reads it",
+        "population '0': several spikes per time step: all but Sinabs and Rockpool fire at most once",
+        "population '0': a refractory period: plain NIR has none, and no tool reads it",
         "population '0': an initial state: spikingjelly and Norse start at v_reset or v_leak, the others at 0",
         "population '0': integrator zoh: snnTorch, Norse, spikingjelly and Lava integrate by Euler",
     )

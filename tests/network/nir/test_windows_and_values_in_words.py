@@ -135,7 +135,7 @@ def test_windowed_nodes() -> None:
     assert [is_windowed(node(kind)) for kind in kinds] == [True] * 4 + [False] * 2
 
 
-DIVIDES = "delays are whole steps; give a --dt that divides it, or change the delay"
+DIVIDES = "delays are whole time steps; give a --dt that divides it, or change the delay"
 VALUES: list[tuple[str, Any, list[str]]] = [
     ("tau", [1e-3, 1e-9], []),
     ("tau", [1.0, 0.0], [f"tau[1] is 0, {ABOVE_0}"]),

@@ -184,7 +184,7 @@ def test_synapses_that_are_listed_one_by_one(monkeypatch: pytest.MonkeyPatch, mo
     """Twelve of a convolution, and twelve of a product of two lists."""
     form = connectivity.connectivity(Conv(np.ones((2, 1, 2)), (1,), ((0, 0),), (1,), 1, (1, 4)))
     fan = Sparse(np.arange(5) * 3, np.tile(np.arange(3), 4), np.ones(12), (3,), (4,))
-    step = "keep the neurons in the shape of the convolution (put the Flatten behind them)"
+    step = "keep the neurons in the shape of the convolution (put the Flatten after them)"
     message = f"way: 12 synapses without a closed form, at most {most} are listed one by one; {step}"
     every = connectivity.connectivity(fan)
     assert isinstance(every, connectivity.Explicit)

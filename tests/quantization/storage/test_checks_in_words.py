@@ -43,7 +43,7 @@ NO_SUCH = "projection 'in' -> 'p': an operator from {} to {}, or a node that is 
     [
         ({"dt": 5e-324}, []),
         ({"dt": 0.0}, ["dt: 0, it is above 0", "network: dt is 0.0 s, a finite number above 0; correct dt"]),
-        ({"outputs": (Port("z", SHAPE), Port("out", SHAPE), Port("b", SHAPE)), "latency": dict.fromkeys(("in", "p", "out", "z", "b"), 0)}, ["output 'b': nothing leads to it", "output 'z': nothing leads to it"]),
+        ({"outputs": (Port("z", SHAPE), Port("out", SHAPE), Port("b", SHAPE)), "latency": dict.fromkeys(("in", "p", "out", "z", "b"), 0)}, ["output 'b': no projection leads to it", "output 'z': no projection leads to it"]),
         ({"outputs": (Port("z", ()), Port("y", (1, 0)), Port("x", (0,)))}, ["node 'y': a shape with an axis below 1", "node 'x': a shape with an axis below 1"]),
         ({"inputs": (FixedInput("in", (4,), 0, 1.0),)}, ["input 'in': values up to 0, scale 1, above 0"]),
         ({"inputs": (FixedInput("in", (4,), 1, 5e-324),)}, []),
@@ -57,7 +57,7 @@ NO_SUCH = "projection 'in' -> 'p': an operator from {} to {}, or a node that is 
         ({"neuron": cell(du=None)}, ["population 'p', du: not whole numbers of its population's shape"]),
         ({"way": projection(target_delay_steps=whole(1))}, ["projection 'in' -> 'p', target_delay_steps: values from 1 to 1, 0 to 0"]),
         ({"way": projection(scale=freeze(np.float32(1)))}, ["projection 'in' -> 'p', scale: not finite numbers above 0"]),
-        ({"reads": ()}, ["output 'out': nothing leads to it"]),
+        ({"reads": ()}, ["output 'out': no projection leads to it"]),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told_in_words(own: Any, lines: list[str]) -> None:
@@ -76,7 +76,7 @@ def test_rows_of_two_projections_that_do_not_hold_are_both_told() -> None:
 def test_names_that_are_there_twice_are_told_in_order() -> None:
     made = network(inputs=(FixedInput("in", (4,)), FixedInput("out", (4,)), FixedInput("in", (4,))))
     lines = found(made)
-    assert lines[:2] == ["node 'in': is there twice", "node 'out': is there twice"]
+    assert lines[:2] == ["node 'in': occurs twice", "node 'out': occurs twice"]
     with pytest.raises(ModelError) as caught:
         check.check_quantized(made)
     assert [str(p) for p in caught.value.problems] == lines

@@ -204,7 +204,7 @@ def rename(d: dict[str, Any]) -> None:
         (shift_box, "is not a rectangular slice of a population"),
         (twice, "are on more than one core, or twice on one"),
         (rename, "is not in the map"),
-        (other_delay, "^projections 'b' -> 'c': take 7 steps in the map, 6 in the network; map the model again$"),
+        (other_delay, "^projections 'b' -> 'c': take 7 time steps in the map, 6 in the network; map the model again$"),
         (fewer_bits, "^projection 'in' -> 'a': weights of 8 bits, the map has memory for 4; map the model again"),
     ],
 )
