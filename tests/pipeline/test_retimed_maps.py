@@ -347,10 +347,10 @@ def shorter(d: dict[str, Any]) -> None:
     ("change", "words"),
     [
         (no_latency, "projection 3 ('a' -> 'c'): delay_steps is not that of the model"),
-        (later, "'a' -> 'c': a spike takes 2 steps, 3 by the delays of the model and the latencies"),
+        (later, "'a' -> 'c': a spike takes 2 time steps, 3 by the delays of the model and the latencies"),
         (late_input, "retimed.latency of 'in': is 2, 0 of an input"),
         (missing, "retimed.latency of 'b': is not in the map"),
-        (shorter, "'a' -> 'c': a spike takes 1 steps, 2 by the delays of the model and the latencies"),
+        (shorter, "'a' -> 'c': a spike takes 1 time step, 2 by the delays of the model and the latencies"),
     ],
 )
 def test_a_map_that_says_another_retiming_is_illegal(tmp_path: Path, change: Any, words: str) -> None:
