@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
 
-from nirbridge.errors import Diagnostic, UsageError, did_you_mean, quoted
+from nirbridge.errors import Diagnostic, UsageError, counted, did_you_mean, quoted
 
 Natural = Annotated[int, 0, 2**63 - 1]
 """An integer from 0; the numbers behind the type are the least and the greatest value."""
@@ -117,7 +117,7 @@ def _binding_problems(
     places = [p.name for p in signature.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
     if len(args) > len(places):
         limit = f"it takes {len(places)}: {', '.join(places)}"
-        yield Diagnostic(subject, f"{len(args)} values without a name", limit, "give the others by name")
+        yield Diagnostic(subject, f"{counted(len(args), 'value')} without a name", limit, "give the others by name")
     for name in kwargs:
         if rest is not None and name not in every:
             yield _unknown(subject, name, every)

@@ -14,7 +14,7 @@ from nirbridge.api.models import ChipLike, network_of
 from nirbridge.api.models import chip as find_chip
 from nirbridge.api.rates import rates_of
 from nirbridge.api.values import plain_arrays
-from nirbridge.errors import UsageError
+from nirbridge.errors import UsageError, counted
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network.model import Network
 from nirbridge.partitioner.model import Partition
@@ -173,7 +173,7 @@ def calibration_arrays(network: Network, given: object) -> Any:
     if isinstance(inputs, Mapping):
         return {**inputs, "labels": labels}
     if len(network.inputs) != 1:
-        limit = f"the network has {len(network.inputs)} inputs"
+        limit = f"the network has {counted(len(network.inputs), 'input')}"
         raise UsageError.of("nirbridge.quantize(), calibrate", "one array", limit, "give the arrays by name")
     return {network.inputs[0].name: inputs, "labels": labels}
 

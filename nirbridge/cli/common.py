@@ -82,14 +82,14 @@ def summary(recording: Recording) -> list[dict[str, Any]]:
 
 def summary_lines(recording: Recording) -> list[str]:
     """The lines of the text output."""
-    from nirbridge.errors import quoted
+    from nirbridge.errors import counted, quoted
 
     meta = recording.meta
     batch = "" if meta["batch"] is None else f", batch {meta['batch']}"
     numbers = meta.get("dtype", "integers")
-    lines = [f"{meta['steps']:,} steps of {meta['dt']:g} s{batch}, {numbers}, backend {meta['backend']}"]
+    lines = [f"{counted(meta['steps'], 'step')} of {meta['dt']:g} s{batch}, {numbers}, backend {meta['backend']}"]
     lines += noted("assumed", meta.get("assumed", ()))
     for entry in summary(recording):
-        spikes = f", {entry['spikes']:,} spikes" if "spikes" in entry else ""
+        spikes = f", {counted(entry['spikes'], 'spike')}" if "spikes" in entry else ""
         lines.append(f"{quoted(entry['node'])} {entry['variable']}: {entry['shape']} {entry['type']}{spikes}")
     return lines

@@ -23,7 +23,7 @@ from nirbridge.comparison.alignment import (
 )
 from nirbridge.comparison.decisions import checked_labels, compare_decisions, deciding_outputs
 from nirbridge.comparison.types import COUNT, SPIKES, Comparison, ComparisonRow, SpikeDistances
-from nirbridge.errors import Diagnostic, UsageError, did_you_mean, quoted
+from nirbridge.errors import Diagnostic, UsageError, counted, did_you_mean, quoted
 from nirbridge.network.naming import natural_key
 from nirbridge.simulators.types import Key, Recording
 
@@ -117,7 +117,8 @@ def _row(
     if x.ndim == 0 or y.ndim == 0 or x.shape[1:] != y.shape[1:]:
         return replace(empty, problem=f"shape {_shape(x)} of a step in A, {_shape(y)} in B")
     if latency % clocks[0].every:
-        return replace(empty, problem=f"a latency of {latency} steps where one step in {clocks[0].every} was kept")
+        problem = f"a latency of {counted(latency, 'step')} where one step in {clocks[0].every} was kept"
+        return replace(empty, problem=problem)
     pairing = align_steps(len(x), len(y), latency, *clocks)
     if pairing is None:
         return replace(empty, problem=f"no step in common: {len(x)} kept in A, {len(y)} in B, latency {latency}")

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from nirbridge.arrays import Array
 from nirbridge.comparison.alignment import has_batch
-from nirbridge.errors import Diagnostic, UsageError, quoted
+from nirbridge.errors import Diagnostic, UsageError, counted, quoted
 from nirbridge.simulators.types import Key, Recording
 
 VARIABLES = ("s", "count", "v")
@@ -120,7 +120,8 @@ def checked_labels(labels: npt.ArrayLike) -> Array:
 def _fitting(labels: Array, node: str, samples: int, classes: int) -> Array:
     subject = f"labels of {quoted(node)}"
     if labels.size != samples:
-        raise UsageError(Diagnostic(subject, f"{labels.size:,} labels", f"the recordings have {samples:,} samples"))
+        limit = f"the recordings have {counted(samples, 'sample')}"
+        raise UsageError(Diagnostic(subject, counted(labels.size, "label"), limit))
     if labels.size and (labels.min() < 0 or labels.max() >= classes):
         found = f"a label of {labels.min() if labels.min() < 0 else labels.max()}"
         raise UsageError(

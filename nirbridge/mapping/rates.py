@@ -11,7 +11,7 @@ from types import MappingProxyType
 import numpy as np
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.errors import Diagnostic, FileError, UsageError, did_you_mean, quoted
+from nirbridge.errors import Diagnostic, FileError, UsageError, counted, did_you_mean, quoted
 from nirbridge.files.npy import MEMBERS_MAX, UNREADABLE, header_of, open_member
 from nirbridge.network.model import Network, Population, Port
 
@@ -128,7 +128,7 @@ def _array(
 def _value_problem(subject: str, owner: Port | Population, values: Array) -> Diagnostic | None:
     bad = ~np.isfinite(values)
     if bad.any():
-        return Diagnostic(subject, f"{int(bad.sum()):,} values that are not finite", "rates are numbers", SAVE_AGAIN)
+        return Diagnostic(subject, f"{counted(int(bad.sum()), 'value')} not finite", "rates are numbers", SAVE_AGAIN)
     if values.size and values.min() < 0:
         return Diagnostic(
             subject, f"a rate of {values.min():g}", "rates are 0 or more spikes per time step", SAVE_AGAIN

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import compact, same_array, stored_part
-from nirbridge.errors import quoted
+from nirbridge.errors import counted, quoted
 from nirbridge.network.compose import compose, is_trivial, parts_of
 from nirbridge.network.model import Network, Population, Projection, Timing
 from nirbridge.network.neurons import Neuron
@@ -70,7 +70,7 @@ def _projections(a: Network, b: Network) -> Iterator[str]:
     for target in sorted({*left, *right}):
         mine, yours = left.get(target, []), right.get(target, [])
         if len(mine) != len(yours):
-            yield f"target {quoted(target)}: {len(mine)} and {len(yours)} projections"
+            yield f"target {quoted(target)}: {len(mine)} and {counted(len(yours), 'projection')}"
             continue
         for k, (p, q) in enumerate(zip(mine, yours, strict=True)):
             for what in _projection(p, q):

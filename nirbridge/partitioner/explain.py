@@ -11,7 +11,7 @@ import numpy as np
 from nirbridge._types import Box
 from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
-from nirbridge.errors import Diagnostic, quoted
+from nirbridge.errors import Diagnostic, counted, quoted
 from nirbridge.network.model import Network
 from nirbridge.partitioner.cost.connectivity import Axis, Explicit, Separable, out_degrees
 from nirbridge.partitioner.cost.resources import delay_on_chip_steps, limits
@@ -166,7 +166,9 @@ def too_many_cores(network: Network, chip: Chip, chips: int, available: int, pro
     """The bound alone proves that no mapping exists."""
     subject = f"network of {network.neurons:,} neurons"
     layer = f"population {quoted(proof.heaviest)} alone {proof.heaviest_cores:,}"
-    found = f"at least {proof.cores:,} cores in any map ({layer}), proved by {_limits_text(chip, proof.reasons)}"
+    found = (
+        f"at least {counted(proof.cores, 'core')} in any map ({layer}), proved by {_limits_text(chip, proof.reasons)}"
+    )
     ids = {"reasons": proof.reasons, "found": proof.cores, "limit": available, "population": proof.heaviest}
     if proof.cores > network.neurons:
         limit = "more cores than neurons: no number of cores is enough"
@@ -191,7 +193,7 @@ def not_found(network: Network, chip: Chip, chips: int, available: int, best: in
     """No mapping was found, and none was ruled out."""
     found = "no map was found" if best is None else f"the best map found needs {best:,} cores"
     return fit_diagnostic(
-        f"network of {network.neurons:,} neurons",
+        f"network of {counted(network.neurons, 'neuron')}",
         f"{found} (not proved impossible: at least {bound:,} are needed)",
         f"{chips} x {chip.name} {'has' if chips == 1 else 'have'} {available:,}",
         _more(chip, chips),
@@ -205,8 +207,8 @@ def ruled_out(network: Network, chip: Chip, available: int, reasons: tuple[str, 
     limit = limits(chip)
     parts = " and ".join(f"{limit[r]:,} {RESOURCE_NAMES[r]}" for r in reasons) or "the number of cores"
     return fit_diagnostic(
-        f"network of {network.neurons:,} neurons",
-        f"no map onto {available:,} cores exists (proved by CP-SAT, neuron by neuron)",
+        f"network of {counted(network.neurons, 'neuron')}",
+        f"no map onto {counted(available, 'core')} exists (proved by CP-SAT, neuron by neuron)",
         f"the limits {parts} per core rule it out together" if len(reasons) > 1 else f"{parts} per core rule it out",
         "use more chips (--chips), or another chip",
         reasons=reasons,

@@ -12,7 +12,7 @@ import numpy as np
 from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
-from nirbridge.errors import UsageError, quoted
+from nirbridge.errors import UsageError, counted, quoted
 from nirbridge.network.model import Network
 from nirbridge.quantization.calibration import Calibration, calibration_of, clip_shares
 from nirbridge.quantization.mixed_precision import WidthChoice, Widths, choose_widths
@@ -74,7 +74,7 @@ def calibration_data(network: Network, arrays: Mapping[str, Array] | Array) -> C
     if labels is not None and (labels.shape != (shown.batch or 1,) or labels.dtype.kind not in "iu"):
         found = f"{labels.dtype} of shape {labels.shape}"
         raise UsageError.of(
-            "labels", found, f"whole numbers, one for each of {shown.batch or 1} samples", "correct them"
+            "labels", found, f"whole numbers, one for each of {counted(shown.batch or 1, 'sample')}", "correct them"
         )
     return CalibrationData(inputs, labels)
 

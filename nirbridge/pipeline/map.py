@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nirbridge.errors import UsageError, did_you_mean, quoted
+from nirbridge.errors import UsageError, counted, did_you_mean, quoted
 from nirbridge.pipeline.fit import PreparedNetwork, prepare_network, prepare_retimed
 from nirbridge.pipeline.options import OBJECTIVES, MapOptions
 from nirbridge.pipeline.partitioning import partitions, raise_unfit
@@ -149,7 +149,7 @@ def _pinned(partition: Partition, chip: Chip, options: MapOptions) -> dict[int, 
         if len(blocks) > len(cores):
             raise UsageError.of(
                 f"--pin {first_names(names)}",
-                f"takes {len(blocks)} cores",
+                f"takes {counted(len(blocks), 'core')}",
                 f"{len(cores)} named",
                 "name as many: --pin NAME=3,4,5",
             )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from nirbridge.chips import builtin_chips, cores_of, read_chip
 from nirbridge.chips.model import Chip
-from nirbridge.errors import NirbridgeError, quoted
+from nirbridge.errors import NirbridgeError, counted, quoted
 from nirbridge.network.model import Network
 from nirbridge.partitioner.cost.sizing import cost_model, total_out_degrees
 from nirbridge.partitioner.partition import PartitionOptions, partition
@@ -79,7 +79,8 @@ def _split(network: Network, chip: Chip, options: PartitionOptions) -> str:
             if needed is not None:
                 extra = (ways - 1) * network.population(name).size
                 cores = len(cores_of(chip, options.chips))
-                text = f"--split {quoted(name)}={ways} ({extra:,} neurons more, {needed:,} of {cores:,} cores)"
+                costs = f"{counted(extra, 'neuron')} more, {needed:,} of {counted(cores, 'core')}"
+                text = f"--split {quoted(name)}={ways} ({costs})"
                 found.append((extra, text))
                 break
     return min(found)[1] if found else ""

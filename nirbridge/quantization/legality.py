@@ -18,7 +18,7 @@ import numpy as np
 from nirbridge.arrays import Array, compact, freeze
 from nirbridge.chips import builtin_chips, read_chip
 from nirbridge.chips.model import Chip
-from nirbridge.errors import Diagnostic, quoted
+from nirbridge.errors import Diagnostic, counted, quoted
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.quantization.formats import DECAY_ONE, formats_of, grid_of
 from nirbridge.quantization.operators import gained_operator, weights_of
@@ -153,7 +153,7 @@ def _refractory(population: Population, chip: Chip) -> Iterator[MissingFeature]:
     longest = int(np.max(n.refractory_steps)) if n.fires else 0
     limit = None if chip.numbers is None else chip.numbers.refractory_steps_max
     if limit is not None and longest > limit:
-        found = f"a refractory time of {longest:,} time steps"
+        found = f"a refractory time of {counted(longest, 'time step')}"
         yield MissingFeature(found, f"chip {quoted(chip.name)} has at most {limit:,}", "make dt larger")
 
 
@@ -180,10 +180,12 @@ def _synapses(inside: Mapping[str, Population], p: Projection, chip: Chip, bits:
         yield MissingFeature("sends the membrane of a readout", "a chip's neurons send spikes", "give it a threshold")
     if bits not in chip.synapses.weight_bits:
         stored = ", ".join(map(str, chip.synapses.weight_bits))
-        yield MissingFeature(f"weights of {bits} bits", f"chip {quoted(chip.name)} has {stored}", "choose one of these")
+        yield MissingFeature(
+            f"weights of {counted(bits, 'bit')}", f"chip {quoted(chip.name)} has {stored}", "choose one of these"
+        )
     elif chip.numbers is not None and bits > WEIGHT_BITS_MAX:
         limit = f"integer weights have 1 to {WEIGHT_BITS_MAX}"
-        yield MissingFeature(f"weights of {bits} bits, more than 8 bits", limit, "choose fewer")
+        yield MissingFeature(f"weights of {counted(bits, 'bit')}, more than 8 bits", limit, "choose fewer")
     elif chip.numbers is not None and grid_of(bits, "mixed").high == 0 and _has_both_signs(inside[p.target], p, bits):
         limit = f"{bits} bit with both signs holds {grid_of(bits, 'mixed').low} and 0"
         yield MissingFeature("weights of both signs", limit, "give 2 bits or more")

@@ -10,7 +10,7 @@ import numpy as np
 
 from nirbridge.arrays import Array, compact, freeze
 from nirbridge.chips.model import Chip, NumberFormats
-from nirbridge.errors import Diagnostic, quoted
+from nirbridge.errors import Diagnostic, counted, quoted
 from nirbridge.network.model import Network, Population
 from nirbridge.quantization.decays import decay_of, initial_integers
 from nirbridge.quantization.folding import FoldedPopulation
@@ -255,6 +255,8 @@ def _too_small(
     for one, made in zip(incoming, projections, strict=True):
         if bool(np.any(weights_of(one.operator))) and not bool(np.any(weights_of(made.operator))):
             subject = f"projection {quoted(made.source)} -> {quoted(population.name)}"
-            what = f"all weights become 0 at {one.range.bits} bits, since {scale.limited_by} limits the scale"
+            what = (
+                f"all weights become 0 at {counted(one.range.bits, 'bit')}, since {scale.limited_by} limits the scale"
+            )
             found.append(Diagnostic(subject, what, "", "give more bits, calibrate with data, or split the fan-in"))
     return found

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from nirbridge.chips.model import Chip
-from nirbridge.errors import Diagnostic, did_you_mean, quoted
+from nirbridge.errors import Diagnostic, counted, did_you_mean, quoted
 from nirbridge.network.model import Network
 from nirbridge.quantization import legality
 from nirbridge.quantization.options import QuantizationOptions, bits_of, unknown_names
@@ -56,4 +56,6 @@ def _input_problems(network: Network, chip: Chip, options: QuantizationOptions) 
             step = "turn values into spikes first (simulators.encoders: rate or latency code)"
             yield Diagnostic(subject, "graded values", f"chip {quoted(chip.name)} sends 0 or 1", step)
         if not (np.isfinite(size) and size > 0 and 2 <= bits <= 24):
-            yield Diagnostic(subject, f"values up to {size:g} in {bits} bits", "sizes are above 0, bits 2 to 24")
+            yield Diagnostic(
+                subject, f"values up to {size:g} in {counted(bits, 'bit')}", "sizes are above 0, bits 2 to 24"
+            )

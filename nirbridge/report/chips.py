@@ -10,6 +10,7 @@ from rich.text import Text
 
 from nirbridge.chips.model import Chip
 from nirbridge.chips.schema import FIELDS, TABLES, Field
+from nirbridge.errors import counted
 
 APPROXIMATE = "~"
 _PREFIXES = (("", 1.0), ("m", 1e-3), ("u", 1e-6), ("n", 1e-9), ("p", 1e-12), ("f", 1e-15))
@@ -71,7 +72,7 @@ def _cores(chip: Chip) -> str:
     mesh = chip.mesh
     dead = f", {len(chip.dead_cores):,} dead" if chip.dead_cores else ""
     tiles = f"{mesh.width_tiles} x {mesh.height_tiles} tiles of {mesh.cores_per_tile}"
-    return f"{mesh.cores:,} cores a chip ({tiles}){dead}"
+    return f"{counted(mesh.cores, 'core')} a chip ({tiles}){dead}"
 
 
 def _part(chip: Chip, part: str) -> RenderableType:

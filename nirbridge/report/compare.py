@@ -16,6 +16,7 @@ from rich.text import Text
 from nirbridge.comparison.decisions import Decisions
 from nirbridge.comparison.distances import KERNEL
 from nirbridge.comparison.types import SPIKES, Comparison, ComparisonRow, SpikeDistances
+from nirbridge.errors import counted
 from nirbridge.report.inspect import name_text
 from nirbridge.simulators.types import Key
 
@@ -101,7 +102,7 @@ def _remarks(comparison: Comparison) -> Iterator[str]:
             yield f"{label}: first differs at {place_text(row)}: {a} in A, {b} in B"
         if row.decisions is not None and row.decisions.right_a is not None:
             d = row.decisions
-            yield f"{label}: right decisions of {d.samples:,} samples: {d.right_a:,} by A, {d.right_b:,} by B"
+            yield f"{label}: right decisions of {counted(d.samples, 'sample')}: {d.right_a:,} by A, {d.right_b:,} by B"
         if row.spikes is not None and row.spikes.outside_a + row.spikes.outside_b:
             out = f"{row.spikes.outside_a:,} of A and {row.spikes.outside_b:,} of B"
             yield f"{label}: events in steps without a counterpart, not compared: {out}"

@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from nirbridge.errors import quoted
+from nirbridge.errors import counted, quoted
 from nirbridge.importers.nirfile.faults import fault_sentences, unsettled_findings
 from nirbridge.importers.nirfile.load_repaired import load_repaired
 from nirbridge.importers.nirfile.reader import DEFAULT_MAX_BYTES, file_sha256
@@ -147,10 +147,11 @@ def _operator(part: Mapping[str, Any]) -> str:
 
 
 def _totals(totals: Mapping[str, Any]) -> str:
-    synapses = "too many synapses to count" if totals["synapses"] is None else f"{totals['synapses']:,} synapses"
+    count = totals["synapses"]
+    synapses = "too many synapses to count" if count is None else counted(count, "synapse")
     return (
-        f"{totals['neurons']:,} neurons, {synapses}, {totals['weights']:,} weights and biases stored, "
-        f"{totals['parameters']:,} parameters in all"
+        f"{counted(totals['neurons'], 'neuron')}, {synapses}, {totals['weights']:,} weights and biases stored, "
+        f"{counted(totals['parameters'], 'parameter')} in all"
     )
 
 

@@ -206,10 +206,10 @@ def map_facts(mapped: MappedNetwork) -> list[tuple[str, list[str]]]:
     chips = f"{chip.name}, {mapped.chips} chip{'s' if mapped.chips > 1 else ''}"
     rows: list[tuple[str, list[str]]] = [
         ("chip", [one_line(chips)]),
-        ("model", [f"{network.neurons:,} neurons in {populations} population{'s' * (populations != 1)}"]),
+        ("model", [f"{counted(network.neurons, 'neuron')} in {counted(populations, 'population')}"]),
         ("dt", [figure_with_prefix(network.dt, "s")]),
         ("cores", [f"{len(mapped.cores):,} of {cores_available(mapped):,} used", *proof_text(mapped)]),
-        ("weights", [f"{mapped.partition.weight_bits} bits"]),
+        ("weights", [f"{counted(mapped.partition.weight_bits, 'bit')}"]),
         ("traffic", traffic_lines(mapped)),
         ("energy", [_total(costs.energy_per_step_j, "J", mapped, "energy")]),
         ("time", [_total(costs.time_per_step_s, "s", mapped, "time")]),
@@ -256,7 +256,7 @@ def remarks(mapped: MappedNetwork) -> list[tuple[str, list[str]]]:
     found = [
         ("assumed", [one_line(text) for text in network.assumed]),
         ("notes", [one_line(text) for text in network.notes]),
-        ("relays", [f"{quoted(p.name, 40)}: {p.size:,} neurons that the model does not have" for p in relays]),
+        ("relays", [f"{quoted(p.name, 40)}: {counted(p.size, 'neuron')} that the model does not have" for p in relays]),
         ("approximate (~)", rough if chip.approximate else []),
     ]
     return [(heading, lines) for heading, lines in found if lines]

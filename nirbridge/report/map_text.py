@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nirbridge.chips.model import CoreId
+from nirbridge.errors import counted
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.report.layout import fitted
 from nirbridge.report.map_facts import (
@@ -212,7 +213,7 @@ def _chip(mapped: MappedNetwork, chip: int, shares: Mapping[CoreId, float], widt
         lines.append(" ".join("".join(_sign(core, shares, dead) for core in cores) for cores in tiles))
     hidden = [core for core in used if core.x >= columns or core.y >= rows]
     if columns < mesh.width_tiles or rows < mesh.height_tiles:
-        what = f"{len(hidden):,} cores in use" if hidden else "none in use"
+        what = f"{counted(len(hidden), 'core')} in use" if hidden else "none in use"
         lines.append(f"({columns} x {rows} of {mesh.width_tiles} x {mesh.height_tiles} tiles; on the others: {what})")
     return lines
 

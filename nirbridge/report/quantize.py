@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from nirbridge.errors import counted
 from nirbridge.quantization.model import LayerReport, QuantizedNetwork
 from nirbridge.report.inspect import name_text
 from nirbridge.report.map_facts import one_line
@@ -105,5 +106,6 @@ def _remarks(quantized: QuantizedNetwork) -> Iterator[str]:
         if accuracy is not None:
             yield f"accuracy {accuracy:.2%}, reference {layer.measured['accuracy_reference']:.2%}"
     memory = sum(w["synapse_bits"] for layer in quantized.report for w in layer.weights)
-    yield f"synaptic memory at least {memory:,} bits; latency {max(quantized.latency.values(), default=0)} steps"
+    latency = counted(max(quantized.latency.values(), default=0), "step")
+    yield f"synaptic memory at least {counted(memory, 'bit')}; latency {latency}"
     yield from quantized.notes

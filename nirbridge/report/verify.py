@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nirbridge.comparison.types import ComparisonRow
+from nirbridge.errors import counted
 from nirbridge.report.compare import compare_document, place_text
 from nirbridge.report.inspect import name_text
 from nirbridge.report.map_facts import one_line
@@ -36,8 +37,8 @@ COLUMNS = (
 
 def verify_text(found: Verification) -> RenderableType:
     """The table of pairs, the layers that differ, latency, input, and the verdict."""
-    lines = [f"{found.steps:,} steps on {name_text(found.chip)}; input: {found.input_said}"]
-    lines += [f"latency of output {name_text(n)}: {steps:,} steps" for n, steps in found.latency.items()]
+    lines = [f"{counted(found.steps, 'step')} on {name_text(found.chip)}; input: {found.input_said}"]
+    lines += [f"latency of output {name_text(n)}: {counted(steps, 'step')}" for n, steps in found.latency.items()]
     near = "retimed" if found.early_spikes else "reference"
     return Group(
         _table(COLUMNS, [_cells(found, pair) for pair in found.pairs]),

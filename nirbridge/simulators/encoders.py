@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nirbridge.arrays import Array
-from nirbridge.errors import UsageError
+from nirbridge.errors import UsageError, counted
 from nirbridge.simulators.inputs import Stream
 
 
@@ -89,4 +89,4 @@ def _unit(name: str, values: npt.ArrayLike) -> Array:
 
 def _check_steps(steps: int) -> None:
     if steps < 1:
-        raise UsageError.of("encoder", f"{steps} steps", "at least 1", "give more")
+        raise UsageError.of("encoder", f"{counted(steps, 'step')}", "at least 1", "give more")

@@ -68,7 +68,7 @@ def test_all_given(path: Path) -> None:
         ),
         (
             {"in": [0.1, np.nan, np.inf]},
-            "array 'in': 2 values that are not finite, rates are numbers; save plain numbers with numpy.savez",
+            "array 'in': 2 values not finite, rates are numbers; save plain numbers with numpy.savez",
         ),
         (
             {"in": -0.5},

@@ -209,7 +209,7 @@ def test_a_loop_without_the_steps_that_its_hops_take_is_told(hops: int) -> None:
     )
     problem = balancing._loop_problem(loop, arcs)
     assert str(problem) == (
-        f"loop {shown} -> 'n0': 1 steps of delay for {hops} hops, a hop between neurons takes a step on a chip, so a loop needs as many steps of delay as hops; "
+        f"loop {shown} -> 'n0': 1 step of delay for {hops} hop{'s' * (hops != 1)}, a hop between neurons takes a step on a chip, so a loop needs as many steps of delay as hops; "
         f"delay it by {missing} more (a Delay node on one of its edges, in training too), or merge its populations"
     )
     assert dict(problem.ids) == {"names": loop, "missing_steps": missing}

@@ -217,7 +217,7 @@ def test_a_loop_of_two_hops_and_one_step_is_refused_by_name() -> None:
     problem = caught.value.problems[0]
     assert set(problem.ids["names"]) == {"a", "b"}
     assert problem.ids["missing_steps"] == 1
-    assert "1 steps of delay for 2 hops" in str(problem)
+    assert "1 step of delay for 2 hops" in str(problem)
     assert "Delay node" in str(problem)
 
 

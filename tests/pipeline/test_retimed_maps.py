@@ -241,16 +241,16 @@ def test_what_runs_on_a_map_has_its_bits(tmp_path: Path) -> None:
 
 def test_a_loop_with_too_few_steps_is_refused_or_only_placed(tmp_path: Path) -> None:
     network, chip = loop(), read_chip("loihi1")
-    with pytest.raises(ModelError, match=r"^loop 'b' -> 'a' -> 'b': 1 steps of delay for 2 hops.*--placement-only"):
+    with pytest.raises(ModelError, match=r"^loop 'b' -> 'a' -> 'b': 1 step of delay for 2 hops.*--placement-only"):
         map_network(network, chip, QUICK)
     mapped = map_network(network, chip, PLACED)
     assert mapped.latency is None
     assert mapped.placement_only
-    said = "mapped with the delays of the model, nothing runs this map: loop 'b' -> 'a' -> 'b': 1 steps of delay for 2 "
+    said = "mapped with the delays of the model, nothing runs this map: loop 'b' -> 'a' -> 'b': 1 step of delay for 2 "
     assert mapped.network.notes[-1].startswith(said)
     assert checked(mapped, network, tmp_path, placement_only=True) == []
     assert [text[:29] for text in checked(mapped, network, tmp_path)] == ["map: is marked placement_only"]
-    with pytest.raises(ModelError, match=r"^loop 'b' -> 'a' -> 'b': 1 steps of delay for 2 hops"):
+    with pytest.raises(ModelError, match=r"^loop 'b' -> 'a' -> 'b': 1 step of delay for 2 hops"):
         map_network(network, chip, replace(PLACED, retime="always"))
     with pytest.raises(IllegalMapping, match="^map: is marked placement_only"):
         pipeline.load_map(tmp_path / "m.map.json", network, SHA, chip)

@@ -152,7 +152,7 @@ CODE = (
         ({"scales": {"in": 2.0}}, LOIHI1, ["scale of 'in': 2, a number above 0, of a population of the network"]),
         ({"graded": {"in": (0.5, 2)}}, LOIHI2, []),
         ({"graded": {"in": (0.5, 24)}}, LOIHI2, []),
-        ({"graded": {"in": (0.5, 1)}}, LOIHI2, [f"input 'in': values up to 0.5 in 1 bits, {SIZES}"]),
+        ({"graded": {"in": (0.5, 1)}}, LOIHI2, [f"input 'in': values up to 0.5 in 1 bit, {SIZES}"]),
         ({"graded": {"in": (0.5, 25)}}, LOIHI2, [f"input 'in': values up to 0.5 in 25 bits, {SIZES}"]),
         ({"graded": {"in": (0.0, 8)}}, LOIHI2, [f"input 'in': values up to 0 in 8 bits, {SIZES}"]),
         ({"graded": {"in": (np.nan, 8)}}, LOIHI2, [f"input 'in': values up to nan in 8 bits, {SIZES}"]),

@@ -221,7 +221,7 @@ def test_columns_are_left_out_where_there_is_no_room(width: int, said: str | Non
 def test_rows_from_the_17th_on_are_left_out(rows: int) -> None:
     chip = replace(read_chip("loihi1"), mesh=Mesh(1, rows, 1, 1))
     lines = mesh_text(made(2, chip=chip, cores=(CoreId(0, 0, 0, 0), CoreId(0, 0, rows - 1, 0)))).split("\n")
-    hidden = ["(1 x 16 of 1 x 17 tiles; on the others: 1 cores in use)"]
+    hidden = ["(1 x 16 of 1 x 17 tiles; on the others: 1 core in use)"]
     assert lines[16:-1] == (hidden if rows == 17 else [])
 
 

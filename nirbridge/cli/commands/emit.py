@@ -59,6 +59,7 @@ def command(model: str, target: str, output: str, as_json: bool, **options: Any)
     nirbridge quantize has them. An existing folder is replaced if nirbridge made it, and all that is in it.
     """
     from nirbridge.cli.output import print_json, print_text, reported_faults
+    from nirbridge.errors import counted
     from nirbridge.pipeline import check_program_folder, write_program
 
     check_program_folder(output)
@@ -69,7 +70,7 @@ def command(model: str, target: str, output: str, as_json: bool, **options: Any)
         print_json({**about, "manifest": manifest})
         return
     of_lava = f", {manifest['processes']} processes of Lava, {manifest['tag']}" if target == "lava" else ""
-    lines = [f"{output}: {len(made.files)} files{of_lava}", f"digest {made.digest}"]
+    lines = [f"{output}: {counted(len(made.files), 'file')}{of_lava}", f"digest {made.digest}"]
     if target == "lava":
         lines.append(f"run it: nirbridge run {output} --input IN.npy -o OUT.npz")
     print_text("\n".join(lines))

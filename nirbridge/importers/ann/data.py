@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted
+from nirbridge.errors import Diagnostic, ModelError, UsageError, counted, quoted
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network, Port
 from nirbridge.network.operators import Conv, Dense, Operator, Sparse
@@ -66,7 +66,7 @@ def _by_name(data: Any, inputs: Sequence[Port]) -> Mapping[str, Any]:
             return dict(zip(names, values, strict=True))
         if len(names) == 1 and _are_batches(values, inputs[0]):
             return {names[0]: np.concatenate([_array(v) for v in values])}
-        found = f"{len(values)} arrays"
+        found = f"{counted(len(values), 'array')}"
     limit = "the module has the inputs " + ", ".join(quoted(n) for n in names)
     step = "give one array per input: [samples, *shape]; concatenate batches with torch.cat"
     raise UsageError.of("calibration data", found, limit, step)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nirbridge._types import Shape
-from nirbridge.errors import Diagnostic, UsageError
+from nirbridge.errors import Diagnostic, UsageError, counted
 from nirbridge.importers.shapes.tokens import (
     ConvForm,
     DenseForm,
@@ -163,7 +163,7 @@ def _flat(word: LayerToken, shape: Shape, what: str) -> int:
 
 def _weights(word: LayerToken, shape: Shape) -> Array:
     if math.prod(shape) > WEIGHTS_MAX:
-        found = f"it has {math.prod(shape):,} weights ({_shown(shape)})"
+        found = f"it has {counted(math.prod(shape), 'weight')} ({_shown(shape)})"
         raise _refuse(word, found, f"at most {WEIGHTS_MAX:,} are taken", "make the layer smaller")
     return _view(1.0, *shape)
 

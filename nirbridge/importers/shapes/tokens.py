@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from nirbridge._types import Shape
-from nirbridge.errors import Diagnostic, UsageError, nearest, quoted
+from nirbridge.errors import Diagnostic, UsageError, counted, nearest, quoted
 
 TEXT_MAX = 20_000
 LAYERS_MAX = 1_000
@@ -154,7 +154,7 @@ def _split(text: str) -> list[str]:
     if not words:
         raise UsageError.of("shapes", "the text is empty", "an input shape and layers are expected", f"try {EXAMPLE}")
     if len(words) - 1 > LAYERS_MAX:
-        found = f"it has {len(words) - 1:,} layers"
+        found = f"it has {counted(len(words) - 1, 'layer')}"
         raise UsageError.of("shapes", found, f"at most {LAYERS_MAX:,} are read", "write the model as a .nir file")
     return words
 

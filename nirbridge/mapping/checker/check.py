@@ -16,7 +16,7 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.chips import chip_from_dict
 from nirbridge.chips.model import Chip, CoreId
-from nirbridge.errors import Diagnostic, FileError, IllegalMapping, NirbridgeError, quoted
+from nirbridge.errors import Diagnostic, FileError, IllegalMapping, NirbridgeError, counted, quoted
 from nirbridge.mapping.abilities import placement_only_problem, unsupported_features
 from nirbridge.mapping.checker.claims import claim_problems
 from nirbridge.mapping.checker.recount import NeuronLayout, RecountedUse, lay_out, recount
@@ -157,7 +157,7 @@ def _same_model(record: MapRecord, network: Network) -> Iterator[Diagnostic]:
                 yield _problem(f"{what} {quoted(p.name)}", found, limit, _AGAIN, name=p.name)
     for p in record.populations:
         if p.neurons != int(np.prod(p.shape, dtype=object)):
-            found = f"has {p.neurons:,} neurons in the map"
+            found = f"has {counted(p.neurons, 'neuron')} in the map"
             yield _problem(f"population {quoted(p.name)}", found, f"its shape is {p.shape}", _AGAIN, name=p.name)
     yield from _same_projections(record, network)
 
@@ -213,7 +213,7 @@ def _core_fault(core: CoreId, record: MapRecord, chip: Chip) -> tuple[str, str, 
         size = f"{mesh.width_tiles} x {mesh.height_tiles} tiles of {mesh.cores_per_tile} cores"
         return f"{core_text(core)} does not exist", f"a {quoted(chip.name)} has {size}", "use another core"
     if core.chip >= record.chips:
-        return f"{core_text(core)} does not exist", f"the map has {record.chips} chips", "use another core"
+        return f"{core_text(core)} does not exist", f"the map has {counted(record.chips, 'chip')}", "use another core"
     if core in chip.dead_cores:
         return f"{core_text(core)} is not to be used", f"it is dead on this {quoted(chip.name)}", "use another core"
     return None
@@ -261,7 +261,7 @@ def _coverage(layout: NeuronLayout) -> Iterator[Diagnostic]:
             (twice, "are in more than one box", "keep each neuron in one slice only"),
         ):
             if len(neurons):
-                text = f"{len(neurons):,} of {len(times):,} neurons {found} (the first: neuron {neurons[0]})"
+                text = f"{len(neurons):,} of {counted(len(times), 'neuron')} {found} (the first: neuron {neurons[0]})"
                 yield _problem(f"population {quoted(name)}", text, "", step, population=name, first=int(neurons[0]))
 
 
@@ -293,8 +293,8 @@ def _block_text(block: BlockRecord) -> str:
 
 def _understated(record: MapRecord, counts: RecountedUse) -> Iterator[Diagnostic]:
     for block, used in zip(record.blocks, counts.used, strict=True):
-        for name, counted in used.items():
-            if block.used[name] < counted:
+        for name, recounted in used.items():
+            if block.used[name] < recounted:
                 found = f"used.{name} says {block.used[name]:,}"
-                ids = {"block": block.id, "resource": name, "found": block.used[name], "counted": counted}
-                yield _problem(_block_text(block), found, f"counted {counted:,}", _AGAIN, **ids)
+                ids = {"block": block.id, "resource": name, "found": block.used[name], "counted": recounted}
+                yield _problem(_block_text(block), found, f"counted {recounted:,}", _AGAIN, **ids)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from nirbridge.chips.model import Chip, CoreId
-from nirbridge.errors import Diagnostic, quoted
+from nirbridge.errors import Diagnostic, counted, quoted
 from nirbridge.mapping.checker.recount import HOST, RecountedUse
 from nirbridge.mapping.storage.record import MapRecord, RouteRecord
 from nirbridge.partitioner.cost.resources import limits
@@ -28,8 +28,8 @@ def claim_problems(record: MapRecord, counts: RecountedUse, chip: Chip) -> Itera
     yield from _proof(record)
 
 
-def _says(subject: str, said: object, counted: object, **ids: Any) -> Diagnostic:
-    return Diagnostic(subject, f"says {said}", f"counted {counted}", _AGAIN, MappingProxyType(ids))
+def _says(subject: str, said: object, recounted: object, **ids: Any) -> Diagnostic:
+    return Diagnostic(subject, f"says {said}", f"counted {recounted}", _AGAIN, MappingProxyType(ids))
 
 
 def _projection_synapses(record: MapRecord, counts: RecountedUse) -> Iterator[Diagnostic]:
@@ -45,7 +45,7 @@ def _projection_synapses(record: MapRecord, counts: RecountedUse) -> Iterator[Di
 
 def _routes(record: MapRecord, counts: RecountedUse, chip: Chip) -> Iterator[Diagnostic]:
     ids = [block.id for block in record.blocks]
-    counted = {
+    recounted = {
         (None if source == HOST else ids[source], port or None, ids[target]): numbers
         for (source, port, target), numbers in counts.routes.items()
     }
@@ -53,28 +53,28 @@ def _routes(record: MapRecord, counts: RecountedUse, chip: Chip) -> Iterator[Dia
     seen: set[tuple[int | None, str | None, int]] = set()
     for route in record.routes:
         key = (route.source_block, route.source_input, route.target_block)
-        yield from _one_route(route, counted.get(key), key in seen, core, chip)
+        yield from _one_route(route, recounted.get(key), key in seen, core, chip)
         seen.add(key)
-    for source, port, target in sorted(counted.keys() - seen, key=str):
-        neurons, _ = counted[source, port, target]
-        found = f"is not in the map, though {neurons:,} neurons send along it"
+    for source, port, target in sorted(recounted.keys() - seen, key=str):
+        neurons, _ = recounted[source, port, target]
+        found = f"is not in the map, though spikes of {counted(neurons, 'neuron')} take it"
         yield Diagnostic(_route_text(source, port, target), found, "", _AGAIN, MappingProxyType({"target": target}))
 
 
 def _one_route(
-    route: RouteRecord, counted: tuple[int, int] | None, again: bool, core: dict[int, CoreId], chip: Chip
+    route: RouteRecord, recounted: tuple[int, int] | None, again: bool, core: dict[int, CoreId], chip: Chip
 ) -> Iterator[Diagnostic]:
     subject = _route_text(route.source_block, route.source_input, route.target_block)
     if again:
         yield Diagnostic(subject, "is listed more than once", "", _AGAIN)
         return
-    if counted is None:
+    if recounted is None:
         yield Diagnostic(subject, "no neuron sends along it", "", _AGAIN)
         return
-    if route.neurons != counted[0]:
-        yield _says(f"{subject}, neurons", f"{route.neurons:,}", f"{counted[0]:,}", target=route.target_block)
-    if route.synapses != counted[1]:
-        yield _says(f"{subject}, synapses", f"{route.synapses:,}", f"{counted[1]:,}", target=route.target_block)
+    if route.neurons != recounted[0]:
+        yield _says(f"{subject}, neurons", f"{route.neurons:,}", f"{recounted[0]:,}", target=route.target_block)
+    if route.synapses != recounted[1]:
+        yield _says(f"{subject}, synapses", f"{route.synapses:,}", f"{recounted[1]:,}", target=route.target_block)
     source = CoreId(0, 0, 0, 0) if route.source_block is None else core[route.source_block]
     hops = _hops(source, core[route.target_block], chip)
     if route.hops != hops:
@@ -148,7 +148,7 @@ def _proof(record: MapRecord) -> Iterator[Diagnostic]:
     lower, sliced = proof["cores_lower_bound"], proof["cores_lower_bound_sliced"]
     for name, bound in (("cores_lower_bound", lower), ("cores_lower_bound_sliced", sliced)):
         if bound > cores:
-            yield Diagnostic(f"proof.{name}", f"is {bound}", f"the map itself takes {cores} cores", _AGAIN)
+            yield Diagnostic(f"proof.{name}", f"is {bound}", f"the map itself takes {counted(cores, 'core')}", _AGAIN)
     if sliced < lower:
         limit = f"no less than cores_lower_bound, {lower}, holds"
         yield Diagnostic("proof.cores_lower_bound_sliced", f"is {sliced}", limit, _AGAIN)
@@ -156,5 +156,5 @@ def _proof(record: MapRecord) -> Iterator[Diagnostic]:
         yield _says("proof.cores_gap", proof["cores_gap"], cores - lower)
     needed = {"optimal": lower, "optimal-sliced": sliced}.get(proof["status"], cores)
     if needed != cores:
-        limit = f"the bound is {needed}, the map takes {cores} cores"
+        limit = f"the bound is {needed}, the map takes {counted(cores, 'core')}"
         yield Diagnostic("proof.status", f"is {quoted(proof['status'])}", limit, _AGAIN)

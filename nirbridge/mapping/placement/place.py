@@ -14,7 +14,7 @@ import numpy as np
 
 from nirbridge._types import Progress, no_progress
 from nirbridge.chips.model import Chip, CoreId
-from nirbridge.errors import Diagnostic, DoesNotFit, UsageError, did_you_mean
+from nirbridge.errors import Diagnostic, DoesNotFit, UsageError, counted, did_you_mean
 from nirbridge.mapping.placement import starts
 from nirbridge.mapping.placement.anneal import anneal, step_work
 from nirbridge.mapping.placement.board import PlacementBoard, Sites
@@ -152,7 +152,8 @@ def _too_many(blocks: int, cores: int, chip: Chip, chips: int) -> Diagnostic:
         f"use --chips {needed}" if needed <= chip.mesh.chips_max else "use a larger chip or board, or a smaller model"
     )
     have = f"{chips} {chip.name} {'chip has' if chips == 1 else 'chips have'} {cores:,} usable cores"
-    return Diagnostic("placement", f"{blocks:,} blocks, one to a core", have, step, {"blocks": blocks, "cores": cores})
+    found = f"{counted(blocks, 'block')}, one to a core"
+    return Diagnostic("placement", found, have, step, {"blocks": blocks, "cores": cores})
 
 
 def _pin_problems(
@@ -170,7 +171,7 @@ def _pin_problems(
             mesh = chip.mesh
             limit = (
                 f"{chips} {chip.name} chip{'s' * (chips != 1)} of {mesh.width_tiles} x {mesh.height_tiles} tiles"
-                f" of {mesh.cores_per_tile} cores"
+                f" of {counted(mesh.cores_per_tile, 'core')}"
             )
             yield Diagnostic(subject, "no such core", limit, "choose a core within that, or more --chips")
         elif core in first:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nirbridge.errors import Diagnostic, IllegalMapping, quoted
+from nirbridge.errors import Diagnostic, IllegalMapping, counted, quoted
 from nirbridge.mapping.abilities import placement_only_problem
 from nirbridge.mapping.storage.record import MapRecord, ProjectionRecord
 from nirbridge.network.model import Network
@@ -154,14 +154,14 @@ def _delays(quantized: QuantizedNetwork, record: MapRecord) -> Iterator[Diagnost
 
 def _wider(quantized: QuantizedNetwork, record: MapRecord) -> Iterator[Diagnostic]:
     """Weights that take more bits than the map's memory was counted with."""
-    counted: dict[tuple[str, str], int] = {}
+    stored_bits: dict[tuple[str, str], int] = {}
     for p in record.projections:
-        counted[p.source, p.target] = min(p.weight_bits, counted.get((p.source, p.target), p.weight_bits))
+        stored_bits[p.source, p.target] = min(p.weight_bits, stored_bits.get((p.source, p.target), p.weight_bits))
     for p in quantized.projections:
-        bits = counted.get((p.source, p.target), p.weight_bits)
+        bits = stored_bits.get((p.source, p.target), p.weight_bits)
         if p.weight_bits > bits:
             subject = f"projection {quoted(p.source)} -> {quoted(p.target)}"
-            found, limit = f"weights of {p.weight_bits} bits", f"the map has memory for {bits}"
+            found, limit = f"weights of {counted(p.weight_bits, 'bit')}", f"the map has memory for {bits}"
             yield _problem(subject, found, limit, source=p.source, target=p.target)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, compact
-from nirbridge.errors import ModelError, NirbridgeError, quoted
+from nirbridge.errors import ModelError, NirbridgeError, counted, quoted
 from nirbridge.network.nir.fields import label
 from nirbridge.network.operators import Conv, Dense, Operator, Sparse, SumPool
 
@@ -112,7 +112,7 @@ def _check_longest(path: Sequence[LinearStep], before: Array, after: Array) -> N
     total = int(before.max()) + int(after.max())
     if total > _LONGEST_STEPS:
         names = [s.name for s in path if s.delay is not None]
-        found = f"the delays along the path add up to {total:,} steps"
+        found = f"the delays along the path add up to {counted(total, 'step')}"
         raise ModelError.of(
             f"node {quoted(names[0])} (Delay)", found, f"at most {_LONGEST_STEPS:,}", "shorten one of them"
         )

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from nirbridge._types import Shape
-from nirbridge.errors import Diagnostic, ModelError
+from nirbridge.errors import Diagnostic, ModelError, counted
 from nirbridge.network.nir.fields import ELEMENTWISE, kind_of, label
 from nirbridge.network.nir.flatten import FlatGraph, edge_label, expand_graph
 from nirbridge.network.nir.windows import is_windowed, value_text, whole_numbers, window_of
@@ -189,7 +189,7 @@ def _conv(name: str, node: Any, arrives: Shape | None) -> NodeShapes | None:
     if arrives is None:
         return None
     if len(arrives) != axes + 1 or arrives[0] != channels:
-        limit = f"it takes {channels} channels and {axes} spatial axes"
+        limit = f"it takes {counted(channels, 'channel')} and {axes} spatial axes"
         raise _wrong(name, node, f"shape {arrives} arrives", limit, "correct the weight, groups or the source")
     return NodeShapes(arrives, (weight[0], *_slide(name, node, arrives)))
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from nirbridge.arrays import Array, freeze
-from nirbridge.errors import Diagnostic, ModelError, quoted
+from nirbridge.errors import Diagnostic, ModelError, counted, quoted
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.naming import fresh_name
 from nirbridge.network.neurons import Neuron, neuron
@@ -111,7 +111,7 @@ def _bare(p: Population, drive: Array | None, steps: int, *, feeds_neurons: bool
 
 
 def _problem(p: Population, steps: int) -> Diagnostic:
-    found = f"it would leave its start in the {steps} steps before its input arrives"
+    found = f"it would leave its start in the {counted(steps, 'step')} before its input arrives"
     limit = (
         f"its start is solved backwards where it does not fire on the way and stays within {LARGEST_START:g} thresholds"
     )

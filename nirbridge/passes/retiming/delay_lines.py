@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nirbridge.arrays import compact, freeze
-from nirbridge.errors import Diagnostic, ModelError, quoted
+from nirbridge.errors import Diagnostic, ModelError, counted, quoted
 from nirbridge.network.masking import only_sources
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.naming import fresh_name
@@ -90,7 +90,7 @@ def _check_count(network: Network, stages: Mapping[str, int], reach: int, model:
             (q.max_delay_steps for q in model.projections if (q.source, q.target) == (p.source, p.target)), default=0
         )
         steps = own if own > reach else p.max_delay_steps  # hops are taken from the model's own delay, or added to it
-        found = f"a delay of {steps:,} time steps takes {count:,} relay populations of {reach:,} steps each"
+        found = f"a delay of {steps:,} time steps takes {count:,} relay populations of {counted(reach, 'step')} each"
         limit = f"at most {RELAYS_MAX:,} are made for a network, which needs {total:,}"
         problems.append(Diagnostic(delayed_subject(p), found, limit, SECONDS))
     raise ModelError(*problems[:_LISTED])
@@ -106,7 +106,7 @@ def _check(network: Network, stages: Mapping[str, int], *, graded_spikes: bool) 
     for p in network.populations:
         if p.name not in stages or (p.neuron.fires and (graded_spikes or p.neuron.max_spikes == 1)):
             continue
-        sends = f"up to {p.neuron.max_spikes:,} spikes a step" if p.neuron.fires else "its potential"
+        sends = f"up to {counted(p.neuron.max_spikes, 'spike')} a step" if p.neuron.fires else "its potential"
         found = f"sends {sends} over a delay that takes {stages[p.name]} relay populations"
         step = "shorten the delay, or choose a chip with longer delays or graded spikes"
         problems.append(Diagnostic(f"population {quoted(p.name)}", found, "a relay passes on one spike a step", step))

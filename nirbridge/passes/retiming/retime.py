@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from nirbridge.arrays import compact, freeze
-from nirbridge.errors import Diagnostic, ModelError, quoted
+from nirbridge.errors import Diagnostic, ModelError, counted, quoted
 from nirbridge.network.graph import in_causal_order
 from nirbridge.network.model import Network, Projection
 from nirbridge.passes.base import Promise, check_argument
@@ -166,7 +166,7 @@ def _loop_problem(loop: tuple[str, ...], arcs: Sequence[LatencyArc]) -> Diagnost
     hops = len(loop)
     missing = sum(max(a.needs for a in arcs if (a.source, a.target) == ends) for ends in pairwise((*loop, loop[0])))
     shown = " -> ".join(quoted(n) for n in [*loop[:NAMES_SHOWN], *(["…"] if hops > NAMES_SHOWN else []), loop[0]])
-    found = f"{hops - missing} steps of delay for {hops} hops"
+    found = f"{counted(hops - missing, 'step')} of delay for {counted(hops, 'hop')}"
     limit = "a hop between neurons takes a step on a chip, so a loop needs as many steps of delay as hops"
     step = f"delay it by {missing} more (a Delay node on one of its edges, in training too), or merge its populations"
     ids = MappingProxyType({"names": loop, "missing_steps": missing})

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nirbridge.errors import Diagnostic, ModelError, quoted
+from nirbridge.errors import Diagnostic, ModelError, counted, quoted
 from nirbridge.network.check import diagnose_network as network_problems
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
@@ -165,4 +165,6 @@ def _projection(p: FixedProjection, sizes: dict[str, int], inside: set[str]) -> 
         or bool(np.any((weights < grid.low) | (weights > grid.high)))
     )
     if off:
-        yield Diagnostic(subject, f"weights off the grid of {p.weight_bits} bits, {p.sign_mode}", "", "quantize again")
+        yield Diagnostic(
+            subject, f"weights off the grid of {counted(p.weight_bits, 'bit')}, {p.sign_mode}", "", "quantize again"
+        )

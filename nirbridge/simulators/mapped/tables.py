@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.errors import Diagnostic, IllegalMapping, quoted
+from nirbridge.errors import Diagnostic, IllegalMapping, counted, quoted
 from nirbridge.mapping.checker.recount import box_neurons
 from nirbridge.mapping.storage.consistency import network_mismatches
 from nirbridge.mapping.storage.record import BlockRecord, MapRecord, SliceRecord
@@ -143,7 +143,8 @@ def _uncovered(quantized: QuantizedNetwork, pieces: tuple[tuple[CoreSlice, ...],
         times = np.bincount(np.concatenate([np.empty(0, np.int64), *held]), minlength=p.size)
         for bad, found in ((times == 0, "are on no core"), (times > 1, "are on more than one core, or twice on one")):
             if bad.any():
-                text = f"{int(bad.sum()):,} of {p.size:,} neurons {found} (the first: neuron {int(np.argmax(bad))})"
+                first = int(np.argmax(bad))
+                text = f"{int(bad.sum()):,} of {counted(p.size, 'neuron')} {found} (the first: neuron {first})"
                 yield _problem(f"population {quoted(p.name)}", text, population=p.name)
 
 
@@ -158,7 +159,7 @@ def _missing_routes(
         needed = len(np.unique(route.slots))
         if neurons < needed:
             sender = f"input {quoted(route.source_input)}" if source is None else f"block {source}"
-            found = f"{needed:,} neurons send spikes there, the map has " + (
+            found = f"spikes of {counted(needed, 'neuron')} go there, the map has " + (
                 f"axons for {neurons:,}" if neurons else "no route"
             )
             yield _problem(f"{sender} to block {target}", found, source=source, target=target)

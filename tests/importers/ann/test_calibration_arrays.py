@@ -52,7 +52,7 @@ def spoiled(value: float) -> Any:
         ([1.0, 2.0], ONE, f"calibration data: 2 arrays, the module has the inputs 'in'; {STEP}"),
         ([], ONE, f"calibration data: 0 arrays, the module has the inputs 'in'; {STEP}"),
         ([full(2, 2, 3), full(2, 3, 2)], ONE, f"calibration data: 2 arrays, the module has the inputs 'in'; {STEP}"),
-        (full(2, 3), TWO, f"calibration data: 1 arrays, the module has the inputs 'a', 'b'; {STEP}"),
+        (full(2, 3), TWO, f"calibration data: 1 array, the module has the inputs 'a', 'b'; {STEP}"),
         ([full(2, 3)] * 3, TWO, f"calibration data: 3 arrays, the module has the inputs 'a', 'b'; {STEP}"),
         (
             {"a": full(2, 3), "c": full(2, 2)}, TWO,

@@ -280,7 +280,11 @@ def less(x: int) -> int:
             lambda r: r | {"target_block": 7},
             "route from input 'in' to block 7: no neuron sends along it;",
         ),
-        (("routes",), lambda r: r[:-1], "route from block 1 to block 1: is not in the map, though 2 neurons send"),
+        (
+            ("routes",),
+            lambda r: r[:-1],
+            "route from block 1 to block 1: is not in the map, though spikes of 2 neurons take it",
+        ),
         (("routes",), lambda r: [*r, r[2]], "route from block 0 to block 0: is listed more than once;"),
         (("chips",), 0, "chips: 0 in the map, a 'loihi1' board has 1 to 32"),
         (("chip", "schema"), 9, "chip record"),

@@ -189,7 +189,7 @@ SIZE = "a 'loihi1' has 8 x 4 tiles of 4 cores"
         ((0, 8, 0, 0), 1, SIZE),
         ((0, 0, 4, 0), 1, SIZE),
         ((0, 0, 0, 4), 1, SIZE),
-        ((1, 0, 0, 0), 1, "the map has 1 chips"),
+        ((1, 0, 0, 0), 1, "the map has 1 chip"),
         ((1, 0, 0, 0), 2, None),
         ((31, 7, 3, 3), 32, None),
     ],

@@ -103,7 +103,7 @@ def test_every_route_that_is_not_in_the_map() -> None:
     ends = [("block 0", 0, 3), ("block 0", 1, 3), ("block 1", 0, 2), ("block 1", 1, 2), ("input 'in'", 0, 6)]
     ends.append(("input 'in'", 1, 6))
     assert [str(p) for p in found] == [
-        f"route from {source} to block {target}: is not in the map, though {n} neurons send along it; {AGAIN}"
+        f"route from {source} to block {target}: is not in the map, though spikes of {n} neurons take it; {AGAIN}"
         for source, target, n in ends
     ]
     assert [dict(p.ids) for p in found] == [{"target": target} for _, target, _ in ends]

@@ -125,9 +125,9 @@ def test_routes_that_are_missing_or_too_narrow(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(tables.IllegalMapping) as caught:
         board(*BLOCKS, monkeypatch=monkeypatch, routes=routes)
     assert lines(caught) == [
-        "input 'in' to block 7: 2 neurons send spikes there, the map has axons for 1; map the model again",
-        "block 4 to block 7: 2 neurons send spikes there, the map has axons for 1; map the model again",
-        "input 'in' to block 4: 1 neurons send spikes there, the map has no route; map the model again",
+        "input 'in' to block 7: spikes of 2 neurons go there, the map has axons for 1; map the model again",
+        "block 4 to block 7: spikes of 2 neurons go there, the map has axons for 1; map the model again",
+        "input 'in' to block 4: spikes of 1 neuron go there, the map has no route; map the model again",
     ]
     assert [dict(p.ids) for p in caught.value.problems] == [
         {"source": None, "target": 7}, {"source": 4, "target": 7}, {"source": None, "target": 4},

@@ -199,7 +199,7 @@ def rename(d: dict[str, Any]) -> None:
     ("change", "found"),
     [
         (drop_route, "input 'in' to block .*the map has no route"),
-        (too_few_axons, "neurons send spikes there, the map has axons for"),
+        (too_few_axons, "neurons go there, the map has axons for"),
         (drop_block, "neurons are on no core"),
         (shift_box, "is not a rectangular slice of a population"),
         (twice, "are on more than one core, or twice on one"),

@@ -167,7 +167,7 @@ def test_samples_are_decided_by_the_most_and_ties_by_the_lower_number(monkeypatc
 
 @pytest.mark.parametrize(("labels", "line"), [
     ([0, 1, 2], "3 labels, the recordings have 2 samples"),
-    ([0], "1 labels, the recordings have 2 samples"),
+    ([0], "1 label, the recordings have 2 samples"),
     ([0, -1], "a label of -1, classes are 0 to 2; give the index of the correct neuron"),
     ([3, 0], "a label of 3, classes are 0 to 2; give the index of the correct neuron"),
     ([-1, 3], "a label of -1, classes are 0 to 2; give the index of the correct neuron"),
