@@ -20,7 +20,11 @@ class EliminateDead:
     """
 
     pass_name: ClassVar[str] = "eliminate-dead"
-    promise: ClassVar[Promise] = "same"
+
+    @property
+    def promise(self) -> Promise:
+        """Same."""
+        return "same"
 
     def __call__(self, network: Network) -> Network:
         """The network without dead populations; the same object where there are none."""

@@ -41,9 +41,13 @@ class RelayPools:
     """
 
     pass_name: ClassVar[str] = "relay-pools"
-    promise: ClassVar[Promise] = "changed"
     names: tuple[str, ...] | None = None
     graded_spikes: bool = False
+
+    @property
+    def promise(self) -> Promise:
+        """Changed."""
+        return "changed"
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -94,10 +98,14 @@ class RelayProjection:
     """
 
     pass_name: ClassVar[str] = "relay-projection"
-    promise: ClassVar[Promise] = "changed"
     projection: int
     part: int
     graded_spikes: bool = False
+
+    @property
+    def promise(self) -> Promise:
+        """Changed."""
+        return "changed"
 
     def __post_init__(self) -> None:
         check_options(self)

@@ -31,9 +31,13 @@ class ReplicateSource:
     """
 
     pass_name: ClassVar[str] = "replicate-source"
-    promise: ClassVar[Promise] = "same"
     name: str
     ways: int
+
+    @property
+    def promise(self) -> Promise:
+        """Same."""
+        return "same"
 
     def __post_init__(self) -> None:
         check_options(self)

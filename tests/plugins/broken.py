@@ -5,15 +5,17 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from nirbridge.arrays import freeze
 from nirbridge.emitters.artifact import Artifact, make_artifact
 from nirbridge.errors import instance_of
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.network.model import Network
 from nirbridge.partitioner.by_name import CP_SAT, SEQUENTIAL
+from nirbridge.passes import Promise, check_argument
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators.by_name import FIXED, REFERENCE
 from nirbridge.simulators.simulate import simulate
@@ -105,6 +107,81 @@ def checks_nothing(network: Any, chip: Any, options: Any) -> Any:
 def loses_nothing(network: Any, chip: Any, options: Any) -> Any:
     found = SEQUENTIAL(network, chip, options)
     return replace(found, report=replace(found.report, method="broken"))
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """A pass that changes nothing but what a subclass does."""
+
+    pass_name: ClassVar[str] = "broken"
+    promise: ClassVar[Promise] = "same"
+
+    def __call__(self, network: Any) -> Any:
+        check_argument(self, network)
+        return self.changed(network)
+
+    def changed(self, network: Network) -> Any:
+        return network
+
+
+@dataclass
+class CanBeChanged:
+    pass_name: ClassVar[str] = "broken"
+    promise: ClassVar[Promise] = "same"
+
+    def __call__(self, network: Any) -> Any:
+        check_argument(self, network)
+        return network
+
+
+class HasAnotherName(Rewrite):
+    pass_name = "louder"
+
+
+class ReturnsItsNotes(Rewrite):
+    def changed(self, network: Network) -> Any:
+        return network.notes
+
+
+class LosesAnOutput(Rewrite):
+    def changed(self, network: Network) -> Any:
+        outputs = {port.name for port in network.outputs}
+        kept = tuple(p for p in network.projections if p.target not in outputs)
+        return replace(network, outputs=(), projections=kept)
+
+
+class RepeatsAPopulation(Rewrite):
+    def changed(self, network: Network) -> Any:
+        return replace(network, populations=(*network.populations, network.populations[0]))
+
+
+class HalvesThresholds(Rewrite):
+    def changed(self, network: Network) -> Any:
+        found = []
+        for p in network.populations:
+            theta = p.neuron.theta
+            found.append(p if theta is None else replace(p, neuron=replace(p.neuron, theta=freeze(theta / 2))))
+        return replace(network, populations=tuple(found))
+
+
+class CountsItsCalls(Rewrite):
+    def changed(self, network: Network) -> Any:
+        return replace(network, notes=(*network.notes, str(next(COUNT))))
+
+
+class PromisesNothing(Rewrite):
+    promise = "nothing"  # type: ignore[assignment]
+
+
+class TakesAnything(Rewrite):
+    def __call__(self, network: Any) -> Any:
+        return replace(network, notes=network.notes)
+
+
+class FailsInItsExample(Rewrite):
+    @classmethod
+    def example(cls, network: Network) -> Any:
+        return cls(network.populations[99])  # type: ignore[call-arg]
 
 
 @dataclass(frozen=True)

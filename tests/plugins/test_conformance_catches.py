@@ -26,6 +26,16 @@ BROKEN = [
     ("partitioners", "loses_a_block", "the checker refuses its partition: "),
     ("partitioners", "returns_blocks", "partitioning returned a tuple, it returns a Partition"),
     ("partitioners", "checks_nothing", "the network None raised Bug: partitioner 'broken' of this plugin: Attri"),
+    ("passes", "CanBeChanged", "is no frozen dataclass, the fields of a frozen dataclass are the options of a pass"),
+    ("passes", "HasAnotherName", "pass_name is 'louder', the registered name, 'broken'"),
+    ("passes", "ReturnsItsNotes", "the pass returned a tuple, it returns a Network"),
+    ("passes", "LosesAnOutput", "it changed inputs or outputs, inputs and outputs of the network are kept"),
+    ("passes", "RepeatsAPopulation", "it returned a network that is not valid: "),
+    ("passes", "HalvesThresholds", "output 'out' is another, the pass promises 'same'"),
+    ("passes", "CountsItsCalls", "the network differs from one call to the next"),
+    ("passes", "PromisesNothing", "promise is 'nothing', promise is 'same', 'later' or 'changed'"),
+    ("passes", "TakesAnything", "the network None raised "),
+    ("passes", "FailsInItsExample", "an example raised IndexError: tuple index out of range, it returns a result"),
     ("emitters", "OTHER_KIND", "the manifest says kind 'lava', the registered name, 'broken'"),
     ("emitters", "NO_README", "the program has no README.md"),
     ("emitters", "OTHER_BYTES", "the program differs from one call to the next, the same model gives the same bytes"),
@@ -42,6 +52,7 @@ BROKEN = [
     ("importers", "returns_a_dict", "an import returned a dict, it returns a NIRGraph"),
     ("importers", "writes_into_its_sample", "the sample was changed, arguments are left unchanged"),
 ]
+KINDS = {"passes": "pass", **{k: k[:-1] for k in ("simulators", "partitioners", "emitters", "importers")}}
 EXAMPLE = Example(np.array([[0.5, 0.25], [1.0, -0.5], [2.0, 0.0]]), np.zeros(2))
 
 
@@ -56,13 +67,18 @@ def faults(kind: str, where: str, **options: Any) -> str:
 def test_what_is_broken_is_said(kind: str, name: str, fault: str) -> None:
     example = EXAMPLE if kind == "importers" else None
     said = faults(kind, f"{HERE}:{name}", example=example, networks=example_networks()[:1])
-    assert f"{kind.removesuffix('s')} 'broken': {fault}" in said
+    assert f"{KINDS[kind]} 'broken': {fault}" in said
     assert all(line.endswith("see docs/plugins.md") for line in said.splitlines())
 
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [("simulators", "GOOD_SIMULATOR"), ("partitioners", "loses_nothing"), ("emitters", "GOOD_EMITTER")],
+    [
+        ("simulators", "GOOD_SIMULATOR"),
+        ("partitioners", "loses_nothing"),
+        ("emitters", "GOOD_EMITTER"),
+        ("passes", "Rewrite"),
+    ],
 )
 def test_what_is_not_broken_conforms(kind: str, name: str) -> None:
     loaded = (LoadedPlugin("this plugin", Plugin(**{kind: {"broken": f"{HERE}:{name}"}})),)

@@ -23,7 +23,11 @@ class UniformDelays:
     """
 
     pass_name: ClassVar[str] = "uniform-delays"
-    promise: ClassVar[Promise] = "same"
+
+    @property
+    def promise(self) -> Promise:
+        """Same."""
+        return "same"
 
     def __call__(self, network: Network) -> Network:
         """The network with delays at the sources; the same object where nothing has to move.
