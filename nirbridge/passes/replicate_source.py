@@ -11,6 +11,7 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import ModelError, UsageError, did_you_mean, quoted
+from nirbridge.network.compose import parts_of
 from nirbridge.network.masking import only_targets
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.naming import fresh_name
@@ -114,7 +115,10 @@ def _cut(p: Projection, names: list[str], shape: Shape) -> Iterator[Projection]:
         if start < stop:
             inside = (at >= start) & (at < stop)
             bias = None if p.bias is None else freeze(np.where(inside.reshape(shape), p.bias, 0))
-            yield replace(p, source=name, operator=_rows(p, inside), bias=bias)
+            operator = _rows(p, inside)
+            # the factor of a pool becomes a part of its own, which no node is behind
+            is_same = len(parts_of(operator)) == len(parts_of(p.operator))
+            yield replace(p, source=name, operator=operator, bias=bias, nodes=p.nodes if is_same else ())
 
 
 def _rows(p: Projection, inside: Array) -> Operator:

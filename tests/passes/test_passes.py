@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError, UsageError
 from nirbridge.network import Network, check_network, from_nir, network_differences, same_network, to_nir
+from nirbridge.network.compose import parts_of
 from nirbridge.network.operators import Chain, Conv, Dense, Sparse, SumPool
 from nirbridge.passes import EliminateDead, RelayPools, RelayProjection, ReplicateSource
 from nirbridge.simulators.simulate import Probe, simulate
@@ -202,6 +203,15 @@ def test_a_split_source_changes_no_bit(network: Network, data: st.DataObject) ->
     after = simulate(split, inputs, steps=6, record=record).recording.arrays
     for key in before:
         assert np.array_equal(before[key], after[key])
+
+
+def test_copies_that_feed_an_average_pool() -> None:
+    """Its factor becomes a part of its own, after the sparse rows, so the names of its nodes no longer fit."""
+    pool = nir.AvgPool2d(np.array([2, 2]), np.array([2, 2]), np.array([0, 0]))
+    network = from_nir(chain(port(1, 4, 4), lif(1, 4, 4), pool, lif(1, 2, 2), out(1, 2, 2), dt=1e-4))
+    split = ReplicateSource("0", 2)(network)
+    check_network(split)
+    assert [(len(p.nodes), len(parts_of(p.operator))) for p in split.projections if p.target == "2"] == [(0, 2)] * 2
 
 
 def test_each_copy_feeds_its_part_and_only_that() -> None:
