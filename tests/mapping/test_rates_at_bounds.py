@@ -122,8 +122,8 @@ def test_places_with_no_file(tmp_path: Path) -> None:
         ("out", [7.0, 0.0], None),  # what a read-out sends is no spike
         ("in", [9.0, 0.0, 0.0], None),
         ("in", [0.0, -0.25, 0.0], "a rate of -0.25, rates are 0 or more spikes per time step; "),
-        ("in", [0.0, np.nan, -1.0], "1 values that are not finite, rates are numbers; "),
-        ("in", [-np.inf, np.nan, np.inf], "3 values that are not finite, rates are numbers; "),
+        ("in", [0.0, np.nan, -1.0], "1 value not finite, rates are numbers; "),
+        ("in", [-np.inf, np.nan, np.inf], "3 values not finite, rates are numbers; "),
         ("none", np.zeros((2, 0)), None),
         ("nobody", np.zeros(0), None),
     ],

@@ -59,7 +59,7 @@ def test_delays_of_synapses(steps: int, is_back: bool, most: int | None, found: 
     late = Projection("p", "p", dense(2, 2), delay_steps=np.array(steps), is_back=is_back)
     net = network({"in": (2,)}, [population("p", (2,))], [Projection("in", "p", dense(2, 2)), late])
     step = "shorten the delay, use a longer dt, or another chip"
-    text = f"projection 'p' -> 'p': a delay of {found or 0:,} steps, a loihi1 synapse holds {most or 0:,}; {step}"
+    text = f"projection 'p' -> 'p': a delay of {found or 0:,} time steps, a loihi1 synapse holds {most or 0:,}; {step}"
     ids = {"projection": ("p", "p"), "resource": "delay_steps"}
     problems = said(explain.delay_problems(net, chip(core={"delay_steps": most})))
     assert problems == ([(text, ids)] if found else [])

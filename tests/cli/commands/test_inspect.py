@@ -163,10 +163,8 @@ def test_faults_are_shown_once_with_the_option_that_mends_them(
 ) -> None:
     assert run(["inspect", from_norse, "--drop-batch"]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    said = (
-        "tau = 1e-05 s with r = 1: Norse writes tau multiplied by its dt, and 1 more node alike (likely); mend it with "
-    )
-    assert text.count(f"known faults of exporters - node 'lif' (LIF): {said}--repair norse") == 1
+    said = "tau = 1e-05 s with r = 1: Norse writes tau multiplied by its dt, and 1 more node alike (likely); repair it "
+    assert text.count(f"known faults of exporters - node 'lif' (LIF): {said}with --repair norse") == 1
     assert text.endswith("repaired on request - batch-axis")
 
 

@@ -103,7 +103,7 @@ def test_a_placement_is_only_offered_where_there_is_one(tmp_path: Path, capsys: 
     for more in ([], ["--placement-only"]):
         assert run(["map", model, "--chip", "loihi2", *more]) == 1
         said = capsys.readouterr().err
-        assert "'a' -> 'b': a delay of 100,000 steps" in said
+        assert "'a' -> 'b': a delay of 100,000 time steps" in said
         assert "--placement-only" not in said
         assert "node 'late' (Delay): a delay of 100,000 time steps takes" in said
 
@@ -144,7 +144,9 @@ def test_a_requested_mark_is_set_even_where_the_chip_could(tmp_path: Path, capsy
     )
     for command in commands:
         assert run(command) == 1
-        assert capsys.readouterr().err.startswith("error: map: is marked placement_only, it is not quantized, run or")
+        assert capsys.readouterr().err.startswith(
+            "error: map: is marked placement_only, such a map cannot be quantized, run or"
+        )
     assert run(["check", MODEL, "--map", saved, "--placement-only"]) == 0
     assert capsys.readouterr().out.startswith("legal as a placement only: 'p.map.json' places")
 
