@@ -121,8 +121,8 @@ def node_latency(
 
 def both_stored(a: Recording, b: Recording, node: str) -> int | None:
     """Time steps by which B lags A as both state it; None where one of them does not."""
-    own, other = stored_latency(a, node), stored_latency(b, node)
-    return None if own is None or other is None else other - own
+    latency_a, latency_b = stored_latency(a, node), stored_latency(b, node)
+    return None if latency_a is None or latency_b is None else latency_b - latency_a
 
 
 def _estimated(a: Recording, b: Recording, node: str) -> int:
@@ -150,8 +150,8 @@ def estimate_latency(
     """
     x, y = _sampled(a), _sampled(b)
     least = max(1, min(len(x), len(y)) // 2) if by_values else 1
-    near = sorted(range(around - most, around + most + 1), key=lambda n: (abs(n - around), n < around))
-    tried = [n for n in near if min(len(x) - max(0, -n), len(y) - max(0, n)) >= least]
+    candidates = sorted(range(around - most, around + most + 1), key=lambda n: (abs(n - around), n < around))
+    tried = [n for n in candidates if min(len(x) - max(0, -n), len(y) - max(0, n)) >= least]
     scores = (_closeness if by_values else _common_events)(x, y, tried)
     return tried[max(range(len(tried)), key=lambda k: scores[k])] if tried else around
 

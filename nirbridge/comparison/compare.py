@@ -56,9 +56,7 @@ def compare(
         UsageError: no variable in common, different dt, an unknown node in ``latency``, wrong labels.
     """
     common = sorted(set(a.arrays) & set(b.arrays), key=_order)
-    problems = [*_unlike(a, b, common), *_latency_problems(latency, {node for node, _ in common})]
-    if problems:
-        raise UsageError(*problems)
+    UsageError.raise_all([*_unlike(a, b, common), *_latency_problems(latency, {node for node, _ in common})])
     right = None if labels is None else checked_labels(labels)
     deciders = deciding_outputs(a, b, labels=right is not None)
     rows = []

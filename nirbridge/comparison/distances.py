@@ -98,13 +98,13 @@ def van_rossum(a: Array, b: Array, tau_steps: float = TAU_STEPS) -> float:
     with np.errstate(invalid="ignore", over="ignore"):
         for start, x, y in _pairs(flat_a, flat_b):
             step, neuron = np.nonzero(x != y)
-            for which in _nth_of_each(neuron):
-                at, n = step[which] + start, neuron[which]
+            for selected in _nth_of_each(neuron):
+                steps, n = step[selected] + start, neuron[selected]
                 # Between two steps that differ f only decays: its squares are a geometric series.
-                gap = log_g * (at - last[n])
+                gap = log_g * (steps - last[n])
                 total -= float(np.square(f[n]) @ np.expm1(2.0 * gap))
-                f[n] = f[n] * np.exp(gap) + _minus(x[step[which], n], y[step[which], n])
-                last[n] = at
+                f[n] = f[n] * np.exp(gap) + _minus(x[step[selected], n], y[step[selected], n])
+                last[n] = steps
         return math.sqrt(total + float(f @ f))
 
 

@@ -26,8 +26,7 @@ def check_neurons(network: Network) -> None:
             problems.append(
                 Diagnostic(f"population {quoted(p.name)}", found, limit, "raise it, or set max_spikes to 1")
             )
-    if problems:
-        raise ModelError(*problems)
+    ModelError.raise_all(problems)
 
 
 def check_state(state: SimulationState, blank: SimulationState) -> None:

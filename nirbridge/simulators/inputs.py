@@ -107,8 +107,7 @@ def open_inputs(
         else:
             problem = problem or _value_problem(port, array, dtype)
         problems += [problem] if problem else []
-    if problems:
-        raise UsageError(*problems)
+    UsageError.raise_all(problems)
     count = _steps(values, steps)
     batch = _batch(network.inputs, values, first_step)
     return Inputs(network.inputs, values, count, batch, frozenset(binary), first_step, dtype)
@@ -131,8 +130,7 @@ def _by_name(network: Network, inputs: Mapping[str, Input] | Input) -> Mapping[s
             shown = ", ".join(map(quoted, names[:8]))
             step = did_you_mean(name, names) or f"inputs: {shown}"
             problems.append(Diagnostic(f"input {quoted(name)}", "the network has no input of that name", "", step))
-    if problems:
-        raise UsageError(*problems)
+    UsageError.raise_all(problems)
     return inputs
 
 
@@ -186,10 +184,10 @@ def _not_finite(port: Port, values: Array, first: int, dtype: str) -> Diagnostic
         bad = ~np.isfinite(np.asarray(values, dtype))
     if not bad.any():
         return None
-    at = np.unravel_index(int(np.argmax(bad)), bad.shape)
-    value = "NaN" if np.isnan(values[at]) else f"{values[at]:g}"
+    place = np.unravel_index(int(np.argmax(bad)), bad.shape)
+    value = "NaN" if np.isnan(values[place]) else f"{values[place]:g}"
     count = f"{int(bad.sum()):,} such value{'s' if bad.sum() > 1 else ''}"
-    found = f"{value} at time step {first + int(at[0])} ({count})"
+    found = f"{value} at time step {first + int(place[0])} ({count})"
     return Diagnostic(f"input {quoted(port.name)}", found, f"inputs are finite numbers of {dtype}", "remove them")
 
 

@@ -54,8 +54,7 @@ def recording_channels(
         if by_key.setdefault((node.name, variable), channel) != channel:
             subject = f"record {quoted(node.name)}, variable {variable}"
             problems.append(Diagnostic(subject, "is requested with different values of 'every'", "", "request it once"))
-    if problems:
-        raise UsageError(*problems)
+    UsageError.raise_all(problems)
     return list(by_key.values())
 
 

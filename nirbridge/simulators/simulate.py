@@ -51,7 +51,7 @@ BACKENDS: dict[str, str] = {
     "event": "nirbridge.simulators.backends:event_backend",
     "dense": "nirbridge.simulators.backends:dense_backend",
 }
-"""Backend -> ``module:function``; the function takes a ``Space`` and gives ``Parts`` (see step.py)."""
+"""Backend -> ``module:function``; the function takes an ``ArrayNamespace`` and returns a ``Backend``."""
 CHUNK_BYTES = 32 * 2**20
 CHUNK_STEPS = 4096
 RECORDED_BYTES = 2**37

@@ -149,10 +149,10 @@ class _ConstrainedNeurons:
         n, f, o = self.n, self.f, self.off
         assert self.s is not None
         sent = self.s[step].astype(np.int64)
-        own = np.where(held, 0, self._count(self.w))
-        self.changed += int(np.abs(own - sent).sum())
-        near = self.far_w + o.theta + o.size * np.maximum(sent, own)
-        low, high = self._count(self.w - near), self._count(self.w + near)
+        expected = np.where(held, 0, self._count(self.w))
+        self.changed += int(np.abs(expected - sent).sum())
+        margin = self.far_w + o.theta + o.size * np.maximum(sent, expected)
+        low, high = self._count(self.w - margin), self._count(self.w + margin)
         self._break(step, ~held & ~self.lost & ((sent < low) | (sent > high)))
         self.waits = np.where(held, self.waits - 1, np.where(sent > 0, n.refractory_steps, self.waits))
         if n.reset == "subtract":
@@ -205,5 +205,5 @@ class _RoundingError:
         if f.theta is not None and n.fires_above is not None:
             theta = np.abs(n.fires_above / scale - f.theta) + (1 / scale if n.max_spikes > 1 else 0.0)
             size = np.abs(n.spike_size / scale - f.theta) if n.max_spikes > 1 else size
-        own = (x.reshape(p.shape) / scale for x in terms)
-        return cls(*own, theta=theta, size=size, amount=lost.amount.reshape(p.shape) / scale)
+        scaled = (x.reshape(p.shape) / scale for x in terms)
+        return cls(*scaled, theta=theta, size=size, amount=lost.amount.reshape(p.shape) / scale)

@@ -69,8 +69,8 @@ class PopulationDrive:
         for way in self.ways:
             for late in np.unique(way.target_delay):
                 here = np.broadcast_to(way.target_delay == late, self.shape)
-                own, wrong = _arriving(way, start - int(late), stop - int(late))
-                real, off = real + np.where(here, own, 0.0), off + np.where(here, wrong, 0.0)
+                arrived, wrong = _arriving(way, start - int(late), stop - int(late))
+                real, off = real + np.where(here, arrived, 0.0), off + np.where(here, wrong, 0.0)
         return real, off
 
 

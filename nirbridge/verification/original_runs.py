@@ -42,8 +42,8 @@ class NeuronObservation:
     @property
     def steps(self) -> int:
         """Time steps of all calls."""
-        at = self.layout.index("time") if self.layout else None
-        return sum(1 if at is None or s.ndim <= at else s.shape[at] for s in self.spikes)
+        time_axis = self.layout.index("time") if self.layout else None
+        return sum(1 if time_axis is None or s.ndim <= time_axis else s.shape[time_axis] for s in self.spikes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +202,9 @@ def _recorded(
 
 
 def _membrane(probe: NeuronObservation, tensors: Sequence[Any]) -> Array | None:
-    at = position(probe.form.potential, probe.module)
-    if at is not None and at < len(tensors):
-        return _numpy(tensors[at])
+    output = position(probe.form.potential, probe.module)
+    if output is not None and output < len(tensors):
+        return _numpy(tensors[output])
     import torch
 
     membrane = next((v for v in (getattr(probe.module, n, None) for n in _MEMBRANES) if v is not None), None)

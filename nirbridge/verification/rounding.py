@@ -68,7 +68,7 @@ class ModuleConstants:
     def holds(self, values: Array) -> bool:
         """True if every value is, up to its sign, 0, 1 or a number of the module."""
         flat = np.asarray(values, np.float64).ravel()
-        if any(np.array_equal(flat, own) for own in self.tensors.get(flat.size, ())):
+        if any(np.array_equal(flat, constants) for constants in self.tensors.get(flat.size, ())):
             return True
         return flat.size <= _MOST_SEARCHED and bool(np.isin(np.abs(flat), self.numbers).all())
 

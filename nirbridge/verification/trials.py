@@ -127,9 +127,9 @@ class Trials:
     def _random(self, reading: TrialReading, number: int, *, derived: bool, gain: float) -> list[Array]:
         return [
             draw_values(
-                s, (reading.steps, reading.samples, math.prod(own)), 97 * number + k, derived=derived, gain=gain
+                s, (reading.steps, reading.samples, math.prod(shape)), 97 * number + k, derived=derived, gain=gain
             )
-            for k, (s, own) in enumerate(zip(self.samples, reading.own, strict=True))
+            for k, (s, shape) in enumerate(zip(self.samples, reading.own, strict=True))
         ]
 
     def _loudness(self, reading: TrialReading) -> tuple[float, float]:

@@ -134,9 +134,9 @@ class RunEvidence:
         for m in self.outputs:
             row = 0 if m.over_time != STEPWISE else int(np.argmax(m.differs[:, sample].any(axis=-1)))
             cells = np.flatnonzero(m.differs[row, sample])
-            at = row if m.over_time == STEPWISE else self._steps() - 1
-            if cells.size and (best is None or at < best.step):
-                best = self._difference(m, f"output {quoted(m.name)}", at, row, sample, int(cells[0]))
+            step_of_output = row if m.over_time == STEPWISE else self._steps() - 1
+            if cells.size and (best is None or step_of_output < best.step):
+                best = self._difference(m, f"output {quoted(m.name)}", step_of_output, row, sample, int(cells[0]))
         place = best or self._first_population(step, sample)
         assert place is not None  # a difference is in one of the two
         return place

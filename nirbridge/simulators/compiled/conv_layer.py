@@ -108,17 +108,17 @@ class ConvLayer:
         if spikes.dtype != np.uint8:
             return self.slow.run(spikes, state, requested)
         p, c, lead = self.plan, self.cells, spikes.shape[:2]
-        flags, own, (source, is_plain_order) = c.flags(requested), c.opened(state), self.source.of(spikes)
+        flags, buffers, (source, is_plain_order) = c.flags(requested), c.opened(state), self.source.of(spikes)
         packs = c.packs(flags, requested)
         sent, trace_rows = c.outputs(*lead, flags, packs)
         x, u = aligned_empty(2 * c.width, self.dtype).reshape(2, c.width)
         memory = (*self.source.room(), aligned_zeros((p.sums,), self.dtype), x, u)
         run_conv(
             lead, source, self.source.scratch(), memory, p.weights, p.reach if is_plain_order else self.last, p.runs,
-            p.shape, self.bias, own, c.is_shared, c.steps, c.coefficients, c.coef_offsets, flags, packs, sent,
+            p.shape, self.bias, buffers, c.is_shared, c.steps, c.coefficients, c.coef_offsets, flags, packs, sent,
             trace_rows,
         )  # fmt: skip
-        return c.output(lead, sent, trace_rows, c.closed(state, own), requested, packs)
+        return c.output(lead, sent, trace_rows, c.closed(state, buffers), requested, packs)
 
 
 class DenseAfterMap:

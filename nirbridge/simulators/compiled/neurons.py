@@ -84,9 +84,9 @@ class NeuronBuffers:
         if lent[0] is not None and lent[1] is not None and lent[0].size == lent[1].size == size:
             return lent[0], lent[1], refractory_left  # of an earlier stretch of the same run
         filled = self._filled(state)
-        own = aligned_empty(filled.size, self.dtype)
-        own[:] = filled
-        return own[:size], own[-size:], refractory_left
+        copies = aligned_empty(filled.size, self.dtype)
+        copies[:] = filled
+        return copies[:size], copies[-size:], refractory_left
 
     def closed(self, state: NeuronState, own: tuple[Array, Array, Array]) -> dict[str, Array]:
         """The state ``[batch, *shape]`` after the steps, of the arrays that ``opened`` made of ``state``."""
@@ -150,7 +150,7 @@ def _padded(row: Array, lanes: int) -> Array:
 
 
 def neuron_flags(n: Neuron, requested: frozenset[str]) -> tuple[int, ...]:
-    """The flags of ``kernels_update``."""
+    """The flags of ``kernels.jit``."""
     return (
         int(bool(np.any(n.a_syn != 0) or np.any(n.g_syn != 1))),
         RESETS.index(n.reset),
@@ -176,8 +176,8 @@ class EventNeurons:
         """Steps through ``drive: [steps, batch, *shape]``, which may lie channels-last in memory."""
         lead = drive.shape[:2]
         c = self.usual if drive.flags.c_contiguous else self.last
-        flags, own = c.flags(requested), c.opened(state)
+        flags, buffers = c.flags(requested), c.opened(state)
         sent, trace_rows = c.outputs(*lead, flags)
         rows = c.layout.rows(drive, 2)
-        run_neurons(rows, *own, c.width, c.coefficients, c.coef_offsets, c.steps, flags, sent, trace_rows)
-        return c.output(lead, sent, trace_rows, c.closed(state, own), requested)
+        run_neurons(rows, *buffers, c.width, c.coefficients, c.coef_offsets, c.steps, flags, sent, trace_rows)
+        return c.output(lead, sent, trace_rows, c.closed(state, buffers), requested)

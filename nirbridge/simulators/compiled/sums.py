@@ -133,10 +133,10 @@ class PoolStage:
 def _windows(op: SumPool) -> Array:
     """For each source the window that it is in, -1 for none."""
     grid = np.indices(op.input_shape)
-    at, inside = grid[0], np.ones(op.input_shape, bool)
+    index, inside = grid[0], np.ones(op.input_shape, bool)
     for axis, n in enumerate(op.output_shape[1:]):
         place = grid[axis + 1] + op.padding[axis][0]
         window = place // op.stride[axis]
         inside &= (place % op.stride[axis] < op.kernel[axis]) & (window < n)
-        at = at * n + window
-    return np.where(inside, at, -1).reshape(-1).astype(np.int64)
+        index = index * n + window
+    return np.where(inside, index, -1).reshape(-1).astype(np.int64)

@@ -94,8 +94,8 @@ def integer_values(port: FixedInput, values: Array, first_step: int) -> Array:
         wrong = (flat != 0) & (flat != 1)
         limit = "it takes spikes, 0 and 1"
     if bool(wrong.any()):
-        at = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
-        found = f"{flat[at]:g} at time step {first_step + int(at[0])}"
+        place = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+        found = f"{flat[place]:g} at time step {first_step + int(place[0])}"
         step = "encode values as spikes (simulators.encoders), or quantize the input as graded where the chip can"
         raise UsageError.of(f"input {quoted(port.name)}", found, limit, step)
     return integers.astype(np.int64 if port.graded else np.int8)

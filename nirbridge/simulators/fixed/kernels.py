@@ -112,14 +112,14 @@ class FastFixedAccumulate:
 
     def __call__(self, history: Array, depth: int, a_in: Array) -> None:
         """See ``FixedAccumulate``."""
-        own = a_in if self.exponent == 0 else np.zeros_like(a_in)
+        sums = a_in if self.exponent == 0 else np.zeros_like(a_in)
         kernel: Any = self.kernel
         if self.many is not None and (kernel is None or self.many.pays(history, depth, a_in)):
-            self.many(history, depth, own)
+            self.many(history, depth, sums)
         else:
-            kernel(history, depth, self.delays, *self.arrays, own)
+            kernel(history, depth, self.delays, *self.arrays, sums)
         if self.exponent:
-            a_in += own >> -self.exponent
+            a_in += sums >> -self.exponent
 
 
 def _stored(weights: Array, kind: type) -> Array:

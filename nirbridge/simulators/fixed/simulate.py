@@ -123,8 +123,8 @@ class FixedSimulator:
             recorder.take(run.chunk(values, input_values, stop - start, requested), stop - start, np.asarray)
             if progress is not None:
                 progress("simulate", stop / opened.steps)
-        own = {"backend": "fixed", "kernel": self.parts.name}
-        meta = fixed_meta(self.quantized, opened.steps, first, opened.batch, **own)
+        facts = {"backend": "fixed", "kernel": self.parts.name}
+        meta = fixed_meta(self.quantized, opened.steps, first, opened.batch, **facts)
         return SimulationResult(recorder.finish(opened.batch is not None, meta), run.end())
 
     def _stretch(self, batch: int) -> int:
@@ -243,9 +243,9 @@ class _FixedRun:
         a_in = np.zeros((part.stop - part.start, self.batch, size), of.kind)
         for source, add in of.into[name]:
             add(history[source], of.depths[source] + part.start, a_in)
-        own = {x: traces[name, x][part] for x in ("u", "v") if (name, x) in traces}
+        trace_part = {x: traces[name, x][part] for x in ("u", "v") if (name, x) in traces}
         depth = of.depths[name]
-        of.steps[name](a_in, self.states[name], history[name][depth + part.start : depth + part.stop], own)
+        of.steps[name](a_in, self.states[name], history[name][depth + part.start : depth + part.stop], trace_part)
 
     def _found(
         self,

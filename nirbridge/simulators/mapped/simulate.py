@@ -75,8 +75,8 @@ def simulate_mapped(
             if progress is not None and step % 16 == 0:
                 progress("mapped", (sample * length + step) / (samples * length))
     recorder.take(_found(quantized, reads, requested, recorded, input_values), length, np.asarray)
-    own = {"backend": "mapped", "cores": len(board.cores), "routes": len(board.routes)}
-    return recorder.finish(batched, fixed_meta(quantized, length, 0, samples if batched else None, **own))
+    facts = {"backend": "mapped", "cores": len(board.cores), "routes": len(board.routes)}
+    return recorder.finish(batched, fixed_meta(quantized, length, 0, samples if batched else None, **facts))
 
 
 def map_record(mapping: MappedNetwork | MapRecord) -> MapRecord:
@@ -166,8 +166,11 @@ def _found(
     for port in quantized.outputs:
         if port.name not in requested:
             continue
-        own = [p for p in quantized.reads if p.target == port.name]
-        depths = {p.source: max(int(q.delay_steps.max()) for q in own if q.source == p.source) for p in own}
+        reads_of_port = [p for p in quantized.reads if p.target == port.name]
+        depths = {
+            p.source: max(int(q.delay_steps.max()) for q in reads_of_port if q.source == p.source)
+            for p in reads_of_port
+        }
         sent = {name: _before(_sent(name, recorded, input_values), depth) for name, depth in depths.items()}
         steps = len(next(iter(input_values.values())))
         complete[port.name, "s"] = complete[port.name, "v"] = reads.value(port, steps, sent, depths)

@@ -91,20 +91,16 @@ def load_board(quantized: QuantizedNetwork, record: MapRecord) -> LoadedBoard:
         IllegalMapping: another network's map, neurons on no core or on several, spikes that have no route or more axons
             than the route says; every problem is listed.
     """
-    problems = [*network_mismatches(quantized, record), *_odd_blocks(quantized, record)]
-    if problems:
-        raise IllegalMapping(*problems)
+    IllegalMapping.raise_all([*network_mismatches(quantized, record), *_odd_blocks(quantized, record)])
     shapes = {p.name: p.shape for p in quantized.populations}
     pieces = tuple(_pieces(block, shapes) for block in record.blocks)
-    problems = [*_uncovered(quantized, pieces)]
-    if problems:
-        raise IllegalMapping(*problems)
+    IllegalMapping.raise_all(_uncovered(quantized, pieces))
     matrices = [matrix(p.operator, _SYNAPSES_MAX) for p in quantized.projections]
-    cores = tuple(_core(block, own, quantized, matrices) for block, own in zip(record.blocks, pieces, strict=True))
+    cores = tuple(
+        _core(block, slices, quantized, matrices) for block, slices in zip(record.blocks, pieces, strict=True)
+    )
     routes = tuple(_routes(cores, quantized))
-    problems = [*_missing_routes(cores, routes, record)]
-    if problems:
-        raise IllegalMapping(*problems)
+    IllegalMapping.raise_all(_missing_routes(cores, routes, record))
     longest = max((int(m.delay.max(initial=1)) for core in cores for m in core.memories), default=1)
     return LoadedBoard(cores, routes, longest)
 
@@ -139,7 +135,7 @@ def _is_box(s: SliceRecord, shapes: Mapping[str, tuple[int, ...]]) -> bool:
 
 def _uncovered(quantized: QuantizedNetwork, pieces: tuple[tuple[CoreSlice, ...], ...]) -> Iterator[Diagnostic]:
     for p in quantized.populations:
-        held = [piece.neurons for own in pieces for piece in own if piece.population == p.name]
+        held = [piece.neurons for slices in pieces for piece in slices if piece.population == p.name]
         times = np.bincount(np.concatenate([np.empty(0, np.int64), *held]), minlength=p.size)
         for bad, found in ((times == 0, "are on no core"), (times > 1, "are on more than one core, or twice on one")):
             if bad.any():
@@ -191,10 +187,10 @@ def _core(
         reached.setdefault(projection.source, []).append(source)
     axons = tuple((name, np.unique(np.concatenate(parts))) for name, parts in reached.items())
     starts = np.cumsum([0, *(len(neurons) for _, neurons in axons)])
-    at = {name: (start, neurons) for start, (name, neurons) in zip(starts.tolist(), axons, strict=False)}
+    axon_ranges = {name: (start, neurons) for start, (name, neurons) in zip(starts.tolist(), axons, strict=False)}
     memories = []
     for projection, piece, (target, source, weights) in lists:
-        start, neurons = at[projection.source]
+        start, neurons = axon_ranges[projection.source]
         axon = start + np.searchsorted(neurons, source)
         delay = _delays(projection, source, piece.neurons[target])
         order = np.argsort(axon, kind="stable")
@@ -217,9 +213,9 @@ def _synapses_into(table: Any, neurons: Array) -> tuple[Array, Array, Array]:
 def _delays(projection: FixedProjection, source: Array, target: Array) -> Array:
     # an operator may see its source flat, so delays are flattened first
     sizes = math.prod(projection.operator.input_shape), math.prod(projection.operator.output_shape)
-    own = np.broadcast_to(projection.delay_steps.ravel(), sizes[:1])
-    late = np.broadcast_to(projection.target_delay_steps.ravel(), sizes[1:])
-    return own[source] + late[target]
+    source_delay = np.broadcast_to(projection.delay_steps.ravel(), sizes[:1])
+    target_delay = np.broadcast_to(projection.target_delay_steps.ravel(), sizes[1:])
+    return source_delay[source] + target_delay[target]
 
 
 def _routes(cores: tuple[LoadedCore, ...], quantized: QuantizedNetwork) -> Iterator[LoadedRoute]:
@@ -248,6 +244,6 @@ def _routes(cores: tuple[LoadedCore, ...], quantized: QuantizedNetwork) -> Itera
 
 def concatenated_ranges(first: Array, count: Array) -> tuple[Array, Array]:
     """Stretches ``first[k] … first[k] + count[k] - 1`` one after the other: (k, value) of each entry."""
-    at = np.repeat(np.arange(len(first)), count)
+    row = np.repeat(np.arange(len(first)), count)
     before = np.cumsum(count) - count
-    return at, np.arange(len(at)) - before[at] + first[at]
+    return row, np.arange(len(row)) - before[row] + first[row]

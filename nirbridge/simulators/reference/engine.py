@@ -189,12 +189,12 @@ class EngineRun:
         for start in range(0, steps, stretch):
             for p in group.populations:
                 drive = self._drive(p.name, p.shape, start, start + stretch, outer)
-                asked = requested.get(p.name, frozenset())
-                ran = self.engine.neurons[p.name].run(drive, self.states[p.name], asked)
+                variables = requested.get(p.name, frozenset())
+                ran = self.engine.neurons[p.name].run(drive, self.states[p.name], variables)
                 self.states[p.name] = dict(ran.state)
                 self.trails[p.name].add(ran.sent)
                 for variable, values in {"s": ran.sent, **ran.traces}.items():
-                    if variable in asked:
+                    if variable in variables:
                         pieces.setdefault((p.name, variable), []).append(values)
         concat = self.engine.parts.space.xp.concat
         out.update({key: v[0] if len(v) == 1 else concat(v, axis=0) for key, v in pieces.items()})
@@ -206,15 +206,15 @@ class EngineRun:
 
     def _run_loop(self, group: PopulationGroup, steps: int, requested: Wanted) -> LayerOutput:
         p = group.populations[0]
-        outer, before, after, own = self._from_outside(group, steps), None, None, None
+        outer, before, after, loop_wire = self._from_outside(group, steps), None, None, None
         for wire in self.engine.wires[p.name]:
             if wire.source == p.name:
-                own = wire
-            elif own is not None:
+                loop_wire = wire
+            elif loop_wire is not None:
                 after = outer[wire.index]
             else:
                 before = outer[wire.index] if before is None else before + outer[wire.index]
-        past = self.trails[p.name].window(0, 1, own.delay)[0, ...] if own is not None else None
+        past = self.trails[p.name].window(0, 1, loop_wire.delay)[0, ...] if loop_wire is not None else None
         loop = self.engine.loops[p.name]
         return loop.run(steps, (before, after), past, self.states[p.name], requested.get(p.name, frozenset()))
 

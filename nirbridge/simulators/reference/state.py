@@ -109,18 +109,18 @@ class SpikeHistory:
 
     def _rows(self, start: int, stop: int) -> Any:
         """Time steps of the chunk; earlier ones are negative."""
-        at = bisect_right(self.starts, start) - 1
-        first, piece = self.starts[at], self.pieces[at]
+        part = bisect_right(self.starts, start) - 1
+        first, piece = self.starts[part], self.pieces[part]
         if start < stop <= first + piece.shape[0]:
             is_entire = start == first and stop == first + piece.shape[0]
             return piece if is_entire else piece[start - first : stop - first, ...]
         parts: list[Any] = []
         while start < stop:
-            first, piece = self.starts[at], self.pieces[at]
+            first, piece = self.starts[part], self.pieces[part]
             last = min(stop, first + piece.shape[0])
             is_entire = start == first and last == first + piece.shape[0]
             parts.append(piece if is_entire else piece[start - first : last - first, ...])
-            start, at = last, at + 1
+            start, part = last, part + 1
         return self.space.xp.concat(parts, axis=0)
 
     def close(self) -> Any:

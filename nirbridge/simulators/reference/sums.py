@@ -51,10 +51,10 @@ def _sending(spikes: Array) -> Any:
     """``[items, sources]`` as a scipy matrix of the senders, in ascending order within an item."""
     from scipy.sparse import csr_array
 
-    at = np.flatnonzero(spikes != 0)
-    items, sources = np.divmod(at, spikes.shape[1])
+    nonzero = np.flatnonzero(spikes != 0)
+    items, sources = np.divmod(nonzero, spikes.shape[1])
     ends = np.concatenate(([0], np.cumsum(np.bincount(items, minlength=len(spikes)))))
-    return csr_array((spikes.reshape(-1)[at], sources, ends), shape=spikes.shape)
+    return csr_array((spikes.reshape(-1)[nonzero], sources, ends), shape=spikes.shape)
 
 
 class _NumpyDenseSums:

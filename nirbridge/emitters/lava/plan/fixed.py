@@ -40,9 +40,7 @@ def fixed_plan(quantized: QuantizedNetwork, mapped: MappedNetwork | Sequence[Any
     Raises:
         ModelError: what Lava or the chip cannot hold; every problem.
     """
-    problems = list(_problems(quantized))
-    if problems:
-        raise ModelError(*problems)
+    ModelError.raise_all(_problems(quantized))
     if mapped is not None:
         from nirbridge.emitters.lava.plan.per_core import split_by_core
 
@@ -59,9 +57,9 @@ def _plan(quantized: QuantizedNetwork, pieces: Mapping[str, tuple[Array | None, 
     parts: dict[str, tuple[ProcessPart, ...]] = {}
     layers, shapes = [], {inputs[port.name]: port.shape or (1,) for port in quantized.inputs}
     for p in quantized.populations:
-        own = [ProcessPart(f"layer{len(layers) + j}", at) for j, at in enumerate(pieces[p.name])]
-        parts[p.name] = tuple(own)
-        layers += [lava_layer(part.id, population_slice(p, part.at), v_max(quantized, p.name)) for part in own]
+        slices = [ProcessPart(f"layer{len(layers) + j}", at) for j, at in enumerate(pieces[p.name])]
+        parts[p.name] = tuple(slices)
+        layers += [lava_layer(part.id, population_slice(p, part.at), v_max(quantized, p.name)) for part in slices]
     shapes |= {x.id: x.shape for x in layers}
     parts |= {name: (ProcessPart(id),) for name, id in inputs.items()}
     bits = _message_bits(quantized)
@@ -80,7 +78,7 @@ def _plan(quantized: QuantizedNetwork, pieces: Mapping[str, tuple[Array | None, 
         layers=tuple(layers),
         synapses=tuple(synapses),
         inputs=tuple(InputSpec(i.name, i.shape, inputs[i.name], i.value_max, i.scale) for i in quantized.inputs),
-        nodes=tuple(_node(quantized, name, own) for name, own in parts.items() if name not in inputs),
+        nodes=tuple(_node(quantized, name, slices) for name, slices in parts.items() if name not in inputs),
         outputs=tuple(output_spec(port.name, port.shape, quantized.reads) for port in quantized.outputs),
         latency=quantized.latency,
         notes=quantized.notes,

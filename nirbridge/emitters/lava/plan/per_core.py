@@ -39,11 +39,11 @@ def split_by_core(
         shape = shapes[piece.population]
         grid = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
         indices[piece.population].append(grid[tuple(slice(a, b) for a, b in piece.box)].ravel())
-    for name, own in indices.items():
+    for name, slices in indices.items():
         size = int(np.prod(shapes[name]))
-        if sum(map(len, own)) != size or len(np.unique(np.concatenate([*own, np.zeros(0, np.int64)]))) != size:
+        if sum(map(len, slices)) != size or len(np.unique(np.concatenate([*slices, np.zeros(0, np.int64)]))) != size:
             raise ModelError.of("map", f"does not cover population {quoted(name)}", "", "map this network")
-    return {name: tuple(own) for name, own in indices.items()}
+    return {name: tuple(slices) for name, slices in indices.items()}
 
 
 def population_slice(p: FixedPopulation, at: Array | None) -> FixedPopulation:

@@ -160,13 +160,13 @@ def _end_session(child: subprocess.Popen[bytes]) -> None:
 
 def _others() -> list[int]:
     """Every other process of this session that is not yet dead (Linux; elsewhere none can be listed)."""
-    session, own, processes = os.getsid(0), os.getpid(), []
+    session, self_pid, processes = os.getsid(0), os.getpid(), []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             fields = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         except OSError:
             continue
-        if int(fields[3]) == session and int(folder.name) != own and fields[0] not in "ZX":
+        if int(fields[3]) == session and int(folder.name) != self_pid and fields[0] not in "ZX":
             processes.append(int(folder.name))
     return processes
 

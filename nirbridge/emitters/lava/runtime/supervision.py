@@ -120,8 +120,8 @@ def sweep_shared() -> None:
     """Removes what runs left whose guard and caller were killed together: their process is gone."""
     if not _has_proc():
         return
-    own = f"nirb.{os.stat('/proc/self/ns/pid').st_ino}."
-    for file in (*guard.SHARED.glob(f"{own}*"), *guard.SHARED.glob(f"sem.{own}*")):
-        pid = file.name.partition(own)[2].partition(".")[0]
+    namespace = f"nirb.{os.stat('/proc/self/ns/pid').st_ino}."
+    for file in (*guard.SHARED.glob(f"{namespace}*"), *guard.SHARED.glob(f"sem.{namespace}*")):
+        pid = file.name.partition(namespace)[2].partition(".")[0]
         if pid.isdigit() and not Path("/proc", pid).exists():
             guard.remove_shared(file.name.removeprefix("sem."))

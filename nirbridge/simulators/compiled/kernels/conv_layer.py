@@ -94,7 +94,7 @@ def conv_layer(
     per place, pool, factor; ``scratch``: room, line, heap, counts, fills (see ``kernels_conv_lists``); ``memory``: idx,
     val, sums, x and u; ``weights, reach, plan``: see ``add_conv``; ``shape``: the first sum inside the map, sums
     between rows, rows, sums per row; ``state``: v, i and refractory, flat; ``shared``: all neurons share
-    all coefficients; ``packs``: eight spikes a byte, for usual neurons; the rest as ``kernels_layer`` takes it.
+    all coefficients; ``packs``: eight spikes a byte, for usual neurons; the rest as in ``kernels.layer``.
     """
     idx, val, acc, x, u = memory
     count, batch = lead

@@ -1,6 +1,7 @@
 """The usual step of a map of neurons, a vector at a time (numba, extra ``fast``).
 
-For neurons without a synapse that send 0 or 1, do not rest and share all coefficients; others take ``kernels_neuron``.
+For neurons without synaptic filter and refractory time that send 0 or 1 and share all coefficients; others take
+``kernels.neuron``.
 Products and sums are rounded one by one in the order of the neuron record.
 """
 
@@ -134,7 +135,7 @@ def fire_rows(acc, shape, v, own, sent, out, coefficients, coef_offsets, flags, 
     """One step of the neurons from ``v[own]`` on; ``acc, shape``: where their input lies (``kernels_conv_layer``).
 
     The input is 0 afterwards. What they send is written from ``sent[out]`` on; ``coefficients, coef_offsets, flags``:
-    see ``kernels_neuron``; ``skips``: those without input do nothing; ``packs``: eight spikes a byte,
+    see ``kernels.neuron``; ``skips``: those without input do nothing; ``packs``: eight spikes a byte,
     ``out`` is a multiple of 8.
     """
     c = (

@@ -1,4 +1,4 @@
-"""Weights in the form that the compiled kernels read (see kernels_vector.py)."""
+"""Weights in the form that the compiled kernels read (see simd.py)."""
 
 from __future__ import annotations
 
