@@ -56,7 +56,7 @@ def test_data_has_a_batch_axis_and_the_names_of_the_inputs() -> None:
     (VALUES, np.arange(4.0), "float64 of shape (4,), whole numbers, one for each of 4 samples"),
     (VALUES, np.zeros(4, bool), "bool of shape (4,), whole numbers, one for each of 4 samples"),
     (VALUES, np.zeros((4, 1), int), "int64 of shape (4, 1), whole numbers, one for each of 4 samples"),
-    (VALUES[:, 0], np.array(1), "int64 of shape (), whole numbers, one for each of 1 samples"),
+    (VALUES[:, 0], np.array(1), "int64 of shape (), whole numbers, one for each of 1 sample"),
 ])  # fmt: skip
 def test_labels_are_one_whole_number_for_each_sample(values: Any, labels: Any, said: str) -> None:
     with pytest.raises(UsageError) as caught:
