@@ -138,7 +138,7 @@ def _useless(given: Mapping[str, Any], names: Sequence[str], kind: str) -> Itera
     takes = f"{kind} takes {', '.join(names)}"
     for name in given:
         if name not in names:
-            yield Diagnostic(f"argument {quoted(name)}", "is of no use here", takes, "leave it out")
+            yield Diagnostic(f"argument {quoted(name)}", "does not apply here", takes, "leave it out")
 
 
 def _timing(given: Mapping[str, Any]) -> Timing | None:
@@ -181,7 +181,7 @@ def _from_module(module: object, given: Mapping[str, Any]) -> Network:
         asked["calibration"] = convert
     elif convert is not None:
         limit = f"the module has neurons of {framework}, whose spikes are imported as they are"
-        raise UsageError.of("argument 'convert'", "is of no use here", limit, "leave it out")
+        raise UsageError.of("argument 'convert'", "does not apply here", limit, "leave it out")
     if "sample" not in asked:
         limit = "its shapes come from an input, as the module takes it"
         raise UsageError.of(f"module {quoted(type(module).__name__)}", "no sample", limit, "give sample=")

@@ -26,7 +26,7 @@ def recordings_of(a: Any, b: Any, node: str | None) -> tuple[Recording, Recordin
     if isinstance(first, Recording) and isinstance(second, Recording):
         if node is not None:
             limit = "it says what an array is of"
-            raise UsageError.of("argument 'node'", "is of no use here", limit, "leave it out")
+            raise UsageError.of("argument 'node'", "does not apply here", limit, "leave it out")
         return first, second
     if isinstance(first, Recording):
         key, array = _key_of(first, second, node)

@@ -273,9 +273,9 @@ def _backend_of(model: object, backend: str, chip: object) -> str:
     own = "fixed" if isinstance(model, QuantizedNetwork) else "mapped"
     if backend not in ("auto", own):
         limit = f"{kind_of(model)} runs with backend {own!r}"
-        raise UsageError.of(f"backend {quoted(backend)}", "is of no use here", limit, "leave it out")
+        raise UsageError.of(f"backend {quoted(backend)}", "does not apply here", limit, "leave it out")
     if chip is not None:
-        raise UsageError.of("argument 'chip'", "is of no use here", f"{kind_of(model)} has its chip", "leave it out")
+        raise UsageError.of("argument 'chip'", "does not apply here", f"{kind_of(model)} has its chip", "leave it out")
     return own
 
 
@@ -286,7 +286,7 @@ def _own_options(target: str, options: object, *, floating: bool) -> object:
     if not floating:
         return options
     if target != "lava" or options is not None:
-        raise UsageError.of("argument 'floating'", "is of no use here", "it is Lava's own option", "leave it out")
+        raise UsageError.of("argument 'floating'", "does not apply here", "it is Lava's own option", "leave it out")
     return LavaOptions(floating=True)
 
 
@@ -296,5 +296,5 @@ def _emit_integers(model: Model, target: str, options: object, given: Sequence[s
 
     if given:
         limit = f"{kind_of(model)} is in integers of its chip already"
-        raise UsageError.of(f"argument {quoted(given[0])}", "is of no use here", limit, "leave it out")
+        raise UsageError.of(f"argument {quoted(given[0])}", "does not apply here", limit, "leave it out")
     return plugins.get("emitters", target).emit(model, options)

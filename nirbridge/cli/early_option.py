@@ -7,5 +7,5 @@ import click
 early_option = click.option(
     "--keep-early-spikes",
     is_flag=True,
-    help="Start populations that fire before their first input at once; verify says how that differs.",
+    help="Keep spikes fired before the first input instead of refusing them; verify reports the effect.",
 )

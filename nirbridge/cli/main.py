@@ -1,6 +1,6 @@
 """The ``nirbridge`` command: finds the subcommand, turns errors into messages and exit codes.
 
-Exit codes: 0 done; 1 the model can not do what was asked; 2 wrong usage or unreadable input; 3 a bug of nirbridge;
+Exit codes: 0 done; 1 the model cannot do what was requested; 2 wrong usage or unreadable input; 3 a bug of nirbridge;
 130 interrupted; 141 the reader of the output went away. Nothing heavy is imported here, so that ``--help`` answers
 at once: subcommands are modules that are imported when they run.
 """
@@ -22,24 +22,24 @@ from nirbridge.errors import Bug, Diagnostic, FileError, NirbridgeError, UsageEr
 from nirbridge.files.attributes import load_attribute
 
 COMMANDS: tuple[tuple[str, str, str], ...] = (
-    ("map", "nirbridge.cli.commands.map:command", "Map a model onto a chip and prove how good the map is."),
+    ("map", "nirbridge.cli.commands.map:command", "Map a model onto a chip, with a proved lower bound."),
     ("check", "nirbridge.cli.commands.check:command", "Does a model fit a chip? Is a saved map legal?"),
-    ("simulate", "nirbridge.cli.commands.simulate:command", "Run a model on inputs, exactly, and save what it did."),
-    ("quantize", "nirbridge.cli.commands.quantize:command", "Put a model into a chip's integers, with a proof."),
-    ("verify", "nirbridge.cli.commands.verify:command", "Reference, integers, map and Lava program side by side."),
-    ("inspect", "nirbridge.cli.commands.inspect:command", "Show what a NIR file holds and how it is read."),
+    ("simulate", "nirbridge.cli.commands.simulate:command", "Simulate a model on inputs, exactly; save a recording."),
+    ("quantize", "nirbridge.cli.commands.quantize:command", "Quantize a model to a chip's integers; bound overflow."),
+    ("verify", "nirbridge.cli.commands.verify:command", "Compare reference, integers, map and program, bit for bit."),
+    ("inspect", "nirbridge.cli.commands.inspect:command", "Show the content of a NIR file and how it is read."),
     ("compare", "nirbridge.cli.commands.compare:command", "Compare two recordings, spike by spike."),
     ("emit", "nirbridge.cli.commands.emit:command", "Write a model as a program for another tool (Lava)."),
-    ("run", "nirbridge.cli.commands.run:command", "Run an emitted program, supervised, and save what it did."),
-    ("lava", "nirbridge.cli.commands.lava:command", "The isolated Lava environment: what is there, or install it."),
+    ("run", "nirbridge.cli.commands.run:command", "Run an emitted program, supervised; save a recording."),
+    ("lava", "nirbridge.cli.commands.lava:command", "Show or install the isolated Lava environment."),
     ("import", "nirbridge.cli.commands.import_:command", "Import a trained module of a framework, exactly."),
     ("show", "nirbridge.cli.commands.show:command", "Show a saved map, quantized network or recording."),
-    ("diff", "nirbridge.cli.commands.diff:command", "What differs in meaning between two saved files of one kind."),
-    ("chips", "nirbridge.cli.commands.chips:command", "Show the chips, their limits and where the numbers are from."),
+    ("diff", "nirbridge.cli.commands.diff:command", "Show differences in meaning between two saved files."),
+    ("chips", "nirbridge.cli.commands.chips:command", "Show the chips, their limits and the sources of both."),
     (
         "completion",
         "nirbridge.cli.commands.completion:command",
-        "Completion of commands, options and names in a shell.",
+        "Print the completion script of a shell.",
     ),
 )
 """Subcommand, where it is ("module:attribute"), one line of help."""

@@ -49,7 +49,7 @@ def module_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable
         of = "" if required else "Of FILE.py:ATTR: "
         for decorate in (
             click.option(
-                "--weights", metavar="STATE.pt", type=click.Path(), help=f"{of}weights that torch.save wrote."
+                "--weights", metavar="STATE.pt", type=click.Path(), help=f"{of}state_dict saved by torch.save."
             ),
             click.option(
                 "--from",
@@ -64,7 +64,7 @@ def module_options(*, required: bool) -> Callable[[Callable[..., Any]], Callable
                 required=required,
                 multiple=True,
                 metavar="1,34,34",
-                help=f"{of}shape of one time step or of a whole sequence; once for each of its arguments.",
+                help=f"{of}shape of one time step or of a whole sequence; once per argument of the module.",
             ),
         ):
             function = decorate(function)
@@ -80,7 +80,9 @@ PLAIN = "torch"
 
 def _refuse(model: str | None, given: dict[str, Any]) -> None:
     where = "it belongs to a model that is a module, FILE.py:ATTR"
-    problems = [Diagnostic(_NAMES[name], "is of no use here", where, "leave it out") for name, v in given.items() if v]
+    problems = [
+        Diagnostic(_NAMES[name], "does not apply here", where, "leave it out") for name, v in given.items() if v
+    ]
     if problems:
         raise UsageError(*problems)
 
@@ -120,7 +122,7 @@ def imported_graph(target: str, sample_shapes: tuple[str, ...], framework: str |
     if chosen == PLAIN:
         options = f"--from torch --calibrate DATA.npy --sample-shape {sample_shapes[0]} -o MODEL.nir"
         hint = f"nirbridge import {target} {options}"
-        raise UsageError.of("--from torch", "is of no use here", "a conversion needs typical inputs", hint)
+        raise UsageError.of("--from torch", "does not apply here", "a conversion needs typical inputs", hint)
     with progress_on_stderr() as progress:
         progress("importing", None)
         return import_module(chosen, module, samples[0] if len(samples) == 1 else samples)

@@ -1,7 +1,4 @@
-"""What ``nirbridge import --from torch`` is asked for, and what it says about a conversion.
-
-The options that every command with a model has, as one decorator.
-"""
+"""Options of conversions (``nirbridge import --from torch``) and their report; options of every model command."""
 
 from __future__ import annotations
 
@@ -35,20 +32,29 @@ def conversion_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "calibration",
         metavar="DATA.npz|npy",
         type=click.Path(),
-        help="torch: typical inputs, [samples, *shape]; needed.",
+        help="torch, required: typical inputs, [samples, *shape].",
     )
-    @click.option("--steps", type=int, metavar="T", help="torch: steps that scales and starts are tuned for; 64.")
+    @click.option(
+        "--steps",
+        type=int,
+        metavar="T",
+        help="torch: time steps that scales and initial states are tuned for; default: 64.",
+    )
     @click.option(
         "--percentile",
         metavar="least-error|max|99.9",
-        help="torch: the activation that a spike in every step stands for.",
+        help="torch: the activation encoded by one spike per time step.",
     )
     @click.option(
         "--readout", type=Choice(["potential", "spikes"]), help="torch: outputs as potentials or spike counts."
     )
-    @click.option("--per-channel/--per-population", default=None, help="torch: a scale for each channel, or for all.")
     @click.option(
-        "--fair-start/--half-start", default=None, help="torch: starts at mean counts, or at half the threshold."
+        "--per-channel/--per-population", default=None, help="torch: one scale per channel, or per population."
+    )
+    @click.option(
+        "--fair-start/--half-start",
+        default=None,
+        help="torch: initial potentials for unbiased mean counts, or half the threshold.",
     )
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -63,11 +69,11 @@ def importer_arguments(framework: str, conversion: Mapping[str, Any]) -> dict[st
 
     Raises:
         UsageError: options that do not belong to the framework, no calibration data; all of it.
-        FileError: the data can not be read.
+        FileError: the data cannot be read.
     """
     if framework != "torch":
         where = f"it belongs to --from torch, not to --from {framework}"
-        problems = [Diagnostic(_NAMES[name], "is of no use here", where, "leave it out") for name in conversion]
+        problems = [Diagnostic(_NAMES[name], "does not apply here", where, "leave it out") for name in conversion]
         if problems:
             raise UsageError(*problems)
         return {}
@@ -164,9 +170,9 @@ def repair_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "repairs",
         multiple=True,
         metavar="NAME",
-        help="Mend what a framework's exporter got wrong, by the name that inspect gives. Repeatable.",
+        help="Repair a known fault of a framework's exporter, by the name that inspect gives. Repeatable.",
     )
-    @click.option("--drop-batch", is_flag=True, help="Take an axis for a batch off inputs and outputs.")
+    @click.option("--drop-batch", is_flag=True, help="Remove a batch axis from inputs and outputs.")
     @functools.wraps(function)
     def wrapped(*args: Any, repairs: tuple[str, ...], drop_batch: bool, **kwargs: Any) -> Any:
         chosen = dict.fromkeys((*repairs, *(["batch-axis"] if drop_batch else [])))
@@ -181,14 +187,16 @@ def timing_options(function: Callable[..., Any]) -> Callable[..., Any]:
     What is not given is None: then the file's metadata decides, else the default.
     """
 
-    @click.option("--dt", type=float, metavar="SECONDS", help="Seconds per step.")
+    @click.option("--dt", type=float, metavar="SECONDS", help="Seconds per time step.")
     @click.option(
         "--integrator", type=Choice(["euler", "zoh", "exponential"]), help="How time constants become decays."
     )
-    @click.option("--reset", type=Choice(["to-value", "subtract", "none"]), help="What a spike does to v.")
-    @click.option("--compare", type=Choice(list(COMPARE)), help="A spike where v > or >= threshold.")
+    @click.option("--reset", type=Choice(["to-value", "subtract", "none"]), help="Reset of v after a spike.")
+    @click.option("--compare", type=Choice(list(COMPARE)), help="Spike condition: v > or >= threshold.")
     @click.option(
-        "--if-gain", type=Choice(["per-second", "per-step"]), help="Whether r of IF and I is per second or step."
+        "--if-gain",
+        type=Choice(["per-second", "per-step"]),
+        help="Whether r of IF and I is per second or per time step.",
     )
     @functools.wraps(function)
     def wrapped(
@@ -215,5 +223,5 @@ def max_bytes_option(function: Callable[..., Any]) -> Callable[..., Any]:
         type=click.IntRange(min=1),
         default=DEFAULT_MAX_GIB * 2**30,
         show_default=True,
-        help="Refuse files that hold or declare more.",
+        help="Refuse files that hold or declare more bytes.",
     )(function)

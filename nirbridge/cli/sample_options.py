@@ -1,4 +1,4 @@
-"""How ``nirbridge import`` is told to read the axes of a sample, and which known deviations it may take."""
+"""Options of ``nirbridge import``: the axes of the sample and accepted deviations."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def sample_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @click.option(
         "--batched/--no-batched",
         default=None,
-        help="Whether the sample has a batch axis; default: found out.",
+        help="Whether the sample has a batch axis; default: inferred.",
     )
     @click.option(
         "--time-axis",
         metavar="K|none",
-        help="Which axis of the sample is time, from 0; none: it is one time step; default: found out.",
+        help="Time axis of the sample, from 0; none: the sample is one time step; default: inferred.",
     )
     @click.option(
         "--accept",
         multiple=True,
         metavar="NAME",
-        help="A known deviation from the module that is taken, as an error names it; repeatable.",
+        help="Accept a known deviation from the module, by the name that the error gives. Repeatable.",
     )
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -53,7 +53,7 @@ def sample_arguments(framework: str, reading: Mapping[str, Any]) -> dict[str, An
     known = inspect.signature(registry.get("importers", framework)).parameters
     where = f"--from {framework} has no such option"
     problems = [
-        Diagnostic(_NAMES[name], "is of no use here", where, "leave it out") for name in reading if name not in known
+        Diagnostic(_NAMES[name], "does not apply here", where, "leave it out") for name in reading if name not in known
     ]
     if problems:
         raise UsageError(*problems)

@@ -1,4 +1,4 @@
-"""Partitions for an objective, or why there is none and what would fit."""
+"""Partitions for an objective, or the reasons that there is none and changes that would fit."""
 
 from __future__ import annotations
 

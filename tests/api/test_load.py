@@ -93,7 +93,7 @@ def test_a_network_without_spikes_is_never_converted_by_itself() -> None:
     data = np.random.default_rng(0).random((20, 4)).astype(np.float32)
     network = nb.load(plain, sample=SAMPLE, convert=data, steps=16)
     assert network.neurons == 5
-    with pytest.raises(nb.errors.UsageError, match="'convert': is of no use here"):
+    with pytest.raises(nb.errors.UsageError, match="'convert': does not apply here"):
         nb.load(_modules("snntorch"), sample=SAMPLE, convert=data)
 
 
@@ -102,8 +102,8 @@ def test_a_network_without_spikes_is_never_converted_by_itself() -> None:
     [
         ({}, "no sample, its shapes come from an input"),
         ({"sample": SAMPLE, "framework": "snntorchh"}, "importer 'snntorchh'"),
-        ({"sample": SAMPLE, "repairs": ["x"]}, "'repairs': is of no use here"),
-        ({"sample": SAMPLE, "time_axes": 1}, "'time_axes': is of no use here.*time_axis"),
+        ({"sample": SAMPLE, "repairs": ["x"]}, "'repairs': does not apply here"),
+        ({"sample": SAMPLE, "time_axes": 1}, "'time_axes': does not apply here.*time_axis"),
         ({"sample": SAMPLE, "dt": -1.0}, "dt"),
         ({"sample": SAMPLE, "dt": float("nan")}, "dt"),
         ({"sample": object()}, "sample"),

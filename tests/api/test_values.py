@@ -277,11 +277,11 @@ def test_integers_have_their_chip_and_backend() -> None:
     network = network_of_shapes("4 dense3 lif")
     quantized, mapped = nb.quantize(network, "loihi1"), nb.map(network, "loihi1")
     x = np.ones((3, 4), np.uint8)
-    with pytest.raises(nb.errors.UsageError, match="'chip': is of no use here, a QuantizedNetwork has its chip"):
+    with pytest.raises(nb.errors.UsageError, match="'chip': does not apply here, a QuantizedNetwork has its chip"):
         nb.simulate(quantized, x, chip="loihi1")
     with pytest.raises(nb.errors.UsageError, match="a MappedNetwork runs with backend 'mapped'"):
         nb.simulate(mapped, x, backend="fixed")
-    with pytest.raises(nb.errors.UsageError, match="'weight_bits': is of no use here"):
+    with pytest.raises(nb.errors.UsageError, match="'weight_bits': does not apply here"):
         nb.emit(quantized, weight_bits=4)
     with pytest.raises(nb.errors.NirbridgeError, match="placement"):
         nb.simulate(nb.map(network, "loihi1", placement_only=True), x)

@@ -86,8 +86,8 @@ def test_options_of_a_sample_that_the_importer_has(monkeypatch: pytest.MonkeyPat
     assert refused(fitting, "x", {"time_axis": "a"}) == f"--time-axis: 'a', {limit}"
     monkeypatch.setattr(registry, "get", lambda kind, name: lambda module, sample, *, batched=None: None)
     assert refused(fitting, "x", {"batched": True, "time_axis": "a", "accept": ("b",)}).split("\n") == [
-        "--time-axis: is of no use here, --from x has no such option; leave it out",
-        "--accept: is of no use here, --from x has no such option; leave it out",
+        "--time-axis: does not apply here, --from x has no such option; leave it out",
+        "--accept: does not apply here, --from x has no such option; leave it out",
     ]
 
 
@@ -120,8 +120,8 @@ def test_options_of_a_conversion_for_its_importer(tmp_path: Path) -> None:
     arguments = conversion_options.importer_arguments
     assert arguments("norse", {}) == {}
     assert refused(arguments, "norse", {"steps": 3, "fair_start": False}).split("\n") == [
-        "--steps: is of no use here, it belongs to --from torch, not to --from norse; leave it out",
-        "--fair-start/--half-start: is of no use here, it belongs to --from torch, not to --from norse; leave it out",
+        "--steps: does not apply here, it belongs to --from torch, not to --from norse; leave it out",
+        "--fair-start/--half-start: does not apply here, it belongs to --from torch, not to --from norse; leave it out",
     ]
     assert refused(arguments, "torch", {"steps": 3}) == (
         "--calibrate: is missing, the scales of a converted network come from typical inputs, some hundreds of "
@@ -157,7 +157,7 @@ def test_numbers_of_cores(text: str, numbers: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("text", ["a", "3,a", "-1", "1.5", "1000000000", "٣", "3,²"])
 def test_one_number_of_a_core_that_is_none(text: str) -> None:
     assert (
-        refused(map_command._numbers, "--x", text) == f"--x: '{text}', core numbers with commas between; as in --x 3,17"
+        refused(map_command._numbers, "--x", text) == f"--x: '{text}', core numbers separated by commas; as in --x 3,17"
     )
 
 
@@ -198,7 +198,10 @@ def test_a_latency(text: str, steps: Any) -> None:
 
 @pytest.mark.parametrize("text", ["", "-", "--1", "1.0", "x", "1000000000", "²", "٣", "Auto"])
 def test_a_latency_that_is_none(text: str) -> None:
-    assert refused(compare._latency, text) == f"--latency: '{text}', whole steps or 'auto'; as in --latency 2"
+    assert (
+        refused(compare._latency, text)
+        == f"--latency: '{text}', a whole number of time steps, or 'auto'; as in --latency 2"
+    )
 
 
 def test_a_node_is_drawn_into_a_picture() -> None:

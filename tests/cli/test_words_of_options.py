@@ -139,7 +139,7 @@ def test_options_of_a_conversion_belong_to_torch_alone() -> None:
     with pytest.raises(UsageError) as caught:
         importer_arguments("snntorch", {"steps": 5, "fair_start": True})
     assert [str(problem) for problem in caught.value.problems] == [
-        f"{name}: is of no use here, it belongs to --from torch, not to --from snntorch; leave it out"
+        f"{name}: does not apply here, it belongs to --from torch, not to --from snntorch; leave it out"
         for name in ("--steps", "--fair-start/--half-start")
     ]
     with pytest.raises(UsageError, match="^--calibrate: is missing, the scales of a converted network come from"):

@@ -25,12 +25,14 @@ Example:
 
 @click.command(name="check", cls=Command, epilog=EXAMPLE)
 @click.argument("model", metavar="[MODEL.nir|FILE.py:ATTR]", type=ModelFile(), required=False)
-@click.option("--shapes", metavar="TEXT", help="A network of shapes alone instead of a file, before training.")
+@click.option("--shapes", metavar="TEXT", help="Layer shapes instead of a file, before training.")
 @click.option("--chip", metavar="NAME|FILE.toml", type=ChipFile(), help="The chip to fit.")
 @click.option("--map", "saved", metavar="FILE.map.json", type=click.Path(), help="The map to check.")
 @click.option("--chips", type=int, default=1, show_default=True, metavar="N", help="Chips of the board to use.")
 @click.option("--weight-bits", type=int, metavar="N", help="Bits of a stored weight; default: the chip's own.")
-@click.option("--placement-only", is_flag=True, help="Whether it can be placed, even if the chip cannot run it.")
+@click.option(
+    "--placement-only", is_flag=True, help="Check only whether it can be placed, even if the chip cannot run it."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 @early_option
 @model_options
@@ -48,8 +50,8 @@ def command(
 ) -> None:
     """Can a chip run a model, and does it fit? Is a saved map legal?
 
-    The first question is answered from neurons and shapes: no weight is needed. What the chip cannot run or hold is
-    named with its layer, what was found and the limit, and with changes that would help.
+    The first question is answered from neurons and shapes alone, without weights. Everything that the chip cannot run
+    or hold is listed with its layer, the value found, the limit, and changes that would help.
     """
     from nirbridge.errors import UsageError
 

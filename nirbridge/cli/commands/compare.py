@@ -22,12 +22,19 @@ Example:
 @click.command(name="compare", cls=Command, epilog=EXAMPLE)
 @click.argument("a", metavar="A.npz", type=click.Path())
 @click.argument("b", metavar="B.npz", type=click.Path())
-@click.option("--latency", default="0", show_default=True, metavar="auto|N", help="Steps that B is behind A.")
-@click.option("--tau", type=float, default=10.0, show_default=True, metavar="STEPS", help="Of the van Rossum kernel.")
-@click.option("--labels", metavar="FILE.npy", type=click.Path(), help="The right class of each sample, for accuracy.")
-@click.option("--expect-equal", is_flag=True, help="Exit with 1 where anything differs.")
-@click.option("--plot", metavar="FILE.png", type=OutputFile(), help="Draw the spikes that differ.")
-@click.option("--node", metavar="NAME", help="The node to draw; default: the first that differs.")
+@click.option("--latency", default="0", show_default=True, metavar="auto|N", help="Time steps by which B lags A.")
+@click.option(
+    "--tau",
+    type=float,
+    default=10.0,
+    show_default=True,
+    metavar="STEPS",
+    help="Time constant of the van Rossum kernel.",
+)
+@click.option("--labels", metavar="FILE.npy", type=click.Path(), help="Class of each sample, for accuracy.")
+@click.option("--expect-equal", is_flag=True, help="Exit code 1 if anything differs.")
+@click.option("--plot", metavar="FILE.png", type=OutputFile(), help="Plot the spikes that differ.")
+@click.option("--node", metavar="NAME", help="Node to plot; default: the first that differs.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 def command(
     a: str,
@@ -40,7 +47,7 @@ def command(
     node: str | None,
     as_json: bool,
 ) -> int:
-    """Compare two recordings: equality, first step that differs, Jaccard of spikes, counts, van Rossum, decisions."""
+    """Compare two recordings: equality, first time step that differs, Jaccard index, counts, van Rossum, decisions."""
     from nirbridge.cli.common import check_plot
     from nirbridge.cli.output import print_error, print_json, print_rich, print_warning
     from nirbridge.errors import NirbridgeError, quoted
@@ -86,12 +93,12 @@ def _latency(text: str) -> int | Literal["auto"]:
         return "auto"
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
-        raise UsageError.of("--latency", quoted(text), "whole steps or 'auto'", "as in --latency 2")
+        raise UsageError.of("--latency", quoted(text), "a whole number of time steps, or 'auto'", "as in --latency 2")
     return int(text)
 
 
 def _draw(plot: str, recordings: tuple[Recording, Recording], found: Comparison, node: str | None) -> None:
-    """The difference raster of the node asked for, or of the first that differs, or else of the first."""
+    """The difference raster of the requested node, or of the first that differs, or else of the first."""
     from nirbridge.errors import UsageError
     from nirbridge.report.plots import plot_difference, save_picture
 

@@ -1,4 +1,4 @@
-"""``nirbridge diff``: two saved files of one kind, and what differs in meaning."""
+"""``nirbridge diff``: differences in meaning between two saved files of one kind."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Example:
 @click.argument("b", metavar="B.map.json", type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 def command(a: str, b: str, as_json: bool) -> int:
-    """Say what differs in meaning between two maps (or quantized networks, or recordings): exit code 1 where any does.
+    """List differences in meaning between two maps, quantized networks or recordings; exit code 1 if there are any.
 
-    Of maps: model, chip, settings, slices, the cores of neurons, costs, what is proved. The numbering of blocks, the
-    version of nirbridge and how the search went are no difference. nirbridge compare tells more of recordings.
+    Of maps: model, chip, settings, slices, cores of neurons, costs, bounds. The numbering of blocks, the version of
+    nirbridge and the course of the search are ignored. Use nirbridge compare for details of recordings.
     """
     from nirbridge.cli.output import print_json, print_text
     from nirbridge.errors import counted, quoted

@@ -33,21 +33,21 @@ CHIP = "loihi2"
     required=True,
     metavar="NAME",
     type=RegisteredName("emitters"),
-    help="Which tool the program is for: lava, or a plugin's.",
+    help="Target tool: lava, or a plugin's.",
 )
-@click.option("--chip", metavar="NAME|FILE.toml", type=ChipFile(), help="Whose integers; default: loihi2.")
-@click.option("-o", "--output", required=True, metavar="DIR", type=OutputFolder(), help="The folder of the program.")
+@click.option("--chip", metavar="NAME|FILE.toml", type=ChipFile(), help="Chip to quantize for; default: loihi2.")
+@click.option("-o", "--output", required=True, metavar="DIR", type=OutputFolder(), help="Folder of the program.")
 @click.option(
-    "--map", "map_file", metavar="FILE.map.json", type=click.Path(), help="One process per slice of this map."
+    "--map", "map_file", metavar="FILE.map.json", type=click.Path(), help="Emit one process per slice of this map."
 )
 @click.option("--per-core", is_flag=True, help="Map it, and emit one process per core and population. Slow to run.")
 @click.option("--floating", is_flag=True, help="Lava's floating-point models instead, for comparison.")
-@click.option("--weight-bits", type=click.IntRange(1, 8), metavar="N", help="Bits of weights; default: the chip's.")
+@click.option("--weight-bits", type=click.IntRange(1, 8), metavar="N", help="Weight bits; default: the chip's.")
 @click.option(
     "--graded",
     multiple=True,
     metavar="INPUT=MAX:BITS",
-    help="An input of values up to MAX, in so many bits. Repeatable.",
+    help="A graded input of values up to MAX, in BITS bits. Repeatable.",
 )
 @early_option
 @model_options
@@ -55,8 +55,8 @@ CHIP = "loihi2"
 def command(model: str, target: str, output: str, as_json: bool, **options: Any) -> None:
     """Write a model as a self-contained program: a folder that needs the other tool and NumPy, not nirbridge.
 
-    The integers of a .nir file are chosen here as nirbridge quantize chooses them without data; a .q.npz file of
-    nirbridge quantize has them. An existing folder is replaced if nirbridge made it, and all that is in it.
+    A .nir file is quantized as nirbridge quantize does without data; a .q.npz file of nirbridge quantize is used as it
+    is. An existing folder is replaced only if nirbridge wrote it and everything in it.
     """
     from nirbridge.cli.output import print_json, print_text, reported_faults
     from nirbridge.errors import counted

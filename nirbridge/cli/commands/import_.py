@@ -27,11 +27,20 @@ Example:
 @click.argument("target", metavar="PACKAGE.MODULE:ATTR|FILE.py:ATTR", type=ModuleTarget())
 @module_options(required=True)
 @sample_options
-@click.option("-o", "--output", required=True, metavar="MODEL.nir", type=OutputFile(), help="Where the graph goes.")
-@click.option("--dt", type=float, metavar="SECONDS", help="What one step lasts; default: as the importer says.")
-@click.option("--check", type=click.IntRange(min=1), metavar="N", help="Self-check on N random inputs; 2 if cheap.")
-@click.option("--no-check", is_flag=True, help="No self-check: the module is not compared with the import.")
-@click.option("--portability", is_flag=True, help="List every point that other tools would run differently.")
+@click.option("-o", "--output", required=True, metavar="MODEL.nir", type=OutputFile(), help="The NIR file.")
+@click.option(
+    "--dt", type=float, metavar="SECONDS", help="Seconds per time step; default: as stored by the module, else assumed."
+)
+@click.option(
+    "--check",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Self-check on N random inputs; default: 2 for a cheap module.",
+)
+@click.option("--no-check", is_flag=True, help="Do not compare the import with the module.")
+@click.option(
+    "--portability", is_flag=True, help="List every point in which other tools would run the file differently."
+)
 @conversion_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 def command(target: str, output: str, as_json: bool, portability: bool, **options: Any) -> None:
@@ -39,8 +48,8 @@ def command(target: str, output: str, as_json: bool, portability: bool, **option
 
     The module and the import are run on the same random inputs; if they differ, no file is written (exit code 1).
 
-    ATTR is a torch module, a class of one or a function without arguments that gives one. THIS RUNS THE CODE of the
-    file or package: import only what you would run. Weights of a file are tensors alone: nothing of it is run.
+    ATTR is a torch module, or a class or function that returns one when called without arguments. THIS RUNS THE CODE of
+    the file or package: import only code that you trust. A file of weights holds tensors alone; no code of it is run.
     """
     from nirbridge.cli.output import print_json, print_text
     from nirbridge.pipeline import network_of_graph, save_graph

@@ -1,4 +1,4 @@
-"""``nirbridge inspect``: what a NIR file holds and how it is read."""
+"""``nirbridge inspect``: the content of a NIR file and how it is read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def command(
     portability: bool,
     as_json: bool,
 ) -> None:
-    """Show what a NIR file holds.
+    """Show the content of a NIR file.
 
     Nodes, neurons, synapses, timing (read or assumed), warnings, dead parts, and what the exporter of a framework is
     known to get wrong in such files, with the name that --repair takes.

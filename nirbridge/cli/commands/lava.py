@@ -20,15 +20,14 @@ Example:
 
 @click.command(name="lava", cls=Command, epilog=EXAMPLE)
 @click.argument("action", type=Choice(["status", "install"]))
-@click.option("--python", metavar="PATH", type=click.Path(), help="Install: the Python (3.10 to 3.13) to make it from.")
-@click.option("--again", is_flag=True, help="Install: make it anew even if it is there.")
+@click.option("--python", metavar="PATH", type=click.Path(), help="Install: the Python (3.10 to 3.13) to use.")
+@click.option("--again", is_flag=True, help="Install: replace an existing environment.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def command(action: str, python: str | None, again: bool, as_json: bool) -> int:
     """Show the isolated Lava environment, or install it.
 
-    It lies in $NIRBRIDGE_CACHE/lava, else in the user's cache folder, and is made from Python 3.10 where there is one.
-    NIRBRIDGE_LAVA_PYTHON names another interpreter that has Lava. The exit code of status is 1 where Lava does not
-    work.
+    It is in $NIRBRIDGE_CACHE/lava, else in the user's cache folder, and uses Python 3.10 if installed.
+    NIRBRIDGE_LAVA_PYTHON names another interpreter that has Lava. The exit code of status is 1 if Lava does not work.
     """
     from nirbridge.cli.output import print_json, print_text
 
@@ -55,7 +54,9 @@ def status(python: str | None, again: bool) -> LavaStatus:
     from nirbridge.pipeline import lava_status
 
     if python is not None or again:
-        raise UsageError.of("nirbridge lava status", "--python and --again are of install", "", "leave them out")
+        raise UsageError.of(
+            "nirbridge lava status", "--python and --again are options of install", "", "leave them out"
+        )
     return lava_status()
 
 

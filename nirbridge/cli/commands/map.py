@@ -1,4 +1,4 @@
-"""``nirbridge map``: a model onto a chip, with a proof of how good the map is."""
+"""``nirbridge map``: a model onto a chip, with a proved lower bound."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ Example:
     type=Choice(["cores", "traffic", "latency"]),
     default="cores",
     show_default=True,
-    help="What is made small.",
+    help="Quantity to minimise.",
 )
 @click.option(
     "--effort",
     type=Choice(["fast", "default", "max"]),
     default="default",
     show_default=True,
-    help="How much work is done: a count of work, never a time.",
+    help="Search effort, counted in solver work, not in seconds.",
 )
 @click.option(
     "--method",
@@ -52,25 +52,39 @@ Example:
     type=RegisteredName("partitioners"),
     default="cp-sat",
     show_default=True,
-    help="A layer at a time, first-fit, or the solver with a proved bound (or a plugin's name).",
+    help="One layer at a time, first-fit, or the solver with a lower bound (or a plugin's name).",
 )
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Same seed, same map.")
 @click.option("--weight-bits", type=int, metavar="N", help="Bits of a stored weight; default: the chip's own.")
-@click.option("--rates", metavar="FILE.npz", type=click.Path(), help="Spikes per step, by population; else assumed.")
-@click.option("--pin", "pins", multiple=True, metavar="POPULATION=CORE", help="Puts a population on a core (or 3,4,5).")
+@click.option(
+    "--rates", metavar="FILE.npz", type=click.Path(), help="Spikes per time step, by population; default: assumed."
+)
+@click.option(
+    "--pin", "pins", multiple=True, metavar="POPULATION=CORE", help="Fix a population to a core (or 3,4,5). Repeatable."
+)
 @click.option("--without-cores", default="", metavar="3,17", help="Cores that must not be used.")
 @click.option("--chips", type=int, default=1, show_default=True, metavar="N", help="Chips of the board to use.")
-@click.option("--split", "splits", multiple=True, metavar="POPULATION=N", help="N copies, each feeds some targets.")
-@click.option("--no-relays", is_flag=True, help="Never put a pool on neurons of its own.")
+@click.option(
+    "--split",
+    "splits",
+    multiple=True,
+    metavar="POPULATION=N",
+    help="Replicate a population; each copy feeds some of its targets. Repeatable.",
+)
+@click.option("--no-relays", is_flag=True, help="Never map a pooling layer to relay neurons.")
 @click.option(
     "--retime",
     type=Choice(["auto", "always", "never"]),
     default="auto",
     show_default=True,
-    help="Delays that make up for hops: where there are any, or refuse, or the model's own.",
+    help="Retime for the delay of hops: where possible, or refuse, or keep the model's delays.",
 )
-@click.option("--placement-only", is_flag=True, help="Also map what the chip cannot run; nothing runs such a map.")
-@click.option("--report", metavar="DIR", type=ReportFolder(), help="Write the report there too (text and HTML).")
+@click.option(
+    "--placement-only", is_flag=True, help="Also map a model that the chip cannot run; such a map cannot be executed."
+)
+@click.option(
+    "--report", metavar="DIR", type=ReportFolder(), help="Also write the report to this folder (text and HTML)."
+)
 @click.option("--summary", is_flag=True, help="One line instead of the report.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: the map file.")
 @early_option
@@ -89,7 +103,7 @@ def command(
     rewrite: Any,
     **chosen: Any,
 ) -> None:
-    """Map a model onto a chip: cores, utilisation, proved bound, traffic, energy and time of a step."""
+    """Map a model onto a chip: cores, utilisation, lower bound, traffic; energy and duration of a time step."""
     from nirbridge import pipeline
     from nirbridge.cli.output import print_json, print_text
     from nirbridge.cli.progress import progress_on_stderr
@@ -146,7 +160,7 @@ def _with_rates(options: MapOptions, rates: str | None, network: Network) -> Map
 def _numbers(option: str, text: str) -> tuple[int, ...]:
     parts = [p.strip() for p in text.split(",") if p.strip()]
     if not all(p.isascii() and p.isdigit() and len(p) < 10 for p in parts):
-        raise UsageError.of(option, quoted(text), "core numbers with commas between", f"as in {option} 3,17")
+        raise UsageError.of(option, quoted(text), "core numbers separated by commas", f"as in {option} 3,17")
     return tuple(sorted({int(p) for p in parts}))
 
 

@@ -1,4 +1,4 @@
-"""``nirbridge quantize``: a model in a chip's integers, with the account of what that cost."""
+"""``nirbridge quantize``: a model in a chip's integers, with the error of each layer."""
 
 from __future__ import annotations
 
@@ -23,28 +23,50 @@ Example:
 
 @click.command(name="quantize", cls=Command, epilog=EXAMPLE)
 @click.argument("model", metavar="MODEL.nir|FILE.py:ATTR", type=ModelFile())
-@click.option("--chip", "chip_name", required=True, metavar="NAME|FILE.toml", type=ChipFile(), help="Whose integers.")
-@click.option("-o", "--output", required=True, metavar="OUT.q.npz", type=OutputFile(), help="Where it goes.")
 @click.option(
-    "--bits", multiple=True, metavar="N|LAYER=N", help="Width of weights: of all, or into a layer. Repeatable."
+    "--chip",
+    "chip_name",
+    required=True,
+    metavar="NAME|FILE.toml",
+    type=ChipFile(),
+    help="Chip whose number formats are used.",
 )
-@click.option("--calibrate", metavar="DATA.npz|npy", type=click.Path(), help="Inputs by name, and 'labels'.")
+@click.option("-o", "--output", required=True, metavar="OUT.q.npz", type=OutputFile(), help="The quantized network.")
+@click.option("--bits", multiple=True, metavar="N|LAYER=N", help="Weight bits, of all layers or of one. Repeatable.")
+@click.option(
+    "--calibrate", metavar="DATA.npz|npy", type=click.Path(), help="Calibration inputs by name, and 'labels'."
+)
 @click.option("--method", type=Choice(["range", "percentile", "error"]), default="range", show_default=True)
 @click.option("--percentile", type=click.FloatRange(50, 100), default=99.9, show_default=True, metavar="P")
-@click.option("--tight", is_flag=True, help="Room for what the data shows, with a margin; no proof then.")
 @click.option(
-    "--memory-kib", type=click.IntRange(min=1), metavar="N", help="Search bits by layer within so much memory."
+    "--tight", is_flag=True, help="Scale to the ranges seen in the data plus a margin; overflow is then not excluded."
 )
-@click.option("--run-steps", type=click.IntRange(min=1), metavar="N", help="Prove v for runs of so many steps, too.")
-@click.option("--graded", multiple=True, metavar="INPUT=MAX:BITS", help="An input of values up to MAX, as integers.")
+@click.option(
+    "--memory-kib",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Search weight bits by layer within this synaptic memory.",
+)
+@click.option(
+    "--run-steps",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Also prove that v does not saturate within N time steps.",
+)
+@click.option(
+    "--graded",
+    multiple=True,
+    metavar="INPUT=MAX:BITS",
+    help="A graded input of values up to MAX, in BITS bits. Repeatable.",
+)
 @early_option
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
 def command(model: str, chip_name: str, output: str, as_json: bool, **options: Any) -> None:
-    """Put a model into a chip's integers.
+    """Quantize a model to a chip's integers.
 
-    Weights, decays, thresholds and biases become whole numbers; the report says layer by layer what that changed, and
-    which bounds no input can break. DATA.npz holds arrays [steps, batch, *shape] by input, and labels [batch].
+    Weights, decays, thresholds and biases become integers. The report gives the error of each layer and the bounds that
+    hold for every input. DATA.npz holds arrays [steps, batch, *shape] by input, and labels [batch].
     """
     from nirbridge.cli.output import print_json, print_rich, reported_faults
     from nirbridge.pipeline import save_quantized

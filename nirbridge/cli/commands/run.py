@@ -1,4 +1,4 @@
-"""``nirbridge run``: run an emitted program, supervised, and save what it did."""
+"""``nirbridge run``: run an emitted program, supervised, and save the recording."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ Example:
 
 @click.command(name="run", cls=Command, epilog=EXAMPLE)
 @click.argument("folder", metavar="DIR", type=ProgramFolder())
-@click.option("--input", "source", required=True, metavar="IN.npy|npz", type=click.Path(), help="What goes in.")
-@click.option("-o", "--output", required=True, metavar="OUT.npz", type=OutputFile(), help="Where the recording goes.")
-@click.option("--steps", type=int, metavar="N", help="Steps to run; default: as many as the input has.")
+@click.option(
+    "--input", "source", required=True, metavar="IN.npy|npz", type=click.Path(), help="Input spikes or currents."
+)
+@click.option("-o", "--output", required=True, metavar="OUT.npz", type=OutputFile(), help="The recording.")
+@click.option("--steps", type=int, metavar="N", help="Time steps to run; default: the length of the input.")
 @click.option(
     "--record",
     multiple=True,
     metavar="NODE:s,u,v",
-    help="What to keep of a population, or of all ('*:s,u,v'). Repeatable; default: the outputs.",
+    help="Variables to record of a population, or of all ('*:s,u,v'). Repeatable; default: the outputs.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
 def command(folder: str, source: str, output: str, steps: int | None, record: tuple[str, ...], as_json: bool) -> None:
-    """Run an emitted program in its tool and save what it did.
+    """Run an emitted program in its tool and save the recording.
 
-    The run is ended where it makes no progress; no process and no shared memory is left, however it ends. What its
-    processes say when they fail is in the message. u is the synaptic current.
+    A run without progress is terminated. However a run ends, no process and no shared memory is left. The output of
+    processes that failed is in the message. u is the synaptic current.
     """
     from nirbridge.cli.common import read_inputs, summary, summary_lines
     from nirbridge.cli.output import print_json, print_text

@@ -23,9 +23,9 @@ Example:
 @click.argument("file", metavar="FILE.map.json|FILE.q.npz|FILE.npz", type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 def command(file: str, as_json: bool) -> None:
-    """Show a saved map, quantized network or recording; the content of the file decides, not its name.
+    """Show a saved map, quantized network or recording; its kind is read from the content, not from the name.
 
-    A map is shown as the file says it: nirbridge check --map holds it against its model.
+    A map is shown as stored; nirbridge check --map verifies it against its model.
     """
     from nirbridge.cli.output import print_json
     from nirbridge.pipeline import load_saved

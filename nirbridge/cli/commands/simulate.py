@@ -1,4 +1,4 @@
-"""``nirbridge simulate``: run a model on inputs and save what was asked for."""
+"""``nirbridge simulate``: run a model on inputs and save the recording."""
 
 from __future__ import annotations
 
@@ -23,17 +23,19 @@ Example:
 
 @click.command(name="simulate", cls=Command, epilog=EXAMPLE)
 @click.argument("model", metavar="MODEL.nir|FILE.py:ATTR", type=ModelFile())
-@click.option("--input", "source", required=True, metavar="IN.npy|npz", type=click.Path(), help="What goes in.")
-@click.option("-o", "--output", required=True, metavar="OUT.npz", type=OutputFile(), help="Where the recording goes.")
-@click.option("--steps", type=int, metavar="N", help="Steps to run; default: as many as the input has.")
+@click.option(
+    "--input", "source", required=True, metavar="IN.npy|npz", type=click.Path(), help="Input spikes or currents."
+)
+@click.option("-o", "--output", required=True, metavar="OUT.npz", type=OutputFile(), help="The recording.")
+@click.option("--steps", type=int, metavar="N", help="Time steps to run; default: the length of the input.")
 @click.option(
     "--record",
     "wanted",
     multiple=True,
     metavar="NODE:s,v",
-    help="What to keep of a node, or of all ('*:s'). Repeatable.",
+    help="Variables to record of a node, or of all ('*:s'). Repeatable.",
 )
-@click.option("--every", type=click.IntRange(min=1), default=1, metavar="N", help="Keep one step in N.")
+@click.option("--every", type=click.IntRange(min=1), default=1, metavar="N", help="Record every N-th time step.")
 @click.option("--dtype", type=Choice(["float32", "float64"]), default="float32", show_default=True)
 @click.option(
     "--backend",
@@ -41,16 +43,22 @@ Example:
     default="auto",
     show_default=True,
     metavar="NAME",
-    help="How to compute; fixed, mapped: integers.",
+    help="Simulator; fixed and mapped compute in the chip's integers.",
 )
+@click.option("--chip", metavar="NAME|FILE.toml", type=ChipFile(), help="Chip that fixed and mapped simulate.")
 @click.option(
-    "--chip", metavar="NAME|FILE.toml", type=ChipFile(), help="Whose integers and cores, for fixed and mapped."
+    "--map",
+    "map_file",
+    metavar="FILE.map.json",
+    type=click.Path(),
+    help="Map that mapped simulates; default: a new one.",
 )
-@click.option("--map", "map_file", metavar="FILE.map.json", type=click.Path(), help="The map to run, for mapped.")
-@click.option("--library", metavar="NAME", help="numpy, torch, jax or cupy; default: what the device needs.")
+@click.option("--library", metavar="NAME", help="numpy, torch, jax or cupy; default: chosen by the device.")
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="cpu, or cuda.")
-@click.option("--plot", metavar="FILE.png", type=OutputFile(), help="Draw what a node did (matplotlib).")
-@click.option("--node", metavar="NAME", help="The node to draw; else the first with spikes, or the first recorded.")
+@click.option(
+    "--plot", metavar="FILE.png", type=OutputFile(), help="Plot the spikes or potentials of a node (matplotlib)."
+)
+@click.option("--node", metavar="NAME", help="Node to plot; default: the first with spikes, else the first recorded.")
 @early_option
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")

@@ -1,4 +1,4 @@
-"""``nirbridge verify``: the model, its integers, its map and the emitted program, side by side."""
+"""``nirbridge verify``: the model, its integers, its map and the emitted program, compared."""
 
 from __future__ import annotations
 
@@ -26,7 +26,12 @@ Example:
 @click.command(name="verify", cls=Command, epilog=EXAMPLE)
 @click.argument("model", metavar="MODEL.nir|FILE.py:ATTR", type=ModelFile())
 @click.option(
-    "--chip", "chip_name", required=True, metavar="NAME|FILE.toml", type=ChipFile(), help="Whose integers and cores."
+    "--chip",
+    "chip_name",
+    required=True,
+    metavar="NAME|FILE.toml",
+    type=ChipFile(),
+    help="Chip to quantize and map for.",
 )
 @click.option(
     "--to",
@@ -35,30 +40,45 @@ Example:
     type=RegisteredName("emitters"),
     help="Also run the program emitted for this tool: lava, or a plugin's.",
 )
-@click.option("--input", "source", metavar="IN.npy|npz", type=click.Path(), help="Default: random spikes.")
-@click.option("--labels", metavar="FILE.npy", type=click.Path(), help="The right class of each sample, for accuracy.")
-@click.option("--steps", type=click.IntRange(min=1), metavar="N", help="Default: as many as the input has, or 100.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the random spikes.")
+@click.option(
+    "--input",
+    "source",
+    metavar="IN.npy|npz",
+    type=click.Path(),
+    help="Input spikes or currents; default: random spikes.",
+)
+@click.option("--labels", metavar="FILE.npy", type=click.Path(), help="Class of each sample, for accuracy.")
+@click.option(
+    "--steps", type=click.IntRange(min=1), metavar="N", help="Time steps; default: the length of the input, or 100."
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random spikes.")
 @click.option("--map", "map_file", metavar="FILE.map.json", type=click.Path(), help="Run this map; default: a new one.")
-@click.option("--per-core", is_flag=True, help="The program has a process for each core and population. Slow to run.")
-@click.option("--bits", multiple=True, metavar="N|LAYER=N", help="Width of weights, as of quantize. Repeatable.")
-@click.option("--weight-bits", type=click.IntRange(1, 8), metavar="N", help="The same for all weights.")
-@click.option("--calibrate", metavar="DATA.npz|npy", type=click.Path(), help="Data to choose the integers with.")
+@click.option("--per-core", is_flag=True, help="Emit one process per core and population. Slow to run.")
+@click.option("--bits", multiple=True, metavar="N|LAYER=N", help="Weight bits, as in quantize. Repeatable.")
+@click.option("--weight-bits", type=click.IntRange(1, 8), metavar="N", help="Weight bits of all layers.")
+@click.option("--calibrate", metavar="DATA.npz|npy", type=click.Path(), help="Calibration data, as in quantize.")
 @click.option("--method", type=Choice(["range", "percentile", "error"]), default="range", show_default=True)
 @click.option("--percentile", type=click.FloatRange(50, 100), default=99.9, show_default=True, metavar="P")
-@click.option("--tight", is_flag=True, help="Room for what the data shows, with a margin; no proof then.")
-@click.option("--graded", multiple=True, metavar="INPUT=MAX:BITS", help="An input of values up to MAX, as integers.")
-@click.option("--plot", metavar="FILE.png", type=OutputFile(), help="Draw the spikes that differ.")
-@click.option("--node", metavar="NAME", help="The node to draw; default: the first that differs.")
+@click.option(
+    "--tight", is_flag=True, help="Scale to the ranges seen in the data plus a margin; overflow is then not excluded."
+)
+@click.option(
+    "--graded",
+    multiple=True,
+    metavar="INPUT=MAX:BITS",
+    help="A graded input of values up to MAX, in BITS bits. Repeatable.",
+)
+@click.option("--plot", metavar="FILE.png", type=OutputFile(), help="Plot the spikes that differ.")
+@click.option("--node", metavar="NAME", help="Node to plot; default: the first that differs.")
 @early_option
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 def command(model: str, plot: str | None, node: str | None, as_json: bool, **options: Any) -> int:
-    """Verify that a model computes on a chip what it says.
+    """Compare a model with its quantized and mapped forms, and with an emitted program.
 
-    The reference, the integers, the integers on the cores of the map and (--to NAME) the emitted program run on the
-    same input. All but the reference have to be equal in every spike, current and potential, and each population
-    has to stay within the bound of its rounding: exit 1 where one of these does not hold.
+    The reference, the quantized model, the mapped model and (--to NAME) the emitted program run on the same input. All
+    but the reference must agree in every spike, current and potential, and each population must stay within its bound
+    on rounding errors; otherwise the exit code is 1.
     """
     from nirbridge.cli.common import check_plot
     from nirbridge.cli.output import print_error, print_json, print_rich, reported_faults
@@ -76,9 +96,7 @@ def command(model: str, plot: str | None, node: str | None, as_json: bool, **opt
     if found.holds:
         return 0
     broken = "; ".join(broken_promises(found))
-    print_error(
-        NirbridgeError.of(f"model {quoted(Path(model).name)}", broken, "which is promised not to happen"), as_json=False
-    )
+    print_error(NirbridgeError.of(f"model {quoted(Path(model).name)}", broken, "verification failed"), as_json=False)
     return 1
 
 
@@ -93,7 +111,7 @@ def run(
     rewrite: Any = None,
     **options: Any,
 ) -> Verification:
-    """What the command shows."""
+    """The verification that the command reports."""
     from nirbridge.cli.common import read_inputs
     from nirbridge.cli.progress import progress_on_stderr
     from nirbridge.pipeline import load_chip, load_labels, load_network, verify_network
@@ -101,7 +119,7 @@ def run(
     if options["per_core"] and options["target"] is None:
         from nirbridge.errors import UsageError
 
-        raise UsageError.of("--per-core", "given without --to", "it is about the program", "add --to lava")
+        raise UsageError.of("--per-core", "given without --to", "it applies to the emitted program", "add --to lava")
     network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     chip = load_chip(chip_name)
     inputs = None if source is None else read_inputs(source, max_bytes)

@@ -81,8 +81,8 @@ def test_wrong_usage(user_file: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert called(f"{user_file.parent / 'none.py'}:x", user_file.parent) == 2
     assert called(f"{user_file}:net", user_file.parent, "--calibrate", "x.npz", "--steps", "9") == 2
     err = capsys.readouterr().err
-    assert "--calibrate: is of no use here" in err
-    assert "--steps: is of no use here" in err
+    assert "--calibrate: does not apply here" in err
+    assert "--steps: does not apply here" in err
     assert called(f"{user_file}:net", user_file.parent, "--dt", "-1") == 2
     target = ["import", f"{user_file}:net", "--from", "snntorch", "-o", str(user_file.parent / "m.nir")]
     assert run([*target, "--sample-shape", "1,x"]) == 2

@@ -94,7 +94,7 @@ def test_a_promise_that_is_broken_is_an_error(
     shown = capsys.readouterr()
     assert "1: potentials first differ at time step 7, neuron (2): fixed " in shown.out
     assert "not as promised: fixed and mapped differ" in shown.out
-    assert "fixed and mapped differ, which is promised not to happen" in shown.err
+    assert "fixed and mapped differ, verification failed" in shown.err
 
 
 def test_a_population_beyond_its_bound_is_an_error(
