@@ -77,10 +77,10 @@ class Parameters:
 
     def check_dt(self) -> None:
         """A fault where the module was made with another dt than that of the import."""
-        own = float(self.module.dt)
-        if own != self.dt:
+        module_dt = float(self.module.dt)
+        if module_dt != self.dt:
             limit = f"the network is imported with dt = {self.dt:g} s"
-            self.fault(f"it was made with dt = {own:g} s", limit, "leave dt out, or make the module with that dt")
+            self.fault(f"it was made with dt = {module_dt:g} s", limit, "leave dt out, or make the module with that dt")
 
 
 def reader(read: Callable[[Parameters], ImportedNeuron]) -> NeuronReader:

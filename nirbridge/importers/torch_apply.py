@@ -52,7 +52,7 @@ def _convolution(part: Conv, dtype: np.dtype[np.floating]) -> Callable[[Array], 
 
     def convolve(x: Array) -> Array:
         padded = x if even else np.pad(x, ((0, 0), (0, 0), *part.padding))
-        own = torch.from_numpy(np.require(padded, dtype, ["C", "W"]))
-        return run(own, weight, None, part.stride, padding, part.dilation, part.groups).numpy()
+        tensor = torch.from_numpy(np.require(padded, dtype, ["C", "W"]))
+        return run(tensor, weight, None, part.stride, padding, part.dilation, part.groups).numpy()
 
     return convolve

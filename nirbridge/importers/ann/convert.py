@@ -63,57 +63,63 @@ def convert_ann(
     """
     check_replayable(ann)
     steps = options.scales.steps
-    kept = measured_samples(ann, len(next(iter(data.values()))), steps)
-    seen = _see(ann, data, options, kept)
-    network = spiking_network(ann, seen.scales, options.dt, options.readout)
-    wanted = {name: values / seen.scales[name] for name, values in seen.values.items() if name in seen.scales}
-    chosen = (options.scales.per_channel, options.fair_start)
-    found = measure_spikes(network, select_samples(data, kept), wanted, steps, chosen, progress)
+    measured = measured_samples(ann, len(next(iter(data.values()))), steps)
+    observed = _see(ann, data, options, measured)
+    network = spiking_network(ann, observed.scales, options.dt, options.readout)
+    target_rates = {
+        name: values / observed.scales[name] for name, values in observed.values.items() if name in observed.scales
+    }
+    choices = (options.scales.per_channel, options.fair_start)
+    measurement = measure_spikes(network, select_samples(data, measured), target_rates, steps, choices, progress)
     populations = tuple(
-        replace(p, neuron=integrate_and_fire(found.starts[p.name])) if p.name in found.starts else p
+        replace(p, neuron=integrate_and_fire(measurement.starts[p.name])) if p.name in measurement.starts else p
         for p in network.populations
     )
-    layers = tuple(_layer(p, seen, found, steps) for p in ann.populations)
-    outputs = {port.name: seen.values[port.name] for port in ann.outputs}
-    return ScaledNetwork(replace(network, populations=populations), layers, seen.scales, outputs, found.reached)
+    layers = tuple(_layer(p, observed, measurement, steps) for p in ann.populations)
+    outputs = {port.name: observed.values[port.name] for port in ann.outputs}
+    return ScaledNetwork(
+        replace(network, populations=populations), layers, observed.scales, outputs, measurement.reached
+    )
 
 
-def _see(ann: Network, data: Mapping[str, Array], options: ConversionOptions, kept: Array) -> _ObservedActivations:
+def _see(ann: Network, data: Mapping[str, Array], options: ConversionOptions, measured: Array) -> _ObservedActivations:
     searched = min(SEARCHED, SEARCHED_IN_ALL // max(1, len(ann.populations)))
     scales = replace(options.scales, searched=searched)
     shared = {sends_plainly(ann, port.name) for port in ann.outputs} if options.readout == "spikes" else set()
     one_scale = replace(scales, per_channel=False)  # spikes of different outputs have to compare
-    seen = _ObservedActivations({}, {}, {}, {})
+    observed = _ObservedActivations({}, {}, {}, {})
 
     def visit(population: Population, drive: Array) -> Array:
         values, name = rectify(population, drive), population.name
         scale = choose_scale(values, ceiling(population), one_scale if name in shared else scales)
-        seen.scales[name], seen.values[name] = scale, values[kept]
-        seen.largest[name], seen.clipped[name] = float(values.max(initial=0)), clipped_share(values, scale)
+        observed.scales[name], observed.values[name] = scale, values[measured]
+        observed.largest[name], observed.clipped[name] = float(values.max(initial=0)), clipped_share(values, scale)
         return values
 
     for name, values in walk_populations(ann, data, visit).items():
-        seen.values[name] = values[kept]
+        observed.values[name] = values[measured]
         if options.readout == "spikes" and sends_plainly(ann, name) is None:
-            seen.scales[name] = choose_scale(np.maximum(values, 0), np.inf, one_scale)
-    return seen
+            observed.scales[name] = choose_scale(np.maximum(values, 0), np.inf, one_scale)
+    return observed
 
 
-def _layer(population: Population, seen: _ObservedActivations, found: SpikeMeasurement, steps: int) -> ConvertedLayer:
-    name, scale = population.name, seen.scales[population.name]
-    off, size = found.rates[name] * scale - seen.values[name], _root_mean_square(seen.values[name])
+def _layer(
+    population: Population, observed: _ObservedActivations, measurement: SpikeMeasurement, steps: int
+) -> ConvertedLayer:
+    name, scale = population.name, observed.scales[population.name]
+    off, size = measurement.rates[name] * scale - observed.values[name], _root_mean_square(observed.values[name])
     error = _root_mean_square(off)
     return ConvertedLayer(
         name=name,
         neurons=population.size,
         scale=scale,
-        largest=seen.largest[name],
-        clipped=seen.clipped[name],
+        largest=observed.largest[name],
+        clipped=observed.clipped[name],
         rounding=float(scale.max()) / (2 * steps),
         error=error,
         error_share=error / size if size else 0.0,
-        surplus=found.surplus[name],
-        bound_spikes=found.bounds[name],
+        surplus=measurement.surplus[name],
+        bound_spikes=measurement.bounds[name],
     )
 
 

@@ -33,11 +33,11 @@ def calibration_arrays(data: Any, inputs: Sequence[Port]) -> dict[str, Array]:
     Raises:
         UsageError: missing inputs, wrong shapes, numbers of samples that differ, values that are not finite; all of it.
     """
-    given = _by_name(data, inputs)
+    by_name = _by_name(data, inputs)
     problems: list[Diagnostic] = []
     found: dict[str, Array] = {}
     for port in inputs:
-        array = _array(given[port.name])
+        array = _array(by_name[port.name])
         problem = _wrong(array, port)
         if problem:
             problems.append(Diagnostic(f"calibration data of input {quoted(port.name)}", *problem))
@@ -110,8 +110,8 @@ def module_outputs(module: Any, data: Mapping[str, Array], outputs: Sequence[Por
         for start in range(0, samples, BATCH):
             batch = [torch.from_numpy(np.array(a[start : start + BATCH])).to(like) for a in data.values()]
             leaves = [v for v in pytree.tree_leaves(module(*batch)) if isinstance(v, torch.Tensor)]
-            for kept, value in zip(collected, leaves, strict=True):
-                kept.append(value.detach().to("cpu", torch.float32).numpy())
+            for batches, value in zip(collected, leaves, strict=True):
+                batches.append(value.detach().to("cpu", torch.float32).numpy())
     return {p.name: np.concatenate(k).reshape(-1, *p.shape) for p, k in zip(outputs, collected, strict=True)}
 
 
@@ -127,10 +127,10 @@ def folding_error(network: Network, wanted: Mapping[str, Array], found: Mapping[
         largest = max(largest, float(np.max(np.abs(wanted[port.name] - found[port.name]), initial=0.0)))
         size = max(size, float(np.max(np.abs(wanted[port.name]), initial=0.0)))
     if largest > AGREES * size or not math.isfinite(largest):
-        what = f"its outputs differ by {largest:.3g} from those of the imported network"
+        difference = f"its outputs differ by {largest:.3g} from those of the imported network"
         limit = f"at most {AGREES:g} of the largest output, {size:.3g}"
         hint = "make it a deterministic function of its inputs; if it is one, report this"
-        raise ModelError.of("module", what, limit, hint)
+        raise ModelError.of("module", difference, limit, hint)
     return largest, size
 
 
@@ -175,9 +175,9 @@ def measured_samples(network: Network, samples: int, steps: int) -> Array:
     return _spread(samples, max(FEWEST, min(MOST, *allowed)))
 
 
-def _spread(samples: int, wanted: int) -> Array:
+def _spread(samples: int, count: int) -> Array:
     """Indices of evenly spaced samples."""
-    return np.linspace(0, samples - 1, min(samples, wanted)).astype(np.int64)
+    return np.linspace(0, samples - 1, min(samples, count)).astype(np.int64)
 
 
 def _work(network: Network) -> int:

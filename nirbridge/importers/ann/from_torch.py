@@ -139,16 +139,16 @@ def convert_torch(
     fixed = _in_eval_mode(module)
     flow = _rectified_flow(fixed, sample, batched)
     ann = _network(flow, dt, check_accepted(accept))
-    own = calibration_arrays(calibration, [Port(c.name, c.shape) for c in flow.inputs])
-    given = len(next(iter(own.values())))
-    own = select_samples(own, scale_samples(ann, given, searches=percentile == LEAST_ERROR))
-    used = len(next(iter(own.values())))
-    checked = select_samples(own, checked_samples(ann, used))
+    arrays = calibration_arrays(calibration, [Port(c.name, c.shape) for c in flow.inputs])
+    available = len(next(iter(arrays.values())))
+    arrays = select_samples(arrays, scale_samples(ann, available, searches=percentile == LEAST_ERROR))
+    used = len(next(iter(arrays.values())))
+    checked = select_samples(arrays, checked_samples(ann, used))
     with one_thread() if percentile == LEAST_ERROR else nullcontext():  # a search looks at so much data and no more
         found = walk_populations(ann, _as_given(checked, ann))
         error, size = folding_error(ann, module_outputs(fixed, checked, ann.outputs), found)
-        converted = convert_ann(ann, _as_given(own, ann), options, progress)
-    report = _report(converted, options, (given, used), error, size)
+        converted = convert_ann(ann, _as_given(arrays, ann), options, progress)
+    report = _report(converted, options, (available, used), error, size)
     network = replace(converted.network, notes=(*converted.network.notes, folding_note(report)))
     graph = to_graph(network, f"torch {torch.__version__}, an ANN converted to spike rates")
     graph.metadata["nirbridge:conversion"] = json.dumps(report_document(report), sort_keys=True)
@@ -188,11 +188,11 @@ def _as_given(data: Mapping[str, Array], network: Network) -> dict[str, Array]:
 def _spiking_forms(module: Any) -> dict[type, NeuronSpec]:
     """The neuron classes of the frameworks that a module has parts of: refused whole, not operation by operation."""
     packages = dict.fromkeys(type(inner).__module__.partition(".")[0] for inner in module.modules())
-    found: dict[type, NeuronSpec] = {}
+    specs: dict[type, NeuronSpec] = {}
     for package in packages:
         if package in FRAMEWORKS and package != "torch":
-            found |= importlib.import_module(FRAMEWORKS[package].partition(":")[0]).neuron_specs()
-    return found
+            specs |= importlib.import_module(FRAMEWORKS[package].partition(":")[0]).neuron_specs()
+    return specs
 
 
 def _in_eval_mode(module: Any) -> Any:
@@ -223,17 +223,17 @@ def _options(
 def _report(
     converted: ScaledNetwork, options: ConversionOptions, samples: tuple[int, int], error: float, size: float
 ) -> ConversionReport:
-    wanted, reached = converted.wanted, converted.reached
+    targets, reached = converted.wanted, converted.reached
     output_error = None
     if options.readout == "potential":
-        off = [np.square(reached[n] - wanted[n], dtype=np.float64).reshape(-1) for n in wanted]
+        off = [np.square(reached[n] - targets[n], dtype=np.float64).reshape(-1) for n in targets]
         output_error = float(np.sqrt(np.mean(np.concatenate(off))))
     agreeing = [
         np.argmax(reached[n].reshape(len(w), -1), 1) == np.argmax(w.reshape(len(w), -1), 1)
-        for n, w in wanted.items()
+        for n, w in targets.items()
         if w[0].size > 1
     ]
-    measured = len(next(iter(wanted.values()))) if wanted else 0
+    measured = len(next(iter(targets.values()))) if targets else 0
     decisions = float(np.mean(np.concatenate(agreeing))) if agreeing else None
     return ConversionReport(
         options.scales.steps, *samples, measured, error, size, output_error, decisions, converted.layers

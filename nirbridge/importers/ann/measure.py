@@ -48,13 +48,13 @@ def measure_spikes(
     ``wanted``: by population, the rates that the ANN asks for (activation over scale). ``choices``: start potentials
     per channel or per population, and whether they are looked for at all (else they stay at half the threshold).
     """
-    found = SpikeMeasurement({}, {}, {}, {}, {})
+    measurement = SpikeMeasurement({}, {}, {}, {}, {})
     sent = {name: values.astype(np.float32)[None] for name, values in inputs.items()}
     bounds = {port.name: np.zeros(port.shape) for port in network.inputs}
     last = {p.source: p.target for p in network.projections}
     for k, population in enumerate(network.populations):
-        sent[population.name] = _population(network, population, sent, steps, wanted, choices, found)
-        bounds[population.name] = _bound(network, population, bounds, found)
+        sent[population.name] = _population(network, population, sent, steps, wanted, choices, measurement)
+        bounds[population.name] = _bound(network, population, bounds, measurement)
         for name in [n for n, target in last.items() if target == population.name]:
             sent.pop(name, None)
         if progress is not None:
@@ -62,8 +62,8 @@ def measure_spikes(
     samples = len(next(iter(inputs.values())))
     means = {name: values.mean(axis=0, dtype=np.float32) for name, values in sent.items()}
     for port in network.outputs:
-        found.reached[port.name] = summed_input(network, port.name, port.shape, means, samples)
-    return found
+        measurement.reached[port.name] = summed_input(network, port.name, port.shape, means, samples)
+    return measurement
 
 
 def _population(
@@ -73,7 +73,7 @@ def _population(
     steps: int,
     wanted: Mapping[str, Array],
     choices: tuple[bool, bool],
-    found: SpikeMeasurement,
+    measurement: SpikeMeasurement,
 ) -> Array:
     """Output of a population, ``[steps or 1, samples, *shape]``: spikes, or the mean input of a readout."""
     drive = _drive(network, population, sent, steps)
@@ -83,13 +83,13 @@ def _population(
     start = np.asarray(HALF)
     if name in wanted:
         goal = np.clip(wanted[name], 0, 1) * steps
-        found.surplus[name] = float(np.mean(count_spikes(drive, start) - goal))
+        measurement.surplus[name] = float(np.mean(count_spikes(drive, start) - goal))
         varies = any(len(sent[p.source]) > 1 for p in network.projections if p.target == name)
         if fair and varies:  # at a constant input half the threshold rounds fairly
             start = fair_start(drive, goal, per_channel=per_channel and goal[:, 0].size >= ENOUGH)
     spikes = np.zeros(drive.shape, np.bool_)
-    found.starts[name] = np.broadcast_to(start, population.shape)
-    found.rates[name] = count_spikes(drive, start, spikes) / steps
+    measurement.starts[name] = np.broadcast_to(start, population.shape)
+    measurement.rates[name] = count_spikes(drive, start, spikes) / steps
     return spikes
 
 
@@ -100,7 +100,9 @@ def _drive(network: Network, population: Population, sent: Mapping[str, Array], 
     return np.broadcast_to(drive, (steps, samples, *population.shape))
 
 
-def _bound(network: Network, population: Population, bounds: Mapping[str, Array], found: SpikeMeasurement) -> Array:
+def _bound(
+    network: Network, population: Population, bounds: Mapping[str, Array], measurement: SpikeMeasurement
+) -> Array:
     """The bound in spikes of each neuron (see ``torch_ann_start``)."""
     total = np.zeros(population.shape)
     for p in network.projections:
@@ -110,7 +112,7 @@ def _bound(network: Network, population: Population, bounds: Mapping[str, Array]
                 part = torch_apply(operator, part)
             total = total + part
     if population.neuron.fires:
-        start = found.starts[population.name]
+        start = measurement.starts[population.name]
         total = total + np.maximum(np.abs(start), np.abs(1 - start))
-    found.bounds[population.name] = float(total.max(initial=0.0))
+    measurement.bounds[population.name] = float(total.max(initial=0.0))
     return total

@@ -105,5 +105,5 @@ def _advice(name: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
             return advice
     if any(part in name for part in _ACTIVATIONS):
         return _RATES, _USE_RELU
-    known = advice_on(name)
-    return str(arguments.get("reason") or known[0]), str(arguments.get("hint") or known[1])
+    general = advice_on(name)
+    return str(arguments.get("reason") or general[0]), str(arguments.get("hint") or general[1])

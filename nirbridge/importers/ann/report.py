@@ -71,8 +71,8 @@ def folding_note(report: ConversionReport) -> str:
 
 def report_document(report: ConversionReport) -> dict[str, Any]:
     """The report for JSON: numbers and lists only; a scale is the smallest and the largest of a population's."""
-    whole = {f.name: getattr(report, f.name) for f in fields(report) if f.name != "layers"}
-    return {**whole, "layers": [_layer_document(layer) for layer in report.layers]}
+    figures = {f.name: getattr(report, f.name) for f in fields(report) if f.name != "layers"}
+    return {**figures, "layers": [_layer_document(layer) for layer in report.layers]}
 
 
 def _layer_document(layer: ConvertedLayer) -> dict[str, Any]:

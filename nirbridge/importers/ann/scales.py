@@ -44,15 +44,15 @@ def choose_scale(values: Array, ceiling: float, options: ScaleOptions) -> Array:
     population that stayed 0 gets 1. No scale is above ``ceiling``.
     """
     rows = _rows(values, options.per_channel)
-    found = _statistic(rows, options)
-    largest = float(found.max(initial=0.0))
+    scales = _statistic(rows, options)
+    largest = float(scales.max(initial=0.0))
     if largest <= 0.0:
         largest = 1.0
-    found = np.where(found > 0, np.maximum(found, SMALLEST * largest), largest)
-    found = np.minimum(found, ceiling)
+    scales = np.where(scales > 0, np.maximum(scales, SMALLEST * largest), largest)
+    scales = np.minimum(scales, ceiling)
     if not options.per_channel:
-        return freeze(found[0], np.float64)
-    return freeze(found.reshape(-1, *(1,) * (values.ndim - 2)), np.float64)
+        return freeze(scales[0], np.float64)
+    return freeze(scales.reshape(-1, *(1,) * (values.ndim - 2)), np.float64)
 
 
 def _rows(values: Array, per_channel: bool) -> Array:
@@ -70,16 +70,16 @@ def _statistic(rows: Array, options: ScaleOptions) -> Array:
 
 def _least_error(rows: Array, options: ScaleOptions) -> Array:
     steps, every = options.steps, max(1, rows.size // options.searched)
-    seen, top = rows[:, ::every], rows.max(axis=1).astype(np.float64)
+    sample, top = rows[:, ::every], rows.max(axis=1).astype(np.float64)
     best, least = top.copy(), np.full(len(top), np.inf)
-    seen = np.ascontiguousarray(seen)
-    work = np.empty_like(seen)
+    sample = np.ascontiguousarray(sample)
+    work = np.empty_like(sample)
     for share in SHARES:
         scale = np.maximum(share * top, 1e-30).astype(np.float32)[:, None]
-        np.rint(np.multiply(seen, steps / scale, out=work), out=work)
+        np.rint(np.multiply(sample, steps / scale, out=work), out=work)
         np.clip(work, 0, steps, out=work)
         work *= scale / steps
-        work -= seen
+        work -= sample
         error = np.mean(np.square(work, out=work), axis=1)
         better = error < least
         best, least = np.where(better, share * top, best), np.where(better, error, least)

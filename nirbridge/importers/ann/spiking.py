@@ -70,11 +70,11 @@ def _absorbed(chain: Sequence[Operator]) -> list[Operator]:
     return parts
 
 
-def _into(parts: Sequence[Operator], at: int, step: int) -> list[Operator] | None:
-    """The chain with the scale at ``at`` gone into the next weights in direction ``step``, or None."""
-    here = parts[at]
+def _into(parts: Sequence[Operator], position: int, step: int) -> list[Operator] | None:
+    """The chain with the scale at ``position`` merged into the next weights in direction ``step``, or None."""
+    here = parts[position]
     scale: Array | None = here.scale if isinstance(here, Scale) else None
-    k = at + step
+    k = position + step
     while 0 <= k < len(parts) and scale is not None:
         part = parts[k]
         if isinstance(part, Scale):
@@ -83,7 +83,7 @@ def _into(parts: Sequence[Operator], at: int, step: int) -> list[Operator] | Non
             merged = _weighted(part, scale, output=step < 0) if isinstance(part, Weighted) else None
         if merged is not None:
             out = [*parts[:k], merged, *parts[k + 1 :]]
-            del out[at]
+            del out[position]
             return out
         scale = _through(part, scale, output=step < 0)
         k += step
@@ -123,9 +123,9 @@ def _weighted(part: Weighted, scale: Array, *, output: bool) -> Operator | None:
         return None
     if output:
         return replace(part, weight=part.weight * _on_channels(values, part.weight.ndim))
-    own = part.weight.shape[1]
+    group_inputs = part.weight.shape[1]
     group = np.arange(part.weight.shape[0]) // (part.weight.shape[0] // part.groups)
-    per_weight = values[group[:, None] * own + np.arange(own)]
+    per_weight = values[group[:, None] * group_inputs + np.arange(group_inputs)]
     return replace(part, weight=part.weight * per_weight.reshape(*per_weight.shape, *(1,) * len(part.kernel)))
 
 
@@ -225,8 +225,8 @@ def integrating_readout() -> Neuron:
 
 
 def _scaled(p: Projection, scales: Mapping[str, Array]) -> Projection:
-    one = np.ones(())
-    source, target = scales.get(p.source, one), 1.0 / scales.get(p.target, one)
+    unit = np.ones(())
+    source, target = scales.get(p.source, unit), 1.0 / scales.get(p.target, unit)
     bias = None if p.bias is None else freeze(p.bias * target, np.float64)
     operator = rescale(p.operator, source, target)
     return replace(p, operator=operator, bias=bias, nodes=())

@@ -100,10 +100,10 @@ def neuron_specs() -> Mapping[type, NeuronSpec]:
         import norse.torch as norse
 
     def both(read: Any, cell: str, sequence: str | None, potential: int) -> dict[type, NeuronSpec]:
-        found = {getattr(norse, cell): NeuronSpec(read, potential=potential)}
+        specs = {getattr(norse, cell): NeuronSpec(read, potential=potential)}
         if sequence is not None:
-            found[getattr(norse, sequence)] = NeuronSpec(read, layout=_TIME_FIRST)
-        return found
+            specs[getattr(norse, sequence)] = NeuronSpec(read, layout=_TIME_FIRST)
+        return specs
 
     return {
         **both(read_lif, "LIFCell", "LIF", 1),

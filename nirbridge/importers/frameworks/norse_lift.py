@@ -25,7 +25,7 @@ def without_lifts(module: Any, forms: Mapping[type, NeuronSpec]) -> tuple[Any, M
     if not any(isinstance(m, norse.Lift) for m in module.modules()):
         return module, forms
 
-    known: dict[type, NeuronSpec] = dict(forms)
+    specs: dict[type, NeuronSpec] = dict(forms)
 
     def lifted(inner: Any) -> Any:
         form = neuron_spec_of(inner, forms)
@@ -34,17 +34,17 @@ def without_lifts(module: Any, forms: Mapping[type, NeuronSpec]) -> tuple[Any, M
         if form is None or form.layout is not None:
             return _each_step(inner)
         cls = type(f"Lifted{type(inner).__name__}", (norse.Lift,), {"forward": norse.Lift.forward})
-        known[cls] = replace(form, read=lambda m, s, dt: form.read(m.lifted_module, s, dt), layout=_TIME_FIRST)
+        specs[cls] = replace(form, read=lambda m, s, dt: form.read(m.lifted_module, s, dt), layout=_TIME_FIRST)
         return cls(inner)
 
-    whole = copy.deepcopy(module, computed_tensors_memo(module))
-    if isinstance(whole, norse.Lift):
-        return lifted(whole.lifted_module), known
-    for outer in list(whole.modules()):
+    clone = copy.deepcopy(module, computed_tensors_memo(module))
+    if isinstance(clone, norse.Lift):
+        return lifted(clone.lifted_module), specs
+    for outer in list(clone.modules()):
         for name, inner in list(outer.named_children()):
             if type(inner) is norse.Lift:
                 setattr(outer, name, lifted(inner.lifted_module))
-    return whole, known
+    return clone, specs
 
 
 def _each_step(inner: Any) -> Any:

@@ -151,12 +151,12 @@ def _copied(layer: Any, memo: dict[int, Any]) -> Any:
     clone: Any = object.__new__(type(layer))
     memo[id(layer)] = clone
     vars(clone)[LEFT_OVER] = tuple(leftover_states(layer))
-    for name, found in vars(layer).items():
+    for name, value in vars(layer).items():
         if name == "_buffers":
-            found = {key: None if b is None else torch.zeros(0) for key, b in found.items()}  # the state at rest
+            value = {key: None if b is None else torch.zeros(0) for key, b in value.items()}  # the state at rest
         elif name != "__deepcopy__":
-            found = found.detach().clone() if isinstance(found, torch.Tensor) else copy.deepcopy(found, memo)
-        vars(clone)[name] = found
+            value = value.detach().clone() if isinstance(value, torch.Tensor) else copy.deepcopy(value, memo)
+        vars(clone)[name] = value
     vars(clone)["__deepcopy__"] = functools.partial(_copied, clone)
     return clone
 

@@ -198,10 +198,10 @@ def _adds(function: Any) -> bool:
     source = torch.Generator().manual_seed(0)
     y, x = torch.randn(2, 64, generator=source).unbind()
     try:
-        found = function(y, x)
+        result = function(y, x)
     except Exception:  # a user's function may raise anything
         return False
-    return isinstance(found, torch.Tensor) and torch.equal(found, y + x)
+    return isinstance(result, torch.Tensor) and torch.equal(result, y + x)
 
 
 def _firing(p: Parameters, membrane: Neuron) -> Neuron:

@@ -22,8 +22,8 @@ from nirbridge.network.naming import fresh_name
 
 def position(where: Any, module: Any) -> int | None:
     """A position of a form, which may depend on the module."""
-    found: Any = where(module) if callable(where) else where
-    return found
+    place: Any = where(module) if callable(where) else where
+    return place
 
 
 def place_message(call: Operation, subject: str) -> str:
@@ -47,14 +47,14 @@ LEFT_OVER = "_nirbridge_left_over"
 def leftover_states(module: Any) -> list[str]:
     """States of a neuron module that are not those of a fresh one (which starts at 0, or where its reset leaves it)."""
     fresh = getattr(module, "_memories_rv", None) or {}  # spikingjelly's values after a reset
-    found: list[str] = list(getattr(module, LEFT_OVER, ()))
+    names: list[str] = list(getattr(module, LEFT_OVER, ()))
     for name in _STATES:
         value: Any = getattr(module, name, None)
         start = fresh.get(name, 0.0)
         is_state = hasattr(value, "detach") and not (value.is_leaf and value.requires_grad)
         if is_state and isinstance(start, int | float) and bool(np.any(as_float64(value) != start)):
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def given_start(call: Operation, reading: ImportedNeuron) -> Diagnostic | None:

@@ -37,9 +37,9 @@ def folding_difference(before: Expression, call: Operation, after: Expression) -
             with one_thread():
                 layers += torch_apply(old.parts[-1], probe)
                 folded += torch_apply(new.parts[-1], probe)
-    wanted = _normalized(call, layers + _float32(before.constant))
-    size = float(np.max(np.abs(wanted), initial=0.0))
-    largest = float(np.max(np.abs(folded + _float32(after.constant) - wanted), initial=0.0))
+    target = _normalized(call, layers + _float32(before.constant))
+    size = float(np.max(np.abs(target), initial=0.0))
+    largest = float(np.max(np.abs(folded + _float32(after.constant) - target), initial=0.0))
     return largest, largest / size if size else 0.0
 
 

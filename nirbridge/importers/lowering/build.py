@@ -127,11 +127,11 @@ class _NetworkBuilder:
         except ModelError as error:
             self.problems += [replace(p, subject=place_message(call, p.subject)) for p in error.problems]
             return
-        self.readings[call.name], kept = reading, leftover_states(call.target)
+        self.readings[call.name], left_over = reading, leftover_states(call.target)
         self._judge(Deviation(name, call.subject, found) for name, found in reading.deviations)
         self.notes += [f"{call.subject}: {note}" for note in reading.notes]
-        if kept:
-            names = ", ".join(quoted(name) for name in kept)
+        if left_over:
+            names = ", ".join(quoted(name) for name in left_over)
             self.notes.append(f"{call.subject}: its state {names} is left over from a run: imported as after a reset")
         problem = given_start(call, reading)
         self.problems += [problem] if problem else []
@@ -212,9 +212,11 @@ class _NetworkBuilder:
         population = Population(call.name, call.shape, reading.neuron)
         projections = self._projections(e, population)
         for recurrence in reading.recurrences:
-            own = Expression(call.shape, (Term(call.name, recurrence.delay_steps, call.shape),))
-            own = apply_operator(scale_by(own, reading.scale_out, call.name), recurrence.operator, f"{call.name}_rec")
-            projections += self._projections(add_constant(own, recurrence.bias), population)
+            feedback = Expression(call.shape, (Term(call.name, recurrence.delay_steps, call.shape),))
+            feedback = apply_operator(
+                scale_by(feedback, reading.scale_out, call.name), recurrence.operator, f"{call.name}_rec"
+            )
+            projections += self._projections(add_constant(feedback, recurrence.bias), population)
         return projections
 
     def _projections(self, e: Expression, target: Population | Port) -> list[Projection]:
@@ -222,15 +224,15 @@ class _NetworkBuilder:
             text = f"values of shape {e.shape} reach neurons of shape {target.shape}"
             self.problems.append(Diagnostic(quoted(target.name), text, "", "make the shapes equal"))
             return []
-        found: list[Projection] = []
+        projections: list[Projection] = []
         for k, term in enumerate(e.terms):
             parts, names = without_splits(*merge_selections(*merge_reshapes(term, self.calls, self.given)))
             operator, nodes = compose(parts, names, term.shape)
             self.problems += reshape_problems(operator, nodes, term.source, self.calls)
             bias = freeze(e.constant, np.float64) if k == 0 and e.constant is not None and np.any(e.constant) else None
             delay = freeze(np.int64(term.delay))
-            found.append(Projection(term.source, target.name, operator, bias, delay, nodes=nodes))
-        return found
+            projections.append(Projection(term.source, target.name, operator, bias, delay, nodes=nodes))
+        return projections
 
     # -- outputs -------------------------------------------------------------------------------------------------
 
@@ -249,18 +251,18 @@ class _NetworkBuilder:
         call = self.calls[ref.call]
         return call.kind == "neuron" and not self._is_spikes(call, ref)
 
-    def _state_output(self, name: str, ref: ValueRef, wanted: dict[ValueRef, str]) -> None:
+    def _state_output(self, name: str, ref: ValueRef, returned: dict[ValueRef, str]) -> None:
         call = self.calls[ref.call]
         form = self._form(call)
         is_potential = ref.output == position(form.potential, call.target)
-        spikes = [r for r in wanted if r.call == ref.call]
+        spikes = [r for r in returned if r.call == ref.call]
         word = "membrane potential" if is_potential else "state"
         text = f"output {quoted(name)} of the module is the {word} of {quoted(call.path or call.name)}"
         heard = any(r.call == ref.call for c in self.flow.calls for r in c.inputs)
-        if spikes or not is_potential or (heard and wanted):
+        if spikes or not is_potential or (heard and returned):
             self.notes.append(f"{text}: not an output of the network, record v of population {quoted(call.name)}")
             return
-        wanted[ValueRef(ref.call, position(form.spikes, call.target) or 0)] = name
+        returned[ValueRef(ref.call, position(form.spikes, call.target) or 0)] = name
         self.spiking.add(call.name)
 
     def _silence(self, ports: list[tuple[Port, ValueRef]]) -> None:

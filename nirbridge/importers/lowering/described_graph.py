@@ -55,9 +55,9 @@ def module_to_graph(
         UsageError: an invalid argument.
     """
     names = check_accepted(accept)
-    source, known = traced or (module, forms)
-    flow = edit(trace_module(source, sample, known, batched=batched, time_axis=time_axis))
-    graph = to_graph(build_network(flow, known, dt, accept=names), version_of(package))
+    source, traced_forms = traced or (module, forms)
+    flow = edit(trace_module(source, sample, traced_forms, batched=batched, time_axis=time_axis))
+    graph = to_graph(build_network(flow, traced_forms, dt, accept=names), version_of(package))
     is_given = batched is not None or time_axis is not None
     return with_self_check(graph, module, sample, forms, check, private=private, accept=names, are_axes_given=is_given)
 

@@ -39,12 +39,12 @@ def input_shapes(flow: DataflowGraph) -> dict[str, Shape]:
     return {c.name: _given(c.shape, tuple(dict.fromkeys(_seen(c, readers, returned)))) for c in flow.inputs}
 
 
-def _given(own: Shape, seen: Sequence[Shape]) -> Shape:
-    whole = [
-        s for s in seen if s and math.prod(s) == math.prod(own)
+def _given(shape: Shape, layer_shapes: Sequence[Shape]) -> Shape:
+    candidates = [
+        s for s in layer_shapes if s and math.prod(s) == math.prod(shape)
     ]  # others stem from operations that could not be traced
-    fitting = (s for s in (own, *whole) if all(merged_axes(s, other) is not None for other in seen))
-    return next(fitting, own)
+    fitting = (s for s in (shape, *candidates) if all(merged_axes(s, other) is not None for other in layer_shapes))
+    return next(fitting, shape)
 
 
 def _seen(call: Operation, readers: Mapping[str, Sequence[Operation]], returned: set[str]) -> Iterator[Shape]:
@@ -65,28 +65,28 @@ def _stays(call: Operation) -> bool:
     return call.kind in ("reshape", "scale", "shift")
 
 
-def input_term(call: Operation, given: Shape, delay: int) -> Term:
+def input_term(call: Operation, port_shape: Shape, delay: int) -> Term:
     """An input's values, in the module's shape, from a port of another."""
-    if given == call.shape:
+    if port_shape == call.shape:
         return Term(call.name, delay, call.shape)
-    return Term(call.name, delay, given, (Reshape(given, call.shape),), (f"{call.name}_shape",))
+    return Term(call.name, delay, port_shape, (Reshape(port_shape, call.shape),), (f"{call.name}_shape",))
 
 
 def input_notes(flow: DataflowGraph) -> tuple[str, ...]:
     """Notes on ports whose shape differs from that of the module's argument."""
-    given = input_shapes(flow)
+    port_shapes = input_shapes(flow)
     return tuple(
-        f"input {quoted(c.name)}: samples of shape {c.shape} are given as {given[c.name]}, the values in the same "
-        "(row-major) order, because NIR cannot split axes"
+        f"input {quoted(c.name)}: samples of shape {c.shape} are given as {port_shapes[c.name]}, the values in the "
+        "same (row-major) order, because NIR cannot split axes"
         for c in flow.inputs
-        if given[c.name] != c.shape
+        if port_shapes[c.name] != c.shape
     )
 
 
-def merge_reshapes(term: Term, calls: Mapping[str, Operation], given: Mapping[str, Shape]) -> Named:
+def merge_reshapes(term: Term, calls: Mapping[str, Operation], port_shapes: Mapping[str, Shape]) -> Named:
     """Reshapes after an input of another shape merged into one or none, after the scales among them."""
     parts, names = term.parts, term.names
-    if term.source not in given or given[term.source] == calls[term.source].shape:
+    if term.source not in port_shapes or port_shapes[term.source] == calls[term.source].shape:
         return parts, names
     count = next((k for k, part in enumerate(parts) if not isinstance(part, Reshape | Scale)), len(parts))
     kept = [(_reshaped(p, term.shape), n) for p, n in zip(parts[:count], names, strict=False) if isinstance(p, Scale)]

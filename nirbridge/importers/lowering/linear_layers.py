@@ -240,8 +240,8 @@ def _merged_selections(before: Sparse, part: Sparse) -> Sparse:
     origin = np.full(math.prod(before.output_shape), -1)
     origin[np.flatnonzero(np.diff(before.indptr))] = before.indices
     rows, columns = np.flatnonzero(np.diff(part.indptr)), origin[part.indices]
-    kept = columns >= 0
-    return selection_operator(rows[kept], columns[kept], before.input_shape, part.output_shape)
+    is_selected = columns >= 0
+    return selection_operator(rows[is_selected], columns[is_selected], before.input_shape, part.output_shape)
 
 
 def channel_map(part: Sparse) -> tuple[Array, Array] | None:
@@ -253,10 +253,10 @@ def channel_map(part: Sparse) -> tuple[Array, Array] | None:
     rows = np.flatnonzero(np.diff(part.indptr))
     if len(rows) % size:
         return None
-    whole, origin = rows.reshape(-1, size), part.indices.reshape(-1, size)
-    same = (whole % size == np.arange(size)).all() and (origin % size == np.arange(size)).all()
-    aligned = (whole // size == whole[:, :1] // size).all() and (origin // size == origin[:, :1] // size).all()
-    return (whole[:, 0] // size, origin[:, 0] // size) if same and aligned else None
+    targets, origin = rows.reshape(-1, size), part.indices.reshape(-1, size)
+    same = (targets % size == np.arange(size)).all() and (origin % size == np.arange(size)).all()
+    aligned = (targets // size == targets[:, :1] // size).all() and (origin // size == origin[:, :1] // size).all()
+    return (targets[:, 0] // size, origin[:, 0] // size) if same and aligned else None
 
 
 def _merged_conv(before: Sparse, part: Conv) -> Conv | None:

@@ -72,12 +72,12 @@ def fault_sentences(findings: Iterable[ExporterFinding]) -> tuple[str, ...]:
     kinds: dict[tuple[str, str], list[ExporterFinding]] = {}
     for finding in findings:
         kinds.setdefault((finding.name, finding.sure), []).append(finding)
-    found = []
+    texts = []
     for (name, sure), alike in kinds.items():
         others = len(alike) - 1
         more = f", and {others:,} more node{'s' if others > 1 else ''} alike" if others else ""
-        found.append(f"{alike[0].what}{more} ({sure}); {ADVICE[name]}")
-    return tuple(found)
+        texts.append(f"{alike[0].what}{more} ({sure}); {ADVICE[name]}")
+    return tuple(texts)
 
 
 def unsettled_findings(findings: Iterable[ExporterFinding], repairs: Collection[str]) -> tuple[ExporterFinding, ...]:
@@ -100,8 +100,8 @@ def diagnose_exporter(graph: Any) -> tuple[ExporterFinding, ...]:
         return ()
     nodes = dict(walk_nodes(graph))
     neurons = {name: node for name, node in nodes.items() if kind_of(node) in NEURONS}
-    found = (*_batch_axes(graph), *_scalars(neurons), *_loose_ends(graph))
-    return (*found, *_norse(neurons), *_sinabs(neurons), *_rockpool(neurons), *_unit_input(neurons))
+    findings = (*_batch_axes(graph), *_scalars(neurons), *_loose_ends(graph))
+    return (*findings, *_norse(neurons), *_sinabs(neurons), *_rockpool(neurons), *_unit_input(neurons))
 
 
 def walk_nodes(graph: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -136,7 +136,7 @@ def port_shape(node: Any) -> tuple[int, ...]:
 
 def leading_ones(graph: Any) -> Mapping[str, int]:
     """Axes of size 1 that ports of the top graph have more than their neighbours: a batch or time axis counted in."""
-    found: dict[str, int] = {}
+    extra: dict[str, int] = {}
     for source, target in graph.edges:
         for name, other in ((source, target), (target, source)):
             node = graph.nodes.get(name)
@@ -144,8 +144,8 @@ def leading_ones(graph: Any) -> Mapping[str, int]:
                 continue
             shape, axes = port_shape(node), _axes(graph, other)
             if axes and len(shape) > axes and set(shape[: len(shape) - axes]) == {1}:
-                found[name] = len(shape) - axes
-    return {name: found[name] for name in graph.nodes if name in found}
+                extra[name] = len(shape) - axes
+    return {name: extra[name] for name in graph.nodes if name in extra}
 
 
 def _axes(graph: Any, name: str) -> int:
@@ -175,8 +175,8 @@ def _own_axes(node: Any) -> int:
 def _batch_axes(graph: Any) -> Iterator[ExporterFinding]:
     for name, count in leading_ones(graph).items():
         shape = port_shape(graph.nodes[name])
-        what = f"{label(name, graph.nodes[name])}: shape {shape} counts {count} axes of a batch or of time"
-        yield ExporterFinding("batch-axis", name, what, "certain", "batch-axis")
+        text = f"{label(name, graph.nodes[name])}: shape {shape} counts {count} axes of a batch or of time"
+        yield ExporterFinding("batch-axis", name, text, "certain", "batch-axis")
 
 
 def _scalars(neurons: Mapping[str, Any]) -> Iterator[ExporterFinding]:
@@ -184,8 +184,8 @@ def _scalars(neurons: Mapping[str, Any]) -> Iterator[ExporterFinding]:
         fields = [f for f in NEURONS[kind_of(node)] if getattr(node, f) is not None and np.ndim(getattr(node, f)) == 0]
         if fields:
             faulty = f"{', '.join(fields)} without an axis: nir cannot write it, other tools refuse it"
-            what = f"{label(name, node)}: {faulty}"
-            yield ExporterFinding("zero-dimensional", name, what, "certain", "zero-dimensional")
+            text = f"{label(name, node)}: {faulty}"
+            yield ExporterFinding("zero-dimensional", name, text, "certain", "zero-dimensional")
 
 
 def _loose_ends(graph: Any) -> Iterator[ExporterFinding]:
@@ -199,8 +199,8 @@ def _loose_ends(graph: Any) -> Iterator[ExporterFinding]:
         lacks = [w for w, there in (("in", name in targets), ("out", name in sources)) if not there]
         lacks = [w for w in lacks if (kind, w) not in (("Input", "in"), ("Output", "out"))]
         for way in lacks:
-            what = f"{label(name, node)}: no edge leads {way}: the exporter may have lost it (residuals, branches)"
-            yield ExporterFinding("missing-edge", name, what, "likely", None)
+            text = f"{label(name, node)}: no edge leads {way}: the exporter may have lost it (residuals, branches)"
+            yield ExporterFinding("missing-edge", name, text, "likely", None)
 
 
 # --- what one exporter does ----------------------------------------------------------------------------------------
@@ -213,9 +213,9 @@ def _norse(neurons: Mapping[str, Any]) -> Iterator[ExporterFinding]:
         return
     for name, node in timed.items():
         longest = max(float(tau.max()) for tau in taus(node))
-        what = f"{label(name, node)}: tau = {longest:g} s with r = 1: Norse writes tau multiplied by its dt"
+        text = f"{label(name, node)}: tau = {longest:g} s with r = 1: Norse writes tau multiplied by its dt"
         lost = ", and loses that an input spike adds 1 to the current" if hasattr(node, "w_in") else ""
-        yield ExporterFinding("norse", name, what + lost, "likely", "norse")
+        yield ExporterFinding("norse", name, text + lost, "likely", "norse")
 
 
 def _sinabs(neurons: Mapping[str, Any]) -> Iterator[ExporterFinding]:
@@ -227,8 +227,8 @@ def _sinabs(neurons: Mapping[str, Any]) -> Iterator[ExporterFinding]:
     who = "Sinabs counts tau in steps" if timed else "Sinabs (soft reset) and Norse (reset to 0) both add the input so"
     lost = "its soft reset, several spikes per time step, norm_input, tau_syn and min_v_mem are not in the file"
     for name, node in neurons.items():
-        what = f"{label(name, node)}: r = 1: {who}; {lost}"
-        yield ExporterFinding("sinabs", name, what, "likely" if timed else "possible", "sinabs")
+        text = f"{label(name, node)}: r = 1: {who}; {lost}"
+        yield ExporterFinding("sinabs", name, text, "likely" if timed else "possible", "sinabs")
 
 
 def rockpool_dt(node: Any) -> float | None:
@@ -250,16 +250,16 @@ def _rockpool(neurons: Mapping[str, Any]) -> Iterator[ExporterFinding]:
     timed = {name: node for name, node in neurons.items() if taus(node)}
     dt: float | None = None
     for node in timed.values():
-        own = rockpool_dt(node)
-        if own is None or own != (dt or own):
+        node_dt = rockpool_dt(node)
+        if node_dt is None or node_dt != (dt or node_dt):
             return
-        dt = own
+        dt = node_dt
     if dt is None:
         return
     for name, node in timed.items():
-        what = f"{label(name, node)}: r = tau exp(-dt/tau) / dt with dt = {dt:g} s: Rockpool's gain"
+        text = f"{label(name, node)}: r = tau exp(-dt/tau) / dt with dt = {dt:g} s: Rockpool's gain"
         lost = "; its bias, its recurrent weights, soft reset and several spikes per time step are not in the file"
-        yield ExporterFinding("rockpool", name, what + lost, "likely", "rockpool")
+        yield ExporterFinding("rockpool", name, text + lost, "likely", "rockpool")
 
 
 def _unit_input(neurons: Mapping[str, Any]) -> Iterator[ExporterFinding]:
@@ -269,12 +269,12 @@ def _unit_input(neurons: Mapping[str, Any]) -> Iterator[ExporterFinding]:
         unit = kind_of(node) in ("LIF", "CubaLIF") and adds_one(node)
         if name in counts or (unit and (counts or not _at_rest(node))):  # snnTorch writes no IF, and resets to 0
             gain = "r = 1e4" if name in counts else "r = tau / 1e-4 s"
-            what = f"{label(name, node)}: {gain}: spikingjelly, which fires at v >= threshold and starts at v_reset"
-            yield ExporterFinding("spikingjelly", name, what, "likely" if counts else "possible", "spikingjelly")
+            text = f"{label(name, node)}: {gain}: spikingjelly, which fires at v >= threshold and starts at v_reset"
+            yield ExporterFinding("spikingjelly", name, text, "likely" if counts else "possible", "spikingjelly")
         elif unit:
             lost = "the reset is not in the file and is read as a reset to v_reset in the time step of the spike"
-            what = f"{label(name, node)}: r = tau / 1e-4 s, as snnTorch and spikingjelly write it: {lost}"
-            yield ExporterFinding("snntorch", name, what, "possible", "snntorch-subtract")
+            text = f"{label(name, node)}: r = tau / 1e-4 s, as snnTorch and spikingjelly write it: {lost}"
+            yield ExporterFinding("snntorch", name, text, "possible", "snntorch-subtract")
 
 
 def adds_one(node: Any) -> bool:
@@ -289,7 +289,7 @@ def _at_rest(node: Any) -> bool:
     return not any(bool(np.any(node_value(node, field))) for field in levels)
 
 
-def _equals(node: Any, field: str, wanted: float) -> bool:
+def _equals(node: Any, field: str, target: float) -> bool:
     """True where the node has no such field."""
-    found = getattr(node, field, None)
-    return found is None or bool(np.all(np.abs(node_value(node, field) - wanted) <= _CLOSE * wanted))
+    parameter = getattr(node, field, None)
+    return parameter is None or bool(np.all(np.abs(node_value(node, field) - target) <= _CLOSE * target))

@@ -137,8 +137,8 @@ def _draft_node(name: str, branch: Branch, prefix: str, draft: GraphDraft) -> An
         draft.report(f"node {quoted(full)}", "its type is missing or no text", limit, "write the file again", full)
         return None
     if kind not in NODE_TYPES:
-        known = ", ".join(NODE_TYPES)
-        draft.report(f"node {quoted(full)}", f"its type {quoted(kind)} is not known", "", f"use one of {known}", full)
+        types = ", ".join(NODE_TYPES)
+        draft.report(f"node {quoted(full)}", f"its type {quoted(kind)} is not known", "", f"use one of {types}", full)
         return None
     if kind == "NIRGraph":
         return draft_graph(branch, draft, full + ".")
@@ -193,15 +193,15 @@ def _check_members(branch: Branch, known: set[str], subject: str, full: str, dra
             found = f"it has an unknown field {quoted(name)}"
             draft.report(subject, found, "known: " + ", ".join(sorted(known)), "remove it, or put it in metadata", full)
         elif isinstance(member, Branch) != (name in ("nodes", "metadata")):
-            what = "group" if isinstance(member, Branch) else "dataset"
-            draft.report(subject, f"{name} is a {what}", "", "write the file again with nir.write", full)
+            kind = "group" if isinstance(member, Branch) else "dataset"
+            draft.report(subject, f"{name} is a {kind}", "", "write the file again with nir.write", full)
 
 
 def _stand_in(leaf: Leaf, name: str, subject: str, full: str, draft: GraphDraft) -> Any:
     """An array of the declared shape that takes no memory."""
     if leaf.content != "number":
-        what = "text" if leaf.content == "text" else "truth values"
-        draft.report(subject, f"{name} holds {what}", "it must be real numbers", "store it as floats", full)
+        content = "text" if leaf.content == "text" else "truth values"
+        draft.report(subject, f"{name} holds {content}", "it must be real numbers", "store it as floats", full)
     elif not leaf.size:
         draft.report(subject, f"{name} is empty (shape {leaf.shape})", "it needs values", "store its values", full)
     return np.broadcast_to(np.zeros(()), leaf.shape if leaf.size else ())

@@ -119,9 +119,9 @@ def file_sha256(path: Path) -> str:
 def _load_open(handle: IO[bytes], limits: ScanLimits, *, drop_batch: bool) -> Any:
     """Reads an open file; its content reaches HDF5 through this handle only, so it cannot name other files."""
     with hdf5().File(handle, "r", **_NO_CHUNK_CACHE) as file:
-        found = scan_file(file, handle.fileno(), limits)
-        FileError.raise_all(found.problems)
-        top = found.root.branch("node")
+        scanned = scan_file(file, handle.fileno(), limits)
+        FileError.raise_all(scanned.problems)
+        top = scanned.root.branch("node")
         if top is None or (kind := stored_kind(top)) is None:
             raise FileError.of("content", "it holds no NIR graph", "a group 'node' is expected", "use nir.write")
         if kind != "NIRGraph":
@@ -137,7 +137,7 @@ def _load_open(handle: IO[bytes], limits: ScanLimits, *, drop_batch: bool) -> An
             shown = ", ".join(quoted(name) for name in [*ports][:3])
             step = "--drop-batch (or --repair batch-axis) takes it off"
             problems.append(Diagnostic(f"ports {shown}", "have an axis of size 1 more than their neighbours", "", step))
-        if not problems or found.bytes <= _QUICK_BYTES:
+        if not problems or scanned.bytes <= _QUICK_BYTES:
             _read_arrays(draft)
         FileError.raise_all((*problems, *draft.problems))
     _complete(graph, shapes, "")
@@ -150,8 +150,8 @@ def _shapes(graph: Any) -> tuple[MappingProxyType[str, NodeShapes], list[Diagnos
     except ModelError as error:
         return MappingProxyType({}), list(error.problems)
     problems = []
-    for name, known in shapes.items():
-        size = max(prod(known.input_shape), prod(known.output_shape))
+    for name, node_shapes in shapes.items():
+        size = max(prod(node_shapes.input_shape), prod(node_shapes.output_shape))
         if size > MAX_ELEMENTS:
             limit = f"at most {MAX_ELEMENTS:,} are read"
             problems.append(Diagnostic(f"node {quoted(name)}", f"it has {size:,} elements", limit, "split the layer"))
@@ -175,15 +175,15 @@ def _complete(graph: Any, shapes: MappingProxyType[str, NodeShapes], prefix: str
         if kind == "NIRGraph":
             _complete(node, shapes, full + ".")
             continue
-        known = shapes[full]
+        node_shapes = shapes[full]
         if kind in ELEMENTWISE:
             _fill_neuron(node, kind)
         elif kind in ("Conv1d", "Conv2d"):
-            _fill_conv(full, node, known)
+            _fill_conv(full, node, node_shapes)
         elif kind == "Flatten":
             node.start_dim, node.end_dim = int(node.start_dim), int(node.end_dim)
-        node.input_type = {"input": np.array(known.input_shape, dtype=np.int64)}
-        node.output_type = {"output": np.array(known.output_shape, dtype=np.int64)}
+        node.input_type = {"input": np.array(node_shapes.input_shape, dtype=np.int64)}
+        node.output_type = {"output": np.array(node_shapes.output_shape, dtype=np.int64)}
     graph._update_input_output_types()
 
 
@@ -200,8 +200,8 @@ def _fill_neuron(node: Any, kind: str) -> None:
             setattr(node, name, np.zeros_like(node.v_threshold))
 
 
-def _fill_conv(full: str, node: Any, known: NodeShapes) -> None:
-    window, spatial = window_of(full, node), known.input_shape[1:]
+def _fill_conv(full: str, node: Any, node_shapes: NodeShapes) -> None:
+    window, spatial = window_of(full, node), node_shapes.input_shape[1:]
     numbers = [window.stride, window.dilation, spatial, tuple(before for before, _ in window.padding)]
     node.stride, node.dilation, node.input_shape, padding = numbers if len(spatial) > 1 else (n[0] for n in numbers)
     node.padding = node.padding if isinstance(node.padding, str) else padding

@@ -55,26 +55,26 @@ def _put_graph(group: Any, graph: Any, shapes: Mapping[str, NodeShapes], prefix:
             _put_node(nodes.create_group(name), node, shapes[prefix + name])
 
 
-def _put_node(group: Any, node: Any, known: NodeShapes) -> None:
-    for name, value in _members(node, known):
+def _put_node(group: Any, node: Any, node_shapes: NodeShapes) -> None:
+    for name, value in _members(node, node_shapes):
         _put(group, name, value)
     _put_metadata(group, node.metadata)
 
 
-def _members(node: Any, known: NodeShapes) -> Iterator[tuple[str, Any]]:
+def _members(node: Any, node_shapes: NodeShapes) -> Iterator[tuple[str, Any]]:
     """The stored fields of a node that is no graph, as its ``to_dict`` names them."""
     kind = kind_of(node)
     for field in fields(node):
         value = getattr(node, field.name)
         if field.name == "input_shape":
-            spatial = known.input_shape[1:]
+            spatial = node_shapes.input_shape[1:]
             yield field.name, spatial[0] if kind == "Conv1d" else spatial
         elif field.name not in (*_TYPES, "metadata"):
             yield field.name, value
     if kind in ("Input", "Output"):
-        yield "shape", np.array(known.input_shape, dtype=np.int64)
+        yield "shape", np.array(node_shapes.input_shape, dtype=np.int64)
     elif kind == "Flatten":
-        yield "input_type", np.array(known.input_shape, dtype=np.int64)
+        yield "input_type", np.array(node_shapes.input_shape, dtype=np.int64)
     yield "type", kind
 
 

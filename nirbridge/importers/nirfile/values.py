@@ -38,20 +38,20 @@ def texts_of(leaf: Leaf) -> list[Any]:
 
 
 def _elements(leaf: Leaf) -> list[str]:
-    found = leaf.varying_texts()
-    if found is None:
-        found = np.asarray(hdf5().Dataset(leaf.dataset)[()]).reshape(-1).tolist()
-    return [item.decode("utf-8") for item in found]
+    encoded = leaf.varying_texts()
+    if encoded is None:
+        encoded = np.asarray(hdf5().Dataset(leaf.dataset)[()]).reshape(-1).tolist()
+    return [item.decode("utf-8") for item in encoded]
 
 
 def metadata_of(branch: Branch) -> dict[str, Any]:
     """Metadata as nir holds it: strings, numbers, arrays, lists of strings, and dicts of these."""
-    found: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
     for name, member in branch.members.items():
         if isinstance(member, Branch):
-            found[name] = metadata_of(member)
+            metadata[name] = metadata_of(member)
         elif member.content == "text":
-            found[name] = text_of(member) if not member.shape else texts_of(member)
+            metadata[name] = text_of(member) if not member.shape else texts_of(member)
         else:
-            found[name] = array_of(member)
-    return found
+            metadata[name] = array_of(member)
+    return metadata

@@ -84,9 +84,9 @@ class SampleReading:
     @property
     def time_place(self) -> tuple[str, int] | None:
         """Where time is: an axis of the sample, or a position that is added."""
-        own = [("sample", axis) for axis, role in self.own if role == _TIME]
+        axes = [("sample", axis) for axis, role in self.own if role == _TIME]
         added = [("added", position) for position, role in self.added if role == _TIME]
-        return (own + added)[0] if self.has_time and own + added else None
+        return (axes + added)[0] if self.has_time and axes + added else None
 
     def note(self, name: str, shape: Shape, *, are_axes_given: bool = True) -> str:
         """The note on how the sample was read.
@@ -110,10 +110,10 @@ class SampleReading:
         if self.has_time:
             own = [shapes[0][axis] for axis, role in self.own if role == _TIME]
             steps = (STEPS, *((None,) if max(own) > 1 else ())) if own else (STEPS, MORE_STEPS)
-        found: dict[tuple[Any, ...], SampleReading] = {}
+        distinct: dict[tuple[Any, ...], SampleReading] = {}
         for variant in (replace(self, steps=n, batch=b) for n in steps for b in (BATCH, None)):
-            found.setdefault(tuple(variant.fed(shape) for shape in shapes), variant)
-        return list(found.values())
+            distinct.setdefault(tuple(variant.fed(shape) for shape in shapes), variant)
+        return list(distinct.values())
 
     def of_length(self, steps: int) -> SampleReading:
         """The reading with the time steps of the sample, or with ``steps`` if the sample has no time axis."""
@@ -153,13 +153,13 @@ def sample_readings(shapes: Sequence[Shape], batched: bool | None, time_axis: Ti
     longer = list(_with_time_added()) if time_axis in (None, "none") else []
     first, rest = steps[:1] if rank in (2, 4) else [], steps[1:] if rank in (2, 4) else steps[::-1]
     if rank == 1:
-        found = [*rest, *longer, *sequences]
+        ordered = [*rest, *longer, *sequences]
     elif rank == 2:
-        found = [*first, *longer, *rest, *sequences]
+        ordered = [*first, *longer, *rest, *sequences]
     else:
-        found = [*first, *sequences, *rest, *longer]
-    found += [SampleReading()] if time_axis in (None, "none") else list(_steps_of(rank, time_axis))
-    return [r for r in dict.fromkeys(found) if _agrees(r, batched) and all(r.fits(shape) for shape in shapes)]
+        ordered = [*first, *sequences, *rest, *longer]
+    ordered += [SampleReading()] if time_axis in (None, "none") else list(_steps_of(rank, time_axis))
+    return [r for r in dict.fromkeys(ordered) if _agrees(r, batched) and all(r.fits(shape) for shape in shapes)]
 
 
 def _agrees(reading: SampleReading, batched: bool | None) -> bool:

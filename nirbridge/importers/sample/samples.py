@@ -18,9 +18,9 @@ def named_samples(module: Any, sample: Any) -> dict[str, Any]:
     """
     import torch
 
-    given = tuple(sample) if isinstance(sample, tuple | list) else (sample,)
+    values = tuple(sample) if isinstance(sample, tuple | list) else (sample,)
     try:
-        tensors = [torch.as_tensor(s).detach().clone() for s in given]
+        tensors = [torch.as_tensor(s).detach().clone() for s in values]
     except (TypeError, ValueError, RuntimeError) as error:
         found = f"not a tensor or an array ({type(error).__name__})"
         raise UsageError.of("sample", found, "a tensor or an array, or a tuple of them", "") from None

@@ -179,13 +179,13 @@ def _all_to_all(word: LayerToken, what: str, shape: Shape, out: int) -> Any:
 def _slide(word: LayerToken, form: ConvForm | PoolForm, shape: Shape) -> tuple[Window, Shape]:
     """The window over the spatial axes of ``shape``, and its positions along them."""
     axes = len(shape) - 1
-    given = {"kernel": form.kernel, "stride": form.stride, "padding": form.padding, "dilation": form.dilation}
-    for name, numbers in given.items():
+    options = {"kernel": form.kernel, "stride": form.stride, "padding": form.padding, "dilation": form.dilation}
+    for name, numbers in options.items():
         if len(numbers) > axes:
             found = f"its {name} {_shown(numbers)} has {len(numbers)} numbers"
             step = "give one number, for example conv16k5s2"
             raise _refuse(word, found, f"the shape {_shown(shape)} has one spatial axis", step)
-    full = {name: numbers * (axes // len(numbers)) for name, numbers in given.items()}
+    full = {name: numbers * (axes // len(numbers)) for name, numbers in options.items()}
     padding = tuple((p, p) for p in full["padding"])
     window = Window(full["kernel"], full["stride"], padding, full["dilation"], getattr(form, "groups", 1))
     spatial = window.slide(shape[1:])

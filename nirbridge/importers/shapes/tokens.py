@@ -201,13 +201,13 @@ def _form(kind: str, first: str, options: dict[str, Shape], form: str, example: 
 
 
 def _options(text: str, form: str, example: str) -> Iterator[tuple[str, Shape]]:
-    seen: set[str] = set()
+    letters: set[str] = set()
     for letter, numbers in _OPTION.findall(text):
-        if letter in seen:
+        if letter in letters:
             raise _TokenError(
                 f"it gives {letter} (the {_NAMES[letter]}) twice", f"{form} is expected", f"for example {example}"
             )
-        seen.add(letter)
+        letters.add(letter)
         yield letter, _numbers(_NAMES[letter], numbers, 0 if letter == "p" else 1, f"for example {example}")
 
 

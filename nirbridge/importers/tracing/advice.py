@@ -53,10 +53,10 @@ EXACTLY: tuple[tuple[tuple[str, ...], tuple[str, str]], ...] = (
 def advice_on(function: str) -> tuple[str, str]:
     """(Reason, hint) for a function that cannot be represented, from its name alone."""
     name = function.lower().removesuffix("_") if not function.endswith("__") else function
-    for names, found in EXACTLY:
+    for names, advice in EXACTLY:
         if name in names:
-            return found
-    for parts, found in TABLE:
+            return advice
+    for parts, advice in TABLE:
         if any(part in name for part in parts):
-            return found
+            return advice
     return "it has no equivalent neuron or linear layer", "replace it, or remove it from the module"

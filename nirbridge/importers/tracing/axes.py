@@ -81,8 +81,8 @@ def reshaped_in_place(arranged: Shape, lead: Lead, order: Sequence[int], new: Sh
     old = tuple(arranged[k] for k in order)
     found: dict[int, int] = {}
     for place, axis in enumerate(order):
-        wanted = (old[place], math.prod(old[place + 1 :]))
-        fitting = [k for k, n in enumerate(new) if (n, math.prod(new[k + 1 :])) == wanted and k not in found]
+        extent = (old[place], math.prod(old[place + 1 :]))
+        fitting = [k for k, n in enumerate(new) if (n, math.prod(new[k + 1 :])) == extent and k not in found]
         if axis < len(lead) and not fitting:
             raise CannotFollow(f"a reshape from {old} to {new} mixes batch or time with values", "move them in front")
         found |= {fitting[0]: axis} if axis < len(lead) else {}

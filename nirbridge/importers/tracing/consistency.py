@@ -32,8 +32,8 @@ def state_arguments(module: Any, given: int) -> tuple[str, ...]:
 
 def arguments_left(module: Any, given: int, handed: Sequence[str]) -> list[str]:
     """Notes on arguments of forward that stay at their defaults; options (True, False, words) are left out."""
-    kept = [(name, d) for name, d in _optional(module, given) if name not in handed and not isinstance(d, bool | str)]
-    return [f"forward's argument {quoted(name)} is {str(default)[:40]} in every time step" for name, default in kept]
+    unset = [(name, d) for name, d in _optional(module, given) if name not in handed and not isinstance(d, bool | str)]
+    return [f"forward's argument {quoted(name)} is {str(default)[:40]} in every time step" for name, default in unset]
 
 
 def handed_over(handed: Sequence[str]) -> Diagnostic:
@@ -69,15 +69,15 @@ def data_dependence(first: ForwardTrace, second: ForwardTrace) -> list[Diagnosti
     return []
 
 
-def is_steady(whole: ForwardTrace) -> bool:
+def is_steady(trace: ForwardTrace) -> bool:
     """True if every call is the first one over again, and only states of neurons come from the call before."""
-    calls = [whole.nodes[a:b] for a, b in zip(whole.starts, (*whole.starts[1:], None), strict=True)]
+    calls = [trace.nodes[a:b] for a, b in zip(trace.starts, (*trace.starts[1:], None), strict=True)]
     return all(
         len(nodes) == len(calls[0])
         and all(_steady(a, b, start) for a, b in zip(calls[0], nodes, strict=True))
-        and len(returned) == len(whole.returned[0])
-        and all(_same(a, b, start) for (_, a), (_, b) in zip(whole.returned[0], returned, strict=True))
-        for nodes, start, returned in zip(calls[1:], whole.starts[1:], whole.returned[1:], strict=True)
+        and len(returned) == len(trace.returned[0])
+        and all(_same(a, b, start) for (_, a), (_, b) in zip(trace.returned[0], returned, strict=True))
+        for nodes, start, returned in zip(calls[1:], trace.starts[1:], trace.returned[1:], strict=True)
     )
 
 
@@ -112,29 +112,29 @@ def _same(a: Any, b: Any, start: int) -> bool:
     return match(a, b, is_same)
 
 
-def kept_between(whole: ForwardTrace) -> list[Diagnostic]:
+def kept_between(trace: ForwardTrace) -> list[Diagnostic]:
     """The places where a later call differs from the first, of a module that cannot be traced call by call."""
-    second = whole.starts[1]
-    found: dict[str, Diagnostic] = {}
-    for node in whole.nodes[second:]:
+    second = trace.starts[1]
+    problems: dict[str, Diagnostic] = {}
+    for node in trace.nodes[second:]:
         for value in values_of((node.args, dict(node.kwargs))):
-            own = node.kind == "neuron" and _is_own(value, node)
-            if value.node.index < second and not own:
+            is_own_state = node.kind == "neuron" and _is_own(value, node)
+            if value.node.index < second and not is_own_state:
                 text = f"what {quoted(node.name.strip('_'))} is given was kept from the previous call of forward"
                 limit = "with a loop over time or a time axis in forward, every call starts a new sequence"
                 problem = Diagnostic(place_label(node.path), text, limit, "create such values in forward, from zeros")
-                found.setdefault(str(problem), problem)
-    if found:
-        return list(found.values())
+                problems.setdefault(str(problem), problem)
+    if problems:
+        return list(problems.values())
     text = "its second call differs from the first"
     return [Diagnostic("the module's forward", text, "every time step must compute the same", _KEPT)]
 
 
-def reset_in(whole: ForwardTrace) -> tuple[list[str], list[Diagnostic]]:
+def reset_in(trace: ForwardTrace) -> tuple[list[str], list[Diagnostic]]:
     """(Neurons whose state forward sets anew in every later call, those where it does so in some calls only)."""
-    left_alone = {path: [n for n in nodes if not states(n)] for path, nodes in whole.neurons(1).items()}
+    left_alone = {path: [n for n in nodes if not states(n)] for path, nodes in trace.neurons(1).items()}
     later = {path: nodes for path, nodes in left_alone.items() if nodes}
-    resets = frozenset(whole.resets)
+    resets = frozenset(trace.resets)
     counts = {path: sum(n.index in resets for n in nodes) for path, nodes in later.items()}
     found = "its state is reset in some calls of forward and not in others"
     some = [
@@ -145,7 +145,7 @@ def reset_in(whole: ForwardTrace) -> tuple[list[str], list[Diagnostic]]:
     return [path for path, n in counts.items() if n == len(later[path])], some
 
 
-def failed_again(whole: ForwardTrace) -> Diagnostic:
+def failed_again(trace: ForwardTrace) -> Diagnostic:
     """The problem of a module that can be called once only."""
-    text = f"it cannot be called a second time: {whole.failure}"
+    text = f"it cannot be called a second time: {trace.failure}"
     return Diagnostic("the module's forward", text, "a network runs one time step at a time", _KEPT)

@@ -111,8 +111,8 @@ def _gather(call: Operation, place: int, shape: Shape) -> int:
     indices: Any = np.asarray(call.arguments["indices"]).reshape(call.shape)
     positions = indices // math.prod(shape[place + 1 :]) % shape[place]
     for k, n in enumerate(call.shape):
-        wanted = np.arange(n).reshape(-1, *(1,) * (len(call.shape) - k - 1))
-        if n == shape[place] and bool(np.all(positions == wanted)):
+        expected = np.arange(n).reshape(-1, *(1,) * (len(call.shape) - k - 1))
+        if n == shape[place] and bool(np.all(positions == expected)):
             return k
     return _MIXED
 

@@ -25,10 +25,10 @@ def half_precision_calls(recording: ForwardTrace) -> list[Deviation]:
     ]
 
 
-def restarted_neurons(whole: ForwardTrace, is_sequence: Callable[[TracedCall], bool]) -> list[Deviation]:
+def restarted_neurons(trace: ForwardTrace, is_sequence: Callable[[TracedCall], bool]) -> list[Deviation]:
     """Neurons that get no state of the call before: it was set anew, or the neuron keeps none and is handed none."""
-    fresh = frozenset(whole.resets) | frozenset(whole.stateless)
-    later = {path: [n for n in nodes if not is_sequence(n)] for path, nodes in whole.neurons(1).items()}
+    fresh = frozenset(trace.resets) | frozenset(trace.stateless)
+    later = {path: [n for n in nodes if not is_sequence(n)] for path, nodes in trace.neurons(1).items()}
     paths = [path for path, nodes in later.items() if nodes and all(_is_fresh(node, fresh) for node in nodes)]
     return [Deviation(KEPT_STATES, place_label(path), STARTS_ANEW) for path in paths]
 
@@ -60,8 +60,8 @@ def loops_once(flow: DataflowGraph) -> list[Diagnostic]:
 
 
 def _is_fresh(node: TracedCall, fresh: frozenset[int]) -> bool:
-    given = states(node)
-    return not any(isinstance(state, TracedValue) for state in given) if given else node.index in fresh
+    handed = states(node)
+    return not any(isinstance(state, TracedValue) for state in handed) if handed else node.index in fresh
 
 
 def with_unreached(flow: DataflowGraph, recording: ForwardTrace, module: Any) -> DataflowGraph:

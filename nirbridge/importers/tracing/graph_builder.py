@@ -91,16 +91,16 @@ class GraphBuilder:
         """Indices of the calls that the outputs and the neurons of the last iteration depend on."""
         waiting = [v for _, v in self.returned if isinstance(v, TracedValue)]
         waiting += [TracedValue(calls[-1]) for calls in self.iterations.calls.values()]
-        found: set[int] = set()
+        indices: set[int] = set()
         while waiting:
             value = self.iterations.plain(waiting.pop())
             node = value.node
             if node.kind == "neuron" and node is not self.iterations.calls[node.path][-1]:
                 continue
-            if node.index not in found:
-                found.add(node.index)
+            if node.index not in indices:
+                indices.add(node.index)
                 waiting += self._needs(node)
-        return found
+        return indices
 
     def _needs(self, node: TracedCall) -> list[TracedValue]:
         if node.kind == "neuron":
@@ -148,8 +148,8 @@ class GraphBuilder:
         if lag > 1:
             hint = "use it in the next time step at the latest, or put a neuron in between"
             self._add_problem(node.path, f"a value is carried over more than one time step ({lag} steps)", hint)
-        known = self.done.get((last.index, 0))
-        lead = known.lead if known else self._guess(node)
+        written = self.done.get((last.index, 0))
+        lead = written.lead if written else self._guess(node)
         return FlowValue(ValueRef(self.names[last.index], value.output, lag == 1), lead, value.shape)
 
     def _guess(self, node: TracedCall) -> Lead:
@@ -177,14 +177,14 @@ class GraphBuilder:
         if form is None or not isinstance(value, TracedValue):
             return self._add_problem(node.path, "its input does not depend on the module's input", "connect it")
         x = self.find(value)
-        wanted = layout_of(form, node.module)
+        layout = layout_of(form, node.module)
         now = self._of_one_step(x)
-        fits = x.lead == wanted if wanted is not None else form.is_refusal or set(now) <= {"batch"}
+        fits = x.lead == layout if layout is not None else form.is_refusal or set(now) <= {"batch"}
         if x.is_summed or x.is_last or x.order or not fits:
             text = "values summed over time" if x.is_summed else f"values with leading axes {x.lead or 'none'}"
             text = "values of the last time step only" if x.is_last else text
             text = f"values of shape {x.whole}, where batch or time is not leading" if x.order else text
-            self._add_problem(node.path, f"it is given {text}", f"give it {wanted or 'one time step of a batch'}")
+            self._add_problem(node.path, f"it is given {text}", f"give it {layout or 'one time step of a batch'}")
         elif "time" in x.lead:
             self.iterations.follows_time = True
         name = self.names[node.index]
@@ -198,7 +198,7 @@ class GraphBuilder:
             (self.iterations.iterations == 1 or self.iterations.is_called)
             and states(node)
             and not has_state
-            and wanted is None
+            and layout is None
         ):
             self.deviations.append(Deviation(KEPT_STATES, place_label(node.path), STARTS_ANEW))
         return None
@@ -259,13 +259,13 @@ class GraphBuilder:
             return LoweredOp("summed", {"mean": False}, (self.find(sums[-1]),))
         if node.name in MOVES:
             return lower_move(node, value, self.find(moved_input(node)), self.iterations)
-        known = OP_HANDLERS[node.name](node, self.find) if node.name in OP_HANDLERS else None
+        lowered = OP_HANDLERS[node.name](node, self.find) if node.name in OP_HANDLERS else None
         if node.name in REDUCES:
-            known = lower_reduction(node, self.find(moved_input(node)))
-        if known and known.kind != "same" and any(t.order for t in known.inputs):
-            found = f"values of shape {known.inputs[0].whole}, where batch or time is not leading"
+            lowered = lower_reduction(node, self.find(moved_input(node)))
+        if lowered and lowered.kind != "same" and any(t.order for t in lowered.inputs):
+            found = f"values of shape {lowered.inputs[0].whole}, where batch or time is not leading"
             raise CannotFollow(found, IN_FRONT)
-        return known or self._unknown(node, "", "")
+        return lowered or self._unknown(node, "", "")
 
     def _unknown(self, node: TracedCall, why: str, advice: str) -> LoweredOp:
         inputs = tuple(self.find(v) for v in self._needs(node))
@@ -278,10 +278,10 @@ class GraphBuilder:
 
     def _outputs(self) -> Iterator[GraphOutput]:
         pairs = [(name, value) for name, value in self.returned if isinstance(value, TracedValue)]
-        kept = [(name, value) for name, value in pairs if self.iterations.plain(value).node.kind != "input"]
-        if not kept:
+        computed = [(name, value) for name, value in pairs if self.iterations.plain(value).node.kind != "input"]
+        if not computed:
             self._add_problem("", "it returns nothing that depends on its input", "return spikes or a readout")
-        for name, value in kept:
+        for name, value in computed:
             x = self.find(value)
             age = self.iterations.age(value)
             if x.is_summed:

@@ -130,11 +130,11 @@ def _sum_pool(node: TracedCall, find: Find) -> LoweredOp:
 def _adaptive(node: TracedCall, find: Find) -> LoweredOp:
     x, axes, size = input_of(node, find), int(node.name[-2]), call_argument(node, 1, "output_size")
     spatial = x.shape[-axes:]
-    wanted = [size] * axes if isinstance(size, int) or size is None else list(size)
-    wanted = [n if w is None else int(w) for w, n in zip(wanted, spatial, strict=True)]
-    if any(n % w for n, w in zip(spatial, wanted, strict=True)):
-        raise CannotFollow(f"an adaptive pool from {spatial} to {tuple(wanted)}: its windows differ", "use AvgPool2d")
-    kernel = tuple(n // w for n, w in zip(spatial, wanted, strict=True))
+    sizes = [size] * axes if isinstance(size, int) or size is None else list(size)
+    sizes = [n if w is None else int(w) for w, n in zip(sizes, spatial, strict=True)]
+    if any(n % w for n, w in zip(spatial, sizes, strict=True)):
+        raise CannotFollow(f"an adaptive pool from {spatial} to {tuple(sizes)}: its windows differ", "use AvgPool2d")
+    kernel = tuple(n // w for n, w in zip(spatial, sizes, strict=True))
     return _pool(node, find, kernel, kernel, 0)
 
 

@@ -252,11 +252,11 @@ def is_all_state(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: Map
     if not keeps:
         return True
     try:
-        given = inspect.signature(forward).bind(*args, **kwargs)
+        bound = inspect.signature(forward).bind(*args, **kwargs)
     except (TypeError, ValueError):
         return False
-    given.apply_defaults()
-    rest = [*given.args, *given.kwargs.values()][1:]  # arguments that *args and **kwargs take count one by one
+    bound.apply_defaults()
+    rest = [*bound.args, *bound.kwargs.values()][1:]  # arguments that *args and **kwargs take count one by one
     return bool(rest) and all(value is not None for value in rest)
 
 

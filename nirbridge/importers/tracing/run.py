@@ -79,13 +79,13 @@ def computed_tensors_memo(module: Any) -> dict[int, Any]:
     import torch
 
     memo: dict[int, Any] = {}
-    seen: set[int] = set()
+    visited: set[int] = set()
     waiting: list[Any] = [module]
     while waiting:
         subject = waiting.pop()
-        if id(subject) in seen or isinstance(subject, _CODE):
+        if id(subject) in visited or isinstance(subject, _CODE):
             continue
-        seen.add(id(subject))
+        visited.add(id(subject))
         if isinstance(subject, torch.Tensor):
             memo |= {} if subject.grad_fn is None else {id(subject): subject.detach().clone()}
             continue
@@ -123,16 +123,16 @@ def registered_neurons(clone: Any) -> Iterator[None]:
     """Has the neurons of a copy in their class's list of all neurons, as snnTorch's resets of a whole class need it."""
     lists: dict[int, list[Any]] = {}
     for inner in clone.modules():
-        known: Any = getattr(type(inner), "instances", None)
-        if isinstance(known, list):
-            lists[id(known)] = known
-            known.append(inner)
-    own = {id(inner) for inner in clone.modules()}
+        registry: Any = getattr(type(inner), "instances", None)
+        if isinstance(registry, list):
+            lists[id(registry)] = registry
+            registry.append(inner)
+    copied = {id(inner) for inner in clone.modules()}
     try:
         yield
     finally:
-        for known in lists.values():
-            known[:] = [inner for inner in known if id(inner) not in own]
+        for registry in lists.values():
+            registry[:] = [inner for inner in registry if id(inner) not in copied]
 
 
 @contextmanager
@@ -140,12 +140,12 @@ def preserved_module(module: Any) -> Iterator[None]:
     """Undo changes of the module and of the random state by the user's code (resets of all neurons of a class)."""
     import torch
 
-    kept = [(m, dict(vars(m)), dict(m._buffers)) for m in module.modules()]
+    saved = [(m, dict(vars(m)), dict(m._buffers)) for m in module.modules()]
     with torch.random.fork_rng(devices=[]):
         try:
             yield
         finally:
-            for inner, attributes, buffers in kept:
+            for inner, attributes, buffers in saved:
                 vars(inner).update(attributes)
                 inner._buffers.clear()
                 inner._buffers.update(buffers)
@@ -258,9 +258,9 @@ def _wrap(module: Any, recorder: ForwardRecorder) -> None:
 
 def _emptied(module: Any, originals: Mapping[str, Any]) -> None:
     """Takes everything out of the copy: its parts refer to each other, so that its states would stay for a while."""
-    own = {id(inner) for inner in originals.values()}  # a class may say that a copy of it is itself
+    originals_by_id = {id(inner) for inner in originals.values()}  # a class may say that a copy of it is itself
     for inner in list(module.modules()):
-        if id(inner) in own:
+        if id(inner) in originals_by_id:
             vars(inner).pop("forward", None)
         else:
             vars(inner).clear()

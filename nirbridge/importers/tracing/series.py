@@ -42,20 +42,20 @@ def without_lists(
     outputs: Sequence[tuple[str, Any]], iterations: int, is_series: Callable[[tuple[Any, ...]], bool]
 ) -> tuple[list[tuple[str, Any]], list[Diagnostic]]:
     """The outputs of forward, with lists of one output per time step reduced to the last; a problem for such lists."""
-    kept: list[tuple[str, Any]] = []
+    outputs_left: list[tuple[str, Any]] = []
     waiting = list(outputs)
     lists = 0
     while waiting:
         items = tuple(value for _, value in waiting[:iterations])
         length = iterations if iterations > 1 and is_series(items) else 1
-        kept.append(waiting[length - 1])
+        outputs_left.append(waiting[length - 1])
         waiting = waiting[length:]
         lists += length > 1
     if not lists:
-        return kept, []
+        return outputs_left, []
     found = f"it returns {'a list' if lists == 1 else f'{lists} lists'} with one output per time step"
     step = "return one tensor: torch.stack(outputs) instead of outputs"
-    return kept, [Diagnostic(place_label(""), found, "an output is one tensor", step)]
+    return outputs_left, [Diagnostic(place_label(""), found, "an output is one tensor", step)]
 
 
 def _written(node: TracedCall) -> ItemSeries | None:

@@ -66,22 +66,22 @@ def lower_move(node: TracedCall, value: TracedValue, x: FlowValue, iterations: T
     Raises:
         CannotFollow: it mixes samples or time steps, or takes one of them.
     """
-    whole = node.shapes[value.output]
+    shape = node.shapes[value.output]
     args, kwargs = node.args[1:], dict(node.kwargs)
     if node.name in _RESHAPES and x.order:
-        return LoweredOp("reshape", {}, (x,), x.lead, reshaped_in_place(x.arranged, x.lead, x.order, whole))
+        return LoweredOp("reshape", {}, (x,), x.lead, reshaped_in_place(x.arranged, x.lead, x.order, shape))
     if node.name in _RESHAPES:
-        return LoweredOp("reshape", {}, (x,), reshape_lead(x.whole, x.lead, whole))
+        return LoweredOp("reshape", {}, (x,), reshape_lead(x.whole, x.lead, shape))
     if node.name in _PERMUTES:
         order = permutation(node.func, args, kwargs, len(x.whole))
         return _arranged(x, x.lead, [x.order[k] for k in order] if x.order else order, x.arranged)
-    step = _step(value, x, iterations) or _every_step(node.name, whole, x)
+    step = _step(value, x, iterations) or _every_step(node.name, shape, x)
     if step is not None:
         return step
     if x.order:
         raise CannotFollow("it selects some values, and batch or time is not leading", IN_FRONT)
     if node.name == "expand_as":
-        indices = picked_positions(torch_tensor().expand, (whole,), {}, value.output, x.whole, x.lead)
+        indices = picked_positions(torch_tensor().expand, (shape,), {}, value.output, x.whole, x.lead)
         return LoweredOp("gather", {"indices": indices}, (x,))
     indices = picked_positions(node.func, args, kwargs, value.output, x.whole, x.lead)
     return LoweredOp("gather", {"indices": indices}, (x,))
@@ -142,14 +142,14 @@ def _is_repeated(taken: AxisSlice) -> bool:
     return axis < 0 or source.shape[axis] == 1
 
 
-def _every_step(name: str, whole: Shape, x: FlowValue) -> LoweredOp | None:
+def _every_step(name: str, shape: Shape, x: FlowValue) -> LoweredOp | None:
     """One value for all steps: a time axis of one that is repeated, or a new axis in front."""
     if name not in _REPEATS or x.order:
         return None
-    if "time" not in x.lead and whole[1:] == x.whole:
+    if "time" not in x.lead and shape[1:] == x.whole:
         return LoweredOp("same", {}, (x,), ("time", *x.lead))
     ones = [k for k, word in enumerate(x.lead) if word == "time" and x.whole[k] == 1]
-    is_longer = any(whole == (*x.whole[:k], whole[k], *x.whole[k + 1 :]) for k in ones if len(whole) == len(x.whole))
+    is_longer = any(shape == (*x.whole[:k], shape[k], *x.whole[k + 1 :]) for k in ones if len(shape) == len(x.whole))
     return LoweredOp("same", {}, (x,), x.lead) if is_longer else None
 
 
@@ -160,9 +160,9 @@ def lower_reduction(node: TracedCall, x: FlowValue) -> LoweredOp:
         CannotFollow: any other sum.
     """
     dims = _dims(node, len(x.whole))
-    kept = bool(node.kwargs.get("keepdim", False))
+    keeps_axes = bool(node.kwargs.get("keepdim", False))
     over = [k for k in dims if k < len(x.lead)]
-    if len(dims) == len(over) == 1 and x.lead[over[0]] == "time" and not kept:
+    if len(dims) == len(over) == 1 and x.lead[over[0]] == "time" and not keeps_axes:
         lead = tuple(word for k, word in enumerate(x.lead) if k != over[0])
         return LoweredOp("summed", {"mean": node.name == "mean"}, (x,), lead)
     spatial = tuple(range(len(x.lead) + 1, len(x.whole)))

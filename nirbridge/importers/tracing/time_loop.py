@@ -137,10 +137,12 @@ class TimeLoop:
         silent = self._silent(b)
         if silent is None:
             return False
-        wanted = torch_tensor()
+        tensor_type = torch_tensor()
         if is_zero(constant):
             return is_zero(silent)
-        return isinstance(constant, wanted) and isinstance(silent, wanted) and bool((constant == silent).all())
+        return (
+            isinstance(constant, tensor_type) and isinstance(silent, tensor_type) and bool((constant == silent).all())
+        )
 
     def _silent(self, b: Any) -> Any:
         """The value of ``b`` if no neuron fired in the turn before; None if it depends on anything else."""
@@ -227,40 +229,40 @@ class TimeLoop:
 
     def _slices_taken(self, calls: list[TracedCall]) -> list[int]:
         """The index of the one slice that each call works on; empty where that is not one each, along one axis."""
-        found = [self._parts(first_input(node)) for node in calls]
-        axes = {axis for parts in found for axis, _ in parts}
-        if len(axes) != 1 or any(len(parts) != 1 for parts in found):
+        slices = [self._parts(first_input(node)) for node in calls]
+        axes = {axis for parts in slices for axis, _ in parts}
+        if len(axes) != 1 or any(len(parts) != 1 for parts in slices):
             return []
-        indices = [index for parts in found for _, index in parts]
+        indices = [index for parts in slices for _, index in parts]
         return indices if len(set(indices)) == len(indices) else []
 
     def _parts(self, value: Any) -> set[tuple[int, int]]:
         """(Axis, index) of every slice along time of values that depend on no neuron, among the inputs of a value."""
-        found: set[tuple[int, int]] = set()
-        seen: set[int] = set()
+        slices: set[tuple[int, int]] = set()
+        visited: set[int] = set()
         waiting = [*values_of(value)]
         while waiting:
             now = self.plain(waiting.pop())
-            if now.node.index in seen or now.node.kind == "neuron":
+            if now.node.index in visited or now.node.kind == "neuron":
                 continue
-            seen.add(now.node.index)
+            visited.add(now.node.index)
             taken = slice_of(now)
             if taken is not None and self.age(taken.parent) == STATIC:
                 is_time = taken.parent.shape[taken.axis] == self.time_size
-                found |= {(taken.axis, taken.index)} if is_time else set()
+                slices |= {(taken.axis, taken.index)} if is_time else set()
             else:
                 waiting += values_of((now.node.args, dict(now.node.kwargs)))
-        return found
+        return slices
 
     def _outputs(self) -> list[Diagnostic]:
         """Outputs that are not the same value in every call."""
-        found: list[Diagnostic] = []
+        problems: list[Diagnostic] = []
         for k, (name, last) in enumerate(self.returned[-1]):
             before = [r[k][1] if k < len(r) else None for r in self.returned[:-1]]
             if not all(self.alike(value, iteration, last) for iteration, value in enumerate(before)):
                 text = f"its output {quoted(name or 'output')} depends on a value that forward keeps between calls"
-                found.append(Diagnostic(place_label(""), text, FOLLOWED, KEEP))
-        return found
+                problems.append(Diagnostic(place_label(""), text, FOLLOWED, KEEP))
+        return problems
 
     def _same_turn(self, calls: list[TracedCall], k: int) -> bool:
         return self.alike(first_input(calls[k]), k, first_input(calls[-1]))
@@ -274,8 +276,10 @@ class TimeLoop:
             for state in states(node):
                 plain = self.plain(state) if isinstance(state, TracedValue) else state
                 if isinstance(plain, TracedValue):
-                    own = plain.node.kind == "neuron" and plain.node.path == path and self.age(plain) == iteration - 1
-                    fine = own or ((iteration == 0 or self.is_called) and plain.node.kind == "input")
+                    is_own = (
+                        plain.node.kind == "neuron" and plain.node.path == path and self.age(plain) == iteration - 1
+                    )
+                    fine = is_own or ((iteration == 0 or self.is_called) and plain.node.kind == "input")
                 else:
                     fine = (iteration == 0 or self.is_called) and is_zero(plain)
                 if not fine:

@@ -57,7 +57,7 @@ def trace_module(
 
     Args:
         module: a ``torch.nn.Module``; it is left as it is (a copy in eval mode is run).
-        sample: one time step or a whole sequence, with or without the batch axis, or a tuple of them.
+        sample: one time step or a single_precision sequence, with or without the batch axis, or a tuple of them.
         forms: the neuron classes that are read.
         batched: whether the sample has a batch axis (None: inferred).
         time_axis: the axis of the sample that is time, "none" if it is one time step (None: inferred).
@@ -73,9 +73,9 @@ def trace_module(
     samples = named_samples(module, sample)
     shapes = {name: tuple(s.shape) for name, s in samples.items()}
     check_axes(batched, time_axis, list(shapes.values()))
-    whole = in_float32(module)
-    if whole is not module:
-        flow = trace_module(whole, sample, forms, batched=batched, time_axis=time_axis)
+    single_precision = in_float32(module)
+    if single_precision is not module:
+        flow = trace_module(single_precision, sample, forms, batched=batched, time_axis=time_axis)
         return replace(flow, notes=(*flow.notes, ROUNDED))
     search = _ReadingSearch(module, samples, forms, are_axes_given=batched is not None and time_axis is not None)
     for reading in _likeliest_first(sample_readings(list(shapes.values()), batched, time_axis), shapes, module, forms):
@@ -85,8 +85,8 @@ def trace_module(
         raise_too_large(search.out_of_room)
     if search.best is None:
         found = f"its forward fails on the sample: {(search.failures or ['no interpretation of its axes fits'])[0]}"
-        given = f"the sample has shape {', '.join(map(str, shapes.values()))}"
-        raise ModelError.of("module", found, given, f"give one that forward accepts, or {WAY_OUT}")
+        shown_shapes = f"the sample has shape {', '.join(map(str, shapes.values()))}"
+        raise ModelError.of("module", found, shown_shapes, f"give one that forward accepts, or {WAY_OUT}")
     _, flow, reading = search.best
     flow = _called_again(flow, module, samples, reading, forms)
     flow = _looked_at_longer(flow, module, samples, reading, forms)
@@ -141,8 +141,8 @@ class _ReadingSearch:
 
     def _flow(self, variant: SampleReading, shapes: Mapping[str, tuple[int, ...]]) -> DataflowGraph | None:
         """The flow, None where forward fails, or would be given as many numbers as were too large before."""
-        given = sum(math.prod(variant.fed(shape)[0]) for shape in shapes.values())
-        if given >= self.too_many:
+        size = sum(math.prod(variant.fed(shape)[0]) for shape in shapes.values())
+        if size >= self.too_many:
             return None
         try:
             flow = _attempt(self.module, self.samples, variant, self.forms, self.failures)
@@ -150,7 +150,7 @@ class _ReadingSearch:
             self.failures.append("its time steps depend on each other in more ways than can be traced")
             return None
         if flow is None and isinstance(self.failures[-1], TooLarge):
-            self.too_many = given
+            self.too_many = size
             self.out_of_room += self.failures[-1:] if self.best is None else []
         return flow
 
@@ -164,8 +164,8 @@ def _likeliest_first(
 
 
 def _layouts(module: Any, forms: NeuronSpecs) -> set[Any]:
-    known = ((neuron_spec_of(inner, forms), inner) for inner in module.modules())
-    return {layout_of(form, inner) for form, inner in known if form is not None}
+    specs = ((neuron_spec_of(inner, forms), inner) for inner in module.modules())
+    return {layout_of(form, inner) for form, inner in specs if form is not None}
 
 
 def _attempt(
@@ -194,29 +194,29 @@ def _called_again(
 ) -> DataflowGraph:
     """The flow, or that of several calls in a row where the module keeps something from one to the next."""
     handed = state_arguments(module, len(samples))
-    whole = _run(module, samples, reading, forms, 1, CALLS, handed)
-    if whole.failure and whole.handed:
-        whole = _run(module, samples, reading, forms, 1, CALLS)
-    if whole.failure:
-        return replace(flow, problems=(*flow.problems, failed_again(whole)))
-    flow = replace(flow, problems=(*flow.problems, *never_handed_on(whole)))
-    if not reading.has_time and not is_loop(whole):
-        anew = restarted_neurons(whole, lambda node: _is_sequence(node, forms))
-        known = [d for d in flow.deviations if d.name != KEPT_STATES]
-        problems = (*flow.problems, *reset_in(whole)[1])
-        flow = replace(flow, problems=problems, deviations=(*known, *anew))
+    trace = _run(module, samples, reading, forms, 1, CALLS, handed)
+    if trace.failure and trace.handed:
+        trace = _run(module, samples, reading, forms, 1, CALLS)
+    if trace.failure:
+        return replace(flow, problems=(*flow.problems, failed_again(trace)))
+    flow = replace(flow, problems=(*flow.problems, *never_handed_on(trace)))
+    if not reading.has_time and not is_loop(trace):
+        anew = restarted_neurons(trace, lambda node: _is_sequence(node, forms))
+        others = [d for d in flow.deviations if d.name != KEPT_STATES]
+        problems = (*flow.problems, *reset_in(trace)[1])
+        flow = replace(flow, problems=problems, deviations=(*others, *anew))
         once = [p for p in loops_once(flow) if str(p) not in map(str, flow.problems)]
         flow = replace(flow, problems=(*flow.problems, *once))
-    notes = (*flow.notes, *arguments_left(module, len(samples), whole.handed))
-    if is_steady(whole):
-        problems = [p for p in whole.problems if str(p) not in map(str, flow.problems)]
+    notes = (*flow.notes, *arguments_left(module, len(samples), trace.handed))
+    if is_steady(trace):
+        problems = [p for p in trace.problems if str(p) not in map(str, flow.problems)]
         return replace(flow, notes=notes, problems=(*flow.problems, *problems))
-    if len(whole.returned) < CALLS or reading.has_time:
-        return replace(flow, notes=notes, problems=(*flow.problems, *kept_between(whole)))
+    if len(trace.returned) < CALLS or reading.has_time:
+        return replace(flow, notes=notes, problems=(*flow.problems, *kept_between(trace)))
     deviations = flow.deviations
-    flow = with_unreached(GraphBuilder(whole, forms, roles_of(samples, reading), calls=CALLS).flow(), whole, module)
+    flow = with_unreached(GraphBuilder(trace, forms, roles_of(samples, reading), calls=CALLS).flow(), trace, module)
     flow = replace(flow, deviations=deviations)
-    hint = (handed_over(whole.handed),) if whole.handed and flow.problems else ()
+    hint = (handed_over(trace.handed),) if trace.handed and flow.problems else ()
     return replace(flow, problems=(*flow.problems, *hint))
 
 
@@ -241,16 +241,16 @@ def _later_problems(
         flow = _attempt(module, samples, replace(reading, steps=_MANY_STEPS), forms, [])
         return (*flow.problems, *left_out(flow, [tuple(s.shape) for s in samples.values()], reading)) if flow else ()
     handed = state_arguments(module, len(samples))
-    whole = _run(module, samples, reading, forms, 1, _MANY_CALLS, handed)
-    if whole.failure and handed:
-        whole = _run(module, samples, reading, forms, 1, _MANY_CALLS)
-    if whole.failure:
-        return (failed_again(whole),)
-    if len(whole.returned) < _MANY_CALLS:
+    trace = _run(module, samples, reading, forms, 1, _MANY_CALLS, handed)
+    if trace.failure and handed:
+        trace = _run(module, samples, reading, forms, 1, _MANY_CALLS)
+    if trace.failure:
+        return (failed_again(trace),)
+    if len(trace.returned) < _MANY_CALLS:
         return ()
-    if is_steady(whole) or reset_in(whole)[1]:
-        return reset_in(whole)[1]
-    return GraphBuilder(whole, forms, roles_of(samples, reading), calls=_MANY_CALLS).flow().problems
+    if is_steady(trace) or reset_in(trace)[1]:
+        return reset_in(trace)[1]
+    return GraphBuilder(trace, forms, roles_of(samples, reading), calls=_MANY_CALLS).flow().problems
 
 
 def _is_sequence(node: TracedCall, forms: NeuronSpecs) -> bool:

@@ -79,10 +79,10 @@ def axis_index(shape: tuple[int, ...], index: Any) -> AxisIndex | None:
     dots = [k for k, p in enumerate(parts) if p is Ellipsis]
     if dots:
         parts[dots[0] : dots[0] + 1] = [slice(None)] * (len(shape) - len(parts) + 1)
-    found = [(k, p) for k, p in enumerate(parts) if p != slice(None)]
-    if len(found) != 1:
+    partial = [(k, p) for k, p in enumerate(parts) if p != slice(None)]
+    if len(partial) != 1:
         return None
-    axis, part = found[0]
+    axis, part = partial[0]
     if axis >= len(shape):
         return None
     if not isinstance(part, slice):
@@ -187,14 +187,14 @@ class ModuleUses:
 
 def _own(path: str, handed: list[Any]) -> str:
     """The use that all states come from; the first where they come from elsewhere, which is refused later."""
-    found = {uncopied(state).node.path for state in handed if isinstance(state, TracedValue)}
-    use = min(found)
-    return use if len(found) == 1 and module_path(use) == path else path
+    paths = {uncopied(state).node.path for state in handed if isinstance(state, TracedValue)}
+    use = min(paths)
+    return use if len(paths) == 1 and module_path(use) == path else path
 
 
-def never_handed_on(whole: ForwardTrace) -> list[Diagnostic]:
+def never_handed_on(trace: ForwardTrace) -> list[Diagnostic]:
     """Modules of several uses whose states start anew each time: nothing says which use goes on as which."""
-    nodes = whole.neurons()
+    nodes = trace.neurons()
     several = {module_path(path) for path in nodes if path != module_path(path)}
     lost = [path for path in nodes if not any(isinstance(s, TracedValue) for node in nodes[path] for s in states(node))]
     places = dict.fromkeys(module_path(path) for path in lost if module_path(path) in several)

@@ -160,29 +160,29 @@ def heap_fault(descriptor: int) -> str:
     if not os.fstat(descriptor).st_size:
         return ""
     with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as data:
-        at, heaps, steps = data.find(b"HEAP"), 0, 0
-        while at >= 0:
-            taken = _list_length(data, at)
+        position, heaps, steps = data.find(b"HEAP"), 0, 0
+        while position >= 0:
+            taken = _list_length(data, position)
             heaps, steps = heaps + 1, steps + abs(taken)
             if taken < 0:
                 return "a heap of names is damaged"
             if heaps > _MAX_HEAPS or steps > _MAX_STEPS:
                 return "it has too many heaps of names"
-            at = data.find(b"HEAP", at + 4)
+            position = data.find(b"HEAP", position + 4)
     return ""
 
 
-def _list_length(data: mmap.mmap, at: int) -> int:
-    """Entries in the free list of the heap at ``at`` (0 if it is none); negative if the list leads into itself."""
-    if at + _HEADER.size > len(data):
+def _list_length(data: mmap.mmap, position: int) -> int:
+    """Entries in the free list of the heap at ``position`` (0 if there is none); negative if the list is circular."""
+    if position + _HEADER.size > len(data):
         return 0
-    _, version, reserved, size, offset, start = _HEADER.unpack_from(data, at)
+    _, version, reserved, size, offset, start = _HEADER.unpack_from(data, position)
     if version or any(reserved) or start + size > len(data):
         return 0
-    seen: set[int] = set()
+    visited: set[int] = set()
     while offset != _END_OF_LIST and offset + _FREE.size <= size:
-        if offset in seen or len(seen) > _MAX_STEPS:
-            return -len(seen) - 1
-        seen.add(offset)
+        if offset in visited or len(visited) > _MAX_STEPS:
+            return -len(visited) - 1
+        visited.add(offset)
         offset = _FREE.unpack_from(data, start + offset)[0]
-    return len(seen)
+    return len(visited)

@@ -128,10 +128,10 @@ def _add_item(
     path = f"{branch.path}/{name}".lstrip("/")
     link = group.links.get_info(raw)
     if link.type != h5.h5l.TYPE_HARD:
-        what = {h5.h5l.TYPE_SOFT: "a soft link", h5.h5l.TYPE_EXTERNAL: "a link to another file"}.get(
+        kind = {h5.h5l.TYPE_SOFT: "a soft link", h5.h5l.TYPE_EXTERNAL: "a link to another file"}.get(
             link.type, "an unknown link"
         )
-        result.report(path, f"it is {what}", "links are never followed", "store the data itself in the file")
+        result.report(path, f"it is {kind}", "links are never followed", "store the data itself in the file")
         return
     address = int(link.u)
     if address in result.seen:
@@ -139,42 +139,42 @@ def _add_item(
         result.report(path, "it is a group or dataset that has another name too", limit, "store a copy of it")
         return
     result.seen.add(address)
-    found = h5.h5o.open(group, raw)
-    if isinstance(found, h5.h5g.GroupID):
+    opened = h5.h5o.open(group, raw)
+    if isinstance(opened, h5.h5g.GroupID):
         member = Branch(path)
         branch.members[name] = member
-        todo.append((found, member, level + 1))
+        todo.append((opened, member, level + 1))
         return
-    leaf = _leaf(found, path, result)
+    leaf = _leaf(opened, path, result)
     if leaf is not None:
         branch.members[name] = leaf
 
 
-def _leaf(found: Any, path: str, result: ScannedFile) -> Leaf | None:
+def _leaf(opened: Any, path: str, result: ScannedFile) -> Leaf | None:
     """A dataset that can be read within the limits, or None and a problem."""
-    fault = _unreadable(found)
+    fault = _unreadable(opened)
     if fault:
         return result.report(path, *fault)
-    kind = found.get_type()
+    kind = opened.get_type()
     content, dtype = _content(kind, path, result)
     if content is None or dtype is None:
         return None
-    plist = found.get_create_plist()
-    return _sound_leaf(Leaf(path, content, found.shape, dtype, found, None, result.heaps), kind, plist, result)
+    plist = opened.get_create_plist()
+    return _sound_leaf(Leaf(path, content, opened.shape, dtype, opened, None, result.heaps), kind, plist, result)
 
 
-def _unreadable(found: Any) -> tuple[str, str, str] | None:
+def _unreadable(opened: Any) -> tuple[str, str, str] | None:
     """Why an object is no dataset of the file itself: found, limit, hint."""
     h5 = hdf5()
-    if not isinstance(found, h5.h5d.DatasetID):
+    if not isinstance(opened, h5.h5d.DatasetID):
         return "it is a stored type", "only groups and datasets are read", "remove it"
-    plist = found.get_create_plist()
+    plist = opened.get_create_plist()
     if plist.get_external_count():
         return "its data lie in another file", "other files are never read", "store the data in the file"
     if plist.get_layout() == h5.h5d.VIRTUAL:
         return "it is a virtual dataset", "other files are never read", "store the data itself in the file"
     # only now: the extent of a virtual dataset is read from its sources
-    if not found.shape and found.get_space().get_simple_extent_type() not in (h5.h5s.SCALAR, h5.h5s.SIMPLE):
+    if not opened.shape and opened.get_space().get_simple_extent_type() not in (h5.h5s.SCALAR, h5.h5s.SIMPLE):
         return "it is empty (null)", "numbers or text are expected", "store a value or remove it"
     return None
 
@@ -241,26 +241,26 @@ def _copy(leaf: Leaf, plist: Any, layout: int, size: int, descriptor: int) -> by
     return raw if raw and len(raw) == size else None
 
 
-def _is_sound(found: Any, plist: Any, layout: int, width: int, path: str, result: ScannedFile) -> bool:
+def _is_sound(dataset: Any, plist: Any, layout: int, width: int, path: str, result: ScannedFile) -> bool:
     """True if the library can read and unpack the values safely; False and a problem if not."""
     if layout != hdf5().h5d.CHUNKED:
-        return _is_inside(found, path, result)
+        return _is_inside(dataset, path, result)
     chunk_bytes = math.prod(plist.get_chunk()) * width
-    fault = pipeline_fault(plist, chunk_bytes) or chunk_fault(found, plist, chunk_bytes, result.descriptor)
+    fault = pipeline_fault(plist, chunk_bytes) or chunk_fault(dataset, plist, chunk_bytes, result.descriptor)
     if fault:
         result.report(path, fault, "gzip, lzf, szip, shuffle and fletcher32 are read", "store it again with nir.write")
     return not fault
 
 
-def _is_inside(found: Any, path: str, result: ScannedFile) -> bool:
-    offset = found.get_offset()
-    is_inside = offset is None or offset + found.get_storage_size() <= os.fstat(result.descriptor).st_size
+def _is_inside(dataset: Any, path: str, result: ScannedFile) -> bool:
+    offset = dataset.get_offset()
+    is_inside = offset is None or offset + dataset.get_storage_size() <= os.fstat(result.descriptor).st_size
     if not is_inside:
         result.report(path, "its data lie beyond the end of the file", "the file is cut off", "copy the file again")
     return is_inside
 
 
-def _short_text(found: Any, layout: int, path: str, result: ScannedFile) -> bytes | None:
+def _short_text(dataset: Any, layout: int, path: str, result: ScannedFile) -> bytes | None:
     """The stored references of text of varying length, counted by their lengths before any text is read.
 
     None and a problem where they are not stored plainly or the text is too long.
@@ -269,11 +269,14 @@ def _short_text(found: Any, layout: int, path: str, result: ScannedFile) -> byte
         limit = "text of varying length must be stored contiguously"
         result.report(path, "its text is stored in chunks or in the header", limit, "store it again with nir.write")
         return None
-    offset, stored = found.get_offset(), found.get_storage_size()
-    count, most = stored // REFERENCE_BYTES, 2 * result.limits.max_edges
-    if count > most:
+    offset, stored = dataset.get_offset(), dataset.get_storage_size()
+    count, count_max = stored // REFERENCE_BYTES, 2 * result.limits.max_edges
+    if count > count_max:
         result.report(
-            path, f"it holds {count:,} texts", f"at most {most:,} are read", "raise max_edges where load is called"
+            path,
+            f"it holds {count:,} texts",
+            f"at most {count_max:,} are read",
+            "raise max_edges where load is called",
         )
         return None
     raw = b"" if offset is None else os.pread(result.descriptor, stored, offset)  # nothing was written yet

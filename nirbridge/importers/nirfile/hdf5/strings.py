@@ -32,7 +32,8 @@ class StringHeaps:
             ValueError: if a reference or its heap is damaged.
         """
         return [
-            self._text(*_REFERENCE.unpack_from(references, at)) for at in range(0, len(references), REFERENCE_BYTES)
+            self._text(*_REFERENCE.unpack_from(references, start))
+            for start in range(0, len(references), REFERENCE_BYTES)
         ]
 
     def _text(self, length: int, address: int, index: int) -> bytes:
@@ -59,18 +60,18 @@ class StringHeaps:
 
 
 def _objects(heap: bytes) -> dict[int, bytes]:
-    found: dict[int, bytes] = {}
-    at = _HEADER.size
-    while at + _OBJECT.size <= len(heap):
-        index, _count, _reserved, size = _OBJECT.unpack_from(heap, at)
+    objects: dict[int, bytes] = {}
+    position = _HEADER.size
+    while position + _OBJECT.size <= len(heap):
+        index, _count, _reserved, size = _OBJECT.unpack_from(heap, position)
         if index == 0:  # the free space at the end
             break
-        start = at + _OBJECT.size
+        start = position + _OBJECT.size
         if start + size > len(heap):
             raise ValueError("a heap of texts is damaged")
-        found[index] = heap[start : start + size]
-        at = start + -(-size // 8) * 8
-    return found
+        objects[index] = heap[start : start + size]
+        position = start + -(-size // 8) * 8
+    return objects
 
 
 def longest_and_total(references: bytes) -> tuple[int, int]:
