@@ -43,7 +43,7 @@ def read_rates(path: str | Path, network: Network, value: float = ASSUMED_RATE) 
 
     The file holds one array per population or input, by name: spikes per time step, a scalar or of its shape.
     Populations that it does not name get ``assumed_rates``. Data is only read once its header has the right shape, so a
-    file can not make us read more than the network has neurons.
+    file cannot make us read more than the network has neurons.
 
     Raises:
         FileError: not a readable .npz file, or an array of objects.

@@ -100,7 +100,7 @@ EXACT = ("a_mem", "g_mem", "bias", "theta", "a_syn", "g_syn", "v_reset")
 def plain_coefficients(
     node: Any, dt: float, integrator: str, *, per_step: bool, unit_gain: bool = False
 ) -> Mapping[str, Array]:
-    """The coefficients that plain NIR parameters alone give; no ``theta`` for a read-out."""
+    """The coefficients that plain NIR parameters alone give; no ``theta`` for a readout."""
     kind = kind_of(node)
     out: dict[str, Array] = {"a_syn": np.asarray(0.0), "g_syn": np.asarray(1.0), "bias": np.asarray(0.0)}
     p = {field: uniform_value(getattr(node, field)) for field in NEURONS[kind] if getattr(node, field) is not None}
