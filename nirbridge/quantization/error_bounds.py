@@ -113,10 +113,10 @@ def report_bound(
     ``most``: what the source of each projection sends at most.
     """
     summed, largest = np.zeros_like(lost.bias), 0.0
-    for one, values in zip(weights, most, strict=True):
-        everything = np.full((1, 1, math.prod(one.errors.input_shape)), float(values))
-        summed = summed + _arrived(one, everything)[0, 0]
-        largest = max(largest, float(weights_of(one.errors).max(initial=0.0)))
+    for loss, values in zip(weights, most, strict=True):
+        everything = np.full((1, 1, math.prod(loss.errors.input_shape)), float(values))
+        summed = summed + _arrived(loss, everything)[0, 0]
+        largest = max(largest, float(weights_of(loss.errors).max(initial=0.0)))
     u, v = (float(max(map(abs, x))) for x in (bounds.u, bounds.v))
     own_u, own_v = lost.u_decay * u + lost.cut_u, lost.v_decay * v + lost.cut_v
     step = (own_u + summed) / (1.0 - lost.keeps_u) + own_v + lost.bias + lost.amount
@@ -169,11 +169,11 @@ def _bound_of(q: QuantizedNetwork, network: Network, p: FixedPopulation, arrays:
     weights = [_lost_weights(q, network, folded, x) for x in q.projections if x.target == p.name]
     shapes = {x.name: x.shape for x in (*q.inputs, *q.populations)}
     added, size, fan_in = np.zeros(v.shape), np.abs(u) + np.abs(v) + np.abs(p.neuron.bias).max() + lost.far, 16
-    for one in weights:
-        name = one.projection.source
-        sent = _delayed(_flat(arrays, name, shapes[name], "s"), one)
-        added += _arrived(one, sent)
-        size = size + apply(one.sizes, np.abs(sent).reshape(-1, *one.sizes.input_shape)).reshape(v.shape)
+    for loss in weights:
+        name = loss.projection.source
+        sent = _delayed(_flat(arrays, name, shapes[name], "s"), loss)
+        added += _arrived(loss, sent)
+        size = size + apply(loss.sizes, np.abs(sent).reshape(-1, *loss.sizes.input_shape)).reshape(v.shape)
         fan_in += sent.shape[2]
     floats = eps * fan_in * size
     fired = _flat(arrays, p.name, p.shape, "s") if p.neuron.fires else None
@@ -238,24 +238,24 @@ def _flat(arrays: Arrays, name: str, shape: tuple[int, ...], what: str) -> Array
     return array.reshape(len(array), batch, -1).astype(np.float64)
 
 
-def _delayed(sent: Array, one: WeightLoss) -> Array:
+def _delayed(sent: Array, loss: WeightLoss) -> Array:
     """``sent`` as it arrives in each time step, in the units that the weights multiply."""
-    values = sent if one.worth is None else sent / one.worth
-    delays = np.broadcast_to(one.projection.delay_steps.reshape(-1), values.shape[2:])
+    values = sent if loss.worth is None else sent / loss.worth
+    delays = np.broadcast_to(loss.projection.delay_steps.reshape(-1), values.shape[2:])
     late = np.zeros_like(values)
     for d in np.unique(delays).tolist():
         late[d:, :, delays == d] = values[: max(0, len(values) - d), :, delays == d]
     return late
 
 
-def _arrived(one: WeightLoss, sent: Array) -> Array:
+def _arrived(loss: WeightLoss, sent: Array) -> Array:
     """Sum of the errors of the weights, ``[steps, batch, targets]``."""
     shape = (*sent.shape[:2], -1)
-    items = np.abs(sent).reshape(-1, *one.errors.input_shape)
-    found = apply(one.errors, items)
-    if one.worth is not None:  # a value of the input is rounded to its integers, by half of one at most
-        found = found + 0.5 * apply(one.sizes, np.ones_like(items))
-        found = found + 0.5 * apply(one.errors, np.ones_like(items))
-    if one.projection.weight_exp < 0:
+    items = np.abs(sent).reshape(-1, *loss.errors.input_shape)
+    found = apply(loss.errors, items)
+    if loss.worth is not None:  # a value of the input is rounded to its integers, by half of one at most
+        found = found + 0.5 * apply(loss.sizes, np.ones_like(items))
+        found = found + 0.5 * apply(loss.errors, np.ones_like(items))
+    if loss.projection.weight_exp < 0:
         found = found + (1 << INPUT_SHIFT)
     return found.reshape(shape)

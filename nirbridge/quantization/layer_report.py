@@ -21,7 +21,7 @@ from nirbridge.quantization.scales import IncomingOperator, PopulationScale
 
 def layer_report(
     folded: FoldedPopulation,
-    made: FixedPopulation,
+    fixed: FixedPopulation,
     projections: Sequence[FixedProjection],
     incoming: Sequence[IncomingOperator],
     bounds: AccumulatorBounds,
@@ -31,19 +31,19 @@ def layer_report(
 ) -> LayerReport:
     """The report on one population."""
     return LayerReport(
-        population=made.name,
-        process=made.process,
+        population=fixed.name,
+        process=fixed.process,
         bounds=bounds,
-        decays=MappingProxyType(_decays(folded, made, scale)),
-        weights=tuple(_weights(p, one, chip) for p, one in zip(projections, incoming, strict=True)),
-        v_bound=_v_bound(folded, made, projections, incoming, bounds),
+        decays=MappingProxyType(_decays(folded, fixed, scale)),
+        weights=tuple(_weights(p, arriving, chip) for p, arriving in zip(projections, incoming, strict=True)),
+        v_bound=_v_bound(folded, fixed, projections, incoming, bounds),
         notes=tuple(notes),
     )
 
 
-def _decays(f: FoldedPopulation, made: FixedPopulation, scale: PopulationScale) -> dict[str, Any]:
+def _decays(f: FoldedPopulation, fixed: FixedPopulation, scale: PopulationScale) -> dict[str, Any]:
     """Scale, and errors of the constants; those of decays relative to the decay."""
-    n = made.neuron
+    n = fixed.neuron
     found: dict[str, Any] = {
         "scale": scale.value,
         "limited_by": scale.limited_by,
@@ -60,17 +60,17 @@ def _decays(f: FoldedPopulation, made: FixedPopulation, scale: PopulationScale) 
 
 def _v_bound(
     folded: FoldedPopulation,
-    made: FixedPopulation,
+    fixed: FixedPopulation,
     projections: Sequence[FixedProjection],
     incoming: Sequence[IncomingOperator],
     bounds: AccumulatorBounds,
 ) -> VBound:
     lost = [
-        weight_loss(p, one.operator, 1.0 if one.sent.low < 0 else None)
-        for p, one in zip(projections, incoming, strict=True)
+        weight_loss(p, arriving.operator, 1.0 if arriving.sent.low < 0 else None)
+        for p, arriving in zip(projections, incoming, strict=True)
     ]
-    most = [max(one.sent.high, -one.sent.low) for one in incoming]
-    return report_bound(rounding_loss(folded, made), lost, most, bounds, float(made.neuron.scale))
+    most = [max(arriving.sent.high, -arriving.sent.low) for arriving in incoming]
+    return report_bound(rounding_loss(folded, fixed), lost, most, bounds, float(fixed.neuron.scale))
 
 
 def _constant_error(real: Array, fixed: Array) -> float:
@@ -79,11 +79,11 @@ def _constant_error(real: Array, fixed: Array) -> float:
     return float(np.max(np.where(real > 0, np.abs(fixed - real) / kept, fixed)))
 
 
-def _weights(p: FixedProjection, one: IncomingOperator, chip: Chip) -> Mapping[str, Any]:
-    real, whole = weights_of(one.operator), weights_of(p.operator)
+def _weights(p: FixedProjection, arriving: IncomingOperator, chip: Chip) -> Mapping[str, Any]:
+    real, whole = weights_of(arriving.operator), weights_of(p.operator)
     size = float(np.sqrt(np.mean(np.square(real)))) if real.size else 0.0
     error = float(np.sqrt(np.mean(np.square(whole / p.scale - real)))) if real.size else 0.0
-    unit, grid = float(p.scale), one.range.grid
+    unit, grid = float(p.scale), arriving.range.grid
     beyond = (real * unit > grid.high + grid.step / 2) | (real * unit < grid.low - grid.step / 2)
     return MappingProxyType(
         {

@@ -63,45 +63,47 @@ def _as_conv(part: Conv | SumPool) -> Conv:
 
 def _merged(first: Conv, second: Conv | SumPool) -> Conv | None:
     """``second(first(x))`` where one of the two is a pool (a convolution of each channel with itself)."""
-    behind = _as_conv(second)
+    second_conv = _as_conv(second)
     pool_first = first.groups == first.weight.shape[0] == first.input_shape[0]
-    pool_last = behind.groups == behind.weight.shape[0] == behind.input_shape[0]
-    if not (pool_first or pool_last) or not _borders_agree(first, behind):
+    pool_last = second_conv.groups == second_conv.weight.shape[0] == second_conv.input_shape[0]
+    if not (pool_first or pool_last) or not _borders_agree(first, second_conv):
         return None
     kernel = tuple(
         (kb - 1) * db * sa + (ka - 1) * da + 1
         for ka, da, sa, kb, db in zip(
-            first.kernel, first.dilation, first.stride, behind.kernel, behind.dilation, strict=True
+            first.kernel, first.dilation, first.stride, second_conv.kernel, second_conv.dilation, strict=True
         )
     )
-    weight = np.zeros((behind.weight.shape[0], (behind if pool_first else first).weight.shape[1], *kernel))
-    for tap in np.ndindex(*behind.kernel):
-        starts = [t * d * s for t, d, s in zip(tap, behind.dilation, first.stride, strict=True)]
+    weight = np.zeros((second_conv.weight.shape[0], (second_conv if pool_first else first).weight.shape[1], *kernel))
+    for tap in np.ndindex(*second_conv.kernel):
+        starts = [t * d * s for t, d, s in zip(tap, second_conv.dilation, first.stride, strict=True)]
         for inner in np.ndindex(*first.kernel):
             at = tuple(b + r * d for b, r, d in zip(starts, inner, first.dilation, strict=True))
-            weight[(..., *at)] += _tap_product(first, behind, inner, tap, pool_first=pool_first)
-    stride = tuple(a * b for a, b in zip(first.stride, behind.stride, strict=True))
-    padding = tuple(_padding(first, behind, kernel, stride, axis) for axis in range(len(kernel)))
+            weight[(..., *at)] += _tap_product(first, second_conv, inner, tap, pool_first=pool_first)
+    stride = tuple(a * b for a, b in zip(first.stride, second_conv.stride, strict=True))
+    padding = tuple(_padding(first, second_conv, kernel, stride, axis) for axis in range(len(kernel)))
     if any(high < 0 for _, high in padding):
         return None
-    groups = behind.groups if pool_first else first.groups
-    made = Conv(freeze(weight), stride, padding, (1,) * len(kernel), groups, first.input_shape)
-    return made if made.output_shape == behind.output_shape else None
+    groups = second_conv.groups if pool_first else first.groups
+    merged_conv = Conv(freeze(weight), stride, padding, (1,) * len(kernel), groups, first.input_shape)
+    return merged_conv if merged_conv.output_shape == second_conv.output_shape else None
 
 
-def _tap_product(first: Conv, behind: Conv, inner: tuple[int, ...], tap: tuple[int, ...], *, pool_first: bool) -> Array:
+def _tap_product(
+    first: Conv, second_conv: Conv, inner: tuple[int, ...], tap: tuple[int, ...], *, pool_first: bool
+) -> Array:
     """Weights ``[cout, cin of a group]`` of one tap of the first and one of the second."""
-    a, b = first.weight[(..., *inner)], behind.weight[(..., *tap)]
+    a, b = first.weight[(..., *inner)], second_conv.weight[(..., *tap)]
     if not pool_first:
         return b * a  # [cout, 1] * [cout, cin of a group]
     own = b.shape[1]
-    start = np.arange(len(b)) // (len(b) // behind.groups) * own
+    start = np.arange(len(b)) // (len(b) // second_conv.groups) * own
     return b * a[start[:, None] + np.arange(own), 0]
 
 
-def _borders_agree(first: Conv, behind: Conv) -> bool:
+def _borders_agree(first: Conv, second_conv: Conv) -> bool:
     """True if the zero padding of the second convolution equals outputs of the first one beyond its border."""
-    for axis, (low, high) in enumerate(behind.padding):
+    for axis, (low, high) in enumerate(second_conv.padding):
         pad, s = first.padding[axis][0], first.stride[axis]
         reach = first.dilation[axis] * (first.kernel[axis] - 1)
         if low > 0 and -s - pad + reach >= 0:
@@ -111,9 +113,11 @@ def _borders_agree(first: Conv, behind: Conv) -> bool:
     return True
 
 
-def _padding(first: Conv, behind: Conv, kernel: tuple[int, ...], stride: tuple[int, ...], axis: int) -> tuple[int, int]:
-    low = behind.padding[axis][0] * first.stride[axis] + first.padding[axis][0]
-    wanted = (behind.output_shape[1 + axis] - 1) * stride[axis] + kernel[axis]
+def _padding(
+    first: Conv, second_conv: Conv, kernel: tuple[int, ...], stride: tuple[int, ...], axis: int
+) -> tuple[int, int]:
+    low = second_conv.padding[axis][0] * first.stride[axis] + first.padding[axis][0]
+    wanted = (second_conv.output_shape[1 + axis] - 1) * stride[axis] + kernel[axis]
     high = wanted - first.input_shape[1 + axis] - low
     return low, 0 if -stride[axis] < high < 0 else high
 

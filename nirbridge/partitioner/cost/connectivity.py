@@ -138,7 +138,7 @@ class Explicit:
 Connectivity = Separable | AllToAll | Explicit
 
 
-def connectivity(operator: Operator, what: str = "operator") -> Connectivity:
+def connectivity(operator: Operator, subject: str = "operator") -> Connectivity:
     """The structure of an operator, in the cheapest exact form.
 
     Raises:
@@ -148,17 +148,17 @@ def connectivity(operator: Operator, what: str = "operator") -> Connectivity:
     start: Connectivity = Separable(tuple(identity_axis(n) for n in operator.input_shape))
     state = (start, operator.input_shape)
     for level, part in enumerate(parts):
-        state = _extend(state, part, what, level)
+        state = _extend(state, part, subject, level)
     form, shape = state
     if form.target_shape == shape:
         return form
     if isinstance(form, AllToAll):
         return AllToAll(form.touched, shape)
-    lists = explicit(form, what)
+    lists = explicit(form, subject)
     return Explicit(lists.indptr, lists.sources, lists.n_sources, shape)
 
 
-def _extend(state: tuple[Connectivity, Shape], part: Operator, what: str, level: int) -> tuple[Connectivity, Shape]:
+def _extend(state: tuple[Connectivity, Shape], part: Operator, subject: str, level: int) -> tuple[Connectivity, Shape]:
     """The structure after one more part; the shape is the part's own (a Reshape changes only the shape)."""
     form, _ = state
     shape = part.output_shape
@@ -169,13 +169,13 @@ def _extend(state: tuple[Connectivity, Shape], part: Operator, what: str, level:
     if isinstance(form, AllToAll) and _every_output_has_inputs(part):
         return AllToAll(form.touched, shape), shape
     if isinstance(part, Sparse):
-        return _product(_sparse_lists(part), explicit(form, what), what), shape
+        return _product(_sparse_lists(part), explicit(form, subject), subject), shape
     assert isinstance(part, Conv | SumPool), "a Chain holds no Chain"
     own = Separable(_window_axes(part, level))
     if isinstance(form, Separable) and form.target_shape == part.input_shape:
         axes = tuple(_compose(a, b) for a, b in zip(form.axes, own.axes, strict=True))
         return Separable(axes), shape
-    return _product(explicit(own, what), explicit(form, what), what), shape
+    return _product(explicit(own, subject), explicit(form, subject), subject), shape
 
 
 def _every_output_has_inputs(part: Conv | SumPool | Sparse | Chain) -> bool:
@@ -283,7 +283,7 @@ def _sparse_lists(part: Sparse) -> Explicit:
     )
 
 
-def explicit(form: Connectivity, what: str) -> Explicit:
+def explicit(form: Connectivity, subject: str) -> Explicit:
     """The same structure as index lists.
 
     Raises:
@@ -292,7 +292,7 @@ def explicit(form: Connectivity, what: str) -> Explicit:
     if isinstance(form, Explicit):
         return form
     total = synapses(form)
-    _guard(total, what)
+    _guard(total, subject)
     if isinstance(form, AllToAll):
         sources, n_targets = np.flatnonzero(form.touched), math.prod(form.target_shape)
         indptr = np.arange(n_targets + 1, dtype=np.int64) * len(sources)
@@ -310,11 +310,11 @@ def _ones(matrix: sparse.csr_array) -> sparse.csr_array:
     return sparse.csr_array((np.ones(len(matrix.indices), np.int8), matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
-def _product(second: Explicit, first: Explicit, what: str) -> Explicit:
+def _product(second: Explicit, first: Explicit, subject: str) -> Explicit:
     a = _explicit_matrix(second)
     b = _explicit_matrix(first)
     degree = np.diff(b.indptr)
-    _guard(int(degree[a.indices].sum()), what)
+    _guard(int(degree[a.indices].sum()), subject)
     c = sparse.csr_array(a @ b)
     c.sort_indices()
     return Explicit(c.indptr.astype(np.int64), c.indices.astype(np.int64), first.n_sources, second.target_shape)
@@ -325,10 +325,10 @@ def _explicit_matrix(lists: Explicit) -> sparse.csr_array:
     return sparse.csr_array((np.ones(len(lists.sources), np.int64), lists.sources, lists.indptr), shape=shape)
 
 
-def _guard(total: int, what: str) -> None:
+def _guard(total: int, subject: str) -> None:
     if total > EXPLICIT_SYNAPSES_MAX:
         raise ModelError.of(
-            what,
+            subject,
             f"{total:,} synapses without a closed form",
             f"at most {EXPLICIT_SYNAPSES_MAX:,} are listed one by one",
             "keep the neurons in the shape of the convolution (put the Flatten after them)",

@@ -130,11 +130,11 @@ def _pattern_bound(sizes: CostModel, slots: Mapping[str, int], cap: Array, seed:
     if any(not layout.arcs for layout in layouts):
         return lower
     classes: SliceClasses = table.classes()
-    what = master_problem(layouts, classes, cap, tuple(range(len(cap))))
+    problem = master_problem(layouts, classes, cap, tuple(range(len(cap))))
     start = np.diag(class_multiplicity(classes.vectors, cap)).astype(np.int64)
     fixed = np.zeros(len(classes.vectors), np.int64)
     return generate(
-        what, start, fixed, SearchBudget(rounds=200, gap=1e-9, price_gap=0.0, price_time=0.3), lower, seed
+        problem, start, fixed, SearchBudget(rounds=200, gap=1e-9, price_gap=0.0, price_time=0.3), lower, seed
     ).bound
 
 

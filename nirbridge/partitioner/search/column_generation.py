@@ -132,11 +132,11 @@ def master_problem(
     )
 
 
-def resource_bounds(what: MasterProblem) -> dict[int, float]:
+def resource_bounds(problem: MasterProblem) -> dict[int, float]:
     """Cores needed for each resource alone: its least total over all layouts, in cores. By resource number."""
     needed = {}
-    for r in np.flatnonzero(what.certain.sum(axis=0) > 0):
-        needed[int(r)] = least_weight(what, what.certain[:, r]) / int(what.cap[r])
+    for r in np.flatnonzero(problem.certain.sum(axis=0) > 0):
+        needed[int(r)] = least_weight(problem, problem.certain[:, r]) / int(problem.cap[r])
     return needed
 
 
@@ -149,7 +149,7 @@ def linear_work(nonzeros: int, iterations: int) -> float:
 
 
 def generate(
-    what: MasterProblem, start: Array, fixed: Array, budget: SearchBudget, lower: int, seed: int, enough: float = 0.0
+    problem: MasterProblem, start: Array, fixed: Array, budget: SearchBudget, lower: int, seed: int, enough: float = 0.0
 ) -> GeneratedPatterns:
     """Patterns that make the linear master (nearly) optimal, and the best certificate met on the way.
 
@@ -160,7 +160,7 @@ def generate(
     certificate proves the rounded-up value and the value is near its end.
     """
     patterns, best, certificate, spent = start, lower, 0.0, 0.0
-    linear, duals, use, work = _master(what, patterns, fixed)
+    linear, duals, use, work = _master(problem, patterns, fixed)
     if not np.isfinite(linear):
         # no choice of the layouts fits: more patterns change nothing
         return GeneratedPatterns(patterns, use, best, certificate, linear, spent, work)
@@ -169,26 +169,26 @@ def generate(
         if linear <= enough or work > budget.linear_time:
             break
         weights = np.floor(duals / max(float(duals.max()), TOLERANCE) * WEIGHT_SCALE).astype(np.int64)
-        found, most, time = price(what.vectors, weights, what.cap, budget, seed)
+        found, most, time = price(problem.vectors, weights, problem.cap, budget, seed)
         spent += time
         if found is None or _is_known(found, patterns, duals):
             # a rough price may miss what still gains: look closely once before giving up
-            found, most, time = price(what.vectors, weights, what.cap, closely, seed)
+            found, most, time = price(problem.vectors, weights, problem.cap, closely, seed)
             spent += time
         if found is None or float(found @ duals) <= TOLERANCE:
             break
         gain = float(found @ duals)
         if not fixed.any() and most > 0 and np.ceil(linear / gain - TOLERANCE) > best:
-            if not np.array_equal(what.certain, what.vectors):
-                _, most, time = price(what.certain, weights, what.cap, budget, seed)
+            if not np.array_equal(problem.certain, problem.vectors):
+                _, most, time = price(problem.certain, weights, problem.cap, budget, seed)
                 spent += time
             if most > 0:
-                certificate = max(certificate, least_weight(what, weights) / most)
+                certificate = max(certificate, least_weight(problem, weights) / most)
             best = max(best, int(np.ceil(certificate - TOLERANCE)))
         if gain <= 1 + budget.gap or _is_known(found, patterns, duals):
             break
         patterns = np.vstack([patterns, found])
-        linear, duals, use, more = _master(what, patterns, fixed)
+        linear, duals, use, more = _master(problem, patterns, fixed)
         work += more
     return GeneratedPatterns(patterns, use, best, certificate, linear, spent, work)
 
@@ -199,7 +199,7 @@ def _is_known(found: Array, patterns: Array, duals: Array) -> bool:
 
 
 def dive(
-    what: MasterProblem, generated: GeneratedPatterns, cores: int, budget: SearchBudget, seed: int
+    problem: MasterProblem, generated: GeneratedPatterns, cores: int, budget: SearchBudget, seed: int
 ) -> tuple[tuple[Array, Array] | None, float]:
     """Settle cores one after the other as the linear master would have them, then finish the last few exactly.
 
@@ -217,7 +217,7 @@ def dive(
         settled += [patterns[p] for p in chosen]
         fixed = np.sum(settled, axis=0)
         # priced only as far as it takes for the rest to fit into the cores that are left
-        step = generate(what, patterns, fixed, small, 0, seed, cores - len(settled) - TOLERANCE)
+        step = generate(problem, patterns, fixed, small, 0, seed, cores - len(settled) - TOLERANCE)
         spent, work = spent + step.spent, work + step.work
         patterns, use = step.patterns, step.use
         if step.linear + len(settled) > cores + TOLERANCE:
@@ -225,7 +225,7 @@ def dive(
             settled = settled[: -budget.give_back]
             break
     while cores - len(settled) <= FREE_MAX:
-        result, time = finish_cores(what, settled, cores, budget, seed)
+        result, time = finish_cores(problem, settled, cores, budget, seed)
         spent += time
         if result is not None or not settled or spent > budget.finish_time:
             return result, spent
@@ -242,41 +242,41 @@ def _to_settle(patterns: Array, use: Array, room: int) -> list[int]:
     return [best] if use[best] > TOLERANCE else []
 
 
-def _master(what: MasterProblem, patterns: Array, fixed: Array) -> tuple[float, Array, Array, float]:
+def _master(problem: MasterProblem, patterns: Array, fixed: Array) -> tuple[float, Array, Array, float]:
     """Value of the linear master, the price of a piece of each class (>= 0), the use of each pattern, and the work."""
     from scipy import sparse
     from scipy.optimize import linprog
 
-    n, arcs = len(patterns), what.arcs
-    supply = sparse.hstack([sparse.csr_array(-patterns.T.astype(float)), what.demand])
-    cover = sparse.hstack([sparse.csr_array((len(what.cover_rhs), n)), -what.cover])
-    equal = sparse.hstack([sparse.csr_array((len(what.equal_rhs), n)), what.equal])
+    n, arcs = len(patterns), problem.arcs
+    supply = sparse.hstack([sparse.csr_array(-patterns.T.astype(float)), problem.demand])
+    cover = sparse.hstack([sparse.csr_array((len(problem.cover_rhs), n)), -problem.cover])
+    equal = sparse.hstack([sparse.csr_array((len(problem.equal_rhs), n)), problem.equal])
     result = linprog(
         np.concatenate((np.ones(n), np.zeros(arcs))),
         A_ub=sparse.vstack([supply, cover]).tocsc(),
-        b_ub=np.concatenate((fixed.astype(float), -what.cover_rhs)),
-        A_eq=equal.tocsc() if len(what.equal_rhs) else None,
-        b_eq=what.equal_rhs if len(what.equal_rhs) else None,
+        b_ub=np.concatenate((fixed.astype(float), -problem.cover_rhs)),
+        A_eq=equal.tocsc() if len(problem.equal_rhs) else None,
+        b_eq=problem.equal_rhs if len(problem.equal_rhs) else None,
         method="highs",
     )
     work = linear_work(supply.nnz + cover.nnz + equal.nnz, int(result.nit))
     if result.status != 0:
-        return float("inf"), np.ones(len(what.vectors)), np.zeros(n), work
-    prices = np.maximum(-result.ineqlin.marginals[: len(what.vectors)], 0.0)
+        return float("inf"), np.ones(len(problem.vectors)), np.zeros(n), work
+    prices = np.maximum(-result.ineqlin.marginals[: len(problem.vectors)], 0.0)
     return float(result.fun), prices, result.x[:n], work
 
 
-def least_weight(what: MasterProblem, weights: Array) -> float:
+def least_weight(problem: MasterProblem, weights: Array) -> float:
     """A lower bound on the weight of any layout (exact up to rounding: the layouts are flows and covers)."""
     from scipy.optimize import linprog
 
-    cost = what.demand.T @ weights.astype(float)
+    cost = problem.demand.T @ weights.astype(float)
     result = linprog(
         cost,
-        A_ub=-what.cover.tocsc() if len(what.cover_rhs) else None,
-        b_ub=-what.cover_rhs if len(what.cover_rhs) else None,
-        A_eq=what.equal.tocsc() if len(what.equal_rhs) else None,
-        b_eq=what.equal_rhs if len(what.equal_rhs) else None,
+        A_ub=-problem.cover.tocsc() if len(problem.cover_rhs) else None,
+        b_ub=-problem.cover_rhs if len(problem.cover_rhs) else None,
+        A_eq=problem.equal.tocsc() if len(problem.equal_rhs) else None,
+        b_eq=problem.equal_rhs if len(problem.equal_rhs) else None,
         method="highs",
     )
     return float(result.fun) * (1 - 1e-9) if result.status == 0 else 0.0
@@ -317,25 +317,27 @@ def class_multiplicity(vectors: Array, cap: Array) -> Array:
 
 
 def finish_cores(
-    what: MasterProblem, settled: list[Array], cores: int, budget: SearchBudget, seed: int
+    problem: MasterProblem, settled: list[Array], cores: int, budget: SearchBudget, seed: int
 ) -> tuple[tuple[Array, Array] | None, float]:
     """Integer arcs, with the settled cores and the rest of ``cores`` free to hold any mixture; None: none found."""
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()
-    demand = what.demand.tocsr()
-    arcs = [model.new_int_var(0, 10_000, "") for _ in range(what.arcs)]
-    most = class_multiplicity(what.vectors, what.cap)
+    demand = problem.demand.tocsr()
+    arcs = [model.new_int_var(0, 10_000, "") for _ in range(problem.arcs)]
+    most = class_multiplicity(problem.vectors, problem.cap)
     mixed = [[model.new_int_var(0, int(min(m, 4096)), "") for m in most] for _ in range(cores - len(settled))]
     for counts in mixed:
-        for r in np.flatnonzero(what.vectors.sum(axis=0) > 0):
-            model.add(sum(int(v) * n for v, n in zip(what.vectors[:, r], counts, strict=True) if v) <= int(what.cap[r]))
-    fixed = np.sum(settled, axis=0) if settled else np.zeros(len(what.vectors), np.int64)
-    for c in range(len(what.vectors)):
+        for r in np.flatnonzero(problem.vectors.sum(axis=0) > 0):
+            model.add(
+                sum(int(v) * n for v, n in zip(problem.vectors[:, r], counts, strict=True) if v) <= int(problem.cap[r])
+            )
+    fixed = np.sum(settled, axis=0) if settled else np.zeros(len(problem.vectors), np.int64)
+    for c in range(len(problem.vectors)):
         cut = demand.indices[demand.indptr[c] : demand.indptr[c + 1]]
         model.add(int(fixed[c]) + sum(m[c] for m in mixed) >= sum(arcs[a] for a in cut))
-    _add_rows(model, what.equal, what.equal_rhs, arcs, cover=False)
-    _add_rows(model, what.cover, what.cover_rhs, arcs, cover=True)
+    _add_rows(model, problem.equal, problem.equal_rhs, arcs, cover=False)
+    _add_rows(model, problem.cover, problem.cover_rhs, arcs, cover=True)
     solver = solver_for(budget.try_time, seed)
     status = solve(solver, model)
     spent = solver.response_proto.deterministic_time

@@ -91,10 +91,10 @@ def _cuttings(sizes: CostModel, cap: Array, tilings: Tilings, groups: Mapping[st
             if cut is best_grid and finer == 1:
                 continue
             try:
-                own, _ = tile_all(sizes, shrunk_capacity(cap, finer), cut)
+                finer_tilings, _ = tile_all(sizes, shrunk_capacity(cap, finer), cut)
             except NoTiling:
                 continue
-            found.append(_pieces(sizes, own, groups))
+            found.append(_pieces(sizes, finer_tilings, groups))
     return found
 
 
@@ -128,8 +128,8 @@ def fewest_cores(
             break
     else:
         return SearchResult(incumbent, lower, 0.0)
-    what = master.master_problem(choices, classes, cap, _certain(sizes))
-    needed = master.resource_bounds(what)
+    problem = master.master_problem(choices, classes, cap, _certain(sizes))
+    needed = master.resource_bounds(problem)
     bound = max(lower, *(int(np.ceil(v - master.TOLERANCE)) for v in needed.values()))
     best, spent = incumbent, 0.0
     start = np.eye(len(classes.vectors), dtype=np.int64)
@@ -140,17 +140,17 @@ def fewest_cores(
             break
         enough = 0.0 if slack is None else bound - slack
         progress(f"patterns: {len(best)} cores, at least {bound}", None)
-        made = master.generate(what, start, nothing, budget, bound, seed, enough)
-        if not np.isfinite(made.linear) or (slack != SLACKS[0] and len(made.patterns) == len(start)):
+        generated = master.generate(problem, start, nothing, budget, bound, seed, enough)
+        if not np.isfinite(generated.linear) or (slack != SLACKS[0] and len(generated.patterns) == len(start)):
             break
-        start, bound, spent = made.patterns, max(bound, made.bound), spent + made.spent
-        if made.work > budget.linear_time:
+        start, bound, spent = generated.patterns, max(bound, generated.bound), spent + generated.spent
+        if generated.work > budget.linear_time:
             # too large for the linear programs: what they gave is a bound; settling cores would take as long each
             break
-        for cores in _targets(bound, made.linear, len(best)):
+        for cores in _targets(bound, generated.linear, len(best)):
             if spent > budget.total_time:
                 return SearchResult(best, min(bound, len(best)), spent)
-            result, time = master.dive(what, made, cores, budget, seed)
+            result, time = master.dive(problem, generated, cores, budget, seed)
             spent += time
             blocks = None if result is None else _blocks(sizes, choices, *result)
             if blocks is not None and is_within(sizes, blocks):
@@ -173,7 +173,7 @@ def _targets(bound: int, linear: float, best: int) -> list[int]:
     return [least + s for s in (0, 1, 2, 4, 8, 16, 32, 64) if least + s < best]
 
 
-def _blocks(sizes: CostModel, choices: tuple[Layout, ...], held: Array, arcs: Array) -> Blocks:
+def _blocks(sizes: CostModel, choices: tuple[Layout, ...], contents: Array, arcs: Array) -> Blocks:
     """The cores of a solution: each takes pieces of its classes, in the order in which they lie in the network."""
     boxes: dict[int, list[Slice]] = {}
     edges = np.concatenate(([0], np.cumsum([len(c.arcs) for c in choices])))
@@ -182,7 +182,7 @@ def _blocks(sizes: CostModel, choices: tuple[Layout, ...], held: Array, arcs: Ar
             boxes.setdefault(number, []).extend(Slice(choice.population, box) for box in found)
     names = tuple(sizes.shapes)
     cores = []
-    for counts in sorted(held.tolist(), reverse=True):
+    for counts in sorted(contents.tolist(), reverse=True):
         taken = []
         for number, n in enumerate(counts):
             supply = boxes.get(number, [])
