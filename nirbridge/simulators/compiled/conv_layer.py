@@ -110,7 +110,7 @@ class ConvLayer:
         p, c, lead = self.plan, self.cells, spikes.shape[:2]
         flags, buffers, (source, is_plain_order) = c.flags(requested), c.opened(state), self.source.of(spikes)
         packs = c.packs(flags, requested)
-        sent, trace_rows = c.outputs(*lead, flags, packs)
+        sent, trace_rows = c.outputs(lead[0], lead[1], flags, packs)
         x, u = aligned_empty(2 * c.width, self.dtype).reshape(2, c.width)
         memory = (*self.source.room(), aligned_zeros((p.sums,), self.dtype), x, u)
         run_conv(

@@ -95,7 +95,7 @@ class PackedSpikes:
 
     dtype = np.dtype(np.uint8)
 
-    def __init__(self, bits: Array, lead: tuple[int, int], layout: FeatureMapLayout) -> None:
+    def __init__(self, bits: Array, lead: tuple[int, int], layout: FlatLayout | FeatureMapLayout) -> None:
         self.bits, self.lead, self.layout = bits, lead, layout
         self.shape = (*lead, *layout.shape)
         self.ndim = len(self.shape)

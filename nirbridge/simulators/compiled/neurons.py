@@ -177,7 +177,7 @@ class EventNeurons:
         lead = drive.shape[:2]
         c = self.usual if drive.flags.c_contiguous else self.last
         flags, buffers = c.flags(requested), c.opened(state)
-        sent, trace_rows = c.outputs(*lead, flags)
+        sent, trace_rows = c.outputs(lead[0], lead[1], flags)
         rows = c.layout.rows(drive, 2)
         run_neurons(rows, *buffers, c.width, c.coefficients, c.coef_offsets, c.steps, flags, sent, trace_rows)
         return c.output(lead, sent, trace_rows, c.closed(state, buffers), requested)

@@ -114,7 +114,7 @@ class FastFixedAccumulate:
         """See ``FixedAccumulate``."""
         sums = a_in if self.exponent == 0 else np.zeros_like(a_in)
         kernel: Any = self.kernel
-        if self.many is not None and (kernel is None or self.many.pays(history, depth, a_in)):
+        if isinstance(self.many, TiledDense) or (self.many is not None and self.many.pays(history, depth, a_in)):
             self.many(history, depth, sums)
         else:
             kernel(history, depth, self.delays, *self.arrays, sums)
