@@ -15,6 +15,9 @@ if threading.current_thread() is threading.main_thread() and signal.getsignal(si
 # for the processes that tests start.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Texts are as wide as where no terminal says otherwise: pytest-xdist gives its processes the width of its own.
+os.environ.pop("COLUMNS", None)
+
 from pathlib import Path
 
 import pytest

@@ -169,7 +169,7 @@ def test_integers_alone_may_have_no_such_start() -> None:
     network, chip = chain([plain(), cell]), read_chip("loihi1")
     retimed = Retime(keep_early_spikes=True).retimed(network)
     assert retimed.early == ()
-    with pytest.raises(ModelError, match=r"'p1'.* would make it fire in the 2 steps .*--keep-early-spikes$"):
+    with pytest.raises(ModelError, match=r"'p1'.* would make it fire in the 2 time steps .*--keep-early-spikes$"):
         quantize(Retime().retimed(network), chip)
     quantized = quantize(retimed, chip)
     assert quantized.early == ("p1",)
