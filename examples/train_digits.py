@@ -3,7 +3,7 @@
     python examples/train_digits.py --model mlp --out examples/models
 
 beta = 7/8 and weights on a grid of 1/64 (eight bits: -128/64 to 127/64) make every sum of inputs exact, so that the
-order in which a simulator adds them can not change a spike. A run takes about half a minute.
+order in which a simulator adds them cannot change a spike. A run takes about half a minute.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def quantize_with_data(
     """Quantizes as the plan says, and measures the result on the data.
 
     Raises:
-        ModelError: what the chip can not do.
+        ModelError: what the chip cannot do.
         DoesNotFit: no widths within the limit of memory.
         UsageError: a plan that needs data, without data.
     """

@@ -147,7 +147,7 @@ def import_module(framework: str, module: Any, sample: Any, *, check: int | None
     Raises:
         UnequalImport: the import does not compute the same as the module.
         UsageError: no importer of that name, or a package that it needs is not installed.
-        ModelError: what the importer can not carry over exactly.
+        ModelError: what the importer cannot carry over exactly.
     """
     import inspect
 

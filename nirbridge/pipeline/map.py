@@ -95,7 +95,7 @@ def place_partition(
 
     Raises:
         DoesNotFit: more blocks than cores.
-        UsageError: pins that can not be.
+        UsageError: pins that cannot be.
     """
     from nirbridge.mapping.cost import costs
     from nirbridge.mapping.model import MappedNetwork

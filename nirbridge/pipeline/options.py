@@ -25,7 +25,7 @@ class MapOptions(Value):
     (core 3 of chip 1 of loihi1 is 131).
     ``rates``: spikes per step by population or input name (scalar or of its shape) and a sentence that says where they
     are from (``mapping.rates.read_rates``); None: assumed, and said so.
-    ``relays``: put a pool between neurons on neurons of its own where the chip can not hold the folded fan-in.
+    ``relays``: put a pool between neurons on neurons of its own where the chip cannot hold the folded fan-in.
     ``retime``: 'auto' maps the network with the delays that it runs with (``passes.Retime``), and with those of
     the model where there are none, which the notes say; 'always' refuses that; 'never' keeps the model's delays.
     ``splits``: population -> copies of it, each of which feeds a part of its targets (``passes.ReplicateSource``).

@@ -36,7 +36,7 @@ def quantize_network(
 
     ``data``: ``simulators.quantize_data.Data`` to calibrate and measure on, ``plan``: how; ``keep_early_spikes`` as of
     ``passes.Retime``.
-    Raises ModelError (what the chip can not do), DoesNotFit (no widths within the memory asked for), UsageError.
+    Raises ModelError (what the chip cannot do), DoesNotFit (no widths within the memory asked for), UsageError.
     """
     from nirbridge.pipeline.calibrated import CalibrationPlan, quantize_with_data
     from nirbridge.quantization import QuantizationOptions
@@ -79,7 +79,7 @@ def simulate_on_chip(
 
     Raises:
         UsageError: options that do not go together, or inputs that the network does not take.
-        ModelError: what the chip can not do.
+        ModelError: what the chip cannot do.
         DoesNotFit, IllegalMapping: as of ``map_network`` and ``simulate_mapped``.
     """
     from nirbridge.quantization.options import QuantizationOptions

@@ -1,4 +1,4 @@
-"""Pools on neurons of their own, where a chip can not hold the fan-in of a pool folded into what follows it."""
+"""Pools on neurons of their own, where a chip cannot hold the fan-in of a pool folded into what follows it."""
 
 from __future__ import annotations
 

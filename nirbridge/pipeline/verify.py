@@ -66,7 +66,7 @@ def verify_network(
         progress: called with a stage and the share that is done.
 
     Raises:
-        ModelError: what the chip or the tool can not do, or a program that failed.
+        ModelError: what the chip or the tool cannot do, or a program that failed.
         UsageError: inputs or options that make no sense; no emitter of that name, nothing runs its programs, or its
             tool is not installed.
         IllegalMapping: the saved map is not of this network.

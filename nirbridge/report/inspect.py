@@ -176,7 +176,7 @@ def inspect_file(
     sentence for each kind of them, with what to do. Those that no repair settles are warned of.
 
     Raises:
-        FileError: it can not be read.
+        FileError: it cannot be read.
         ModelError: it has no exact meaning here.
         UsageError: repairs that are none.
     """
@@ -190,7 +190,7 @@ def inspect_file(
 def inspect_graph(graph: Any, timing: Timing, rewrite: Callable[[Network], Network] | None = None) -> dict[str, Any]:
     """Nodes, populations, projections, totals, timing (read and assumed), warnings and dead parts of a graph.
 
-    ``synapses`` are pairs of source and target (null where they can not be counted without listing too many; the
+    ``synapses`` are pairs of source and target (null where they cannot be counted without listing too many; the
     total leaves out those onto outputs), ``weights`` numbers stored in the file, each node counted once. With
     ``rewrite`` populations and projections are those of the rewritten network, nodes those of the graph.
     """

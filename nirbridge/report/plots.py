@@ -114,7 +114,7 @@ def plot_difference(
 
     ``latency``: steps that B is behind A. Where both have events at a place but not as many, the one with more has the
     mark; where graded values differ, the place has both marks.
-    Raises UsageError where the spikes were not recorded in both, or their shapes can not be laid over each other.
+    Raises UsageError where the spikes were not recorded in both, or their shapes cannot be laid over each other.
     """
     x, y = _spikes(a, node, sample), _spikes(b, node, sample)
     clock, other = recorded_steps(a, (node, "s")), recorded_steps(b, (node, "s"))

@@ -172,5 +172,7 @@ def test_the_environment_in_words_and_as_a_document() -> None:
     assert lava.status_document(works)["python"] == "/p"
     assert lava.status_document(works)["ready"] is True
     for python, again in (("x", False), (None, True)):
-        with pytest.raises(UsageError, match="^nirbridge lava status: --python and --again are of install; leave them"):
+        with pytest.raises(
+            UsageError, match="^nirbridge lava status: --python and --again are options of install; leave them"
+        ):
             lava.status(python, again)

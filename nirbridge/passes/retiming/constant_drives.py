@@ -100,7 +100,7 @@ def with_constant_drives(
 
 
 def _bare(p: Population, drive: Array | None, steps: int, *, feeds_neurons: bool) -> Neuron | None:
-    """The neuron without its constant drive, as far as synapses can take that over; None: it still can not wait."""
+    """The neuron without its constant drive, as far as synapses can take that over; None: it still cannot wait."""
     n = p.neuron
     moves = not n.a_syn.any()
     gain = n.g_syn * n.g_mem

@@ -48,7 +48,7 @@ def with_delay_lines(
         The network, the latencies with those of the relays, and the lines.
 
     Raises:
-        ModelError: a source that a relay can not pass on (several spikes a step on a chip without graded spikes, a
+        ModelError: a source that a relay cannot pass on (several spikes a step on a chip without graded spikes, a
             read-out's potential); every one is listed.
     """
     reach = delay_steps_max + 1

@@ -28,7 +28,7 @@ class LatencyArc:
 
 
 def least_latencies(names: Sequence[str], arcs: Sequence[LatencyArc]) -> tuple[dict[str, int], tuple[str, ...]]:
-    """The least latencies of 0 or more, and a loop that can not be met, in the order of its arcs.
+    """The least latencies of 0 or more, and a loop that cannot be met, in the order of its arcs.
 
     Bellman and Ford's rounds over the arcs in the order given, which is one round where that order is causal. With a
     loop the latencies mean nothing; without one it is empty.
@@ -57,7 +57,7 @@ def _loop(name: str, before: Mapping[str, str], count: int) -> tuple[str, ...]:
 
 
 def all_loops(names: Sequence[str], arcs: Sequence[LatencyArc]) -> tuple[tuple[str, ...], ...]:
-    """Loops that can not be met: one after the other, each without the arcs of those before it."""
+    """Loops that cannot be met: one after the other, each without the arcs of those before it."""
     found: list[tuple[str, ...]] = []
     left = list(arcs)
     while loop := least_latencies(names, left)[1]:

@@ -1,4 +1,4 @@
-"""``nirbridge compare``: text, JSON, exit codes, pictures, files that can not be compared."""
+"""``nirbridge compare``: text, JSON, exit codes, pictures, files that cannot be compared."""
 
 from __future__ import annotations
 

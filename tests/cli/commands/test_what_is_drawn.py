@@ -137,7 +137,9 @@ def test_a_verification_is_run_with_what_was_read(monkeypatch: pytest.MonkeyPatc
     assert {k: v for k, v in made[1].items() if k != "progress"} == {"labels": None, "quantization": ("q", 7), **more}
     made = verify.run("m", "c", "i.npy", "l.npy", **reading, per_core=False, target=None)
     assert (made[0][2], made[1]["labels"]) == (("read", "i.npy", 7), ("load_labels", "l.npy", {}))
-    with pytest.raises(UsageError, match="^--per-core: given without --to, it is about the program; add --to lava$"):
+    with pytest.raises(
+        UsageError, match="^--per-core: given without --to, it applies to the emitted program; add --to lava$"
+    ):
         verify.run("m", "c", None, None, **reading, per_core=True, target=None)
 
 
