@@ -67,7 +67,10 @@ def test_one_json_document(files: tuple[str, str, str], capsys: pytest.CaptureFi
     ("options", "message"),
     [
         (["--latency", "soon"], "--latency: 'soon', a whole number of time steps, or 'auto'; as in --latency 2"),
-        (["--latency", "9" * 40], f"--latency: '{'9' * 40}', a whole number of time steps, or 'auto'; as in --latency 2"),
+        (
+            ["--latency", "9" * 40],
+            f"--latency: '{'9' * 40}', a whole number of time steps, or 'auto'; as in --latency 2",
+        ),
         (["--tau", "0"], "tau_steps: 0.0, a number of steps above 0; 10 is the default"),
         (["--node", "fc"], "--node: given without --plot, it names the node to draw; add --plot FILE.png"),
     ],
