@@ -85,7 +85,7 @@ def map(
         changes: fields of ``MapOptions`` that are to be others than in ``options``.
 
     Raises:
-        DoesNotFit: every reason, what proves it, and what would fit.
+        DoesNotFit: every reason, the limit that proves it, and changes that fit.
         ModelError: what the chip cannot run.
         UsageError: an option that makes no sense.
     """

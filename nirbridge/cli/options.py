@@ -133,7 +133,7 @@ def report_lines(report: Mapping[str, Any]) -> list[str]:
     if report["output_error"] is not None:
         lines.append(f"  outputs: root mean square error {report['output_error']:.3g}")
     if report["decisions"] is not None:
-        lines.append(f"  decisions: {report['decisions']:.1%} as the original's")
+        lines.append(f"  decisions: {report['decisions']:.1%} equal to the original's")
     return lines
 
 

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from nirbridge.simulators.types import Recording
 
 _MEASURED = ("report", "notes")
-"""Of a quantized network: the account of what it cost."""
+"""Parts of a quantized network that report its errors."""
 
 
 def differences(a: SavedFile, b: SavedFile) -> tuple[Difference, ...]:
     """Everything that differs in meaning; empty: the files mean the same. Raises UsageError: two kinds of file."""
     if a.kind != b.kind:
         found = f"one is a {_label(a)}, the other a {_label(b)}"
-        raise UsageError.of("files", found, "two of one kind are held against each other", "give two of one kind")
+        raise UsageError.of("files", found, "only files of one kind can be compared", "give two of one kind")
     if a.kind == "map":
         from nirbridge.mapping.storage.differences import map_differences
 
@@ -59,7 +59,7 @@ def _resolved(value: Any, arrays: Mapping[str, Any]) -> Any:
 
 
 def _arrays(x: Any, y: Any) -> tuple[str, str]:
-    """Both in words: how many values differ, and the first of them."""
+    """Both as text: how many values differ, and the first of them."""
     import numpy as np
 
     if not (hasattr(x, "shape") and hasattr(y, "shape")) or x.shape != y.shape:

@@ -34,7 +34,7 @@ def map_network(network: Network, chip: Chip, options: MapOptions | None = None)
     """Partition, place, route and cost a network as it will run, and let the independent checker pass the result.
 
     Raises:
-        DoesNotFit: it does not fit; every reason, what proves it, and what would fit.
+        DoesNotFit: it does not fit; every reason, the limit that proves it, and changes that fit.
         ModelError: what the chip cannot run, unless ``placement_only`` is requested; ``retime`` is 'always', and there
             are no delays that hold the hops.
         IllegalMapping: the checker found a fault, which is a bug of nirbridge.

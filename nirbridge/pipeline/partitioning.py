@@ -22,10 +22,10 @@ SPREADS = (1, 2, 3, 4, 6, 8, 12, 16)
 
 
 def check_fit(network: Network, chip: Chip, options: MapOptions | None = None) -> tuple[Network, Partition]:
-    """Does it fit? The network as it would be mapped, and a partition; weights are not looked at, nothing is placed.
+    """Does it fit? The network as it would be mapped, and a partition; weights are not needed, and nothing is placed.
 
     Raises:
-        DoesNotFit: every reason, what proves it, and what would fit.
+        DoesNotFit: every reason, the limit that proves it, and changes that fit.
         ModelError: what the chip cannot run, unless ``placement_only`` is requested.
     """
     chosen = options or MapOptions()
@@ -55,8 +55,8 @@ def partitions(ready: PreparedNetwork, chip: Chip, options: MapOptions, model: N
     try:
         first = partition(network, chip, base)
     except DoesNotFit as error:
-        would = _what_would_fit(network, chip, options, model)
-        raise DoesNotFit(*error.problems, *(ready.unsupported or ready.refused), *would) from None
+        changes = _changes_that_fit(network, chip, options, model)
+        raise DoesNotFit(*error.problems, *(ready.unsupported or ready.refused), *changes) from None
     found = [first]
     for other in _alternatives(base, options.objective):
         try:
@@ -95,22 +95,22 @@ def _alternatives(base: PartitionOptions, objective: str) -> list[PartitionOptio
     return methods + [replace(base, method="sequential", spread=s) for s in SPREADS[1:]]
 
 
-def _what_would_fit(network: Network, chip: Chip, options: MapOptions, model: Network) -> tuple[Diagnostic, ...]:
+def _changes_that_fit(network: Network, chip: Chip, options: MapOptions, model: Network) -> tuple[Diagnostic, ...]:
     from nirbridge.pipeline.remedies import remedies
 
     if network.neurons > TRIED_NEURONS_MAX:
-        found = "not tried on so large a network"
+        found = f"not searched in a network of more than {TRIED_NEURONS_MAX:,} neurons"
         return (
             Diagnostic(
-                "what would fit", found, "", "ask nirbridge check with --chips, --weight-bits or another --chip"
+                "changes that fit", found, "", "ask nirbridge check with --chips, --weight-bits or another --chip"
             ),
         )
-    options.progress("what would fit", None)
+    options.progress("changes that fit", None)
     found = remedies(network, chip, _partition_options(network, options), lambda *other: _runs(model, options, *other))
     if not found:
-        nothing = "none of more chips, fewer weight bits, a split source or another built-in chip, each alone"
-        return (Diagnostic("what would fit", nothing),)
-    return (Diagnostic("what would fit", "; or ".join(found)),)
+        nothing = "none found; tried more chips, fewer weight bits, a split source and other built-in chips, each alone"
+        return (Diagnostic("changes that fit", nothing),)
+    return (Diagnostic("changes that fit", "; or ".join(found)),)
 
 
 def _runs(model: Network, options: MapOptions, chip: Chip, bits: int | None) -> Network | None:
@@ -120,6 +120,6 @@ def _runs(model: Network, options: MapOptions, chip: Chip, bits: int | None) -> 
 
 
 def first_names(names: set[str]) -> str:
-    """Names in a message, the first eight."""
+    """The first eight names, for a message."""
     shown = [quoted(n) for n in sorted(names)]
     return ", ".join(shown[:8]) + (f" and {len(shown) - 8} more" if len(shown) > 8 else "")

@@ -1,4 +1,4 @@
-"""A comparison of two recordings for a terminal: a row per node and variable, all of it, and what to know.
+"""A comparison of two recordings for a terminal: a row per node and variable, the total, and remarks.
 
 A comparison of two recordings as one plain document (the JSON form).
 """
@@ -28,7 +28,7 @@ def compare_text(comparison: Comparison) -> RenderableType:
     decided = any(row.decisions is not None for row in comparison.rows)
     columns = (*LEFT, "first step", "Jaccard", "spikes A", "spikes B", "count error", "van Rossum", "max |A-B|")
     table = Table(box=None, pad_edge=False)
-    for heading in (*columns, *(["decided alike"] if decided else []), "latency"):
+    for heading in (*columns, *(["same decision"] if decided else []), "latency"):
         table.add_column(heading, justify="left" if heading in LEFT else "right", no_wrap=heading not in LEFT)
     for row in comparison.rows:
         cells = _cells(row)
@@ -48,16 +48,16 @@ def comparison_verdict(comparison: Comparison) -> str:
     """One sentence: equal, or how many rows differ and from which step on."""
     rows = len(comparison.rows)
     if comparison.equal:
-        return f"equal: every value of {rows:,} of {rows:,} recorded variables"
+        return f"equal: every value of {counted(rows, 'recorded variable')}"
     differ = sum(not row.equal for row in comparison.rows)
-    parts = [f"{differ:,} of {rows:,} variables differ"] if differ else []
+    parts = [f"{differ:,} of {counted(rows, 'variable')} {'differs' if differ == 1 else 'differ'}"] if differ else []
     if comparison.first_step is not None:
-        parts[0] += f", first at step {comparison.first_step:,}"
+        parts[0] += f", first at time step {comparison.first_step:,}"
     spikes = [row for row in comparison.rows if row.variable == SPIKES]
     if differ and spikes and all(row.equal for row in spikes):
         parts += ["all spikes are equal"]
     alone = len(comparison.only_a) + len(comparison.only_b)
-    parts += [f"{alone:,} more recorded in only one of the two"] if alone else []
+    parts += [f"{alone:,} more recorded in only one of the two recordings"] if alone else []
     return "not equal: " + "; ".join(parts)
 
 
@@ -102,15 +102,16 @@ def _remarks(comparison: Comparison) -> Iterator[str]:
             yield f"{label}: first differs at {place_text(row)}: {a} in A, {b} in B"
         if row.decisions is not None and row.decisions.right_a is not None:
             d = row.decisions
-            yield f"{label}: right decisions of {counted(d.samples, 'sample')}: {d.right_a:,} by A, {d.right_b:,} by B"
+            correct = f"{d.right_a:,} in A, {d.right_b:,} in B"
+            yield f"{label}: correct decisions in {counted(d.samples, 'sample')}: {correct}"
         if row.spikes is not None and row.spikes.outside_a + row.spikes.outside_b:
-            out = f"{row.spikes.outside_a:,} of A and {row.spikes.outside_b:,} of B"
-            yield f"{label}: events in steps without a counterpart, not compared: {out}"
+            out = f"{row.spikes.outside_a:,} in A, {row.spikes.outside_b:,} in B"
+            yield f"{label}: spikes in time steps without a counterpart are not compared: {out}"
     for name, keys in (("A", comparison.only_a), ("B", comparison.only_b)):
         if keys:
             yield f"recorded only in {name}: {_keys(keys)}"
     if comparison.spikes is not None:
-        yield f"van Rossum: {KERNEL}; tau {comparison.tau_steps:g} steps"
+        yield f"van Rossum: {KERNEL}; tau {comparison.tau_steps:g} time steps"
     yield from comparison.notes
 
 

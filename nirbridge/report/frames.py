@@ -114,7 +114,7 @@ def _slice(population: str, box: tuple[tuple[int, int], ...]) -> dict[str, Any]:
 
 
 def _quantized(quantized: QuantizedNetwork) -> Rows:
-    """A row per projection into a population, with what its weights and the accumulators of its target reach."""
+    """A row per projection into a population, with the ranges of its weights and of the accumulators of its target."""
     rows: Rows = []
     for layer in quantized.report:
         for weights in layer.weights or ({},):
@@ -134,7 +134,7 @@ def _quantized(quantized: QuantizedNetwork) -> Rows:
 
 
 def recording_rows(recording: Recording) -> Rows:
-    """A row per recorded variable: its shape, and the sum of what was recorded (spikes, for ``s``)."""
+    """A row per recorded variable: its shape, and the sum of its values (spikes, for ``s``)."""
     return [
         {
             "node": node,

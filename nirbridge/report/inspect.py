@@ -1,6 +1,6 @@
 """A NIR file for a terminal: nodes, neurons, projections, timing, warnings.
 
-What ``nirbridge inspect`` tells of a NIR file, as one plain document (the JSON form).
+The content of a NIR file as one plain document (the JSON form).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def shape_text(shape: Sequence[int]) -> str:
 
 
 def _node_table(nodes: Sequence[Mapping[str, Any]]) -> RenderableType:
-    table = _table(("node", False), ("type", False), ("takes", True), ("puts out", True))
+    table = _table(("node", False), ("type", False), ("input", True), ("output", True))
     for node in nodes[:ROWS_SHOWN]:
         shapes = shape_text(node["input_shape"]), shape_text(node["output_shape"])
         table.add_row(Text(name_text(node["name"])), node["type"], *shapes)
@@ -95,7 +95,7 @@ def _cut(table: Table, count: int, rows: str) -> RenderableType:
 
 
 def populations_table(populations: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """A row per population, of what ``population_facts`` says of each."""
+    """A row per population, from ``population_facts``."""
     columns = (("population", False), ("kind", False), ("shape", True), ("neurons", True), ("threshold", True))
     table = _table(*columns, ("decay", True), ("spike", False), ("reset", False))
     for p in populations[:ROWS_SHOWN]:
@@ -109,7 +109,7 @@ def populations_table(populations: Sequence[Mapping[str, Any]]) -> RenderableTyp
             f"{p['neurons']:,}",
             _spread_text(p["threshold"]),
             ", ".join(decays),
-            f"v {p['compare']} threshold" if p["compare"] else "none (read-out)",
+            f"v {p['compare']} threshold" if p["compare"] else "none (readout)",
             p["reset"] or "",
         )
     return _cut(table, len(populations), "populations")
@@ -123,7 +123,7 @@ def _spread_text(values: Sequence[float] | None) -> str:
 
 
 def projections_table(projections: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """A row per projection, of what ``projection_facts`` says of each."""
+    """A row per projection, from ``projection_facts``."""
     table = _table(
         ("from", False), ("to", False), ("operator", False), ("synapses", True), ("delay", True), ("", False)
     )
@@ -159,7 +159,7 @@ def timing_text(timing: Mapping[str, Any]) -> str:
     """The fields of a ``Timing`` in one sentence."""
     return (
         f"dt {timing['dt']:g} s, integrator {timing['integrator']}, reset {timing['reset']}, "
-        f"spike where v {timing['compare']} threshold, gain of integrators {timing['if_gain']}"
+        f"spike if v {timing['compare']} threshold, gain of integrators {timing['if_gain']}"
     )
 
 
@@ -182,9 +182,9 @@ def inspect_file(
     """
     graph, findings = load_repaired(path, repairs, dt=timing.dt, max_bytes=max_bytes)
     warn_of_faults(fault_sentences(unsettled_findings(findings, repairs)))
-    found = {"findings": [asdict(f) for f in findings], "faults": list(fault_sentences(findings))}
-    told = {**found, "repaired": list(repairs)}
-    return {"sha256": file_sha256(path), **told, **inspect_graph(graph, timing, rewrite)}
+    faults = {"findings": [asdict(f) for f in findings], "faults": list(fault_sentences(findings))}
+    about = {**faults, "repaired": list(repairs)}
+    return {"sha256": file_sha256(path), **about, **inspect_graph(graph, timing, rewrite)}
 
 
 def inspect_graph(graph: Any, timing: Timing, rewrite: Callable[[Network], Network] | None = None) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def _space_between(table: Table) -> int:
 
 
 def _shares(widths: Sequence[tuple[int, int]], room: int) -> list[int]:
-    """Every column has its least width, and what is left goes to the first that need it."""
+    """Every column gets its least width; the remaining width goes to the first columns that need it."""
     left = room - sum(least for least, _ in widths)
     shares = []
     for least, most in widths:

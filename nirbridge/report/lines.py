@@ -1,4 +1,4 @@
-"""One line for each value that a stage takes or returns: what stands in a prompt or a notebook."""
+"""One line for each value that a stage takes or returns, shown in a prompt or a notebook."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NODES_SHOWN = 6
 
 
 def repr_line(value: object) -> str:
-    """The value in one line: its class, and what tells it from others."""
+    """The value in one line: its class and its most telling properties."""
     cls = type(value)
     line = next(_LINES[base.__name__] for base in cls.__mro__ if base.__name__ in _LINES)
     return f"{cls.__name__}: {line(value)}"
@@ -49,7 +49,7 @@ def _options(options: Any) -> str:
     names = [f.name for f in fields(options) if getattr(options, f.name) != f.default and f.default is not MISSING]
     names += [f.name for f in fields(options) if f.default is MISSING and getattr(options, f.name)]
     shown = [f"{name}={_option(getattr(options, name))}" for name in names]
-    return ", ".join(shown) or "all as by default"
+    return ", ".join(shown) or "all defaults"
 
 
 def _option(value: object) -> str:

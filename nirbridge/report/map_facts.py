@@ -1,4 +1,4 @@
-"""What every report of a map says, as plain numbers and safe text: rows for tables, figures with units."""
+"""The content of every report of a map, as plain numbers and safe text: rows for tables, figures with units."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class CoreRow:
 
 @dataclass(frozen=True, slots=True)
 class PopulationRow:
-    """How one population was cut: slices, cores they are on, its commonest box sizes, and its neurons."""
+    """The partition of one population: slices, their cores, the most frequent slice sizes, and neurons."""
 
     name: str
     shape: str
@@ -82,7 +82,7 @@ def figure_with_prefix(value: float, unit: str, *, approximate: bool = False) ->
 
 
 def rate_text(value: float) -> str:
-    """Spikes per step: thousands separated, three digits after a small number."""
+    """Spikes per time step: thousands separated, three digits after a small number."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
@@ -93,9 +93,9 @@ def core_name(core: CoreId, mapped: MappedNetwork) -> str:
     return f"{core.chip}:{number}" if mapped.chips > 1 else str(number)
 
 
-def slice_text(piece: Slice) -> str:
+def slice_text(cut: Slice) -> str:
     """``'conv1' [0:16, 0:1, 0:17]``."""
-    return f"{quoted(piece.population, 40)} [{', '.join(f'{a}:{b}' for a, b in piece.box)}]"
+    return f"{quoted(cut.population, 40)} [{', '.join(f'{a}:{b}' for a, b in cut.box)}]"
 
 
 def resource_rows(mapped: MappedNetwork) -> list[ResourceRow]:
@@ -136,13 +136,13 @@ def population_rows(mapped: MappedNetwork) -> list[PopulationRow]:
     for p in mapped.network.populations:
         own = pieces[p.name]
         shape = " x ".join(f"{n:,}" for n in p.shape)
-        row = (len(own), len({number for number, _ in own}), _boxes([piece for _, piece in own]))
+        row = (len(own), len({number for number, _ in own}), _sizes([cut for _, cut in own]))
         rows.append(PopulationRow(quoted(p.name, 40), shape, p.size, *row))
     return rows
 
 
-def _boxes(pieces: Sequence[Slice]) -> str:
-    sizes = Counter(" x ".join(str(b - a) for a, b in piece.box) for piece in pieces)
+def _sizes(slices: Sequence[Slice]) -> str:
+    sizes = Counter(" x ".join(str(b - a) for a, b in cut.box) for cut in slices)
     shown = [f"{count} of {size}" for size, count in sizes.most_common(3)]
     return ", ".join(shown) + (f", {len(sizes) - 3} other sizes" if len(sizes) > 3 else "")
 
@@ -154,7 +154,7 @@ def cores_available(mapped: MappedNetwork) -> int:
 
 
 def summary_line(mapped: MappedNetwork) -> str:
-    """The map in one line: cores and what is proved of them, traffic, energy and time per time step."""
+    """The map in one line: cores and their lower bound, traffic, energy and time per time step."""
     report, costs = mapped.partition.report, mapped.costs
     chips = f"{mapped.chips} x {one_line(mapped.chip.name)}"
     parts = [
@@ -186,7 +186,7 @@ def proof_text(mapped: MappedNetwork) -> list[str]:
     return [
         f"{report.status} ({one_line(report.method)}): {meaning}",
         f"lower bound {any_map}, set by {_words(report.binding)}" + (f" (other bounds: {others})" if others else ""),
-        f"lower bound {sliced} among the slicings searched; optimality gap {report.cores - any_map}",
+        f"lower bound {sliced} among the partitions searched; optimality gap {report.cores - any_map}",
     ]
 
 
@@ -217,8 +217,8 @@ def map_facts(mapped: MappedNetwork) -> list[tuple[str, list[str]]]:
     ]
     if mapped.placement_only:
         why = any(text in note for note in network.notes for text in ("placement only, chip", "nothing runs this map"))
-        reason = "the chip cannot run it, see the notes" if why else "as requested, the chip could run it"
-        rows.insert(0, ("marked", [f"PLACEMENT ONLY: not quantized, run or emitted; {reason}"]))
+        reason = "the chip cannot run it, see the notes" if why else "requested, although the chip could run it"
+        rows.insert(0, ("marked", [f"PLACEMENT ONLY: cannot be quantized, run or emitted; {reason}"]))
     return rows
 
 
@@ -241,7 +241,7 @@ def _total(value: float | None, unit: str, mapped: MappedNetwork, table: str) ->
 
     missing = missing_figures(mapped.chip)[table]
     if value is None:
-        return f"not known: the chip file has no figures of {table}"
+        return f"unknown: the chip file has no data for {table}"
     without = f" (partial: no data for {', '.join(missing)})" if missing else ""
     return f"{figure_with_prefix(value, unit, approximate=is_approximate_table(mapped, table))} per time step{without}"
 
@@ -256,7 +256,7 @@ def remarks(mapped: MappedNetwork) -> list[tuple[str, list[str]]]:
     found = [
         ("assumed", [one_line(text) for text in network.assumed]),
         ("notes", [one_line(text) for text in network.notes]),
-        ("relays", [f"{quoted(p.name, 40)}: {counted(p.size, 'neuron')} that the model does not have" for p in relays]),
+        ("relays", [f"{quoted(p.name, 40)}: {counted(p.size, 'relay neuron')} added to the model" for p in relays]),
         ("approximate (~)", rough if chip.approximate else []),
     ]
     return [(heading, lines) for heading, lines in found if lines]

@@ -1,4 +1,4 @@
-"""A map as text: what fits where, how full it is, what is proved, what moves, and what it rests on.
+"""A map as text: the slices of each core, utilisation, its lower bound, its traffic, and its assumptions.
 
 The mesh as a small picture in text: one sign per core, darker where the core is fuller.
 """
@@ -152,7 +152,7 @@ def _fullest(rows: Sequence[CoreRow]) -> list[CoreRow]:
 
 def _populations(mapped: MappedNetwork) -> RenderableType:
     columns = (("population", False), ("shape", True), ("neurons", True), ("slices", True), ("cores", True))
-    table = _table(*columns, ("boxes", False))
+    table = _table(*columns, ("slice sizes", False))
     for row in population_rows(mapped):
         cells = (row.name, row.shape, f"{row.neurons:,}", f"{row.slices:,}", f"{row.cores:,}", row.boxes)
         table.add_row(*(Text(cell) for cell in cells))
@@ -213,8 +213,10 @@ def _chip(mapped: MappedNetwork, chip: int, shares: Mapping[CoreId, float], widt
         lines.append(" ".join("".join(_sign(core, shares, dead) for core in cores) for cores in tiles))
     hidden = [core for core in used if core.x >= columns or core.y >= rows]
     if columns < mesh.width_tiles or rows < mesh.height_tiles:
-        what = f"{counted(len(hidden), 'core')} in use" if hidden else "none in use"
-        lines.append(f"({columns} x {rows} of {mesh.width_tiles} x {mesh.height_tiles} tiles; on the others: {what})")
+        hidden_text = f"{counted(len(hidden), 'core')} in use" if hidden else "none in use"
+        lines.append(
+            f"({columns} x {rows} of {mesh.width_tiles} x {mesh.height_tiles} tiles; on the others: {hidden_text})"
+        )
     return lines
 
 

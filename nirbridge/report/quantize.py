@@ -1,4 +1,4 @@
-"""What quantization did, layer by layer: as a table for a terminal and as one JSON document."""
+"""The effect of quantization, layer by layer: as a table for a terminal and as one JSON document."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def quantize_text(quantized: QuantizedNetwork) -> RenderableType:
     for layer in quantized.report:
         for k, weights in enumerate(layer.weights or ({},)):
             table.add_row(*(Text(cell) for cell in _cells(layer, weights, first=k == 0)[: len(headings)]))
-    return Group(table, Text(), *(Text(f"- {one_line(said)}") for said in _remarks(quantized)))
+    return Group(table, Text(), *(Text(f"- {one_line(remark)}") for remark in _remarks(quantized)))
 
 
 def _cells(layer: LayerReport, w: Mapping[str, Any], *, first: bool) -> tuple[str, ...]:
@@ -93,19 +93,19 @@ def _remarks(quantized: QuantizedNetwork) -> Iterator[str]:
     loose = [layer.population for layer in quantized.report if not layer.bounds.proved]
     if loose:
         names = ", ".join(map(name_text, loose))
-        yield f"rests on what the data showed, not proved: inputs of {names}"
+        yield f"not proved, scaled to the calibration data: a_in of {names}"
     else:
-        yield "proved from the weights, for every input: no a_in and no u can overflow"
+        yield "proved from the weights: a_in and u cannot overflow for any input"
     for layer in quantized.report:
         steps = layer.bounds.v_steps
         if steps is not None:
-            held = f"v saturates after {steps:,} or more time steps of the worst-case input"
-            yield f"{name_text(layer.population)}: {held}"
+            saturation = f"v saturates after {steps:,} or more time steps of the worst-case input"
+            yield f"{name_text(layer.population)}: {saturation}"
         yield from (f"{name_text(layer.population)}: {note}" for note in layer.notes)
         accuracy = layer.measured.get("accuracy")
         if accuracy is not None:
             yield f"accuracy {accuracy:.2%}, reference {layer.measured['accuracy_reference']:.2%}"
     memory = sum(w["synapse_bits"] for layer in quantized.report for w in layer.weights)
-    latency = counted(max(quantized.latency.values(), default=0), "step")
+    latency = counted(max(quantized.latency.values(), default=0), "time step")
     yield f"synaptic memory at least {counted(memory, 'bit')}; latency {latency}"
     yield from quantized.notes

@@ -1,4 +1,4 @@
-"""A map file in text and as a short document: what was mapped, how good the map is, where the populations are."""
+"""A map file in text and as a short document: the model, the lower bound, and the cores of the populations."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _facts(record: MapRecord) -> Table:
 def _lines(record: MapRecord) -> Iterator[tuple[str, str]]:
     totals, proof = record.totals, record.proof
     if record.placement_only:
-        yield "marked", "PLACEMENT ONLY: not quantized, run or emitted"
+        yield "marked", "PLACEMENT ONLY: cannot be quantized, run or emitted"
     yield "model", f"{quoted(record.model_file)}, sha256 {record.model_sha256[:16]}"
     yield "chip", f"{one_line(record.chip['name'])}, {counted(record.chips, 'chip')}"
     yield "neurons", f"{sum(p.neurons for p in record.populations):,}"
@@ -74,7 +74,7 @@ def _lines(record: MapRecord) -> Iterator[tuple[str, str]]:
     yield "traffic", f"{rate_text(totals['multicast_hops'])} multicast hops per time step"
     for label, key, unit in (("energy", "energy_per_step_j", "J"), ("time", "time_per_step_s", "s")):
         value = totals.get(key)
-        yield label, "not known" if value is None else f"{figure_with_prefix(value, unit)} per time step"
+        yield label, "unknown" if value is None else f"{figure_with_prefix(value, unit)} per time step"
     yield "rates", one_line(record.raw["rates"])
 
 

@@ -21,29 +21,31 @@ from nirbridge.verification.verify import ComparedPair, Verification, broken_pro
 __all__ = ["broken_promises", "verify_document", "verify_text"]
 
 _VARIABLES = {"s": "spikes", "v": "potentials", "u": "currents", "count": "counts"}
-LAYERS = ("population", "may be off", "is off", "spikes", "changed by rounding", "Jaccard", "without bound")
+LAYERS = ("population", "bound", "deviation", "spikes", "changed by rounding", "Jaccard", "saturated")
 COLUMNS = (
     "pair",
-    "promised",
+    "required",
     "equal",
     "first difference",
     "Jaccard",
     "count error",
     "latency",
-    "decided alike",
+    "same decision",
     "accuracy",
 )
 
 
 def verify_text(found: Verification) -> RenderableType:
     """The table of pairs, the layers that differ, latency, input, and the verdict."""
-    lines = [f"{counted(found.steps, 'step')} on {name_text(found.chip)}; input: {found.input_said}"]
-    lines += [f"latency of output {name_text(n)}: {counted(steps, 'step')}" for n, steps in found.latency.items()]
+    lines = [f"{counted(found.steps, 'time step')} on {name_text(found.chip)}; input: {found.input_said}"]
+    lines += [f"latency of output {name_text(n)}: {counted(steps, 'time step')}" for n, steps in found.latency.items()]
     near = "retimed" if found.early_spikes else "reference"
     return Group(
         _table(COLUMNS, [_cells(found, pair) for pair in found.pairs]),
         Text(),
-        Text(f"{near} ~ fixed, each population on the spikes of the integers; off in thresholds (v of a read-out):"),
+        Text(
+            f"{near} ~ fixed, each population driven by the spikes of fixed; deviation in thresholds (readout: of v):"
+        ),
         _table(LAYERS, [_bound_cells(found, layer) for layer in found.layers]),
         Text(),
         *(Text(line) for line in (*lines, *_early(found))),
@@ -63,10 +65,10 @@ def _early(found: Verification) -> list[str]:
     differ = (
         "no spike" if pair.comparison.equal else "spikes from time step " + f"{pair.comparison.first_step or 0:,} on"
     )
-    said = "" if spikes is None else f" (Jaccard {_share(spikes.jaccard)})"
+    jaccard = "" if spikes is None else f" (Jaccard {_share(spikes.jaccard)})"
     return [
-        f"early spikes are kept, before the first input: {', '.join(counts)}",
-        f"that alone changes {differ}{said}: reference ~ retimed, both in real numbers",
+        f"spikes kept from before the first input: {', '.join(counts)}",
+        f"they change {differ}{jaccard}: reference ~ retimed, both in floating point",
     ]
 
 
@@ -94,7 +96,7 @@ def _bound_cells(found: Verification, layer: LayerBound) -> tuple[str, ...]:
     )
 
 
-def _cells(whole: Verification, pair: ComparedPair) -> tuple[str, ...]:
+def _cells(verification: Verification, pair: ComparedPair) -> tuple[str, ...]:
     found, spikes = pair.comparison, pair.comparison.spikes
     first = "" if found.first_step is None else f"step {found.first_step:,}"
     decided = next((row.decisions for row in found.rows if row.decisions is not None), None)
@@ -102,26 +104,26 @@ def _cells(whole: Verification, pair: ComparedPair) -> tuple[str, ...]:
     right = "" if decided is None or decided.accuracy_a is None else _accuracies(decided)
     return (
         f"{pair.a} ~ {pair.b}" if not pair.promised else f"{pair.a} = {pair.b}",
-        _promise(whole, pair),
+        _promise(verification, pair),
         "yes" if found.equal else "no",
         first,
         "" if spikes is None else _share(spikes.jaccard),
         "" if spikes is None else f"{spikes.count_error:,}",
-        _latency([row.latency_steps for row in found.rows if row.node in whole.latency]),
+        _latency([row.latency_steps for row in found.rows if row.node in verification.latency]),
         alike,
         right,
     )
 
 
-def _promise(whole: Verification, pair: ComparedPair) -> str:
-    """What has to hold of a pair: a program in real numbers has no bound, nor has one with early spikes."""
+def _promise(verification: Verification, pair: ComparedPair) -> str:
+    """The requirement on a pair: a floating-point program has no bound, nor has one with early spikes."""
     if pair.promised:
         return "equal"
-    return "within bound" if pair.b in OTHER_WAYS and not whole.early_spikes else "nothing"
+    return "within bound" if pair.b in OTHER_WAYS and not verification.early_spikes else "nothing"
 
 
 def _latency(steps: list[int]) -> str:
-    """By how many steps the outputs of the second are later: one number where all are alike."""
+    """Lag of the outputs of the second, in time steps: one number where all are equal, else the range."""
     least, most = min(steps, default=0), max(steps, default=0)
     return f"{most:,}" if least == most else f"{least:,}-{most:,}"
 

@@ -43,7 +43,7 @@ def test_the_report_of_a_conversion_in_lines() -> None:
         "'a' 0.5 1.23% 0.5 12.5% 1.5",
         "'b' 0.25 to 1 0.00% 12 50.0% 0.001",
         "outputs: root mean square error 0.0123",
-        "decisions: 98.7% as the original's",
+        "decisions: 98.7% equal to the original's",
     ]
     assert len({len(line) for line in lines[1:4]}) == 1
     short = conversion_options.report_lines(REPORT | {"given_samples": 1000, "output_error": None, "decisions": None})
@@ -86,7 +86,7 @@ def test_an_import_in_words_and_as_a_document() -> None:
         "warnings": ["w"],
     }
     bare = import_._said("m", imported(), network, True, portability=False)
-    assert bare[0].endswith(f"from a module, dt {network.dt:g} s (assumed: the module stores none; --dt states it)")
+    assert bare[0].endswith(f"from a module, dt {network.dt:g} s (assumed: the module stores none; set it with --dt)")
     assert len(bare) == 3
     assert import_._document("m", imported(), network, False)["self_check"] is None
     converted = imported(conversion=json.dumps(REPORT))
@@ -164,7 +164,7 @@ def test_the_environment_in_words_and_as_a_document() -> None:
     works = LavaStatus(Path("/p"), "cache", MappingProxyType({"python": "3.10.1", "lava-nc": "0.10.0"}))
     assert lava.summary_lines(works) == ["Lava works", "python   /p (from cache)", "lava-nc  0.10.0", "python   3.10.1"]
     not_there = LavaStatus(None, "X", trouble="none", hint="install it")
-    assert lava.summary_lines(not_there) == ["Lava does not work", "trouble  none", "mend     install it"]
+    assert lava.summary_lines(not_there) == ["Lava does not work", "problem  none", "hint     install it"]
     assert lava.status_document(not_there) == {
         **{"ready": False, "python": None, "source": "X", "versions": {}},
         **{"trouble": "none", "hint": "install it"},

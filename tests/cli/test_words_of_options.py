@@ -162,7 +162,7 @@ LINES = [
     "  'fc\\n'                                    1    1.23%      0.46     7.9%      1.23",
     "  'fc\\n'                          0.5 to 1.23    1.23%      0.46     7.9%      1.23",
 ]
-END = ["  outputs: root mean square error 0.0123", "  decisions: 98.8% as the original's"]
+END = ["  outputs: root mean square error 0.0123", "  decisions: 98.8% equal to the original's"]
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_reasons_of_the_delays_are_said_beside_those_of_the_size(monkeypatch: py
     monkeypatch.setattr(registry, "get", lambda kind, name: partition)
     monkeypatch.setattr("nirbridge.pipeline.remedies.remedies", lambda *args: ["x", "y"])
     network, chip = network_of("4 dense3 lif"), read_chip("loihi1")
-    would = "what would fit: x; or y"
+    would = "changes that fit: x; or y"
     refusal, never = (Diagnostic("delays", "none"),), (Diagnostic("kinds", "not there"),)
     for ready, middle in (
         (fit.PreparedNetwork(network), []),
@@ -113,18 +113,18 @@ def test_reasons_of_the_delays_are_said_beside_those_of_the_size(monkeypatch: py
         assert said.split("\n") == ["size: too large", *middle, would]
     monkeypatch.setattr("nirbridge.pipeline.remedies.remedies", lambda *args: [])
     said = refused(partitioning.partitions, fit.PreparedNetwork(network), chip, MapOptions(), network)
-    assert said.endswith("what would fit: none of more chips, fewer weight bits, a split source or another built-in "
-                         "chip, each alone")  # fmt: skip
+    tried = "more chips, fewer weight bits, a split source and other built-in chips, each alone"
+    assert said.endswith(f"changes that fit: none found; tried {tried}")
 
 
 @pytest.mark.parametrize(("neurons", "tried"), [(200_000, True), (200_001, False)])
 def test_changes_of_large_networks_are_not_tried(neurons: int, tried: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nirbridge.pipeline.remedies.remedies", lambda *args: ["x"])
     network: Any = SimpleNamespace(neurons=neurons, populations=[])
-    (found,) = partitioning._what_would_fit(network, read_chip("loihi1"), MapOptions(), network)
+    (found,) = partitioning._changes_that_fit(network, read_chip("loihi1"), MapOptions(), network)
     step = "; ask nirbridge check with --chips, --weight-bits or another --chip"
-    large = "what would fit: not tried on so large a network" + step
-    assert str(found) == ("what would fit: x" if tried else large)
+    large = "changes that fit: not searched in a network of more than 200,000 neurons" + step
+    assert str(found) == ("changes that fit: x" if tried else large)
 
 
 # -- places ------------------------------------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ def test_what_would_fit_really_fits() -> None:
     with pytest.raises(DoesNotFit) as caught:
         map_network(network, chip)
     remedy = caught.value.problems[-1]
-    assert remedy.subject == "what would fit"
+    assert remedy.subject == "changes that fit"
     assert "--chips 3" in remedy.found
     assert len(map_network(network, chip, MapOptions(chips=3, method="packed", effort="fast")).cores) <= 384
 

@@ -282,8 +282,8 @@ def test_what_does_not_fit_says_why_its_delays_are_those_of_the_model() -> None:
         map_network(network, short_delays(1), QUICK)
     texts = [str(p) for p in caught.value.problems]
     assert texts[0].startswith("projection 'b' -> 'c': a delay of 3 time steps, a loihi1 synapse holds 1")
-    assert texts[1].startswith("loop 'b' -> 'a' -> 'b': 1 steps of delay for 2 hops")
-    assert texts[2].startswith("what would fit: ")
+    assert texts[1].startswith("loop 'b' -> 'a' -> 'b': 1 step of delay for 2 hops")
+    assert texts[2].startswith("changes that fit: ")
 
 
 def test_the_delays_of_the_model_on_request(tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ def test_a_delay_that_no_chip_of_this_kind_has_is_no_reason_on_another() -> None
     network = wired(edges, **nodes)
     with pytest.raises(DoesNotFit) as caught:
         map_network(network, read_chip("crossbar256"), QUICK)
-    assert caught.value.problems[-1].subject == "what would fit"
+    assert caught.value.problems[-1].subject == "changes that fit"
 
 
 # -- the checker ----------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from nirbridge.report import map_html as html
 from nirbridge.report import map_text
 from nirbridge.report.map_facts import (
     _PREFIXES,
-    _boxes,
+    _sizes,
     core_rows,
     cores_available,
     figure_with_prefix,
@@ -38,7 +38,7 @@ def noted(*notes: str, **changes: Any) -> MappedNetwork:
     return replace(mapped, network=replace(mapped.network, notes=notes, assumed=()))
 
 
-CANNOT, CAN = "the chip cannot run it, see the notes", "as requested, the chip could run it"
+CANNOT, CAN = "the chip cannot run it, see the notes", "requested, although the chip could run it"
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ CANNOT, CAN = "the chip cannot run it, see the notes", "as requested, the chip c
 )
 def test_why_a_map_is_a_placement_only(notes: tuple[str, ...], reason: str) -> None:
     mapped = replace(noted(*notes), placement_only=True)
-    assert map_facts(mapped)[0] == ("marked", [f"PLACEMENT ONLY: not quantized, run or emitted; {reason}"])
+    assert map_facts(mapped)[0] == ("marked", [f"PLACEMENT ONLY: cannot be quantized, run or emitted; {reason}"])
     assert map_facts(noted(*notes))[0] == ("chip", ["loihi1, 1 chip"])
     assert len(map_facts(mapped)) == len(map_facts(noted(*notes))) + 1
 
@@ -72,7 +72,7 @@ def test_only_relays_are_called_so() -> None:
     (p,) = mapped.network.populations
     relay = replace(p, name="pool", neuron=replace(p.neuron, kind="Relay"))
     both = replace(mapped, network=replace(mapped.network, populations=(p, relay), notes=(), assumed=()))
-    assert remarks(both)[0] == ("relays", ["'pool': 400 neurons that the model does not have"])
+    assert remarks(both)[0] == ("relays", ["'pool': 400 relay neurons added to the model"])
 
 
 @pytest.mark.parametrize(
@@ -134,10 +134,10 @@ def test_dead_cores_of_the_chips_in_use_are_not_available() -> None:
 def test_three_sizes_of_boxes_are_shown() -> None:
     sizes = [4, 4, 3, 3, 3, 2, 1, 1, 1, 1]
     slices = [Slice("p", ((10, 10 + n), (0, 2))) for n in sizes]
-    assert _boxes(slices) == "4 of 1 x 2, 3 of 3 x 2, 2 of 4 x 2, 1 other sizes"
-    assert _boxes(slices[:5]) == "3 of 3 x 2, 2 of 4 x 2"
-    assert _boxes([s for s in slices if s.box[0][1] != 12]) == "4 of 1 x 2, 3 of 3 x 2, 2 of 4 x 2"
-    assert _boxes([]) == ""
+    assert _sizes(slices) == "4 of 1 x 2, 3 of 3 x 2, 2 of 4 x 2, 1 other sizes"
+    assert _sizes(slices[:5]) == "3 of 3 x 2, 2 of 4 x 2"
+    assert _sizes([s for s in slices if s.box[0][1] != 12]) == "4 of 1 x 2, 3 of 3 x 2, 2 of 4 x 2"
+    assert _sizes([]) == ""
 
 
 def test_a_population_is_on_as_many_cores_as_hold_a_slice_of_it() -> None:
@@ -154,11 +154,11 @@ def test_a_bound_that_decided_alone_is_not_followed_by_others() -> None:
     assert proof_text(alone) == [
         "feasible (cp-sat): not proved optimal",
         "lower bound 1, set by words",
-        "lower bound 3 among the slicings searched; optimality gap 1233",
+        "lower bound 3 among the partitions searched; optimality gap 1233",
     ]
     assert proof_text(mapped)[1:] == [
         "lower bound 1, set by words (other bounds: neurons 1)",
-        "lower bound 3 among the slicings searched; optimality gap 2",
+        "lower bound 3 among the partitions searched; optimality gap 2",
     ]
 
 
@@ -192,7 +192,7 @@ def test_what_is_counted_in_a_heading_is_in_one_number_or_several() -> None:
 
 def test_energy_without_figures_is_not_known() -> None:
     lines = dict(map_facts(made(chip=replace(read_chip("loihi1"), energy=EnergyFigures()))))
-    assert lines["energy"] == ["not known: the chip file has no figures of energy"]
+    assert lines["energy"] == ["unknown: the chip file has no data for energy"]
     assert lines["time"][0].endswith(" us per time step")
 
 

@@ -67,7 +67,7 @@ def test_says_cores_proof_traffic_energy_and_time() -> None:
         "300 neurons in 1 population ",
         "3 of 128 used",
         "optimal-sliced (cp-sat): optimal among partitions into rectangular slices (proved)",
-        "lower bound 3 among the slicings searched; optimality gap 2",
+        "lower bound 3 among the partitions searched; optimality gap 2",
         "lower bound 1, set by words (other bounds: neurons 1)",
         "6 spikes per time step to other cores (host inputs included)",
         "8 multicast hops per time step; at least",
@@ -126,8 +126,8 @@ def test_hostile_names_are_shown_and_do_nothing(blocks: int) -> None:
 
 def test_without_figures_energy_and_time_are_said_to_be_unknown() -> None:
     text = map_text(made(chip=replace(read_chip("loihi1"), energy=EnergyFigures(), time=TimeFigures())))
-    assert "not known: the chip file has no figures of energy" in text
-    assert "not known: the chip file has no figures of time" in text
+    assert "unknown: the chip file has no data for energy" in text
+    assert "unknown: the chip file has no data for time" in text
     assert "energy per time step" not in text
 
 
@@ -143,7 +143,7 @@ def test_relays_are_named() -> None:
     mapped = made()
     relay = replace(mapped.network.populations[0], neuron=replace(mapped.network.populations[0].neuron, kind="Relay"))
     text = map_text(replace(mapped, network=replace(mapped.network, populations=(relay,))))
-    assert "- 'hidden': 300 neurons that the model does not have" in text
+    assert "- 'hidden': 300 relay neurons added to the model" in text
 
 
 @pytest.mark.parametrize(

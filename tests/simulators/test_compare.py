@@ -71,7 +71,7 @@ def test_equal_whatever_the_dtype() -> None:
     assert found.rows[0].spikes is not None
     assert (found.rows[0].spikes.jaccard, found.rows[0].spikes.van_rossum) == (1.0, 0.0)
     assert found.first_step is None
-    assert comparison_verdict(found) == "equal: every value of 1 of 1 recorded variables"
+    assert comparison_verdict(found) == "equal: every value of 1 recorded variable"
 
 
 def test_overall_adds_the_rows_up() -> None:
@@ -92,7 +92,8 @@ def test_overall_adds_the_rows_up() -> None:
 def test_the_verdict_says_where_only_potentials_differ() -> None:
     a, b = (recording({("x", "s"): A, ("x", "v"): A * factor}) for factor in (1.0, 0.5))
     assert (
-        comparison_verdict(compare(a, b)) == "not equal: 1 of 2 variables differ, first at step 0; all spikes are equal"
+        comparison_verdict(compare(a, b))
+        == "not equal: 1 of 2 variables differs, first at time step 0; all spikes are equal"
     )
 
 
@@ -113,7 +114,7 @@ def test_a_known_latency_makes_them_equal_and_is_used_for_every_distance() -> No
     assert found.rows[0].spikes is not None
     assert (found.rows[0].spikes.outside_a, found.rows[0].spikes.outside_b) == (2, 0)
     assert compare(b, a, latency=-2).equal
-    assert "events in steps without a counterpart, not compared: 2 of A and 0 of B" in rendered(found)
+    assert "spikes in time steps without a counterpart are not compared: 2 in A, 0 in B" in rendered(found)
 
 
 def test_the_first_step_is_as_a_numbers_it() -> None:
@@ -280,7 +281,7 @@ def test_nodes_of_one_recording_only_are_listed_and_a_difference() -> None:
     found = compare(recording({("x", "s"): A, ("y", "s"): A}), recording({("x", "s"): A, ("x", "v"): A}))
     assert (found.only_a, found.only_b) == ((("y", "s"),), (("x", "v"),))
     assert not found.equal
-    assert comparison_verdict(found) == "not equal: 2 more recorded in only one of the two"
+    assert comparison_verdict(found) == "not equal: 2 more recorded in only one of the two recordings"
     assert "recorded only in A: y/s" in rendered(found)
 
 
@@ -344,7 +345,7 @@ def test_counts_have_no_steps() -> None:
     (row,) = compare(a, c).rows
     assert (row.equal, row.first_step, row.first_neuron, row.largest_difference) == (False, None, (1,), 2.0)
     assert row.first_sample == 1
-    assert comparison_verdict(compare(a, c)) == "not equal: 1 of 1 variables differ"
+    assert comparison_verdict(compare(a, c)) == "not equal: 1 of 1 variable differs"
     assert "n/count: first differs at sample 1, neuron (1): 7 in A, 5 in B" in rendered(compare(a, c))
 
 
@@ -359,7 +360,7 @@ def test_decisions_of_a_batch() -> None:
     found = compare(*pair_of, labels=[0, 0, 0]).rows[0].decisions
     assert found == Decisions(3, 2, 2, 1)
     assert (found.agreement, found.accuracy_a, found.accuracy_b) == (2 / 3, 2 / 3, 1 / 3)
-    assert "fc/s: right decisions of 3 samples: 2 by A, 1 by B" in rendered(compare(*pair_of, labels=[0, 0, 0]))
+    assert "fc/s: correct decisions in 3 samples: 2 in A, 1 in B" in rendered(compare(*pair_of, labels=[0, 0, 0]))
 
 
 def test_decisions_are_of_the_outputs_that_are_stated() -> None:

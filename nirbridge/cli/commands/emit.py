@@ -69,10 +69,10 @@ def command(model: str, target: str, output: str, as_json: bool, **options: Any)
         about = {"output": output, "digest": made.digest, "target": target, "faults": reported_faults()}
         print_json({**about, "manifest": manifest})
         return
-    of_lava = f", {manifest['processes']} processes of Lava, {manifest['tag']}" if target == "lava" else ""
+    of_lava = f", {manifest['processes']} Lava processes, {manifest['tag']}" if target == "lava" else ""
     lines = [f"{output}: {counted(len(made.files), 'file')}{of_lava}", f"digest {made.digest}"]
     if target == "lava":
-        lines.append(f"run it: nirbridge run {output} --input IN.npy -o OUT.npz")
+        lines.append(f"run with: nirbridge run {output} --input IN.npy -o OUT.npz")
     print_text("\n".join(lines))
 
 

@@ -140,7 +140,7 @@ def _document(output: str, graph: Any, network: Network, is_assumed: bool) -> di
 
 def _said(output: str, graph: Any, network: Network, is_assumed: bool, *, portability: bool) -> list[str]:
     origin = graph.metadata.get("nirbridge:source", "a module")
-    dt = f"dt {network.dt:g} s" + (" (assumed: the module stores none; --dt states it)" if is_assumed else "")
+    dt = f"dt {network.dt:g} s" + (" (assumed: the module stores none; set it with --dt)" if is_assumed else "")
     lines = [
         f"{quoted(output)}: {counted(network.neurons, 'neuron')} in {counted(len(network.populations), 'population')}, "
         f"{counted(len(network.projections), 'projection')}, from {origin}, {dt}"

@@ -79,5 +79,5 @@ def summary_lines(found: LavaStatus) -> list[str]:
         lines.append(f"python   {found.python} (from {found.source})")
     lines += [f"{name:<8} {version}" for name, version in sorted(found.versions.items())]
     if found.trouble:
-        lines += [f"trouble  {found.trouble}", f"mend     {found.hint}"]
+        lines += [f"problem  {found.trouble}", f"hint     {found.hint}"]
     return lines

@@ -36,7 +36,7 @@ def test_a_table(files: tuple[str, str, str], capsys: pytest.CaptureFixture[str]
     out = capsys.readouterr().out.splitlines()
     row = ["fc", "s", "no", "1", "0.5000", "4", "5", "1", "1.09102", "1", "0"]
     assert out[1].split() == row
-    assert out[3] == "not equal: 1 of 1 variables differ, first at step 1"
+    assert out[3] == "not equal: 1 of 1 variable differs, first at time step 1"
     assert out[4] == "- fc/s: first differs at time step 1, neuron (0): 0 in A, 1 in B"
 
 
@@ -46,7 +46,7 @@ def test_exit_1_where_equality_was_asked_for(files: tuple[str, str, str], capsys
     assert capsys.readouterr().err == ""
     assert run(["compare", a, b, "--expect-equal"]) == 1
     assert capsys.readouterr().err == (
-        "error: recordings 'a.npz' and 'b.npz': not equal: 1 of 1 variables differ, first at step 1, "
+        "error: recordings 'a.npz' and 'b.npz': not equal: 1 of 1 variable differs, first at time step 1, "
         "--expect-equal was given\n"
     )
     assert run(["compare", a, late, "--expect-equal"]) == 1

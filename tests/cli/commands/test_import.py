@@ -49,7 +49,7 @@ def test_a_module_or_a_function_is_imported(name: str, user_file: Path, capsys: 
     out = capsys.readouterr().out
     assert "3 neurons in 1 population, " in out
     assert "other tools: " in out
-    assert ", dt 0.0001 s (assumed: the module stores none; --dt states it)\n" in out
+    assert ", dt 0.0001 s (assumed: the module stores none; set it with --dt)\n" in out
     assert run(["inspect", str(user_file.parent / "m.nir")]) == 0
 
 

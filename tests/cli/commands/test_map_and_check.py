@@ -99,7 +99,7 @@ def test_does_it_fit(capsys: pytest.CaptureFixture[str]) -> None:
     captured = capsys.readouterr()
     problems = json.loads(captured.out)["error"]["problems"]
     assert problems[0]["ids"]["population"] == "2_lif"
-    assert problems[-1]["subject"] == "what would fit"
+    assert problems[-1]["subject"] == "changes that fit"
     assert captured.err.startswith("error: population '2_lif', neuron [5]: 5,000 input axons for one neuron, a loihi1")
 
 

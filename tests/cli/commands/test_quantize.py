@@ -29,7 +29,7 @@ def test_a_model_becomes_a_file_and_a_table(model: Path, tmp_path: Path, capsys:
     out = tmp_path / "m.q.npz"
     code, text, _ = run(capsys, model, "--chip", "loihi1", "--bits", 4, "--bits", "leaky_3=8", "-o", out)
     assert code == 0
-    assert "proved from the weights, for every input" in text
+    assert "proved from the weights: a_in and u cannot overflow for any input" in text
     assert [p.weight_bits for p in read_quantized(out).projections] == [4, 8]
 
 

@@ -68,4 +68,4 @@ def test_all_spikes_are_said_to_be_equal_only_where_all_are(a: dict[str, Any], b
     assert ("all spikes are equal" in said) is equal
     assert comparison_verdict(compare(recording(**a), recording(**a))).startswith("equal: every value of ")
     more = replace(recording(**a), arrays={**recording(**a).arrays, ("z", "s"): SPIKES})
-    assert "1 more recorded in only one of the two" in comparison_verdict(compare(recording(**a), more))
+    assert "1 more recorded in only one of the two recordings" in comparison_verdict(compare(recording(**a), more))
