@@ -1,4 +1,4 @@
-"""What a chip makes of a network before it is mapped: relays, delays that hold the hops, copies."""
+"""Chip-specific rewrites before mapping: relay pools, retiming, replication."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedNetwork:
-    """A network as its map is made of it.
+    """A network as it is mapped.
 
     ``latency``: step of the hardware at which each input, population and output is at its step 0, where retiming
     changed what a map holds; None: the delays are those of the model. ``rates`` as ``MapOptions.rates``, for what was
@@ -54,7 +54,7 @@ def prepare_network(network: Network, chip: Chip, options: MapOptions) -> Prepar
 
 
 def prepare_retimed(retimed: RetimedNetwork, chip: Chip, options: MapOptions) -> PreparedNetwork:
-    """What ``prepare_network`` makes of the network that was retimed."""
+    """``prepare_network`` for a network that is already retimed."""
     return _judged(_ready(retimed.reference, _retimed(retimed), options), chip, options)
 
 
@@ -83,7 +83,7 @@ def with_placement_hint(problem: Diagnostic) -> Diagnostic:
 
 
 def fit_to_chip(network: Network, chip: Chip, *, relays: bool = True) -> Network:
-    """The network with what the chip's fan-in makes necessary (relays), each change said in its notes."""
+    """The network with the relays that the chip's fan-in requires, each listed in its notes."""
     from nirbridge.pipeline.relays import with_relays
 
     return with_relays(network, chip) if relays else network
@@ -196,7 +196,7 @@ def _wiring(network: Network) -> object:
 
 
 def _delays(p: Projection) -> object:
-    """Delays in one form: what all targets share is counted with the source."""
+    """Delays in a canonical form: a delay common to all targets is added to the source delay."""
     import numpy as np
 
     from nirbridge.arrays import compact
@@ -226,7 +226,7 @@ def _with_copies(values: Mapping[str, T], of: Mapping[str, str]) -> dict[str, T]
 
 
 def _with_rates_of_added(before: Network, after: Network, rates: Rates | None) -> Rates | None:
-    """Rates for what retiming put in: a relay sends what it passes on, a neuron without inputs in every step."""
+    """Rates of added populations: a relay fires like its source, a neuron without inputs in every time step."""
     from nirbridge.arrays import freeze
     from nirbridge.mapping.rates import assumed_rates
 

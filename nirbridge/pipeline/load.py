@@ -125,7 +125,7 @@ def load_rates(path: str | Path, network: Network) -> tuple[Mapping[str, Array],
 
 
 def load_labels(path: str | Path) -> Array:
-    """The right class of each sample, from a ``.npy`` file. Raises FileError."""
+    """The class of each sample, from a ``.npy`` file. Raises FileError."""
     from nirbridge.files.npy import load_npy
 
     return load_npy(path)
@@ -206,7 +206,7 @@ def save_graph(graph: Any, path: str | Path, *, warn: bool = True) -> None:
 
 
 def network_of_graph(graph: Any, timing: Timing | None = None) -> Network:
-    """What a graph means; known faults of exporters that it shows are warned of and noted. Raises ModelError."""
+    """The network of a graph; known faults of exporters that it shows are warned of and noted. Raises ModelError."""
     from nirbridge.importers.nirfile.faults import diagnose_exporter, fault_sentences
     from nirbridge.network.nir.from_nir import from_nir
     from nirbridge.network.nir.portability import warn_of_faults

@@ -1,4 +1,4 @@
-"""How to map, and who is told of progress."""
+"""Options of mapping."""
 
 from __future__ import annotations
 

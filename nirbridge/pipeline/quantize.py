@@ -1,4 +1,4 @@
-"""A network in the integers of a chip: made, saved, run."""
+"""A network in the integers of a chip: quantized, saved, simulated."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def quantize_network(
 def quantize_plan(
     network: Network, options: Mapping[str, Any], arrays: Any, plan: Mapping[str, Any]
 ) -> tuple[Quantization, Any, CalibrationPlan]:
-    """What ``quantize_network`` takes behind the chip, from plain values (of a command). Raises UsageError."""
+    """The arguments of ``quantize_network`` after the chip, from plain values (of a command). Raises UsageError."""
     from nirbridge.pipeline.calibrated import CalibrationPlan, calibration_data
     from nirbridge.quantization import QuantizationOptions
 

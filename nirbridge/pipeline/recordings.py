@@ -1,4 +1,4 @@
-"""What goes into a network and what it did: inputs, the reference run, recordings as files, two of them compared."""
+"""Inputs, the reference simulation, recordings as files, and comparison of two recordings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def load_inputs(path: str | Path, *, max_bytes: int | None = None) -> Any:
 
 
 def simulate_network(network: Network, inputs: Any, *, backend: str = "auto", **options: Any) -> Recording:
-    """What a network does, by its exact meaning in real numbers; options and errors as of ``simulators.simulate``.
+    """Simulates a network in floating point, by its exact semantics; options and errors as of ``simulators.simulate``.
 
     A backend of a plugin gets ``steps``, ``record`` and ``progress`` of the options.
     """

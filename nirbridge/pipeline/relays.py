@@ -17,8 +17,8 @@ from nirbridge.passes.relay_pools import RelayProjection
 def with_relays(network: Network, chip: Chip) -> Network:
     """Relays for the pools in front of populations of which one neuron has more input axons than a core holds.
 
-    Populations whose fan-in fits stay as they are, and so does a network that fits without. Every relay is said in
-    ``Network.notes``, with what it changes.
+    Populations whose fan-in fits stay as they are, and so does a network that fits without. Every relay is listed in
+    ``Network.notes``, with its effect.
     """
     while (split := _heavy_pool(network, chip)) is not None:
         network = _relayed(network, split, chip)

@@ -1,4 +1,4 @@
-"""What one distribution adds: names as lazy text. ``BUILTIN`` is what nirbridge adds to itself."""
+"""The names that one distribution adds, as lazy text. ``BUILTIN``: nirbridge's own."""
 
 from __future__ import annotations
 

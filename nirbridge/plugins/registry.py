@@ -1,4 +1,4 @@
-"""Look-up of names: who has one, and the object behind it."""
+"""Look-up of names: the distribution that defines one, and the object behind it."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def get(kind: str, name: str, plugins: Plugins = None) -> Any:
 
 
 def unknown(kind: str, name: str, plugins: Plugins = None) -> UsageError:
-    """The error for a name that nobody has, with the known ones and the nearest of them."""
+    """The error for an unknown name, with the known ones and the nearest of them."""
     known = installed_plugins() if plugins is None else plugins
     there = sorted(names(kind, known))
     shown = ", ".join(quoted(one)[1:-1] for one in there)
@@ -124,7 +124,7 @@ def _tables(kind: str, plugins: Plugins) -> Iterator[tuple[str, Mapping[str, str
 
 
 def _owner(kind: str, name: str, plugins: tuple[LoadedPlugin, ...]) -> tuple[str, str] | None:
-    """Whose ``name`` is and its place, None where nobody has it; a clash is an error that names all who have it."""
+    """The distribution that defines ``name`` and its place, None for an unknown name; a clash is an error."""
     found = [(who, table[name]) for who, table in _tables(kind, plugins) if name in table]
     if len(found) > 1:
         owners = [who for who, _ in found]
