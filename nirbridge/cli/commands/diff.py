@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from nirbridge.cli.paths import Command
+
+if TYPE_CHECKING:
+    from nirbridge.files.differences import Difference
 
 SHOWN = 200
 EXAMPLE = """\b
@@ -37,7 +42,17 @@ def command(a: str, b: str, as_json: bool) -> int:
         return int(bool(found))
     names = f"{quoted(Path(a).name)} and {quoted(Path(b).name)}"
     lines = [f"{counted(len(found), 'difference')} between {names}"] if found else [f"no difference between {names}"]
-    lines += [f"  {each}" for each in found[:SHOWN]]
-    lines += [f"  and {len(found) - SHOWN:,} more; --json lists all"] if len(found) > SHOWN else []
+    shown = _without_parts_of_another_chip(found)
+    lines += [f"  {each}" for each in shown[:SHOWN]]
+    lines += [f"  and {len(shown) - SHOWN:,} more; --json lists all"] if len(shown) > SHOWN else []
     print_text("\n".join(lines))
     return int(bool(found))
+
+
+def _without_parts_of_another_chip(found: Sequence[Difference]) -> list[str]:
+    """One line each; where the chips have different names, one line for all that differs between the chips."""
+    if not any(each.name == "chip.name" for each in found):
+        return [str(each) for each in found]
+    parts = sum(each.name.startswith("chip.") for each in found) - 1
+    lines = [str(each) for each in found if each.name == "chip.name" or not each.name.startswith("chip.")]
+    return [*lines, f"{parts:,} more of the chips; --json lists all"] if parts else lines

@@ -36,8 +36,21 @@ Example:
 @click.option(
     "--calibrate", metavar="DATA.npz|npy", type=click.Path(), help="Calibration inputs by name, and 'labels'."
 )
-@click.option("--method", type=Choice(["range", "percentile", "error"]), default="range", show_default=True)
-@click.option("--percentile", type=click.FloatRange(50, 100), default=99.9, show_default=True, metavar="P")
+@click.option(
+    "--method",
+    type=Choice(["range", "percentile", "error"]),
+    default="range",
+    show_default=True,
+    help="Clipping of the weight range: none, a percentile, or the least error on the calibration data.",
+)
+@click.option(
+    "--percentile",
+    type=click.FloatRange(50, 100),
+    default=99.9,
+    show_default=True,
+    metavar="P",
+    help="Percentile of --method percentile.",
+)
 @click.option(
     "--tight", is_flag=True, help="Scale to the ranges seen in the data plus a margin; overflow is then not excluded."
 )

@@ -57,8 +57,21 @@ Example:
 @click.option("--bits", multiple=True, metavar="N|LAYER=N", help="Weight bits, as in quantize. Repeatable.")
 @click.option("--weight-bits", type=click.IntRange(1, 8), metavar="N", help="Weight bits of all layers.")
 @click.option("--calibrate", metavar="DATA.npz|npy", type=click.Path(), help="Calibration data, as in quantize.")
-@click.option("--method", type=Choice(["range", "percentile", "error"]), default="range", show_default=True)
-@click.option("--percentile", type=click.FloatRange(50, 100), default=99.9, show_default=True, metavar="P")
+@click.option(
+    "--method",
+    type=Choice(["range", "percentile", "error"]),
+    default="range",
+    show_default=True,
+    help="Clipping of the weight range: none, a percentile, or the least error on the calibration data.",
+)
+@click.option(
+    "--percentile",
+    type=click.FloatRange(50, 100),
+    default=99.9,
+    show_default=True,
+    metavar="P",
+    help="Percentile of --method percentile.",
+)
 @click.option(
     "--tight", is_flag=True, help="Scale to the ranges seen in the data plus a margin; overflow is then not excluded."
 )

@@ -151,6 +151,21 @@ def test_a_map_of_another_model_and_chip(capsys: pytest.CaptureFixture[str]) -> 
     assert found[1]["b"] == 2048
 
 
+def test_another_chip_is_one_line_where_its_name_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    record = json.loads(Path("map.bin").read_text())
+    record["chip"]["name"] = "other"
+    record["chip"]["core"]["neurons"] = 2048
+    record["chip"]["core"]["input_axons"] = 8
+    Path("moved.bin").write_text(json.dumps(record))
+    lines = shown("diff", "map.bin", "moved.bin", code=1, capsys=capsys).splitlines()
+    assert lines == [
+        "3 differences between 'map.bin' and 'moved.bin'",
+        "  chip.name: loihi1 / other",
+        "  2 more of the chips; --json lists all",
+    ]
+    assert len(as_json("diff", "map.bin", "moved.bin", code=1, capsys=capsys)["differences"]) == 3
+
+
 def test_other_integers(capsys: pytest.CaptureFixture[str]) -> None:
     found = as_json("diff", "quantized.bin", "narrow.bin", code=1, capsys=capsys)["differences"]
     weights = next(each for each in found if each["name"].endswith("'input -> leaky_1'.operator.weight"))
