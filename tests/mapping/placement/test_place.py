@@ -171,7 +171,7 @@ def test_every_wrong_pin_is_listed() -> None:
         place(table([]), 3, on, pins={**pins, 3: CoreId(0, 0, 0, 0)})
     assert [str(p) for p in caught.value.problems] == [
         "pin of block 0 to core (0, 1, 1, 0): the core is masked out, a pin needs a usable core; choose another core",
-        "pin of block 1 to core (0, 5, 0, 0): no such core, 1 tiny chip of 2 x 2 tiles of 1 cores;"
+        "pin of block 1 to core (0, 5, 0, 0): no such core, 1 tiny chip of 2 x 2 tiles of 1 core;"
         " choose a core within that, or more --chips",
         "pin of block 3 to core (0, 0, 0, 0): no such block, blocks are 0 to 2; pin one of those",
         "pin of block 3 to core (0, 0, 0, 0): block 2 is pinned there too, a core holds one block; move one of them",
