@@ -218,8 +218,8 @@ def test_what_verify_says(root: Path, tmp_path: Path, capsys: pytest.CaptureFixt
         assert "--keep-early-spikes" in capsys.readouterr().err
         assert run([command, model, *chip, *options, *keep]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "early spikes are kept, before the first input: b 3" in said
-    assert "that alone changes spikes from time step 0 on" in said
+    assert "spikes kept from before the first input: b 3" in said
+    assert "they change spikes from time step 0 on" in said
     assert "retimed ~ fixed: within the bound in every population; not the reference: early spikes are kept" in said
     with pytest.raises(UsageError, match="fixed and mapped take --chip"):
         pipeline.simulate_on_chip(mixed(0), np.ones((2, 3)), backend="auto", chip=None, keep_early_spikes=True)

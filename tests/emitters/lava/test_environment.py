@@ -124,7 +124,7 @@ def test_the_cache_folder_of_a_user(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 def test_status_on_the_command_line(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["lava", "status"]) == 1
-    assert "mend     run: nirbridge lava install" in capsys.readouterr().out
+    assert "hint     run: nirbridge lava install" in capsys.readouterr().out
     assert cli.run(["lava", "status", "--again"]) == 2
 
 
