@@ -64,6 +64,37 @@ def conversion_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
+_CLIPPING = (
+    click.option(
+        "--method",
+        type=Choice(["range", "percentile", "error"]),
+        default="range",
+        show_default=True,
+        help="Clipping of the weight range: none, a percentile, or the least error on the calibration data.",
+    ),
+    click.option(
+        "--percentile",
+        type=click.FloatRange(50, 100),
+        default=99.9,
+        show_default=True,
+        metavar="P",
+        help="Percentile of --method percentile.",
+    ),
+    click.option(
+        "--tight",
+        is_flag=True,
+        help="Scale to the ranges seen in the data plus a margin; overflow is then not excluded.",
+    ),
+)
+
+
+def clipping_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of ``quantize`` and ``verify`` that choose scales of weights."""
+    for option in reversed(_CLIPPING):
+        function = option(function)
+    return function
+
+
 def importer_arguments(framework: str, conversion: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of ``from_torch``; none for other frameworks.
 

@@ -130,7 +130,7 @@ def quantize_with_data(
 
 
 def requested_widths(options: QuantizationOptions) -> Widths:
-    """The widths that were asked for, by target, by projection and under ``'*'`` for all others."""
+    """The requested widths, by target, by projection and under ``'*'`` for all others."""
     asked = options.weight_bits
     if asked is None:
         return {}
@@ -223,7 +223,7 @@ class ReferenceScore:
         port = self.network.outputs[0]
         values = found[port.name, "s"][self.latency[port.name] :][: self.data.steps]
         sums = values.astype(np.float64).sum(axis=0).reshape(values.shape[1], -1)
-        assert self.data.labels is not None, "asked for with labels only"
+        assert self.data.labels is not None, "requested with labels only"
         return float(np.mean(sums.argmax(axis=1) == self.data.labels))
 
 

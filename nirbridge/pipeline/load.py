@@ -37,9 +37,9 @@ def load_graph(
 ) -> Any:
     """A ``nir.NIRGraph`` from a file, scanned before anything is built.
 
-    ``repairs``: names of exporter faults to mend (``importers.exporter_repairs``), with ``dt`` seconds a step; nothing
-    is mended that is not asked for. Known faults of exporters that stay are each an ``ExporterFaultWarning``. Raises
-    FileError; UsageError or ModelError for repairs that are none or do not fit.
+    ``repairs``: names of exporter faults to mend (``importers.exporter_repairs``), with ``dt`` seconds per time step;
+    nothing else is mended. Known faults of exporters that stay are each an ``ExporterFaultWarning``. Raises FileError;
+    UsageError or ModelError for repairs that are none or do not fit.
     """
     return _graph_and_faults(path, max_bytes, repairs, dt)[0]
 

@@ -83,7 +83,7 @@ def _other_delays(record: MapRecord, network: Network) -> tuple[Diagnostic, ...]
 
 
 def timing_of_map(path: str | Path, network: Network, asked: Timing) -> Timing:
-    """``asked``, and what was asked for when the map was made, where it differs from how ``network`` was read."""
+    """``asked``, and the timing requested when the map was made, where ``network`` was read with another."""
     from nirbridge.mapping.storage import file
     from nirbridge.mapping.storage.consistency import requested_timing
 

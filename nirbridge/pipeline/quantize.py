@@ -36,7 +36,7 @@ def quantize_network(
 
     ``data``: ``simulators.quantize_data.Data`` to calibrate and measure on, ``plan``: how; ``keep_early_spikes`` as of
     ``passes.Retime``.
-    Raises ModelError (what the chip cannot do), DoesNotFit (no widths within the memory asked for), UsageError.
+    Raises ModelError (what the chip cannot do), DoesNotFit (no widths within the requested memory), UsageError.
     """
     from nirbridge.pipeline.calibrated import CalibrationPlan, quantize_with_data
     from nirbridge.quantization import QuantizationOptions

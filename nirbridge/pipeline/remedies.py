@@ -25,8 +25,8 @@ def remedies(
     """Single changes that fit, the smallest of each kind: more chips, fewer bits, a split source, another chip.
 
     Each is tried with first-fit packing, so a change that is left out may still fit with a longer search.
-    ``prepare`` gives the network as a chip would run it with so many weight bits (None: the chip's own), and None where
-    it would not: such a change is no remedy.
+    ``prepare`` gives the network as a chip would run it with that many weight bits (None: the chip's own), and None
+    where it would not: such a change is no remedy.
     """
     quick = replace(options, method="packed", effort="fast", progress=lambda *_: None)
     found = [

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nirbridge.errors import FileError, quoted
-from nirbridge.files.npy import open_member
+from nirbridge.files.npy import UNREADABLE, open_member
 from nirbridge.files.regular import open_regular
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _kind_of_archive(path: str | Path, subject: str) -> Kind:
     try:
         with zipfile.ZipFile(path) as archive, open_member(archive, archive.getinfo(_META)) as member:
             header = member.read(256)
-    except (OSError, KeyError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile) as error:
+    except (KeyError, *UNREADABLE) as error:
         found = f"is an archive without a readable 'meta' ({quoted(error, 80)[1:-1]})"
         raise FileError.of(subject, found, _SHOWS, "make it again") from None
     return "recording" if _TEXT_TYPE in header.partition(b"}")[0] else "quantized"

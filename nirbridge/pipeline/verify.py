@@ -70,7 +70,7 @@ def verify_network(
         UsageError: inputs or options that make no sense; no emitter of that name, nothing runs its programs, or its
             tool is not installed.
         IllegalMapping: the saved map is not of this network.
-        DoesNotFit: no widths within the memory asked for, or ``per_core`` without a map that fits.
+        DoesNotFit: no widths within the requested memory, or ``per_core`` without a map that fits.
     """
     from nirbridge.pipeline.calibrated import CalibrationPlan as Planned
     from nirbridge.pipeline.calibrated import quantize_with_data

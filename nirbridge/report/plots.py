@@ -112,8 +112,8 @@ def plot_difference(
 ) -> Figure:
     """Events of two recordings in one raster: of both, of A alone, of B alone; steps are numbered as in A.
 
-    ``latency``: steps that B is behind A. Where both have events at a place but not as many, the one with more has the
-    mark; where graded values differ, the place has both marks.
+    ``latency``: time steps by which B lags A. Where both have events at a place but not as many, the one with more has
+    the mark; where graded values differ, the place has both marks.
     Raises UsageError where the spikes were not recorded in both, or their shapes cannot be laid over each other.
     """
     x, y = _spikes(a, node, sample), _spikes(b, node, sample)

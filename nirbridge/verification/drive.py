@@ -86,7 +86,7 @@ def input_output(port: FixedInput, given: Array, steps: int) -> SourceOutput:
 def _way(
     quantized: QuantizedNetwork, p: FixedProjection, folded: FoldedPopulation, scale: float, sent: SourceOutput
 ) -> _ProjectionError:
-    assert quantized.network is not None, "asked for with a network only"
+    assert quantized.network is not None, "requested with a network only"
     operator = quantized.network.projections[p.index].operator
     exact = gained_operator(operator, folded.gain)
     lost = weight_loss(p, gained_operator(operator, np.asarray(folded.gain * sent.one)), sent.one)

@@ -87,7 +87,7 @@ def verify(
     left_out: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Verification:
-    """Runs a model in every way asked for and compares them.
+    """Runs a model on every requested simulator and target, and compares them.
 
     Reference against fixed: spikes of populations and outputs, at their latency; they may differ, but every population
     has to stay within its bound (``verify_bound``). Fixed against mapped, and fixed against an emitted program: every
@@ -172,7 +172,7 @@ def draw_inputs(
 
 
 def input_arrays(network: Network, inputs: Any, steps: int | None) -> tuple[dict[str, Array], int]:
-    """Inputs by name, and how many steps they are or were asked for. Raises UsageError."""
+    """Inputs by name, and how many time steps they have or were requested. Raises UsageError."""
     from nirbridge.simulators.inputs import open_inputs
 
     opened = open_inputs(network, inputs, steps, 0, "float32")
@@ -180,7 +180,7 @@ def input_arrays(network: Network, inputs: Any, steps: int | None) -> tuple[dict
 
 
 def _longer(inputs: Mapping[str, Array], steps: int) -> dict[str, Array]:
-    """Zeros behind the end, or cut."""
+    """Zero-padded or cut to the number of time steps."""
     out = {}
     for name, values in inputs.items():
         array = np.asarray(values)[:steps]

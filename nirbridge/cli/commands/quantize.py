@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge.cli.early_option import early_option
-from nirbridge.cli.names import Choice
-from nirbridge.cli.options import model_options
+from nirbridge.cli.options import clipping_options, model_options
 from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFile
 
 if TYPE_CHECKING:
@@ -36,24 +35,7 @@ Example:
 @click.option(
     "--calibrate", metavar="DATA.npz|npy", type=click.Path(), help="Calibration inputs by name, and 'labels'."
 )
-@click.option(
-    "--method",
-    type=Choice(["range", "percentile", "error"]),
-    default="range",
-    show_default=True,
-    help="Clipping of the weight range: none, a percentile, or the least error on the calibration data.",
-)
-@click.option(
-    "--percentile",
-    type=click.FloatRange(50, 100),
-    default=99.9,
-    show_default=True,
-    metavar="P",
-    help="Percentile of --method percentile.",
-)
-@click.option(
-    "--tight", is_flag=True, help="Scale to the ranges seen in the data plus a margin; overflow is then not excluded."
-)
+@clipping_options
 @click.option(
     "--memory-kib",
     type=click.IntRange(min=1),

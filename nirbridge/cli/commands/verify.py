@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge.cli.early_option import early_option
-from nirbridge.cli.names import Choice, RegisteredName
-from nirbridge.cli.options import model_options
+from nirbridge.cli.names import RegisteredName
+from nirbridge.cli.options import clipping_options, model_options
 from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFile
 
 if TYPE_CHECKING:
@@ -57,24 +57,7 @@ Example:
 @click.option("--bits", multiple=True, metavar="N|LAYER=N", help="Weight bits, as in quantize. Repeatable.")
 @click.option("--weight-bits", type=click.IntRange(1, 8), metavar="N", help="Weight bits of all layers.")
 @click.option("--calibrate", metavar="DATA.npz|npy", type=click.Path(), help="Calibration data, as in quantize.")
-@click.option(
-    "--method",
-    type=Choice(["range", "percentile", "error"]),
-    default="range",
-    show_default=True,
-    help="Clipping of the weight range: none, a percentile, or the least error on the calibration data.",
-)
-@click.option(
-    "--percentile",
-    type=click.FloatRange(50, 100),
-    default=99.9,
-    show_default=True,
-    metavar="P",
-    help="Percentile of --method percentile.",
-)
-@click.option(
-    "--tight", is_flag=True, help="Scale to the ranges seen in the data plus a margin; overflow is then not excluded."
-)
+@clipping_options
 @click.option(
     "--graded",
     multiple=True,

@@ -62,7 +62,7 @@ class Loop(Protocol):
     def run(
         self, steps: int, currents: tuple[Any, Any], past: Any, state: NeuronState, requested: frozenset[str]
     ) -> LayerOutput:
-        """Steps through ``currents``, those to be added before and behind the own one.
+        """Steps through ``currents``, those to be added before and after the own one.
 
         Each is ``[steps, batch, *shape]``, None where there is none; ``past: [batch, *shape]`` is what the population
         sent in the step before. The own bias is the loop's business.

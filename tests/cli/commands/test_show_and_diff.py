@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,18 @@ def test_files_of_no_kind(content: bytes, message: str, capsys: pytest.CaptureFi
     for command in (["show", "x"], ["diff", "map.bin", "x"]):
         assert run(command) == 2
         assert message in capsys.readouterr().err
+
+
+def test_an_archive_whose_packed_content_is_damaged(capsys: pytest.CaptureFixture[str]) -> None:
+    with zipfile.ZipFile("x", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("meta.npy", bytes(1000))
+        start = archive.getinfo("meta.npy").header_offset + 30 + len("meta.npy")
+    content = bytearray(Path("x").read_bytes())
+    content[start] = 0xFF  # a block of deflate of no known kind
+    Path("x").write_bytes(content)
+    for command in (["show", "x"], ["diff", "map.bin", "x"]):
+        assert run(command) == 2
+        assert "is an archive without a readable 'meta'" in capsys.readouterr().err
 
 
 def test_places_that_are_no_file(capsys: pytest.CaptureFixture[str]) -> None:
