@@ -12,7 +12,7 @@ from typing import Any
 from nirbridge.api.arguments import Count, Natural, checked, kind_of
 from nirbridge.chips.model import Chip
 from nirbridge.errors import Diagnostic, UsageError, quoted
-from nirbridge.importers.recognise import PLAIN, framework_of, is_torch_module
+from nirbridge.importers.frameworks import PLAIN, framework_of, is_torch_module
 from nirbridge.network.model import ModelFile, Network, Timing
 
 FilePath = str | os.PathLike[str]

@@ -7,8 +7,7 @@ of it and ``torch.nn.functional.linear`` are all a call of kind ``linear`` that 
 Kinds of calls and their arguments (arrays are numpy, read-only):
 
 * ``input``: an argument of the module; no inputs.
-* ``neuron``: a module with a form; target: the user's module; input_shape, starts_at_zero (forward gives its first
-  state).
+* ``neuron``: a module with a form; target: the user's module; starts_at_zero (forward gives its first state).
 * ``linear``: weight [post, pre], bias [post] or None; acts on the last axis.
 * ``conv``: weight [cout, cin // groups, *kernel], bias [cout] or None, stride, padding ((before, after), …), dilation,
   groups.

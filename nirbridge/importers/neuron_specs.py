@@ -1,4 +1,4 @@
-"""Specifications of neuron classes: the interface between the tracer, the frameworks' readers and the builder.
+"""Neuron classes of frameworks: the interface of tracer, readers and builder, and parameters of modules as arrays.
 
 A framework's file offers ``neuron_specs() -> Mapping[type, NeuronSpec]`` and imports the framework inside. Classes are
 looked up along the method resolution order; a subclass that overrides a method of its base is refused (see
@@ -7,27 +7,30 @@ looked up along the method resolution order; a subclass that overrides a method 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
+
+import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array
-from nirbridge.errors import ModelError
+from nirbridge.errors import Diagnostic, ModelError
 from nirbridge.network.neurons import Neuron
 from nirbridge.network.operators import Operator
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recurrence:
-    """A recurrent connection: ``operator`` from the population's shape to itself, ``bias`` of its shape or None.
+    """A recurrent connection with a delay of one time step.
 
-    The bias acts from the first time step on.
+    ``operator`` leads from the population's shape to itself, ``bias`` has its shape or is None. The bias acts from the
+    first time step on.
     """
 
     operator: Operator
     bias: Array | None = None
-    delay_steps: int = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,23 +39,20 @@ class ImportedNeuron:
 
     ``operator``: the module's own operator on its input, from the input's shape to the population's (input weights of a
     cell; None: none).
-    ``scale_in``: a factor on the input that the neuron's gain cannot express (None: 1). ``scale_out``: the value of one
-    output spike (None: 1). ``bias``: a constant that is added to the input (None: 0).
-    ``notes``: remarks for the user. ``deviations``: names of ``deviations.DEVIATIONS``, each with a description.
+    ``scale_out``: the value of one output spike (None: 1). ``bias``: a constant that is added to the input (None: 0).
+    ``deviations``: names of ``deviations.DEVIATIONS``, each with a description.
     """
 
     neuron: Neuron
     recurrences: tuple[Recurrence, ...] = ()
-    scale_in: Array | float | None = None
     scale_out: Array | float | None = None
     bias: Array | None = None
-    notes: tuple[str, ...] = ()
     operator: Operator | None = None
     deviations: tuple[tuple[str, str], ...] = ()
 
 
 NeuronReader = Callable[[Any, Shape, float], ImportedNeuron]
-"""``read(module, shape, dt)``; raises ModelError with EVERY problem of that module (see ``parameters.reader``)."""
+"""``read(module, shape, dt)``; raises ModelError with EVERY problem of that module (see ``reader``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,8 @@ class NeuronSpec:
     """How a neuron class is called and converted.
 
     Its own forward is run while tracing (on a copy). The tensors that it returns are numbered in flat order (through
-    tuples, lists and dicts): ``spikes`` is the position of its output, ``potential`` that of the membrane if it returns
-    one (a user may return it from the model). A module that returns fewer tensors has only the first ones. Positions
-    may be functions of the module.
+    tuples, lists and dicts): the first one holds its spikes, ``potential`` is the position of the membrane if it
+    returns one (a user may return it from the model). A module that returns fewer tensors has only the first ones.
 
     The input is the first positional argument; every other tensor argument is a state, and must be the one that the
     module returned in the previous time step (or a constant in the first time step).
@@ -70,14 +69,15 @@ class NeuronSpec:
     ``layout``: the leading axes of input and output before the neuron's shape, words of ``batch`` and ``time`` (a
     sequence module has a time axis), or a function of the module; None: no time axis.
 
-    ``is_refusal``: ``read`` always raises, with the reason why the class is not supported.
+    ``is_refusal``: ``read`` always raises, with the reason why the class is not supported. ``has_dt``: attribute ``dt``
+    of the module is the seconds per time step that its decays were computed with.
     """
 
     read: NeuronReader
-    spikes: int | Callable[[Any], int | None] = 0
-    potential: int | Callable[[Any], int | None] | None = None
+    potential: int | None = None
     layout: tuple[str, ...] | Callable[[Any], tuple[str, ...] | None] | None = None
     is_refusal: bool = False
+    has_dt: bool = False
 
 
 NeuronSpecs = Mapping[type, NeuronSpec]
@@ -95,6 +95,15 @@ def neuron_spec_of(module: Any, forms: NeuronSpecs) -> NeuronSpec | None:
         return None
     changed = [name for cls in classes[: classes.index(base)] for name in _changes(cls, base)]
     return _refused(base, changed) if changed else forms[base]
+
+
+def module_dt(module: Any, forms: NeuronSpecs) -> float | None:
+    """The dt of the first neuron of ``module`` that was made with one."""
+    import torch
+
+    timed = tuple(cls for cls, form in forms.items() if form.has_dt)
+    dts: Any = (layer.dt for layer in torch.nn.Module.modules(module) if isinstance(layer, timed))
+    return next(map(float, dts), None)
 
 
 def is_refused(module: Any, forms: NeuronSpecs) -> bool:
@@ -120,3 +129,100 @@ def _refused(base: type, names: Sequence[str]) -> NeuronSpec:
         )
 
     return NeuronSpec(read, is_refusal=True)
+
+
+def as_float64(value: Any) -> Array:
+    """A tensor, array or number as a float64 array (float32 values are not changed)."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().numpy()
+    return np.asarray(value, np.float64)
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Suppress warnings of a framework's own imports (deprecations), which a user of nirbridge cannot act on."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def version_of(package: str) -> str:
+    """Package and version, such as ``norse 1.1.0``: the source that a graph states."""
+    from importlib.metadata import version
+
+    return f"{package} {version(package)}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parameters:
+    """One module of ``shape`` neurons, to be imported with ``dt`` seconds per time step; collects its problems."""
+
+    module: Any
+    shape: Shape
+    dt: float = 0.0
+    problems: list[Diagnostic] = field(default_factory=list)
+
+    def fault(self, found: str, limit: str = "", hint: str = "") -> None:
+        """Add a problem of the module, under the name of its class."""
+        self.problems.append(Diagnostic(type(self.module).__name__, found, limit, hint))
+
+    def fitted(self, name: str, value: Any) -> Array:
+        """``value`` as one number of shape ``()`` or one per neuron; a fault and 0 where it does not broadcast."""
+        array = as_float64(value)
+        if not bool(np.all(np.isfinite(array))):
+            self.fault(f"{name} is not finite", "parameters are finite numbers", "correct it")
+            return np.zeros(())
+        if array.size == 1:
+            return array.reshape(())
+        while array.ndim > len(self.shape) and array.shape[0] == 1:
+            array = array[0]
+        try:
+            return np.broadcast_to(array, self.shape)
+        except ValueError:
+            limit = f"its neurons have shape {self.shape}"
+            self.fault(f"{name} has shape {array.shape}", limit, "give one value, or one per neuron")
+            return np.zeros(())
+
+    def check_square(self, name: str, weight: Any) -> None:
+        """A fault unless ``weight`` holds the recurrent weights ``[post, pre]`` of a flat population."""
+        shape = tuple(weight.shape)
+        if len(self.shape) != 1 or shape != (self.shape[0], self.shape[0]):
+            self.fault(f"{name} has shape {shape}", f"its neurons have shape {self.shape}", "use one axis of neurons")
+
+    def check_dt(self) -> None:
+        """A fault where the module was made with another dt than that of the import."""
+        module_dt = float(self.module.dt)
+        if module_dt != self.dt:
+            limit = f"the network is imported with dt = {self.dt:g} s"
+            self.fault(f"it was made with dt = {module_dt:g} s", limit, "leave dt out, or make the module with that dt")
+
+
+def reader(read: Callable[[Parameters], ImportedNeuron]) -> NeuronReader:
+    """The reader of a neuron class from a function that lists faults; it raises ModelError with all of them."""
+
+    def read_module(module: Any, shape: Shape, dt: float) -> ImportedNeuron:
+        parameters = Parameters(module, shape, dt)
+        reading = read(parameters)
+        ModelError.raise_all(parameters.problems)
+        return reading
+
+    return read_module
+
+
+def refusals(package: Any, table: Iterable[tuple[str, str, Iterable[str]]]) -> dict[type, NeuronSpec]:
+    """``(reason, hint, class names)`` as forms that refuse, for those classes that the installed package has."""
+
+    def refusal(reason: str, hint: str) -> NeuronSpec:
+        def read(module: Any, shape: Shape, dt: float) -> NoReturn:
+            raise ModelError.of(type(module).__name__, reason, "NIR has no equivalent", hint)
+
+        return NeuronSpec(read, is_refusal=True)
+
+    return {
+        getattr(package, name): refusal(reason, hint)
+        for reason, hint, names in table
+        for name in names
+        if isinstance(getattr(package, name, None), type)
+    }

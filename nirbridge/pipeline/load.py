@@ -37,7 +37,7 @@ def load_graph(
 ) -> Any:
     """A ``nir.NIRGraph`` from a file, scanned before anything is built.
 
-    ``repairs``: names of exporter faults to mend (``importers.exporter_repairs``), with ``dt`` seconds per time step;
+    ``repairs``: names of exporter faults to mend (``importers.nirfile.repairs``), with ``dt`` seconds per time step;
     nothing else is mended. Known faults of exporters that stay are each an ``ExporterFaultWarning``. Raises FileError;
     UsageError or ModelError for repairs that are none or do not fit.
     """
@@ -49,8 +49,7 @@ def _graph_and_faults(
 ) -> tuple[Any, tuple[str, ...]]:
     """The graph, and a sentence for each known fault of its exporter that no repair settles; warns of these."""
     from nirbridge.importers.nirfile.faults import fault_sentences, unsettled_findings
-    from nirbridge.importers.nirfile.load_repaired import load_repaired
-    from nirbridge.importers.nirfile.reader import DEFAULT_MAX_BYTES
+    from nirbridge.importers.nirfile.reader import DEFAULT_MAX_BYTES, load_repaired
     from nirbridge.network.nir.portability import warn_of_faults
 
     graph, findings = load_repaired(path, repairs, dt=dt, max_bytes=max_bytes or DEFAULT_MAX_BYTES)
@@ -175,11 +174,11 @@ def assumes_dt(framework: str, module: Any, dt: float | None) -> bool:
 
 
 def framework_of(module: Any) -> str | None:
-    """The name of the importer for a module: see ``importers.recognise``. Raises UsageError: parts of several."""
+    """The name of the importer for a module: see ``framework_of``. Raises UsageError: parts of several."""
     from nirbridge import plugins as registry
-    from nirbridge.importers import recognise
+    from nirbridge.importers.frameworks import framework_of
 
-    return recognise.framework_of(module, registry.names("importers"))
+    return framework_of(module, registry.names("importers"))
 
 
 def load_weights(module: Any, path: str | Path) -> None:

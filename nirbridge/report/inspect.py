@@ -16,8 +16,7 @@ from rich.text import Text
 
 from nirbridge.errors import counted, quoted
 from nirbridge.importers.nirfile.faults import fault_sentences, unsettled_findings
-from nirbridge.importers.nirfile.load_repaired import load_repaired
-from nirbridge.importers.nirfile.reader import DEFAULT_MAX_BYTES, file_sha256
+from nirbridge.importers.nirfile.reader import DEFAULT_MAX_BYTES, file_sha256, load_repaired
 from nirbridge.network.graph import unreached_populations, useless_populations
 from nirbridge.network.model import Network, Timing
 from nirbridge.network.naming import natural_key

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.importers.lowering.analysis import position
 from nirbridge.importers.neuron_specs import NeuronSpec, NeuronSpecs, neuron_spec_of
 from nirbridge.importers.tracing.consistency import state_arguments
 from nirbridge.importers.tracing.run import computed_tensors_memo, handed_over_arguments, one_thread
@@ -194,7 +193,7 @@ def _recorded(
             inside.pop()
         if not inside:
             tensors = [tensor for _, tensor in tensors_of(result)]
-            probe.spikes.append(_numpy(tensors[position(probe.form.spikes, probe.module) or 0]))
+            probe.spikes.append(_numpy(tensors[0]))
             probe.membranes.append(_membrane(probe, tensors))
         return result
 
@@ -202,9 +201,8 @@ def _recorded(
 
 
 def _membrane(probe: NeuronObservation, tensors: Sequence[Any]) -> Array | None:
-    output = position(probe.form.potential, probe.module)
-    if output is not None and output < len(tensors):
-        return _numpy(tensors[output])
+    if probe.form.potential is not None and probe.form.potential < len(tensors):
+        return _numpy(tensors[probe.form.potential])
     import torch
 
     membrane = next((v for v in (getattr(probe.module, n, None) for n in _MEMBRANES) if v is not None), None)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import nirbridge as nb
-from nirbridge.importers.recognise import framework_of, is_torch_module
+from nirbridge.importers.frameworks import framework_of, is_torch_module
 from nirbridge.network.equality import same_network
 from nirbridge.network.nir.to_nir import to_nir
 from nirbridge.pipeline import import_module, network_of_graph, network_of_shapes

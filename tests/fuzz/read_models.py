@@ -28,7 +28,7 @@ def make_nir(c: Choices) -> bytes:
 
 def read_nir(path: Path) -> object:
     """As every command reads a model, with what ``inspect`` says of it."""
-    from nirbridge.importers.nirfile.load_repaired import load_repaired
+    from nirbridge.importers.nirfile.reader import load_repaired
     from nirbridge.importers.nirfile.repairs import REPAIRS, repair_graph
     from nirbridge.network import from_nir, to_nir
 

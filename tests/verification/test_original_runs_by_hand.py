@@ -234,7 +234,7 @@ class Pair(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.mem, self.place = torch.tensor(20.0), 0
+        self.mem = torch.tensor(20.0)
 
     def forward(self, x: Any) -> Any:
         return x * 2, x * 3
@@ -244,10 +244,8 @@ class Pair(nn.Module):
     ("options", "spikes", "membrane"),
     [
         ({}, 2.0, 20.0),
-        ({"spikes": 1}, 3.0, 20.0),
-        ({"spikes": lambda module: None}, 2.0, 20.0),
         ({"potential": 1}, 2.0, 3.0),
-        ({"potential": lambda module: module.place, "spikes": 1}, 3.0, 2.0),
+        ({"potential": 0}, 2.0, 2.0),
         ({"potential": 2}, 2.0, 20.0),
     ],
 )

@@ -10,8 +10,14 @@ import numpy as np
 from nirbridge._types import Progress
 from nirbridge.arrays import Array
 from nirbridge.importers.ann.data import measured_samples, select_samples
-from nirbridge.importers.ann.measure import SpikeMeasurement, measure_spikes
-from nirbridge.importers.ann.replay import ceiling, check_replayable, rectify, walk_populations
+from nirbridge.importers.ann.replay import (
+    SpikeMeasurement,
+    ceiling,
+    check_replayable,
+    measure_spikes,
+    rectify,
+    walk_populations,
+)
 from nirbridge.importers.ann.report import ConvertedLayer
 from nirbridge.importers.ann.scales import SEARCHED, SEARCHED_IN_ALL, ScaleOptions, choose_scale, clipped_share
 from nirbridge.importers.ann.spiking import Readout, integrate_and_fire, sends_plainly, spiking_network

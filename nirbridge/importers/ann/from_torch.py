@@ -6,7 +6,6 @@ of them becomes one projection with its constants. The input is fed as it is, th
 
 from __future__ import annotations
 
-import copy
 import importlib
 import json
 from collections.abc import Mapping, Sequence
@@ -33,14 +32,13 @@ from nirbridge.importers.ann.replay import check_replayable, walk_populations
 from nirbridge.importers.ann.report import ConversionReport, folding_note, report_document
 from nirbridge.importers.ann.scales import ScaleChoice, ScaleOptions
 from nirbridge.importers.ann.spiking import Readout
-from nirbridge.importers.checked import APPROXIMATE, KEY
 from nirbridge.importers.dataflow import DataflowGraph, distinct
 from nirbridge.importers.deviations import check_accepted
 from nirbridge.importers.frameworks import FRAMEWORKS
 from nirbridge.importers.lowering.build import build_network
-from nirbridge.importers.lowering.described_graph import to_graph
+from nirbridge.importers.lowering.described_graph import APPROXIMATE, KEY, to_graph
 from nirbridge.importers.neuron_specs import NeuronSpec
-from nirbridge.importers.tracing.run import check_module, computed_tensors_memo, one_thread
+from nirbridge.importers.tracing.run import check_module, copied, one_thread
 from nirbridge.importers.tracing.trace import trace_module
 from nirbridge.network.model import Network, Port
 
@@ -136,7 +134,7 @@ def convert_torch(
 
     check_module(module, dt)
     options = _options(dt, percentile, steps, per_channel, fair_start, readout)
-    fixed = _in_eval_mode(module)
+    fixed = copied(module).eval() if module.training else module
     flow = _rectified_flow(fixed, sample, batched)
     ann = _network(flow, dt, check_accepted(accept))
     arrays = calibration_arrays(calibration, [Port(c.name, c.shape) for c in flow.inputs])
@@ -158,7 +156,7 @@ def convert_torch(
 
 
 def read_ann(module: Any, sample: Any, dt: float) -> Network:
-    """The ANN as an unscaled network: populations are rectifiers (``torch_ann_replay.ceiling``).
+    """The ANN as an unscaled network: populations are rectifiers (``ceiling``).
 
     Raises:
         ModelError: every layer that cannot be converted, and every loop.
@@ -193,12 +191,6 @@ def _spiking_forms(module: Any) -> dict[type, NeuronSpec]:
         if package in FRAMEWORKS and package != "torch":
             specs |= importlib.import_module(FRAMEWORKS[package].partition(":")[0]).neuron_specs()
     return specs
-
-
-def _in_eval_mode(module: Any) -> Any:
-    if not module.training:
-        return module
-    return copy.deepcopy(module, computed_tensors_memo(module)).eval()
 
 
 def _options(

@@ -18,7 +18,7 @@ class ConvertedLayer:
     steps of constant input, half a spike, in activation. ``error``: root mean square of (spikes / steps * scale -
     activation) as measured through all layers before it, after ``steps`` steps; ``error_share``: the same as a share
     of the activations' own root mean square. ``surplus``: mean number of spikes too many from a start at half the
-    threshold, which the start potentials make up for. ``bound_spikes``: E of ``torch_ann_start``: after T steps each
+    threshold, which the start potentials make up for. ``bound_spikes``: E of ``ann.spiking``: after T steps each
     rate is proved to be within E / T of that of the clipped ANN, whatever the (constant) input.
     """
 

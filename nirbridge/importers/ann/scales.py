@@ -1,7 +1,7 @@
 """The activation that a spike in every step stands for, chosen on the user's data.
 
 With scale s and T steps, a rectifier's value a is sent as ``min(round(a * T / s), T)`` spikes that count ``s / T`` each
-(see ``torch_ann_start.count_spikes``): a small scale clips, a large one rounds coarsely.
+(see ``count_spikes``): a small scale clips, a large one rounds coarsely.
 """
 
 from __future__ import annotations

@@ -1,8 +1,16 @@
-"""Importers of the frameworks by name, so that listing them imports no framework."""
+"""Importers of the frameworks by name, and the framework of a module, seen from the classes of its parts.
 
+Nothing here imports a framework.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
 from types import MappingProxyType
 from typing import Any
 
+from nirbridge.errors import UsageError, quoted
 from nirbridge.files.attributes import load_attribute
 
 FRAMEWORKS = MappingProxyType(
@@ -24,4 +32,44 @@ def stored_dt(framework: str, module: Any) -> float | None:
     """Seconds per time step that a module was built with; None where its framework counts time steps alone."""
     if framework not in _STORE_DT:
         return None
-    return load_attribute(f"nirbridge.importers.frameworks.{framework}:module_dt")(module)
+    from nirbridge.importers.neuron_specs import module_dt
+
+    return module_dt(module, load_attribute(f"nirbridge.importers.frameworks.{framework}:neuron_specs")())
+
+
+PLAIN = "torch"
+"""The framework of modules without spikes: their importer converts them."""
+
+
+def is_torch_module(value: object) -> bool:
+    """True for a ``torch.nn.Module``; torch is not imported for it."""
+    torch: Any = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.nn.Module)
+
+
+def framework_of(module: object, known: Iterable[str] = FRAMEWORKS) -> str | None:
+    """The framework that a torch module has parts of; ``torch`` where it has parts of none, None for other values.
+
+    Args:
+        module: any value.
+        known: names of importers, each that of the package whose classes it reads.
+
+    Raises:
+        UsageError: parts of several frameworks.
+    """
+    if not is_torch_module(module):
+        return None
+    torch: Any = sys.modules["torch"]
+    parts = torch.nn.Module.modules(module)  # a framework may have another method of that name
+    classes = {cls for part in parts for cls in type(part).__mro__}
+    packages = {cls.__module__.partition(".")[0] for cls in classes}
+    found = [name for name in known if name in packages and name != PLAIN]
+    if len(found) > 1:
+        names = " and of ".join(found)
+        raise UsageError.of(
+            f"module {quoted(type(module).__name__)}",
+            f"it has parts of {names}",
+            "a module is imported as one framework",
+            f"say which: framework={found[0]!r}",
+        )
+    return found[0] if found else PLAIN

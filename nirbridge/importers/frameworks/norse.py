@@ -15,12 +15,21 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import compact, freeze
-from nirbridge.importers.frameworks.norse_lift import without_lifts, without_states
+from nirbridge.importers.dataflow import DataflowGraph
 from nirbridge.importers.lowering.described_graph import module_to_graph
-from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, Recurrence
-from nirbridge.importers.parameters import Parameters, quietly, reader, refusals
+from nirbridge.importers.neuron_specs import (
+    ImportedNeuron,
+    NeuronSpec,
+    Parameters,
+    Recurrence,
+    module_dt,
+    neuron_spec_of,
+    quietly,
+    reader,
+    refusals,
+)
 from nirbridge.importers.sample.axes import TimeAxis
-from nirbridge.importers.tracing.run import check_module
+from nirbridge.importers.tracing.run import check_module, copied
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense
 
@@ -79,17 +88,18 @@ def from_norse(
         UsageError: an invalid argument.
     """
     check_module(module, dt)
+    specs = neuron_specs()
     return module_to_graph(
         module,
         sample,
-        neuron_specs(),
+        specs,
         package="norse",
-        dt=next(value for value in (dt, module_dt(module), DEFAULT_DT) if value is not None),
+        dt=next(value for value in (dt, module_dt(module, specs), DEFAULT_DT) if value is not None),
         batched=batched,
         time_axis=time_axis,
         accept=accept,
         check=check,
-        traced=without_lifts(module, neuron_specs()),
+        traced=without_lifts(module, specs),
         edit=without_states,
     )
 
@@ -100,10 +110,11 @@ def neuron_specs() -> Mapping[type, NeuronSpec]:
         import norse.torch as norse
 
     def both(read: Any, cell: str, sequence: str | None, potential: int) -> dict[type, NeuronSpec]:
-        specs = {getattr(norse, cell): NeuronSpec(read, potential=potential)}
-        if sequence is not None:
-            specs[getattr(norse, sequence)] = NeuronSpec(read, layout=_TIME_FIRST)
-        return specs
+        form = NeuronSpec(read, potential=potential, has_dt=read is not read_iaf)
+        sequences = () if sequence is None else (getattr(norse, sequence),)
+        return {getattr(norse, cell): form} | dict.fromkeys(
+            sequences, replace(form, potential=None, layout=_TIME_FIRST)
+        )
 
     return {
         **both(read_lif, "LIFCell", "LIF", 1),
@@ -215,21 +226,58 @@ def _with_weights(p: Parameters, canonical: Neuron) -> ImportedNeuron:
     return imported
 
 
-def module_dt(module: Any) -> float | None:
-    """The dt that the first cell of ``module`` was made with; IAF cells do not use theirs."""
-    readers = (read_lif, read_refractory, read_box, read_li)
-    timed = tuple(cls for cls, form in neuron_specs().items() if form.read in readers)
-    return next((float(cell.dt) for cell in module.modules() if isinstance(cell, timed)), None)
+def without_lifts(module: Any, forms: Mapping[type, NeuronSpec]) -> tuple[Any, Mapping[type, NeuronSpec]]:
+    """Copy of ``module`` whose Lifts need no loop, and the forms with those of lifted cells."""
+    import norse.torch as norse
+
+    if not any(isinstance(m, norse.Lift) for m in module.modules()):
+        return module, forms
+
+    specs: dict[type, NeuronSpec] = dict(forms)
+
+    def lifted(inner: Any) -> Any:
+        form = neuron_spec_of(inner, forms)
+        if form is None and _holds_states(inner, forms):
+            return norse.Lift(inner)  # several layers with states: its loop is traced
+        if form is None or form.layout is not None:
+            return _each_step(inner)
+        cls = type(f"Lifted{type(inner).__name__}", (norse.Lift,), {"forward": norse.Lift.forward})
+        specs[cls] = replace(form, read=lambda m, s, dt: form.read(m.lifted_module, s, dt), layout=_TIME_FIRST)
+        return cls(inner)
+
+    clone = copied(module)
+    if isinstance(clone, norse.Lift):
+        return lifted(clone.lifted_module), specs
+    for outer in list(clone.modules()):
+        for name, inner in list(outer.named_children()):
+            if type(inner) is norse.Lift:
+                setattr(outer, name, lifted(inner.lifted_module))
+    return clone, specs
 
 
-__all__ = [
-    "DEFAULT_DT",
-    "from_norse",
-    "module_dt",
-    "neuron_specs",
-    "read_box",
-    "read_iaf",
-    "read_li",
-    "read_lif",
-    "read_refractory",
-]
+def _each_step(inner: Any) -> Any:
+    """A stateless module on ``[time, batch, ...]``."""
+    import torch
+
+    class EachStep(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lifted_module = inner
+
+        def forward(self, x: Any) -> Any:
+            x = x[0] if isinstance(x, tuple) else x  # a lifted cell returns (output, state)
+            return self.lifted_module(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+
+    return EachStep()
+
+
+def _holds_states(module: Any, forms: Mapping[type, NeuronSpec]) -> bool:
+    return any(neuron_spec_of(inner, forms) is not None for inner in module.modules())
+
+
+def without_states(flow: DataflowGraph) -> DataflowGraph:
+    """The flow without outputs that are the spikes ``z`` in a recurrent cell's state, beside its potential ``v``."""
+    potentials = {(o.name, o.ref.call) for o in flow.outputs}
+    states = [o for o in flow.outputs if o.name[-2:] == "_z" and (f"{o.name[:-1]}v", o.ref.call) in potentials]
+    kept = tuple(o for o in flow.outputs if o not in states)
+    return replace(flow, outputs=kept) if kept else flow

@@ -8,7 +8,6 @@ to the last bit) with ``A = exp(-dt / tau_mem)``, ``B = exp(-dt / tau_syn)``; a 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,10 +16,19 @@ import numpy as np
 
 from nirbridge.arrays import compact, freeze
 from nirbridge.importers.lowering.described_graph import module_to_graph
-from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, Recurrence
-from nirbridge.importers.parameters import Parameters, as_float64, quietly, reader, refusals
+from nirbridge.importers.neuron_specs import (
+    ImportedNeuron,
+    NeuronSpec,
+    Parameters,
+    Recurrence,
+    as_float64,
+    module_dt,
+    quietly,
+    reader,
+    refusals,
+)
 from nirbridge.importers.sample.axes import TimeAxis
-from nirbridge.importers.tracing.run import check_module, computed_tensors_memo
+from nirbridge.importers.tracing.run import check_module, copied
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Dense
 
@@ -63,17 +71,15 @@ def from_rockpool(
         UsageError: an invalid argument.
     """
     check_module(module, dt)
-    as_torch = copy.deepcopy(
-        module, computed_tensors_memo(module)
-    )  # parameters() and modules() of rockpool differ from those of torch
-    if hasattr(as_torch, "to_torch"):
+    specs, as_torch = neuron_specs(), copied(module)
+    if hasattr(as_torch, "to_torch"):  # parameters() and modules() of rockpool differ from those of torch
         as_torch = as_torch.to_torch()
     return module_to_graph(
         as_torch,
         sample,
-        neuron_specs(),
+        specs,
         package="rockpool",
-        dt=next(value for value in (dt, module_dt(module), DEFAULT_DT) if value is not None),
+        dt=next(value for value in (dt, module_dt(module, specs), DEFAULT_DT) if value is not None),
         batched=batched,
         time_axis=time_axis,
         accept=accept,
@@ -86,12 +92,12 @@ def neuron_specs() -> Mapping[type, NeuronSpec]:
     with quietly():
         import rockpool.nn.modules.torch as rockpool
 
-    lif = NeuronSpec(read_lif, layout=_BATCH_FIRST)
+    lif = NeuronSpec(read_lif, layout=_BATCH_FIRST, has_dt=True)
     return {
         rockpool.LIFTorch: lif,
         rockpool.LIFBitshiftTorch: lif,
-        rockpool.LIFNeuronTorch: NeuronSpec(read_membrane, layout=_BATCH_FIRST),
-        rockpool.ExpSynTorch: NeuronSpec(read_synapse, layout=_BATCH_FIRST),
+        rockpool.LIFNeuronTorch: replace(lif, read=read_membrane),
+        rockpool.ExpSynTorch: replace(lif, read=read_synapse),
         **refusals(rockpool, _REFUSED),
     }
 
@@ -160,15 +166,3 @@ def _firing(p: Parameters, membrane: Neuron) -> Neuron:
 def _check_noise(p: Parameters) -> None:
     if bool(np.any(as_float64(p.module.noise_std) != 0)):
         p.fault("noise_std is not 0", "a deterministic network has none", "set noise_std = 0")
-
-
-def module_dt(module: Any) -> float | None:
-    """The dt that the first neuron of ``module`` was made with."""
-    import torch
-
-    timed = tuple(cls for cls, form in neuron_specs().items() if form.layout is not None)
-    layers: list[Any] = list(torch.nn.Module.modules(module))
-    return next((float(layer.dt) for layer in layers if isinstance(layer, timed)), None)
-
-
-__all__ = ["DEFAULT_DT", "from_rockpool", "module_dt", "neuron_specs", "read_lif", "read_membrane", "read_synapse"]

@@ -19,8 +19,16 @@ import numpy as np
 from nirbridge.arrays import Array, compact, freeze
 from nirbridge.importers.lowering.analysis import LEFT_OVER, leftover_states
 from nirbridge.importers.lowering.described_graph import module_to_graph
-from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, Recurrence
-from nirbridge.importers.parameters import Parameters, as_float64, quietly, reader, refusals
+from nirbridge.importers.neuron_specs import (
+    ImportedNeuron,
+    NeuronSpec,
+    Parameters,
+    Recurrence,
+    as_float64,
+    quietly,
+    reader,
+    refusals,
+)
 from nirbridge.importers.sample.axes import TimeAxis
 from nirbridge.importers.tracing.run import check_module, computed_tensors_memo
 from nirbridge.network.neurons import Neuron, neuron
@@ -250,6 +258,3 @@ def _without_first_bias(record: Neuron, bias: Array) -> Neuron:
     if record.has_synapse:
         return replace(record, i_init=compact(record.i_init - bias / record.a_syn))
     return replace(record, v_init=compact(record.v_init - record.g_mem * bias / record.a_mem))
-
-
-__all__ = ["UNLIMITED", "from_sinabs", "neuron_specs", "read_lif", "read_recurrent"]

@@ -19,8 +19,16 @@ from nirbridge.arrays import Array, freeze
 from nirbridge.importers.deviations import EARLY_SUBTRACTION
 from nirbridge.importers.lowering.described_graph import module_to_graph
 from nirbridge.importers.lowering.linear_layers import per_channel_values
-from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, Recurrence
-from nirbridge.importers.parameters import Parameters, as_float64, quietly, reader, refusals
+from nirbridge.importers.neuron_specs import (
+    ImportedNeuron,
+    NeuronSpec,
+    Parameters,
+    Recurrence,
+    as_float64,
+    quietly,
+    reader,
+    refusals,
+)
 from nirbridge.importers.sample.axes import TimeAxis
 from nirbridge.importers.tracing.run import check_module
 from nirbridge.network.neurons import Reset, neuron

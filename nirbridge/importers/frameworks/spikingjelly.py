@@ -16,8 +16,17 @@ import numpy as np
 
 from nirbridge.arrays import Array, compact, freeze
 from nirbridge.importers.lowering.described_graph import module_to_graph
-from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, Recurrence, neuron_spec_of
-from nirbridge.importers.parameters import Parameters, as_float64, quietly, reader, refusals
+from nirbridge.importers.neuron_specs import (
+    ImportedNeuron,
+    NeuronSpec,
+    Parameters,
+    Recurrence,
+    as_float64,
+    neuron_spec_of,
+    quietly,
+    reader,
+    refusals,
+)
 from nirbridge.importers.sample.axes import TimeAxis
 from nirbridge.importers.tracing.run import check_module
 from nirbridge.network.neurons import Neuron, neuron
@@ -234,15 +243,3 @@ def _check_surrogate(p: Parameters) -> None:
     elif not surrogate.spiking:
         found = "surrogate_function has spiking = False, so the outputs are not spikes"
         p.fault(found, "", "call surrogate_function.set_spiking_mode(True)")
-
-
-__all__ = [
-    "from_spikingjelly",
-    "neuron_specs",
-    "read_adding_container",
-    "read_cuba",
-    "read_if",
-    "read_lif",
-    "read_linear_container",
-    "read_offset_if",
-]

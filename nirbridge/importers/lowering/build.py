@@ -12,19 +12,18 @@ from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.importers.dataflow import DataflowGraph, Operation, ValueRef, distinct
 from nirbridge.importers.deviations import Deviation, sort_deviations
 from nirbridge.importers.lowering.analysis import (
+    folding_text,
     given_start,
     leftover_states,
     mark_back_edges,
     named_ports,
     never_negative,
     place_message,
-    position,
     scale_by,
     shared_timing,
     unknown_operation,
     without_spikes,
 )
-from nirbridge.importers.lowering.batch_norm import folding_text
 from nirbridge.importers.lowering.inputs import (
     input_notes,
     input_shapes,
@@ -129,7 +128,6 @@ class _NetworkBuilder:
             return
         self.readings[call.name], left_over = reading, leftover_states(call.target)
         self._judge(Deviation(name, call.subject, found) for name, found in reading.deviations)
-        self.notes += [f"{call.subject}: {note}" for note in reading.notes]
         if left_over:
             names = ", ".join(quoted(name) for name in left_over)
             self.notes.append(f"{call.subject}: its state {names} is left over from a run: imported as after a reset")
@@ -157,16 +155,12 @@ class _NetworkBuilder:
             self.problems.append(Diagnostic(call.subject, _ADVICE[call.kind][0], "", _ADVICE[call.kind][1]))
         for ref in call.inputs:
             source = self.calls.get(ref.call)
-            if source is not None and source.kind == "neuron" and not self._is_spikes(source, ref):
+            if source is not None and source.kind == "neuron" and ref.output:
                 text = f"it works on a state of {quoted(source.path)}, not on its spikes"
                 self.problems.append(Diagnostic(call.subject, text, "", "let neurons send spikes only"))
 
     def _is_idle(self, call: Operation) -> bool:
         return call.kind == "relu" and never_negative(call.inputs[0], self.calls, self.readings)
-
-    def _is_spikes(self, call: Operation, ref: ValueRef) -> bool:
-        form = neuron_spec_of(call.target, self.forms)
-        return form is None or ref.output == position(form.spikes, call.target)
 
     # -- values ------------------------------------------------------------------------------------------------
 
@@ -208,11 +202,11 @@ class _NetworkBuilder:
         e = self._value(call.inputs[0])
         if reading.operator is not None:
             e = apply_operator(e, reading.operator, f"{call.name}_in")
-        e = add_constant(scale_by(e, reading.scale_in, call.name), reading.bias)
+        e = add_constant(e, reading.bias)
         population = Population(call.name, call.shape, reading.neuron)
         projections = self._projections(e, population)
         for recurrence in reading.recurrences:
-            feedback = Expression(call.shape, (Term(call.name, recurrence.delay_steps, call.shape),))
+            feedback = Expression(call.shape, (Term(call.name, 1, call.shape),))
             feedback = apply_operator(
                 scale_by(feedback, reading.scale_out, call.name), recurrence.operator, f"{call.name}_rec"
             )
@@ -248,13 +242,11 @@ class _NetworkBuilder:
         return named_ports(wanted, self.calls)
 
     def _is_state(self, ref: ValueRef) -> bool:
-        call = self.calls[ref.call]
-        return call.kind == "neuron" and not self._is_spikes(call, ref)
+        return self.calls[ref.call].kind == "neuron" and ref.output > 0
 
     def _state_output(self, name: str, ref: ValueRef, returned: dict[ValueRef, str]) -> None:
         call = self.calls[ref.call]
-        form = self._form(call)
-        is_potential = ref.output == position(form.potential, call.target)
+        is_potential = ref.output == self._form(call).potential
         spikes = [r for r in returned if r.call == ref.call]
         word = "membrane potential" if is_potential else "state"
         text = f"output {quoted(name)} of the module is the {word} of {quoted(call.path or call.name)}"
@@ -262,7 +254,7 @@ class _NetworkBuilder:
         if spikes or not is_potential or (heard and returned):
             self.notes.append(f"{text}: not an output of the network, record v of population {quoted(call.name)}")
             return
-        returned[ValueRef(ref.call, position(form.spikes, call.target) or 0)] = name
+        returned[ValueRef(ref.call)] = name
         self.spiking.add(call.name)
 
     def _silence(self, ports: list[tuple[Port, ValueRef]]) -> None:

@@ -1,6 +1,6 @@
 """Known faults of other frameworks' exporters, as findings in a graph.
 
-Nothing is changed here; ``exporter_repairs.repair`` does that, on request and by name. The facts were measured with
+Nothing is changed here; ``repair_graph`` does that, on request and by name. The facts were measured with
 snntorch 1.0.0, norse 1.1.0, sinabs 3.1.3, spikingjelly 2.0.0, rockpool 3.1.0, nir 1.0.8 and nirtorch 2.6
 (``tests/importers/nirfile/test_exporter_faults.py`` runs the exporters). All write neither dt nor reset nor
 comparison; a fault that leaves no trace in the graph (a lost v_reset, a lost recurrence) is not found.
@@ -17,6 +17,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
+from nirbridge.importers.neuron_specs import as_float64
 from nirbridge.network.nir.fields import NEURONS, WEIGHTED, kind_of, label
 from nirbridge.network.nir.flatten import flatten_graph
 from nirbridge.network.nir.timing import PREFIX
@@ -115,10 +116,7 @@ def walk_nodes(graph: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 def node_value(node: Any, field: str) -> Array:
     """A parameter as float64; an exporter may have left a torch tensor there."""
-    found = getattr(node, field)
-    if hasattr(found, "detach"):
-        found = found.detach().cpu().numpy()
-    return np.asarray(found, np.float64)
+    return as_float64(getattr(node, field))
 
 
 def taus(node: Any) -> list[Array]:

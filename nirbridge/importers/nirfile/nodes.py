@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from nirbridge.errors import Diagnostic, quoted
-from nirbridge.importers.nirfile.hdf5.items import Branch, Leaf
+from nirbridge.importers.nirfile.hdf5.items import Branch, Leaf, array_of, metadata_of, text_of, texts_of
 from nirbridge.importers.nirfile.hdf5.scan import ScanLimits
-from nirbridge.importers.nirfile.values import array_of, metadata_of, text_of, texts_of
 from nirbridge.network.nir.fields import ELEMENTWISE, NODE_TYPES, WEIGHTED
 
 _MAX_AXES = 32

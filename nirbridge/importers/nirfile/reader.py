@@ -1,11 +1,14 @@
-"""Reads and writes ``.nir`` files. A file is not trusted: it is scanned first, and no other file is ever opened."""
+"""Reads ``.nir`` files, with repairs of exporter faults on request.
+
+A file is not trusted: it is scanned first, and no other file is ever opened.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from math import prod
 from types import MappingProxyType
@@ -16,13 +19,14 @@ import numpy as np
 from nirbridge.arrays import stored_part
 from nirbridge.errors import Diagnostic, FileError, ModelError, quoted
 from nirbridge.files.regular import open_regular
-from nirbridge.importers.nirfile.faults import leading_ones
+from nirbridge.importers.nirfile.faults import ExporterFinding, diagnose_exporter, fault_sentences, leading_ones
 from nirbridge.importers.nirfile.hdf5.integrity import hdf5, heap_fault
+from nirbridge.importers.nirfile.hdf5.items import array_of
 from nirbridge.importers.nirfile.hdf5.scan import ScanLimits, scan_file
 from nirbridge.importers.nirfile.nodes import GraphDraft, draft_graph, stored_kind
-from nirbridge.importers.nirfile.repairs import drop_batch_axes
-from nirbridge.importers.nirfile.values import array_of
+from nirbridge.importers.nirfile.repairs import drop_batch_axes, repair_graph
 from nirbridge.network.nir.fields import ELEMENTWISE, array_problems, kind_of, label
+from nirbridge.network.nir.portability import warn_of_faults
 from nirbridge.network.nir.shapes import NodeShapes, infer_shapes
 from nirbridge.network.nir.windows import window_of
 
@@ -215,3 +219,37 @@ def _listed(problems: Iterable[Diagnostic], shown: str) -> Iterator[Diagnostic]:
         yield replace(problem, subject=f"{shown}, {problem.subject}")
     if len(problems) > _LISTED:
         yield Diagnostic(shown, f"{len(problems) - _LISTED:,} problems more", "", "repair these first")
+
+
+def load_nir(
+    path: Path,
+    *,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+    max_nodes: int = DEFAULT_MAX_NODES,
+    max_edges: int = DEFAULT_MAX_EDGES,
+    drop_batch: bool = False,
+) -> Any:
+    """See ``read_nir``; warns (``ExporterFaultWarning``) of each known fault of exporters that the file shows."""
+    graph = read_nir(path, max_bytes=max_bytes, max_nodes=max_nodes, max_edges=max_edges, drop_batch=drop_batch)
+    warn_of_faults(fault_sentences(diagnose_exporter(graph)))
+    return graph
+
+
+def load_repaired(
+    path: Path, repairs: Collection[str] = (), *, dt: float | None = None, max_bytes: int = DEFAULT_MAX_BYTES
+) -> tuple[Any, tuple[ExporterFinding, ...]]:
+    """The graph of a file, repaired only by the names in ``repairs``, and what ``diagnose_exporter`` finds in the file.
+
+    Args:
+        path: see ``read_nir``.
+        repairs: see ``repair_graph``; ``batch-axis`` also lets a file be read whose ports count a batch.
+        dt: seconds per time step, if it is not the exporter's default.
+        max_bytes: see ``read_nir``.
+
+    Raises:
+        FileError: it cannot be read.
+        UsageError, ModelError: see ``repair_graph``.
+    """
+    graph = read_nir(path, max_bytes=max_bytes, drop_batch="batch-axis" in repairs)
+    findings = diagnose_exporter(graph)
+    return (repair_graph(graph, repairs, dt=dt) if repairs else graph), findings

@@ -1,4 +1,4 @@
-"""Repairs of graphs that other frameworks' exporters wrote, by name, on request only (see exporter_faults.py).
+"""Repairs of graphs that other frameworks' exporters wrote, by name, on request only (see ``faults``).
 
 A repair restores the meaning that the exporter lost: plain parameters are corrected, the rest goes into
 ``nirbridge:*`` metadata. Parameters that are not in the file stay lost; import the module itself for those.

@@ -15,7 +15,9 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.errors import Diagnostic, quoted
 from nirbridge.importers.dataflow import DataflowGraph, Operation
-from nirbridge.importers.sample.axes import WAY_OUT
+from nirbridge.importers.deviations import KEPT_STATES
+from nirbridge.importers.sample.axes import WAY_OUT, SampleReading
+from nirbridge.importers.tracing.time_loop import FORWARD
 
 _MIXED = -1
 """The axis is no longer there: its values were joined."""
@@ -44,6 +46,25 @@ def has_idle_one(flow: DataflowGraph) -> bool:
         return True
     ones = ((call, axis) for call in flow.inputs for axis, size in enumerate(call.shape) if size == 1)
     return any(_passed(flow, call, axis)[0] for call, axis in ones)
+
+
+_ABSURD = 1000
+"""A layer without an axis to work on weighs more than any number of problems that can be named."""
+
+
+def badness(flow: DataflowGraph, reading: SampleReading) -> tuple[int, int]:
+    """(What is not followed, layers on more axes than they are made for and the like): low for a likely reading."""
+    shapes = {c.name: c.shape for c in flow.calls}
+    unknown = sum(c.kind == "unknown" for c in flow.calls)
+    odd = sum(c.kind == "linear" and len(shapes.get(c.inputs[0].call, ())) != 1 for c in flow.calls)
+    absurd = sum(c.kind == "linear" and shapes.get(c.inputs[0].call) == () for c in flow.calls)
+    if any(p.limit == FORWARD for p in flow.problems):
+        return 1, odd
+    first = len(flow.problems) + unknown + _ABSURD * absurd + sum(d.name == KEPT_STATES for d in flow.deviations)
+    if not any(c.kind == "neuron" for c in flow.calls):
+        first += has_idle_one(flow)
+    is_unlikely = bool(flow.problems) and reading.has_time and flow.loop.iterations == 1
+    return first, odd + len(flow.deviations) + 2 * is_unlikely
 
 
 def _copies(flow: DataflowGraph, source: Operation, axis: int) -> bool:

@@ -21,7 +21,7 @@ from nirbridge.importers.neuron_specs import NeuronSpec, NeuronSpecs, neuron_spe
 from nirbridge.importers.sample.axes import Roles, lead_of, order_of
 from nirbridge.importers.tracing.arguments import FlowValue, LoweredOp
 from nirbridge.importers.tracing.axes import CannotFollow, Lead
-from nirbridge.importers.tracing.departures import STARTS_ANEW, half_precision_calls
+from nirbridge.importers.tracing.consistency import STARTS_ANEW, half_precision_calls
 from nirbridge.importers.tracing.ops import OP_HANDLERS
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue, values_of
 from nirbridge.importers.tracing.series import join_series, without_lists
@@ -190,7 +190,7 @@ class GraphBuilder:
         name = self.names[node.index]
         shape = node.shapes[0][len(x.lead) :]
         started = any(not isinstance(s, TracedValue) for s in states(self.iterations.calls[node.path][0]))
-        arguments = {"input_shape": x.shape, "starts_at_zero": started}
+        arguments = {"starts_at_zero": started}
         self.calls.append(Operation(name, node.path, "neuron", node.module, (x.ref,), arguments, shape))
         self.done[node.index, 0] = FlowValue(ValueRef(name), x.lead, node.shapes[0])
         has_state = any(isinstance(s, TracedValue) for s in states(node))
@@ -256,7 +256,7 @@ class GraphBuilder:
             return join_series(self.find(series.items[-1]), series)
         sums = self.iterations.sums.get(node.index)
         if sums:
-            return LoweredOp("summed", {"mean": False}, (self.find(sums[-1]),))
+            return LoweredOp("summed", {}, (self.find(sums[-1]),))
         if node.name in MOVES:
             return lower_move(node, value, self.find(moved_input(node)), self.iterations)
         lowered = OP_HANDLERS[node.name](node, self.find) if node.name in OP_HANDLERS else None

@@ -71,7 +71,12 @@ def in_float32(module: Any) -> Any:
     named = torch.nn.Module.named_parameters(module)
     if not any(value.dtype == torch.float64 for _, value in named):
         return module
-    return copy.deepcopy(module, computed_tensors_memo(module)).float()
+    return copied(module).float()
+
+
+def copied(module: Any) -> Any:
+    """A deep copy of a module, of the computed tensors that it keeps too, which torch itself does not copy."""
+    return copy.deepcopy(module, computed_tensors_memo(module))
 
 
 def computed_tensors_memo(module: Any) -> dict[int, Any]:

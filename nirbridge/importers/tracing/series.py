@@ -10,7 +10,7 @@ from nirbridge.importers.dataflow import place_label
 from nirbridge.importers.tracing.arguments import FlowValue, LoweredOp, call_argument
 from nirbridge.importers.tracing.axes import CannotFollow
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
-from nirbridge.importers.tracing.values import axis_index
+from nirbridge.importers.tracing.values import item_slice
 
 _JOINS = frozenset({"cat", "concat", "concatenate"})
 _ADVICE = "stack the time steps in front of the values, or right after the batch"
@@ -65,7 +65,7 @@ def _written(node: TracedCall) -> ItemSeries | None:
     now: Any = node
     while isinstance(now, TracedCall) and now.name == "__setitem__":
         buffer, index, item = now.args[:3]
-        place = axis_index(now.shapes[0], index)
+        place = item_slice(buffer, index)
         if place is None or place.is_kept:
             return None
         axes.add(place.axis)

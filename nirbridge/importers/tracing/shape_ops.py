@@ -164,7 +164,7 @@ def lower_reduction(node: TracedCall, x: FlowValue) -> LoweredOp:
     over = [k for k in dims if k < len(x.lead)]
     if len(dims) == len(over) == 1 and x.lead[over[0]] == "time" and not keeps_axes:
         lead = tuple(word for k, word in enumerate(x.lead) if k != over[0])
-        return LoweredOp("summed", {"mean": node.name == "mean"}, (x,), lead)
+        return LoweredOp("summed", {}, (x,), lead)
     spatial = tuple(range(len(x.lead) + 1, len(x.whole)))
     if dims == spatial and len(spatial) in (1, 2):
         return _over_positions(node, x)

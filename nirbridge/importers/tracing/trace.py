@@ -12,21 +12,34 @@ from nirbridge.errors import Diagnostic, ModelError, NirbridgeError
 from nirbridge.importers.dataflow import DataflowGraph, graph_multiplications
 from nirbridge.importers.deviations import KEPT_STATES
 from nirbridge.importers.neuron_specs import NeuronSpecs, neuron_spec_of
-from nirbridge.importers.sample.axes import STEPS, WAY_OUT, SampleReading, TimeAxis, check_axes, sample_readings
-from nirbridge.importers.sample.samples import fed_tensors, named_samples, roles_of
+from nirbridge.importers.sample.axes import (
+    STEPS,
+    WAY_OUT,
+    SampleReading,
+    TimeAxis,
+    check_axes,
+    fed_tensors,
+    named_samples,
+    roles_of,
+    sample_readings,
+)
 from nirbridge.importers.tracing.consistency import (
     CALLS,
     arguments_left,
     data_dependence,
+    ends_early,
     failed_again,
     handed_over,
     is_steady,
     kept_between,
+    left_out,
+    loops_once,
     reset_in,
+    restarted_neurons,
     state_arguments,
+    with_unreached,
 )
-from nirbridge.importers.tracing.copies import copied_axes, has_idle_one
-from nirbridge.importers.tracing.departures import ends_early, left_out, loops_once, restarted_neurons, with_unreached
+from nirbridge.importers.tracing.copies import badness, copied_axes
 from nirbridge.importers.tracing.graph_builder import GraphBuilder, layout_of
 from nirbridge.importers.tracing.memory import Failures, TooLarge, raise_too_large
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall
@@ -41,7 +54,6 @@ from nirbridge.importers.tracing.run import (
     registered_neurons,
 )
 from nirbridge.importers.tracing.stand_ins import fill_with_spikes
-from nirbridge.importers.tracing.time_loop import FORWARD
 from nirbridge.importers.tracing.values import never_handed_on
 
 _MANY_STEPS, _MANY_CALLS = 128, 32
@@ -125,7 +137,7 @@ class _ReadingSearch:
             del self.out_of_room[likelier:]  # a smaller batch was not too large
             copies = [] if self.are_axes_given else copied_axes(flow, shapes)
             flow = replace(flow, problems=(*flow.problems, *copies, *loops_once(flow), *ends_early(flow)))
-            score = _badness(flow, reading)
+            score = badness(flow, reading)
             is_whole = is_exact and variant.steps is None  # as long as the sample: its problems name the user's numbers
             if self.best is None or score < self.best[0] or (is_whole and score == self.best[0]):
                 self.best = score, flow, variant
@@ -278,22 +290,3 @@ def _run(
         warnings.simplefilter("ignore")  # the user has seen the warnings of the module
         torch.manual_seed(seed)  # what depends on chance differs between runs
         return record_forward(clone, originals, forms, fed, lambda tensor: fill_with_spikes(tensor, source), handed)
-
-
-_ABSURD = 1000
-"""A layer without an axis to work on weighs more than any number of problems that can be named."""
-
-
-def _badness(flow: DataflowGraph, reading: SampleReading) -> tuple[int, int]:
-    """(What is not followed, layers on more axes than they are made for and the like): low for a likely reading."""
-    shapes = {c.name: c.shape for c in flow.calls}
-    unknown = sum(c.kind == "unknown" for c in flow.calls)
-    odd = sum(c.kind == "linear" and len(shapes.get(c.inputs[0].call, ())) != 1 for c in flow.calls)
-    absurd = sum(c.kind == "linear" and shapes.get(c.inputs[0].call) == () for c in flow.calls)
-    if any(p.limit == FORWARD for p in flow.problems):
-        return 1, odd
-    first = len(flow.problems) + unknown + _ABSURD * absurd + sum(d.name == KEPT_STATES for d in flow.deviations)
-    if not any(c.kind == "neuron" for c in flow.calls):
-        first += has_idle_one(flow)
-    is_unlikely = bool(flow.problems) and reading.has_time and flow.loop.iterations == 1
-    return first, odd + len(flow.deviations) + 2 * is_unlikely

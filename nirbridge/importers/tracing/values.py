@@ -26,10 +26,10 @@ COPIES = frozenset({"detach", "detach_", "clone", "contiguous", "cpu", "float", 
 class AxisSlice:
     """A value that is one slice of another: ``x[k]``, ``x[:, k]``, ``x[..., k:k + 1]``, ``select``, ``unbind``.
 
-    ``is_kept``: the axis is still there, with size one.
+    ``parent``: a value, or a tensor that is none. ``is_kept``: the axis is still there, with size one.
     """
 
-    parent: TracedValue
+    parent: Any
     axis: int
     index: int
     is_kept: bool = False
@@ -52,8 +52,7 @@ def slice_of(value: TracedValue) -> AxisSlice | None:
         return _at(parent, call_argument(node, 1, "dim", None), start, is_kept=True) if length == 1 else None
     if node.name != "__getitem__" or len(node.args) < 2:
         return None
-    place = axis_index(parent.shape, node.args[1])
-    return AxisSlice(parent, place.axis, place.index, place.is_kept) if place else None
+    return item_slice(parent, node.args[1])
 
 
 def _chunk(value: TracedValue, parent: TracedValue, dim: Any) -> AxisSlice | None:
@@ -62,17 +61,9 @@ def _chunk(value: TracedValue, parent: TracedValue, dim: Any) -> AxisSlice | Non
     return part if sizes == {1} else None
 
 
-@dataclass(frozen=True, slots=True)
-class AxisIndex:
-    """One index along one axis; ``is_kept``: as a slice, so that the axis is still there."""
-
-    axis: int
-    index: int
-    is_kept: bool = False
-
-
-def axis_index(shape: tuple[int, ...], index: Any) -> AxisIndex | None:
-    """The place of ``x[index]`` where all but one of the axes of ``x`` are taken whole."""
+def item_slice(parent: Any, index: Any) -> AxisSlice | None:
+    """``parent[index]`` where all but one of the axes of ``parent`` are taken whole."""
+    shape = parent.shape
     parts = list(index) if isinstance(index, tuple) else [index]
     if any(p is None or isinstance(p, TracedValue | torch_tensor() | tuple) for p in parts):
         return None
@@ -86,10 +77,9 @@ def axis_index(shape: tuple[int, ...], index: Any) -> AxisIndex | None:
     if axis >= len(shape):
         return None
     if not isinstance(part, slice):
-        is_int = isinstance(part, int) and not isinstance(part, bool)
-        return AxisIndex(axis, part % shape[axis]) if is_int and shape[axis] else None
+        return _at(parent, axis, part) if shape[axis] else None
     start, stop, step = part.indices(shape[axis])
-    return AxisIndex(axis, start, is_kept=True) if (stop - start, step) == (1, 1) else None
+    return AxisSlice(parent, axis, start, is_kept=True) if (stop - start, step) == (1, 1) else None
 
 
 def _at(parent: TracedValue, axis: Any, index: Any, *, is_kept: bool = False) -> AxisSlice | None:

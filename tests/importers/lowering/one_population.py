@@ -43,8 +43,7 @@ def network_of(reading: ImportedNeuron, weight: Array, shape: Shape, dt: float) 
     bias = None if reading.bias is None else freeze(np.broadcast_to(reading.bias, shape))
     edges = [Projection("input", "cells", operator, bias, nodes=names)]
     edges += [
-        Projection("cells", "cells", r.operator, r.bias, freeze(np.int64(r.delay_steps)), is_back=True)
-        for r in reading.recurrences
+        Projection("cells", "cells", r.operator, r.bias, freeze(np.int64(1)), is_back=True) for r in reading.recurrences
     ]
     edges.append(Projection("cells", "output", Identity(shape)))
     timing = Timing(dt, TIMING.integrator, TIMING.reset, TIMING.compare, TIMING.if_gain)

@@ -35,7 +35,7 @@ class Cell:
         return ImportedNeuron(self.own, **self.more)
 
 
-FORMS: Any = {Cell: NeuronSpec(lambda module, shape, dt: module.reading(), spikes=0, potential=1)}
+FORMS: Any = {Cell: NeuronSpec(lambda module, shape, dt: module.reading(), potential=1)}
 
 
 def call(
@@ -106,24 +106,21 @@ def test_spikes_of_the_step_before_are_a_delay() -> None:
 
 def test_factors_biases_and_weights_of_the_neuron_itself() -> None:
     weight = np.array([[0.0, 1.0], [1.0, 0.0]], np.float32)
-    back = Recurrence(Dense(np.eye(2, dtype=np.float32)), np.array([0.0, 3.0]), delay_steps=2)
-    odd = Cell(
-        neuron(), scale_in=2.0, scale_out=5.0, bias=np.array([1.0, 2.0]), operator=Dense(weight), recurrences=(back,)
-    )
+    back = Recurrence(Dense(np.eye(2, dtype=np.float32)), np.array([0.0, 3.0]))
+    odd = Cell(neuron(), scale_out=5.0, bias=np.array([1.0, 2.0]), operator=Dense(weight), recurrences=(back,))
     network = made(cell("lif", "x", target=odd), call("double", "scale", "lif", factor=2.0))
     own = [(p.source, p.target, p.max_delay_steps) for p in network.projections]
-    assert own == [("x", "lif", 0), ("lif", "lif", 2), ("lif", "output", 0)]
+    assert own == [("x", "lif", 0), ("lif", "lif", 1), ("lif", "output", 0)]
     assert [None if p.bias is None else p.bias.tolist() for p in network.projections] == [[1.0, 2.0], [0.0, 3.0], None]
-    assert [p.nodes for p in network.projections[:2]] == [("lif_in", "lif_scale"), ("lif_scale", "lif_rec")]
+    assert [p.nodes for p in network.projections[:2]] == [("lif_in",), ("lif_scale", "lif_rec")]
     assert np.all(apply(network.projections[2].operator, np.ones(2)) == 10)
-    assert apply(network.projections[0].operator, np.array([1.0, 3.0])).tolist() == [6, 2]
+    assert apply(network.projections[0].operator, np.array([1.0, 3.0])).tolist() == [3, 1]
 
 
-def test_notes_are_those_of_the_flow_and_of_each_neuron_once() -> None:
-    odd = Cell(notes=("it is odd",))
+def test_notes_are_those_of_the_flow_once() -> None:
+    odd = Cell()
     odd.mem = np.ones(1)  # type: ignore[attr-defined]
-    network = made(cell("lif", "x", target=odd), notes=("first", "first"))
-    assert network.notes == ("first", "module 'lif': it is odd")
+    assert made(cell("lif", "x", target=odd), notes=("first", "first")).notes == ("first",)
 
 
 # -- refusals --------------------------------------------------------------------------------------------------------

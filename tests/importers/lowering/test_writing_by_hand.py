@@ -67,7 +67,7 @@ def test_a_neuron_has_the_shape_of_one_step_and_of_one_sample() -> None:
     tape.returns(s=s, again=lif(tape, s, "second"))
     first, second = flow(tape).calls[1:]
     assert (first.shape, first.inputs, dict(first.arguments)) == (
-        (4,), (ValueRef("x"),), {"input_shape": (4,), "starts_at_zero": False}
+        (4,), (ValueRef("x"),), {"starts_at_zero": False}
     )  # fmt: skip
     assert (second.inputs, second.path) == ((ValueRef("lif"),), "second")
 

@@ -9,8 +9,15 @@ import numpy as np
 import pytest
 
 from nirbridge.errors import ModelError
-from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec, neuron_spec_of
-from nirbridge.importers.parameters import Parameters, as_float64, reader, refusals
+from nirbridge.importers.neuron_specs import (
+    ImportedNeuron,
+    NeuronSpec,
+    Parameters,
+    as_float64,
+    neuron_spec_of,
+    reader,
+    refusals,
+)
 from nirbridge.importers.sample.axes import SampleReading, lead_of, order_of
 from nirbridge.importers.tracing.arguments import FlowValue
 from nirbridge.importers.tracing.axes import CannotFollow, picked_positions, reshape_lead
@@ -96,9 +103,9 @@ def value(*shape: int) -> TracedValue:
 @pytest.mark.parametrize(
     ("lead", "call", "kind", "arguments", "left"),
     [
-        (TB, node("sum", None, 0), "summed", {"mean": False}, B),
-        (BT, node("mean", None, dim=1), "summed", {"mean": True}, B),
-        (BT, node("sum", None, axis=(1,)), "summed", {"mean": False}, B),
+        (TB, node("sum", None, 0), "summed", {}, B),
+        (BT, node("mean", None, dim=1), "summed", {}, B),
+        (BT, node("sum", None, axis=(1,)), "summed", {}, B),
         (B, node("mean", None, (2, 3)), "avg_pool", {"kernel": (4, 5), "stride": (4, 5), "factor": 1 / 20}, None),
         (
             B,

@@ -12,11 +12,10 @@ import pytest
 from nirbridge.importers.dataflow import place_label
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue, function_name, values_of
 from nirbridge.importers.tracing.values import (
-    AxisIndex,
     AxisSlice,
-    axis_index,
     first_input,
     is_zero,
+    item_slice,
     same_constant,
     slice_of,
     states,
@@ -100,6 +99,12 @@ INDICES = [
 ]
 
 
+def place_of(shape: tuple[int, ...], index: Any) -> tuple[int, int, bool] | None:
+    """(axis, index, is_kept) of the one slice that an index takes of a tensor of ``shape``."""
+    part = item_slice(torch.empty(shape), index)
+    return part and (part.axis, part.index, part.is_kept)
+
+
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_indices_against_torch(rank: int) -> None:
     """Where all but one axis are taken whole and one of the others is one slice, that slice is what torch gives."""
@@ -109,9 +114,9 @@ def test_indices_against_torch(rank: int) -> None:
     for index in itertools.product(INDICES, repeat=rank):
         with np.errstate(all="ignore"):
             if any(isinstance(p, slice) and (p.step or 1) < 0 for p in index):
-                assert axis_index(shape, index) is None
+                assert item_slice(x, index) is None
                 continue
-        place = axis_index(shape, index)
+        place = item_slice(x, index)
         special = [p for p in index if p != WHOLE]
         if place is None:
             wide = len(special) != 1 or len(range(*special[0].indices(shape[index.index(special[0])]))) != 1
@@ -125,19 +130,19 @@ def test_indices_against_torch(rank: int) -> None:
 
 def test_indices_with_dots_and_with_what_is_no_place() -> None:
     shape = (3, 4, 5)
-    assert axis_index(shape, (..., 1)) == AxisIndex(2, 1)
-    assert axis_index(shape, (1, ...)) == AxisIndex(0, 1)
-    assert axis_index(shape, (WHOLE, ..., slice(2, 3))) == AxisIndex(2, 2, is_kept=True)
-    assert axis_index(shape, (..., 3, WHOLE)) == AxisIndex(1, 3)
-    assert axis_index(shape, (WHOLE, WHOLE, WHOLE, ..., 1)) is None
-    assert axis_index((3, 4), (..., WHOLE, WHOLE, 1)) is None
+    assert place_of(shape, (..., 1)) == (2, 1, False)
+    assert place_of(shape, (1, ...)) == (0, 1, False)
+    assert place_of(shape, (WHOLE, ..., slice(2, 3))) == (2, 2, True)
+    assert place_of(shape, (..., 3, WHOLE)) == (1, 3, False)
+    assert place_of(shape, (WHOLE, WHOLE, WHOLE, ..., 1)) is None
+    assert place_of((3, 4), (..., WHOLE, WHOLE, 1)) is None
     tape = Tape()
     for odd in (None, tape.input(), torch.tensor(1), (0, 1), True, False, 1.0, ..., WHOLE, (1, None), (0, 1)):
-        assert axis_index(shape, odd) is None or odd == (0, 1)
-    assert axis_index(shape, (1, WHOLE, None)) is None
-    assert axis_index(shape, (1, WHOLE, torch.tensor(1))) is None
-    assert axis_index((0, 4), 0) is None
-    assert axis_index((), 0) is None
+        assert place_of(shape, odd) is None or odd == (0, 1)
+    assert place_of(shape, (1, WHOLE, None)) is None
+    assert place_of(shape, (1, WHOLE, torch.tensor(1))) is None
+    assert place_of((0, 4), 0) is None
+    assert place_of((), 0) is None
 
 
 def test_copies_are_looked_through() -> None:
@@ -229,4 +234,4 @@ def test_names_of_places_and_functions() -> None:
     assert function_name(torch.Tensor.T.__get__) == "T"
     assert function_name(Odd(TypeError)) == "Odd"
     part = AxisSlice(TracedValue(TracedCall(0, "input", "x", "", None, (), {}, (ROW,))), 1, 2)
-    assert (part.is_kept, AxisIndex(0, 1).is_kept) == (False, False)
+    assert not part.is_kept
