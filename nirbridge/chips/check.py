@@ -11,8 +11,6 @@ from nirbridge.errors import ChipError, Diagnostic, quoted
 
 STATE_BITS_MAX = 48
 """Widest state: times 4096 and a few bits of sums it still fits 64 bits."""
-BOARD_CORES_MAX = CORES_MAX
-"""Boards with more cores are refused: lists of cores would no longer fit in memory."""
 
 
 def diagnose_chip(chip: Chip) -> Iterator[Diagnostic]:
@@ -77,18 +75,17 @@ def _numbers(subject: str, numbers: NumberFormats) -> Iterator[Diagnostic]:
         ("bias_exp_max", numbers.bias_exp_max, 15, "a bias lies within the membrane"),
         ("weight_exp_max", numbers.weight_exp_max, 15, "weights lie within the input"),
     )
-    for key, value, most, why in limits:
-        if value > most:
-            yield Diagnostic(subject, f"numbers.{key} is {value}", f"at most {most}: {why}")
+    for key, value, largest, why in limits:
+        if value > largest:
+            yield Diagnostic(subject, f"numbers.{key} is {value}", f"at most {largest}: {why}")
 
 
 def _board(subject: str, mesh: Mesh) -> Iterator[Diagnostic]:
-    cores = mesh.cores * mesh.chips_max
-    if cores > BOARD_CORES_MAX:
+    if mesh.cores * mesh.chips_max > CORES_MAX:  # lists of cores would no longer fit in memory
         yield Diagnostic(
             subject,
             f"{mesh.chips_max:,} chips of {mesh.cores:,} cores",
-            f"at most {BOARD_CORES_MAX:,} cores on a board",
+            f"at most {CORES_MAX:,} cores on a board",
         )
 
 
@@ -98,16 +95,11 @@ def dead_core_problems(chip: Chip) -> Iterator[Diagnostic]:
     for core in dead:
         bounds = (mesh.chips_max, mesh.width_tiles, mesh.height_tiles, mesh.cores_per_tile)
         if not all(0 <= i < n for i, n in zip(core, bounds, strict=True)):
-            yield _absent_core(subject, core, bounds)
+            found = f"dead core {list(core)} (chip, x, y, core) does not exist"
+            chips, width, height, cores = bounds
+            limit = f"there are {chips} chips of {width} columns, {height} rows and {cores} cores per tile"
+            yield Diagnostic(subject, found, limit)
     if list(dead) != sorted(set(dead)):
         yield Diagnostic(subject, "dead_cores has an entry twice or out of order", "cores ascend and are distinct")
     elif len(dead) >= mesh.cores * mesh.chips_max:
         yield Diagnostic(subject, "every core is dead", "at least one must be alive")
-
-
-def _absent_core(subject: str, core: tuple[int, ...], bounds: tuple[int, ...]) -> Diagnostic:
-    return Diagnostic(
-        subject,
-        f"dead core {list(core)} (chip, x, y, core) does not exist",
-        f"there are {bounds[0]} chips of {bounds[1]} columns, {bounds[2]} rows and {bounds[3]} cores per tile",
-    )

@@ -52,8 +52,8 @@ def chip_to_dict(chip: Chip) -> dict[str, Any]:
 def chip_from_valid_dict(record: Mapping[str, Any]) -> Chip:
     """The chip that a record without problems describes; every source resolved to its own key."""
     parts = {table: _part(table, record.get(table, {})) for table in TABLES}
-    given = flat_sources(record["source"])
-    sources = {f.name: given.get(f.name, given.get(f.table, "")) for f in _present(record)}
+    by_key = flat_sources(record["source"])
+    sources = {f.name: by_key.get(f.name, by_key.get(f.table, "")) for f in _present(record)}
     chip = Chip(
         name=record["name"],
         description=record["description"],
@@ -69,7 +69,8 @@ def chip_from_valid_dict(record: Mapping[str, Any]) -> Chip:
         dead_cores=tuple(sorted(CoreId(*core) for core in record.get("dead_cores", ()))),
         numbers=NumberFormats(**parts["numbers"]) if "numbers" in record else None,
     )
-    return _with_record(chip)
+    # made from the chip, so that two files that differ only in layout give equal chips
+    return dataclasses.replace(chip, record=chip_to_dict(chip))
 
 
 def chip_dict_problems(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
@@ -97,16 +98,9 @@ def flat_sources(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _with_record(chip: Chip) -> Chip:
-    # Made from the chip, so that two files that differ only in layout give equal chips.
-    return dataclasses.replace(chip, record=chip_to_dict(chip))
-
-
-def _present(record: Mapping[str, Any]) -> Iterator[Field]:
-    for f in FIELDS:
-        table = record.get(f.table)
-        if isinstance(table, Mapping) and f.key in table:
-            yield f
+def _present(record: Mapping[str, Any]) -> list[Field]:
+    tables = {table: values for table, values in record.items() if isinstance(values, Mapping)}
+    return [f for f in FIELDS if f.key in tables.get(f.table, ())]
 
 
 def _part(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -208,9 +202,7 @@ def _is_line(value: Any) -> bool:
 
 
 def _is_figure(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return 0 <= value <= FIGURE_MAX  # NaN is not
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= FIGURE_MAX  # NaN is not
 
 
 def _is_width_list(value: Any) -> bool:
@@ -249,19 +241,19 @@ def _sources(record: Mapping[str, Any]) -> Iterator[Diagnostic]:
     if not isinstance(table, Mapping):
         yield Diagnostic("source", f"found {_show(table)}", "expected a table [source]")
         return
-    given = flat_sources(table)
+    sources = flat_sources(table)
     present = [f.name for f in _present(record)]
     required = (
         f.name for f in FIELDS if f.required and (f.table in record or f.table not in _OPTIONAL_TOP)
     )  # a missing one is reported as such
     allowed = {*present, *required, *TABLES}
-    for key, text in given.items():
+    for key, text in sources.items():
         if key not in allowed:
-            known = any(f.name == key for f in FIELDS)
-            step = "give the number, or take its source out" if known else did_you_mean(key, allowed)
+            is_field = any(f.name == key for f in FIELDS)
+            step = "give the number, or take its source out" if is_field else did_you_mean(key, allowed)
             yield Diagnostic("[source]", f"{quoted(key)} is not a key of this file", hint=step)
         elif not _is_line(text):
             yield Diagnostic("[source]", f"{quoted(key)}: found {_show(text)}", f"a source is {_LINE}")
     for name in present:
-        if name not in given and name.partition(".")[0] not in given:
+        if name not in sources and name.partition(".")[0] not in sources:
             yield Diagnostic(name, "no source", "every number has one", f'add "{name}" = "…" under [source]')

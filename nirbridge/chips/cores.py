@@ -50,6 +50,5 @@ def without_cores(chip: Chip, cores: Iterable[CoreId | int]) -> Chip:
     named = [core_at(chip, core) if isinstance(core, int) else CoreId(*core) for core in cores]
     dead = tuple(sorted({*chip.dead_cores, *named}))
     masked = dataclasses.replace(chip, dead_cores=dead)
-    problems = list(dead_core_problems(masked))
-    ChipError.raise_all(problems)
+    ChipError.raise_all(dead_core_problems(masked))
     return dataclasses.replace(masked, record=chip_to_dict(masked))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import tomllib
 from collections.abc import Mapping
@@ -16,7 +17,6 @@ from nirbridge.chips.model import Chip
 from nirbridge.errors import ChipError, Diagnostic, did_you_mean, quoted
 
 FILE_BYTES_MAX = 1_000_000
-_NOTHING: Mapping[str, Path] = MappingProxyType({})
 
 
 def builtin_chips() -> tuple[str, ...]:
@@ -25,7 +25,7 @@ def builtin_chips() -> tuple[str, ...]:
     return tuple(sorted(f.name.removesuffix(".toml") for f in files if f.name.endswith(".toml")))
 
 
-def read_chip(name_or_path: str | Path, more: Mapping[str, Path] = _NOTHING) -> Chip:
+def read_chip(name_or_path: str | Path, more: Mapping[str, Path] = MappingProxyType({})) -> Chip:
     """A chip by name, or from a file where ``name_or_path`` is a Path, ends in ``.toml`` or has a separator.
 
     ``more`` maps further names (of plugins) to their files. Raises ChipError with every problem of the file.
@@ -42,13 +42,19 @@ def read_chip(name_or_path: str | Path, more: Mapping[str, Path] = _NOTHING) -> 
     raise ChipError(Diagnostic(f"chip {quoted(text)}", "unknown", f"known chips: {', '.join(names)}", step))
 
 
-def chip_from_dict(record: Mapping[str, Any]) -> Chip:
+def chip_from_dict(record: Mapping[str, Any], subject: str = "chip record") -> Chip:
     """The chip of a record such as ``Chip.record`` (so a saved map rebuilds its chip).
 
     Raises ChipError with every problem: unknown and missing keys, wrong types, negative numbers, missing sources;
-    and, where there are none of these, everything that ``check.diagnose`` finds.
+    and, where there are none of these, every problem of ``check.diagnose_chip``.
     """
-    return _checked(record, "chip record")
+    if not isinstance(record, Mapping):
+        raise ChipError.of(subject, "not a table", "a chip is a table of keys")
+    problems = chip_dict_problems(record)
+    ChipError.raise_all(dataclasses.replace(problem, subject=f"{subject}: {problem.subject}") for problem in problems)
+    chip = chip_from_valid_dict(record)
+    check_chip(chip)
+    return chip
 
 
 def _from_file(path: Path, label: str) -> Chip:
@@ -75,22 +81,5 @@ def _parsed(data: bytes, label: str) -> Chip:
     except RecursionError as error:
         raise ChipError(Diagnostic(subject, "nested too deeply")) from error
     except ValueError as error:  # TOMLDecodeError, and whole numbers of thousands of digits
-        raise ChipError(Diagnostic(subject, f"not valid TOML ({_safe(str(error))})")) from error
-    return _checked(record, subject)
-
-
-def _safe(text: str) -> str:
-    return quoted(text, 200)[1:-1]
-
-
-def _checked(record: Mapping[str, Any], subject: str) -> Chip:
-    if not isinstance(record, Mapping):
-        raise ChipError(Diagnostic(subject, "not a table", "a chip is a table of keys"))
-    ChipError.raise_all(_at(subject, problem) for problem in chip_dict_problems(record))
-    chip = chip_from_valid_dict(record)
-    check_chip(chip)
-    return chip
-
-
-def _at(subject: str, problem: Diagnostic) -> Diagnostic:
-    return Diagnostic(f"{subject}: {problem.subject}", problem.found, problem.limit, problem.hint, problem.ids)
+        raise ChipError(Diagnostic(subject, f"not valid TOML ({quoted(error, 200)[1:-1]})")) from error
+    return chip_from_dict(record, subject)

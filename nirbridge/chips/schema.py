@@ -16,7 +16,7 @@ RUN_TARGETS_MAX = 4096
 BITS_MAX = 2**16
 """Bound of words and headers of synaptic memory: times 10^12 words it fits 64 bits."""
 SYNAPSE_BITS_MAX = 64
-"""Bound of what is stored with a synapse: a weight, an index and a delay are integers of 64 bits."""
+"""Bound of the parts of a stored synapse: a weight, an index and a delay are integers of 64 bits."""
 DELAY_STEPS_MAX = 2**16
 """Bound of a synapse's delay: simulators hold that many past steps of every source."""
 REFRACTORY_STEPS_MAX = 2**31 - 1
@@ -66,12 +66,9 @@ def _number(key: str, meaning: str, least: int = 1) -> Field:
     return Field("numbers", key, "count", "bits" if key.endswith("bits") else "", meaning, least)
 
 
-def _energy(key: str, meaning: str) -> Field:
-    return Field("energy", key, "figure", "J", meaning)
-
-
-def _time(key: str, meaning: str) -> Field:
-    return Field("time", key, "figure", "s", meaning)
+def _figure(key: str, meaning: str) -> Field:
+    table, unit = ("energy", "J") if key.endswith("_j") else ("time", "s")
+    return Field(table, key, "figure", unit, meaning)
 
 
 FIELDS: tuple[Field, ...] = (
@@ -120,21 +117,21 @@ FIELDS: tuple[Field, ...] = (
         REFRACTORY_STEPS_MAX,
     ),
     Field("numbers", "programmable", "flag", "", "a neuron may compute more than Lava's LIF"),
-    _energy("synaptic_op_j", "per synapse that a spike reaches"),
-    _energy("neuron_access_j", "per neuron and time step"),
-    _energy("neuron_update_j", "per updated neuron and time step, on top of the access"),
-    _energy("spike_j", "per spike of a neuron, on top of the update"),
-    _energy("axon_out_j", "per spike and destination core, leaving the source core"),
-    _energy("hop_x_j", "per spike and link along x"),
-    _energy("hop_y_j", "per spike and link along y"),
-    _time("synaptic_op_s", "per synapse that a spike reaches"),
-    _time("neuron_update_s", "per neuron and time step, access and update"),
-    _time("spike_s", "per spike of a neuron"),
-    _time("axon_out_s", "per spike and destination core, leaving the source core"),
-    _time("axon_in_s", "per spike entering a core"),
-    _time("hop_x_s", "per spike and link along x"),
-    _time("hop_y_s", "per spike and link along y"),
-    _time("barrier_s", "once per time step, barrier of all cores"),
+    _figure("synaptic_op_j", "per synapse that a spike reaches"),
+    _figure("neuron_access_j", "per neuron and time step"),
+    _figure("neuron_update_j", "per updated neuron and time step, on top of the access"),
+    _figure("spike_j", "per spike of a neuron, on top of the update"),
+    _figure("axon_out_j", "per spike and destination core, leaving the source core"),
+    _figure("hop_x_j", "per spike and link along x"),
+    _figure("hop_y_j", "per spike and link along y"),
+    _figure("synaptic_op_s", "per synapse that a spike reaches"),
+    _figure("neuron_update_s", "per neuron and time step, access and update"),
+    _figure("spike_s", "per spike of a neuron"),
+    _figure("axon_out_s", "per spike and destination core, leaving the source core"),
+    _figure("axon_in_s", "per spike entering a core"),
+    _figure("hop_x_s", "per spike and link along x"),
+    _figure("hop_y_s", "per spike and link along y"),
+    _figure("barrier_s", "once per time step, barrier of all cores"),
 )
 
 TABLES: tuple[str, ...] = tuple(dict.fromkeys(f.table for f in FIELDS))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from nirbridge.errors import Bug, Diagnostic, NirbridgeError, instance_of, quoted
 from nirbridge.network.check import check_network, diagnose_network
@@ -59,11 +59,6 @@ def run_passes(network: Network, pipeline: Iterable[Pass], *, after: AfterPass |
         if after is not None:
             after(rewrite, network)
     return network
-
-
-def example_of(cls: Any, network: Network) -> Pass | None:
-    """An instance of a class of passes for a network: its own ``example``, else that with every default."""
-    return cls.example(network) if hasattr(cls, "example") else cls()
 
 
 def check_argument(rewrite: Pass, network: object) -> None:

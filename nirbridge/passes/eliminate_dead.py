@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from nirbridge.errors import quoted
-from nirbridge.network.graph import reaching_outputs
+from nirbridge.network.graph import useless_populations
 from nirbridge.network.model import Network
 from nirbridge.passes.base import Promise, check_argument
 
@@ -16,21 +16,16 @@ class EliminateDead:
     """Remove the populations (and their projections) that no output can be reached from.
 
     Every output stays the same, bit for bit. Populations that no input reaches but that lead to an output stay: their
-    biases may make them spike. Ports stay, since they are the network's interface. What was removed is noted.
+    biases may make them spike. Ports stay, since they are the network's interface. Each removal is noted.
     """
 
     pass_name: ClassVar[str] = "eliminate-dead"
-
-    @property
-    def promise(self) -> Promise:
-        """Same."""
-        return "same"
+    promise: Promise = field(default="same", init=False, repr=False)
 
     def __call__(self, network: Network) -> Network:
         """The network without dead populations; the same object where there are none."""
         check_argument(self, network)
-        alive = reaching_outputs(network)
-        dead = [p.name for p in network.populations if p.name not in alive]
+        dead = useless_populations(network)
         if not dead:
             return network
         removed = set(dead)

@@ -13,8 +13,6 @@ from nirbridge.errors import Bug, Diagnostic, UsageError, did_you_mean, quoted
 from nirbridge.passes.base import REPORT
 
 _BARE = re.compile(r"[A-Za-z0-9_.:/*+-]+")
-_INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
-_FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?inf|nan", re.IGNORECASE)
 _UNREADABLE: Any = object()
 
 
@@ -54,8 +52,10 @@ def _options_of(cls: type) -> Mapping[str, Option]:
     except NameError as error:
         found = f"a type of its fields is unknown ({error})"
         raise Bug.of(f"pass {quoted(vars(cls).get('pass_name'))}", found, "", REPORT) from error
-    found = (Option(f.name, _types(hints[f.name]), _default(f)) for f in fields(cls) if f.init)
-    return MappingProxyType({option.name: option for option in found})
+    defaults = {
+        f.name: f.default if f.default_factory is MISSING else f.default_factory() for f in fields(cls) if f.init
+    }
+    return MappingProxyType({name: Option(name, _types(hints[name]), value) for name, value in defaults.items()})
 
 
 def _is_pass(cls: Any) -> bool:
@@ -65,19 +65,13 @@ def _is_pass(cls: Any) -> bool:
     return frozen and any("__call__" in vars(base) for base in cls.__mro__)
 
 
-def _default(field: Any) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()
-
-
 def check_options(instance: Any) -> None:
     """Called by ``__post_init__`` of a pass: every option is of its type. Raises UsageError with all that are not."""
-    wrong = [
+    UsageError.raise_all(
         _wrong_type(type(instance), option, repr(getattr(instance, option.name)))
         for option in options_of(type(instance)).values()
         if not any(_fits(getattr(instance, option.name), kind) for kind in option.types)
-    ]
-    if wrong:
-        raise UsageError(*wrong)
+    )
 
 
 def option_error(instance: Any, name: str, limit: str) -> UsageError:
@@ -92,14 +86,13 @@ def instance_of(cls: type, given: Mapping[str, Value]) -> Any:
         UsageError: unknown options, missing ones and values of another type, each of them; or values that the pass
             refuses.
     """
-    known = options_of(cls)
-    values = {name: read(value, known[name].types) for name, value in given.items() if name in known}
-    problems = [_unknown(cls, name, known) for name in given if name not in known]
-    problems += [_wrong_type(cls, known[n], shown(given[n])) for n, v in values.items() if v is _UNREADABLE]
-    missing = [option for option in known.values() if option.default is MISSING and option.name not in given]
-    problems += [_missing(cls, option, known) for option in missing]
-    if problems:
-        raise UsageError(*problems)
+    options = options_of(cls)
+    values = {name: read(value, options[name].types) for name, value in given.items() if name in options}
+    problems = [_unknown(cls, name, options) for name in given if name not in options]
+    problems += [_wrong_type(cls, options[n], shown(given[n])) for n, v in values.items() if v is _UNREADABLE]
+    missing = [option for option in options.values() if option.default is MISSING and option.name not in given]
+    problems += [_missing(cls, option, options) for option in missing]
+    UsageError.raise_all(problems)
     return cls(**values)
 
 
@@ -138,17 +131,17 @@ def _elements(kind: Any) -> tuple[Any, ...]:
 def read(value: Value, types: tuple[Any, ...]) -> Any:
     """The value that a text stands for, of the first type that has one; an unreadable one is a marker of this file."""
     for kind in types:
-        found = _read_list(value, kind) if isinstance(value, tuple) else _read_word(value, kind)
-        if found is not _UNREADABLE:
-            return found
+        converted = _read_list(value, kind) if isinstance(value, tuple) else _read_word(value, kind)
+        if converted is not _UNREADABLE:
+            return converted
     return _UNREADABLE
 
 
 def _read_list(value: tuple[Word, ...], kind: Any) -> Any:
     if _origin(kind) is not tuple:
         return _UNREADABLE
-    found = tuple(read(word, _elements(kind)) for word in value)
-    return _UNREADABLE if any(element is _UNREADABLE for element in found) or not _elements(kind) else found
+    elements = tuple(read(word, _elements(kind)) for word in value)
+    return _UNREADABLE if any(each is _UNREADABLE for each in elements) or not _elements(kind) else elements
 
 
 def _read_word(word: Word, kind: Any) -> Any:
@@ -158,15 +151,15 @@ def _read_word(word: Word, kind: Any) -> Any:
         return next((v for v in get_args(kind) if v == word.text), _UNREADABLE)
     if kind not in _READERS or word.quoted:
         return _UNREADABLE
-    pattern, made = _READERS[kind]
-    return made(word.text) if re.fullmatch(pattern, word.text) else _UNREADABLE
+    pattern, convert = _READERS[kind]
+    return convert(word.text) if re.fullmatch(pattern, word.text) else _UNREADABLE
 
 
 _READERS: Mapping[Any, tuple[re.Pattern[str], Callable[[str], Any]]] = {
     NoneType: (re.compile("none"), lambda text: None),
     bool: (re.compile("true|false"), lambda text: text == "true"),
-    int: (_INTEGER, int),
-    float: (_FLOAT, float),
+    int: (re.compile(r"[+-]?[0-9]{1,4000}"), int),
+    float: (re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?inf|nan", re.IGNORECASE), float),
 }
 
 
@@ -218,15 +211,15 @@ def _subject(cls: Any, option: str) -> str:
     return f"option {quoted(option)} of pass {quoted(cls.pass_name)}"
 
 
-def _unknown(cls: Any, name: str, known: Mapping[str, Option]) -> Diagnostic:
-    limit = f"options: {', '.join(known)}" if known else "the pass has no options"
-    return Diagnostic(_subject(cls, name), "unknown", limit, did_you_mean(name, known))
+def _unknown(cls: Any, name: str, options: Mapping[str, Option]) -> Diagnostic:
+    limit = f"options: {', '.join(options)}" if options else "the pass has no options"
+    return Diagnostic(_subject(cls, name), "unknown", limit, did_you_mean(name, options))
 
 
-def _missing(cls: Any, option: Option, known: Mapping[str, Option]) -> Diagnostic:
-    needed = ",".join(f"{o.name}=…" for o in known.values() if o.default is MISSING)
+def _missing(cls: Any, option: Option, options: Mapping[str, Option]) -> Diagnostic:
+    required = ",".join(f"{o.name}=…" for o in options.values() if o.default is MISSING)
     limit = f"the pass needs {' or '.join(map(_described, option.types))}"
-    return Diagnostic(_subject(cls, option.name), "missing", limit, f"write {cls.pass_name}{{{needed}}}")
+    return Diagnostic(_subject(cls, option.name), "missing", limit, f"write {cls.pass_name}{{{required}}}")
 
 
 def _wrong_type(cls: Any, option: Option, value: str) -> Diagnostic:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -24,30 +24,26 @@ from nirbridge.passes.options import check_options
 class RelayPools:
     """Put a relay population after each pool that is followed by another operator: pool -> relay -> rest.
 
-    A relay is an integrate-and-fire neuron that passes on what its window counts: threshold 1 with ``>=``, reset by
-    subtraction of 1, no leak. It adds no step on the reference (delay 0 in, the projection's delay out).
+    A relay is an integrate-and-fire neuron that passes on the count of its window: threshold 1 with ``>=``, reset by
+    subtraction of 1, no leak. It adds no time step on the reference (delay 0 in, the projection's delay out).
 
     **How the meaning changes.** With ``graded_spikes`` a relay sends up to the window's size of spikes in one step as
-    one graded spike, and nothing changes as long as the sources send 0 or 1 and the pool sums (factor 1): each step's
-    count arrives in the same step, and the weights behind see the same sum. Without graded spikes a relay sends at
-    most one spike per step: what a window counts beyond one stays in its potential and is sent in later steps. The
+    one graded spike, and nothing changes as long as the sources send 0 or 1 and the pool sums (factor 1): the
+    count of a time step arrives in it, and the weights after it see the same sum. Without graded spikes a relay sends
+    at most one spike per time step: the rest of a window's count stays in its potential and is sent in later steps. The
     number of spikes is kept over a long enough run without further input, their times are not, and a recording that
-    ends earlier misses what is still held. A pool with another factor (AvgPool2d) scales the counts: its relay collects
-    fractions and sends whole spikes only, so that the mean is kept and up to one spike per relay is held back; then
-    the meaning changes even with graded spikes.
+    ends earlier misses the spikes that are still held. A pool with another factor (AvgPool2d) scales the counts: its
+    relay collects fractions and sends whole spikes only, so that the mean is kept and up to one spike per relay is held
+    back; then the meaning changes even with graded spikes.
 
     ``names``: NIR nodes of the pools (``Projection.nodes``); None: every pool followed by another operator.
     ``graded_spikes``: whether the chip sends spikes with a payload.
     """
 
     pass_name: ClassVar[str] = "relay-pools"
+    promise: Promise = field(default="changed", init=False, repr=False)
     names: tuple[str, ...] | None = None
     graded_spikes: bool = False
-
-    @property
-    def promise(self) -> Promise:
-        """Changed."""
-        return "changed"
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -59,27 +55,27 @@ class RelayPools:
             UsageError: a name that is no pool followed by another operator.
         """
         check_argument(self, network)
-        wanted = None if self.names is None else set(self.names)
-        found: set[str] = set()
+        requested = None if self.names is None else set(self.names)
+        split: set[str] = set()
         index = 0
         while index < len(network.projections):
-            part = _pool_to_split(network.projections[index], wanted)
+            part = _pool_to_split(network.projections[index], requested)
             if part is None:
                 index += 1
                 continue
-            found.add(_node_name(network.projections[index], part) or "")
+            split.add(_node_name(network.projections[index], part) or "")
             network = RelayProjection(index, part, self.graded_spikes)(network)
-        missing = sorted((wanted or set()) - found)
+        missing = sorted((requested or set()) - split)
         if missing:
             shown = ", ".join(quoted(n) for n in missing)
             raise UsageError.of(f"relay-pools {shown}", "no pool of that name is followed by another operator")
         return network
 
 
-def _pool_to_split(p: Projection, wanted: Collection[str] | None) -> int | None:
+def _pool_to_split(p: Projection, names: Collection[str] | None) -> int | None:
     parts = parts_of(p.operator)
     for k, part in enumerate(parts[:-1]):
-        if isinstance(part, SumPool) and (wanted is None or _node_name(p, k) in wanted):
+        if isinstance(part, SumPool) and (names is None or _node_name(p, k) in names):
             return k
     return None
 
@@ -98,14 +94,10 @@ class RelayProjection:
     """
 
     pass_name: ClassVar[str] = "relay-projection"
+    promise: Promise = field(default="changed", init=False, repr=False)
     projection: int
     part: int
     graded_spikes: bool = False
-
-    @property
-    def promise(self) -> Promise:
-        """Changed."""
-        return "changed"
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -139,9 +131,9 @@ class RelayProjection:
         relay = Population(
             name, parts[self.part].output_shape, _relay_neuron(parts[self.part], graded=self.graded_spikes)
         )
-        before, behind = _halves(p, parts, self.part, name)
+        before, after = _halves(p, parts, self.part, name)
         projections = list(network.projections)
-        projections[self.projection] = behind
+        projections[self.projection] = after
         projections.insert(next(k for k, q in enumerate(projections) if q.target == p.target), before)
         populations = list(network.populations)
         populations.insert(_place(network, p), relay)
@@ -149,9 +141,9 @@ class RelayProjection:
 
 
 def _place(network: Network, p: Projection) -> int:
-    """In front of the target (an output comes last), or behind the source where that comes later (a loop)."""
-    at = {q.name: k for k, q in enumerate(network.populations)}
-    return max(at.get(p.target, len(at)), at.get(p.source, -1) + 1)
+    """Before the target (an output comes last), or after the source where that comes later (a loop)."""
+    position = {q.name: k for k, q in enumerate(network.populations)}
+    return max(position.get(p.target, len(position)), position.get(p.source, -1) + 1)
 
 
 def _relay_neuron(part: Operator, *, graded: bool) -> Neuron:
@@ -174,11 +166,11 @@ def _halves(p: Projection, parts: Sequence[Operator], at: int, relay: str) -> tu
         delay_steps=freeze(p.delay_steps - uniform, np.int64) if uneven else none,
         nodes=first_names if named else (),
     )
-    behind = replace(
+    after = replace(
         p,
         source=relay,
         operator=second,
         delay_steps=freeze(np.int64(uniform)),
         nodes=second_names if named else (),
     )
-    return before, behind
+    return before, after

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -32,13 +32,9 @@ class ReplicateSource:
     """
 
     pass_name: ClassVar[str] = "replicate-source"
+    promise: Promise = field(default="same", init=False, repr=False)
     name: str
     ways: int
-
-    @property
-    def promise(self) -> Promise:
-        """Same."""
-        return "same"
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -59,7 +55,7 @@ class ReplicateSource:
             ModelError: a projection has too many synapses to be listed one by one.
         """
         check_argument(self, network)
-        whole = _population(network, self.name)
+        original = _population(network, self.name)
         _check_ways(network, self.name, self.ways)
         taken = {subject.name for subject in (*network.inputs, *network.outputs, *network.populations)}
         names = [self.name]
@@ -68,7 +64,7 @@ class ReplicateSource:
             taken.add(names[-1])
         populations: list[Population] = []
         for p in network.populations:
-            populations += [replace(p, name=n) for n in names] if p is whole else [p]
+            populations += [replace(p, name=n) for n in names] if p is original else [p]
         shapes = {p.name: p.shape for p in network.populations}
         projections = [q for p in network.projections for q in _split(p, self.name, names, shapes)]
         return replace(network, populations=tuple(populations), projections=tuple(projections))
@@ -78,25 +74,27 @@ def _population(network: Network, name: str) -> Population:
     for p in network.populations:
         if p.name == name:
             return p
-    known = ", ".join(quoted(p.name) for p in network.populations[:8])
+    names = ", ".join(quoted(p.name) for p in network.populations[:8])
     hint = did_you_mean(name, [p.name for p in network.populations]) or "name one"
-    raise UsageError.of("split", f"no population {quoted(name)}", f"there are {known}", hint)
+    raise UsageError.of("split", f"no population {quoted(name)}", f"there are {names}", hint)
 
 
 def _check_ways(network: Network, name: str, ways: int) -> None:
     sizes = {p.name: p.size for p in network.populations}
     targets = [sizes[p.target] for p in network.projections if p.source == name and p.target in sizes]
-    most = max(targets, default=0)
-    if not 2 <= ways <= most:
+    largest = max(targets, default=0)
+    if not 2 <= ways <= largest:
         subject = f"split of {quoted(name)}"
         limit = (
-            f"2 to {most:,} (neurons of its largest target)" if most > 1 else "it feeds no population that can be cut"
+            f"2 to {largest:,} (neurons of its largest target)"
+            if largest > 1
+            else "it feeds no population that can be cut"
         )
         raise UsageError.of(subject, f"{ways} ways", limit, "choose another number or population")
 
 
 def _split(p: Projection, name: str, names: list[str], shapes: dict[str, Shape]) -> Iterator[Projection]:
-    """What becomes of one projection: in its place, so that sums keep their order."""
+    """The projections that replace one, in its place, so that sums keep their order."""
     if p.source == p.target == name:
         yield from (replace(p, source=n, target=n) for n in names)
     elif p.target == name:
@@ -109,14 +107,14 @@ def _split(p: Projection, name: str, names: list[str], shapes: dict[str, Shape])
 
 def _cut(p: Projection, names: list[str], shape: Shape) -> Iterator[Projection]:
     axis = int(np.argmax(shape))
-    at = np.indices(shape)[axis].reshape(-1)
+    index = np.indices(shape)[axis].reshape(-1)
     ends = [shape[axis] * k // len(names) for k in range(len(names) + 1)]
     for name, start, stop in zip(names, ends, ends[1:], strict=False):
         if start < stop:
-            inside = (at >= start) & (at < stop)
+            inside = (index >= start) & (index < stop)
             bias = None if p.bias is None else freeze(np.where(inside.reshape(shape), p.bias, 0))
             operator = _rows(p, inside)
-            # the factor of a pool becomes a part of its own, which no node is behind
+            # the factor of a pool becomes a part of its own, which belongs to no node
             is_same = len(parts_of(operator)) == len(parts_of(p.operator))
             yield replace(p, source=name, operator=operator, bias=bias, nodes=p.nodes if is_same else ())
 

@@ -19,14 +19,16 @@ from nirbridge.passes.base import Pass
 from nirbridge.passes.options import Value, Word, changed_options, instance_of
 
 EXAMPLE = "eliminate-dead,replicate-source{name=fc1,ways=2}"
-_TOKEN = re.compile(r'(?P<mark>[,{}\[\]=])|(?P<string>"(?:[^"\\]|\\.)*")|(?P<word>[^\s,{}\[\]="]+)', re.DOTALL)
+_TOKEN = re.compile(
+    r'(?P<mark>[,{}\[\]=])|(?P<string>"(?:[^"\\]|\\.)*")|(?P<word>[^\s,{}\[\]="]+)|(?P<open>")', re.DOTALL
+)
 
 
 def parse_passes(text: str, find: Callable[[str], type[Pass]]) -> tuple[Pass, ...]:
     """The passes of a text, in order; ``find`` gives the class of a name.
 
     Raises:
-        UsageError: text that is not of this form, options that a pass does not take; what ``find`` raises for a name.
+        UsageError: text that is not of this form, options that a pass does not take; errors of ``find`` for a name.
     """
     reader = _Reader(text, _tokens(text))
     named: list[tuple[str, dict[str, Value]]] = []
@@ -57,40 +59,28 @@ def _value_text(value: Value) -> str:
     return json.dumps(value.text, ensure_ascii=not value.text.isprintable()) if value.quoted else value.text
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
-    kind: str
-    text: str
-    place: int
-
-
-def _tokens(text: str) -> list[_Token]:
-    found: list[_Token] = []
-    at = 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None and not text[at].isspace():
-            _refuse(text, at, 'a string that does not end with "')
-        if match is not None:
-            found.append(_Token(str(match.lastgroup), match.group(), at))
-        at = match.end() if match else at + 1
-    return found
+def _tokens(text: str) -> list[re.Match[str]]:
+    tokens = list(_TOKEN.finditer(text))  # white space between tokens is skipped
+    unended = next((token for token in tokens if token.lastgroup == "open"), None)
+    if unended is not None:
+        _refuse(text, unended.start(), 'a string that does not end with "')
+    return tokens
 
 
 def _options(reader: _Reader) -> dict[str, Value]:
-    given: dict[str, Value] = {}
+    values: dict[str, Value] = {}
     if not reader.take("{"):
-        return given
+        return values
     while not reader.take("}"):
-        if given:
+        if values:
             reader.mark(",")
         place = reader.place
         name = reader.word("an option")
-        if name in given:
+        if name in values:
             _refuse(reader.text, place, f"option {quoted(name)} a second time")
         reader.mark("=")
-        given[name] = reader.value()
-    return given
+        values[name] = reader.value()
+    return values
 
 
 @dataclass(slots=True)
@@ -98,23 +88,23 @@ class _Reader:
     """The tokens of a text that are left to read."""
 
     text: str
-    tokens: list[_Token]
-    at: int = 0
+    tokens: list[re.Match[str]]
+    position: int = 0
 
     @property
     def left(self) -> bool:
         """Whether any token is left."""
-        return self.at < len(self.tokens)
+        return self.position < len(self.tokens)
 
     @property
     def place(self) -> int:
         """Where the next token begins, or the text ends."""
-        return self.tokens[self.at].place if self.left else len(self.text)
+        return self.tokens[self.position].start() if self.left else len(self.text)
 
     def take(self, mark: str) -> bool:
         """Step over ``mark`` if it comes next."""
-        if self.left and self.tokens[self.at] == _Token("mark", mark, self.place):
-            self.at += 1
+        if self.left and self.tokens[self.position].group() == mark:
+            self.position += 1
             return True
         return False
 
@@ -125,10 +115,10 @@ class _Reader:
 
     def word(self, expected: str) -> str:
         """The word that comes next."""
-        if not self.left or self.tokens[self.at].kind != "word":
+        if not self.left or self.tokens[self.position].lastgroup != "word":
             self.fail(expected)
-        self.at += 1
-        return self.tokens[self.at - 1].text
+        self.position += 1
+        return self.tokens[self.position - 1].group()
 
     def value(self) -> Value:
         """The word, string or list that comes next."""
@@ -143,19 +133,19 @@ class _Reader:
 
     def scalar(self) -> Word:
         """The word or string that comes next."""
-        if not self.left or self.tokens[self.at].kind != "string":
+        if not self.left or self.tokens[self.position].lastgroup != "string":
             return Word(self.word("a value"))
-        token = self.tokens[self.at]
-        self.at += 1
+        token = self.tokens[self.position]
+        self.position += 1
         try:
-            return Word(json.loads(token.text, strict=False), quoted=True)
+            return Word(json.loads(token.group(), strict=False), quoted=True)
         except ValueError:
-            _refuse(self.text, token.place, "a string with an escape that JSON does not have")
+            _refuse(self.text, token.start(), "a string with an escape that JSON does not have")
 
     def fail(self, expected: str) -> NoReturn:
         """Raises UsageError: ``expected`` does not come next."""
-        found = f"{quoted(self.tokens[self.at].text)}" if self.left else "the end"
-        shell = self.left and self.tokens[self.at].text == "=" and "{" not in self.text
+        found = quoted(self.tokens[self.position].group()) if self.left else "the end"
+        shell = self.left and self.tokens[self.position].group() == "=" and "{" not in self.text
         hint = "put the text into single quotes, since a shell expands braces" if shell else ""
         _refuse(self.text, self.place, f"{found} where {expected} is expected", hint)
 

@@ -14,7 +14,7 @@ from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
 from nirbridge.network import Network, same_network
 from nirbridge.passes import Retime, run_passes
-from nirbridge.passes.base import Pass, example_of
+from nirbridge.passes.base import Pass
 from nirbridge.passes.text import format_passes
 from nirbridge.pipeline.passes import parse_passes
 from nirbridge.simulators.simulate import simulate
@@ -49,7 +49,8 @@ def rewritten(rewrite: Pass, network: Network) -> Network:
 def test_every_pass_keeps_its_promise(name: str, data: Any) -> None:
     seed = data.draw(st.integers(0, 2**16))
     network = on_grid(data.draw(networks()), seed)
-    rewrite = example_of(plugins.get("passes", name), network)
+    kind = plugins.get("passes", name)
+    rewrite: Pass | None = kind.example(network) if hasattr(kind, "example") else kind()
     assume(rewrite is not None)
     changed = rewritten(rewrite, network)
     assert (changed.inputs, changed.outputs) == (network.inputs, network.outputs)

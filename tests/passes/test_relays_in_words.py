@@ -90,7 +90,7 @@ def test_long_delays_are_tapped_where_the_rest_is_shortest() -> None:
         way("a", "b", Identity((2,)), delay_steps=4, nodes=("i",)),
         way("b", "out", Identity((2,)), delay_steps=40),
     )
-    assert [(line.source, line.relays) for line in lines] == [("in", ("in_relay", "in_relay_2"))]
+    assert lines == {"in": ("in_relay", "in_relay_2")}
     assert [p.name for p in made.populations] == ["in_relay", "in_relay_2", "a", "b"]
     assert latency == {"in": 0, "a": 1, "b": 2, "out": 2, "in_relay": 4, "in_relay_2": 8}
     found = [(p.source, p.target, p.delay_steps.tolist(), p.nodes, p.bias is not None) for p in made.projections]
@@ -103,7 +103,7 @@ def test_long_delays_are_tapped_where_the_rest_is_shortest() -> None:
         [False, True],
     ]
     kept, same, none = lines_of(way("a", "b", Identity((2,)), delay_steps=4))
-    assert (len(kept.populations), same, none) == (2, {"in": 0, "a": 1, "b": 2, "out": 2}, ())
+    assert (len(kept.populations), same, none) == (2, {"in": 0, "a": 1, "b": 2, "out": 2}, {})
     whole, _, _ = lines_of(way("a", "b", Identity((2,)), delay_steps=5, nodes=("i",), bias=[1.0, 1.0]))
     tap = whole.projections[-1]
     assert (tap.source, tap.delay_steps.tolist(), tap.nodes, tap.bias is not None) == ("a_relay", 1, ("i",), True)
@@ -121,12 +121,11 @@ def test_relays_pass_on_what_their_source_sends(most: int, kind: Any) -> None:
 def test_what_a_relay_cannot_pass_on_is_listed() -> None:
     cells = {"a": neuron("IF", max_spikes=2000), "b": neuron("LI", theta=None)}
     ways = (way("a", "b", Identity((2,)), delay_steps=5), way("b", "a", Identity((2,)), delay_steps=9))
-    advice = (
-        "a relay passes on one spike a step; shorten the delay, or choose a chip with longer delays or graded spikes"
-    )
+    hint = "shorten the delay, or choose a chip with longer delays or graded spikes"
+    advice = f"a relay passes on one spike per time step; {hint}"
     potential = f"population 'b': sends its potential over a delay that takes 2 relay populations, {advice}"
     assert told(lambda: lines_of(*ways, graded=False, cells=cells)) == [
-        f"population 'a': sends up to 2,000 spikes a step over a delay that takes 1 relay populations, {advice}",
+        f"population 'a': sends up to 2,000 spikes per time step over a delay that takes 1 relay population, {advice}",
         potential,
     ]
     assert told(lambda: lines_of(*ways, graded=True, cells=cells)) == [potential]
@@ -142,11 +141,11 @@ def test_relays_are_counted_before_they_are_made(monkeypatch: pytest.MonkeyPatch
     )
     assert (delay_lines.RELAYS_MAX, delay_lines._LISTED) == (500, 20)
     monkeypatch.setattr(delay_lines, "RELAYS_MAX", 6)
-    assert sum(len(line.relays) for line in lines_of(*ways)[2]) == 6
+    assert sum(len(relays) for relays in lines_of(*ways)[2].values()) == 6
     monkeypatch.setattr(delay_lines, "RELAYS_MAX", 5)
     limit = "at most 5 are made for a network, which needs 6; a Delay of NIR is in seconds: correct it, or dt"
-    a = f"nodes 'd', 'e' (Delay): a delay of 16 time steps takes 3 relay populations of 4 steps each, {limit}"
-    b = f"projection 'b' -> 'a': a delay of 9 time steps takes 2 relay populations of 4 steps each, {limit}"
+    a = f"nodes 'd', 'e' (Delay): a delay of 16 time steps takes 3 relay populations of 4 time steps each, {limit}"
+    b = f"projection 'b' -> 'a': a delay of 9 time steps takes 2 relay populations of 4 time steps each, {limit}"
     assert told(lambda: lines_of(*ways)) == [a, b]
     monkeypatch.setattr(delay_lines, "_LISTED", 1)
     assert told(lambda: lines_of(*ways)) == [a]

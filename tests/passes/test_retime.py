@@ -263,7 +263,7 @@ def test_a_neuron_that_fires_at_rest_is_refused_by_name() -> None:
 
 def test_sources_that_no_relay_passes_on_are_listed() -> None:
     network = with_bias(skip(), "a", max_spikes=3)
-    with pytest.raises(ModelError, match="'a': sends up to 3 spikes a step over a delay that takes 1 relay"):
+    with pytest.raises(ModelError, match="'a': sends up to 3 spikes per time step over a delay that takes 1 relay"):
         Retime(delay_steps_max=0, graded_spikes=False).retimed(network)
     assert Retime(delay_steps_max=0).retimed(network).network.population("a_relay").neuron.max_spikes == 3
 

@@ -1,4 +1,4 @@
-"""Populations that wait for their first step: by their start, or with constant drives that begin with it."""
+"""Populations that stay quiet until their first time step: by their initial state, or by drives that begin then."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from nirbridge.network.operators import Chain, Dense, Reshape
 from nirbridge.passes.retiming.initial_states import LARGEST_START, initial_state_before
 
 ALWAYS = "always"
-"""Name of the neuron that fires in every step."""
+"""Name of the neuron that fires in every time step."""
 
 
 def constant_drives(network: Network) -> dict[str, Array | None]:
     """Per population the sum of the biases of the projections into it, None where there are none (or all are 0)."""
-    found: dict[str, Array | None] = {p.name: None for p in network.populations}
+    drives: dict[str, Array | None] = {p.name: None for p in network.populations}
     for p in network.projections:
-        if p.target in found and p.bias is not None and p.bias.any():
-            known = found[p.target]
-            found[p.target] = p.bias if known is None else known + p.bias
-    return found
+        if p.target in drives and p.bias is not None and p.bias.any():
+            before = drives[p.target]
+            drives[p.target] = p.bias if before is None else before + p.bias
+    return drives
 
 
 def heard_early(network: Network, latency: Mapping[str, int] | None = None) -> set[str]:
@@ -78,25 +78,25 @@ def with_constant_drives(
     Raises:
         ModelError: populations that neither holds for, each named.
     """
-    found = constant_drives(network)
+    drives = constant_drives(network)
     heard = heard_early(network, latency)
     populations: list[Population] = []
     waiting: list[str] = []
     early: list[Population] = []
     for p in network.populations:
-        drive, steps = found[p.name], latency[p.name]
-        kept = initial_state_before(p, drive, steps, feeds_neurons=p.name in heard)
-        if kept is None:
-            kept = _bare(p, drive, steps, feeds_neurons=p.name in heard)
-            waiting += [] if kept is None else [p.name]
-            early += [p] if kept is None else []
-        populations.append(p if kept is None or kept is p.neuron else replace(p, neuron=kept))
+        drive, steps = drives[p.name], latency[p.name]
+        started = initial_state_before(p, drive, steps, feeds_neurons=p.name in heard)
+        if started is None:
+            started = _bare(p, drive, steps, feeds_neurons=p.name in heard)
+            waiting += [] if started is None else [p.name]
+            early += [p] if started is None else []
+        populations.append(p if started is None or started is p.neuron else replace(p, neuron=started))
     if early and not keep_early_spikes:
         raise ModelError(*(_problem(p, latency[p.name]) for p in early))
-    made, times = replace(network, populations=tuple(populations)), dict(latency)
+    retimed, times = replace(network, populations=tuple(populations)), dict(latency)
     if waiting:
-        made, times = _driven(made, network, found, latency, tuple(waiting))
-    return ConstantDrives(made, times, tuple(waiting), tuple(p.name for p in early))
+        retimed, times = _driven(retimed, network, drives, latency, tuple(waiting))
+    return ConstantDrives(retimed, times, tuple(waiting), tuple(p.name for p in early))
 
 
 def _bare(p: Population, drive: Array | None, steps: int, *, feeds_neurons: bool) -> Neuron | None:
@@ -121,21 +121,21 @@ def _problem(p: Population, steps: int) -> Diagnostic:
 
 
 def _driven(
-    made: Network,
+    network: Network,
     before: Network,
-    found: Mapping[str, Array | None],
+    drives: Mapping[str, Array | None],
     latency: Mapping[str, int],
     waiting: Sequence[str],
 ) -> tuple[Network, dict[str, int]]:
-    taken = {subject.name for subject in (*made.inputs, *made.outputs, *made.populations)}
+    taken = {subject.name for subject in (*network.inputs, *network.outputs, *network.populations)}
     always = Population(fresh_name(ALWAYS, taken), (1,), neuron("relay", bias=1.0, theta=0.5))
-    projections = [replace(p, bias=None) if p.target in waiting else p for p in made.projections]
+    projections = [replace(p, bias=None) if p.target in waiting else p for p in network.projections]
     for name in waiting:
-        own = before.population(name)
+        driven = before.population(name)
         steps = freeze(np.int64(latency[name]))
-        projections.append(Projection(always.name, name, _weights(own, found[name]), delay_steps=steps))
-    made = replace(made, populations=(always, *made.populations), projections=tuple(projections))
-    return made, {**latency, always.name: 0}
+        projections.append(Projection(always.name, name, _weights(driven, drives[name]), delay_steps=steps))
+    network = replace(network, populations=(always, *network.populations), projections=tuple(projections))
+    return network, {**latency, always.name: 0}
 
 
 def _weights(p: Population, drive: Array | None) -> Dense | Chain:

@@ -1,7 +1,8 @@
-"""What a population does before its first step: a start from which the steps before lead to the reference's start.
+"""Initial states that cancel the latency: the neuron is run backwards, so that idle time steps lead to its own state.
 
-A population of latency L steps L times before anything reaches it. Constant drives (the neuron's bias, the projections'
-biases) and a start that is not 0 act all the same, so that without care it would enter its step 0 in another state.
+A population of latency L runs L time steps before anything reaches it. Constant drives (the neuron's bias, the
+projections' biases) and an initial state that is not 0 act in them too, so that it would enter its time step 0 in
+another state.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from nirbridge.network.model import Population
 from nirbridge.network.neurons import Neuron
 
 LARGEST_START = 64.0
-"""A start is used up to so many times the threshold (or what a read-out gets in one step): the integers of a chip hold
-little more. A decay of 1/2 gets there in about six steps."""
+"""Largest initial state in multiples of the threshold (of a readout: of its input in one time step): the integers of a
+chip hold little more. A decay of 1/2 gets there in about six time steps."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +44,7 @@ def initial_state_before(
 ) -> Neuron | None:
     """The neuron with the start from which ``steps`` steps without spikes lead to its own start; None: there is none.
 
-    There is none where the neuron would fire in these steps, or (a read-out that is heard early) send another value
+    There is none where the neuron would fire in these steps, or (a readout that is read early) send another value
     than 0, or where the start is beyond ``LARGEST_START``. The steps are solved backwards in float64::
 
         i[t-1] = (i[t] - g_syn * x) / a_syn,    v[t-1] = (v[t] - g_mem * i[t] - bias) / a_mem
@@ -68,7 +69,7 @@ def initial_state_before(
 
 
 def _drive(n: Neuron, drive: Array | None) -> Any:
-    """What the constant biases of the projections add to i in one step."""
+    """Input current of the constant biases of the projections, per time step."""
     return np.float64(0.0) if drive is None else n.g_syn * drive
 
 

@@ -1,4 +1,4 @@
-"""How late each population runs: least latencies under difference constraints, and a loop that has none named.
+"""Latency of each population: least latencies under difference constraints, and a loop that has none named.
 
 Every arc asks for ``latency[target] - latency[source] >= needs``. Of all integer solutions with no latency below 0
 there is one that is least in every latency at once (the longest paths); a loop whose needs add up to more than 0 has
@@ -19,7 +19,7 @@ _ROOT = ""
 
 @dataclass(frozen=True, slots=True)
 class LatencyArc:
-    """``latency[target] - latency[source] >= needs``; each step above that costs ``weight``."""
+    """``latency[target] - latency[source] >= needs``; each time step above that costs ``weight``."""
 
     source: str
     target: str
@@ -39,9 +39,9 @@ def least_latencies(names: Sequence[str], arcs: Sequence[LatencyArc]) -> tuple[d
     for _ in range(len(names) + 1):
         changed = ""
         for arc in arcs:
-            wanted = latency[arc.source] + arc.needs
-            if wanted > latency[arc.target]:
-                latency[arc.target], before[arc.target], changed = wanted, arc.source, arc.target
+            least = latency[arc.source] + arc.needs
+            if least > latency[arc.target]:
+                latency[arc.target], before[arc.target], changed = least, arc.source, arc.target
         if not changed:
             return latency, ()
     return latency, _loop(changed, before, len(names))
@@ -58,13 +58,13 @@ def _loop(name: str, before: Mapping[str, str], count: int) -> tuple[str, ...]:
 
 def all_loops(names: Sequence[str], arcs: Sequence[LatencyArc]) -> tuple[tuple[str, ...], ...]:
     """Loops that cannot be met: one after the other, each without the arcs of those before it."""
-    found: list[tuple[str, ...]] = []
+    loops: list[tuple[str, ...]] = []
     left = list(arcs)
     while loop := least_latencies(names, left)[1]:
-        found.append(loop)
-        gone = set(pairwise((*loop, loop[0])))
-        left = [arc for arc in left if (arc.source, arc.target) not in gone]
-    return tuple(found)
+        loops.append(loop)
+        removed = set(pairwise((*loop, loop[0])))
+        left = [arc for arc in left if (arc.source, arc.target) not in removed]
+    return tuple(loops)
 
 
 def cheapest_latencies(least: Mapping[str, int], arcs: Sequence[LatencyArc], free: Collection[str]) -> dict[str, int]:
@@ -83,10 +83,10 @@ def cheapest_latencies(least: Mapping[str, int], arcs: Sequence[LatencyArc], fre
     ]
     every = [*arcs, *bounds]
     tight = [LatencyArc(a.target, a.source, -a.needs) for a in _paid_for((*least, _ROOT), every)]
-    found, loop = least_latencies((_ROOT, *least), [*every, *tight])
-    if loop or found[_ROOT]:
+    latency, loop = least_latencies((_ROOT, *least), [*every, *tight])
+    if loop or latency[_ROOT]:
         raise Bug.of("latencies", "the tight arcs contradict each other", "", "please report it")
-    return {name: found[name] for name in least}
+    return {name: latency[name] for name in least}
 
 
 def _paid_for(names: Sequence[str], arcs: Sequence[LatencyArc]) -> list[LatencyArc]:

@@ -1,4 +1,4 @@
-"""Retiming: delays such that a network on hardware, where every synaptic hop takes a step, computes the same later."""
+"""Retiming: delays such that a network on hardware, where every hop takes a time step, computes the same later."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nirbridge.network.model import Network, Projection
 from nirbridge.passes.base import Promise, check_argument
 from nirbridge.passes.options import check_options, option_error
 from nirbridge.passes.retiming.constant_drives import constant_drives, heard_early, with_constant_drives
-from nirbridge.passes.retiming.delay_lines import DelayLine, with_delay_lines
+from nirbridge.passes.retiming.delay_lines import with_delay_lines
 from nirbridge.passes.retiming.initial_states import is_quiet
 from nirbridge.passes.retiming.latencies import LatencyArc, all_loops, cheapest_latencies, least_latencies
 from nirbridge.passes.retiming.uniform_delays import UniformDelays
@@ -31,9 +31,9 @@ class RetimedNetwork:
 
     ``network`` is an ordinary network: every projection into a population has a delay of 1 step or more, of which one
     is the hop; those into outputs have none (an output is read where its source is). ``latency`` gives for every input
-    (0), population and output the hardware step at which its reference step 0 happens: what it does at step
-    ``t + latency`` is what ``reference``, the network that was retimed, does at step t. Populations that were put in
-    (kind ``relay``) have the latency of what they pass on.
+    (0), population and output the hardware step of its reference step 0: its spikes at step
+    ``t + latency`` are those of ``reference``, the network that was retimed, at step t. Inserted populations
+    (kind ``relay``) have the latency of the spikes that they pass on.
 
     ``keep_early_spikes`` as of ``Retime``; ``early``: the populations to which that made a difference.
     """
@@ -54,7 +54,7 @@ class Retime:
     an output). Inputs have latency 0 and none is below 0. **Minimised** are the latency of every output (all at once);
     then, as long as no population moves that acts without input, the delays beyond the hops, summed over projections
     and source neurons; then every latency. Existing delays (uniform, per source, per target element) are kept.
-    docs/retiming.md has the whole of it.
+    docs/retiming.md has the details.
 
     ``delay_steps_max``: the longest delay of a synapse beyond the hop (``chip.core.delay_steps``); longer ones take
     relay populations. None: any. ``graded_spikes``: whether a relay may send several spikes per time step.
@@ -97,19 +97,24 @@ class Retime:
         arcs = [_arc(p, inside, sizes) for p in network.projections]
         least, loop = least_latencies(names, arcs)
         if loop:
-            raise ModelError(*(_loop_problem(found, arcs) for found in all_loops(names, arcs)))
+            raise ModelError(*(_loop_problem(each, arcs) for each in all_loops(names, arcs)))
         latency = cheapest_latencies(least, arcs, _movable(network))
-        made = replace(network, projections=tuple(_later(p, latency) for p in network.projections))
-        started = with_constant_drives(made, latency, keep_early_spikes=self.keep_early_spikes)
-        made, latency = started.network, started.latency
-        lines: tuple[DelayLine, ...] = ()
+        shifted = [compact(p.delay_steps + (latency[p.target] - latency[p.source])) for p in network.projections]
+        delayed = (replace(p, delay_steps=d) for p, d in zip(network.projections, shifted, strict=True))
+        started = with_constant_drives(
+            replace(network, projections=tuple(delayed)), latency, keep_early_spikes=self.keep_early_spikes
+        )
+        retimed, latency = started.network, started.latency
+        lines: Mapping[str, tuple[str, ...]] = {}
         if self.delay_steps_max is not None:
             limits = {"delay_steps_max": self.delay_steps_max, "graded_spikes": self.graded_spikes}
-            made, latency, lines = with_delay_lines(made, latency, **limits, model=reference)
-        made = with_hops(in_causal_order(without_hops(made)))
+            retimed, latency, lines = with_delay_lines(retimed, latency, **limits, model=reference)
+        retimed = with_hops(in_causal_order(without_hops(retimed)))
         notes = (*_notes(reference, latency, network, started.waiting, lines), *early_notes(started.early, latency))
-        made = replace(made, notes=(*made.notes, *notes))
-        return RetimedNetwork(made, MappingProxyType(latency), reference, notes, self.keep_early_spikes, started.early)
+        retimed = replace(retimed, notes=(*retimed.notes, *notes))
+        return RetimedNetwork(
+            retimed, MappingProxyType(latency), reference, notes, self.keep_early_spikes, started.early
+        )
 
 
 def early_notes(early: Sequence[str], latency: Mapping[str, int]) -> tuple[str, ...]:
@@ -127,20 +132,22 @@ def without_hops(network: Network) -> Network:
     A back edge keeps it, as everywhere (docs/reference/map-file.md, section 4). A network without skip paths is the
     one that was retimed.
     """
-    inside = {p.name for p in network.populations}
-    return replace(network, projections=tuple(_moved(p, -1, inside) for p in network.projections))
+    return _with_delays_changed(network, -1)
 
 
 def with_hops(network: Network) -> Network:
     """The inverse of ``without_hops``."""
+    return _with_delays_changed(network, 1)
+
+
+def _with_delays_changed(network: Network, steps: int) -> Network:
+    """``steps`` more for every projection into a population but back edges."""
     inside = {p.name for p in network.populations}
-    return replace(network, projections=tuple(_moved(p, 1, inside) for p in network.projections))
-
-
-def _moved(p: Projection, steps: int, inside: set[str]) -> Projection:
-    if p.is_back or p.target not in inside:
-        return p
-    return replace(p, delay_steps=freeze(p.delay_steps + steps, np.int64))
+    projections = (
+        p if p.is_back or p.target not in inside else replace(p, delay_steps=freeze(p.delay_steps + steps, np.int64))
+        for p in network.projections
+    )
+    return replace(network, projections=tuple(projections))
 
 
 def _arc(p: Projection, inside: set[str], sizes: Mapping[str, int]) -> LatencyArc:
@@ -150,13 +157,9 @@ def _arc(p: Projection, inside: set[str], sizes: Mapping[str, int]) -> LatencyAr
 
 def _movable(network: Network) -> frozenset[str]:
     """Populations that do nothing without input: running them later than need be changes nothing."""
-    found = constant_drives(network)
+    drives = constant_drives(network)
     heard = heard_early(network)
-    return frozenset(p.name for p in network.populations if is_quiet(p, found[p.name], feeds_neurons=p.name in heard))
-
-
-def _later(p: Projection, latency: Mapping[str, int]) -> Projection:
-    return replace(p, delay_steps=compact(p.delay_steps + (latency[p.target] - latency[p.source])))
+    return frozenset(p.name for p in network.populations if is_quiet(p, drives[p.name], feeds_neurons=p.name in heard))
 
 
 # -- in words ----------------------------------------------------------------------------------------------------
@@ -178,7 +181,7 @@ def _notes(
     latency: Mapping[str, int],
     even: Network,
     waiting: tuple[str, ...],
-    lines: tuple[DelayLine, ...],
+    lines: Mapping[str, tuple[str, ...]],
 ) -> Iterator[str]:
     inside = {p.name for p in even.populations}
     longer = [p for p in even.projections if p.target in inside and _inserted(p, latency)]
@@ -192,8 +195,8 @@ def _notes(
             f"{_listed([quoted(n) for n in waiting])}: constant drives come from a neuron that always fires, "
             "since they act from the population's own first step on"
         )
-    for line in lines:
-        yield f"{quoted(line.source)}: delays beyond the chip's range take {len(line.relays)} relay populations"
+    for source, relays in lines.items():
+        yield f"{quoted(source)}: delays beyond the chip's range take {len(relays)} relay populations"
 
 
 def _inserted(p: Projection, latency: Mapping[str, int]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -23,11 +23,7 @@ class UniformDelays:
     """
 
     pass_name: ClassVar[str] = "uniform-delays"
-
-    @property
-    def promise(self) -> Promise:
-        """Same."""
-        return "same"
+    promise: Promise = field(default="same", init=False, repr=False)
 
     def __call__(self, network: Network) -> Network:
         """The network with delays at the sources; the same object where nothing has to move.
@@ -42,19 +38,19 @@ class UniformDelays:
 
 
 def _even(p: Projection) -> Iterator[Projection]:
-    distinct = np.unique(p.target_delay_steps)
-    none = freeze(np.int64(0))
-    if len(distinct) == 1:
-        yield replace(p, delay_steps=compact(p.delay_steps + int(distinct[0])), target_delay_steps=none)
+    delays = np.unique(p.target_delay_steps)
+    no_delay = freeze(np.int64(0))
+    if len(delays) == 1:
+        yield replace(p, delay_steps=compact(p.delay_steps + int(delays[0])), target_delay_steps=no_delay)
         return
-    for steps in distinct.tolist():
-        wanted = p.target_delay_steps == steps
-        bias = None if p.bias is None else freeze(np.where(wanted, p.bias, np.zeros((), p.bias.dtype)))
+    for steps in delays.tolist():
+        has_delay = p.target_delay_steps == steps
+        bias = None if p.bias is None else freeze(np.where(has_delay, p.bias, np.zeros((), p.bias.dtype)))
         yield replace(
             p,
-            operator=only_targets(p.operator, wanted),
+            operator=only_targets(p.operator, has_delay),
             bias=bias,
             delay_steps=compact(p.delay_steps + steps),
-            target_delay_steps=none,
+            target_delay_steps=no_delay,
             nodes=(),
         )
