@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from nirbridge.chips.model import Chip
 from nirbridge.chips.schema import FIELDS, TABLES, Field
 from nirbridge.errors import counted
+from nirbridge.report.tables import table
 
 APPROXIMATE = "~"
 _PREFIXES = (("", 1.0), ("m", 1e-3), ("u", 1e-6), ("n", 1e-9), ("p", 1e-12), ("f", 1e-15))
@@ -18,16 +18,14 @@ _PREFIXES = (("", 1.0), ("m", 1e-3), ("u", 1e-6), ("n", 1e-9), ("p", 1e-12), ("f
 
 def chips_table(chips: Sequence[Chip]) -> RenderableType:
     """One row per chip with its main limits; ``~`` before a number that is not public."""
-    table = Table(box=None, pad_edge=False)
-    for heading in ("chip", "cores", "neurons", "input axons", "output axons", "synapse words", "weights", "delay"):
-        table.add_column(heading, justify="left" if heading == "chip" else "right", no_wrap=heading == "chip")
-    for chip in chips:
-        limits = [
-            figure_text(chip, name)
-            for name in ("core.neurons", "core.input_axons", "core.output_axons", "synapses.words")
-        ]
-        table.add_row(chip.name, f"{chip.mesh.cores:,}", *limits, _weights(chip), figure_text(chip, "core.delay_steps"))
-    return Group(table, Text(), Text(_legend(chips)))
+    headings = ("chip", "cores", "neurons", "input axons", "output axons", "synapse words", "weights", "delay")
+    return Group(table(headings, "Lr", map(_limits, chips)), Text(), Text(_legend(chips)))
+
+
+def _limits(chip: Chip) -> tuple[str, ...]:
+    names = ("core.neurons", "core.input_axons", "core.output_axons", "synapses.words")
+    limits = (figure_text(chip, name) for name in names)
+    return (chip.name, f"{chip.mesh.cores:,}", *limits, _weights(chip), figure_text(chip, "core.delay_steps"))
 
 
 def chip_table(chip: Chip) -> RenderableType:
@@ -40,8 +38,11 @@ def figure_text(chip: Chip, name: str) -> str:
     """The value of a dotted key as text, with ``~`` where it is approximate."""
     table, _, key = name.partition(".")
     value = getattr(getattr(chip, table), key)
-    mark = APPROXIMATE if name in chip.approximate else ""
-    return mark + _text(value, next(f for f in FIELDS if f.name == name))
+    return _mark(chip, name) + _text(value, next(f for f in FIELDS if f.name == name))
+
+
+def _mark(chip: Chip, name: str) -> str:
+    return APPROXIMATE if name in chip.approximate else ""
 
 
 def _text(value: object, field: Field) -> str:
@@ -64,7 +65,7 @@ def _figure(value: float, unit: str) -> tuple[str, str]:
 
 def _weights(chip: Chip) -> str:
     widths = list(chip.synapses.weight_bits)
-    mark = APPROXIMATE if "synapses.weight_bits" in chip.approximate else ""
+    mark = _mark(chip, "synapses.weight_bits")
     return f"{mark}{min(widths)}-{max(widths)} bits" if len(widths) > 1 else f"{mark}{widths[0]} bits"
 
 
@@ -79,17 +80,16 @@ def _part(chip: Chip, part: str) -> RenderableType:
     present = [f for f in FIELDS if f.table == part and f.name in chip.sources]
     if not present:
         return Text(f"\n{part}: not known")
-    table = Table(box=None, pad_edge=False, title=f"\n{part}", title_justify="left", title_style="bold")
-    for heading in ("key", "value", "unit", "meaning", "source"):
-        table.add_column(heading, justify="right" if heading == "value" else "left", no_wrap=heading == "key")
-    for field in present:
-        value, unit = figure_text(chip, field.name), field.unit
-        if field.kind == "figure":
-            mark = APPROXIMATE if field.name in chip.approximate else ""
-            value, unit = _figure(getattr(getattr(chip, part), field.key), field.unit)
-            value = mark + value
-        table.add_row(field.key, Text(value), unit, field.meaning, Text(chip.sources[field.name]))
-    return table
+    title = {"title": f"\n{part}", "title_justify": "left", "title_style": "bold"}
+    return table(("key", "value", "unit", "meaning", "source"), "Lrl", (_row(chip, f) for f in present), **title)
+
+
+def _row(chip: Chip, field: Field) -> tuple[str, ...]:
+    value, unit = figure_text(chip, field.name), field.unit
+    if field.kind == "figure":
+        value, unit = _figure(getattr(getattr(chip, field.table), field.key), field.unit)
+        value = _mark(chip, field.name) + value
+    return (field.key, value, unit, field.meaning, chip.sources[field.name])
 
 
 def _legend(chips: Sequence[Chip]) -> str:

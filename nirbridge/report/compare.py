@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from nirbridge.comparison.decisions import Decisions
@@ -18,26 +17,22 @@ from nirbridge.comparison.distances import KERNEL
 from nirbridge.comparison.types import SPIKES, Comparison, ComparisonRow, SpikeDistances
 from nirbridge.errors import counted
 from nirbridge.report.inspect import name_text
+from nirbridge.report.tables import share_text, table
 from nirbridge.simulators.types import Key
 
-LEFT = ("node", "", "same")
+NUMBERS = ("first step", "Jaccard", "spikes A", "spikes B", "count error", "van Rossum", "max |A-B|")
 
 
 def compare_text(comparison: Comparison) -> RenderableType:
     """The table of a comparison and the sentences below it. Names from files are escaped and never read as markup."""
     decided = any(row.decisions is not None for row in comparison.rows)
-    columns = (*LEFT, "first step", "Jaccard", "spikes A", "spikes B", "count error", "van Rossum", "max |A-B|")
-    table = Table(box=None, pad_edge=False)
-    for heading in (*columns, *(["same decision"] if decided else []), "latency"):
-        table.add_column(heading, justify="left" if heading in LEFT else "right", no_wrap=heading not in LEFT)
-    for row in comparison.rows:
-        cells = _cells(row)
-        table.add_row(*(Text(cell) for cell in (*cells[:-1], *([_decided(row)] if decided else []), cells[-1])))
+    headings = ("node", "", "same", *NUMBERS, *(["same decision"] if decided else []), "latency")
+    variables = table(headings, "lllR", (_cells(row, decided=decided) for row in comparison.rows))
     spikes = comparison.spikes
     if spikes is not None and sum(row.spikes is not None for row in comparison.rows) > 1:
-        table.add_row(*(Text(cell) for cell in ("(all)", SPIKES, *_overall(comparison, spikes))), style="bold")
+        variables.add_row(*map(Text, ("(all)", SPIKES, *_overall(comparison, spikes))), style="bold")
     return Group(
-        table,
+        variables,
         Text(),
         Text(comparison_verdict(comparison), style="bold"),
         *(Text(f"- {s}") for s in _remarks(comparison)),
@@ -61,18 +56,20 @@ def comparison_verdict(comparison: Comparison) -> str:
     return "not equal: " + "; ".join(parts)
 
 
-def _cells(row: ComparisonRow) -> tuple[str, ...]:
+def _cells(row: ComparisonRow, *, decided: bool) -> tuple[str, ...]:
     first = "" if row.first_step is None else f"{row.first_step:,}"
     largest = "" if row.largest_difference is None else f"{row.largest_difference:.6g}"
     mark = {"stored": "", "given": "", "estimated": " est."}[row.latency_source]
     numbers = ("", "", "", "", "") if row.spikes is None else _numbers(row.spikes)
     same = "yes" if row.equal else "no"
-    return (name_text(row.node), name_text(row.variable), same, first, *numbers, largest, f"{row.latency_steps}{mark}")
+    cells = (name_text(row.node), name_text(row.variable), same, first, *numbers, largest)
+    decisions = "" if row.decisions is None else f"{row.decisions.alike:,} of {row.decisions.samples:,}"
+    return (*cells, *([decisions] if decided else []), f"{row.latency_steps}{mark}")
 
 
 def _numbers(spikes: SpikeDistances) -> tuple[str, ...]:
     counts = (f"{n:,}" for n in (spikes.spikes_a, spikes.spikes_b, spikes.count_error))
-    return (_share(spikes.jaccard), *counts, f"{spikes.van_rossum:.6g}")
+    return (share_text(spikes.jaccard), *counts, f"{spikes.van_rossum:.6g}")
 
 
 def _overall(comparison: Comparison, spikes: SpikeDistances) -> tuple[str, ...]:
@@ -80,16 +77,6 @@ def _overall(comparison: Comparison, spikes: SpikeDistances) -> tuple[str, ...]:
     steps = [row.first_step for row in rows if row.first_step is not None]
     same = "yes" if all(row.equal for row in rows) else "no"
     return (same, f"{min(steps):,}" if steps else "", *_numbers(spikes))
-
-
-def _share(value: float) -> str:
-    """Four decimals; only 1 is shown as 1."""
-    text = f"{value:.4f}"
-    return "0.9999" if text == "1.0000" and value < 1 else text
-
-
-def _decided(row: ComparisonRow) -> str:
-    return "" if row.decisions is None else f"{row.decisions.alike:,} of {row.decisions.samples:,}"
 
 
 def _remarks(comparison: Comparison) -> Iterator[str]:

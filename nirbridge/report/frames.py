@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -62,41 +62,40 @@ def _network(network: Network) -> Rows:
 def _chip(chip: Chip) -> Rows:
     from nirbridge.chips.schema import FIELDS
 
-    rows: Rows = []
-    for field in FIELDS:
-        part, _, key = field.name.partition(".")
-        table = getattr(chip, part, None)
-        if table is not None:
-            approximate = field.name in chip.approximate
-            source = chip.sources.get(field.name, "")
-            rows.append({"key": field.name, "value": getattr(table, key), "approximate": approximate, "source": source})
-    return rows
+    return [
+        {
+            "key": field.name,
+            "value": getattr(getattr(chip, field.table), field.key),
+            "approximate": field.name in chip.approximate,
+            "source": chip.sources.get(field.name, ""),
+        }
+        for field in FIELDS
+        if getattr(chip, field.table, None) is not None
+    ]
 
 
 def _mapped(mapped: MappedNetwork) -> Rows:
     """A row per slice; columns that begin with ``core_`` are of the whole core and stand in each of its rows."""
-    rows: Rows = []
-    for block, core in zip(mapped.partition.blocks, mapped.cores, strict=True):
-        used = {f"core_{name}": int(amount) for name, amount in block.used.items()}
-        rows += [{**_place(core), **_slice(s.population, s.box), **used} for s in block.slices]
-    return rows
+    cores = zip(mapped.cores, mapped.partition.blocks, strict=True)
+    return _slice_rows((_place(core), block) for core, block in cores)
 
 
 def block_rows(partition: Partition) -> Rows:
     """A row per slice, as of a map; ``block`` in place of the core."""
-    rows: Rows = []
-    for block in partition.blocks:
-        used = {f"core_{name}": int(amount) for name, amount in block.used.items()}
-        rows += [{"block": int(block.id), **_slice(s.population, s.box), **used} for s in block.slices]
-    return rows
+    return _slice_rows(({"block": int(block.id)}, block) for block in partition.blocks)
 
 
 def record_rows(record: MapRecord) -> Rows:
     """A row per slice of a saved map."""
+    return _slice_rows((_place(block.core), block) for block in record.blocks)
+
+
+def _slice_rows(blocks: Iterable[tuple[dict[str, Any], Any]]) -> Rows:
+    """A row per slice: the place of its block, the slice, and what the whole block uses."""
     rows: Rows = []
-    for block in record.blocks:
+    for place, block in blocks:
         used = {f"core_{name}": int(amount) for name, amount in block.used.items()}
-        rows += [{**_place(block.core), **_slice(s.population, s.box), **used} for s in block.slices]
+        rows += [{**place, **_slice(s.population, s.box), **used} for s in block.slices]
     return rows
 
 
@@ -115,22 +114,20 @@ def _slice(population: str, box: tuple[tuple[int, int], ...]) -> dict[str, Any]:
 
 def _quantized(quantized: QuantizedNetwork) -> Rows:
     """A row per projection into a population, with the ranges of its weights and of the accumulators of its target."""
-    rows: Rows = []
-    for layer in quantized.report:
-        for weights in layer.weights or ({},):
-            keys = ("source", "kind", "bits", "exponent", "sign_mode", "error", "synapse_bits")
-            rows.append(
-                {
-                    "population": layer.population,
-                    **{key: weights.get(key) for key in keys},
-                    "a_in_min": layer.bounds.a_in[0],
-                    "a_in_max": layer.bounds.a_in[1],
-                    "proved": layer.bounds.proved,
-                    "process": layer.process,
-                    "spikes_changed": layer.measured.get("spikes_changed"),
-                }
-            )
-    return rows
+    keys = ("source", "kind", "bits", "exponent", "sign_mode", "error", "synapse_bits")
+    return [
+        {
+            "population": layer.population,
+            **{key: weights.get(key) for key in keys},
+            "a_in_min": layer.bounds.a_in[0],
+            "a_in_max": layer.bounds.a_in[1],
+            "proved": layer.bounds.proved,
+            "process": layer.process,
+            "spikes_changed": layer.measured.get("spikes_changed"),
+        }
+        for layer in quantized.report
+        for weights in layer.weights or ({},)
+    ]
 
 
 def recording_rows(recording: Recording) -> Rows:

@@ -25,47 +25,40 @@ from nirbridge.network.nir.flatten import FlatGraph
 from nirbridge.network.nir.from_nir import lower_graph, nodes_with_shapes
 from nirbridge.network.nir.portability import warn_of_faults
 from nirbridge.network.nir.shapes import NodeShapes
+from nirbridge.report.lines import shape_line
 from nirbridge.report.network_facts import population_facts, projection_facts
+from nirbridge.report.tables import heading, listed, table
 
 ROWS_SHOWN = 200
 """Rows of each table; laying out thousands takes longer than reading the file."""
+
+
+_LISTS = {
+    "assumed": "assumed",
+    "notes": "notes",
+    "faults": "known faults of exporters",
+    "repaired": "repaired on request",
+    "portability": "other tools",
+}
+"""Key of the document -> heading of its sentences."""
 
 
 def inspect_text(document: Mapping[str, Any]) -> RenderableType:
     """The tables of a document that ``inspect_document`` made."""
     parts: list[RenderableType] = [
         _node_table(document["nodes"]),
-        _heading("populations"),
+        heading("populations"),
         populations_table(document["populations"]),
-        _heading("projections"),
+        heading("projections"),
         projections_table(document["projections"]),
-        _heading("totals"),
+        heading("totals"),
         Text(_totals(document["totals"])),
-        _heading("timing"),
+        heading("timing"),
         Text(timing_text(document["timing"])),
     ]
-    parts += _list("assumed", document["assumed"])
-    parts += _list("notes", document["notes"])
-    parts += _list("known faults of exporters", document.get("faults", ()))
-    parts += _list("repaired on request", document.get("repaired", ()))
-    parts += _list("other tools", document.get("portability", ()))
+    for key, title in _LISTS.items():
+        parts += listed(title, document.get(key, ()))
     return Group(*parts)
-
-
-def _heading(text: str) -> Text:
-    return Text(f"\n{text}", style="bold")
-
-
-def _list(heading: str, sentences: Sequence[str]) -> list[RenderableType]:
-    return [_heading(heading), *(Text(f"- {s}") for s in sentences)] if sentences else []
-
-
-def _table(*columns: tuple[str, bool]) -> Table:
-    """A table of (heading, whether numbers)."""
-    table = Table(box=None, pad_edge=False)
-    for heading, numbers in columns:
-        table.add_column(heading, justify="right" if numbers else "left")
-    return table
 
 
 def name_text(name: str) -> str:
@@ -73,45 +66,38 @@ def name_text(name: str) -> str:
     return name if name.isprintable() and name.strip() == name and len(name) <= 60 and name else quoted(name)
 
 
-def shape_text(shape: Sequence[int]) -> str:
-    """``2 x 34 x 34``."""
-    return " x ".join(f"{n:,}" for n in shape) or "1"
-
-
 def _node_table(nodes: Sequence[Mapping[str, Any]]) -> RenderableType:
-    table = _table(("node", False), ("type", False), ("input", True), ("output", True))
-    for node in nodes[:ROWS_SHOWN]:
-        shapes = shape_text(node["input_shape"]), shape_text(node["output_shape"])
-        table.add_row(Text(name_text(node["name"])), node["type"], *shapes)
-    return _cut(table, len(nodes), "nodes")
+    rows = [
+        (name_text(node["name"]), node["type"], shape_line(node["input_shape"]), shape_line(node["output_shape"]))
+        for node in nodes[:ROWS_SHOWN]
+    ]
+    return _cut(table(("node", "type", "input", "output"), "llr", rows), len(nodes), "nodes")
 
 
-def _cut(table: Table, count: int, rows: str) -> RenderableType:
+def _cut(part: Table, count: int, rows: str) -> RenderableType:
     """The table, and how many rows it leaves out."""
     if count <= ROWS_SHOWN:
-        return table
-    return Group(table, Text(f"… and {count - ROWS_SHOWN:,} more {rows} (all in --json)"))
+        return part
+    return Group(part, Text(f"… and {count - ROWS_SHOWN:,} more {rows} (all in --json)"))
 
 
 def populations_table(populations: Sequence[Mapping[str, Any]]) -> RenderableType:
     """A row per population, from ``population_facts``."""
-    columns = (("population", False), ("kind", False), ("shape", True), ("neurons", True), ("threshold", True))
-    table = _table(*columns, ("decay", True), ("spike", False), ("reset", False))
-    for p in populations[:ROWS_SHOWN]:
-        decays = [_spread_text(p["membrane_decay"])] + (
-            [_spread_text(p["synaptic_decay"])] if p["synaptic_decay"] else []
-        )
-        table.add_row(
-            Text(name_text(p["name"])),
-            Text(name_text(p["kind"])),
-            shape_text(p["shape"]),
+    headings = ("population", "kind", "shape", "neurons", "threshold", "decay", "spike", "reset")
+    rows = [
+        (
+            name_text(p["name"]),
+            name_text(p["kind"]),
+            shape_line(p["shape"]),
             f"{p['neurons']:,}",
             _spread_text(p["threshold"]),
-            ", ".join(decays),
+            ", ".join(_spread_text(decay) for decay in (p["membrane_decay"], p["synaptic_decay"]) if decay),
             f"v {p['compare']} threshold" if p["compare"] else "none (readout)",
             p["reset"] or "",
         )
-    return _cut(table, len(populations), "populations")
+        for p in populations[:ROWS_SHOWN]
+    ]
+    return _cut(table(headings, "llrrrrl", rows), len(populations), "populations")
 
 
 def _spread_text(values: Sequence[float] | None) -> str:
@@ -123,16 +109,15 @@ def _spread_text(values: Sequence[float] | None) -> str:
 
 def projections_table(projections: Sequence[Mapping[str, Any]]) -> RenderableType:
     """A row per projection, from ``projection_facts``."""
-    table = _table(
-        ("from", False), ("to", False), ("operator", False), ("synapses", True), ("delay", True), ("", False)
-    )
+    rows = []
     for p in projections[:ROWS_SHOWN]:
         count = "too many to count" if p["synapses"] is None else f"{p['synapses']:,}"
         marks = ["bias"] * p["bias"] + ["closes a cycle"] * p["closes_cycle"]
         operator = ", ".join(_operator(part) for part in p["operator"])
-        names = Text(name_text(p["source"])), Text(name_text(p["target"]))
-        table.add_row(*names, operator, count, _spread_text(p["delay_steps"]), ", ".join(marks))
-    return _cut(table, len(projections), "projections")
+        names = name_text(p["source"]), name_text(p["target"])
+        rows.append((*names, operator, count, _spread_text(p["delay_steps"]), ", ".join(marks)))
+    projections_shown = table(("from", "to", "operator", "synapses", "delay", ""), "lllrrl", rows)
+    return _cut(projections_shown, len(projections), "projections")
 
 
 def _operator(part: Mapping[str, Any]) -> str:
@@ -141,7 +126,7 @@ def _operator(part: Mapping[str, Any]) -> str:
         groups = f", {part['groups']} groups" if part.get("groups", 1) > 1 else ""
         return f"{kind} {'x'.join(map(str, part['kernel']))} / {'x'.join(map(str, part['stride']))}{groups}"
     if kind in ("Dense", "Sparse"):
-        return f"{kind} {shape_text(part['output_shape'])} from {shape_text(part['input_shape'])}"
+        return f"{kind} {shape_line(part['output_shape'])} from {shape_line(part['input_shape'])}"
     return kind
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from nirbridge.errors import counted, quoted
+from nirbridge.files.attributes import load_attribute
+from nirbridge.network.compose import parts_of
 from nirbridge.report.map_facts import cores_available, figure_with_prefix, one_line
 
 if TYPE_CHECKING:
     from nirbridge.chips.model import Chip
-    from nirbridge.comparison.types import Comparison
     from nirbridge.emitters.artifact import Artifact
     from nirbridge.mapping.model import MappedNetwork
     from nirbridge.mapping.storage.record import MapRecord
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from nirbridge.partitioner.model import Partition
     from nirbridge.quantization.model import QuantizedNetwork
     from nirbridge.simulators.types import Recording
-    from nirbridge.verification.verify import Verification
 
 NODES_SHOWN = 6
 
@@ -30,10 +30,11 @@ def repr_line(value: object) -> str:
     """The value in one line: its class and its most telling properties."""
     cls = type(value)
     line = next(_LINES[base.__name__] for base in cls.__mro__ if base.__name__ in _LINES)
+    line = load_attribute(line) if isinstance(line, str) else line
     return f"{cls.__name__}: {line(value)}"
 
 
-def shape_line(shape: tuple[int, ...]) -> str:
+def shape_line(shape: Sequence[int]) -> str:
     """``2 x 34 x 34``; ``1`` for no axes."""
     return " x ".join(f"{n:,}" for n in shape) or "1"
 
@@ -66,8 +67,6 @@ def _population(p: Population) -> str:
 
 
 def _projection(p: Projection) -> str:
-    from nirbridge.network.compose import parts_of
-
     parts = ", ".join(type(part).__name__ for part in parts_of(p.operator))
     shapes = f"{shape_line(p.operator.input_shape)} to {shape_line(p.operator.output_shape)}"
     return f"{quoted(p.source)} -> {quoted(p.target)}, {parts}, {shapes}, delay {_delay(p)}"
@@ -139,24 +138,12 @@ def _recording(recording: Recording) -> str:
     return ", ".join([*length, shown or "nothing recorded"])
 
 
-def _comparison(comparison: Comparison) -> str:
-    from nirbridge.report.compare import comparison_verdict
-
-    return comparison_verdict(comparison)
-
-
-def _verification(verification: Verification) -> str:
-    from nirbridge.verification.verify import verification_verdict
-
-    return verification_verdict(verification)
-
-
 def _artifact(artifact: Artifact) -> str:
     size = sum(map(len, artifact.files.values()))
     return f"{counted(len(artifact.files), 'file')}, {counted(size, 'byte')}, digest {artifact.digest[:12]}"
 
 
-_LINES: Mapping[str, Callable[[Any], str]] = {
+_LINES: Mapping[str, str | Callable[[Any], str]] = {
     "Network": _network,
     "Population": _population,
     "Projection": _projection,
@@ -167,8 +154,8 @@ _LINES: Mapping[str, Callable[[Any], str]] = {
     "MapRecord": _map_record,
     "QuantizedNetwork": _quantized,
     "Recording": _recording,
-    "Comparison": _comparison,
-    "Verification": _verification,
+    "Comparison": "nirbridge.report.compare:comparison_verdict",
+    "Verification": "nirbridge.verification.verify:verification_verdict",
     "Artifact": _artifact,
     "MapOptions": _options,
 }

@@ -9,7 +9,6 @@ import io
 from collections.abc import Mapping, Sequence
 
 from rich.console import Console, Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from nirbridge.chips.model import CoreId
@@ -27,7 +26,9 @@ from nirbridge.report.map_facts import (
     remarks,
     resource_rows,
 )
+from nirbridge.report.tables import facts_table, heading, listed, table
 
+PADDING = (0, 2, 0, 0)
 CORES_SHOWN = 24
 SLICES_SHOWN = 3
 _SHORT = {
@@ -64,67 +65,46 @@ def map_text(mapped: MappedNetwork, width: int = 100, *, title: str = "", color:
 def map_renderable(mapped: MappedNetwork, width: int = 100, *, title: str = "", notes: bool = True) -> RenderableType:
     """The same report for a ``rich`` console of one's own; without assumptions and notes where ``notes`` is false."""
     parts: list[RenderableType] = [Text(one_line(title), style="bold")] if title else []
-    parts += [_facts(mapped), _heading("resources"), _resources(mapped)]
+    facts = facts_table((label, "\n".join(lines)) for label, lines in map_facts(mapped))
+    parts += [facts, heading("resources"), _resources(mapped)]
     rows = core_rows(mapped)
     if len(rows) <= CORES_SHOWN:
-        parts += [_heading("cores"), _cores(rows)]
+        parts += [heading("cores"), _cores(rows)]
     else:
-        parts += [_heading("populations"), _populations(mapped), _heading("fullest cores"), _cores(_fullest(rows))]
-    parts += [_heading("mesh"), Text(mesh_text(mapped, width))]
+        fullest = sorted(rows, key=lambda row: -row.share)[:3]  # the first of equals
+        parts += [heading("populations"), _populations(mapped), heading("fullest cores"), _cores(fullest)]
+    parts += [heading("mesh"), Text(mesh_text(mapped, width))]
     parts += _breakdown(
         "energy per time step", mapped.costs.energy_breakdown_j, "J", rough=is_approximate_table(mapped, "energy")
     )
     parts += _breakdown(
         "duration of a time step", mapped.costs.time_breakdown_s, "s", rough=is_approximate_table(mapped, "time")
     )
-    for heading, lines in remarks(mapped) if notes else []:
-        parts += [_heading(heading), *(Text(f"- {line}") for line in lines)]
+    for title, lines in remarks(mapped) if notes else []:
+        parts += listed(title, lines)
     return Group(*parts)
 
 
-def _heading(text: str) -> Text:
-    return Text(f"\n{text}", style="bold")
-
-
-def _table(*columns: tuple[str, bool]) -> Table:
-    """A table of (heading, whether numbers)."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading, numbers in columns:
-        table.add_column(Text(heading), justify="right" if numbers else "left", no_wrap=numbers)
-    return table
-
-
-def _facts(mapped: MappedNetwork) -> RenderableType:
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column()
-    for label, lines in map_facts(mapped):
-        table.add_row(Text(label), Text("\n".join(lines)))
-    return table
-
-
 def _resources(mapped: MappedNetwork) -> RenderableType:
-    table = _table(("resource", False), ("all cores", True), ("fullest core", True), ("", True), ("limit", True))
-    table.add_column(Text("at core"), justify="right")
+    rows = []
     for row in resource_rows(mapped):
         mark = "~" if row.is_approximate else ""
         limit = "not limited" if row.limit is None else f"{row.limit:,}"
-        share = "" if row.share is None else f"{row.share:.0%}"
-        cells = (row.name.replace("_", " "), f"{row.total:,}", f"{row.most:,}", share, mark + limit, row.where)
-        table.add_row(*(Text(cell, style=_style(row.share) if i == 3 else "") for i, cell in enumerate(cells)))
-    return table
+        share = Text("" if row.share is None else f"{row.share:.0%}", style=_style(row.share))
+        rows.append((row.name.replace("_", " "), f"{row.total:,}", f"{row.most:,}", share, mark + limit, row.where))
+    headings = ("resource", "all cores", "fullest core", "", "limit", "at core")
+    return table(headings, "lRRRRr", rows, padding=PADDING)
 
 
 def _cores(rows: Sequence[CoreRow]) -> RenderableType:
     names = ("neurons", "synapse_words", "input_axons", "output_axons")
-    table = _table(
-        ("core", True), ("tile", True), *((_SHORT[name], True) for name in names), ("fullest", False), ("holds", False)
-    )
+    cells = []
     for row in rows:
-        cells = [Text(row.name), Text(f"{row.core.x},{row.core.y}"), *(_share(*row.used[name]) for name in names)]
-        fullest = f"{_SHORT.get(row.fullest, row.fullest)} {row.share:.0%}"
-        table.add_row(*cells, Text(fullest, style=_style(row.share)), Text(_holds(row)))
-    return table
+        used = (_share(*row.used[name]) for name in names)
+        fullest = Text(f"{_SHORT.get(row.fullest, row.fullest)} {row.share:.0%}", style=_style(row.share))
+        cells.append((row.name, f"{row.core.x},{row.core.y}", *used, fullest, _holds(row)))
+    headings = ("core", "tile", *(_SHORT[name] for name in names), "fullest", "holds")
+    return table(headings, "RRRRRRl", cells, padding=PADDING)
 
 
 def _share(used: int, limit: int | None) -> Text:
@@ -145,31 +125,24 @@ def _holds(row: CoreRow) -> str:
     return "\n".join(row.slices[:SLICES_SHOWN]) + (f"\nand {more} more" if more > 0 else "")
 
 
-def _fullest(rows: Sequence[CoreRow]) -> list[CoreRow]:
-    """Of many cores the three fullest (the first of equals)."""
-    return sorted(rows, key=lambda row: -row.share)[:3]
-
-
 def _populations(mapped: MappedNetwork) -> RenderableType:
-    columns = (("population", False), ("shape", True), ("neurons", True), ("slices", True), ("cores", True))
-    table = _table(*columns, ("slice sizes", False))
-    for row in population_rows(mapped):
-        cells = (row.name, row.shape, f"{row.neurons:,}", f"{row.slices:,}", f"{row.cores:,}", row.boxes)
-        table.add_row(*(Text(cell) for cell in cells))
-    return table
+    rows = [
+        (row.name, row.shape, f"{row.neurons:,}", f"{row.slices:,}", f"{row.cores:,}", row.boxes)
+        for row in population_rows(mapped)
+    ]
+    headings = ("population", "shape", "neurons", "slices", "cores", "slice sizes")
+    return table(headings, "lRRRRl", rows, padding=PADDING)
 
 
-def _breakdown(heading: str, parts: Mapping[str, float], unit: str, *, rough: bool) -> list[RenderableType]:
+def _breakdown(title: str, parts: Mapping[str, float], unit: str, *, rough: bool) -> list[RenderableType]:
     total = sum(parts.values())
     if total <= 0:
         return []
-    table = _table(("", False), ("", True), ("", True))
-    table.show_header = False
-    for kind, value in parts.items():
-        table.add_row(
-            Text(kind), Text(figure_with_prefix(value, unit, approximate=rough)), Text(f"{value / total:.0%}")
-        )
-    return [_heading(heading), table]
+    rows = [
+        (kind, figure_with_prefix(value, unit, approximate=rough), f"{value / total:.0%}")
+        for kind, value in parts.items()
+    ]
+    return [heading(title), table(("", "", ""), "lRR", rows, padding=PADDING, show_header=False)]
 
 
 SHADES = "░▒▓█"

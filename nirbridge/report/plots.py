@@ -143,14 +143,32 @@ def plot_comparison(comparison: Comparison, node: str | None = None, *, sample: 
         raise UsageError.of(
             "comparison", "has no recordings", "a picture is of both", "compare with nirbridge.compare()"
         )
+    return plot_rows(comparison, comparison.recordings, node, sample=sample)
+
+
+def plot_rows(
+    comparison: Comparison,
+    recordings: tuple[Recording, Recording],
+    node: str | None,
+    *,
+    sample: int | None = 0,
+    names: tuple[str, str] = ("A", "B"),
+) -> Figure:
+    """As ``plot_comparison``, of the two recordings that were compared.
+
+    ``sample`` None: the first that differs. Raises UsageError: no spikes of such a node.
+    """
     rows = {row.node: row for row in comparison.rows if row.spikes is not None}
-    if not rows or node not in (None, *rows):
-        found = "no node has spikes to compare" if node is None else f"no spikes of {quoted(node)} to compare"
-        limit = f"spikes of {', '.join(map(quoted, list(rows)[:8])) or 'no node'} were compared"
-        raise UsageError.of("comparison", found, limit, "record 's' in both")
-    first = next((name for name, row in rows.items() if not row.equal), next(iter(rows)))
-    row = rows[first if node is None else node]
-    return plot_difference(*comparison.recordings, row.node, latency=row.latency_steps, sample=sample)
+    if node is None and not rows:
+        raise UsageError.of(
+            "comparison", "no node has spikes to compare", "a raster is of spikes", "record 's' in both"
+        )
+    if node is None:
+        node = next((name for name, row in rows.items() if not row.equal), next(iter(rows)))
+    row = rows.get(node)  # a node without spikes is refused by the picture itself, which names those that have some
+    latency, first_sample = (0, 0) if row is None else (row.latency_steps, row.first_sample or 0)
+    sample = first_sample if sample is None else sample
+    return plot_difference(*recordings, node, latency=latency, sample=sample, names=names)
 
 
 def save_picture(figure: Figure, path: str | os.PathLike[str]) -> None:

@@ -7,15 +7,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from nirbridge.errors import counted
 from nirbridge.quantization.model import LayerReport, QuantizedNetwork
 from nirbridge.report.inspect import name_text
 from nirbridge.report.map_facts import one_line
+from nirbridge.report.tables import table
 
-LEFT = ("into", "from", "kind", "signs", "process")
 HEADINGS = (
     "into",
     "from",
@@ -30,6 +29,7 @@ HEADINGS = (
     "process",
     "spikes changed",
 )
+ALIGNMENT = "lllRRlRRRRlR"
 
 
 def quantize_document(quantized: QuantizedNetwork, digest: str | None = None) -> dict[str, Any]:
@@ -64,13 +64,14 @@ def quantize_text(quantized: QuantizedNetwork) -> RenderableType:
     """The table and the sentences below it. Names from files are escaped and never read as markup."""
     measured = any("spikes_changed" in layer.measured for layer in quantized.report)
     headings = HEADINGS if measured else HEADINGS[:-1]
-    table = Table(box=None, pad_edge=False)
-    for heading in headings:
-        table.add_column(heading, justify="left" if heading in LEFT else "right", no_wrap=heading not in LEFT)
-    for layer in quantized.report:
-        for k, weights in enumerate(layer.weights or ({},)):
-            table.add_row(*(Text(cell) for cell in _cells(layer, weights, first=k == 0)[: len(headings)]))
-    return Group(table, Text(), *(Text(f"- {one_line(remark)}") for remark in _remarks(quantized)))
+    rows = [
+        _cells(layer, weights, first=number == 0)[: len(headings)]
+        for layer in quantized.report
+        for number, weights in enumerate(layer.weights or ({},))
+    ]
+    return Group(
+        table(headings, ALIGNMENT, rows), Text(), *(Text(f"- {one_line(remark)}") for remark in _remarks(quantized))
+    )
 
 
 def _cells(layer: LayerReport, w: Mapping[str, Any], *, first: bool) -> tuple[str, ...]:

@@ -7,12 +7,12 @@ from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from nirbridge.errors import counted, quoted
 from nirbridge.mapping.storage.record import MapRecord
 from nirbridge.partitioner.model import RESOURCES
 from nirbridge.report.map_facts import figure_with_prefix, one_line, rate_text
+from nirbridge.report.tables import facts_table, heading, listed, table
 
 _LEFT_OUT = ("schema", "chip", "blocks", "routes", "projections", "populations")
 """Keys of a map file that its document does not repeat as they are."""
@@ -35,25 +35,11 @@ def saved_map_document(record: MapRecord) -> dict[str, Any]:
 
 def saved_map_text(record: MapRecord, *, notes: bool = True) -> RenderableType:
     """The same as tables; without assumptions and notes where ``notes`` is false."""
-    parts: list[RenderableType] = [_facts(record), _heading("resources"), _resources(record)]
-    parts += [_heading("populations"), _populations(record)]
-    for heading in ("assumed", "notes") if notes else ():
-        lines = record.raw.get(heading) or ()
-        parts += [_heading(heading), *(Text(f"- {one_line(line)}") for line in lines)] if lines else []
+    parts: list[RenderableType] = [facts_table(_lines(record)), heading("resources"), _resources(record)]
+    parts += [heading("populations"), _populations(record)]
+    for title in ("assumed", "notes") if notes else ():
+        parts += listed(title, map(one_line, record.raw.get(title) or ()))
     return Group(*parts)
-
-
-def _heading(text: str) -> Text:
-    return Text(f"\n{text}", style="bold")
-
-
-def _facts(record: MapRecord) -> Table:
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column()
-    for label, text in _lines(record):
-        table.add_row(Text(label), Text(text))
-    return table
 
 
 def _lines(record: MapRecord) -> Iterator[tuple[str, str]]:
@@ -79,26 +65,20 @@ def _lines(record: MapRecord) -> Iterator[tuple[str, str]]:
 
 
 def _resources(record: MapRecord) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for heading in ("resource", "all cores", "fullest core", "limit"):
-        table.add_column(heading, justify="left" if heading == "resource" else "right", no_wrap=True)
+    rows = []
     for name in RESOURCES:
         row = record.totals[name]
         limit = "not limited" if row.get("limit") is None else f"{row['limit']:,}"
-        table.add_row(name.replace("_", " "), f"{row['used']:,}", f"{row['max']:,}", limit)
-    return table
+        rows.append((name.replace("_", " "), f"{row['used']:,}", f"{row['max']:,}", limit))
+    return table(("resource", "all cores", "fullest core", "limit"), "LR", rows)
 
 
 def _populations(record: MapRecord) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for heading in ("population", "kind", "shape", "neurons", "slices", "cores"):
-        left = heading in ("population", "kind")
-        table.add_column(heading, justify="left" if left else "right", no_wrap=not left)
+    rows = []
     for p, (slices, cores) in zip(record.populations, _cut(record), strict=True):
         shape = " x ".join(f"{n:,}" for n in p.shape)
-        cells = (quoted(p.name, 40), one_line(p.kind), shape, f"{p.neurons:,}", f"{slices:,}", f"{cores:,}")
-        table.add_row(*map(Text, cells))
-    return table
+        rows.append((quoted(p.name, 40), one_line(p.kind), shape, f"{p.neurons:,}", f"{slices:,}", f"{cores:,}"))
+    return table(("population", "kind", "shape", "neurons", "slices", "cores"), "llR", rows)
 
 
 def _cut(record: MapRecord) -> list[tuple[int, int]]:

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields, is_dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console, RenderableType
+from rich.text import Text
+
 from nirbridge.errors import quoted
+from nirbridge.files.attributes import load_attribute
+from nirbridge.network.compose import parts_of
+from nirbridge.report.frames import block_rows, file_rows, record_rows, recording_rows
 from nirbridge.report.lines import range_text, shape_line
 from nirbridge.report.map_facts import one_line
+from nirbridge.report.map_text import map_renderable
+from nirbridge.report.tables import listed, table
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from nirbridge.chips.model import Chip
-    from nirbridge.comparison.types import Comparison
-    from nirbridge.emitters.artifact import Artifact
-    from nirbridge.mapping.model import MappedNetwork
     from nirbridge.mapping.storage.record import MapRecord
-    from nirbridge.network.model import Network, Population, Projection
-    from nirbridge.partitioner.model import Partition
-    from nirbridge.quantization.model import QuantizedNetwork
+    from nirbridge.network.model import Network, Projection
     from nirbridge.simulators.types import Recording
-    from nirbridge.verification.verify import Verification
 
 WIDTH = 120
 ROWS_SHOWN = 200
@@ -34,7 +33,8 @@ def summary(value: object) -> str:
     """The value in plain text, lines of at most 120 characters, the first one its ``repr``."""
     cls = type(value)
     parts = next((_PARTS[base.__name__] for base in cls.__mro__ if base.__name__ in _PARTS), _fields)
-    return f"{value!r}\n\n{plain_text(*parts(value))}"
+    shown = [load_attribute(parts)(value)] if isinstance(parts, str) else parts(value)
+    return f"{value!r}\n\n{plain_text(*shown)}"
 
 
 def summary_html(value: object) -> str:
@@ -44,8 +44,6 @@ def summary_html(value: object) -> str:
 
 def plain_text(*parts: RenderableType, width: int = WIDTH) -> str:
     """Tables and texts of rich as plain text; nothing in it is read as markup."""
-    from rich.console import Console
-
     console = Console(
         file=io.StringIO(), width=width, color_system=None, no_color=True, markup=False, emoji=False, highlight=False
     )
@@ -55,39 +53,13 @@ def plain_text(*parts: RenderableType, width: int = WIDTH) -> str:
     return "\n".join(line.rstrip() for line in captured.get().rstrip().split("\n")) + "\n"
 
 
-def table(*columns: str, numbers: tuple[str, ...] = ()) -> Any:
-    """An empty table; the columns ``numbers`` are set to the right."""
-    from rich.table import Table
-
-    made = Table(box=None, pad_edge=False)
-    for name in columns:
-        made.add_column(name, justify="right" if name in numbers else "left")
-    return made
-
-
-def _rows(made: Any, rows: list[tuple[str, ...]]) -> Iterator[RenderableType]:
-    from rich.text import Text
-
-    for row in rows[:ROWS_SHOWN]:
-        made.add_row(*map(Text, row))
-    yield made
+def _rows(headings: Sequence[str], alignment: str, rows: list[tuple[str, ...]]) -> Iterator[RenderableType]:
+    yield table(headings, alignment, rows[:ROWS_SHOWN])
     if len(rows) > ROWS_SHOWN:
         yield Text(f"… and {len(rows) - ROWS_SHOWN:,} more")
 
 
-def _listed(heading: str, sentences: Any) -> Iterator[RenderableType]:
-    from rich.text import Text
-
-    if sentences:
-        yield Text(f"\n{heading}")
-        yield from (Text(f"- {one_line(text)}") for text in sentences)
-
-
 def _network(network: Network) -> Iterator[RenderableType]:
-    from dataclasses import asdict
-
-    from rich.text import Text
-
     from nirbridge.report import inspect, network_facts
 
     for heading, ports in (("input", network.inputs), ("output", network.outputs)):
@@ -97,80 +69,30 @@ def _network(network: Network) -> Iterator[RenderableType]:
     yield Text()
     yield inspect.projections_table([network_facts.projection_facts(p) for p in network.projections])
     yield Text(f"\n{inspect.timing_text(asdict(network.timing))}")
-    yield from _listed("assumed", network.assumed)
-    yield from _listed("notes", network.notes)
+    yield from _remarks({"assumed": network.assumed, "notes": network.notes})
 
 
-def _population(p: Population) -> Iterator[RenderableType]:
-    yield from _fields(p.neuron)
+def _remarks(values: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """The assumptions and notes of a value, of a file too: any JSON may stand where these are expected."""
+    for key in ("assumed", "notes"):
+        sentences = values.get(key)
+        yield from listed(key, map(one_line, sentences if isinstance(sentences, list | tuple) else ()))
 
 
 def _projection(p: Projection) -> Iterator[RenderableType]:
-    from nirbridge.network.compose import parts_of
-
-    made = table("operator", "input", "output")
     rows = [(type(x).__name__, shape_line(x.input_shape), shape_line(x.output_shape)) for x in parts_of(p.operator)]
-    yield from _rows(made, rows)
-    yield from _listed("NIR nodes", p.nodes)
-
-
-def _chip(chip: Chip) -> Iterator[RenderableType]:
-    from nirbridge.report.chips import chip_table
-
-    yield chip_table(chip)
-
-
-def _mapped(mapped: MappedNetwork) -> Iterator[RenderableType]:
-    from nirbridge.report.map_text import map_renderable
-
-    yield map_renderable(mapped, WIDTH)
-
-
-def _partition(partition: Partition) -> Iterator[RenderableType]:
-    from nirbridge.report.frames import block_rows
-
-    yield from _slices(block_rows(partition))
+    yield from _rows(("operator", "input", "output"), "l", rows)
+    yield from listed("NIR nodes", map(one_line, p.nodes))
 
 
 def _map_record(record: MapRecord) -> Iterator[RenderableType]:
-    from nirbridge.report.frames import record_rows
-
     yield from _slices(record_rows(record))
-    yield from _listed("assumed", record.raw.get("assumed", ()))
-    yield from _listed("notes", record.raw.get("notes", ()))
-
-
-def _quantized(quantized: QuantizedNetwork) -> Iterator[RenderableType]:
-    from nirbridge.report.quantize import quantize_text
-
-    yield quantize_text(quantized)
+    yield from _remarks(record.raw)
 
 
 def _recording(recording: Recording) -> Iterator[RenderableType]:
-    from nirbridge.report.frames import recording_rows
-
     yield from _cells(recording_rows(recording))
-    for key in ("assumed", "notes"):
-        found = recording.meta.get(key)
-        yield from _listed(key, found if isinstance(found, list | tuple) else ())
-
-
-def _comparison(comparison: Comparison) -> Iterator[RenderableType]:
-    from nirbridge.report.compare import compare_text
-
-    yield compare_text(comparison)
-
-
-def _verification(verification: Verification) -> Iterator[RenderableType]:
-    from nirbridge.report.verify import verify_text
-
-    yield verify_text(verification)
-
-
-def _artifact(artifact: Artifact) -> Iterator[RenderableType]:
-    from nirbridge.report.frames import file_rows
-
-    yield from _cells(file_rows(artifact))
+    yield from _remarks(recording.meta)
 
 
 def _slices(rows: list[dict[str, Any]]) -> Iterator[RenderableType]:
@@ -183,8 +105,8 @@ def _slices(rows: list[dict[str, Any]]) -> Iterator[RenderableType]:
 def _cells(rows: list[dict[str, Any]]) -> Iterator[RenderableType]:
     """Rows of a frame as a table."""
     if rows:
-        numbers = tuple(name for name, value in rows[0].items() if isinstance(value, int | float))
-        yield from _rows(table(*rows[0], numbers=numbers), [tuple(map(_cell, row.values())) for row in rows])
+        alignment = "".join("r" if isinstance(value, int | float) else "l" for value in rows[0].values())
+        yield from _rows(list(rows[0]), alignment, [tuple(map(_cell, row.values())) for row in rows])
 
 
 def _cell(value: object) -> str:
@@ -199,7 +121,7 @@ def _fields(value: Any) -> Iterator[RenderableType]:
     """Name and value of each field; arrays as their range."""
     names = [f.name for f in fields(value)] if is_dataclass(value) else []
     rows = [(name, _field(getattr(value, name))) for name in names]
-    yield from _rows(table("field", "value"), rows)
+    yield from _rows(("field", "value"), "l", rows)
 
 
 def _field(value: Any) -> str:
@@ -208,18 +130,18 @@ def _field(value: Any) -> str:
     return getattr(value, "__name__", "a function") if callable(value) else one_line(value)
 
 
-_PARTS: Mapping[str, Callable[[Any], Iterator[RenderableType]]] = {
+_PARTS: Mapping[str, str | Callable[[Any], Iterable[RenderableType]]] = {
     "Network": _network,
-    "Population": _population,
+    "Population": lambda population: _fields(population.neuron),
     "Projection": _projection,
-    "Chip": _chip,
-    "MappedNetwork": _mapped,
-    "Partition": _partition,
+    "Chip": "nirbridge.report.chips:chip_table",
+    "MappedNetwork": lambda mapped: [map_renderable(mapped, WIDTH)],
+    "Partition": lambda partition: _slices(block_rows(partition)),
     "MapRecord": _map_record,
-    "QuantizedNetwork": _quantized,
+    "QuantizedNetwork": "nirbridge.report.quantize:quantize_text",
     "Recording": _recording,
-    "Comparison": _comparison,
-    "Verification": _verification,
-    "Artifact": _artifact,
+    "Comparison": "nirbridge.report.compare:compare_text",
+    "Verification": "nirbridge.report.verify:verify_text",
+    "Artifact": lambda artifact: _cells(file_rows(artifact)),
 }
 """Class -> the parts of its summary; other dataclasses list their fields."""

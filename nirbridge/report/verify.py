@@ -6,7 +6,6 @@ import dataclasses
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from nirbridge.comparison.types import ComparisonRow
@@ -14,6 +13,7 @@ from nirbridge.errors import counted
 from nirbridge.report.compare import compare_document, place_text
 from nirbridge.report.inspect import name_text
 from nirbridge.report.map_facts import one_line
+from nirbridge.report.tables import share_text, table
 from nirbridge.verification.bounds import LayerBound
 from nirbridge.verification.program import OTHER_WAYS
 from nirbridge.verification.verify import ComparedPair, Verification, broken_promises, verification_verdict
@@ -41,12 +41,12 @@ def verify_text(found: Verification) -> RenderableType:
     lines += [f"latency of output {name_text(n)}: {counted(steps, 'time step')}" for n, steps in found.latency.items()]
     near = "retimed" if found.early_spikes else "reference"
     return Group(
-        _table(COLUMNS, [_cells(found, pair) for pair in found.pairs]),
+        table(COLUMNS, "LR", [_cells(found, pair) for pair in found.pairs]),
         Text(),
         Text(
             f"{near} ~ fixed, each population driven by the spikes of fixed; deviation in thresholds (readout: of v):"
         ),
-        _table(LAYERS, [_bound_cells(found, layer) for layer in found.layers]),
+        table(LAYERS, "LR", [_bound_cells(found, layer) for layer in found.layers]),
         Text(),
         *(Text(line) for line in (*lines, *_early(found))),
         *(Text(f"- {line}") for line in _layers(found)),
@@ -65,20 +65,11 @@ def _early(found: Verification) -> list[str]:
     differ = (
         "no spike" if pair.comparison.equal else "spikes from time step " + f"{pair.comparison.first_step or 0:,} on"
     )
-    jaccard = "" if spikes is None else f" (Jaccard {_share(spikes.jaccard)})"
+    jaccard = "" if spikes is None else f" (Jaccard {share_text(spikes.jaccard)})"
     return [
         f"spikes kept from before the first input: {', '.join(counts)}",
         f"they change {differ}{jaccard}: reference ~ retimed, both in floating point",
     ]
-
-
-def _table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for heading in headings:
-        table.add_column(heading, justify="left" if heading == headings[0] else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    return table
 
 
 def _bound_cells(found: Verification, layer: LayerBound) -> tuple[str, ...]:
@@ -91,7 +82,7 @@ def _bound_cells(found: Verification, layer: LayerBound) -> tuple[str, ...]:
         f"{layer.seen / unit:.3g}" + ("" if layer.holds else f", beyond at step {(layer.broken or (0,))[0]:,}"),
         "" if layer.theta is None else f"{layer.spikes:,}",
         "" if layer.theta is None else f"{layer.changed:,}",
-        _share(rows[0].spikes.jaccard) if rows and rows[0].spikes is not None else "",
+        share_text(rows[0].spikes.jaccard) if rows and rows[0].spikes is not None else "",
         f"{layer.unbounded:,}" if layer.unbounded else "",
     )
 
@@ -107,7 +98,7 @@ def _cells(verification: Verification, pair: ComparedPair) -> tuple[str, ...]:
         _promise(verification, pair),
         "yes" if found.equal else "no",
         first,
-        "" if spikes is None else _share(spikes.jaccard),
+        "" if spikes is None else share_text(spikes.jaccard),
         "" if spikes is None else f"{spikes.count_error:,}",
         _latency([row.latency_steps for row in found.rows if row.node in verification.latency]),
         alike,
@@ -132,12 +123,6 @@ def _accuracies(decided: Any) -> str:
     return f"{decided.accuracy_a:.2%} / {decided.accuracy_b:.2%}"
 
 
-def _share(value: float) -> str:
-    """Four decimals; only 1 is shown as 1."""
-    text = f"{value:.4f}"
-    return "0.9999" if text == "1.0000" and value < 1 else text
-
-
 def _layers(found: Verification) -> list[str]:
     """Where a pair differs, layer by layer, in the order of the table."""
     lines = []
@@ -158,7 +143,7 @@ def _layer(pair: ComparedPair, row: ComparisonRow) -> str:
         text += f": {pair.a} {row.first_values[0]:g}, {pair.b} {row.first_values[1]:g}"
     if row.spikes is not None:
         counts = f"{row.spikes.spikes_a:,} against {row.spikes.spikes_b:,} spikes"
-        text += f" ({counts}, Jaccard {_share(row.spikes.jaccard)})"
+        text += f" ({counts}, Jaccard {share_text(row.spikes.jaccard)})"
     return text + ("" if row.problem is None else f": {row.problem}")
 
 

@@ -16,9 +16,10 @@ from nirbridge.chips.model import Chip, CoreId, Mesh
 from nirbridge.mapping.cost import costs
 from nirbridge.mapping.model import MappedNetwork
 from nirbridge.partitioner.model import Block, BlockId, Slice
+from nirbridge.report import tables
 from nirbridge.report.chips import _figure, chip_table, chips_table
 from nirbridge.report.compare import compare_document, compare_text
-from nirbridge.report.inspect import _cut, _table, inspect_text, name_text
+from nirbridge.report.inspect import _cut, inspect_text, name_text
 from nirbridge.report.map_facts import ResourceRow, figure_with_prefix, rate_text
 from nirbridge.report.map_html import map_html
 from nirbridge.report.map_text import _style, map_text, mesh_text, shade
@@ -185,7 +186,7 @@ def test_names_that_are_not_plain_are_quoted(name: str) -> None:
 
 @pytest.mark.parametrize(("count", "more"), [(200, None), (201, "1 more"), (1300, "1,100 more")])
 def test_rows_from_the_201st_on_are_counted(count: int, more: str | None) -> None:
-    text = printed(_cut(_table(("a", False)), count, "nodes"))
+    text = printed(_cut(tables.table(("a",), "l"), count, "nodes"))
     assert text.strip("\n").split("\n")[1:] == ([] if more is None else [f"… and {more} nodes (all in --json)"])
 
 
