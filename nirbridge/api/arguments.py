@@ -44,9 +44,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
         signature, kinds = hints()
-        problems = list(_call_problems(subject, signature, kinds, args, kwargs))
-        if problems:
-            raise UsageError(*problems)
+        UsageError.raise_all(_call_problems(subject, signature, kinds, args, kwargs))
         return function(*args, **kwargs)
 
     return called
@@ -56,8 +54,7 @@ def check_fields(subject: str, values: Mapping[str, object], kinds: Mapping[str,
     """Hold values by name to their types. Raises UsageError with every unknown name and every wrong value."""
     problems = [_unknown(subject, name, kinds) for name in values if name not in kinds]
     problems += [_wrong(subject, n, v, kinds[n]) for n, v in values.items() if n in kinds and not _fits(v, kinds[n])]
-    if problems:
-        raise UsageError(*problems)
+    UsageError.raise_all(problems)
 
 
 def kind_of(value: object) -> str:
@@ -189,7 +186,11 @@ def _fits(value: object, kind: Any) -> bool:
         key, item = inner
         return isinstance(value, Mapping) and all(_fits(k, key) and _fits(v, item) for k, v in value.items())
     if isinstance(origin, type) and issubclass(origin, Sequence):
-        return isinstance(value, Sequence) and not isinstance(value, str | bytes) and _all_fit(value, inner[0])
+        return (
+            isinstance(value, Sequence)
+            and not isinstance(value, str | bytes)
+            and all(_fits(v, inner[0]) for v in value)
+        )
     return _is_instance(value, origin or kind)
 
 
@@ -202,12 +203,8 @@ def _is_instance(value: object, kind: Any) -> bool:
 
 def _fits_tuple(value: tuple[object, ...], inner: tuple[Any, ...]) -> bool:
     if len(inner) == 2 and inner[1] is Ellipsis:
-        return _all_fit(value, inner[0])
+        return all(_fits(v, inner[0]) for v in value)
     return len(value) == len(inner) and all(_fits(v, kind) for v, kind in zip(value, inner, strict=True))
-
-
-def _all_fit(values: Sequence[object], kind: Any) -> bool:
-    return all(_fits(value, kind) for value in values)
 
 
 def _described(kind: Any) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
+from nirbridge import pipeline
 from nirbridge.api.arguments import Count, checked, kind_of
 from nirbridge.api.models import ChipLike, FilePath, chip, is_graph, network_of
 from nirbridge.emitters.artifact import Artifact
 from nirbridge.errors import IllegalMapping, UsageError
 from nirbridge.mapping.model import MappedNetwork
+from nirbridge.mapping.storage.file import read_map, write_map
 from nirbridge.mapping.storage.record import MapRecord
 from nirbridge.network.model import ModelFile, Network
 from nirbridge.quantization.model import QuantizedNetwork
@@ -33,16 +36,12 @@ def load_map(
         FileError: the file cannot be read.
         IllegalMapping: the map breaks a limit or is not of this model; every violation.
     """
-    from nirbridge.mapping.storage.file import read_map
-    from nirbridge.pipeline import check_map
-
     if model is None:
         return read_map(path)
     network = network_of(model)
     named = model_file(network, str(path))
-    problems = check_map(Path(path), network, named.sha256, _chip_or_none(chip), placement_only=placement_only)
-    if problems:
-        raise IllegalMapping(*problems)
+    problems = pipeline.check_map(Path(path), network, named.sha256, _chip_or_none(chip), placement_only=placement_only)
+    IllegalMapping.raise_all(problems)
     return read_map(path)
 
 
@@ -57,9 +56,7 @@ def load_quantized(path: FilePath, *, max_bytes: Count | None = None) -> Quantiz
 @checked
 def load_recording(path: FilePath) -> Recording:
     """A recording from a ``.npz`` file. Raises FileError."""
-    from nirbridge.pipeline import load_recording as read
-
-    return read(Path(path))
+    return pipeline.load_recording(Path(path))
 
 
 @checked
@@ -75,8 +72,6 @@ def save(value: object, path: FilePath) -> None:
         FileError: the place cannot be written.
         ModelError: a network that NIR cannot express.
     """
-    from nirbridge import pipeline
-
     if isinstance(value, Network) or is_graph(value):
         _save_graph(value, path)
     elif isinstance(value, MappedNetwork):
@@ -96,26 +91,19 @@ def model_file(network: Network, path: str) -> ModelFile:
     """The file that a network was read from; else the one that saving it beside ``path`` would write."""
     if network.file is not None:
         return network.file
-    import tempfile
-
-    from nirbridge.importers.nirfile.reader import file_sha256
-
     with tempfile.TemporaryDirectory() as folder:
         written = os.path.join(folder, "model.nir")
         _save_graph(network, written)
-        return ModelFile(Path(path).name.partition(".")[0] + ".nir", file_sha256(written))
+        return ModelFile(Path(path).name.partition(".")[0] + ".nir", pipeline.fingerprint(written))
 
 
 def _save_graph(value: Any, path: FilePath) -> None:
     from nirbridge.network.nir.to_nir import to_nir
-    from nirbridge.pipeline import save_graph
 
-    save_graph(to_nir(value) if isinstance(value, Network) else value, Path(path))
+    pipeline.save_graph(to_nir(value) if isinstance(value, Network) else value, Path(path))
 
 
 def _save_map(mapped: MappedNetwork, path: FilePath) -> None:
-    from nirbridge.mapping.storage.file import write_map
-
     named = model_file(mapped.model or mapped.network, str(path))
     write_map(mapped, path, named.name, named.sha256)
 

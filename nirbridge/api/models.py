@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from nirbridge import pipeline, plugins
 from nirbridge.api.arguments import Count, Natural, checked, kind_of
+from nirbridge.chips import without_cores
 from nirbridge.chips.model import Chip
 from nirbridge.errors import Diagnostic, UsageError, quoted
 from nirbridge.importers.frameworks import PLAIN, framework_of, is_torch_module
@@ -86,10 +89,9 @@ def chip(chip: ChipLike, *, without: Sequence[Natural] = ()) -> Chip:
     Raises:
         ChipError: no chip of that name, or a description with faults, each of them.
     """
-    from nirbridge.chips import without_cores
-    from nirbridge.plugins import find_chip
-
-    found = chip if isinstance(chip, Chip) else find_chip(os.fspath(chip) if isinstance(chip, str) else Path(chip))
+    found = (
+        chip if isinstance(chip, Chip) else plugins.find_chip(os.fspath(chip) if isinstance(chip, str) else Path(chip))
+    )
     return without_cores(found, tuple(without)) if without else found
 
 
@@ -113,7 +115,7 @@ def _load(model: object, given: Mapping[str, Any]) -> Network:
         return _from_file(os.fspath(model), given)
     if is_graph(model):
         _only(given, ("sample", "dt", "timing"), "a NIRGraph")
-        return _from_graph(model, given)
+        return pipeline.network_of_graph(model, _timing(given))
     if is_torch_module(model) or "framework" in given:
         return _from_module(model, given)
     limit = "a model is a torch module, a nir.NIRGraph, the path of a .nir file, or a Network"
@@ -129,16 +131,12 @@ def _hint(model: object) -> str:
 
 def _only(given: Mapping[str, Any], names: Sequence[str], kind: str) -> None:
     """Raises UsageError for arguments that say nothing of such a model, each of them."""
-    problems = list(_useless(given, names, kind))
-    if problems:
-        raise UsageError(*problems)
-
-
-def _useless(given: Mapping[str, Any], names: Sequence[str], kind: str) -> Iterator[Diagnostic]:
-    takes = f"{kind} takes {', '.join(names)}"
-    for name in given:
-        if name not in names:
-            yield Diagnostic(f"argument {quoted(name)}", "does not apply here", takes, "leave it out")
+    limit = f"{kind} takes {', '.join(names)}"
+    UsageError.raise_all(
+        Diagnostic(f"argument {quoted(name)}", "does not apply here", limit, "leave it out")
+        for name in given
+        if name not in names
+    )
 
 
 def _timing(given: Mapping[str, Any]) -> Timing | None:
@@ -152,27 +150,15 @@ def _timing(given: Mapping[str, Any]) -> Timing | None:
 
 
 def _from_file(path: str, given: Mapping[str, Any]) -> Network:
-    from nirbridge.importers.nirfile.reader import file_sha256
-    from nirbridge.pipeline import load_network
-
     hint = next((text for end, text in _OTHER_FILES.items() if path.endswith(end)), None)
     if hint is not None:
         raise UsageError.of(f"model {quoted(path)}", "is not a NIR file", "a model file ends in .nir", hint)
     options = {name: given[name] for name in ("max_bytes", "repairs") if name in given}
-    network = load_network(path, _timing(given), **options)
-    return replace(network, file=ModelFile(os.path.basename(path), file_sha256(path)))
-
-
-def _from_graph(graph: Any, given: Mapping[str, Any]) -> Network:
-    from nirbridge.pipeline import network_of_graph
-
-    return network_of_graph(graph, _timing(given))
+    network = pipeline.load_network(path, _timing(given), **options)
+    return replace(network, file=ModelFile(os.path.basename(path), pipeline.fingerprint(path)))
 
 
 def _from_module(module: object, given: Mapping[str, Any]) -> Network:
-    from nirbridge import plugins
-    from nirbridge.pipeline import import_module, network_of_graph
-
     asked = dict(given)
     framework = asked.pop("framework", None) or framework_of(module, plugins.names("importers")) or PLAIN
     timing, convert = asked.pop("timing", None), asked.pop("convert", None)
@@ -186,7 +172,8 @@ def _from_module(module: object, given: Mapping[str, Any]) -> Network:
         limit = "its shapes come from an input, as the module takes it"
         raise UsageError.of(f"module {quoted(type(module).__name__)}", "no sample", limit, "give sample=")
     known = _known(framework, asked)
-    return network_of_graph(import_module(framework, module, known.pop("sample"), **known), timing)
+    graph = pipeline.import_module(framework, module, known.pop("sample"), **known)
+    return pipeline.network_of_graph(graph, timing)
 
 
 def _check_conversion(module: object, convert: object) -> None:
@@ -201,10 +188,6 @@ def _check_conversion(module: object, convert: object) -> None:
 
 def _known(framework: str, asked: Mapping[str, Any]) -> dict[str, Any]:
     """The options that the importer has. Raises UsageError for others, each of them."""
-    import inspect
-
-    from nirbridge import plugins
-
     parameters = inspect.signature(plugins.get("importers", framework)).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return dict(asked)

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from nirbridge import pipeline
 from nirbridge.arrays import Array, freeze
 from nirbridge.errors import Diagnostic, UsageError, did_you_mean, quoted
+from nirbridge.mapping.rates import assumed_rates
 from nirbridge.network.model import Network
 
 NAMES_SHOWN = 8
@@ -26,15 +28,9 @@ def rates_of(given: Any, network: Network) -> tuple[Mapping[str, Array], str] | 
     if given is None:
         return None
     if isinstance(given, str | os.PathLike):
-        from nirbridge.pipeline import load_rates
-
-        return load_rates(os.fspath(given), network)
-    from nirbridge.mapping.rates import assumed_rates
-
+        return pipeline.load_rates(os.fspath(given), network)
     rates, origin = given if isinstance(given, tuple) else (given, "given by hand")
-    problems = list(_problems(rates, network))
-    if problems:
-        raise UsageError(*problems)
+    UsageError.raise_all(_problems(rates, network))
     assumed, sentence = assumed_rates(network)
     known = {name: freeze(np.asarray(value, np.float64)) for name, value in rates.items()}
     rest = "" if set(assumed) <= set(known) else f"; the others {sentence}"

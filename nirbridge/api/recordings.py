@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from nirbridge import pipeline
 from nirbridge.api.arguments import kind_of
 from nirbridge.errors import UsageError, quoted
 from nirbridge.simulators.types import Key, Recording
@@ -38,9 +39,7 @@ def recordings_of(a: Any, b: Any, node: str | None) -> tuple[Recording, Recordin
 
 
 def _read(value: Any) -> Any:
-    from nirbridge.pipeline import load_recording
-
-    return load_recording(os.fspath(value)) if isinstance(value, str | os.PathLike) else value
+    return pipeline.load_recording(os.fspath(value)) if isinstance(value, str | os.PathLike) else value
 
 
 def _key_of(recording: Recording, value: Any, node: str | None) -> tuple[Key, Any]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Literal
 
+from nirbridge import pipeline, plugins
 from nirbridge._types import Progress, no_progress
 from nirbridge.api.arguments import Natural, checked, kind_of
 from nirbridge.api.models import ChipLike, FilePath, network_of
 from nirbridge.api.models import chip as find_chip
+from nirbridge.api.recordings import recordings_of
 from nirbridge.api.stages import calibration_arrays
 from nirbridge.api.values import plain_arrays
 from nirbridge.comparison.types import Comparison
@@ -56,8 +59,6 @@ def simulate(
         ModelError: what the chip cannot do.
         DoesNotFit: no map for ``mapped``.
     """
-    from nirbridge import pipeline, plugins
-
     given, probes = plain_arrays(inputs), probes_of(record)
     options: dict[str, Any] = {"steps": steps, "record": probes, "progress": progress}
     if isinstance(model, QuantizedNetwork | MappedNetwork):
@@ -111,8 +112,6 @@ def emit(
         chosen = {"chip": chip, "weight_bits": weight_bits, "graded": graded, "per_core": per_core or None}
         chosen["keep_early_spikes"] = keep_early_spikes or None
         return _emit_integers(model, target, own, [name for name, value in chosen.items() if value is not None])
-    from nirbridge import pipeline
-
     network, on = network_of(model, sample), find_chip(chip or "loihi2")
     shared: dict[str, Any] = {"weight_bits": weight_bits, "keep_early_spikes": keep_early_spikes, "progress": progress}
     return pipeline.emit_with(target, network, on, own, graded=graded, per_core=per_core, **shared)
@@ -141,8 +140,6 @@ def run(
         FileError: the folder holds no program.
         ModelError: the program failed.
     """
-    from nirbridge import pipeline
-
     place = program if isinstance(program, Artifact) else os.fspath(program)
     return pipeline.run_emitted(place, plain_arrays(inputs), steps=steps, record=tuple(record), progress=progress)
 
@@ -196,8 +193,6 @@ def verify(
         IllegalMapping: the saved map is not of this model.
         UsageError: inputs or options that do not fit, or the tool is not installed.
     """
-    from nirbridge import pipeline
-
     network = network_of(model, sample)
     asked = {"weight_bits": weight_bits, "graded": MappingProxyType(dict(graded or {})), "progress": progress}
     plan = {"method": method, "percentile": percentile, "tight": tight, "progress": progress}
@@ -240,13 +235,8 @@ def compare(
     Raises:
         UsageError: nothing to compare, another dt, wrong labels.
     """
-    from dataclasses import replace
-
-    from nirbridge.api.recordings import recordings_of
-    from nirbridge.comparison.compare import compare as compare_both
-
     pair = recordings_of(plain_arrays(a), plain_arrays(b), node)
-    found = compare_both(*pair, latency=latency, labels=plain_arrays(labels), tau_steps=tau_steps)
+    found = pipeline.compare_recordings(*pair, latency=latency, labels=plain_arrays(labels), tau_steps=tau_steps)
     return replace(found, recordings=pair)
 
 
@@ -292,8 +282,6 @@ def _own_options(target: str, options: object, *, floating: bool) -> object:
 
 def _emit_integers(model: Model, target: str, options: object, given: Sequence[str]) -> Artifact:
     """The program of what is in integers already; nothing of it is chosen anew."""
-    from nirbridge import plugins
-
     if given:
         limit = f"{kind_of(model)} is in integers of its chip already"
         raise UsageError.of(f"argument {quoted(given[0])}", "does not apply here", limit, "leave it out")

@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import Any, Literal, TypedDict, Unpack, get_type_hints
 
+from nirbridge import pipeline
 from nirbridge._types import Progress, no_progress
 from nirbridge.api.arguments import Count, Natural, Seed, check_fields, checked
 from nirbridge.api.models import ChipLike, network_of
@@ -54,15 +55,13 @@ def apply(model: object, passes: object, *, sample: object = None) -> Network:
         UsageError: a text that cannot be read, options that do not fit the network.
         ModelError: the network is not valid, or a pass refuses its structure.
     """
-    from nirbridge.pipeline.passes import apply_passes
-
     given: Any = passes
     each = given if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
     if not isinstance(given, str) and not all(callable(p) and hasattr(p, "pass_name") for p in each):
         limit = "a text such as eliminate-dead, a pass or a list of passes"
         raise UsageError.of("nirbridge.apply(), passes", f"a {type(passes).__name__}", limit, "correct it")
     network = network_of(model, sample)
-    changed = apply_passes(network, given)
+    changed = pipeline.apply_passes(network, given)
     return changed if changed is network else replace(changed, file=None)  # no longer that of its file
 
 
@@ -89,10 +88,8 @@ def map(
         ModelError: what the chip cannot run.
         UsageError: an option that makes no sense.
     """
-    from nirbridge.pipeline import map_network
-
     network = network_of(model, sample)
-    return map_network(network, find_chip(chip), map_options("nirbridge.map()", options, changes, network))
+    return pipeline.map_network(network, find_chip(chip), map_options("nirbridge.map()", options, changes, network))
 
 
 @checked
@@ -105,11 +102,9 @@ def check_fit(
     **changes: Unpack[MapKeywords],
 ) -> Partition:
     """Does the model fit? A partition with its proof; nothing is placed. Arguments and errors as of ``map``."""
-    from nirbridge.pipeline import check_fit as partition_of
-
     network = network_of(model, sample)
     chosen = map_options("nirbridge.check_fit()", options, changes, network)
-    return partition_of(network, find_chip(chip), chosen)[1]
+    return pipeline.check_fit(network, find_chip(chip), chosen)[1]
 
 
 @checked
@@ -152,15 +147,13 @@ def quantize(
         DoesNotFit: no bits within the memory.
         UsageError: options or calibration data that make no sense.
     """
-    from nirbridge.pipeline import quantize_network, quantize_plan
-
     network = network_of(model, sample)
     options = {"weight_bits": weight_bits, "run_steps": run_steps, "progress": progress}
     options["graded"] = MappingProxyType(dict(graded or {}))
     memory = None if memory_kib is None else memory_kib * 8192
     plan = {"method": method, "percentile": percentile, "tight": tight, "memory_bits": memory, "progress": progress}
-    planned = quantize_plan(network, options, calibration_arrays(network, calibrate), plan)
-    return quantize_network(network, find_chip(chip), *planned, keep_early_spikes=keep_early_spikes)
+    planned = pipeline.quantize_plan(network, options, calibration_arrays(network, calibrate), plan)
+    return pipeline.quantize_network(network, find_chip(chip), *planned, keep_early_spikes=keep_early_spikes)
 
 
 def calibration_arrays(network: Network, given: object) -> Any:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from nirbridge.cli.quiet import noted
+from nirbridge.errors import Diagnostic, UsageError, counted, quoted
 
 if TYPE_CHECKING:
     from nirbridge.simulators.simulate import Recording
 
 
-def read_inputs(path: str, max_bytes: int | None = None) -> Any:
-    """One array, or arrays by name."""
-    from nirbridge.pipeline import load_inputs
-
-    return load_inputs(path, max_bytes=max_bytes)
+def refuse_options(names: Iterable[str], limit: str) -> None:
+    """Raises UsageError for options that do not apply, each of them; ``limit`` says where they do."""
+    UsageError.raise_all(Diagnostic(name, "does not apply here", limit, "leave it out") for name in names)
 
 
 def graded_inputs(texts: tuple[str, ...]) -> dict[str, tuple[float, int]]:
     """``INPUT=MAX:BITS``. Raises UsageError."""
-    from nirbridge.errors import UsageError, quoted
-
     found: dict[str, tuple[float, int]] = {}
     for text in texts:
         name, _, numbers = text.rpartition("=")
@@ -37,8 +35,6 @@ def graded_inputs(texts: tuple[str, ...]) -> dict[str, tuple[float, int]]:
 
 def widths(texts: tuple[str, ...]) -> dict[str, int] | int | None:
     """``N`` for all, ``LAYER=N`` for one; a name may hold '=', the last one counts. Raises UsageError."""
-    from nirbridge.errors import UsageError, quoted
-
     everywhere: int | None = None
     found: dict[str, int] = {}
     for text in texts:
@@ -54,8 +50,6 @@ def widths(texts: tuple[str, ...]) -> dict[str, int] | int | None:
 
 def check_plot(plot: str | None, node: str | None) -> None:
     """Raises UsageError, before any work is done, for a picture that could not be drawn."""
-    from nirbridge.errors import UsageError
-
     if plot is None and node is not None:
         raise UsageError.of("--node", "given without --plot", "it names the node to draw", "add --plot FILE.png")
     if plot is not None:
@@ -64,32 +58,25 @@ def check_plot(plot: str | None, node: str | None) -> None:
         check_picture(plot)
 
 
-def summary(recording: Recording) -> list[dict[str, Any]]:
-    """Each array in words and numbers."""
-    out = []
+def summary(recording: Recording) -> dict[str, Any]:
+    """The meta of a recording, and each array in words and numbers."""
+    recorded = []
     for (node, variable), array in recording.arrays.items():
-        entry: dict[str, Any] = {
-            "node": node,
-            "variable": variable,
-            "shape": list(array.shape),
-            "type": str(array.dtype),
-        }
+        entry = {"node": node, "variable": variable, "shape": list(array.shape), "type": str(array.dtype)}
         if variable in ("s", "count") and array.dtype.kind in "ui":
             entry["spikes"] = int(array.sum(dtype="int64"))
-        out.append(entry)
-    return out
+        recorded.append(entry)
+    return {"meta": dict(recording.meta), "recorded": recorded}
 
 
 def summary_lines(recording: Recording) -> list[str]:
     """The lines of the text output."""
-    from nirbridge.errors import counted, quoted
-
     meta = recording.meta
     batch = "" if meta["batch"] is None else f", batch {meta['batch']}"
     numbers = meta.get("dtype", "integers")
     lines = [f"{counted(meta['steps'], 'step')} of {meta['dt']:g} s{batch}, {numbers}, backend {meta['backend']}"]
     lines += noted("assumed", meta.get("assumed", ()))
-    for entry in summary(recording):
+    for entry in summary(recording)["recorded"]:
         spikes = f", {counted(entry['spikes'], 'spike')}" if "spikes" in entry else ""
         lines.append(f"{quoted(entry['node'])} {entry['variable']}: {entry['shape']} {entry['type']}{spikes}")
     return lines

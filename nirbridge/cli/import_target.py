@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from nirbridge.errors import FileError, UsageError, nearest, quoted
+
 
 def module_of(target: str, *, of_torch: bool) -> Any:
     """The module that PACKAGE.MODULE:ATTR or FILE.py:ATTR names; a class or a function is called."""
     import inspect
-
-    from nirbridge.errors import UsageError, quoted
 
     where, colon, attribute = target.rpartition(":")
     if not colon or not where or not attribute:
@@ -37,8 +37,6 @@ def _loaded(where: str) -> Any:
     import importlib
     import os
     import sys
-
-    from nirbridge.errors import FileError, UsageError, quoted
 
     folder = os.path.dirname(os.path.abspath(where)) if where.endswith(".py") else os.getcwd()
     if where.endswith(".py") and not os.path.isfile(where):
@@ -75,8 +73,6 @@ def _run_file(name: str, path: str) -> Any:
 
 
 def _attribute(module: Any, dotted: str, where: str) -> Any:
-    from nirbridge.errors import UsageError, nearest, quoted
-
     found = module
     for part in dotted.split("."):
         if not hasattr(found, part):

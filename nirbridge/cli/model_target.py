@@ -12,9 +12,11 @@ from typing import Any
 
 import click
 
+from nirbridge.cli.common import refuse_options
 from nirbridge.cli.names import RegisteredName
 from nirbridge.cli.paths import names_module
-from nirbridge.errors import Diagnostic, UsageError, quoted
+from nirbridge.cli.progress import progress_on_stderr
+from nirbridge.errors import UsageError, quoted
 
 _NAMES = {"sample_shapes": "--sample-shape", "framework": "--from", "weights": "--weights"}
 
@@ -34,7 +36,8 @@ def target_options(function: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         given = {"sample_shapes": sample_shapes, "framework": framework, "weights": weights}
         if model is None or not names_module(model):
-            _refuse(model, given)
+            where = "it belongs to a model that is a module, FILE.py:ATTR"
+            refuse_options((_NAMES[name] for name, value in given.items() if value), where)
             return function(*args, model=model, **kwargs)
         with imported_file(model, **given) as path:
             return function(*args, model=path, **kwargs)
@@ -78,15 +81,6 @@ PLAIN = "torch"
 """The importer that converts networks without spikes."""
 
 
-def _refuse(model: str | None, given: dict[str, Any]) -> None:
-    where = "it belongs to a model that is a module, FILE.py:ATTR"
-    problems = [
-        Diagnostic(_NAMES[name], "does not apply here", where, "leave it out") for name, v in given.items() if v
-    ]
-    if problems:
-        raise UsageError(*problems)
-
-
 @contextmanager
 def imported_file(
     target: str, sample_shapes: tuple[str, ...], framework: str | None, weights: str | None
@@ -113,7 +107,6 @@ def imported_file(
 
 def imported_graph(target: str, sample_shapes: tuple[str, ...], framework: str | None, weights: str | None) -> Any:
     """The graph of a module, with the defaults of ``nirbridge import``."""
-    from nirbridge.cli.progress import progress_on_stderr
     from nirbridge.pipeline import import_module
 
     samples = tuple(sample_of(text) for text in sample_shapes)

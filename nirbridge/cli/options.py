@@ -8,11 +8,19 @@ from typing import Any
 
 import click
 
+from nirbridge.cli.common import refuse_options
 from nirbridge.cli.model_target import target_options
 from nirbridge.cli.names import Choice
+from nirbridge.cli.output import faults_on_stderr
 from nirbridge.cli.pass_options import pass_options
-from nirbridge.errors import Diagnostic, UsageError, quoted
+from nirbridge.errors import UsageError, quoted
 
+early_option = click.option(
+    "--keep-early-spikes",
+    is_flag=True,
+    help="Keep spikes fired before the first input instead of refusing them; verify reports the effect.",
+)
+"""The option of every command that puts a model on a chip."""
 LEAST_ERROR = "least-error"
 _NAMES = {
     "calibration": "--calibrate",
@@ -104,9 +112,7 @@ def importer_arguments(framework: str, conversion: Mapping[str, Any]) -> dict[st
     """
     if framework != "torch":
         where = f"it belongs to --from torch, not to --from {framework}"
-        problems = [Diagnostic(_NAMES[name], "does not apply here", where, "leave it out") for name in conversion]
-        if problems:
-            raise UsageError(*problems)
+        refuse_options((_NAMES[name] for name in conversion), where)
         return {}
     if "calibration" not in conversion:
         limit = "the scales of a converted network come from typical inputs, some hundreds of training samples"
@@ -129,9 +135,9 @@ def _percentile(text: str) -> str | float:
 
 def _calibration(path: str) -> Any:
     """The one array of a file, or a tuple of several in the order of their names."""
-    from nirbridge.cli.common import read_inputs
+    from nirbridge.pipeline import load_inputs
 
-    data = read_inputs(path, 2**33)
+    data = load_inputs(path, max_bytes=2**33)
     if not isinstance(data, dict):
         return data
     arrays = tuple(data[name] for name in sorted(data))
@@ -185,8 +191,6 @@ def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def _saying_faults(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def wrapped(*args: Any, as_json: bool, **kwargs: Any) -> Any:
-        from nirbridge.cli.output import faults_on_stderr
-
         with faults_on_stderr(silent=as_json):
             return function(*args, as_json=as_json, **kwargs)
 

@@ -66,6 +66,16 @@ def to_json(document: object) -> str:
     return json.dumps(document, sort_keys=True, indent=2, allow_nan=False, default=_plain)
 
 
+def print_result(result: Mapping[str, Any] | list[str] | RenderableType) -> None:
+    """Writes a result to stdout: a mapping as one JSON document, lines as text, other parts with rich."""
+    if isinstance(result, Mapping):
+        print_json(result)
+    elif isinstance(result, list):
+        print_text("\n".join(result))
+    else:
+        print_rich(result)
+
+
 def print_error(error: NirbridgeError, *, as_json: bool) -> None:
     """Every problem on a line of its own to stderr; with ``as_json`` one JSON document to stdout too.
 

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge.cli.output import print_details
+from nirbridge.errors import UsageError, did_you_mean, quoted
+
 if TYPE_CHECKING:
     from nirbridge.network.model import Network
     from nirbridge.passes.base import Pass
@@ -39,8 +42,7 @@ def pass_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def rewriter(passes: str | None, printed: tuple[str, ...] = ()) -> Callable[[Network], Network] | None:
     """The rewrite that the options describe, None without ``--passes``. Raises UsageError before any file is read."""
-    from nirbridge.errors import UsageError
-    from nirbridge.pipeline import apply_passes, parse_passes
+    from nirbridge.pipeline import apply_passes, format_passes, parse_passes
 
     if passes is None:
         if printed:
@@ -51,23 +53,14 @@ def rewriter(passes: str | None, printed: tuple[str, ...] = ()) -> Callable[[Net
 
     def print_some(rewrite: Pass, network: Network) -> None:
         if ALL in printed or rewrite.pass_name in printed:
-            _print(rewrite, network)
+            print_details([f"network after {format_passes([rewrite])}:", network.summary()])
 
     return lambda network: apply_passes(network, pipeline, after=print_some)
 
 
 def _check_printed(printed: tuple[str, ...], names: list[str]) -> None:
-    from nirbridge.errors import UsageError, did_you_mean, quoted
-
     for name in printed:
         if name != ALL and name not in names:
             limit = f"the passes are {', '.join(dict.fromkeys(names)) or 'none'}"
             hint = did_you_mean(name, [*names, ALL]) or f"name one of them, or {ALL}"
             raise UsageError.of(f"--print-after {quoted(name)}", "none of the passes", limit, hint)
-
-
-def _print(rewrite: Pass, network: Network) -> None:
-    from nirbridge.cli.output import print_details
-    from nirbridge.pipeline import format_passes
-
-    print_details([f"network after {format_passes([rewrite])}:", network.summary()])

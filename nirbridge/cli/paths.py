@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge.cli.memory import check_address_space
 from nirbridge.cli.names import beginning_with
 from nirbridge.cli.quiet import quiet_option
+from nirbridge.errors import UsageError
+from nirbridge.files.gate import CommandInput, CommandOutput, check_outputs
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -73,9 +76,6 @@ class Command(click.Command):
             FileError: from the gate.
             UsageError: too little address space; ``--json`` and a result that goes to stdout, too.
         """
-        from nirbridge.cli.memory import check_address_space
-        from nirbridge.files.gate import check_outputs
-
         check_address_space()
         outputs = list(_outputs(ctx))
         if not outputs:
@@ -87,8 +87,6 @@ class Command(click.Command):
 
     def _with_result_on_stdout(self, ctx: click.Context) -> Any:
         """Text for people goes to stderr, so that stdout holds the result alone."""
-        from nirbridge.errors import UsageError
-
         if ctx.params.get("as_json"):
             limit = "the result goes there, too"
             raise UsageError.of("--json", "writes to stdout", limit, "leave it out, or name a file")
@@ -108,8 +106,6 @@ def _given(ctx: click.Context) -> Iterator[tuple[click.Path, str, str]]:
 
 
 def _outputs(ctx: click.Context) -> Iterator[Any]:
-    from nirbridge.files.gate import CommandOutput
-
     for kind, name, path in _given(ctx):
         if isinstance(kind, OutputFile):
             yield CommandOutput(name, path)
@@ -120,8 +116,6 @@ def _outputs(ctx: click.Context) -> Iterator[Any]:
 
 
 def _inputs(ctx: click.Context) -> Iterator[Any]:
-    from nirbridge.files.gate import CommandInput
-
     for kind, name, path in _given(ctx):
         if isinstance(kind, OutputFile | OutputFolder | ReportFolder):
             continue

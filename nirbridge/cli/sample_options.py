@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from nirbridge.errors import Diagnostic, UsageError, quoted
+from nirbridge.cli.common import refuse_options
+from nirbridge.errors import UsageError, quoted
 
 _NAMES = {"batched": "--batched/--no-batched", "time_axis": "--time-axis", "accept": "--accept"}
 
@@ -52,11 +53,7 @@ def sample_arguments(framework: str, reading: Mapping[str, Any]) -> dict[str, An
 
     known = inspect.signature(registry.get("importers", framework)).parameters
     where = f"--from {framework} has no such option"
-    problems = [
-        Diagnostic(_NAMES[name], "does not apply here", where, "leave it out") for name in reading if name not in known
-    ]
-    if problems:
-        raise UsageError(*problems)
+    refuse_options((_NAMES[name] for name in reading if name not in known), where)
     return {k: _axis(v) if k == "time_axis" else v for k, v in reading.items()}
 
 

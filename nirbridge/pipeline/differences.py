@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from nirbridge.errors import UsageError
 from nirbridge.files.differences import Difference, flat, flat_differences
 from nirbridge.pipeline.saved_files import SavedFile
+from nirbridge.simulators.types import Recording
 
 if TYPE_CHECKING:
     from nirbridge.mapping.storage.record import MapRecord
     from nirbridge.quantization.model import QuantizedNetwork
-    from nirbridge.simulators.types import Recording
 
 _MEASURED = ("report", "notes")
 """Parts of a quantized network that report its errors."""
@@ -60,8 +62,6 @@ def _resolved(value: Any, arrays: Mapping[str, Any]) -> Any:
 
 def _arrays(x: Any, y: Any) -> tuple[str, str]:
     """Both as text: how many values differ, and the first of them."""
-    import numpy as np
-
     if not (hasattr(x, "shape") and hasattr(y, "shape")) or x.shape != y.shape:
         return _described(x), _described(y)
     places = np.argwhere(x != y)

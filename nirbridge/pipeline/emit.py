@@ -9,23 +9,25 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from nirbridge import plugins as registry
 from nirbridge._types import Progress, no_progress
+from nirbridge.chips.model import Chip
 from nirbridge.errors import UsageError, quoted
+from nirbridge.files.npy import MAX_BYTES
+from nirbridge.network.model import Network
 from nirbridge.pipeline.fit import retime
 from nirbridge.pipeline.map import map_retimed
 from nirbridge.pipeline.map_files import mapped_network
 from nirbridge.pipeline.options import MapOptions
+from nirbridge.plugins import Emitter
+from nirbridge.simulators.types import Probe, Recording
 
 if TYPE_CHECKING:
-    from nirbridge.chips.model import Chip
     from nirbridge.emitters.artifact import Artifact
     from nirbridge.emitters.lava.runtime.environment import LavaStatus
     from nirbridge.mapping.model import MappedNetwork, Model
     from nirbridge.mapping.storage.record import MapRecord
-    from nirbridge.network.model import Network
-    from nirbridge.plugins import Emitter
     from nirbridge.quantization.model import QuantizedNetwork
-    from nirbridge.simulators.types import Probe, Recording
 
 
 def emit_with(
@@ -61,7 +63,6 @@ def emit_with(
         DoesNotFit: it has to be mapped, and does not fit.
         IllegalMapping: the map has other delays or fewer bits than what runs.
     """
-    from nirbridge import plugins as registry
     from nirbridge.mapping.storage.consistency import check_same_network
     from nirbridge.quantization.options import QuantizationOptions
     from nirbridge.quantization.quantize import quantize
@@ -89,8 +90,6 @@ def emit_with(
 
 def takes_integers(emitter: Emitter) -> bool:
     """True if it emits the integers of a chip; False: the network in real numbers."""
-    from nirbridge.network.model import Network
-
     return any(kind is not Network for kind in emitter.takes)
 
 
@@ -155,8 +154,6 @@ def emit_quantized(path: str | Path, *, target: str = "lava", max_bytes: int | N
         UsageError: no emitter of that name, or one that does not take integers without a map.
         ModelError: what the target cannot compute.
     """
-    from nirbridge import plugins as registry
-    from nirbridge.files.npy import MAX_BYTES
     from nirbridge.quantization.storage.file import read_quantized
 
     emitter = registry.get("emitters", target)
@@ -175,10 +172,8 @@ def run_emitted(
 
     ``record``: ``NODE:s,u,v`` or ``*:s,u,v`` each; default: the outputs. Raises UsageError, FileError or ModelError.
     """
-    from nirbridge import plugins as registry
     from nirbridge.emitters.artifact import Artifact, artifact_kind, read_artifact
     from nirbridge.emitters.lava.runtime.run import run_program
-    from nirbridge.simulators.types import Recording
 
     kind = artifact_kind(program)
     if kind in ("", "lava"):  # a Lava program runs where it lies, with all that was changed in it
@@ -191,8 +186,6 @@ def run_emitted(
 
 def _probes(texts: Sequence[str]) -> list[Probe] | None:
     """Probes of ``NODE:s,u,v`` each; a name may hold colons, the last one counts."""
-    from nirbridge.simulators.types import Probe
-
     parts = [text.rpartition(":") for text in texts]
     return [Probe(node, tuple(v.strip() for v in names.split(","))) for node, _, names in parts] or None
 

@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
+
+from nirbridge.arrays import Array, compact, freeze
+from nirbridge.chips.model import Chip
 from nirbridge.errors import Diagnostic, ModelError, UsageError, did_you_mean, quoted
+from nirbridge.network.model import Network, Projection
 from nirbridge.pipeline.options import RETIME, MapOptions
 
 if TYPE_CHECKING:
-    from nirbridge.arrays import Array
-    from nirbridge.chips.model import Chip
-    from nirbridge.network.model import Network, Projection
     from nirbridge.passes import RetimedNetwork
 
 T = TypeVar("T")
@@ -197,10 +199,6 @@ def _wiring(network: Network) -> object:
 
 def _delays(p: Projection) -> object:
     """Delays in a canonical form: a delay common to all targets is added to the source delay."""
-    import numpy as np
-
-    from nirbridge.arrays import compact
-
     own, late = p.delay_steps, p.target_delay_steps
     if late.size and (late == late.flat[0]).all():
         own, late = own + late.flat[0], np.zeros((), np.int64)
@@ -227,7 +225,6 @@ def _with_copies(values: Mapping[str, T], of: Mapping[str, str]) -> dict[str, T]
 
 def _with_rates_of_added(before: Network, after: Network, rates: Rates | None) -> Rates | None:
     """Rates of added populations: a relay fires like its source, a neuron without inputs in every time step."""
-    from nirbridge.arrays import freeze
     from nirbridge.mapping.rates import assumed_rates
 
     known = {p.name for p in before.populations}

@@ -5,19 +5,20 @@ Trained modules of frameworks as graphs, by the name of the framework, a plugin'
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from nirbridge.arrays import Array
-    from nirbridge.chips.model import Chip
-    from nirbridge.network.model import Network, Timing
-from nirbridge.errors import UsageError
-
-if TYPE_CHECKING:
-    from nirbridge.network.model import Network, Timing
+from nirbridge import plugins as registry
+from nirbridge.arrays import Array
+from nirbridge.chips import without_cores
+from nirbridge.chips.model import Chip
+from nirbridge.errors import ExportWarning, UsageError
+from nirbridge.files.npy import load_npy
+from nirbridge.network.model import Network, Timing
 
 FAULT = "exporter: "
 """How notes begin that tell of a known fault of the framework that wrote a model file."""
@@ -27,8 +28,6 @@ def timing(
     dt: float | None = None, integrator: Any = None, reset: Any = None, compare: Any = None, if_gain: Any = None
 ) -> Timing:
     """How a model is read; what is None is left to its file."""
-    from nirbridge.network.model import Timing
-
     return Timing(dt, integrator, reset, compare, if_gain)
 
 
@@ -109,9 +108,6 @@ def network_of_shapes(text: str, timing: Timing | None = None) -> Network:
 
 def load_chip(name_or_path: str | Path, without: tuple[int, ...] = ()) -> Chip:
     """A chip by name or from a TOML file, with cores masked out (flat indices on chip 0). Raises ChipError."""
-    from nirbridge import plugins as registry
-    from nirbridge.chips import without_cores
-
     chip = registry.find_chip(name_or_path)
     return without_cores(chip, without) if without else chip
 
@@ -125,8 +121,6 @@ def load_rates(path: str | Path, network: Network) -> tuple[Mapping[str, Array],
 
 def load_labels(path: str | Path) -> Array:
     """The class of each sample, from a ``.npy`` file. Raises FileError."""
-    from nirbridge.files.npy import load_npy
-
     return load_npy(path)
 
 
@@ -148,10 +142,6 @@ def import_module(framework: str, module: Any, sample: Any, *, check: int | None
         UsageError: no importer of that name, or a package that it needs is not installed.
         ModelError: what the importer cannot carry over exactly.
     """
-    import inspect
-
-    from nirbridge import plugins as registry
-
     function = registry.get("importers", framework)
     known = inspect.signature(function).parameters
     if "check" in known:
@@ -174,11 +164,11 @@ def assumes_dt(framework: str, module: Any, dt: float | None) -> bool:
 
 
 def framework_of(module: Any) -> str | None:
-    """The name of the importer for a module: see ``framework_of``. Raises UsageError: parts of several."""
-    from nirbridge import plugins as registry
-    from nirbridge.importers.frameworks import framework_of
+    """The name of the importer for a module: see ``importers.frameworks``. Raises UsageError: parts of several."""
+    from nirbridge.importers.frameworks import framework_of as importer_of
 
-    return framework_of(module, registry.names("importers"))
+
+    return importer_of(module, registry.names("importers"))
 
 
 def load_weights(module: Any, path: str | Path) -> None:
@@ -193,9 +183,6 @@ def save_graph(graph: Any, path: str | Path, *, warn: bool = True) -> None:
 
     ``warn``: whether an ``ExportWarning`` names the tools that would run an imported graph differently.
     """
-    import warnings
-
-    from nirbridge.errors import ExportWarning
     from nirbridge.importers import save_nir
 
     with warnings.catch_warnings():

@@ -10,22 +10,21 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from nirbridge.chips import core_at
+from nirbridge.chips.model import Chip, CoreId
 from nirbridge.errors import UsageError, counted, did_you_mean, quoted
+from nirbridge.network.model import Network
 from nirbridge.pipeline.fit import PreparedNetwork, prepare_network, prepare_retimed
 from nirbridge.pipeline.options import OBJECTIVES, MapOptions
 from nirbridge.pipeline.partitioning import partitions, raise_unfit
 
 if TYPE_CHECKING:
-    from nirbridge.chips.model import Chip
     from nirbridge.mapping.model import MappedNetwork
-    from nirbridge.network.model import Network
     from nirbridge.passes import RetimedNetwork
 from nirbridge.pipeline.partitioning import first_names
 
 if TYPE_CHECKING:
-    from nirbridge.chips.model import Chip, CoreId
     from nirbridge.mapping.model import MappedNetwork
-    from nirbridge.network.model import Network
     from nirbridge.partitioner import Partition
     from nirbridge.partitioner.cost.sizing import CostModel
 
@@ -159,7 +158,5 @@ def _pinned(partition: Partition, chip: Chip, options: MapOptions) -> dict[int, 
 
 def _core(chip: Chip, number: int) -> CoreId:
     """The core of a number that runs on over the chips of a board."""
-    from nirbridge.chips import core_at
-
     on_chip, index = divmod(number, chip.mesh.cores)
     return core_at(chip, index, on_chip)

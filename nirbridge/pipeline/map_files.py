@@ -7,17 +7,19 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from nirbridge.chips import chip_from_dict
+from nirbridge.chips.model import Chip
 from nirbridge.errors import Diagnostic, IllegalMapping, ModelError, NirbridgeError
+from nirbridge.files.gate import CommandInput, CommandOutput, check_outputs
+from nirbridge.network.model import Network, Timing
 from nirbridge.pipeline.fit import fit_to_chip, network_to_map, replicate_sources, retime
 from nirbridge.pipeline.load import fingerprint
 from nirbridge.pipeline.map import place_partition
 from nirbridge.pipeline.options import MapOptions
 
 if TYPE_CHECKING:
-    from nirbridge.chips.model import Chip
     from nirbridge.mapping.model import MappedNetwork
     from nirbridge.mapping.storage.record import MapRecord
-    from nirbridge.network.model import Network, Timing
 
 
 def map_document(mapped: MappedNetwork, model: str | Path) -> dict[str, Any]:
@@ -29,7 +31,6 @@ def map_document(mapped: MappedNetwork, model: str | Path) -> dict[str, Any]:
 
 def save_map(mapped: MappedNetwork, path: str | Path, model: str | Path) -> None:
     """Writes the map file, whole or not at all. Raises FileError, also where the path is that of the model."""
-    from nirbridge.files.gate import CommandInput, CommandOutput, check_outputs
     from nirbridge.mapping.storage import file
 
     check_outputs([CommandOutput("map file", str(path))], [CommandInput("model", str(model))])
@@ -63,8 +64,6 @@ def check_map(
 
 def _other_delays(record: MapRecord, network: Network) -> tuple[Diagnostic, ...]:
     """Why nothing runs a map with the delays of its model: there are none that hold the hops, or they are others."""
-    from nirbridge.chips import chip_from_dict
-
     relays, keep = any(p.relay for p in record.populations), bool(record.early_spikes)
     try:
         retimed = retime(network, chip_from_dict(record.chip), relays=relays, keep_early_spikes=keep)
@@ -92,8 +91,6 @@ def timing_of_map(path: str | Path, network: Network, asked: Timing) -> Timing:
 
 def _as_mapped(record: MapRecord, network: Network) -> tuple[Network, Network]:
     """The model with the copies and pools on relays that the map has, and what retiming makes of it."""
-    from nirbridge.chips import chip_from_dict
-
     splits, relays = dict(record.splits), any(p.relay for p in record.populations)
     if record.latency is None and not relays:
         model = replicate_sources(network, splits)
@@ -115,9 +112,8 @@ def load_runnable(path: str | Path) -> MapRecord:
     from nirbridge.mapping.storage import file
 
     record = file.read_map(path)
-    problems = placement_only_problem(record, "map the model for a chip that can run it, without --placement-only")
-    if problems:
-        raise IllegalMapping(*problems)
+    hint = "map the model for a chip that can run it, without --placement-only"
+    IllegalMapping.raise_all(placement_only_problem(record, hint))
     return record
 
 
@@ -125,9 +121,7 @@ def load_map(path: str | Path, network: Network, model_sha256: str, chip: Chip) 
     """A saved map of this model on this chip, checked. Raises FileError, and IllegalMapping with every violation."""
     from nirbridge.mapping.storage import file
 
-    problems = check_map(path, network, model_sha256, chip)
-    if problems:
-        raise IllegalMapping(*problems)
+    IllegalMapping.raise_all(check_map(path, network, model_sha256, chip))
     return file.read_map(path)
 
 

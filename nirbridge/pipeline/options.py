@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from nirbridge._types import Progress, no_progress
 from nirbridge._values import Value
-
-if TYPE_CHECKING:
-    from nirbridge.arrays import Array
+from nirbridge.arrays import Array
 
 OBJECTIVES = ("cores", "traffic", "latency")
 RETIME = ("auto", "always", "never")

@@ -6,13 +6,14 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
 
+from nirbridge import plugins as registry
+from nirbridge.chips.model import Chip
 from nirbridge.errors import Diagnostic, DoesNotFit, ModelError, UsageError, did_you_mean, quoted
+from nirbridge.network.model import Network
 from nirbridge.pipeline.fit import PreparedNetwork, prepare_network, with_placement_hint
 from nirbridge.pipeline.options import MapOptions
 
 if TYPE_CHECKING:
-    from nirbridge.chips.model import Chip
-    from nirbridge.network.model import Network
     from nirbridge.partitioner import Partition, PartitionOptions
 
 TRIED_NEURONS_MAX = 200_000
@@ -47,8 +48,6 @@ def partitions(ready: PreparedNetwork, chip: Chip, options: MapOptions, model: N
     ``model``: what ``ready`` was prepared from, which other chips are tried with. Raises DoesNotFit, with the reasons
     why the delays are not other ones.
     """
-    from nirbridge import plugins as registry
-
     network = ready.network
     partition = registry.get("partitioners", options.method)
     base = _partition_options(network, options)

@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from nirbridge.errors import Bug, quoted
+from nirbridge import plugins
+from nirbridge.errors import Bug, UsageError, quoted
+from nirbridge.network.model import Network
 
 if TYPE_CHECKING:
-    from nirbridge.network.model import Network
     from nirbridge.passes.base import AfterPass, Pass
 
 
 def pass_class(name: str) -> type[Pass]:
     """The class of passes of a name, nirbridge's own or a plugin's. Raises UsageError, or Bug: it is not a pass."""
-    from nirbridge import plugins
     from nirbridge.passes.base import REPORT
     from nirbridge.passes.options import options_of
 
@@ -70,8 +70,6 @@ def _pipeline(passes: str | Pass | Iterable[Pass]) -> tuple[Pass, ...]:
 
 
 def _described(pipeline: tuple[Pass, ...]) -> str:
-    from nirbridge.errors import UsageError
-
     try:
         return format_passes(pipeline)
     except UsageError:  # options such as arrays, of a pass that was given as a value

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nirbridge._types import Progress, no_progress
+from nirbridge.chips.model import Chip
 from nirbridge.errors import UsageError
+from nirbridge.network.model import Network
 from nirbridge.pipeline.fit import retime
 from nirbridge.pipeline.load import load_chip
 from nirbridge.pipeline.map import map_retimed
@@ -15,8 +17,6 @@ from nirbridge.pipeline.map_files import load_runnable
 from nirbridge.pipeline.options import MapOptions
 
 if TYPE_CHECKING:
-    from nirbridge.chips.model import Chip
-    from nirbridge.network.model import Network
     from nirbridge.pipeline.calibrated import CalibrationPlan
     from nirbridge.quantization import QuantizationOptions as Quantization
     from nirbridge.quantization import QuantizedNetwork

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from nirbridge import plugins as registry
 from nirbridge.errors import UsageError, quoted
+from nirbridge.files.npy import MAX_BYTES, load_npy, load_npz
+from nirbridge.network.model import Network
 
 if TYPE_CHECKING:
     from nirbridge.comparison.types import Comparison
-    from nirbridge.network.model import Network
     from nirbridge.simulators.simulate import Probe, Recording
 
 
 def load_inputs(path: str | Path, *, max_bytes: int | None = None) -> Any:
     """One array of a ``.npy`` file, or arrays by name of a ``.npz`` file. Raises FileError or UsageError."""
-    from nirbridge.files.npy import MAX_BYTES, load_npy, load_npz
-
     readers = {".npz": load_npz, ".npy": load_npy}
     reader = readers.get(Path(path).suffix)
     if reader is None:
@@ -30,7 +30,6 @@ def simulate_network(network: Network, inputs: Any, *, backend: str = "auto", **
 
     A backend of a plugin gets ``steps``, ``record`` and ``progress`` of the options.
     """
-    from nirbridge import plugins as registry
     from nirbridge.simulators.simulate import BACKENDS, simulate
 
     if backend in ("auto", *BACKENDS):
@@ -71,11 +70,11 @@ def compare_recordings(
     a: Recording,
     b: Recording,
     *,
-    latency: int | Literal["auto"] = 0,
+    latency: int | Mapping[str, int] | Literal["auto"] = "auto",
     labels: Any = None,
     tau_steps: float = 10.0,
 ) -> Comparison:
-    """Two recordings, spike by spike (``simulators.compare``). Raises UsageError."""
+    """Two recordings, spike by spike: see ``comparison.compare``, whose default latency is 0. Raises UsageError."""
     from nirbridge.comparison.compare import compare
 
     return compare(a, b, latency=latency, labels=labels, tau_steps=tau_steps)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Literal
 from nirbridge.errors import FileError, quoted
 from nirbridge.files.npy import UNREADABLE, open_member
 from nirbridge.files.regular import open_regular
+from nirbridge.simulators.types import Recording
 
 if TYPE_CHECKING:
     from nirbridge.mapping.storage.record import MapRecord
     from nirbridge.quantization.model import QuantizedNetwork
-    from nirbridge.simulators.types import Recording
 
 Kind = Literal["map", "quantized", "recording"]
 KINDS: tuple[Kind, ...] = ("map", "quantized", "recording")

@@ -7,8 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nirbridge import plugins as registry
 from nirbridge._types import Progress, no_progress
+from nirbridge.chips.model import Chip
 from nirbridge.errors import DoesNotFit, UsageError, quoted
+from nirbridge.network.model import Network
 from nirbridge.pipeline.emit import model_to_emit, takes_integers
 from nirbridge.pipeline.fit import retime
 from nirbridge.pipeline.map import map_retimed
@@ -16,9 +19,7 @@ from nirbridge.pipeline.map_files import load_runnable, mapped_network
 from nirbridge.pipeline.options import MapOptions
 
 if TYPE_CHECKING:
-    from nirbridge.chips.model import Chip
     from nirbridge.mapping.model import MappedNetwork, Model
-    from nirbridge.network.model import Network
     from nirbridge.passes import RetimedNetwork
     from nirbridge.pipeline.calibrated import CalibrationPlan
     from nirbridge.quantization import QuantizationOptions as Quantization
@@ -116,7 +117,6 @@ def _program(
     progress: Progress,
 ) -> Program | None:
     """The program of an emitter: of the integers, or of the network where the emitter takes no integers."""
-    from nirbridge import plugins as registry
     from nirbridge.verification.program import Program
 
     if target is None:

@@ -103,5 +103,4 @@ def check_plugin(
                 check_conformance(kind, name, loaded, example=(examples or {}).get(name), run=run)
             except NotConforming as error:
                 problems += error.problems
-    if problems:
-        raise NotConforming(*problems)
+    NotConforming.raise_all(problems)

@@ -31,8 +31,7 @@ class Faults:
 
     def raise_if_any(self) -> None:
         """Raises NotConforming with every fault."""
-        if self._found:
-            raise NotConforming(*self._found.values())
+        NotConforming.raise_all(self._found.values())
 
     def call(self, what: str, function: Callable[[], Any]) -> Any:
         """The result of a call that has to succeed; ``FAILED`` after an exception, which is a fault.

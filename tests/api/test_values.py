@@ -300,7 +300,7 @@ def test_a_comparison_draws_what_differs() -> None:
     assert "3_output" in nb.compare(both, changed).plot().axes[0].get_title()
     assert "2_lif" in nb.compare(both, changed).plot("2_lif").axes[0].get_title()
     assert "2_lif" in nb.compare(both, both).plot().axes[0].get_title()
-    with pytest.raises(nb.errors.UsageError, match="no spikes of 'x' to compare"):
+    with pytest.raises(nb.errors.UsageError, match="population 'x': 's' was not recorded"):
         nb.compare(run, other).plot("x")
     bare = replace(nb.compare(run, other), recordings=None)
     with pytest.raises(nb.errors.UsageError, match="has no recordings"):

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.early_option import early_option
-from nirbridge.cli.options import model_options
+from nirbridge.cli.options import early_option, model_options
+from nirbridge.cli.output import print_result, reported_faults
 from nirbridge.cli.paths import ChipFile, Command, ModelFile
+from nirbridge.cli.progress import progress_on_stderr
 from nirbridge.cli.quiet import noted
+from nirbridge.errors import IllegalMapping, UsageError, quoted
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Network, Timing
-    from nirbridge.partitioner import SolveReport
 
 EXAMPLE = """\b
 Example:
@@ -53,8 +54,6 @@ def command(
     The first question is answered from neurons and shapes alone, without weights. Everything that the chip cannot run
     or hold is listed with its layer, the value found, the limit, and changes that would help.
     """
-    from nirbridge.errors import UsageError
-
     if (model is None) == (shapes is None):
         raise UsageError.of("check", "needs one of MODEL.nir and --shapes", "", "see nirbridge check --help")
     network = _network(model, shapes, **reading)
@@ -72,7 +71,6 @@ def command(
 
 def _network(model: str | None, shapes: str | None, timing: Timing, **reading: Any) -> Network:
     from nirbridge import pipeline
-    from nirbridge.errors import UsageError
 
     if model is not None:
         return pipeline.load_network(model, timing, **reading)
@@ -94,27 +92,21 @@ def _check_map(
     model: str, saved: str, chip: str | None, network: Network, *, placement_only: bool, as_json: bool
 ) -> None:
     from nirbridge import pipeline
-    from nirbridge.cli.output import print_json, print_text, reported_faults
-    from nirbridge.errors import IllegalMapping, quoted
 
     known = None if chip is None else pipeline.load_chip(chip)
     problems = pipeline.check_map(saved, network, pipeline.fingerprint(model), known, placement_only=placement_only)
-    if problems:
-        raise IllegalMapping(*problems)
+    IllegalMapping.raise_all(problems)
     marks = {"placement_only": True} if placement_only else {}
-    if as_json:
-        names = {"map": Path(saved).name, "model": Path(model).name}
-        print_json({"legal": True, **marks, **names, "faults": reported_faults()})
-    elif placement_only:
-        print_text(f"legal as a placement only: {quoted(Path(saved).name)} places {quoted(Path(model).name)}")
-    else:
-        print_text(f"legal: {quoted(Path(saved).name)} maps {quoted(Path(model).name)} within every limit")
+    map_name, model_name = Path(saved).name, Path(model).name
+    document = {"legal": True, **marks, "map": map_name, "model": model_name, "faults": reported_faults()}
+    text = f"legal: {quoted(map_name)} maps {quoted(model_name)} within every limit"
+    if placement_only:
+        text = f"legal as a placement only: {quoted(map_name)} places {quoted(model_name)}"
+    print_result(document if as_json else [text])
 
 
 def _check_fit(network: Network, chip: str, asked: dict[str, Any], *, as_json: bool) -> None:
     from nirbridge import pipeline
-    from nirbridge.cli.output import print_json, print_text, reported_faults
-    from nirbridge.cli.progress import progress_on_stderr
 
     target = pipeline.load_chip(chip)
     with progress_on_stderr() as progress:
@@ -122,24 +114,15 @@ def _check_fit(network: Network, chip: str, asked: dict[str, Any], *, as_json: b
         ready, partition = pipeline.check_fit(network, target, options)
     report, chips = partition.report, asked["chips"]
     marks = {"placement_only": True} if asked["placement_only"] else {}
-    if as_json:
-        about = {"chip": target.name, "chips": chips, "faults": reported_faults(), "notes": ready.notes}
-        print_json({"fits": True, **marks, **about, **_plain(report)})
-        return
+    about = {"chip": target.name, "chips": chips, "faults": reported_faults(), "notes": ready.notes}
+    numbers = {
+        name: getattr(report, name) for name in ("cores", "cores_lower_bound", "cores_lower_bound_sliced", "status")
+    }
     available = chips * target.mesh.cores - len(target.dead_cores)
     fits = "fits, placement only" if marks else "fits"
-    print_text(
+    line = (
         f"{fits}: {report.cores:,} of {available:,} cores of {chips} x {target.name} "
         f"({report.status}; at least {report.cores_lower_bound:,} in any map)"
     )
-    for note in noted("note", ready.notes):
-        print_text(note)
-
-
-def _plain(report: SolveReport) -> dict[str, object]:
-    return {
-        "cores": report.cores,
-        "cores_lower_bound": report.cores_lower_bound,
-        "cores_lower_bound_sliced": report.cores_lower_bound_sliced,
-        "status": report.status,
-    }
+    document = {"fits": True, **marks, **about, **numbers}
+    print_result(document if as_json else [line, *noted("note", ready.notes)])

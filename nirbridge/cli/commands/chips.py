@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from nirbridge.cli.output import print_json, print_rich
 from nirbridge.cli.paths import ChipFile, Command
 
 EXAMPLE = """\b
@@ -21,13 +22,11 @@ def command(name: str | None, as_json: bool) -> None:
 
     A chip of your own is a TOML file; naming it here checks it. A "~" marks numbers that are not public.
     """
-    from nirbridge import plugins as registry
-    from nirbridge.cli.output import print_json, print_rich
-
-    chips = [registry.find_chip(each) for each in ([name] if name else registry.chip_names())]
-    if as_json:
-        print_json(chips[0].record if name else {"chips": [chip.record for chip in chips]})
-        return
+    from nirbridge import plugins
     from nirbridge.report.chips import chip_table, chips_table
 
-    print_rich(chip_table(chips[0]) if name else chips_table(chips))
+    chips = [plugins.find_chip(each) for each in ([name] if name else plugins.chip_names())]
+    if as_json:
+        print_json(chips[0].record if name else {"chips": [chip.record for chip in chips]})
+    else:
+        print_rich(chip_table(chips[0]) if name else chips_table(chips))

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from nirbridge.cli.common import check_plot
+from nirbridge.cli.output import print_error, print_json, print_rich, print_warning
 from nirbridge.cli.paths import Command, OutputFile
+from nirbridge.errors import NirbridgeError, UsageError, quoted
 
 if TYPE_CHECKING:
-    from nirbridge.comparison.types import Comparison
     from nirbridge.simulators.types import Recording
 
 EXAMPLE = """\b
@@ -48,11 +50,9 @@ def command(
     as_json: bool,
 ) -> int:
     """Compare two recordings: equality, first time step that differs, Jaccard index, counts, van Rossum, decisions."""
-    from nirbridge.cli.common import check_plot
-    from nirbridge.cli.output import print_error, print_json, print_rich, print_warning
-    from nirbridge.errors import NirbridgeError, quoted
     from nirbridge.pipeline import compare_recordings, load_labels, load_recording
-    from nirbridge.report.compare import compare_text, comparison_verdict
+    from nirbridge.report.compare import compare_document, compare_text, comparison_verdict
+    from nirbridge.report.plots import plot_rows, save_picture
 
     steps = _latency(latency)
     check_plot(plot, node)
@@ -60,10 +60,8 @@ def command(
     right = None if labels is None else load_labels(labels)
     found = compare_recordings(*recordings, latency=steps, labels=right, tau_steps=tau)
     if plot is not None:
-        _draw(plot, recordings, found, node)
+        save_picture(plot_rows(found, recordings, node), plot)
     if as_json:
-        from nirbridge.report.compare import compare_document
-
         faults = {"faults": {side: _faults(made) for side, made in zip("ab", recordings, strict=True)}}
         print_json(compare_document(found, Path(a).name, Path(b).name) | faults)
     else:
@@ -87,25 +85,9 @@ def _faults(recording: Recording) -> list[str]:
 
 
 def _latency(text: str) -> int | Literal["auto"]:
-    from nirbridge.errors import UsageError, quoted
-
     if text == "auto":
         return "auto"
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
         raise UsageError.of("--latency", quoted(text), "a whole number of time steps, or 'auto'", "as in --latency 2")
     return int(text)
-
-
-def _draw(plot: str, recordings: tuple[Recording, Recording], found: Comparison, node: str | None) -> None:
-    """The difference raster of the requested node, or of the first that differs, or else of the first."""
-    from nirbridge.errors import UsageError
-    from nirbridge.report.plots import plot_difference, save_picture
-
-    rows = {row.node: row for row in found.rows if row.spikes is not None}
-    if node is None and not rows:
-        raise UsageError.of("--plot", "no node has spikes to compare", "a raster is of spikes", "record 's' in both")
-    first = next((name for name, row in rows.items() if not row.equal), next(iter(rows), ""))
-    chosen = first if node is None else node
-    latency = rows[chosen].latency_steps if chosen in rows else 0
-    save_picture(plot_difference(*recordings, chosen, latency=latency), plot)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from nirbridge.cli.names import Choice
+from nirbridge.cli.output import print_result
 from nirbridge.cli.paths import Command
 
 SHELLS = ("bash", "zsh", "fish")
@@ -23,13 +24,8 @@ Example:
 @click.option("--json", "as_json", is_flag=True, help="One JSON document with the script in it.")
 def command(shell: str, as_json: bool) -> None:
     """Print the script that completes commands, options, chips, methods and plugins' names in a shell."""
-    from nirbridge.cli.output import print_json, print_text
-
     script = script_of(shell)
-    if as_json:
-        print_json({"shell": shell, "script": script})
-        return
-    print_text(script)
+    print_result({"shell": shell, "script": script} if as_json else [script])
 
 
 def script_of(shell: str) -> str:

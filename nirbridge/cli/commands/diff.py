@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nirbridge.cli.output import print_result
 from nirbridge.cli.paths import Command
+from nirbridge.errors import counted, quoted
 
 if TYPE_CHECKING:
     from nirbridge.files.differences import Difference
@@ -30,22 +32,18 @@ def command(a: str, b: str, as_json: bool) -> int:
     Of maps: model, chip, settings, slices, cores of neurons, costs, bounds. The numbering of blocks, the version of
     nirbridge and the course of the search are ignored. Use nirbridge compare for details of recordings.
     """
-    from nirbridge.cli.output import print_json, print_text
-    from nirbridge.errors import counted, quoted
     from nirbridge.pipeline import differences, load_saved
 
     first = load_saved(a)
     found = differences(first, load_saved(b))
-    if as_json:
-        rows = [{"name": each.name, "a": each.a, "b": each.b} for each in found]
-        print_json({"a": Path(a).name, "b": Path(b).name, "kind": first.kind, "same": not found, "differences": rows})
-        return int(bool(found))
+    rows = [{"name": each.name, "a": each.a, "b": each.b} for each in found]
+    document = {"a": Path(a).name, "b": Path(b).name, "kind": first.kind, "same": not found, "differences": rows}
     names = f"{quoted(Path(a).name)} and {quoted(Path(b).name)}"
     lines = [f"{counted(len(found), 'difference')} between {names}"] if found else [f"no difference between {names}"]
     shown = _without_parts_of_another_chip(found)
     lines += [f"  {each}" for each in shown[:SHOWN]]
     lines += [f"  and {len(shown) - SHOWN:,} more; --json lists all"] if len(shown) > SHOWN else []
-    print_text("\n".join(lines))
+    print_result(document if as_json else lines)
     return int(bool(found))
 
 

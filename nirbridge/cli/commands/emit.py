@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.early_option import early_option
+from nirbridge.cli.common import graded_inputs
 from nirbridge.cli.names import RegisteredName
-from nirbridge.cli.options import model_options
+from nirbridge.cli.options import early_option, model_options
+from nirbridge.cli.output import print_result, reported_faults
 from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFolder
+from nirbridge.cli.progress import progress_on_stderr
+from nirbridge.errors import UsageError, counted, quoted
 
 if TYPE_CHECKING:
     from nirbridge.emitters.artifact import Artifact
@@ -58,27 +61,21 @@ def command(model: str, target: str, output: str, as_json: bool, **options: Any)
     A .nir file is quantized as nirbridge quantize does without data; a .q.npz file of nirbridge quantize is used as it
     is. An existing folder is replaced only if nirbridge wrote it and everything in it.
     """
-    from nirbridge.cli.output import print_json, print_text, reported_faults
-    from nirbridge.errors import counted
     from nirbridge.pipeline import check_program_folder, write_program
 
     check_program_folder(output)
-    made = emitted(model, target, **options)
-    manifest = write_program(made, output)
-    if as_json:
-        about = {"output": output, "digest": made.digest, "target": target, "faults": reported_faults()}
-        print_json({**about, "manifest": manifest})
-        return
+    program = emitted(model, target, **options)
+    manifest = write_program(program, output)
+    about = {"output": output, "digest": program.digest, "target": target, "faults": reported_faults()}
     of_lava = f", {manifest['processes']} Lava processes, {manifest['tag']}" if target == "lava" else ""
-    lines = [f"{output}: {counted(len(made.files), 'file')}{of_lava}", f"digest {made.digest}"]
+    lines = [f"{output}: {counted(len(program.files), 'file')}{of_lava}", f"digest {program.digest}"]
     if target == "lava":
         lines.append(f"run with: nirbridge run {output} --input IN.npy -o OUT.npz")
-    print_text("\n".join(lines))
+    print_result({**about, "manifest": manifest} if as_json else lines)
 
 
 def emitted(model: str, target: str, chip: str | None, **options: Any) -> Artifact:
     """The program that the command writes."""
-    from nirbridge.errors import UsageError, quoted
     from nirbridge.pipeline import timing
 
     lava_only = any(options[name] for name in ("per_core", "floating", "graded", "map_file"))
@@ -96,7 +93,6 @@ def emitted(model: str, target: str, chip: str | None, **options: Any) -> Artifa
 
 
 def _of_integers(model: str, target: str, chosen: bool, max_bytes: int) -> Artifact:
-    from nirbridge.errors import UsageError, quoted
     from nirbridge.pipeline import emit_quantized
 
     if chosen:
@@ -118,8 +114,6 @@ def _of_network(
     rewrite: Any,
     **options: bool,
 ) -> Artifact:
-    from nirbridge.cli.common import graded_inputs
-    from nirbridge.cli.progress import progress_on_stderr
     from nirbridge.pipeline import emit_lava, emit_with, fingerprint, load_chip, load_map, load_network
 
     network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)

@@ -8,7 +8,9 @@ import click
 
 from nirbridge.cli.model_target import module_options, module_with_weights, recognised, sample_of
 from nirbridge.cli.options import conversion_options, importer_arguments, report_lines, report_of
+from nirbridge.cli.output import print_result
 from nirbridge.cli.paths import Command, ModuleTarget, OutputFile
+from nirbridge.cli.progress import progress_on_stderr
 from nirbridge.cli.quiet import noted
 from nirbridge.cli.sample_options import sample_arguments, sample_options
 from nirbridge.errors import UsageError, counted, quoted
@@ -51,16 +53,13 @@ def command(target: str, output: str, as_json: bool, portability: bool, **option
     ATTR is a torch module, or a class or function that returns one when called without arguments. THIS RUNS THE CODE of
     the file or package: import only code that you trust. A file of weights holds tensors alone; no code of it is run.
     """
-    from nirbridge.cli.output import print_json, print_text
     from nirbridge.pipeline import network_of_graph, save_graph
 
     graph, is_assumed = imported(target, **options)
     save_graph(graph, output, warn=False)  # what the warning says is printed
     network = network_of_graph(graph)
-    if as_json:
-        print_json(_document(output, graph, network, is_assumed))
-        return
-    print_text("\n".join(_said(output, graph, network, is_assumed, portability=portability)))
+    about = output, graph, network, is_assumed
+    print_result(_document(*about) if as_json else _lines(*about, portability=portability))
 
 
 def imported(
@@ -75,7 +74,6 @@ def imported(
     no_check: bool,
 ) -> tuple[Any, bool]:
     """The graph of the module, and whether its time step is a default."""
-    from nirbridge.cli.progress import progress_on_stderr
     from nirbridge.pipeline import assumes_dt, import_module
 
     if no_check and check is not None:
@@ -138,7 +136,7 @@ def _document(output: str, graph: Any, network: Network, is_assumed: bool) -> di
     }
 
 
-def _said(output: str, graph: Any, network: Network, is_assumed: bool, *, portability: bool) -> list[str]:
+def _lines(output: str, graph: Any, network: Network, is_assumed: bool, *, portability: bool) -> list[str]:
     origin = graph.metadata.get("nirbridge:source", "a module")
     dt = f"dt {network.dt:g} s" + (" (assumed: the module stores none; set it with --dt)" if is_assumed else "")
     lines = [

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge.cli.options import model_options
+from nirbridge.cli.output import print_result
 from nirbridge.cli.paths import Command, ModelFile
 
 if TYPE_CHECKING:
@@ -38,17 +39,11 @@ def command(
     Nodes, neurons, synapses, timing (read or assumed), warnings, dead parts, and what the exporter of a framework is
     known to get wrong in such files, with the name that --repair takes.
     """
-    from nirbridge.cli.output import print_json, print_rich
     from nirbridge.pipeline import load_network, portability_of
-    from nirbridge.report.inspect import inspect_file
+    from nirbridge.report.inspect import inspect_file, inspect_text
 
     document = inspect_file(model, timing, max_bytes, repairs, rewrite)
     if portability:
         network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs)
         document["portability"] = list(portability_of(network))
-    if as_json:
-        print_json(document)
-        return
-    from nirbridge.report.inspect import inspect_text
-
-    print_rich(inspect_text(document))
+    print_result(document if as_json else inspect_text(document))

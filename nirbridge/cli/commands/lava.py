@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nirbridge.cli.names import Choice
+from nirbridge.cli.output import print_result
 from nirbridge.cli.paths import Command
+from nirbridge.cli.progress import progress_on_stderr
+from nirbridge.errors import UsageError
 
 if TYPE_CHECKING:
     from nirbridge.emitters.lava.runtime.environment import LavaStatus
@@ -29,19 +32,13 @@ def command(action: str, python: str | None, again: bool, as_json: bool) -> int:
     It is in $NIRBRIDGE_CACHE/lava, else in the user's cache folder, and uses Python 3.10 if installed.
     NIRBRIDGE_LAVA_PYTHON names another interpreter that has Lava. The exit code of status is 1 if Lava does not work.
     """
-    from nirbridge.cli.output import print_json, print_text
-
     found = install(python, again) if action == "install" else status(python, again)
-    if as_json:
-        print_json(status_document(found))
-    else:
-        print_text("\n".join(summary_lines(found)))
+    print_result(status_document(found) if as_json else summary_lines(found))
     return 0 if found.ready else 1
 
 
 def install(python: str | None, again: bool) -> LavaStatus:
     """Makes it where it is not there, with progress on a terminal."""
-    from nirbridge.cli.progress import progress_on_stderr
     from nirbridge.pipeline import install_lava
 
     with progress_on_stderr() as progress:
@@ -50,7 +47,6 @@ def install(python: str | None, again: bool) -> LavaStatus:
 
 def status(python: str | None, again: bool) -> LavaStatus:
     """What is there. Raises UsageError for options of install."""
-    from nirbridge.errors import UsageError
     from nirbridge.pipeline import lava_status
 
     if python is not None or again:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.early_option import early_option
 from nirbridge.cli.names import Choice, RegisteredName
-from nirbridge.cli.options import model_options
+from nirbridge.cli.options import early_option, model_options
+from nirbridge.cli.output import output_width, print_json, print_rich, print_text
 from nirbridge.cli.paths import REPORT_FILES, ChipFile, Command, ModelFile, OutputFile, ReportFolder
+from nirbridge.cli.progress import progress_on_stderr
 from nirbridge.cli.quiet import is_quiet
-from nirbridge.errors import UsageError, quoted
+from nirbridge.errors import FileError, UsageError, quoted
+from nirbridge.files.atomic import atomic_write_bytes
 
 if TYPE_CHECKING:
     from nirbridge.mapping.model import MappedNetwork
@@ -105,8 +107,6 @@ def command(
 ) -> None:
     """Map a model onto a chip: cores, utilisation, lower bound, traffic; energy and duration of a time step."""
     from nirbridge import pipeline
-    from nirbridge.cli.output import print_json, print_text
-    from nirbridge.cli.progress import progress_on_stderr
 
     target = pipeline.load_chip(chip, _numbers("--without-cores", chosen["without_cores"]))
     with progress_on_stderr() as progress:
@@ -180,8 +180,6 @@ def _split(text: str) -> tuple[str, int]:
 
 
 def _write_report(mapped: MappedNetwork, folder: Path, title: str) -> None:
-    from nirbridge.errors import FileError, quoted
-    from nirbridge.files.atomic import atomic_write_bytes
     from nirbridge.report.map_html import map_html
     from nirbridge.report.map_text import map_text
 
@@ -197,7 +195,6 @@ def _write_report(mapped: MappedNetwork, folder: Path, title: str) -> None:
 
 
 def _show(mapped: MappedNetwork, title: str, output: str | None) -> None:
-    from nirbridge.cli.output import output_width, print_rich, print_text
     from nirbridge.report.map_text import map_renderable
 
     print_rich(map_renderable(mapped, output_width(), title=title, notes=not is_quiet()))

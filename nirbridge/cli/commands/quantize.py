@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.early_option import early_option
-from nirbridge.cli.options import clipping_options, model_options
+from nirbridge.cli.common import graded_inputs, widths
+from nirbridge.cli.options import clipping_options, early_option, model_options
+from nirbridge.cli.output import print_result, reported_faults
 from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFile
+from nirbridge.cli.progress import progress_on_stderr
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Timing
@@ -63,16 +65,13 @@ def command(model: str, chip_name: str, output: str, as_json: bool, **options: A
     Weights, decays, thresholds and biases become integers. The report gives the error of each layer and the bounds that
     hold for every input. DATA.npz holds arrays [steps, batch, *shape] by input, and labels [batch].
     """
-    from nirbridge.cli.output import print_json, print_rich, reported_faults
     from nirbridge.pipeline import save_quantized
     from nirbridge.report.quantize import quantize_document, quantize_text
 
-    made = run(model, chip_name, **options)
-    digest = save_quantized(made, output)
-    if as_json:
-        print_json({"output": output, "faults": reported_faults(), **quantize_document(made, digest)})
-        return
-    print_rich(quantize_text(made))
+    quantized = run(model, chip_name, **options)
+    digest = save_quantized(quantized, output)
+    document = {"output": output, "faults": reported_faults(), **quantize_document(quantized, digest)}
+    print_result(document if as_json else quantize_text(quantized))
 
 
 def run(
@@ -93,13 +92,11 @@ def run(
     rewrite: Any = None,
 ) -> QuantizedNetwork:
     """The network that the command saves."""
-    from nirbridge.cli.common import graded_inputs, read_inputs, widths
-    from nirbridge.cli.progress import progress_on_stderr
-    from nirbridge.pipeline import load_chip, load_network, quantize_network, quantize_plan
+    from nirbridge.pipeline import load_chip, load_inputs, load_network, quantize_network, quantize_plan
 
     network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     chip = load_chip(chip_name)
-    arrays = None if calibrate is None else read_inputs(calibrate, max_bytes)
+    arrays = None if calibrate is None else load_inputs(calibrate, max_bytes=max_bytes)
     asked = {"weight_bits": widths(bits), "graded": graded_inputs(graded), "run_steps": run_steps}
     memory = None if memory_kib is None else memory_kib * 8192
     with progress_on_stderr() as progress:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import click
 
+from nirbridge.cli.common import summary, summary_lines
+from nirbridge.cli.output import print_result
 from nirbridge.cli.paths import Command, OutputFile, ProgramFolder
+from nirbridge.cli.progress import progress_on_stderr
 
 EXAMPLE = """\b
 Example:
@@ -32,16 +35,11 @@ def command(folder: str, source: str, output: str, steps: int | None, record: tu
     A run without progress is terminated. However a run ends, no process and no shared memory is left. The output of
     processes that failed is in the message. u is the synaptic current.
     """
-    from nirbridge.cli.common import read_inputs, summary, summary_lines
-    from nirbridge.cli.output import print_json, print_text
-    from nirbridge.cli.progress import progress_on_stderr
-    from nirbridge.pipeline import run_emitted, save_recording
+    from nirbridge.pipeline import load_inputs, run_emitted, save_recording
 
-    inputs = read_inputs(source)
+    inputs = load_inputs(source)
     with progress_on_stderr() as progress:
         recording = run_emitted(folder, inputs, steps=steps, record=record, progress=progress)
     save_recording(recording, output)
-    if as_json:
-        print_json({"output": output, "meta": dict(recording.meta), "recorded": summary(recording)})
-        return
-    print_text("\n".join(summary_lines(recording)))
+    document = {"output": output, **summary(recording)}
+    print_result(document if as_json else summary_lines(recording))

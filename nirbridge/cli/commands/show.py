@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nirbridge.cli.common import summary, summary_lines
+from nirbridge.cli.output import print_result
 from nirbridge.cli.paths import Command
+from nirbridge.cli.quiet import is_quiet
 
 if TYPE_CHECKING:
     from nirbridge.pipeline.saved_files import SavedFile
@@ -27,14 +30,10 @@ def command(file: str, as_json: bool) -> None:
 
     A map is shown as stored; nirbridge check --map verifies it against its model.
     """
-    from nirbridge.cli.output import print_json
     from nirbridge.pipeline import load_saved
 
     saved = load_saved(file)
-    if as_json:
-        print_json({"file": Path(file).name, "kind": saved.kind, **document(saved)})
-        return
-    print_saved(saved)
+    print_result({"file": Path(file).name, "kind": saved.kind, **document(saved)} if as_json else text_of(saved))
 
 
 def document(saved: SavedFile) -> dict[str, Any]:
@@ -48,26 +47,18 @@ def document(saved: SavedFile) -> dict[str, Any]:
         from nirbridge.report.quantize import quantize_document
 
         return quantize_document(value)
-    from nirbridge.cli.common import summary
-
-    return {"meta": dict(value.meta), "recorded": summary(value)}
+    return summary(value)
 
 
-def print_saved(saved: SavedFile) -> None:
-    """Prints it as text."""
-    from nirbridge.cli.output import print_rich, print_text
-    from nirbridge.cli.quiet import is_quiet
-
+def text_of(saved: SavedFile) -> Any:
+    """What the file holds, as text: lines, or tables made with rich."""
     value: Any = saved.value
     if saved.kind == "map":
         from nirbridge.report.saved_map import saved_map_text
 
-        print_rich(saved_map_text(value, notes=not is_quiet()))
-    elif saved.kind == "quantized":
+        return saved_map_text(value, notes=not is_quiet())
+    if saved.kind == "quantized":
         from nirbridge.report.quantize import quantize_text
 
-        print_rich(quantize_text(value))
-    else:
-        from nirbridge.cli.common import summary_lines
-
-        print_text("\n".join(summary_lines(value)))
+        return quantize_text(value)
+    return summary_lines(value)

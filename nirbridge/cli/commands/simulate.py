@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.early_option import early_option
+from nirbridge.cli.common import check_plot, summary, summary_lines
 from nirbridge.cli.names import Choice, RegisteredName
-from nirbridge.cli.options import model_options
+from nirbridge.cli.options import early_option, model_options
+from nirbridge.cli.output import print_result, reported_faults
 from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFile
+from nirbridge.cli.progress import progress_on_stderr
+from nirbridge.errors import UsageError, quoted
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Network, Timing
@@ -70,8 +73,6 @@ def command(
     IN.npy is [steps, *shape] or [steps, batch, *shape] for the model's one input; IN.npz holds one such array per
     input, by name. 0 and 1 are spikes, other values graded currents.
     """
-    from nirbridge.cli.common import check_plot, summary, summary_lines
-    from nirbridge.cli.output import print_json, print_text, reported_faults
     from nirbridge.pipeline import save_recording
 
     check_plot(plot, node)
@@ -79,16 +80,12 @@ def command(
     if plot is not None:
         draw(recording, plot, node)
     save_recording(recording, output)
-    if as_json:
-        about = {"output": output, "faults": reported_faults()}
-        print_json({**about, "meta": dict(recording.meta), "recorded": summary(recording)})
-        return
-    print_text("\n".join(summary_lines(recording)))
+    document = {"output": output, "faults": reported_faults(), **summary(recording)}
+    print_result(document if as_json else summary_lines(recording))
 
 
 def draw(recording: Recording, plot: str, node: str | None) -> None:
     """A raster of the node's spikes; the trace of its first neuron where it has none. Raises UsageError."""
-    from nirbridge.errors import UsageError
     from nirbridge.report.plots import plot_raster, plot_trace, save_picture
 
     spiking = [name for name, variable in recording.arrays if variable == "s"]
@@ -122,12 +119,10 @@ def run(
     rewrite: Any = None,
 ) -> Recording:
     """The recording that the command saves."""
-    from nirbridge.cli.common import read_inputs
-    from nirbridge.cli.progress import progress_on_stderr
-    from nirbridge.pipeline import load_network, simulate_network, simulate_on_chip
+    from nirbridge.pipeline import load_inputs, load_network, simulate_network, simulate_on_chip
 
     network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
-    inputs = read_inputs(source, max_bytes)
+    inputs = load_inputs(source, max_bytes=max_bytes)
     if backend in ("fixed", "mapped") or chip is not None or map_file is not None or keep_early_spikes:
         wants = parse_probes(network, wanted, every)
         with progress_on_stderr() as progress:
@@ -152,7 +147,6 @@ def run(
 def parse_probes(network: Network, wanted: tuple[str, ...], every: int) -> list[Probe] | None:
     """``NODE:s,v`` each; a name may hold colons, the last one counts."""
     from nirbridge import pipeline
-    from nirbridge.errors import UsageError, quoted
 
     found = []
     for text in wanted:

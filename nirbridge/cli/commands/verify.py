@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nirbridge.cli.early_option import early_option
+from nirbridge.cli.common import check_plot, graded_inputs, widths
 from nirbridge.cli.names import RegisteredName
-from nirbridge.cli.options import clipping_options, model_options
+from nirbridge.cli.options import clipping_options, early_option, model_options
+from nirbridge.cli.output import print_error, print_result, reported_faults
 from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFile
+from nirbridge.cli.progress import progress_on_stderr
+from nirbridge.errors import NirbridgeError, UsageError, quoted
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Network
@@ -76,19 +79,13 @@ def command(model: str, plot: str | None, node: str | None, as_json: bool, **opt
     but the reference must agree in every spike, current and potential, and each population must stay within its bound
     on rounding errors; otherwise the exit code is 1.
     """
-    from nirbridge.cli.common import check_plot
-    from nirbridge.cli.output import print_error, print_json, print_rich, reported_faults
-    from nirbridge.errors import NirbridgeError, quoted
     from nirbridge.report.verify import broken_promises, verify_document, verify_text
 
     check_plot(plot, node)
     found = run(model, **options)
     if plot is not None:
         _draw(found, plot, node)
-    if as_json:
-        print_json(verify_document(found) | {"faults": reported_faults()})
-    else:
-        print_rich(verify_text(found))
+    print_result(verify_document(found) | {"faults": reported_faults()} if as_json else verify_text(found))
     if found.holds:
         return 0
     broken = "; ".join(broken_promises(found))
@@ -108,17 +105,13 @@ def run(
     **options: Any,
 ) -> Verification:
     """The verification that the command reports."""
-    from nirbridge.cli.common import read_inputs
-    from nirbridge.cli.progress import progress_on_stderr
-    from nirbridge.pipeline import load_chip, load_labels, load_network, verify_network
+    from nirbridge.pipeline import load_chip, load_inputs, load_labels, load_network, verify_network
 
     if options["per_core"] and options["target"] is None:
-        from nirbridge.errors import UsageError
-
         raise UsageError.of("--per-core", "given without --to", "it applies to the emitted program", "add --to lava")
     network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     chip = load_chip(chip_name)
-    inputs = None if source is None else read_inputs(source, max_bytes)
+    inputs = None if source is None else load_inputs(source, max_bytes=max_bytes)
     right = None if labels is None else load_labels(labels)
     with progress_on_stderr() as progress:
         quantization = _quantization(network, max_bytes, progress, options)
@@ -129,28 +122,22 @@ def run(
 
 def _quantization(network: Network, max_bytes: int, progress: Any, options: dict[str, Any]) -> Any:
     """Takes the options that choose the integers out of ``options``."""
-    from nirbridge.cli.common import graded_inputs, read_inputs, widths
-    from nirbridge.pipeline import quantize_plan
+    from nirbridge.pipeline import load_inputs, quantize_plan
 
     bits, every, data = options.pop("bits"), options.pop("weight_bits"), options.pop("calibrate")
     graded = graded_inputs(options.pop("graded"))
     asked = {"weight_bits": widths((*([str(every)] if every else []), *bits)), "graded": graded, "progress": progress}
     plan = {name: options.pop(name) for name in ("method", "percentile", "tight")}
-    arrays = None if data is None else read_inputs(data, max_bytes)
+    arrays = None if data is None else load_inputs(data, max_bytes=max_bytes)
     return quantize_plan(network, asked, arrays, {**plan, "progress": progress})
 
 
 def _draw(found: Verification, plot: str, node: str | None) -> None:
     """The first promised pair whose spikes differ, else reference and fixed; of samples the first that differs."""
-    from nirbridge.report.plots import plot_difference, save_picture
+    from nirbridge.report.plots import plot_rows, save_picture
 
     broken = [p for p in found.pairs if p.promised and any(r.spikes and not r.equal for r in p.comparison.rows)]
     pair = next(iter(broken), found.pairs[0])
-    rows = {row.node: row for row in pair.comparison.rows if row.spikes is not None}
-    first = next((name for name, row in rows.items() if not row.equal), next(iter(rows), ""))
-    chosen = first if node is None else node
-    row = rows.get(chosen)
-    latency = 0 if row is None else row.latency_steps
-    both = found.recordings[pair.a], found.recordings[pair.b]
-    sample = 0 if row is None else row.first_sample or 0
-    save_picture(plot_difference(*both, chosen, latency=latency, sample=sample, names=(pair.a, pair.b)), plot)
+    recordings = found.recordings[pair.a], found.recordings[pair.b]
+    figure = plot_rows(pair.comparison, recordings, node, sample=None, names=(pair.a, pair.b))
+    save_picture(figure, plot)

@@ -11,7 +11,8 @@ from rich.console import Console
 from nirbridge.cli.main import run
 from nirbridge.importers import save_nir
 from nirbridge.network import Timing
-from nirbridge.report.inspect import inspect_graph, inspect_text, name_text, shape_text
+from nirbridge.report.inspect import inspect_graph, inspect_text, name_text
+from nirbridge.report.lines import shape_line
 from tests.network.graphs import chain, graph_of, lif, out, port
 
 
@@ -107,13 +108,13 @@ def test_names_notes_and_loops_are_shown_safely() -> None:
 
 
 def test_names_and_shapes() -> None:
-    assert (name_text("fc1"), name_text(" x"), name_text(""), shape_text((2, 3000))) == (
+    assert (name_text("fc1"), name_text(" x"), name_text(""), shape_line((2, 3000))) == (
         "fc1",
         "' x'",
         "''",
         "2 x 3,000",
     )
-    assert shape_text(()) == "1"
+    assert shape_line(()) == "1"
 
 
 # -- known faults of exporters ------------------------------------------------------------------------------------

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from nirbridge import pipeline
-from nirbridge.cli import common
-from nirbridge.cli.commands import compare, simulate, verify
+from nirbridge.cli.commands import simulate, verify
 from nirbridge.errors import UsageError
 from nirbridge.report import plots as pictures
 from nirbridge.simulators.types import Recording
@@ -47,23 +46,24 @@ VALUES = row("v", equal=False, spikes=None, latency=9)
         ((SAME, DIFFERS, LATE), "b", "b", 3),
         ((SAME,), "z", "z", 0),
         ((VALUES,), "v", "v", 0),
-        ((), "", "", 0),
     ],
 )
 def test_the_first_node_that_differs_is_drawn(
     rows: Any, node: Any, chosen: str, latency: int, drawn: list[Any]
 ) -> None:
     pair: Any = ("A", "B")
-    compare._draw("p.png", pair, found(*rows), node)
-    assert drawn == [(("A", "B", chosen), {"latency": latency}, "p.png")]
+    pictures.save_picture(pictures.plot_rows(found(*rows), pair, node), "p.png")
+    assert drawn == [(("A", "B", chosen), {"latency": latency, "sample": 0, "names": ("A", "B")}, "p.png")]
 
 
 def test_without_spikes_there_is_no_node_to_choose(drawn: list[Any]) -> None:
     pair: Any = ("A", "B")
     for rows in ((), (VALUES,)):
         with pytest.raises(UsageError) as caught:
-            compare._draw("p.png", pair, found(*rows), None)
-        assert str(caught.value) == "--plot: no node has spikes to compare, a raster is of spikes; record 's' in both"
+            pictures.plot_rows(found(*rows), pair, None)
+        assert (
+            str(caught.value) == "comparison: no node has spikes to compare, a raster is of spikes; record 's' in both"
+        )
     assert drawn == []
 
 
@@ -90,7 +90,6 @@ UNPROMISED = pair("reference", "fixed", SAME, DIFFERS, promised=False)
         ((UNPROMISED, pair("fixed", "mapped", SAME, BROKEN)), "a", ("fixed", "mapped", "a", 0, 0)),
         ((UNPROMISED, pair("x", "y", SAME, BROKEN), pair("x", "z", BROKEN)), "q", ("x", "y", "q", 0, 0)),
         ((pair("x", "y", VALUES, LATE, SAME),), None, ("x", "y", "b", 3, 0)),
-        ((pair("x", "y"),), None, ("x", "y", "", 0, 0)),
     ],
 )
 def test_the_first_broken_promise_is_drawn(pairs: Any, node: Any, wanted: Any, drawn: list[Any]) -> None:
@@ -108,7 +107,7 @@ ASKED |= {"percentile": 99.9, "tight": False, "per_core": False, "target": None,
 
 def test_options_that_choose_the_integers_go_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "quantize_plan", lambda *args: args)
-    monkeypatch.setattr(common, "read_inputs", lambda *args: ("read", *args))
+    monkeypatch.setattr(pipeline, "load_inputs", lambda path, max_bytes: ("read", path, max_bytes))
     network = network_of("4 dense3 lif")
     options = dict(ASKED)
     plain = verify._quantization(network, 7, print, options)
@@ -127,7 +126,7 @@ def test_a_verification_is_run_with_what_was_read(monkeypatch: pytest.MonkeyPatc
     for name in ("load_network", "load_chip", "load_labels"):
         monkeypatch.setattr(pipeline, name, lambda *args, _name=name, **options: (_name, *args, options))
     monkeypatch.setattr(pipeline, "verify_network", lambda *args, **options: (args, options))
-    monkeypatch.setattr(common, "read_inputs", lambda *args: ("read", *args))
+    monkeypatch.setattr(pipeline, "load_inputs", lambda path, max_bytes: ("read", path, max_bytes))
     monkeypatch.setattr(verify, "_quantization", lambda network, most, progress, options: ("q", most))
     reading = {"timing": "t", "max_bytes": 7, "repairs": ("r",)}
     network = ("load_network", "m", "t", {"max_bytes": 7, "repairs": ("r",), "rewrite": None})
@@ -161,7 +160,7 @@ def test_integers_are_run_where_one_of_their_options_is_given(
 ) -> None:
     network = network_of("4 dense3 lif")
     monkeypatch.setattr(pipeline, "load_network", lambda *args, **options: network)
-    monkeypatch.setattr(common, "read_inputs", lambda *args: np.zeros(1))
+    monkeypatch.setattr(pipeline, "load_inputs", lambda path, max_bytes: np.zeros(1))
     for name in ("simulate_network", "simulate_on_chip"):
         monkeypatch.setattr(pipeline, name, lambda *args, _name=name, **options: (_name, options))
     own: dict[str, Any] = {"timing": None, "max_bytes": 7, "repairs": (), "steps": 4, "wanted": (), "every": 1}
