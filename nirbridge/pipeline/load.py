@@ -167,7 +167,6 @@ def framework_of(module: Any) -> str | None:
     """The name of the importer for a module: see ``importers.frameworks``. Raises UsageError: parts of several."""
     from nirbridge.importers.frameworks import framework_of as importer_of
 
-
     return importer_of(module, registry.names("importers"))
 
 
