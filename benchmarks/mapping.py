@@ -1,16 +1,21 @@
-"""Map the suite with every method and every baseline rule, side by side; print a table and write JSON.
+"""Map the suite with every method, baseline and rival rule, side by side; print a table and write JSON.
 
 python -m benchmarks.mapping [--chip loihi1] [--only NAME] [--sizes small,large] [--methods …] [-o FILE.json]
+python -m benchmarks.mapping --generated 300 [--first 0] [--methods cp-sat,next-fit,…]
+
+``mapping_page`` makes docs/benchmarks.md of the JSON files.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
+import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import nir
@@ -19,41 +24,51 @@ from rich.table import Table
 
 from benchmarks import nets
 from benchmarks.baselines import BASELINES
+from benchmarks.mapping_page import Result, sums, table
+from benchmarks.rivals import RIVALS
+from benchmarks.rivals.accounting import Accounts, too_many_synapses
+from benchmarks.rivals.maps import mapped
+from benchmarks.rivals.networks import case
 from nirbridge.chips import Chip, read_chip
 from nirbridge.errors import NirbridgeError
+from nirbridge.mapping.model import MapCosts
 from nirbridge.network.model import Network
 from nirbridge.network.nir.from_nir import from_nir
 from nirbridge.partitioner.cost.resources import limits
 from nirbridge.partitioner.model import RESOURCES, Partition
 from nirbridge.pipeline import MapOptions, map_network
+from nirbridge.pipeline.fit import prepare_network
 
 METHODS = ("sequential", "packed", "cp-sat")
 DVS_FILE = Path("build/dvs_gesture.nir")
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """One method on one network; None where it does not apply."""
+class Work:
+    """A network to map, as it will run on ``chip``."""
 
-    network: str
-    neurons: int
-    method: str
-    cores: int | None
-    known: int | None
-    bound_any: int | None = None
-    bound_sliced: int | None = None
-    status: str = ""
-    fullest: str = ""
-    cpu_s: float = 0.0
-    note: str = ""
+    name: str
+    network: Network
+    chip: Chip
+    chips: int = 1
+    known: int | None = None
 
 
-def entries(sizes: set[str], only: str) -> Iterator[tuple[nets.Entry, Callable[[], nir.NIRGraph]]]:
+def suite(sizes: set[str], only: str, chip: Chip) -> Iterator[Work]:
     """The chosen networks; DVS-Gesture from its file where that was built."""
     for entry in nets.SUITE:
         if entry.size in sizes and only in entry.name:
             from_file = entry.name == "dvs-gesture" and DVS_FILE.exists()
-            yield entry, (lambda: nir.read(DVS_FILE)) if from_file else entry.build
+            network = from_nir(nir.read(DVS_FILE) if from_file else entry.build())
+            ready = prepare_network(network, chip, MapOptions(chips=entry.chips)).network
+            yield Work(entry.name, ready, chip, entry.chips, entry.cores_known)
+
+
+def generated(first: int, count: int) -> Iterator[Work]:
+    """Networks of the generator, each with its chip."""
+    for seed in range(first, first + count):
+        own = case(seed)
+        yield Work(f"{seed} ({', '.join(own.tight)})", own.network, own.chip)
 
 
 def fullest(partition: Partition, chip: Chip) -> str:
@@ -71,46 +86,78 @@ def fullest(partition: Partition, chip: Chip) -> str:
     return f"{name} {share:.0%}"
 
 
-def by_nirbridge(entry: nets.Entry, network: Network, chip: Chip, method: str, seed: int) -> Result:
-    start = time.process_time()
+def with_costs(result: Result, costs: MapCosts) -> Result:
+    """The result with the traffic of its map."""
+    hops, load = costs.multicast_hops_per_step, costs.max_link_load_spikes_per_step
+    return replace(result, hops=round(hops, 2), link_load=round(load, 3))
+
+
+def by_nirbridge(work: Work, method: str, seed: int) -> Result:
+    empty = Result(work.name, work.network.neurons, method, None, work.known)
+    options = MapOptions(method=method, seed=seed, chips=work.chips, retime="never", relays=False, placement_only=True)
     try:
-        partition = map_network(network, chip, MapOptions(method=method, seed=seed, chips=entry.chips)).partition
+        found = map_network(work.network, work.chip, options)
     except NirbridgeError as error:
-        cpu_s = time.process_time() - start
-        note = str(error).splitlines()[0]
-        return Result(entry.name, entry.neurons, method, None, entry.cores_known, cpu_s=cpu_s, note=note)
-    cpu_s = time.process_time() - start
-    report = partition.report
-    return Result(
-        entry.name,
-        entry.neurons,
-        method,
-        report.cores,
-        entry.cores_known,
-        report.cores_lower_bound,
-        report.cores_lower_bound_sliced,
-        report.status,
-        fullest(partition, chip),
-        cpu_s,
+        return replace(empty, note=str(error).splitlines()[0])
+    report = found.partition.report
+    result = replace(
+        empty,
+        cores=report.cores,
+        bound_any=report.cores_lower_bound,
+        bound_sliced=report.cores_lower_bound_sliced,
+        status=report.status,
+        fullest=fullest(found.partition, work.chip),
     )
+    return with_costs(result, found.costs)
 
 
-def by_rule(entry: nets.Entry, network: Network, chip: Chip, rule: str) -> Result:
+def by_baseline(work: Work, rule: str, seed: int) -> Result:
+    del seed
+    outcome = BASELINES[rule](work.network, work.chip)
+    return Result(work.name, work.network.neurons, rule, outcome.cores, work.known, note=outcome.reason)
+
+
+def by_rival(work: Work, rule: str, seed: int) -> Result:
+    del seed
+    empty = Result(work.name, work.network.neurons, rule, None, work.known)
+    if too_many_synapses(work.network):
+        return replace(empty, note="too many synapses to be listed one by one")
+    accounts = Accounts(work.network, work.chip)
+    cores = RIVALS[rule](accounts)
+    if cores is None:
+        return replace(empty, note="no legal map found")
+    result = replace(empty, cores=len(cores))
+    if len(cores) > work.chip.mesh.cores * work.chips:
+        return replace(result, note="more cores than there are")
+    return with_costs(result, mapped(accounts, cores, rule, work.chips).costs)
+
+
+def measured(work: Work, method: str, seed: int) -> Result:
+    """One method on one network, in this process: its CPU time and the peak of the memory."""
+    by: dict[str, Callable[[Work, str, int], Result]] = {
+        **dict.fromkeys(METHODS, by_nirbridge),
+        **dict.fromkeys(BASELINES, by_baseline),
+        **dict.fromkeys(RIVALS, by_rival),
+    }
     start = time.process_time()
-    outcome = BASELINES[rule](network, chip)
+    result = by[method](work, method, seed)
     cpu_s = time.process_time() - start
-    return Result(entry.name, entry.neurons, rule, outcome.cores, entry.cores_known, cpu_s=cpu_s, note=outcome.reason)
+    return replace(result, cpu_s=cpu_s, peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 
 
-def show(results: list[Result]) -> Table:
-    table = Table("network", "neurons", "method", "cores", "any-map", "sliced", "status", "fullest", "CPU s", "note")
-    previous = ""
-    for r in results:
-        head = ("", "") if r.network == previous else (r.network, f"{r.neurons:,}")
-        numbers = ["-" if n is None else f"{n:,}" for n in (r.cores, r.bound_any, r.bound_sliced)]
-        table.add_row(*head, r.method, *numbers, r.status, r.fullest, f"{r.cpu_s:.2f}", r.note)
-        previous = r.network
-    return table
+def alone(work: Work, method: str, seed: int) -> Result:
+    """``measured`` in a process of its own, so that the memory is that of one method on one network."""
+    fork = multiprocessing.get_context("fork")
+    here, there = fork.Pipe(duplex=False)
+    child = fork.Process(target=lambda: there.send(measured(work, method, seed)))
+    child.start()
+    there.close()
+    try:
+        return here.recv()
+    except EOFError:
+        return Result(work.name, work.network.neurons, method, None, work.known, note="the process was killed")
+    finally:
+        child.join()
 
 
 def main() -> int:
@@ -118,23 +165,28 @@ def main() -> int:
     parser.add_argument("--chip", default="loihi1")
     parser.add_argument("--only", default="", help="networks whose name contains this")
     parser.add_argument("--sizes", default="small", help="small, large, huge; comma separated")
-    parser.add_argument("--methods", default=",".join((*METHODS, *BASELINES)))
+    parser.add_argument("--generated", type=int, default=0, help="so many networks of the generator, not the suite")
+    parser.add_argument("--first", type=int, default=0, help="the first seed of the generator")
+    parser.add_argument("--methods", default=",".join((*METHODS, *BASELINES, *RIVALS)))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("-o", "--output", type=Path, default=Path("build/mapping.json"))
     options = parser.parse_args()
     chip, methods = read_chip(options.chip), options.methods.split(",")
-    if unknown := sorted(set(methods) - {*METHODS, *BASELINES}):
-        parser.error(f"unknown methods {unknown}; there are {[*METHODS, *BASELINES]}")
+    if unknown := sorted(set(methods) - {*METHODS, *BASELINES, *RIVALS}):
+        parser.error(f"unknown methods {unknown}; there are {[*METHODS, *BASELINES, *RIVALS]}")
+    works = suite(set(options.sizes.split(",")), options.only, chip)
+    if options.generated:
+        works = generated(options.first, options.generated)
     results: list[Result] = []
-    for entry, build in entries(set(options.sizes.split(",")), options.only):
-        network = from_nir(build())
+    for work in works:
         for method in methods:
-            if method in BASELINES:
-                results.append(by_rule(entry, network, chip, method))
-            else:
-                results.append(by_nirbridge(entry, network, chip, method, options.seed))
-            print(f"{entry.name}: {method}: {results[-1].cores}", file=sys.stderr)
-    Console().print(show(results))
+            results.append(alone(work, method, options.seed))
+            print(f"{work.name}: {method}: {results[-1].cores}", file=sys.stderr)
+    for heads, rows in (table(results), *([sums(results)] if options.generated else [])):
+        shown = Table(*heads)
+        for row in rows:
+            shown.add_row(*row)
+        Console().print(shown)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     document = {"chip": chip.name, "seed": options.seed, "results": [asdict(r) for r in results]}
     options.output.write_text(json.dumps(document, indent=1) + "\n")

@@ -201,6 +201,13 @@ def synth(layers: int, seed: int = 0) -> nir.NIRGraph:
     return feedforward((1, 12, 12), [Conv(int(c), padding=1) for c in channels])
 
 
+def mixed(layers: int, seed: int = 0) -> nir.NIRGraph:
+    """A chain on 12 x 12 of convolutions with kernels 1, 3 and 5 and 4 to 24 channels, drawn by ``seed``."""
+    rng = np.random.default_rng(seed)
+    drawn = zip(rng.integers(4, 25, size=layers), rng.choice([1, 3, 5], size=layers), strict=True)
+    return feedforward((1, 12, 12), [Conv(int(c), int(k), padding=int(k) // 2) for c, k in drawn])
+
+
 def layered(side: int) -> nir.NIRGraph:
     """16 convolutional layers of 16 channels, ``side`` x ``side``: side 16 is 65 K neurons, 256 16 M, 1024 268 M."""
     return feedforward((16, side, side), [Conv(16, padding=1)] * 16)
@@ -227,7 +234,12 @@ SUITE = (
     Entry("dense-1500x2", partial(dense_stack, 1500, 2), 3_000, 20),
     Entry("dense-2000x5", partial(dense_stack, 2000, 5), 10_000, 130, chips=2),
     Entry("synth-8", partial(synth, 8), 6_912),
-    Entry("synth-32", partial(synth, 32), 38_016),
+    Entry("synth-32", partial(synth, 32), 38_016, 38),
+    Entry("synth-50", partial(synth, 50), 54_720, 54),
+    Entry("synth-64", partial(synth, 64), 76_032, 75),
+    Entry("synth-100", partial(synth, 100), 118_656, 117),
+    Entry("mixed-32", partial(mixed, 32), 67_248, None, chips=2),
+    Entry("mixed-64", partial(mixed, 64), 131_040, None, chips=2),
     Entry("pilotnet", pilotnet, 107_033, None, "large", 4),
     Entry("vgg11", vgg11, 190_986, None, "large", 32),
     Entry("alexnet", alexnet, 781_736, None, "large", 32),

@@ -1,0 +1,113 @@
+"""Results of ``mapping`` as tables, and as the text of docs/benchmarks.md.
+
+python -m benchmarks.mapping_page build/suite.json build/generated.json -o docs/benchmarks.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]
+"""The heads of the columns, and the rows."""
+
+INTRO = """# Benchmarks of mapping
+
+This page is written by `python -m benchmarks.mapping_page` from the JSON files of `python -m benchmarks.mapping`
+([how](../benchmarks/README.md)). `sequential`, `packed` and `cp-sat` are nirbridge's methods; the other rows are rules
+to compare with, each stated at the head of its file in `benchmarks/rivals` or `benchmarks/baselines.py`. Cores and
+bounds are exact and repeat; CPU seconds and the peak of the memory (of a process for each row) are of one run of a
+shared machine. Hops and link load are spikes per time step at 0.02 spikes per neuron and step. `gap` is the
+optimality gap: cores over the lower bound for any map.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One method on one network; None where it does not apply. ``peak_mb`` is that of a process of its own."""
+
+    network: str
+    neurons: int
+    method: str
+    cores: int | None
+    known: int | None
+    bound_any: int | None = None
+    bound_sliced: int | None = None
+    status: str = ""
+    fullest: str = ""
+    cpu_s: float = 0.0
+    note: str = ""
+    hops: float | None = None
+    link_load: float | None = None
+    peak_mb: int = 0
+
+
+def gap(cores: int | None, bound: int | None) -> str:
+    """Cores over a lower bound: ``0 %`` where the map is optimal."""
+    return "-" if cores is None or not bound else f"{cores / bound - 1:.0%}"
+
+
+def table(results: Sequence[Result]) -> Rows:
+    """Every row of every network."""
+    heads = ("network", "neurons", "method", "cores", "any-map", "sliced", "gap", "hops", "link")
+    rows, previous = [], ""
+    bounds = {r.network: r.bound_any for r in results if r.bound_any}
+    for r in results:
+        head = ("", "") if r.network == previous else (r.network, f"{r.neurons:,}")
+        numbers = ["-" if n is None else f"{n:,}" for n in (r.cores, r.bound_any, r.bound_sliced)]
+        traffic = ["-" if x is None else f"{x:,.2f}" for x in (r.hops, r.link_load)]
+        last = (r.status, r.fullest, f"{r.cpu_s:.2f}", f"{r.peak_mb:,}", r.note)
+        rows.append((*head, r.method, *numbers, gap(r.cores, bounds.get(r.network)), *traffic, *last))
+        previous = r.network
+    return (*heads, "status", "fullest", "CPU s", "MB", "note"), rows
+
+
+def sums(results: Sequence[Result]) -> Rows:
+    """One row per method: its cores over all networks, on those where it finds a map, and where it is beaten."""
+    networks = list(dict.fromkeys(r.network for r in results))
+    by = {(r.network, r.method): r for r in results}
+    fewest = {n: min((r.cores for r in results if r.network == n and r.cores), default=None) for n in networks}
+    rows = []
+    for method in dict.fromkeys(r.method for r in results):
+        own = [by[n, method] for n in networks if (n, method) in by]
+        found = [r for r in own if r.cores is not None]
+        bounds = sum(r.bound_any or 0 for r in found)
+        beaten = sum(r.cores != fewest[r.network] for r in own)
+        cells = (len(own), len(own) - len(found), sum(r.cores or 0 for r in found), bounds, beaten)
+        rows.append((method, *(f"{n:,}" for n in cells), f"{sum(r.cpu_s for r in own):.1f}"))
+    fields = ("method", "networks", "without a map", "cores", "bounds", "not the fewest", "CPU s")
+    return fields, rows
+
+
+def markdown(rows: Rows) -> str:
+    """A table as Markdown."""
+    lines = [rows[0], ("---",) * len(rows[0]), *rows[1]]
+    return "".join("| " + " | ".join(cell.replace("|", "/") for cell in line) + " |\n" for line in lines)
+
+
+def page(runs: Sequence[Sequence[Result]]) -> str:
+    """The text of the page: a table per run; of many networks only the sums."""
+    parts = [INTRO]
+    for results in runs:
+        many = len({r.network for r in results}) > 40
+        heading = "Generated networks" if many else "Published and layered networks"
+        parts.append(f"\n## {heading}\n\n{markdown(sums(results) if many else table(results))}")
+    return "".join(parts)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("-o", "--output", required=True, type=Path)
+    options = parser.parse_args()
+    runs = [[Result(**r) for r in json.loads(path.read_text())["results"]] for path in options.files]
+    options.output.write_text(page(runs), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""Rivals count as the project's independent checker does, and their rules are what their files say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SEEDS = (0, 1, 3, 4, 9, 14, 40, 54, 59)
+
+
+@pytest.fixture(autouse=True)
+def _repository_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_checker_agrees_with_every_map_of_a_rival(seed: int) -> None:
+    from benchmarks.rivals import RIVALS
+    from benchmarks.rivals.accounting import Accounts
+    from benchmarks.rivals.maps import mapped
+    from benchmarks.rivals.networks import case
+    from nirbridge.mapping.checker.check import check_mapping
+
+    own = case(seed)
+    accounts = Accounts(own.network, own.chip)
+    found = {name: rule(accounts) for name, rule in RIVALS.items()}
+    assert any(cores is not None for cores in found.values())
+    for name, cores in found.items():
+        if cores is not None:
+            map_ = mapped(accounts, cores, name, place=False)
+            check_mapping(map_)
+            outputs = accounts.output_axons(cores)
+            for block, members, output in zip(map_.partition.blocks, cores, outputs, strict=True):
+                counted = accounts.use(members) | {"output_axons": int(output)}
+                # lists may also be cut where a slice ends: the project takes the fewer words
+                assert counted.pop("synapse_words") >= block.used["synapse_words"]
+                assert counted == {r: n for r, n in block.used.items() if r != "synapse_words"}
+
+
+def test_what_is_over_a_limit_is_not_legal() -> None:
+    from benchmarks.rivals.accounting import Accounts
+    from benchmarks.rivals.networks import case
+
+    own = case(1)
+    accounts = Accounts(own.network, own.chip)
+    alone = [np.array([n]) for n in range(accounts.neurons)]
+    assert accounts.is_legal(alone)
+    assert not accounts.is_legal(alone[1:])
+    assert not accounts.is_legal([np.arange(accounts.neurons)])
+    none = replace(own.chip, core=replace(own.chip.core, output_axons=int(accounts.output_axons(alone).max()) - 1))
+    assert not Accounts(own.network, none).is_legal(alone)
+
+
+def test_next_fit_and_layer_by_layer_of_a_chain() -> None:
+    from benchmarks import nets
+    from benchmarks.rivals import RIVALS
+    from benchmarks.rivals.accounting import Accounts
+    from nirbridge.chips import read_chip
+    from nirbridge.network.nir.from_nir import from_nir
+
+    accounts = Accounts(from_nir(nets.synth(4)), read_chip("loihi1"))
+    sizes = [p.size for p in accounts.network.populations]
+    assert accounts.neurons == sum(sizes) == 4608
+    found = {name: len(RIVALS[name](accounts) or ()) for name in ("next-fit", "layer by layer")}
+    # neurons bind: 1,024 to a core, whole layers or not
+    assert found == {"next-fit": -(-4608 // 1024), "layer by layer": sum(-(-n // 1024) for n in sizes)}
+
+
+def test_clusters_collect_like_profiles() -> None:
+    from benchmarks.rivals import RIVALS
+    from benchmarks.rivals.accounting import Accounts
+    from benchmarks.rivals.networks import case
+
+    own = case(4)
+    accounts = Accounts(own.network, own.chip)
+    assert own.tight == ("decay_profiles",)
+    cores = {name: len(RIVALS[name](accounts) or ()) for name in ("next-fit", "greedy clusters")}
+    assert cores["greedy clusters"] * 10 < cores["next-fit"]
+
+
+def test_the_generator_is_seeded_and_every_neuron_fits() -> None:
+    from benchmarks.rivals.accounting import Accounts
+    from benchmarks.rivals.networks import case
+
+    for seed in range(12):
+        own, again = case(seed), case(seed)
+        assert (own.chip, [p.shape for p in own.network.populations]) == (
+            again.chip,
+            [p.shape for p in again.network.populations],
+        )
+        assert 10 <= own.network.neurons <= 600
+        accounts = Accounts(own.network, own.chip)
+        assert all(accounts.fits(np.array([n])) for n in range(accounts.neurons))
+
+
+def test_each_rule_is_short() -> None:
+    rules = [p for p in (ROOT / "benchmarks" / "rivals").glob("*.py") if p.stem not in ("accounting", "networks")]
+    assert len(rules) >= 8
+    assert {p.name: n for p in rules if (n := len(p.read_text().splitlines())) > 60} == {}
+
+
+def test_sums_name_what_is_beaten_and_what_finds_no_map() -> None:
+    from benchmarks.mapping_page import Result, gap, page, sums
+
+    rows = [Result("a", 5, "cp-sat", 3, None, 2), Result("a", 5, "other", 2, None)]
+    rows += [Result("b", 5, "cp-sat", 4, None, 4), Result("b", 5, "other", None, None)]
+    assert [row[:6] for row in sums(rows)[1]] == [
+        ("cp-sat", "2", "0", "7", "6", "1"),
+        ("other", "2", "1", "2", "0", "1"),
+    ]
+    assert gap(3, 2) == "50%"
+    assert gap(None, 2) == "-"
+    assert "| a | 5 | cp-sat | 3 | 2 |" in page([rows])
