@@ -15,13 +15,13 @@ from nirbridge.network.model import Network
 from nirbridge.network.neurons import Neuron
 
 TEXTS: Mapping[str, str] = {
-    "b": "the bias of a recurrence acts one step late",
+    "b": "the bias of a recurrence acts one time step late",
     "c": "spikes at v >= threshold where the original needs v > threshold, or the other way round",
-    "d": "a refractory step: plain NIR has none",
+    "d": "refractory time: plain NIR has none",
     "f": "its IF is a Leaky of beta = 0.9",
-    "i": "the state at the start: plain NIR has none",
+    "i": "the initial state: plain NIR has none",
     "l": "r of a LIF is not read, so its input is weaker by dt/tau",
-    "m": "several spikes a step: the tool sends one at most",
+    "m": "several spikes per time step: the tool sends at most one",
     "r": "the reset: the tool resets to a value at once, where the original subtracts, or never resets",
     "t": "dt = 1e-4 s is written into its reader",
     "v": "v_reset is not read: it resets to 0",

@@ -53,7 +53,8 @@ def _row(name: str, title: str, *, others: bool) -> Row:
     fired = sum(int(np.count_nonzero(array)) for (_, variable), array in arrays.items() if variable == "s")
     before, after = float(np.mean(wanted == labels)), float(np.mean(found == labels))
     reason = (
-        f"decisions of {len(test)} test images after {STEPS} steps; spike rates stand for values, in the limit exactly;"
+        f"decisions of {len(test)} test images after {STEPS} time steps; "
+        "spike rates represent values, exactly in the limit;"
         f" accuracy {before:.2%} as ANN, {after:.2%} as spikes"
     )
     model = Model("torch", f"converted {title}", lambda: net, whole, kind="decisions", is_exact=False, reason=reason)

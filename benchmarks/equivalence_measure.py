@@ -28,7 +28,7 @@ cell in a step: beyond it float32 has no room for the grid."""
 class Cell:
     """What one program makes of the file: ``equal`` of ``cells`` outputs, or in words why there are none.
 
-    ``worst``: the largest difference of a read-out. ``causes``: known reasons for what is not equal.
+    ``worst``: the largest difference of a readout. ``causes``: known reasons for what is not equal.
     """
 
     equal: int = 0
@@ -45,7 +45,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A model and what was found. ``fired``: output cells of the original that are not 0; ``span``: of a read-out."""
+    """A model and what was found. ``fired``: output cells of the original that are not 0; ``span``: of a readout."""
 
     model: Model
     spikes: int

@@ -14,7 +14,7 @@ from nirbridge.arrays import Array
 
 STEPS, BATCH, SEEDS = 100, 4, (0, 1, 2)
 GRID = 1024
-READOUT = "a read-out sends no spikes: potentials, which the two round at other places"
+READOUT = "a readout sends no spikes; potentials are compared, which the two round differently"
 _WEIGHTS = frozenset({"weight", "input_weights", "recurrent_weights", "w_rec"})
 
 Run = Callable[[Any, tuple[Any, ...]], Any]
@@ -25,7 +25,7 @@ Run = Callable[[Any, tuple[Any, ...]], Any]
 class Model:
     """One model: a framework's module with the meaning that its own run shows.
 
-    ``kind``: ``spikes`` or ``potential`` (a read-out: values are compared, not events). ``is_exact``: its form is one
+    ``kind``: ``spikes`` or ``potential`` (a readout: values are compared, not events). ``is_exact``: its form is one
     that the project's semantics call exact; where it is not, ``reason`` says why. ``is_refused``: it has no form, and
     the importer is to say so. ``accept``: known deviations that its import takes, without which it is refused.
     ``scale`` and ``density`` set how much the model fires; they decide nothing.

@@ -77,9 +77,9 @@ def cell_models() -> Iterator[Model]:
     yield _row("LIFRefracCell, 3 steps", _two(norse.LIFRefracCell, p=waits))
     yield _row("LIFRecurrentCell", lambda: _CHAIN(
         nn.Linear(12, 8), norse.LIFRecurrentCell(8, 16), nn.Linear(16, 6), norse.LIFCell()))  # fmt: skip
-    yield _row("LICell as read-out", lambda: _CHAIN(
+    yield _row("LICell as readout", lambda: _CHAIN(
         nn.Linear(12, 16), norse.LIFCell(), nn.Linear(16, 6), norse.LICell()), **_READS)  # fmt: skip
-    yield _row("LIBoxCell as read-out", lambda: _CHAIN(
+    yield _row("LIBoxCell as readout", lambda: _CHAIN(
         nn.Linear(12, 16), norse.LIFBoxCell(), nn.Linear(16, 6), norse.LIBoxCell()), **_READS,
         scale=6.0)  # fmt: skip
 

@@ -46,14 +46,14 @@ def _residual() -> Any:
 def models() -> Iterator[Model]:
     """Those that have a form."""
     yield _row("LIFTorch", lambda: _two(rt.LIFTorch(16), rt.LIFTorch(6)))
-    yield _row("LIFTorch, at most one spike a step", lambda: _two(
+    yield _row("LIFTorch, at most one spike per time step", lambda: _two(
         rt.LIFTorch(16, max_spikes_per_dt=1), rt.LIFTorch(6, max_spikes_per_dt=1)))  # fmt: skip
     yield _row("LIFTorch, time constants, thresholds, bias per neuron", lambda: _two(_own_values(), rt.LIFTorch(6)))
     yield _row("LIFTorch, recurrent", lambda: _two(_recurrent(), rt.LIFTorch(6)), scale=0.05)
     yield _row("LIFBitshiftTorch, LIFNeuronTorch", lambda: _two(rt.LIFBitshiftTorch(16), rt.LIFNeuronTorch(6)))
     yield _row("Residual", _residual, scale=0.05)
     yield _row(
-        "ExpSynTorch as read-out",
+        "ExpSynTorch as readout",
         lambda: _two(rt.LIFTorch(16), rt.ExpSynTorch(6)),
         kind="potential",
         is_exact=False,

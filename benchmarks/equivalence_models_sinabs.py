@@ -74,7 +74,7 @@ def _row(name: str, make: Any, run: Any = squeezed, **options: Any) -> Model:
 def models() -> Iterator[Model]:
     """Those that have a form."""
     single, value = sinabs.activation.SingleSpike, sinabs.activation.MembraneReset
-    yield _row("IAFSqueeze, several spikes a step", lambda: _two(_iaf(), _iaf()))
+    yield _row("IAFSqueeze, several spikes per time step", lambda: _two(_iaf(), _iaf()))
     yield _row("LIFSqueeze, norm_input", lambda: _two(sl.LIFSqueeze(batch_size=BATCH, tau_mem=10.0), _iaf()), scale=2.0)
     yield _row("LIF, norm_input=False", lambda: _two(sl.LIF(10.0, norm_input=False), sl.IAF()), batch_first)
     yield _row("IAFSqueeze, SingleSpike", lambda: _two(_iaf(spike_fn=single), _iaf(spike_fn=single)))

@@ -14,7 +14,9 @@ with quiet():
     import snntorch as snn
 
 EARLY_SUBTRACTION = "early-subtraction"
-EARLY = f"refused, unless accepted as `{EARLY_SUBTRACTION}`, as here: snnTorch tests the rest a second time"
+EARLY = (
+    f"refused, unless accepted as `{EARLY_SUBTRACTION}`, as here: snnTorch tests the remaining potential a second time"
+)
 
 
 def _spread(low: float, high: float) -> Callable[[int], Any]:
@@ -102,5 +104,5 @@ def refused_models() -> Iterator[Model]:
     yield row("SLSTM", behind(lambda: snn.SLSTM(8, 8, init_hidden=True)))
     yield row("LeakyParallel", lambda: snn.LeakyParallel(12, 8))
     yield row("Leaky, inhibition=True", behind(lambda: snn.Leaky(beta=0.9, inhibition=True, init_hidden=True)))
-    yield row("MaxPool behind spikes", lambda: nn.Sequential(
+    yield row("MaxPool after spikes", lambda: nn.Sequential(
         nn.Linear(12, 8), snn.Leaky(beta=0.9, init_hidden=True), nn.MaxPool1d(2)))  # fmt: skip

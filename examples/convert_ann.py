@@ -1,8 +1,8 @@
-"""Convert a trained PyTorch network to spikes, and see how many steps its answers take.
+"""Convert a trained PyTorch network to spikes, and measure its accuracy after 4 to 64 time steps.
 
     python examples/convert_ann.py [cnn | residual]
 
-The networks are those of ``train_digits_ann.py``; the images that are counted were never trained on.
+The networks are those of ``train_digits_ann.py``; the accuracy is that on their test images.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ STEPS = 64
 
 
 def outputs(graph: object, images: np.ndarray) -> np.ndarray:
-    """What the spiking network takes for the ANN's outputs after 1, 2, … steps, ``[64, images, 10]``."""
+    """The spiking network's estimates of the ANN's outputs after 1, 2, … time steps, ``[64, images, 10]``."""
     network = from_nir(graph)
-    fed = np.broadcast_to(images, (STEPS, *images.shape))  # the image as it is, in every step
-    arrays = simulate(network, fed, record=[Probe("output_readout", ("v",))]).recording.arrays
+    inputs = np.broadcast_to(images, (STEPS, *images.shape))  # the image itself, in every time step
+    arrays = simulate(network, inputs, record=[Probe("output_readout", ("v",))]).recording.arrays
     return arrays["output_readout", "v"] / np.arange(1, STEPS + 1).reshape(-1, 1, 1)
 
 
@@ -33,11 +33,11 @@ def main(model: str = "cnn") -> None:
     images, _, test_images, labels = (tensor.numpy() for tensor in digits_ann.images_as_tensors())
     conversion = convert_torch(net, images[:1], images)
     print(conversion.report)
-    found = outputs(conversion.graph, test_images)
+    estimates = outputs(conversion.graph, test_images)
     print(f"original: {accuracy:.2%} of {len(labels)} test images")
     for steps in (4, 8, 16, 32, 64):
-        right = float(np.mean(found[steps - 1].argmax(1) == labels))
-        print(f"{steps:>2} steps: {right:.2%} ({100 * (right - accuracy):+.2f} points)")
+        converted = float(np.mean(estimates[steps - 1].argmax(1) == labels))
+        print(f"{steps:>2} time steps: {converted:.2%} ({100 * (converted - accuracy):+.2f} points)")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ TIMING = {
 
 
 def to_graph(net: torch.nn.Sequential, shape: tuple[int, ...], about: Mapping[str, Any]) -> nir.NIRGraph:
-    """The network for inputs of ``shape`` as NIR; what NIR cannot say (and ``about``) goes into the metadata."""
+    """The network for inputs of ``shape`` as NIR; the timing and ``about`` are stored as metadata."""
     nodes: dict[str, nir.NIRNode] = {"input": nir.Input({"input": np.array(shape)})}
     x = torch.zeros(1, *shape)
     for i, layer in enumerate(net):

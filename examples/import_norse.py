@@ -1,4 +1,4 @@
-"""A Norse model as a NIR file with its exact meaning: python import_norse.py [MODEL.nir]."""
+"""A Norse model as a NIR file with exact semantics: python import_norse.py [MODEL.nir]."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A rockpool model as a NIR file with its exact meaning: python import_rockpool.py [MODEL.nir]."""
+"""A rockpool model as a NIR file with exact semantics: python import_rockpool.py [MODEL.nir]."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A sinabs model as a NIR file with its exact meaning: python import_sinabs.py [MODEL.nir]."""
+"""A sinabs model as a NIR file with exact semantics: python import_sinabs.py [MODEL.nir]."""
 
 import sys
 

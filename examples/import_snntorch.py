@@ -1,4 +1,4 @@
-"""A snnTorch network with a loop over time as a NIR file, run beside the original."""
+"""Import a snnTorch network with a loop over time as a NIR file, and compare its spikes with the original."""
 
 from __future__ import annotations
 

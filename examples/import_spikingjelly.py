@@ -1,4 +1,4 @@
-"""A spikingjelly model as a NIR file with its exact meaning: python import_spikingjelly.py [MODEL.nir]."""
+"""A spikingjelly model as a NIR file with exact semantics: python import_spikingjelly.py [MODEL.nir]."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Map a model file onto a chip, and say how good the map is proved to be.
+"""Map a model file onto a chip, and print the cores with the proved lower bound.
 
 python examples/map_a_model.py [MODEL.nir] [CHIP]
 """

@@ -2,7 +2,7 @@
 
     python examples/own_chip.py
 
-A chip is a TOML file; its record is plain data, so a variant is a copy with another number.
+A chip is a TOML file; its record is plain data, so a variant is a copy with other numbers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main() -> None:
     chip = read_chip(HERE / "chips" / "my_chip.toml")
     for neurons, words in ((128, 4096), (256, 4096), (128, 8192), (256, 8192)):
         other = variant(variant(chip, "core", neurons=neurons), "synapses", words=words)
-        print(f"{neurons} neurons and {words} words a core: {cores(network, other)}")
+        print(f"{neurons} neurons and {words} words per core: {cores(network, other)}")
 
 
 if __name__ == "__main__":

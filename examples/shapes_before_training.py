@@ -1,8 +1,8 @@
-"""Will it fit? Ask from shapes alone, before a single weight is trained.
+"""Check from shapes alone whether networks fit a chip, before any weight is trained.
 
     python examples/shapes_before_training.py
 
-The weights are one value seen through a zero-stride view, so even a huge layer takes no memory.
+The weights are one value seen through a zero-stride view, so even a very large layer takes no memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nirbridge.pipeline import map_network
 
 
 def lif(neurons: int) -> nir.LIF:
-    """Neurons with some time constant; its value takes no part in whether a network fits."""
+    """Neurons with some time constant; its value does not affect whether a network fits."""
     tau, one, zero = (np.broadcast_to(value, (neurons,)) for value in (1e-3, 1.0, 0.0))
     return nir.LIF(tau=tau, r=one, v_leak=zero, v_threshold=one, v_reset=zero)
 

@@ -29,7 +29,7 @@ SCHEDULES = {"mlp": (60, 2e-3), "cnn": (30, 1e-2)}
 
 
 def leaky() -> snn.Leaky:
-    """A neuron that plain NIR can say: threshold 1, reset to zero."""
+    """A neuron that plain NIR can express: threshold 1, reset to zero."""
     return snn.Leaky(beta=BETA, reset_mechanism="zero", spike_grad=surrogate.fast_sigmoid(slope=10), init_hidden=True)
 
 

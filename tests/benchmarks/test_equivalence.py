@@ -23,7 +23,7 @@ CROSS_SECTION = (
     ("snnTorch", "Alpha"),
     ("Norse", "LIFCell, parameters per neuron"),
     ("Norse", "LIFRecurrentCell"),
-    ("sinabs", "IAFSqueeze, several spikes a step"),
+    ("sinabs", "IAFSqueeze, several spikes per time step"),
     ("spikingjelly", "LIFNode, decay_input=False, v_reset = -0.25"),
     ("rockpool", "LIFTorch, recurrent"),
 )

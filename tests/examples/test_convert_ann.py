@@ -22,7 +22,7 @@ def test_convert_ann(model: str, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     original = re.search(r"original: ([\d.]+)% of 597 test images", done.stdout)
-    rows = {int(s): float(p) for s, p in re.findall(r"^ *(\d+) steps: ([\d.]+)%", done.stdout, re.MULTILINE)}
+    rows = {int(s): float(p) for s, p in re.findall(r"^ *(\d+) time steps: ([\d.]+)%", done.stdout, re.MULTILINE)}
     assert original is not None
     assert sorted(rows) == [4, 8, 16, 32, 64]
     assert rows[16] > float(original[1]) - 0.5

@@ -47,7 +47,7 @@ def test_map_a_model_says_what_is_wrong(tmp_path: Path) -> None:
 def test_own_chip(tmp_path: Path) -> None:
     lines = output("own_chip.py", tmp_path).splitlines()
     found = [
-        re.fullmatch(r"(\d+) neurons and (\d+) words a core: (\d+) cores, .* \(at least (\d+)\)", x) for x in lines
+        re.fullmatch(r"(\d+) neurons and (\d+) words per core: (\d+) cores, .* \(at least (\d+)\)", x) for x in lines
     ]
     cores = {(int(m[1]), int(m[2])): (int(m[3]), int(m[4])) for m in found if m is not None}
     assert len(cores) == len(lines) == 4
