@@ -103,7 +103,7 @@ def refused_or_sound(path: Path) -> None:
     else:
         runs(q)
         return
-    assert [p.subject for p in problems] == ["file 'a.q.npz'"]
+    assert [p.subject.partition(", array ")[0] for p in problems] == ["file 'a.q.npz'"]
 
 
 def runs(q: QuantizedNetwork) -> None:
@@ -159,11 +159,14 @@ def test_damaged_and_cut_files_are_refused(tmp_path: Path, where: float, byte: i
 @pytest.mark.parametrize(
     ("header", "said"),
     [
-        ("{'descr': '<i8', 'fortran_order': False, 'shape': (999999999999999,), }", "header and data disagree"),
+        (
+            "{'descr': '<i8', 'fortran_order': False, 'shape': (999999999999999,), }",
+            "999,992 bytes, at most",
+        ),
         ("{'descr': '<i8', 'fortran_order': False, 'shape': (1000000000000000,), }", "not an array of plain numbers"),
         ("{'descr': '<i8', 'fortran_order': False, 'shape': (-1,), }", "not an array of plain numbers"),
         ("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", "not an array of plain numbers"),
-        ("{'descr': '<i8', 'fortran_order': True, 'shape': (1,), }", "an array of type int64"),
+        ("{'descr': '<i8', 'fortran_order': True, 'shape': (1,), }", "its digest does not match"),
         ("{'descr': '<f2', 'fortran_order': False, 'shape': (4,), }", "an array of type float16"),
         ("{'descr': '<i8', 'fortran_order': False, 'shape': (__import__('os'),), }", "not an array of plain numbers"),
         ("[" * 9000, "not an array of plain numbers"),
