@@ -271,7 +271,7 @@ def _backend_of(model: object, backend: str, chip: object) -> str:
 
 def _own_options(target: str, options: object, *, floating: bool) -> object:
     """The options of the emitter itself; ``floating`` is one of Lava's."""
-    from nirbridge.emitters.lava.emitter import LavaOptions
+    from nirbridge.emitters.lava.emit import LavaOptions
 
     if not floating:
         return options

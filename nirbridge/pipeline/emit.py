@@ -130,7 +130,7 @@ def emit_lava(
     progress: Progress = no_progress,
 ) -> Artifact:
     """``emit_with`` for Lava; ``floating``: its floating-point models of the real network, for comparison."""
-    from nirbridge.emitters.lava.emitter import LavaOptions
+    from nirbridge.emitters.lava.emit import LavaOptions
 
     return emit_with(
         "lava",

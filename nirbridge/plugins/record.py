@@ -72,7 +72,7 @@ BUILTIN = Plugin(
         "packed": f"{_METHODS}:PACKED",
         "cp-sat": f"{_METHODS}:CP_SAT",
     },
-    emitters={"lava": "nirbridge.emitters.lava.emitter:LAVA"},
+    emitters={"lava": "nirbridge.emitters.lava.emit:LAVA"},
     simulators={
         name: f"{_SIMULATORS}:{name.upper()}"
         for name in ("auto", "reference", "numpy", "fast", "event", "dense", "fixed", "mapped")
@@ -83,7 +83,7 @@ OWN = LoadedPlugin("nirbridge", BUILTIN)
 
 if TYPE_CHECKING:
     # A type checker holds every object behind these names to its Protocol; the test suite runs them.
-    from nirbridge.emitters.lava.emitter import LAVA
+    from nirbridge.emitters.lava.emit import LAVA
     from nirbridge.importers import (
         from_norse,
         from_rockpool,

@@ -294,6 +294,5 @@ def read_program(data: bytes) -> object:
     (folder / "program.json").write_bytes(data[8 + length :])
     known = artifact.known_files(folder)
     program = run._program(folder)
-    arrays = run._arrays(models.inputs(), program)
-    batches = [run._batched(a, program) for a in arrays.values()]
-    return known, batches, run.RunLimits().seconds(5, program["processes"])
+    _, steps, samples = run.opened_inputs(models.inputs(), program, None)
+    return known, steps, samples, run.RunLimits().seconds(5, program["processes"])

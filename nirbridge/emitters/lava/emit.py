@@ -1,24 +1,26 @@
-"""A quantized network as a Lava program: a self-contained folder, in memory."""
+"""Lava as a target: a quantized or mapped network as a program, a self-contained folder in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from nirbridge._types import Progress, no_progress
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact, make_artifact, npz_bytes
 from nirbridge.emitters.lava import render as text
 from nirbridge.emitters.lava.plan.fixed import fixed_plan
 from nirbridge.emitters.lava.plan.floating import floating_plan
 from nirbridge.emitters.lava.plan.model import LavaPlan, Readout
-from nirbridge.errors import ModelError, UsageError, quoted
+from nirbridge.errors import ModelError, UsageError, instance_of, quoted
 from nirbridge.files.archive_names import encode_name
-
-if TYPE_CHECKING:
-    from nirbridge.mapping.model import MappedNetwork
-    from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.mapping.model import MappedNetwork, Model
+from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.simulators.inputs import Input
+from nirbridge.simulators.types import Probe, Recording
 
 _LONGEST_KEY = 30_000
 
@@ -27,27 +29,23 @@ def emit(
     quantized: QuantizedNetwork,
     *,
     mapped: MappedNetwork | Sequence[Any] | None = None,
-    per_core: bool = False,
     floating: bool = False,
 ) -> Artifact:
     """The program of a quantized network; the same network gives the same bytes.
 
     Args:
         quantized: what to emit.
-        mapped: where it sits on the chip (a map, or the slices of one); needed for ``per_core``.
-        per_core: one process per core and population instead of one per population. Many processes are slow.
+        mapped: its cores (a map, or the slices of one), for one process per core and population instead of one per
+            population. Many processes are slow.
         floating: Lava's floating-point models of the real network, for comparison; no chip computes so.
 
     Raises:
         ModelError: what Lava or the chip cannot hold; every problem.
         UsageError: options that contradict each other.
     """
-    if floating and per_core:
-        raise UsageError.of("emit", "floating and per_core", "a map holds the integers of the chip", "choose one")
-    if per_core and mapped is None:
-        raise UsageError.of("emit", "per_core without a map", "cores come from a map", "give a map")
-    plan = floating_plan(quantized) if floating else fixed_plan(quantized, mapped if per_core else None)
-    return _artifact(plan)
+    if floating and mapped is not None:
+        raise UsageError.of("emit", "floating and a map", "a map holds the integers of the chip", "choose one")
+    return _artifact(floating_plan(quantized) if floating else fixed_plan(quantized, mapped))
 
 
 def _artifact(plan: LavaPlan) -> Artifact:
@@ -128,3 +126,55 @@ def _key(name: str) -> str:
     if len(key.encode("utf-8", "surrogatepass")) > _LONGEST_KEY:
         raise ModelError.of(f"node {quoted(name)}", "its name is too long for an archive", "", "rename the node")
     return key
+
+
+TAKES = (QuantizedNetwork, MappedNetwork)
+
+
+@dataclass(frozen=True, slots=True)
+class LavaOptions:
+    """How a Lava program is emitted.
+
+    ``floating``: Lava's floating-point models of the real network, for comparison; no chip computes so.
+    """
+
+    floating: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LavaEmitter:
+    """Programs for Lava: one process per population, or per core and population of a mapped network."""
+
+    takes = TAKES
+    options = LavaOptions
+    records = ("s", "u", "v")
+
+    def emit(self, model: Model, options: LavaOptions | None = None) -> Artifact:
+        """See ``emit``; many processes are slow."""
+        from nirbridge.mapping.integers import integers_of
+
+        known = instance_of(model, TAKES, "model of emitter 'lava'", "quantize the network for a chip")
+        chosen = LavaOptions() if options is None else instance_of(options, LavaOptions, "options of emitter 'lava'")
+        if isinstance(known, MappedNetwork):
+            return emit(integers_of(known), mapped=known, floating=chosen.floating)
+        return emit(known, floating=chosen.floating)
+
+    def run(
+        self,
+        artifact: Artifact,
+        inputs: Mapping[str, Input] | Input,
+        *,
+        steps: int | None = None,
+        record: Sequence[Probe] | None = None,
+        progress: Progress = no_progress,
+    ) -> Recording:
+        """See ``run_program``: supervised, in the isolated environment of Lava."""
+        from nirbridge.emitters.lava.runtime.probes import requested
+        from nirbridge.emitters.lava.runtime.run import run_program
+
+        known = instance_of(artifact, Artifact, "program of emitter 'lava'")
+        probes = requested(known, record)
+        return probes.recording(run_program(known, inputs, steps=steps, record=probes.texts, progress=progress))
+
+
+LAVA = LavaEmitter()

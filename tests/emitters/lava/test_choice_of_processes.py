@@ -182,7 +182,7 @@ def test_messages_of_the_real_network_are_spikes_or_wide_values() -> None:
     ]
     assert [s.arguments.get("num_message_bits") for s in plan.synapses] == [24, None, 24, 24]
     assert [layer.process for layer in plan.layers] == ["LIF", "RealNeuron", "RealNeuron"]
-    assert {layer.shape for layer in plan.layers} == {(1,)} == {source.shape for source in plan.sources}
+    assert {layer.shape for layer in plan.layers} == {(1,)}
     assert [(node.fires, node.max_spikes) for node in plan.nodes] == [(True, 1), (True, 2), (False, 1)]
     assert [s.id for s in plan.synapses] == [f"synapse{k}" for k in range(4)]
     assert (plan.processes, len(plan.outputs[0].reads)) == (1 + 3 + 4 + 1, 1)

@@ -138,10 +138,8 @@ def test_graded_input_on_a_chip_of_binary_spikes_names_the_encoders() -> None:
 
 def test_options_that_contradict_each_other() -> None:
     q = made.random_network(0)
-    with pytest.raises(UsageError, match="per_core without a map"):
-        emit(q, per_core=True)
-    with pytest.raises(UsageError, match="floating and per_core"):
-        emit(q, per_core=True, floating=True, mapped=[])
+    with pytest.raises(UsageError, match="floating and a map, a map holds the integers of the chip; choose one"):
+        emit(q, floating=True, mapped=[])
     with pytest.raises(UsageError, match="the real network is not known"):
         emit(q, floating=True)
 

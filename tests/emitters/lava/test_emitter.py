@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from nirbridge.emitters.artifact import make_artifact
-from nirbridge.emitters.lava.emit import emit
-from nirbridge.emitters.lava.emitter import LAVA, LavaOptions
+from nirbridge.emitters.lava.emit import LAVA, LavaOptions, emit
 from nirbridge.emitters.lava.runtime.probes import requested
 from nirbridge.errors import UsageError
 from nirbridge.mapping.integers import integers_of
@@ -37,7 +36,7 @@ def test_programs_are_those_of_emit() -> None:
         assert LAVA.emit(model, LavaOptions(floating=True)).digest == emit(model, floating=True).digest
     for model in example_models(MappedNetwork):
         assert isinstance(model, MappedNetwork)
-        whole = emit(integers_of(model), mapped=model, per_core=True)
+        whole = emit(integers_of(model), mapped=model)
         assert LAVA.emit(model).digest == whole.digest
 
 

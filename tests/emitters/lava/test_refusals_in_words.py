@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from nirbridge.arrays import freeze
+from nirbridge.emitters.lava.plan.fixed import population_slice, split_by_core, synapses_between
 from nirbridge.emitters.lava.plan.layers import lava_layer, register_problems, v_max
 from nirbridge.emitters.lava.plan.model import ProcessPart
-from nirbridge.emitters.lava.plan.per_core import population_slice, split_by_core, synapses_between
 from nirbridge.emitters.lava.plan.synapses import lava_synapse, synapse_problems
 from nirbridge.errors import ModelError
 from nirbridge.network.apply import matrix

@@ -237,7 +237,7 @@ def test_one_process_per_core(tmp_path: Path, lava_python: Path) -> None:
         Slice("b", (0, 2)),
     ]
     inputs = made.random_inputs(q, STEPS)
-    found = in_lava(q, inputs, tmp_path / "program", lava_python, mapped=slices, per_core=True)
+    found = in_lava(q, inputs, tmp_path / "program", lava_python, mapped=slices)
     assert_all_equal(q, found, inputs)
     assert found["b", "s"].any()
 

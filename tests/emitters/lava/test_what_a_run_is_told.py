@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nirbridge.emitters.artifact import MANIFEST, make_artifact, npz_bytes
-from nirbridge.emitters.lava.plan.model import LavaPlan
+from nirbridge.emitters.lava.plan.model import InputSpec, LavaLayer, LavaPlan, LavaSynapse
 from nirbridge.emitters.lava.runtime import run
 from nirbridge.errors import FileError, NirbridgeError, UsageError
 
@@ -31,61 +31,39 @@ def test_the_limit_of_a_run_counts_its_start_its_processes_and_its_steps() -> No
 
 
 def test_processes_of_a_run_are_counted_with_the_recorder() -> None:
-    own: Any = LavaPlan("c", 1e-3, "fixed_pt", (1,) * 2, (1,) * 3, (1,) * 5, (), (), (), {})  # type: ignore[arg-type]
-    assert own.processes == 11
+    used, unused = (InputSpec(name, (3,), name, 1, 1.0) for name in ("input0", "input1"))
+    synapse = LavaSynapse("synapse0", "Dense", "input0", "layer0", {})
+    layers = (LavaLayer("layer0", "LIF", (3,), {}),) * 3
+    own = LavaPlan("c", 1e-3, "fixed_pt", layers, (synapse,) * 5, (used, unused), (), (), {})
+    assert own.sources == (used,)
+    assert own.processes == 1 + 3 + 5 + 1
 
 
 def test_arrays_of_inputs_by_identifier() -> None:
-    alone = run._arrays([[1, 2, 3]], ONE)  # type: ignore[arg-type]
-    assert {key: a.tolist() for key, a in alone.items()} == {"input0": [[1, 2, 3]]}
-    both = run._arrays({"b": np.ones(2), "in": np.zeros(1)}, TWO)
-    assert {key: a.tolist() for key, a in both.items()} == {"input1": [1, 1], "input0": [0]}
-    assert run._arrays({}, {"inputs": []}) == {}
+    arrays, steps, samples = run.opened_inputs([[1, 2, 3]], ONE, None)
+    assert ({key: a.tolist() for key, a in arrays.items()}, steps, samples) == ({"input0": [[1, 2, 3]]}, 1, 1)
+    arrays, steps, samples = run.opened_inputs({"b": np.ones((4, 5, 2, 2)), "in": np.zeros((4, 5, 3))}, TWO, 6)
+    assert {key: a.shape for key, a in arrays.items()} == {"input0": (6, 5, 3), "input1": (6, 5, 2, 2)}
+    assert (arrays["input1"].sum(), steps, samples) == (4 * 5 * 4, 6, 5)
+    assert run.opened_inputs({}, {"inputs": []}, 7) == ({}, 7, 1)
+    streamed = run.opened_inputs(lambda start, stop: np.ones((stop - start, 2, 3)), ONE, 3)
+    assert (streamed[0]["input0"].shape, streamed[1:]) == ((3, 2, 3), (3, 2))
 
 
 @pytest.mark.parametrize(
-    ("inputs", "program", "message"),
+    ("inputs", "program", "steps", "message"),
     [
-        (np.ones(3), TWO, "one array, there are 2 inputs; give one array per input"),
-        (np.ones(3), {"inputs": []}, "one array, there are 0 inputs; give one array per input"),
-        ({"in": 1}, TWO, "'in', there are 'in', 'b'; give one array per input, by name"),
-        ({"in": 1, "c": 2}, ONE, "'in', 'c', there are 'in'; give one array per input, by name"),
-        ({}, ONE, "none, there are 'in'; give one array per input, by name"),
-        ({"x": 1}, {"inputs": []}, "'x', there are none; give one array per input, by name"),
+        (np.ones(3), TWO, None, "inputs: one array, the network has 2 inputs; give each by name: 'in', 'b'"),
+        ({"in": np.ones((1, 3))}, TWO, None, "input 'b': is missing; give an array for it"),
+        ({"x": 1}, {"inputs": []}, 1, "input 'x': the network has no input of that name; inputs: "),
+        ({"in": np.ones(3)}, ONE, None, "input 'in': an array of shape (3,), it takes [steps, 3] or [steps, batch, 3]"),
+        ({}, {"inputs": []}, None, "steps: are not given, no input is an array with a length; give steps"),
+        (np.zeros((0, 3)), ONE, None, "steps: 0, at least 1; give more"),
+        (np.zeros((4, 3)), ONE, -1, "steps: -1, at least 1; give more"),
     ],
 )
-def test_inputs_that_are_not_those_of_the_program(inputs: Any, program: Any, message: str) -> None:
-    assert refused(UsageError, run._arrays, inputs, program) == f"inputs: {message}"
-
-
-@pytest.mark.parametrize(
-    ("shape", "program", "batched"),
-    [((5, 3), ONE, False), ((5, 2, 3), ONE, True), ((5, 2, 3, 1), ONE, False), ((5, 2, 2, 2), TWO, True)],
-)
-def test_samples_are_an_axis_between_steps_and_shape(shape: Any, program: Any, batched: bool) -> None:
-    assert run._batched(np.zeros(shape), program) is batched
-
-
-def test_steps_are_those_of_the_inputs_or_as_given() -> None:
-    assert run._steps(np.zeros((4, 3)), None) == 4
-    number: Any = np.float64(3)
-    assert run._steps({"a": np.zeros((4, 3)), "b": np.zeros((4, 1)), "c": number}, None) == 4
-    assert (run._steps(np.zeros((4, 3)), 9), run._steps(number, 1)) == (9, 1)
-
-
-@pytest.mark.parametrize(
-    ("inputs", "steps", "message"),
-    [
-        ({"a": np.zeros(4), "b": np.zeros(5)}, None, "are not given, 2 different lengths; give steps"),
-        (np.float64(2), None, "are not given, no input that has a length; give steps"),
-        ({}, None, "are not given, no input that has a length; give steps"),
-        (np.zeros((0, 3)), None, "0, at least 1; give more"),
-        (np.zeros((4, 3)), 0, "0, at least 1; give more"),
-        (np.zeros((4, 3)), -1, "-1, at least 1; give more"),
-    ],
-)
-def test_steps_that_make_no_sense(inputs: Any, steps: int | None, message: str) -> None:
-    assert refused(UsageError, run._steps, inputs, steps) == f"steps: {message}"
+def test_inputs_and_steps_that_a_program_does_not_take(inputs: Any, program: Any, steps: Any, message: str) -> None:
+    assert refused(UsageError, run.opened_inputs, inputs, program, steps) == message
 
 
 # -- the end of a run --------------------------------------------------------------------------------------------------

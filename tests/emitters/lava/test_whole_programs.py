@@ -22,8 +22,8 @@ from nirbridge import pipeline
 from nirbridge.arrays import freeze
 from nirbridge.emitters.artifact import Artifact
 from nirbridge.emitters.lava.emit import emit
+from nirbridge.emitters.lava.plan.fixed import synapses_between
 from nirbridge.emitters.lava.plan.model import ProcessPart
-from nirbridge.emitters.lava.plan.per_core import synapses_between
 from nirbridge.errors import ModelError
 from nirbridge.network import from_nir
 from nirbridge.network.model import Port, Projection
@@ -118,7 +118,7 @@ def shown(program: Artifact) -> str:
 
 PROGRAMS: dict[str, Callable[[], Artifact]] = {
     "integers.txt": lambda: emit(integers()),
-    "per-core.txt": lambda: emit(integers(), mapped=slices(), per_core=True),
+    "per-core.txt": lambda: emit(integers(), mapped=slices()),
     "floating.txt": lambda: emit(real(), floating=True),
 }
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nirbridge._types import Shape
-from nirbridge.arrays import Array
+from nirbridge.arrays import Array, freeze
 from nirbridge.emitters.lava.plan.layers import lava_layer, register_problems, v_max
 from nirbridge.emitters.lava.plan.model import (
     InputSpec,
     LavaPlan,
     LavaPopulation,
-    LavaSource,
     OutputSpec,
     ProcessPart,
     Readout,
@@ -24,13 +24,15 @@ from nirbridge.emitters.lava.plan.synapses import lava_synapse, synapse_problems
 from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.network.apply import matrix
 from nirbridge.network.model import Projection
-from nirbridge.network.operators import Identity, Reshape
-from nirbridge.quantization.model import QuantizedNetwork
+from nirbridge.network.operators import Dense, Identity, Reshape, Sparse
+from nirbridge.quantization.model import FixedPopulation, FixedProjection, QuantizedNetwork
 
 if TYPE_CHECKING:
     from nirbridge.mapping.model import MappedNetwork
 
 _READ_SYNAPSES_MAX = 50_000_000
+_SYNAPSES_MAX = 200_000_000
+_PER_NEURON = ("du", "dv", "bias_mant", "fires_above", "reset_amount", "spike_size", "refractory_steps", "v_init")
 _GRADED = "encode its values as spikes (nirbridge.simulators.encoders), or choose a chip with graded spikes (loihi2)"
 
 
@@ -41,18 +43,11 @@ def fixed_plan(quantized: QuantizedNetwork, mapped: MappedNetwork | Sequence[Any
         ModelError: what Lava or the chip cannot hold; every problem.
     """
     ModelError.raise_all(_problems(quantized))
-    if mapped is not None:
-        from nirbridge.emitters.lava.plan.per_core import split_by_core
-
-        pieces = split_by_core(quantized, mapped)
-    else:
-        pieces = {p.name: (None,) for p in quantized.populations}
+    pieces = {p.name: (None,) for p in quantized.populations} if mapped is None else split_by_core(quantized, mapped)
     return _plan(quantized, pieces)
 
 
 def _plan(quantized: QuantizedNetwork, pieces: Mapping[str, tuple[Array | None, ...]]) -> LavaPlan:
-    from nirbridge.emitters.lava.plan.per_core import population_slice, synapses_between
-
     inputs = {port.name: f"input{k}" for k, port in enumerate(quantized.inputs)}
     parts: dict[str, tuple[ProcessPart, ...]] = {}
     layers, shapes = [], {inputs[port.name]: port.shape or (1,) for port in quantized.inputs}
@@ -68,13 +63,10 @@ def _plan(quantized: QuantizedNetwork, pieces: Mapping[str, tuple[Array | None, 
         for piece, source, target in synapses_between(p, parts[p.source], parts[p.target]):
             ends = (shapes[source], shapes[target])
             synapses.append(lava_synapse(f"synapse{len(synapses)}", piece, (source, target), ends, bits[p.source]))
-    used = {s.source for s in synapses}
-    sources = tuple(LavaSource(id, shapes[id]) for id in inputs.values() if id in used)
     return LavaPlan(
         chip=quantized.chip,
         dt=quantized.dt,
         tag="fixed_pt",
-        sources=sources,
         layers=tuple(layers),
         synapses=tuple(synapses),
         inputs=tuple(InputSpec(i.name, i.shape, inputs[i.name], i.value_max, i.scale) for i in quantized.inputs),
@@ -130,3 +122,69 @@ def _problems(quantized: QuantizedNetwork) -> Iterator[Diagnostic]:
             )
         elif math.prod(p.operator.output_shape) == 0:
             yield Diagnostic(f"population {quoted(p.target)}", "no neurons", "", "remove it")
+
+
+def split_by_core(
+    quantized: QuantizedNetwork, mapped: MappedNetwork | Sequence[Any]
+) -> Mapping[str, tuple[Array | None, ...]]:
+    """Per population the flat indices of each of its slices, block by block; of a map, or of slices one by one.
+
+    Raises:
+        ModelError: the map is of another network.
+    """
+    shapes = {p.name: p.shape for p in quantized.populations}
+    indices: dict[str, list[Array]] = {name: [] for name in shapes}
+    pieces = mapped if isinstance(mapped, Sequence) else [s for b in mapped.partition.blocks for s in b.slices]
+    for piece in pieces:
+        if piece.population not in shapes:
+            raise ModelError.of("map", f"has a population {quoted(piece.population)}", "", "map this network")
+        shape = shapes[piece.population]
+        grid = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
+        indices[piece.population].append(grid[tuple(slice(a, b) for a, b in piece.box)].ravel())
+    for name, slices in indices.items():
+        size = int(np.prod(shapes[name]))
+        if sum(map(len, slices)) != size or len(np.unique(np.concatenate([*slices, np.zeros(0, np.int64)]))) != size:
+            raise ModelError.of("map", f"does not cover population {quoted(name)}", "", "map this network")
+    return {name: tuple(slices) for name, slices in indices.items()}
+
+
+def population_slice(p: FixedPopulation, at: Array | None) -> FixedPopulation:
+    """The population of the neurons at these flat indices; all of it for None."""
+    if at is None:
+        return p
+    fields = {name: getattr(p.neuron, name) for name in (*_PER_NEURON, "u_init", "scale", "v_offset")}
+    cut = {name: a if a is None or not a.ndim else freeze(a.ravel()[at]) for name, a in fields.items()}
+    return replace(p, shape=(len(at),), neuron=replace(p.neuron, **cut))
+
+
+def synapses_between(
+    p: FixedProjection, sources: tuple[ProcessPart, ...], targets: tuple[ProcessPart, ...]
+) -> Iterator[tuple[FixedProjection, str, str]]:
+    """(projection, id of the source's process, id of the target's) for every pair that shares a synapse."""
+    if all(part.at is None for part in (*sources, *targets)):
+        yield p, sources[0].id, targets[0].id
+        return
+    rows = matrix(p.operator, _SYNAPSES_MAX)
+    for target in targets:
+        some = rows if target.at is None else rows[target.at]
+        for source in sources:
+            piece = some if source.at is None else some[:, source.at]
+            if piece.nnz:
+                yield _cut(p, piece, source.at, target.at), source.id, target.id
+
+
+def _cut(p: FixedProjection, piece: Any, source: Array | None, target: Array | None) -> FixedProjection:
+    from scipy.sparse import csr_array
+
+    rows: Any = csr_array(piece)
+    rows.sort_indices()
+    shape = rows.shape
+    if isinstance(p.operator, Dense):
+        operator: Dense | Sparse = Dense(freeze(rows.toarray(), np.int64))
+    else:
+        arrays = (freeze(a, np.int64) for a in (rows.indptr, rows.indices, rows.data))
+        operator = Sparse(*arrays, input_shape=(shape[1],), output_shape=(shape[0],))
+    delays = p.delay_steps if not p.delay_steps.ndim or source is None else freeze(p.delay_steps.ravel()[source])
+    late = p.target_delay_steps
+    late = late if not late.ndim or target is None else freeze(late.ravel()[target])
+    return replace(p, operator=operator, delay_steps=delays, target_delay_steps=late)

@@ -15,7 +15,6 @@ from nirbridge.emitters.lava.plan.model import (
     LavaLayer,
     LavaPlan,
     LavaPopulation,
-    LavaSource,
     LavaSynapse,
     ProcessPart,
 )
@@ -53,12 +52,10 @@ def floating_plan(quantized: QuantizedNetwork) -> LavaPlan:
         bits = 0 if p.source in binary else _GRADED_BITS
         ends = (ids[p.source], ids[p.target])
         synapses.append(_synapse(f"synapse{len(synapses)}", p, ends, (shapes[p.source], shapes[p.target]), bits))
-    used = {s.source for s in synapses}
     return LavaPlan(
         chip=quantized.chip,
         dt=network.dt,
         tag="floating_pt",
-        sources=tuple(LavaSource(ids[i.name], shapes[i.name]) for i in network.inputs if ids[i.name] in used),
         layers=tuple(_layer(ids[p.name], p, network) for p in network.populations),
         synapses=tuple(synapses),
         inputs=tuple(InputSpec(i.name, i.shape, ids[i.name], None, 1.0) for i in network.inputs),

@@ -26,14 +26,6 @@ class LavaLayer:
 
 
 @dataclass(frozen=True, slots=True)
-class LavaSource:
-    """One input process that plays an array."""
-
-    id: str
-    shape: Shape
-
-
-@dataclass(frozen=True, slots=True)
 class LavaSynapse:
     """One synaptic process between two processes.
 
@@ -111,7 +103,6 @@ class LavaPlan:
     chip: str
     dt: float
     tag: str
-    sources: tuple[LavaSource, ...]
     layers: tuple[LavaLayer, ...]
     synapses: tuple[LavaSynapse, ...]
     inputs: tuple[InputSpec, ...]
@@ -120,6 +111,12 @@ class LavaPlan:
     latency: Mapping[str, int]
     notes: tuple[str, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def sources(self) -> tuple[InputSpec, ...]:
+        """The inputs that a synaptic process reads: each is an input process that plays an array."""
+        used = {synapse.source for synapse in self.synapses}
+        return tuple(port for port in self.inputs if port.id in used)
 
     @property
     def processes(self) -> int:

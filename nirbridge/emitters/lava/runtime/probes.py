@@ -1,9 +1,9 @@
-"""Inputs and probes of a Lava program: checked before it runs; probes are then applied to what it recorded."""
+"""Probes of a Lava program: checked before it runs, then applied to its recording."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -12,15 +12,12 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact
-from nirbridge.emitters.lava.runtime.run import ProgramOutput
+from nirbridge.emitters.lava.runtime.run import TIMING, ProgramOutput
 from nirbridge.errors import Diagnostic, UsageError, quoted
-from nirbridge.network.model import Network, Population, Port, Timing
+from nirbridge.network.model import Network, Population, Port
 from nirbridge.network.neurons import neuron
-from nirbridge.simulators.inputs import Input, open_inputs
 from nirbridge.simulators.recording import Channel, recording_channels
 from nirbridge.simulators.types import Probe, Recording
-
-_TIMING = Timing(None, "euler", "to-value", ">", "per-second")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +71,6 @@ def requested(program: Artifact, record: Sequence[Probe] | None) -> Requested:
     return Requested(tuple(found), outputs)
 
 
-def checked_inputs(
-    program: Artifact, inputs: Mapping[str, Input] | Input, steps: int | None
-) -> tuple[dict[str, Array], int]:
-    """Arrays by input name and the number of time steps, as every simulator takes inputs; streams are read whole.
-
-    Raises:
-        UsageError: wrong names, shapes, types or steps.
-    """
-    opened = open_inputs(_signature(json.loads(program.files["program.json"])), inputs, steps, 0, "float64")
-    found = opened.read(0, opened.steps)
-    return {name: a if opened.batch is not None else a[:, 0] for name, a in found.items()}, opened.steps
-
-
 def _signature(facts: Any) -> Network:
     """A network of the names and shapes of a program, without projections."""
     populations = tuple(
@@ -94,7 +78,7 @@ def _signature(facts: Any) -> Network:
         for n in facts["nodes"]
     )
     inputs, outputs = (tuple(Port(p["name"], tuple(p["shape"])) for p in facts[key]) for key in ("inputs", "outputs"))
-    return Network(facts["dt"], _TIMING, populations, (), inputs, outputs)
+    return Network(facts["dt"], TIMING, populations, (), inputs, outputs)
 
 
 def _taken(values: Array, channel: Channel) -> Array:

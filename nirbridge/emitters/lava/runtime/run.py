@@ -14,8 +14,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
 from nirbridge._types import Progress
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import MANIFEST, Artifact, npz_bytes, write_artifact
@@ -24,9 +22,13 @@ from nirbridge.emitters.lava.runtime.supervision import run_supervised, start_gu
 from nirbridge.errors import FileError, ModelError, UsageError, quoted
 from nirbridge.files.archive_names import decode_name
 from nirbridge.files.npy import load_npz
+from nirbridge.network.model import Network, Port, Timing
+from nirbridge.simulators.inputs import Input, open_inputs
 
 _LOG_BYTES = 6000
 _PROCESSES_MAX = 10**7
+TIMING = Timing(None, "euler", "to-value", ">", "per-second")
+"""Of a network of names and shapes alone, by which inputs and probes are checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class ProgramOutput:
 
 def run_program(
     folder: str | Path | Artifact,
-    inputs: Mapping[str, Array] | Array,
+    inputs: Mapping[str, Input] | Input,
     *,
     steps: int | None = None,
     record: Sequence[str] = (),
@@ -68,8 +70,8 @@ def run_program(
 
     Args:
         folder: an emitted program; one that is not written yet is gone after the run, however that ends.
-        inputs: by input name, or one alone: ``[steps, *shape]`` or ``[steps, samples, *shape]``.
-        steps: how many; default: as many as the inputs have.
+        inputs: see ``simulate``; streams are read whole.
+        steps: number of time steps; default: the length of the inputs.
         record: ``NODE:s,u,v`` or ``*:s,u,v`` each; default: the outputs.
         limits: when a run is ended.
         python: an interpreter that has Lava; default: ``find_python()``.
@@ -82,9 +84,7 @@ def run_program(
     """
     program = _program(folder)
     interpreter = Path(python) if python is not None else find_python()
-    count = _steps(inputs, steps)
-    arrays = _arrays(inputs, program)
-    samples = max((a.shape[1] for a in arrays.values() if _batched(a, program)), default=1)
+    arrays, count, samples = opened_inputs(inputs, program, steps)
     run_limits = limits or RunLimits()
     seconds = run_limits.seconds(count * samples, program["processes"] * samples)
     sweep_shared()
@@ -183,35 +183,17 @@ def _is_count(value: object, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
 
 
-def _arrays(inputs: Mapping[str, Array] | Array, program: Mapping[str, Any]) -> dict[str, Array]:
-    """Arrays by identifier of the input, so that no name of a model becomes one of an archive."""
-    ports = program["inputs"]
-    ids = {port["name"]: port["id"] for port in ports}
-    if not isinstance(inputs, Mapping):
-        if len(ports) != 1:
-            raise UsageError.of("inputs", "one array", f"there are {len(ports)} inputs", "give one array per input")
-        return {ports[0]["id"]: np.asarray(inputs)}
-    missing = [name for name in ids if name not in inputs]
-    strange = [name for name in inputs if name not in ids]
-    if missing or strange:
-        found = ", ".join(map(quoted, inputs)) or "none"
-        limit = f"there are {', '.join(map(quoted, ids)) or 'none'}"
-        raise UsageError.of("inputs", found, limit, "give one array per input, by name")
-    return {ids[name]: np.asarray(array) for name, array in inputs.items()}
+def opened_inputs(
+    inputs: Mapping[str, Input] | Input, program: Mapping[str, Any], steps: int | None
+) -> tuple[dict[str, Array], int, int]:
+    """Arrays by identifier of the input (so that no name of a model names a file), time steps, samples.
 
-
-def _batched(array: Array, program: Mapping[str, Any]) -> bool:
-    return any(np.ndim(array) == len(port["shape"]) + 2 for port in program["inputs"])
-
-
-def _steps(inputs: Mapping[str, Array] | Array, steps: int | None) -> int:
-    if steps is None:
-        arrays = list(inputs.values()) if isinstance(inputs, Mapping) else [inputs]
-        lengths = {len(a) for a in arrays if np.ndim(a)}
-        if len(lengths) != 1:
-            found = f"{len(lengths)} different lengths" if lengths else "no input that has a length"
-            raise UsageError.of("steps", "are not given", found, "give steps")
-        (steps,) = lengths
-    if steps < 1:
-        raise UsageError.of("steps", f"{steps}", "at least 1", "give more")
-    return steps
+    Raises:
+        UsageError: wrong names, shapes, types or steps, as every simulator says it.
+    """
+    ports = tuple(Port(port["name"], tuple(port["shape"])) for port in program["inputs"])
+    opened = open_inputs(Network(1.0, TIMING, (), (), ports, ()), inputs, steps, 0, "float64")
+    ids = {port["name"]: port["id"] for port in program["inputs"]}
+    values = opened.read(0, opened.steps)
+    arrays = {ids[name]: a if opened.batch is not None else a[:, 0] for name, a in values.items()}
+    return arrays, opened.steps, opened.batch or 1
