@@ -7,10 +7,18 @@ kernel (compiled/sums.py, compiled/cost_model.py); the choices are in ``Recordin
 from __future__ import annotations
 
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from nirbridge.errors import UsageError, quoted
 from nirbridge.simulators.reference.array_namespace import ArrayNamespace
 from nirbridge.simulators.reference.semantics import Backend
+
+if TYPE_CHECKING:
+    from nirbridge.simulators.compiled.sums import Method
+
+_METHODS: dict[str, Method] = {"fast": "auto", "event": "event", "dense": "dense"}
+"""How the compiled backends multiply dense matrices (see ``compiled_backend``)."""
+BACKENDS = ("reference", "numpy", *_METHODS)
 
 
 def auto_backend(library: str) -> str:
@@ -20,46 +28,26 @@ def auto_backend(library: str) -> str:
     return "fast" if find_spec("numba") is not None else "numpy"
 
 
-def plain_backend(space: ArrayNamespace) -> Backend:
-    """NumPy and scipy alone."""
-    _check_library("numpy", space)
-    from nirbridge.simulators.reference.numpy_backend import numpy_backend
+def backend_named(name: str, space: ArrayNamespace) -> Backend:
+    """The backend of that name (one of ``BACKENDS``); its module is imported now.
 
-    return numpy_backend(space)
+    Raises:
+        UsageError: all but ``reference`` need numpy's arrays, the compiled ones need numba.
+    """
+    if name == "reference":
+        from nirbridge.simulators.reference.engine import reference_backend
 
-
-def fast_backend(space: ArrayNamespace) -> Backend:
-    """Event by event, or as one product where that is predicted to be quicker and every sum is exact in any order."""
-    _check("fast", space)
-    from nirbridge.simulators.compiled.backend import compiled_backend
-
-    return compiled_backend(space, "auto")
-
-
-def event_backend(space: ArrayNamespace) -> Backend:
-    """Event by event at every density."""
-    _check("event", space)
-    from nirbridge.simulators.compiled.backend import compiled_backend
-
-    return compiled_backend(space, "event")
-
-
-def dense_backend(space: ArrayNamespace) -> Backend:
-    """One BLAS product for every dense matrix, by request: its sums have no fixed order, so bits may differ."""
-    _check("dense", space)
-    from nirbridge.simulators.compiled.backend import compiled_backend
-
-    return compiled_backend(space, "dense")
-
-
-def _check(backend: str, space: ArrayNamespace) -> None:
-    _check_library(backend, space)
-    if find_spec("numba") is None:
-        step = "install nirbridge[fast], or choose the backend 'numpy'"
-        raise UsageError.of(f"backend {quoted(backend)}", "numba is not installed", "", step)
-
-
-def _check_library(backend: str, space: ArrayNamespace) -> None:
+        return reference_backend(space)
     if not space.is_numpy:
         found = f"runs on numpy, not on {space.library}"
-        raise UsageError.of(f"backend {quoted(backend)}", found, "", "choose the backend 'reference'")
+        raise UsageError.of(f"backend {quoted(name)}", found, "", "choose the backend 'reference'")
+    if name == "numpy":
+        from nirbridge.simulators.reference.numpy_backend import numpy_backend
+
+        return numpy_backend(space)
+    if find_spec("numba") is None:
+        step = "install nirbridge[fast], or choose the backend 'numpy'"
+        raise UsageError.of(f"backend {quoted(name)}", "numba is not installed", "", step)
+    from nirbridge.simulators.compiled.backend import compiled_backend
+
+    return compiled_backend(space, _METHODS[name])

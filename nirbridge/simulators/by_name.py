@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nirbridge._types import Progress, no_progress
 from nirbridge.errors import instance_of
@@ -13,85 +14,54 @@ from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators.inputs import Input
 from nirbridge.simulators.types import Probe, Recording
 
-Inputs = Mapping[str, Input] | Input
+
+def _simulate(backend: str, network: Network, inputs: Any, **options: Any) -> Recording:
+    """In real numbers, on one backend of ``simulate``."""
+    from nirbridge.simulators.simulate import simulate
+
+    return simulate(network, inputs, backend=backend, **options).recording
+
+
+def _simulate_fixed(_: str, quantized: QuantizedNetwork, inputs: Any, **options: Any) -> Recording:
+    """In integers, as the chip of a quantized network computes it."""
+    from nirbridge.simulators.fixed.simulate import simulate_fixed
+
+    return simulate_fixed(quantized, inputs, **options).recording
+
+
+def _simulate_mapped(_: str, mapped: MappedNetwork, inputs: Any, **options: Any) -> Recording:
+    """In integers, core by core; the integers are those of the map, or chosen without data (``integers_of``)."""
+    from nirbridge.mapping.integers import integers_of
+    from nirbridge.simulators.mapped.simulate import simulate_mapped
+
+    return simulate_mapped(integers_of(mapped), mapped, inputs, **options)
 
 
 @dataclass(frozen=True, slots=True)
-class NetworkSimulator:
-    """A network in real numbers, on one backend of ``simulators.simulate``."""
+class BuiltinSimulator:
+    """A simulator of one type of model; ``run`` takes the name, the model, the inputs and the options of a call."""
 
-    backend: str
-    takes = (Network,)
+    name: str
+    run: Callable[..., Recording] = _simulate
+    takes: tuple[type, ...] = (Network,)
+    hint: str = ""
 
     def __call__(
         self,
         model: Model,
-        inputs: Inputs,
+        inputs: Mapping[str, Input] | Input,
         *,
         steps: int | None = None,
         record: Sequence[Probe] | None = None,
         progress: Progress = no_progress,
     ) -> Recording:
-        """See ``simulate``; the state after the run is dropped."""
-        from nirbridge.simulators.simulate import simulate
-
-        network = instance_of(model, Network, f"model of simulator '{self.backend}'")
-        options = {"steps": steps, "record": record, "progress": progress}
-        return simulate(network, inputs, backend=self.backend, **options).recording
+        """See ``nirbridge.plugins.Simulator``; the state after the run is dropped."""
+        known = instance_of(model, self.takes, f"model of simulator '{self.name}'", self.hint)
+        return self.run(self.name, known, inputs, steps=steps, record=record, progress=progress)
 
 
-@dataclass(frozen=True, slots=True)
-class FixedPointSimulator:
-    """A quantized network in integers, as its chip computes it."""
-
-    takes = (QuantizedNetwork,)
-
-    def __call__(
-        self,
-        model: Model,
-        inputs: Inputs,
-        *,
-        steps: int | None = None,
-        record: Sequence[Probe] | None = None,
-        progress: Progress = no_progress,
-    ) -> Recording:
-        """See ``simulate_fixed``; the state after the run is dropped."""
-        from nirbridge.simulators.fixed.simulate import simulate_fixed
-
-        hint = "quantize the network for a chip"
-        quantized = instance_of(model, QuantizedNetwork, "model of simulator 'fixed'", hint)
-        return simulate_fixed(quantized, inputs, steps=steps, record=record, progress=progress).recording
-
-
-@dataclass(frozen=True, slots=True)
-class MappedSimulator:
-    """A mapped network in integers, core by core."""
-
-    takes = (MappedNetwork,)
-
-    def __call__(
-        self,
-        model: Model,
-        inputs: Inputs,
-        *,
-        steps: int | None = None,
-        record: Sequence[Probe] | None = None,
-        progress: Progress = no_progress,
-    ) -> Recording:
-        """See ``simulate_mapped``; the integers are those of the map, or chosen without data (``integers_of``)."""
-        from nirbridge.mapping.integers import integers_of
-        from nirbridge.simulators.mapped.simulate import simulate_mapped
-
-        mapped = instance_of(model, MappedNetwork, "model of simulator 'mapped'", "map the network onto a chip")
-        quantized = integers_of(mapped)
-        return simulate_mapped(quantized, mapped, inputs, steps=steps, record=record, progress=progress)
-
-
-AUTO = NetworkSimulator("auto")
-REFERENCE = NetworkSimulator("reference")
-NUMPY = NetworkSimulator("numpy")
-FAST = NetworkSimulator("fast")
-EVENT = NetworkSimulator("event")
-DENSE = NetworkSimulator("dense")
-FIXED = FixedPointSimulator()
-MAPPED = MappedSimulator()
+AUTO, REFERENCE, NUMPY, FAST, EVENT, DENSE = map(
+    BuiltinSimulator, ("auto", "reference", "numpy", "fast", "event", "dense")
+)
+FIXED = BuiltinSimulator("fixed", _simulate_fixed, (QuantizedNetwork,), "quantize the network for a chip")
+MAPPED = BuiltinSimulator("mapped", _simulate_mapped, (MappedNetwork,), "map the network onto a chip")

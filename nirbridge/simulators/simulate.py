@@ -21,11 +21,10 @@ import numpy as np
 from nirbridge._types import Progress
 from nirbridge.arrays import all_finite
 from nirbridge.errors import UsageError, did_you_mean, quoted
-from nirbridge.files.attributes import load_attribute
 from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Network
 from nirbridge.network.operators import Operator
-from nirbridge.simulators.backends import auto_backend
+from nirbridge.simulators.backends import BACKENDS, auto_backend, backend_named
 from nirbridge.simulators.checks import versions
 from nirbridge.simulators.inputs import Input, Inputs, from_chunks, open_inputs
 from nirbridge.simulators.recording import Channel, ChannelRecorder, recording_channels, required_variables
@@ -44,14 +43,6 @@ __all__ = [
 ]
 
 Layout = tuple[list[Channel], dict[str, frozenset[str]], int]
-BACKENDS: dict[str, str] = {
-    "reference": "nirbridge.simulators.reference.engine:reference_backend",
-    "numpy": "nirbridge.simulators.backends:plain_backend",
-    "fast": "nirbridge.simulators.backends:fast_backend",
-    "event": "nirbridge.simulators.backends:event_backend",
-    "dense": "nirbridge.simulators.backends:dense_backend",
-}
-"""Backend -> ``module:function``; the function takes an ``ArrayNamespace`` and returns a ``Backend``."""
 CHUNK_BYTES = 32 * 2**20
 CHUNK_STEPS = 4096
 RECORDED_BYTES = 2**37
@@ -118,7 +109,7 @@ def prepare_simulator(
         raise UsageError.of(f"backend {quoted(backend)}", "unknown", f"there are {', '.join(names)}", hint)
     check_network(network)
     check_neurons(network)
-    parts = load_attribute(BACKENDS[name])(array_namespace(library, dtype, device))
+    parts = backend_named(name, array_namespace(library, dtype, device))
     return Simulator(Engine(in_causal_order(network), parts), name, device)
 
 

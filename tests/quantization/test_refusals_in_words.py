@@ -14,10 +14,10 @@ from nirbridge.arrays import freeze
 from nirbridge.chips import read_chip
 from nirbridge.network.model import Network
 from nirbridge.quantization import FixedNeuron, FixedPopulation, legality
-from nirbridge.quantization import unsupported as refusals
 from nirbridge.quantization.legality import with_known_resets
 from nirbridge.quantization.options import QuantizationOptions
 from nirbridge.quantization.overflow import bounds_of
+from nirbridge.quantization.quantize import quantization_problems
 from nirbridge.quantization.storage.codec import fits, hints_of
 from tests.quantization.nets import layer, lif
 
@@ -107,7 +107,7 @@ def refused(options: QuantizationOptions, steps: Any = 1, chip: Any = LOIHI1, la
         base.projections[0], delay_steps=freeze(np.asarray(steps)), target_delay_steps=freeze(np.asarray(late))
     )
     network = replace(base, projections=(first, *base.projections[1:]))
-    return [str(p) for p in refusals.quantization_problems(network, chip, options)]
+    return [str(p) for p in quantization_problems(network, chip, options)]
 
 
 RETIME = "every hop on a chip takes a time step; retime the network first (passes.Retime)"

@@ -10,10 +10,9 @@ from typing import Any
 
 from nirbridge.network.model import Population, Projection
 from nirbridge.simulators.compiled.conv_layer import make_conv_layer
-from nirbridge.simulators.compiled.dense_layer import make_dense_layer
+from nirbridge.simulators.compiled.dense_layer import SelfRecurrentLayer, is_self_recurrent, make_dense_layer
 from nirbridge.simulators.compiled.events import take_input
 from nirbridge.simulators.compiled.neurons import EventNeurons
-from nirbridge.simulators.compiled.recurrent_layer import SelfRecurrentLayer, is_self_recurrent
 from nirbridge.simulators.compiled.sums import EventAccumulate, Method
 from nirbridge.simulators.reference.array_namespace import ArrayNamespace
 from nirbridge.simulators.reference.semantics import Backend, Layer

@@ -15,13 +15,12 @@ from nirbridge.network.compose import parts_of
 from nirbridge.network.model import Population, Projection
 from nirbridge.network.operators import Conv, Dense, Reshape, SumPool
 from nirbridge.simulators.compiled.dense_layer import DenseLayer, DenseStage, make_dense_layer
-from nirbridge.simulators.compiled.feature_map import FeatureMapLayout
-from nirbridge.simulators.compiled.feature_map_sources import EventSource
+from nirbridge.simulators.compiled.feature_map import EventSource, FeatureMapLayout
 from nirbridge.simulators.compiled.kernels.conv import conv_tables, is_plain
 from nirbridge.simulators.compiled.kernels.conv_events import BITS, PAIRS
 from nirbridge.simulators.compiled.kernels.conv_layer import conv_layer as run_conv
 from nirbridge.simulators.compiled.kernels.conv_layer import list_steps
-from nirbridge.simulators.compiled.kernels.memory import aligned_zeros
+from nirbridge.simulators.compiled.kernels.simd import aligned_zeros
 from nirbridge.simulators.compiled.neurons import EventNeurons, NeuronBuffers, aligned_empty
 from nirbridge.simulators.compiled.sums import EventAccumulate, Method
 from nirbridge.simulators.reference.array_namespace import ArrayNamespace

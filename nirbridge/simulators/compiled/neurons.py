@@ -15,8 +15,7 @@ from nirbridge.simulators.compiled.feature_map import FeatureMapLayout, FlatLayo
 from nirbridge.simulators.compiled.kernels.conv_neuron import is_usual
 from nirbridge.simulators.compiled.kernels.jit import FIRES, KEEP_V, RESETS
 from nirbridge.simulators.compiled.kernels.layer import run_neurons
-from nirbridge.simulators.compiled.kernels.memory import aligned_zeros
-from nirbridge.simulators.compiled.kernels.simd import lanes_of
+from nirbridge.simulators.compiled.kernels.simd import aligned_zeros, lanes_of
 from nirbridge.simulators.reference.array_namespace import ArrayNamespace
 from nirbridge.simulators.reference.semantics import BlankState, LayerOutput, NeuronState
 

@@ -11,6 +11,7 @@ from nirbridge.network.operators import Conv, Dense
 from nirbridge.quantization.model import FixedProjection
 from nirbridge.quantization.operators import weights_of, with_weights
 from nirbridge.simulators.compiled.kernels.jit import compiled
+from nirbridge.simulators.compiled.kernels.sparse import by_source
 from nirbridge.simulators.fixed.kernels_neuron import FastFixedNeurons
 from nirbridge.simulators.fixed.kernels_sums import TiledDense, fast_for_spikes
 from nirbridge.simulators.fixed.semantics import FixedBackend, ReferenceFixedAccumulate
@@ -93,38 +94,32 @@ class FastFixedAccumulate:
         up = max(0, projection.weight_exp)
         raised = with_weights(operator, weights_of(operator) << up)
         self.many = fast_for_spikes(raised, self.delays, kind) if spikes else None
-        self.kernel, self.arrays = None, ()
+        self.kernel: Any = None
+        self.arrays: tuple[Any, ...] = ()
         if isinstance(self.many, TiledDense):
             return
         if isinstance(operator, Dense):
-            self.kernel, self.arrays = _add_dense, (_stored(operator.weight.T << up, kind),)
+            self.kernel, self.arrays = _add_dense, (np.ascontiguousarray(operator.weight.T << up, _half_as_wide(kind)),)
         elif isinstance(operator, Conv):
             self.kernel, self.arrays = _add_conv, _conv_arrays(operator, up, kind)
         else:
-            rows = np.repeat(np.arange(len(operator.indptr) - 1), np.diff(operator.indptr))
-            order = np.argsort(operator.indices, kind="stable")
-            counts = np.bincount(operator.indices, minlength=len(self.delays))
-            ends = np.concatenate(([0], np.cumsum(counts)))
-            self.kernel, self.arrays = (
-                _add_rows,
-                (ends, rows[order].astype(np.int32), _stored((operator.data << up)[order], kind)),
-            )
+            tables = operator.indptr, operator.indices, operator.data << up, len(self.delays)
+            self.kernel, self.arrays = _add_rows, by_source(*tables, _half_as_wide(kind))
 
     def __call__(self, history: Array, depth: int, a_in: Array) -> None:
         """See ``FixedAccumulate``."""
         sums = a_in if self.exponent == 0 else np.zeros_like(a_in)
-        kernel: Any = self.kernel
         if isinstance(self.many, TiledDense) or (self.many is not None and self.many.pays(history, depth, a_in)):
             self.many(history, depth, sums)
         else:
-            kernel(history, depth, self.delays, *self.arrays, sums)
+            self.kernel(history, depth, self.delays, *self.arrays, sums)
         if self.exponent:
             a_in += sums >> -self.exponent
 
 
-def _stored(weights: Array, kind: type) -> Array:
-    """Weights half as wide as the sums: memory is what adding rows waits for."""
-    return np.ascontiguousarray(weights, np.int16 if kind is np.int32 else np.int32)
+def _half_as_wide(kind: type) -> type:
+    """The type of weights: half as wide as the sums, because adding rows waits for memory."""
+    return np.int16 if kind is np.int32 else np.int32
 
 
 def _conv_arrays(operator: Conv, up: int, kind: type) -> tuple[Array, tuple[int, ...]]:
@@ -135,9 +130,8 @@ def _conv_arrays(operator: Conv, up: int, kind: type) -> tuple[Array, tuple[int,
     pads = (*zero, *(low for low, _ in operator.padding))
     sizes = (*unit, *operator.input_shape[1:], *unit, *operator.output_shape[1:])
     form = (*sizes, *unit, *operator.stride, *pads, *unit, *operator.dilation, operator.groups)
-    return _stored(weight << up, kind), tuple(int(x) for x in form)
+    return np.ascontiguousarray(weight << up, _half_as_wide(kind)), tuple(int(x) for x in form)
 
 
-def fast_fixed_backend() -> FixedBackend:
-    """The compiled backend."""
-    return FixedBackend("fast", FastFixedAccumulate, FastFixedNeurons)
+FAST = FixedBackend("fast", FastFixedAccumulate, FastFixedNeurons)
+"""The compiled backend."""

@@ -144,15 +144,12 @@ class FastFixedNeurons:
         """See ``Steps``."""
         empty = np.zeros((0, 0, 0), np.int64)
         trace_arrays = (traces.get("u", empty), traces.get("v", empty))
-        kernels: Any = _update, _narrow
         if self.narrow is None or a_in.size < _WORTH or _wide(state):
-            kernels[0](
-                a_in, state["u"], state["v"], state["refractory"], self.numbers, self.limits, sent, *trace_arrays
-            )
+            _update(a_in, state["u"], state["v"], state["refractory"], self.numbers, self.limits, sent, *trace_arrays)
             return
         u, v = state["u"].astype(np.int32), state["v"].astype(np.int32)
         limits = np.int32(self.limits[0]), np.int32(self.limits[1])
-        kernels[1](a_in, u, v, state["refractory"], *self.narrow, limits, sent, *trace_arrays)
+        _narrow(a_in, u, v, state["refractory"], *self.narrow, limits, sent, *trace_arrays)
         state["u"][:], state["v"][:] = u, v
 
 

@@ -6,8 +6,6 @@ width that holds the result: 16 bits where the weights prove that no sum is larg
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from nirbridge.arrays import Array
@@ -140,9 +138,8 @@ class TiledDense:
         rows = a_in.shape[0] * a_in.shape[1]
         ends = np.empty(rows + 1, np.int64)
         places = np.empty(rows * self.sources + 1, np.int32)
-        kernels: Any = _list_spikes, _add_tiles
-        kernels[0](history, depth, self.delays, ends, places)
-        kernels[1](ends, places, self.tiles, np.zeros_like(self.room), a_in.reshape(rows, -1))
+        _list_spikes(history, depth, self.delays, ends, places)
+        _add_tiles(ends, places, self.tiles, np.zeros_like(self.room), a_in.reshape(rows, -1))
 
 
 class BlockSparse:
@@ -168,9 +165,8 @@ class BlockSparse:
     def __call__(self, history: Array, depth: int, a_in: Array) -> None:
         """See ``FixedAccumulate``."""
         block, room = np.zeros((history.shape[2], LANES), self.kind), np.zeros(LANES, self.kind)
-        kernel: Any = _add_blocks
         out = a_in.reshape(a_in.shape[0] * a_in.shape[1], -1)
-        kernel(history, depth, self.delays, *self.lists, self.weights, block, room, out)
+        _add_blocks(history, depth, self.delays, *self.lists, self.weights, block, room, out)
 
 
 def _holds(sums: Array, kind: type) -> type:

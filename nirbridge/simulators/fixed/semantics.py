@@ -104,6 +104,5 @@ class ReferenceFixedNeurons:
         return np.where(u <= -half, u + 2 * half, u)
 
 
-def reference_fixed_backend() -> FixedBackend:
-    """The plain backend."""
-    return FixedBackend("reference", ReferenceFixedAccumulate, ReferenceFixedNeurons)
+REFERENCE = FixedBackend("reference", ReferenceFixedAccumulate, ReferenceFixedNeurons)
+"""The plain backend."""

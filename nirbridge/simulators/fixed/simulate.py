@@ -26,11 +26,11 @@ from nirbridge.simulators.fixed.host_io import (
     signature_network,
 )
 from nirbridge.simulators.fixed.semantics import (
+    REFERENCE,
     FixedAccumulate,
     FixedBackend,
     FixedNeurons,
     FixedState,
-    reference_fixed_backend,
 )
 from nirbridge.simulators.inputs import Input, open_inputs
 from nirbridge.simulators.recording import ChannelRecorder, required_variables
@@ -152,13 +152,13 @@ def _parts(backend: str) -> FixedBackend:
         raise UsageError.of(f"backend {quoted(backend)}", "unknown", "of the integer simulator", step)
     is_compiled = importlib.util.find_spec("numba") is not None
     if backend == "reference" or (backend == "auto" and not is_compiled):
-        return reference_fixed_backend()
+        return REFERENCE
     if not is_compiled:
         step = "install nirbridge[fast], or choose the backend 'reference'"
         raise UsageError.of(f"backend {quoted(backend)}", "numba is not installed", "", step)
-    from nirbridge.simulators.fixed.kernels import fast_fixed_backend
+    from nirbridge.simulators.fixed.kernels import FAST
 
-    return fast_fixed_backend()
+    return FAST
 
 
 def _sent_types(quantized: QuantizedNetwork) -> dict[str, type]:

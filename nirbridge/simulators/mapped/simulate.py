@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -86,49 +85,32 @@ def map_record(mapping: MappedNetwork | MapRecord) -> MapRecord:
     return map_from_dict(json.loads(map_bytes(map_to_dict(mapping, "mapped", ""))), "mapping")
 
 
-@dataclass(slots=True, eq=False)
-class _ActiveRoute:
-    """A route during a run: the spikes of its source, and the core that receives them."""
-
-    sent: Array
-    slots: Array
-    machine: RunningCore
-    axons: Array
-
-
 class _MappedRun:
     """One sample on all cores."""
 
     def __init__(self, board: LoadedBoard, quantized: QuantizedNetwork, input_values: Mapping[str, Array]) -> None:
         populations = {p.name: p for p in quantized.populations}
-        self.machines = [RunningCore(core, populations, board.longest_delay) for core in board.cores]
-        self.given, self.now = (
-            input_values,
-            {name: np.zeros(values[0].size, np.int64) for name, values in input_values.items()},
-        )
-        self.ways = []
-        for route in board.routes:
-            here = self.now[route.source_input or ""] if route.source is None else self.machines[route.source].sent
-            self.ways.append(_ActiveRoute(here, route.slots, self.machines[route.target], route.axons))
+        self.board, self.input_values = board, input_values
+        self.cores = [RunningCore(core, populations, board.longest_delay) for core in board.cores]
 
     def step(self, step: int) -> None:
         """Advance every core by one time step, then deliver the spikes."""
-        for name, values in self.given.items():
-            self.now[name][:] = values[step].reshape(-1)
-        for machine in self.machines:
-            machine.step(step)
-        for way in self.ways:
-            counts = way.sent[way.slots]
-            hit = np.flatnonzero(counts)
-            if len(hit):
-                way.machine.receive(step, way.axons[hit], counts[hit])
+        inputs = {name: values[step].reshape(-1) for name, values in self.input_values.items()}
+        for core in self.cores:
+            core.step(step)
+        for route in self.board.routes:
+            spikes = inputs[route.source_input or ""] if route.source is None else self.cores[route.source].sent
+            counts = spikes[route.slots]
+            active = np.flatnonzero(counts)
+            if len(active):
+                self.cores[route.target].receive(step, route.axons[active], counts[active])
 
     def keep(self, step: int, sample: int, recorded: Mapping[Key, Array]) -> None:
         """Copy the recorded variables."""
-        for machine in self.machines:
-            for cells in machine.cells:
+        for core in self.cores:
+            for cells in core.cells:
                 piece = cells.piece
-                values = {"s": machine.sent[piece.start : piece.stop], "u": cells.u, "v": cells.v}
+                values = {"s": core.sent[piece.start : piece.stop], "u": cells.u, "v": cells.v}
                 for variable, values_of_slice in values.items():
                     array = recorded.get((piece.population, variable))
                     if array is not None:

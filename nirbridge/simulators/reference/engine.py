@@ -178,25 +178,22 @@ class EngineRun:
     def _run_group(
         self, group: PopulationGroup, steps: int, requested: Wanted, out: dict[tuple[str, str], Any]
     ) -> None:
-        first = group.populations[0]
-        if first.name in self.engine.loops:
-            return self._store(first, self._run_loop(group, steps, requested), requested, out)
-        if first.name in self.engine.layers:
-            return self._store(first, self._run_layer(first, steps, requested), requested, out)
-        stretch = 1 if group.has_cycle else steps
-        outer = self._from_outside(group, steps) if group.has_cycle else {}
+        first, engine = group.populations[0], self.engine
         pieces: dict[tuple[str, str], list[Any]] = {}
-        for start in range(0, steps, stretch):
-            for p in group.populations:
-                drive = self._drive(p.name, p.shape, start, start + stretch, outer)
-                variables = requested.get(p.name, frozenset())
-                ran = self.engine.neurons[p.name].run(drive, self.states[p.name], variables)
-                self.states[p.name] = dict(ran.state)
-                self.trails[p.name].add(ran.sent)
-                for variable, values in {"s": ran.sent, **ran.traces}.items():
-                    if variable in variables:
-                        pieces.setdefault((p.name, variable), []).append(values)
-        concat = self.engine.parts.space.xp.concat
+        if first.name in engine.loops:
+            self._store(first, self._run_loop(group, steps, requested), requested, pieces)
+        elif first.name in engine.layers:
+            self._store(first, self._run_layer(first, steps, requested), requested, pieces)
+        else:
+            stretch = 1 if group.has_cycle else steps
+            outer = self._from_outside(group, steps) if group.has_cycle else {}
+            for start in range(0, steps, stretch):
+                for p in group.populations:
+                    drive = self._drive(p.name, p.shape, start, start + stretch, outer)
+                    variables = requested.get(p.name, frozenset())
+                    output = engine.neurons[p.name].run(drive, self.states[p.name], variables)
+                    self._store(p, output, requested, pieces)
+        concat = engine.parts.space.xp.concat
         out.update({key: v[0] if len(v) == 1 else concat(v, axis=0) for key, v in pieces.items()})
 
     def _run_layer(self, p: Population, steps: int, requested: Wanted) -> LayerOutput:
@@ -218,12 +215,15 @@ class EngineRun:
         loop = self.engine.loops[p.name]
         return loop.run(steps, (before, after), past, self.states[p.name], requested.get(p.name, frozenset()))
 
-    def _store(self, p: Population, ran: LayerOutput, requested: Wanted, out: dict[tuple[str, str], Any]) -> None:
-        self.states[p.name] = dict(ran.state)
-        self.trails[p.name].add(ran.sent)
-        for variable, values in {"s": ran.sent, **ran.traces}.items():
+    def _store(
+        self, p: Population, output: LayerOutput, requested: Wanted, pieces: dict[tuple[str, str], list[Any]]
+    ) -> None:
+        """Take over the state and the spikes of a population, and append what is recorded of it."""
+        self.states[p.name] = dict(output.state)
+        self.trails[p.name].add(output.sent)
+        for variable, values in {"s": output.sent, **output.traces}.items():
             if variable in requested.get(p.name, ()):
-                out[p.name, variable] = values
+                pieces.setdefault((p.name, variable), []).append(values)
 
     def _shown(self, port: Port, steps: int) -> Any:
         """The input of an output port; copied values keep their type."""

@@ -19,7 +19,7 @@ population that they suit, in one go. The engine (reference.py) does the rest: i
 chunks of steps, delays, cycles, order of projections, biases, recording, state. Where no cycle is, both are called once
 per chunk with all its steps and samples (layer by layer); within a cycle with one step. Arrays between parts are what
 ``NeuronStepper.run`` and ``Backend.take_input`` return (bytes for spikes are fine), ``[steps, batch, *shape]``. A
-backend is named in ``nirbridge.simulators.BACKENDS``.
+backend is named in ``nirbridge.simulators.backends``.
 """
 
 from __future__ import annotations

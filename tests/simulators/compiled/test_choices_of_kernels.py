@@ -17,11 +17,10 @@ from nirbridge.simulators.compiled import cost_model
 from nirbridge.simulators.compiled import sums as event_sums
 from nirbridge.simulators.compiled.backend import compiled_backend
 from nirbridge.simulators.compiled.conv_layer import ConvLayer, DenseAfterMap, can_pool, make_conv_layer
-from nirbridge.simulators.compiled.dense_layer import DenseLayer, DenseStage, make_dense_layer
+from nirbridge.simulators.compiled.dense_layer import DenseLayer, DenseStage, is_self_recurrent, make_dense_layer
 from nirbridge.simulators.compiled.events import Signal, events_of, take_input
 from nirbridge.simulators.compiled.kernels.conv import is_plain
 from nirbridge.simulators.compiled.neurons import neuron_flags
-from nirbridge.simulators.compiled.recurrent_layer import is_self_recurrent
 from nirbridge.simulators.compiled.sums import EventAccumulate, Method, is_partition
 from nirbridge.simulators.reference import numpy_backend as numpy_parts
 from nirbridge.simulators.reference.array_namespace import array_namespace

@@ -145,10 +145,10 @@ def test_auto_is_the_compiled_backend() -> None:
 
 
 def test_other_array_libraries_are_refused() -> None:
-    from nirbridge.simulators.backends import fast_backend
+    from nirbridge.simulators.backends import backend_named
     from nirbridge.simulators.reference.array_namespace import ArrayNamespace
 
     with pytest.raises(
         UsageError, match="^backend 'fast': runs on numpy, not on torch; choose the backend 'reference'$"
     ):
-        fast_backend(ArrayNamespace("torch", None, "float32"))
+        backend_named("fast", ArrayNamespace("torch", None, "float32"))

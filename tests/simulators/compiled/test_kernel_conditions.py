@@ -128,6 +128,6 @@ PAIRS = (6, 16, 3, 8, 2, 2, 2, 2, 0, 0)
     ],
 )
 def test_pools_that_read_bits(pool: tuple[int, ...], per: int, wanted: bool) -> None:
-    from nirbridge.simulators.compiled.feature_map_sources import _is_pairs
+    from nirbridge.simulators.compiled.feature_map import _is_pairs
 
     assert _is_pairs(pool, per) is wanted

@@ -11,8 +11,7 @@ import pytest
 pytest.importorskip("numba", reason="the compiled backend needs the extra 'fast'")
 
 from nirbridge.network.operators import SumPool
-from nirbridge.simulators.compiled.feature_map import FeatureMapLayout, PackedSpikes
-from nirbridge.simulators.compiled.feature_map_sources import EventSource
+from nirbridge.simulators.compiled.feature_map import EventSource, FeatureMapLayout, PackedSpikes
 from nirbridge.simulators.compiled.kernels.conv_layer import list_steps
 
 RNG = np.random.default_rng(0)

@@ -14,8 +14,14 @@ from nirbridge.network.model import Population
 from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import SumPool
 from nirbridge.simulators.compiled import neurons as event_neurons
-from nirbridge.simulators.compiled.feature_map import FeatureMapLayout, FlatLayout, PackedSpikes, _strides
-from nirbridge.simulators.compiled.feature_map_sources import EventSource, _geometry
+from nirbridge.simulators.compiled.feature_map import (
+    EventSource,
+    FeatureMapLayout,
+    FlatLayout,
+    PackedSpikes,
+    _geometry,
+    _strides,
+)
 from nirbridge.simulators.compiled.kernels.conv_events import BITS, LAST, PAIRS, POOLED, USUAL
 from nirbridge.simulators.compiled.kernels.events import ROOM
 from nirbridge.simulators.compiled.kernels.simd import lanes_of

@@ -16,13 +16,13 @@ from nirbridge.network.operators import Conv, Dense, Sparse
 from nirbridge.quantization import FixedNeuron, FixedPopulation, FixedProjection
 from nirbridge.simulators.fixed import kernels_neuron as fixed_update
 from nirbridge.simulators.fixed import kernels_sums as fixed_sums
-from nirbridge.simulators.fixed.kernels import FastFixedAccumulate, _conv_arrays, fast_fixed_backend
+from nirbridge.simulators.fixed.kernels import FAST, FastFixedAccumulate, _conv_arrays
 from nirbridge.simulators.fixed.kernels_neuron import FastFixedNeurons
 from nirbridge.simulators.fixed.kernels_sums import BlockSparse, TiledDense, fast_for_spikes
 from nirbridge.simulators.fixed.semantics import (
+    REFERENCE,
     ReferenceFixedAccumulate,
     ReferenceFixedNeurons,
-    reference_fixed_backend,
 )
 from tests.simulators.fixed.test_integers_by_hand import cell, whole
 
@@ -79,7 +79,7 @@ def test_numbers_of_convolutions() -> None:
     weight, form = _conv_arrays(OPERATORS[5], 0, np.int64)
     assert (weight.dtype, weight.shape) == (np.int32, (4, 1, 1, 3))
     assert form == (1, 7, 1, OPERATORS[5].output_shape[1], 1, 2, 0, 2, 1, 2, 2)
-    assert (fast_fixed_backend().name, reference_fixed_backend().name) == ("fast", "reference")
+    assert (FAST.name, REFERENCE.name) == ("fast", "reference")
 
 
 def test_tiles_of_dense_matrices(monkeypatch: pytest.MonkeyPatch) -> None:

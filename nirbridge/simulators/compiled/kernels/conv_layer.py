@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from nirbridge.simulators.compiled.kernels.conv import add_conv, clear
 from nirbridge.simulators.compiled.kernels.conv_events import (
     BITS,
     LAST,
@@ -22,7 +23,6 @@ from nirbridge.simulators.compiled.kernels.conv_events import (
     list_pooled,
 )
 from nirbridge.simulators.compiled.kernels.conv_neuron import fire_rows, is_idle_stable, is_usual
-from nirbridge.simulators.compiled.kernels.conv_sums import add_conv, clear
 from nirbridge.simulators.compiled.kernels.events import list_row
 from nirbridge.simulators.compiled.kernels.jit import FIRES, borrowing, compiled
 from nirbridge.simulators.compiled.kernels.layer import store_traces
