@@ -13,12 +13,6 @@ from nirbridge.files.attributes import load_attribute
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-LINE = "nirbridge.report.lines:repr_line"
-SUMMARY = "nirbridge.report.summaries:summary"
-HTML = "nirbridge.report.summaries:summary_html"
-FRAME = "nirbridge.report.frames:to_frame"
-SAVE = "nirbridge.api.files:save"
-
 
 class Value:
     """A value of a stage, shown in words of the room ``report``."""
@@ -26,18 +20,18 @@ class Value:
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return load_attribute(LINE)(self)
+        return load_attribute("nirbridge.report.lines:repr_line")(self)
 
     def summary(self) -> str:
         """The value in plain text, lines of at most 120 characters; names from files are escaped."""
-        return load_attribute(SUMMARY)(self)
+        return load_attribute("nirbridge.report.summaries:summary")(self)
 
     def to_frame(self) -> DataFrame:
         """The value as a ``pandas.DataFrame`` with a row per part. Raises UsageError: pandas is not installed."""
-        return load_attribute(FRAME)(self)
+        return load_attribute("nirbridge.report.frames:to_frame")(self)
 
     def _repr_html_(self) -> str:
-        return load_attribute(HTML)(self)
+        return load_attribute("nirbridge.report.summaries:summary_html")(self)
 
 
 class SavedValue(Value):
@@ -47,4 +41,4 @@ class SavedValue(Value):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the value as ``nirbridge.save`` does, whole or not at all. Raises FileError or UsageError."""
-        load_attribute(SAVE)(self, path)
+        load_attribute("nirbridge.api.files:save")(self, path)

@@ -19,8 +19,7 @@ def freeze(values: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Array:
     """
     array = np.asarray(values, dtype=dtype)
     if 0 in array.strides and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
-        core = array[tuple(slice(0, 1) if s == 0 else slice(None) for s in array.strides)].copy()
-        return np.broadcast_to(core, array.shape)
+        return np.broadcast_to(stored_part(array).copy(), array.shape)
     frozen = array.copy()
     frozen.flags.writeable = False
     return frozen
@@ -55,6 +54,5 @@ def same_array(a: Array | None, b: Array | None) -> bool:
     """True if shapes, dtypes and every bit of the values agree (so ``0.0`` is not ``-0.0``)."""
     if a is None or b is None:
         return a is b
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return False
-    return np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes()
+    same_form = a.shape == b.shape and a.dtype == b.dtype
+    return same_form and np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,8 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.errors import ModelError
-from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
+from nirbridge.network.compose import part_weights, parts_of
+from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Part, Reshape, Scale, Sparse, SumPool
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -32,25 +34,10 @@ def apply(operator: Operator, x: Array) -> Array:
         found = f"an array of shape {x.shape}"
         raise ModelError.of("operator", found, f"it takes [..., {operator.input_shape}]", "reshape the array")
     batch = x.shape[: x.ndim - axes]
-    flat = _apply(operator, x.reshape(-1, *operator.input_shape))
-    return flat.reshape((*batch, *operator.output_shape))
-
-
-def _apply(operator: Operator, x: Array) -> Array:
-    """As ``apply`` with exactly one batch axis."""
-    if isinstance(operator, Identity):
-        return x
-    if isinstance(operator, Reshape):
-        return x.reshape(-1, *operator.output_shape)
-    if isinstance(operator, Scale):
-        return x * operator.scale
-    if isinstance(operator, Dense):
-        return x @ operator.weight.T
-    if isinstance(operator, Sparse):
-        return _apply_sparse(operator, x)
-    if isinstance(operator, Chain):
-        return reduce(lambda value, part: _apply(part, value), operator.parts, x)
-    return _apply_conv(operator, x) if isinstance(operator, Conv) else _apply_pool(operator, x)
+    y = x.reshape(-1, *operator.input_shape)
+    for part in parts_of(operator):
+        y = _APPLY[type(part)](part, y)
+    return y.reshape((*batch, *operator.output_shape))
 
 
 def _apply_sparse(operator: Sparse, x: Array) -> Array:
@@ -78,8 +65,8 @@ def _apply_conv(operator: Conv, x: Array) -> Array:
     weight = operator.weight.reshape(groups, operator.weight.shape[0] // groups, *operator.weight.shape[1:])
     out = np.zeros((len(x), groups, weight.shape[1], math.prod(spatial)), np.result_type(x, weight))
     for tap in np.ndindex(*operator.kernel):
-        seen = _tap(operator, padded, tap).reshape(len(x), groups, weight.shape[2], -1)
-        out += weight[(..., *tap)] @ seen
+        taps = _tap(operator, padded, tap).reshape(len(x), groups, weight.shape[2], -1)
+        out += weight[(..., *tap)] @ taps
     return out.reshape(-1, *operator.output_shape)
 
 
@@ -91,6 +78,18 @@ def _apply_pool(operator: SumPool, x: Array) -> Array:
     return out * np.asarray(operator.factor, out.dtype) if operator.factor != 1.0 else out
 
 
+#: Each kind of operator but a Chain, on ``x: [batch, *input_shape]``.
+_APPLY: Mapping[type[Operator], Callable[[Any, Array], Array]] = {
+    Identity: lambda operator, x: x,
+    Reshape: lambda operator, x: x.reshape(-1, *operator.output_shape),
+    Scale: lambda operator, x: x * operator.scale,
+    Dense: lambda operator, x: x @ operator.weight.T,
+    Sparse: _apply_sparse,
+    Conv: _apply_conv,
+    SumPool: _apply_pool,
+}
+
+
 def matrix(operator: Operator, limit: int = MATRIX_SYNAPSES_MAX) -> csr_array:
     """The operator as ``scipy.sparse.csr_array [post, pre]`` on flat (row-major) indices, column indices ascending.
 
@@ -100,7 +99,9 @@ def matrix(operator: Operator, limit: int = MATRIX_SYNAPSES_MAX) -> csr_array:
         ModelError: more than ``limit`` synapses, in the whole or in a part of a chain.
     """
     if not isinstance(operator, Chain):
-        return _values_on(*_entries(operator, limit), _shape(operator), _dtype(operator))
+        weights = part_weights(operator)
+        dtype = np.dtype(np.float64) if weights is None else weights.dtype
+        return _values_on(*_entries(operator, limit), _shape(operator), dtype)
     parts = [matrix(part, limit) for part in operator.parts]
     pattern = reduce(lambda a, b: _product_within(b, a, limit), map(_ones, parts))
     values = reduce(lambda a, b: b @ a, parts)
@@ -111,14 +112,6 @@ def _shape(operator: Operator) -> tuple[int, int]:
     return math.prod(operator.output_shape), math.prod(operator.input_shape)
 
 
-def _dtype(operator: Operator) -> Any:
-    if isinstance(operator, Dense | Conv):
-        return operator.weight.dtype
-    if isinstance(operator, Scale):
-        return operator.scale.dtype
-    return operator.data.dtype if isinstance(operator, Sparse) else np.dtype(np.float64)
-
-
 def _values_on(rows: Array, columns: Array, data: Array, shape: tuple[int, int], dtype: Any) -> csr_array:
     from scipy import sparse
 
@@ -127,7 +120,7 @@ def _values_on(rows: Array, columns: Array, data: Array, shape: tuple[int, int],
     return sparse.csr_array((data[order].astype(dtype), columns[order], indptr), shape=shape)
 
 
-def _entries(operator: Operator, limit: int) -> tuple[Array, Array, Array]:
+def _entries(operator: Part, limit: int) -> tuple[Array, Array, Array]:
     """(row, column, value) of every synapse of an operator that is no Chain."""
     _guard(synapse_bound(operator), limit)
     if isinstance(operator, Identity | Reshape | Scale):
@@ -140,22 +133,19 @@ def _entries(operator: Operator, limit: int) -> tuple[Array, Array, Array]:
     if isinstance(operator, Sparse):
         rows = np.repeat(np.arange(len(operator.indptr) - 1), np.diff(operator.indptr))
         return rows, operator.indices, operator.data
-    if isinstance(operator, Chain):
-        raise TypeError("a Chain has parts of its own")
     return _window_entries(operator)
 
 
 def synapse_bound(operator: Operator) -> int:
     """Synapses of one operator, at the most; those of a convolution at the borders counted in full."""
-    if isinstance(operator, Dense):
-        return operator.weight.size
-    if isinstance(operator, Sparse):
-        return operator.data.size
-    if isinstance(operator, Conv):
-        return math.prod(operator.output_shape) * math.prod(operator.weight.shape[1:])
-    if isinstance(operator, SumPool):
-        return math.prod(operator.output_shape) * math.prod(operator.kernel)
-    return math.prod(operator.input_shape)
+    return operator.data.size if isinstance(operator, Sparse) else math.prod(operator.output_shape) * fan_in(operator)
+
+
+def fan_in(part: Operator) -> int:
+    """Largest number of synapses of one target; those at the borders of a convolution counted in full."""
+    if isinstance(part, Sparse):
+        return int(np.diff(part.indptr).max(initial=0))
+    return math.prod(part.weight.shape[1:] if isinstance(part, Dense | Conv) else getattr(part, "kernel", ()))
 
 
 def _guard(synapses: int, limit: int) -> None:
@@ -168,30 +158,27 @@ def _window_entries(operator: Conv | SumPool) -> tuple[Array, Array, Array]:
     """Axes of the index grids: output channel, input channel of the group, output position …, tap …."""
     cin, spatial = operator.input_shape[0], len(operator.kernel)
     if isinstance(operator, Conv):
-        cout, own = operator.weight.shape[:2]
-        values = operator.weight.reshape(cout, own, *(1,) * spatial, *operator.kernel)
-        start = np.arange(cout) // (cout // operator.groups) * own
+        cout, per_group = operator.weight.shape[:2]
+        values = operator.weight.reshape(cout, per_group, *(1,) * spatial, *operator.kernel)
+        start = np.arange(cout) // (cout // operator.groups) * per_group
     else:
-        cout, own = cin, 1
+        cout, per_group = cin, 1
         values = np.full((1,) * (2 + 2 * spatial), operator.factor)
         start = np.arange(cin)
-    grid = (cout, own, *operator.output_shape[1:], *operator.kernel)
+    grid = (cout, per_group, *operator.output_shape[1:], *operator.kernel)
     row = _along(np.arange(cout), 0, len(grid))
-    column = _along(start, 0, len(grid)) + _along(np.arange(own), 1, len(grid))
+    column = _along(start, 0, len(grid)) + _along(np.arange(per_group), 1, len(grid))
     inside = np.ones((1,) * len(grid), bool)
     for axis in range(spatial):
         n_in, n_out = operator.input_shape[1 + axis], operator.output_shape[1 + axis]
         out = _along(np.arange(n_out), 2 + axis, len(grid))
         tap = _along(np.arange(operator.kernel[axis]), 2 + spatial + axis, len(grid))
-        at = out * operator.stride[axis] - operator.padding[axis][0] + tap * operator.dilation[axis]
-        inside = inside & (at >= 0) & (at < n_in)
-        row, column = row * n_out + out, column * n_in + at
-    keep = np.broadcast_to(inside, grid).reshape(-1)
-    return (
-        np.broadcast_to(row, grid).reshape(-1)[keep],
-        np.broadcast_to(column, grid).reshape(-1)[keep],
-        np.broadcast_to(values, grid).reshape(-1)[keep],
-    )
+        position = out * operator.stride[axis] - operator.padding[axis][0] + tap * operator.dilation[axis]
+        inside = inside & (position >= 0) & (position < n_in)
+        row, column = row * n_out + out, column * n_in + position
+    keep = np.broadcast_to(inside, grid)
+    rows, columns, weights = (np.broadcast_to(a, grid)[keep] for a in (row, column, values))
+    return rows, columns, weights
 
 
 def _along(values: Array, axis: int, axes: int) -> Array:
@@ -220,9 +207,9 @@ def _spread(values: csr_array, pattern: csr_array, width: int) -> csr_array:
 
     pattern.sort_indices()
     values.sum_duplicates()
-    wanted, there = _flat_keys(pattern, width), _flat_keys(values, width)
-    data = np.zeros(len(wanted), values.dtype)
-    data[np.searchsorted(wanted, there)] = values.data
+    keys = _flat_keys(pattern, width)
+    data = np.zeros(len(keys), values.dtype)
+    data[np.searchsorted(keys, _flat_keys(values, width))] = values.data
     shape = (len(pattern.indptr) - 1, width)
     return sparse.csr_array((data, pattern.indices, pattern.indptr), shape=shape)
 

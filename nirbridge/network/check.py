@@ -14,10 +14,10 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, all_finite
 from nirbridge.errors import Diagnostic, ModelError, quoted
-from nirbridge.network.compose import parts_of
+from nirbridge.network.compose import part_weights, parts_of
 from nirbridge.network.graph import cycle_among, topological_order
 from nirbridge.network.model import Network, Population, Projection, Timing
-from nirbridge.network.operators import Chain, Conv, Dense, Operator, Scale, Sparse, SumPool
+from nirbridge.network.operators import Chain, Conv, Dense, Operator, Sparse, SumPool
 
 
 def is_valid_network(network: Network) -> bool:
@@ -58,18 +58,16 @@ def _timing(network: Network) -> Iterator[Diagnostic]:
 
 
 def _names(network: Network) -> Iterator[Diagnostic]:
-    things = (*network.inputs, *network.populations, *network.outputs)
-    for name, count in Counter(t.name for t in things).items():
+    ends = (*network.inputs, *network.populations, *network.outputs)
+    for name, count in Counter(end.name for end in ends).items():
         if count > 1:
             yield _problem("network", f"{count} populations or ports are named {quoted(name)}", "", "rename", name=name)
-    for subject in things:
-        if not subject.name:
+    for end in ends:
+        if not end.name:
             yield _problem("network", "a population or port has no name", "", "name it")
-        if any(n < 1 for n in subject.shape):
-            what = f"population or port {quoted(subject.name)}"
-            yield _problem(
-                what, f"shape {subject.shape}", "every axis has 1 or more", "correct the shape", name=subject.name
-            )
+        if any(n < 1 for n in end.shape):
+            subject, limit = f"population or port {quoted(end.name)}", "every axis has 1 or more"
+            yield _problem(subject, f"shape {end.shape}", limit, "correct the shape", name=end.name)
 
 
 def _population(population: Population) -> Iterator[Diagnostic]:
@@ -148,7 +146,7 @@ def _operator(subject: str, operator: Operator) -> Iterator[Diagnostic]:
 
 
 def _part(subject: str, part: Operator) -> Iterator[Diagnostic]:
-    values = _values(part)
+    values = part_weights(part)
     if values is not None and not all_finite(values):
         yield _problem(subject, f"a weight of its {type(part).__name__} is not finite", "", "repair it")
     if isinstance(part, Dense) and part.weight.ndim != 2:
@@ -159,19 +157,11 @@ def _part(subject: str, part: Operator) -> Iterator[Diagnostic]:
         yield from _windows(subject, part)
 
 
-def _values(part: Operator) -> Array | None:
-    if isinstance(part, Dense | Conv):
-        return part.weight
-    if isinstance(part, Scale):
-        return part.scale
-    return part.data if isinstance(part, Sparse) else None
-
-
 def _sparse(subject: str, part: Sparse) -> Iterator[Diagnostic]:
     rows, columns = math.prod(part.output_shape), math.prod(part.input_shape)
     count = len(part.indices)
-    whole = part.indptr.shape == (rows + 1,) and part.indptr[0] == 0 and part.indptr[-1] == count == len(part.data)
-    if not whole or bool(np.any(np.diff(part.indptr) < 0)):
+    covers = part.indptr.shape == (rows + 1,) and part.indptr[0] == 0 and part.indptr[-1] == count == len(part.data)
+    if not covers or bool(np.any(np.diff(part.indptr) < 0)):
         yield _problem(subject, "its sparse rows do not cover its data", f"{rows} rows", "correct indptr")
         return
     if count and not 0 <= int(part.indices.min()) <= int(part.indices.max()) < columns:
@@ -200,9 +190,9 @@ def _windows(subject: str, part: Conv | SumPool) -> Iterator[Diagnostic]:
             subject, f"its {kind} puts out {part.output_shape}", "every axis has 1 or more", "use a smaller kernel"
         )
     if isinstance(part, Conv):
-        cout, own = part.weight.shape[:2]
-        if part.groups < 1 or cout % part.groups or own * part.groups != part.input_shape[0]:
-            found = f"{cout} kernels of {own} channels in {part.groups} groups on {part.input_shape[0]} channels"
+        cout, per_group = part.weight.shape[:2]
+        if part.groups < 1 or cout % part.groups or per_group * part.groups != part.input_shape[0]:
+            found = f"{cout} kernels of {per_group} channels in {part.groups} groups on {part.input_shape[0]} channels"
             yield _problem(subject, found, "groups divide both", "correct the weight or groups")
 
 

@@ -23,6 +23,12 @@ def weight_field(part: Operator) -> str:
     return next((name for name in ("weight", "data", "scale") if hasattr(part, name)), "")
 
 
+def part_weights(part: Operator) -> Array | None:
+    """Weights or factors of one part; None for a part without any."""
+    field = weight_field(part)
+    return getattr(part, field) if field else None
+
+
 def compose(parts: Sequence[Operator], names: Sequence[str], shape: Shape) -> tuple[Operator, tuple[str, ...]]:
     """One operator for ``parts`` applied in order to an input of ``shape``, and the node name of each part left.
 

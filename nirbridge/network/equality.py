@@ -18,7 +18,8 @@ import numpy as np
 from nirbridge.arrays import compact, same_array, stored_part
 from nirbridge.errors import counted, quoted
 from nirbridge.network.compose import compose, is_trivial, parts_of
-from nirbridge.network.model import Network, Population, Projection, Timing
+from nirbridge.network.graph import grouped
+from nirbridge.network.model import Network, Projection, Timing
 from nirbridge.network.neurons import Neuron
 from nirbridge.network.operators import Operator, Reshape, Sparse
 
@@ -40,23 +41,22 @@ def _differences(a: Network, b: Network) -> Iterator[str]:
         x, y = getattr(a.timing, f.name), getattr(b.timing, f.name)
         if x != y and f.name != "dt":
             yield f"timing {f.name}: {x!r} and {y!r}"
-    for what, left, right in (("input", a.inputs, b.inputs), ("output", a.outputs, b.outputs)):
-        yield from _by_name(what, {p.name: p.shape for p in left}, {p.name: p.shape for p in right})
+    for noun, left, right in (("input", a.inputs, b.inputs), ("output", a.outputs, b.outputs)):
+        yield from _by_name(noun, {p.name: p.shape for p in left}, {p.name: p.shape for p in right})
     yield from _populations(a, b)
     yield from _projections(a, b)
 
 
-def _by_name(what: str, left: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[str]:
+def _by_name(noun: str, left: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[str]:
     for name in sorted({*left, *right}):
         if name not in left or name not in right:
-            yield f"{what} {quoted(name)}: only in the {'first' if name in left else 'second'}"
+            yield f"{noun} {quoted(name)}: only in the {'first' if name in left else 'second'}"
         elif left[name] != right[name]:
-            yield f"{what} {quoted(name)}: shape {left[name]} and {right[name]}"
+            yield f"{noun} {quoted(name)}: shape {left[name]} and {right[name]}"
 
 
 def _populations(a: Network, b: Network) -> Iterator[str]:
-    left: dict[str, Population] = {p.name: p for p in a.populations}
-    right: dict[str, Population] = {p.name: p for p in b.populations}
+    left, right = ({p.name: p for p in network.populations} for network in (a, b))
     yield from _by_name("population", {n: p.shape for n, p in left.items()}, {n: p.shape for n, p in right.items()})
     for name in sorted(left.keys() & right.keys()):
         for f in fields(Neuron):
@@ -66,22 +66,15 @@ def _populations(a: Network, b: Network) -> Iterator[str]:
 
 
 def _projections(a: Network, b: Network) -> Iterator[str]:
-    left, right = _per_target(a), _per_target(b)
+    left, right = (grouped((p.target, p) for p in network.projections) for network in (a, b))
     for target in sorted({*left, *right}):
-        mine, yours = left.get(target, []), right.get(target, [])
-        if len(mine) != len(yours):
-            yield f"target {quoted(target)}: {len(mine)} and {counted(len(yours), 'projection')}"
+        into_a, into_b = left.get(target, []), right.get(target, [])
+        if len(into_a) != len(into_b):
+            yield f"target {quoted(target)}: {len(into_a)} and {counted(len(into_b), 'projection')}"
             continue
-        for k, (p, q) in enumerate(zip(mine, yours, strict=True)):
-            for what in _projection(p, q):
-                yield f"projection {k} {quoted(p.source)} -> {quoted(target)}: {what}"
-
-
-def _per_target(network: Network) -> dict[str, list[Projection]]:
-    found: dict[str, list[Projection]] = {}
-    for p in network.projections:
-        found.setdefault(p.target, []).append(p)
-    return found
+        for k, (p, q) in enumerate(zip(into_a, into_b, strict=True)):
+            for difference in _projection(p, q):
+                yield f"projection {k} {quoted(p.source)} -> {quoted(target)}: {difference}"
 
 
 def _projection(p: Projection, q: Projection) -> Iterator[str]:
@@ -104,7 +97,10 @@ def same_operator(a: Operator, b: Operator) -> bool:
     left, right = _canonical(a), _canonical(b)
     if len(left) != len(right):
         return False
-    return all(type(x) is type(y) and _same_fields(x, y) for x, y in zip(left, right, strict=True))
+    return all(
+        type(x) is type(y) and all(_same_value(getattr(x, f.name), getattr(y, f.name)) for f in fields(x))
+        for x, y in zip(left, right, strict=True)
+    )
 
 
 def _canonical(operator: Operator) -> tuple[Operator, ...]:
@@ -121,16 +117,11 @@ def _canonical(operator: Operator) -> tuple[Operator, ...]:
     return tuple(p for p in parts_of(composed) if not is_trivial(p))
 
 
-def _same_fields(a: Operator, b: Operator) -> bool:
-    return all(_same_value(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
-
-
 def _same_value(x: Any, y: Any) -> bool:
     if not (isinstance(x, np.ndarray) and isinstance(y, np.ndarray)):
         return type(x) is type(y) and x == y
-    if x.shape != y.shape or x.dtype != y.dtype:
-        return False
-    return same_array(stored_part(x), stored_part(y)) if x.strides == y.strides else same_array(x, y)
+    same_layout = (x.shape, x.strides) == (y.shape, y.strides)
+    return same_array(stored_part(x), stored_part(y)) if same_layout else same_array(x, y)
 
 
 def _brief(value: Any) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from nirbridge.arrays import freeze
 from nirbridge.errors import quoted
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.naming import natural_key
+
+Key, Item = TypeVar("Key"), TypeVar("Item")
 
 
 def in_causal_order(network: Network) -> Network:
@@ -26,8 +29,8 @@ def in_causal_order(network: Network) -> Network:
     names = [p.name for p in network.populations]
     inputs, outputs = [p.name for p in network.inputs], [p.name for p in network.outputs]
     arcs = [DelayArc(p.source, p.target, p.min_delay_steps) for p in network.projections]
-    found = back_arcs(inputs, names, arcs)
-    projections = [_one_later(p) if back else p for p, back in zip(network.projections, found, strict=True)]
+    is_back = back_arcs(inputs, names, arcs)
+    projections = [_one_later(p) if back else p for p, back in zip(network.projections, is_back, strict=True)]
     order = causal_order(names, arcs, [p.is_back for p in projections])
     rank = {name: k for k, name in enumerate((*order, *outputs))}
     by_name = {p.name: p for p in network.populations}
@@ -58,11 +61,8 @@ def back_arcs(inputs: Sequence[str], others: Sequence[str], arcs: Sequence[Delay
     were not reached; an arc to a node on the current path closes a cycle. Without these arcs no cycle of zero delay
     is left.
     """
-    following: dict[str, list[str]] = {}
-    for source, target in {(a.source, a.target) for a in arcs if a.delay_steps == 0}:
-        following.setdefault(source, []).append(target)
-    for targets in following.values():
-        targets.sort(key=natural_key)
+    instant = {(a.source, a.target) for a in arcs if a.delay_steps == 0}
+    following = grouped(sorted(instant, key=lambda arc: natural_key(arc[1])))
     closing: set[tuple[str, str]] = set()
     done: set[str] = set()
     for root in [*sorted(inputs, key=natural_key), *sorted(others, key=natural_key)]:
@@ -88,18 +88,24 @@ def _walk(root: str, following: dict[str, list[str]], done: set[str], closing: s
             stack.append((target, iter(following.get(target, ()))))
 
 
+def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
+    """The second items of all pairs by the first, both in the order of the pairs."""
+    groups: dict[Key, list[Item]] = {}
+    for key, item in pairs:
+        groups.setdefault(key, []).append(item)
+    return groups
+
+
 def causal_order(names: Sequence[str], arcs: Sequence[DelayArc], is_back: Sequence[bool]) -> tuple[str, ...]:
     """``names`` so that each comes after the sources of its zero-delay arcs, back arcs aside; ties by natural name.
 
     Among the names that may come next, those wait that a delayed arc still leads to, so that a network of explicit
     delays keeps its layers in order. Names left over (a cycle of zero delay not marked as back) follow at the end.
     """
-    known = set(names)
-    must = dict.fromkeys(names, 0)
-    should = dict.fromkeys(names, 0)
+    must, should = dict.fromkeys(names, 0), dict.fromkeys(names, 0)
     leaving: dict[str, list[tuple[str, bool]]] = {}
     for arc, back in zip(arcs, is_back, strict=True):
-        if back or arc.source not in known or arc.target not in known or arc.source == arc.target:
+        if back or arc.source not in must or arc.target not in must or arc.source == arc.target:
             continue
         instant = arc.delay_steps == 0
         (must if instant else should)[arc.target] += 1
@@ -160,17 +166,13 @@ def cycle_among(names: Sequence[str], following: Mapping[str, Sequence[str]]) ->
 
 def closure(start: Iterable[str], arcs: Sequence[tuple[str, str]]) -> frozenset[str]:
     """Names that a path of arcs from one of ``start`` leads to, ``start`` among them."""
-    following: dict[str, list[str]] = {}
-    for source, target in arcs:
-        following.setdefault(source, []).append(target)
-    seen = set(start)
-    waiting = list(seen)
+    following, reached = grouped(arcs), set(start)
+    waiting = list(reached)
     while waiting:
-        for target in following.get(waiting.pop(), ()):
-            if target not in seen:
-                seen.add(target)
-                waiting.append(target)
-    return frozenset(seen)
+        targets = set(following.get(waiting.pop(), ())) - reached
+        reached |= targets
+        waiting += targets
+    return frozenset(reached)
 
 
 def reached_by_inputs(network: Network) -> frozenset[str]:
@@ -185,26 +187,28 @@ def reaching_outputs(network: Network) -> frozenset[str]:
 
 def unreached_populations(network: Network) -> tuple[str, ...]:
     """Populations that no input reaches, in network order; their own constants may still make them spike."""
-    alive = reached_by_inputs(network)
-    return tuple(p.name for p in network.populations if p.name not in alive)
+    driven = reached_by_inputs(network)
+    return tuple(p.name for p in network.populations if p.name not in driven)
 
 
 def useless_populations(network: Network) -> tuple[str, ...]:
     """Populations that no output can be reached from, in network order."""
-    alive = reaching_outputs(network)
-    return tuple(p.name for p in network.populations if p.name not in alive)
+    useful = reaching_outputs(network)
+    return tuple(p.name for p in network.populations if p.name not in useful)
 
 
 def dead_notes(network: Network) -> tuple[str, ...]:
     """One sentence per population, input and output without a path from an input or to an output."""
-    alive, wanted = reached_by_inputs(network), reaching_outputs(network)
-    notes = [f"population {quoted(n)}: no input reaches it" for n in unreached_populations(network)]
-    notes += [f"population {quoted(n)}: no output can be reached from it" for n in useless_populations(network)]
-    notes += [
-        f"input {quoted(p.name)}: no output can be reached from it" for p in network.inputs if p.name not in wanted
-    ]
-    notes += [f"output {quoted(p.name)}: no input reaches it" for p in network.outputs if p.name not in alive]
-    return tuple(notes)
+    driven, useful = reached_by_inputs(network), reaching_outputs(network)
+    kinds = (
+        ("population", network.populations, driven, "no input reaches it"),
+        ("population", network.populations, useful, "no output can be reached from it"),
+        ("input", network.inputs, useful, "no output can be reached from it"),
+        ("output", network.outputs, driven, "no input reaches it"),
+    )
+    return tuple(
+        f"{kind} {quoted(p.name)}: {text}" for kind, ends, names, text in kinds for p in ends if p.name not in names
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,11 +229,13 @@ def population_groups(network: Network) -> tuple[PopulationGroup, ...]:
     for p in network.projections:
         if p.source in rank and p.target in rank:
             heard[p.target].append(p.source)
-    found = []
-    for names in _components(list(rank), heard):
-        members = tuple(network.populations[k] for k in sorted(rank[n] for n in names))
-        found.append(PopulationGroup(members, len(names) > 1 or names[0] in heard[names[0]]))
-    return tuple(found)
+    return tuple(
+        PopulationGroup(
+            tuple(network.populations[k] for k in sorted(rank[n] for n in names)),
+            has_cycle=len(names) > 1 or names[0] in heard[names[0]],
+        )
+        for names in _components(list(rank), heard)
+    )
 
 
 def _components(names: Sequence[str], heard: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:

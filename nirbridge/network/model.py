@@ -121,10 +121,7 @@ class Network(SavedValue):
 
     def population(self, name: str) -> Population:
         """The population of that name (KeyError if there is none)."""
-        for p in self.populations:
-            if p.name == name:
-                return p
-        raise KeyError(name)
+        return {p.name: p for p in self.populations}[name]
 
     @property
     def neurons(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container
+from itertools import chain, count
 
 _DIGITS = re.compile(r"([0-9]+)")
 
@@ -22,11 +23,7 @@ def natural_key(name: str) -> NaturalKey:
     return tuple(parts), name
 
 
-def fresh_name(wanted: str, taken: Container[str]) -> str:
-    """``wanted``, or ``wanted_2``, ``wanted_3`` … whichever is not in ``taken``."""
-    if wanted not in taken:
-        return wanted
-    number = 2
-    while f"{wanted}_{number}" in taken:
-        number += 1
-    return f"{wanted}_{number}"
+def fresh_name(name: str, taken: Container[str]) -> str:
+    """``name``, or ``name_2``, ``name_3`` … whichever is not in ``taken``."""
+    candidates = chain([name], (f"{name}_{number}" for number in count(2)))
+    return next(candidate for candidate in candidates if candidate not in taken)

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from nirbridge._values import Value
-from nirbridge.arrays import Array
+from nirbridge.arrays import Array, compact
 
 Reset = Literal["to-value", "subtract", "none"]
 Compare = Literal[">", ">="]
@@ -84,12 +84,11 @@ def neuron(
 
     ``reset_amount`` defaults to ``theta``.
     """
-    from nirbridge.arrays import compact
 
     def real(value: object) -> Array:
         return compact(np.asarray(value, dtype=np.float64))
 
-    amount = reset_amount if reset_amount is not None else (theta if theta is not None else 0.0)
+    amount = next(value for value in (reset_amount, theta, 0.0) if value is not None)
     return Neuron(
         kind=kind,
         a_mem=real(a_mem),

@@ -164,7 +164,8 @@ class Chain:
         return self.parts[-1].output_shape
 
 
-Operator = Identity | Scale | Dense | Sparse | Conv | SumPool | Reshape | Chain
+Part = Identity | Scale | Dense | Sparse | Conv | SumPool | Reshape
+Operator = Part | Chain
 
 
 def window_shape(

@@ -20,7 +20,7 @@ from nirbridge.network import (
     is_valid_network,
     neuron,
 )
-from nirbridge.network.apply import _entries, matrix
+from nirbridge.network.apply import matrix
 from nirbridge.network.compose import compose, is_trivial, one_value
 from nirbridge.network.model import Network, Port, Projection, Timing
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Reshape, Scale, Sparse, SumPool
@@ -161,8 +161,6 @@ def test_chains_are_counted_part_by_part_and_as_a_whole() -> None:
     assert matrix(outer, 25).toarray().tolist() == (some(5, 1) @ some(1, 5)).tolist()
     with pytest.raises(NirbridgeError, match="up to 25 synapses, at most 24"):
         matrix(outer, 24)
-    with pytest.raises(TypeError, match="a Chain has parts of its own"):
-        _entries(outer, 10**9)
 
 
 def test_an_array_of_another_shape_is_no_input() -> None:

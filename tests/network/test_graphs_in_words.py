@@ -12,7 +12,7 @@ import pytest
 
 from nirbridge.errors import ModelError, quoted
 from nirbridge.network.nir import flatten as flattening
-from nirbridge.network.nir.flatten import FlatGraph, expand_graph, flatten_graph
+from nirbridge.network.nir.flatten import expand_graph, flatten_graph
 from nirbridge.network.nir.shapes import infer_shapes
 from tests.network.nir.test_flatten_graph import graph, out, two_ports
 from tests.network.nir.test_flatten_graph import lif as three
@@ -129,13 +129,6 @@ def test_what_no_shape_reaches_is_told_with_what_it_may_store() -> None:
     bad = chain(nir.Input(None), nir.SumPool2d(2, 0, 0))
     assert told(lambda: infer_shapes(bad)) == [
         "node 'n0' (SumPool2d): stride is 0, it must be from 1 to 2,147,483,647; correct stride"
-    ]
-
-
-def test_a_node_of_no_known_class_has_no_shape() -> None:
-    flat = FlatGraph({"n": SimpleNamespace()}, ())
-    assert told(lambda: infer_shapes(flat)) == [
-        "node 'n' (SimpleNamespace): its type is not known; use a node class of nir 1.0.8"
     ]
 
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from nirbridge.errors import Diagnostic, ModelError, nearest, quoted
-from nirbridge.network.graph import topological_order
+from nirbridge.network.graph import grouped, topological_order
 from nirbridge.network.nir.fields import LINEAR, NODE_TYPES, kind_of
 
 Edge = tuple[str, str]
@@ -51,8 +51,7 @@ def flatten_graph(graph: Any) -> FlatGraph:
     Raises:
         ModelError: with every problem of the structure (see ``expand_graph``), or for a loop of ports alone.
     """
-    build = _expanded(graph)
-    return _splice(build)
+    return _splice(_expanded(graph))
 
 
 def expand_graph(graph: Any) -> FlatGraph:
@@ -94,8 +93,8 @@ def _collect(graph: Any, prefix: str, depth: int, build: _FlatBuilder) -> None:
         full = prefix + name
         if kind_of(node) == "NIRGraph":
             _collect(node, full + ".", depth + 1, build)
-            continue
-        _add_node(full, node, depth, build)
+        else:
+            _add_node(full, node, depth, build)
     seen: set[Edge] = set()
     for edge in graph.edges:
         _add_edge(edge, graph, prefix, seen, build)
@@ -151,11 +150,11 @@ def edge_label(source: str, target: str) -> str:
 
 def _resolve(end: str, graph: Any, prefix: str, shown: str, port: str, build: _FlatBuilder) -> str | None:
     """The full name of the node that one end of an edge means, or None and a problem."""
-    found = _candidates(end, graph, port)
-    if len(found) == 1:
-        return prefix + found[0]
-    if found:
-        options = ", ".join(quoted(name) for name in sorted(found))
+    candidates = _candidates(end, graph, port)
+    if len(candidates) == 1:
+        return prefix + candidates[0]
+    if candidates:
+        options = ", ".join(map(quoted, sorted(candidates)))
         side = "inputs" if port == "Input" else "outputs"
         text = f"{quoted(prefix + end)} can mean several nodes ({options})"
         build.report(shown, text, "it must mean one", f"name one of the {side}, or rename a node", node=end)
@@ -173,17 +172,15 @@ def _resolve(end: str, graph: Any, prefix: str, shown: str, port: str, build: _F
 
 def _candidates(end: str, graph: Any, port: str) -> list[str]:
     """Names below ``graph`` that ``end`` can mean: a node, the ports of a subgraph, or ``sub.port``."""
-    found: list[str] = []
+    names: list[str] = []
     node = graph.nodes.get(end)
     if node is not None:
-        found += [end] if kind_of(node) != "NIRGraph" else [f"{end}.{name}" for name in _ports(node, port)]
-    at = end.find(".")
-    while at >= 0:
-        sub = graph.nodes.get(end[:at])
-        if kind_of(sub) == "NIRGraph" and kind_of(sub.nodes.get(end[at + 1 :])) == port:
-            found.append(end)
-        at = end.find(".", at + 1)
-    return found
+        names += [end] if kind_of(node) != "NIRGraph" else [f"{end}.{name}" for name in _ports(node, port)]
+    for dot in (k for k, letter in enumerate(end) if letter == "."):
+        sub = graph.nodes.get(end[:dot])
+        if kind_of(sub) == "NIRGraph" and kind_of(sub.nodes.get(end[dot + 1 :])) == port:
+            names.append(end)
+    return names
 
 
 def _ports(graph: Any, port: str) -> list[str]:
@@ -191,11 +188,8 @@ def _ports(graph: Any, port: str) -> list[str]:
 
 
 def _addresses(graph: Any, port: str) -> list[str]:
-    names = [str(name) for name in graph.nodes]
-    for name, node in graph.nodes.items():
-        if kind_of(node) == "NIRGraph":
-            names += [f"{name}.{inner}" for inner in _ports(node, port)]
-    return names
+    graphs = [(name, node) for name, node in graph.nodes.items() if kind_of(node) == "NIRGraph"]
+    return [*map(str, graph.nodes), *(f"{name}.{inner}" for name, sub in graphs for inner in _ports(sub, port))]
 
 
 def _nearest(name: str, prefix: str, graph: Any, port: str, build: _FlatBuilder) -> str:
@@ -203,29 +197,22 @@ def _nearest(name: str, prefix: str, graph: Any, port: str, build: _FlatBuilder)
     advice = "add the node or remove the edge"
     if len(build.problems) >= _HINTS:
         return advice
-    names = [n for n in _addresses(graph, port) if len(n) <= 100][:1000]
-    near = nearest(name, names)
+    near = nearest(name, [n for n in _addresses(graph, port) if len(n) <= 100][:1000])
     return f"did you mean {quoted(prefix + near[0])}?" if near else advice
 
 
 def _splice(build: _FlatBuilder) -> FlatGraph:
     """Replaces every path through ports by edges between the nodes at its ends."""
     sources: dict[str, list[str]] = {port: [] for port in build.ports}
-    order = _port_order(build)
-    incoming: dict[str, list[str]] = {port: [] for port in build.ports}
-    for source, target in build.edges:
-        if target in incoming:
-            incoming[target].append(source)
+    incoming = grouped((target, source) for source, target in build.edges if target in sources)
     total = 0
-    for port in order:
-        for source in incoming[port]:
+    for port in _port_order(build):
+        for source in incoming.get(port, ()):
             more = sources.get(source, [source])
             total = _count(total + len(more))
             sources[port] += more
     edges: list[Edge] = []
-    for source, target in build.edges:
-        if target in build.ports:
-            continue
+    for source, target in (edge for edge in build.edges if edge[1] not in sources):
         starts = sources.get(source, [source])
         _count(len(edges) + len(starts))
         edges += [(start, target) for start in starts]
@@ -246,10 +233,7 @@ def _port_order(build: _FlatBuilder) -> list[str]:
     Raises:
         ModelError: if ports feed each other in a loop.
     """
-    feeds: dict[str, list[str]] = {}
-    for source, target in build.edges:
-        if source in build.ports and target in build.ports:
-            feeds.setdefault(source, []).append(target)
+    feeds = grouped(edge for edge in build.edges if build.ports.issuperset(edge))
     order = topological_order(sorted(build.ports), feeds)
     if len(order) < len(build.ports):
         stuck = ", ".join(quoted(port) for port in sorted(build.ports - set(order))[:5])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from nirbridge.errors import ModelError
-from nirbridge.network.graph import cycle_among, topological_order
+from nirbridge.network.graph import cycle_among, grouped, topological_order
 from nirbridge.network.naming import natural_key
 
 MAX_PATHS = 10_000
@@ -14,7 +14,7 @@ MAX_VISITS = 1_000_000
 """Linear nodes on all paths together."""
 
 
-_Behind = tuple[str, bool, "_Behind"] | None
+_Rest = tuple[str, bool, "_Rest"] | None
 """The rest of a path, seen from its start: a linear node, whether the edge into it is its first, and so on."""
 
 
@@ -51,12 +51,8 @@ def build_wiring(edges: Sequence[tuple[str, str]], linear: frozenset[str], sourc
     Raises:
         ModelError: a loop of linear nodes alone.
     """
-    incoming: dict[str, list[str]] = {}
-    following: dict[str, list[str]] = {}
-    for source, target in edges:
-        incoming.setdefault(target, []).append(source)
-        if source in linear and target in linear:
-            following.setdefault(source, []).append(target)
+    incoming = grouped((target, source) for source, target in edges)
+    following = grouped((source, target) for source, target in edges if source in linear and target in linear)
     counts: dict[str, int] = {}
     for name in topological_order(linear, following):
         counts[name] = sum(1 if s in sources else counts.get(s, 0) for s in incoming.get(name, ()))
@@ -85,24 +81,22 @@ def paths_into(target: str, wiring: Wiring, spend: Callable[[int], None]) -> Ite
 
     ``spend`` is called for each node visited and may raise.
     """
-    stack: list[tuple[str, _Behind]] = []
-    stack += [(s, None) for s in reversed(wiring.incoming.get(target, ())) if wiring.live(s)]
+    stack: list[tuple[str, _Rest]] = [(s, None) for s in reversed(wiring.incoming.get(target, ())) if wiring.live(s)]
     while stack:
-        name, behind = stack.pop()
+        name, rest = stack.pop()
         spend(1)
         if name in wiring.sources:
-            yield _path(name, behind, target, spend)
+            yield _path(name, rest, target, spend)
             continue
-        alive = [s for s in wiring.incoming[name] if wiring.live(s)]
-        hops: list[tuple[str, _Behind]] = [(s, (name, k == 0, behind)) for k, s in enumerate(alive)]
-        stack += reversed(hops)
+        sources = [s for s in wiring.incoming[name] if wiring.live(s)]
+        stack += reversed([(s, (name, k == 0, rest)) for k, s in enumerate(sources)])
 
 
-def _path(source: str, behind: _Behind, target: str, spend: Callable[[int], None]) -> LinearPath:
+def _path(source: str, rest: _Rest, target: str, spend: Callable[[int], None]) -> LinearPath:
     nodes: list[str] = []
     first: list[bool] = []
-    while behind is not None:
-        name, is_first, behind = behind
+    while rest is not None:
+        name, is_first, rest = rest
         nodes.append(name)
         first.append(is_first)
     spend(len(nodes))

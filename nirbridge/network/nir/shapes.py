@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
@@ -15,9 +16,10 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.errors import Diagnostic, ModelError, counted
+from nirbridge.network.graph import grouped
 from nirbridge.network.nir.fields import ELEMENTWISE, kind_of, label
 from nirbridge.network.nir.flatten import FlatGraph, edge_label, expand_graph
-from nirbridge.network.nir.windows import is_windowed, value_text, whole_numbers, window_of
+from nirbridge.network.nir.windows import value_text, whole_numbers, window_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,43 +60,34 @@ def _propagate(flat: FlatGraph, problems: list[Diagnostic]) -> tuple[dict[str, N
     """Known shapes and the nodes that failed."""
     shapes: dict[str, NodeShapes] = {}
     broken: set[str] = set()
-    targets: dict[str, list[str]] = {}
-    for source, target in flat.edges:
-        targets.setdefault(source, []).append(target)
+    targets = grouped(flat.edges)
 
     def settle(name: str, arrives: Shape | None) -> bool:
         try:
-            found = _rule(flat.nodes[name])(name, flat.nodes[name], arrives)
+            node_shapes = _RULES[kind_of(flat.nodes[name])](name, flat.nodes[name], arrives)
         except ModelError as error:
             problems.extend(error.problems)
             broken.add(name)
             return False
-        if found is not None:
-            shapes[name] = found
-        return found is not None
+        if node_shapes is not None:
+            shapes[name] = node_shapes
+        return node_shapes is not None
 
     ready = [name for name in flat.nodes if settle(name, None)]
-    waiting = iter([name for name in flat.nodes if _has_one_value(flat.nodes[name])])
-    while ready or (ready := _next_alone(waiting, shapes, broken, flat, settle)):
+    # Where no known shape arrives, a node with one value for all takes the shape of that value.
+    alone = (
+        name
+        for name, node in flat.nodes.items()
+        if not (name in shapes or name in broken)
+        and _has_one_value(node)
+        and settle(name, _parameter_shape(name, node))
+    )
+    while ready or (ready := list(islice(alone, 1))):
         name = ready.pop()
         for target in targets.get(name, ()):
             if target not in shapes and target not in broken and settle(target, shapes[name].output_shape):
                 ready.append(target)
     return shapes, broken
-
-
-def _next_alone(
-    waiting: Iterator[str],
-    shapes: dict[str, NodeShapes],
-    broken: set[str],
-    flat: FlatGraph,
-    settle: Callable[[str, Shape | None], bool],
-) -> list[str]:
-    """The next node with one shared parameter that no known shape reaches: it takes the shape of that parameter."""
-    for name in waiting:
-        if name not in shapes and name not in broken and settle(name, _parameter_shape(name, flat.nodes[name])):
-            return [name]
-    return []
 
 
 def _edge_problems(flat: FlatGraph, shapes: Mapping[str, NodeShapes]) -> Iterator[Diagnostic]:
@@ -120,19 +113,6 @@ def _unknown(name: str, node: Any) -> Diagnostic:
         hint = "store its input_shape, or " + hint
     ids = MappingProxyType({"node": name})
     return Diagnostic(label(name, node), "no known shape reaches it", "its own shape is not stored", hint, ids)
-
-
-def _rule(node: Any) -> Rule:
-    kind = kind_of(node)
-    if kind in ELEMENTWISE:
-        return _elementwise
-    if is_windowed(node):
-        return _pool if kind.endswith("Pool2d") else _conv
-    return _RULES.get(kind, _no_rule)
-
-
-def _no_rule(name: str, node: Any, arrives: Shape | None) -> NodeShapes | None:
-    raise _wrong(name, node, "its type is not known", "", "use a node class of nir 1.0.8")
 
 
 def _wrong(name: str, node: Any, found: str, limit: str, hint: str) -> ModelError:
@@ -184,8 +164,7 @@ def _conv(name: str, node: Any, arrives: Shape | None) -> NodeShapes | None:
         raise _wrong(name, node, found, f"its weight has {weight[0]} output channels", "store one bias per channel")
     channels, axes = weight[1] * window.groups, len(window.kernel)
     if node.input_shape is not None:
-        own = (channels, *_spatial(name, node, axes))
-        return NodeShapes(own, (weight[0], *_slide(name, node, own)))
+        arrives = (channels, *_spatial(name, node, axes))
     if arrives is None:
         return None
     if len(arrives) != axes + 1 or arrives[0] != channels:
@@ -251,7 +230,7 @@ def _has_one_value(node: Any) -> bool:
 
 def _parameter_shape(name: str, node: Any) -> Shape:
     """The one shape of all parameters of an elementwise node; those with one element fit any."""
-    found: dict[Shape, str] = {}
+    fields: dict[Shape, str] = {}
     small: Shape = ()
     for field in ELEMENTWISE[kind_of(node)]:
         shape = np.shape(getattr(node, field))  # () for None
@@ -260,22 +239,28 @@ def _parameter_shape(name: str, node: Any) -> Shape:
         if math.prod(shape) == 1:
             small = max(small, shape, key=len)
         else:
-            found.setdefault(shape, field)
-    if len(found) > 1:
-        text = ", ".join(f"{field} {shape}" for shape, field in found.items())
+            fields.setdefault(shape, field)
+    if len(fields) > 1:
+        text = ", ".join(f"{field} {shape}" for shape, field in fields.items())
         raise _wrong(
             name, node, f"parameters of different shapes: {text}", "one shape, or one value", "make them equal"
         )
-    return next(iter(found), small)
+    return next(iter(fields), small)
 
 
 def _elementwise(name: str, node: Any, arrives: Shape | None) -> NodeShapes | None:
-    shape = _parameter_shape(name, node)
-    if _has_one_value(node):
-        shape = arrives
+    parameters = _parameter_shape(name, node)
+    shape = arrives if _has_one_value(node) else parameters
     return None if shape is None else NodeShapes(shape, shape)
 
 
 _RULES: Mapping[str, Rule] = MappingProxyType(
-    {"Input": _port, "Output": _port, "Linear": _matrix, "Affine": _matrix, "Flatten": _flatten}
+    {
+        **dict.fromkeys(ELEMENTWISE, _elementwise),
+        **dict.fromkeys(("Input", "Output"), _port),
+        **dict.fromkeys(("Linear", "Affine"), _matrix),
+        **dict.fromkeys(("Conv1d", "Conv2d"), _conv),
+        **dict.fromkeys(("SumPool2d", "AvgPool2d"), _pool),
+        "Flatten": _flatten,
+    }
 )

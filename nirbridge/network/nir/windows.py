@@ -32,11 +32,6 @@ class Window:
         return window_shape(spatial, self.kernel, self.stride, self.padding, self.dilation)
 
 
-def is_windowed(node: object) -> bool:
-    """True for convolutions and poolings."""
-    return kind_of(node) in _AXES
-
-
 def window_of(name: str, node: Any) -> Window:
     """The window of a Conv1d, Conv2d, SumPool2d or AvgPool2d node called ``name``.
 

@@ -10,7 +10,7 @@ import pytest
 from nirbridge.errors import Diagnostic, ModelError
 from nirbridge.network.nir.delays import delay_steps
 from nirbridge.network.nir.fields import array_problems, value_problems
-from nirbridge.network.nir.windows import Window, is_windowed, value_text, whole_numbers, window_of
+from nirbridge.network.nir.windows import Window, value_text, whole_numbers, window_of
 
 
 def node(kind: str, **fields: Any) -> Any:
@@ -128,11 +128,6 @@ def test_values_are_shown_in_one_short_line() -> None:
     assert value_text("x" * 58) == "'" + "x" * 58 + "'"
     assert value_text("x" * 59) == "'" + "x" * 58 + "…"
     assert value_text(np.float64(0.5)) == "0.5"
-
-
-def test_windowed_nodes() -> None:
-    kinds = ["Conv1d", "Conv2d", "SumPool2d", "AvgPool2d", "Linear", "Conv3d"]
-    assert [is_windowed(node(kind)) for kind in kinds] == [True] * 4 + [False] * 2
 
 
 DIVIDES = "delays are whole time steps; give a --dt that divides it, or change the delay"
