@@ -17,8 +17,8 @@ def encode_name(name: str) -> str:
 
 def decode_name(name: str) -> str:
     """The node's name again."""
-    whole = "/".join("" if s == "%" else s for s in name.split("/"))
-    return unquote_to_bytes(whole).decode("utf-8", "surrogatepass")
+    encoded = "/".join("" if s == "%" else s for s in name.split("/"))
+    return unquote_to_bytes(encoded).decode("utf-8", "surrogatepass")
 
 
 def _safe(character: str) -> str:

@@ -47,8 +47,8 @@ def atomic_write(
         else:
             _write_file(place, write, check)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise FileError.of(subject, f"cannot be written ({reason})", "", "check where it goes") from error
+        found = f"cannot be written ({error.strerror or error})"
+        raise FileError.of(subject, found, "", "check where it goes") from error
 
 
 def atomic_write_bytes(path: Path, data: bytes, *, subject: str) -> None:
@@ -86,8 +86,10 @@ def _write_file(
             if check is not None:
                 check(_path_of(descriptor) if part is None else os.path.join(place.folder, part))
             _take_mode(descriptor, place.status)
-            if part is None and place.kind == "new" and _linked(descriptor, name, folder):
-                return
+            if part is None and place.kind == "new":
+                with suppress(FileExistsError):  # another process has taken the name meanwhile
+                    _link(descriptor, name, folder)
+                    return
             if part is None:
                 lock_unfinished(descriptor)
                 part = unfinished_name(name)
@@ -136,12 +138,3 @@ def _take_mode(descriptor: int, old: os.stat_result | None) -> None:
 def _link(descriptor: int, name: str, folder: int) -> None:
     # With folders given, Python calls linkat and follows the link that /proc has for the descriptor.
     os.link(_path_of(descriptor), name, src_dir_fd=folder, dst_dir_fd=folder)
-
-
-def _linked(descriptor: int, name: str, folder: int) -> bool:
-    """True if the file took a free name; False where another process has taken it meanwhile."""
-    try:
-        _link(descriptor, name, folder)
-    except FileExistsError:
-        return False
-    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,12 +28,12 @@ def flat(document: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
         for key in document:
             yield from flat(document[key], f"{prefix}.{key}" if prefix else str(key))
     elif isinstance(document, list | tuple) and any(isinstance(each, Mapping) for each in document):
-        seen: dict[str, int] = {}
-        for position, each in enumerate(document):
-            name = _name(each, position)
-            seen[name] = seen.get(name, 0) + 1
-            again = f" ({seen[name]})" if seen[name] > 1 else ""
-            yield from flat(each, f"{prefix} {quoted(name)}{again}")
+        counts = Counter[str]()
+        for position, part in enumerate(document):
+            name = _name(part, position)
+            counts[name] += 1
+            repeated = f" ({counts[name]})" if counts[name] > 1 else ""
+            yield from flat(part, f"{prefix} {quoted(name)}{repeated}")
     else:
         yield prefix, list(document) if isinstance(document, tuple) else document
 

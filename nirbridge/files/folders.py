@@ -45,14 +45,14 @@ def atomic_folder(path: Path, files: Mapping[str, bytes], *, subject: str) -> No
     try:
         _write_folder(place, files)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise FileError.of(subject, f"cannot be written ({reason})", "", "check where it goes") from error
+        found = f"cannot be written ({error.strerror or error})"
+        raise FileError.of(subject, found, "", "check where it goes") from error
 
 
 def _write_folder(place: ResolvedPath, files: Mapping[str, bytes]) -> None:
-    made: list[str] = []
+    created: list[str] = []
     try:
-        scratch, descriptor = _unfinished(place, made)
+        scratch, descriptor = _unfinished(place, created)
         try:
             _fill(scratch, files)
             if place.status is not None:
@@ -61,7 +61,7 @@ def _write_folder(place: ResolvedPath, files: Mapping[str, bytes]) -> None:
         finally:
             os.close(descriptor)
     finally:
-        for path in made:
+        for path in created:
             _remove(path)
 
 
@@ -82,11 +82,11 @@ def _remove(folder: str) -> None:
         raise
 
 
-def _unfinished(place: ResolvedPath, made: list[str]) -> tuple[str, int]:
-    """A new folder beside the place, locked; ``made`` gets its name before it is there."""
+def _unfinished(place: ResolvedPath, created: list[str]) -> tuple[str, int]:
+    """A new folder beside the place, locked; ``created`` gets its name before it is there."""
     for _ in range(_TRIES):
         scratch = os.path.join(place.folder, unfinished_name(os.path.basename(place.path)))
-        made.append(scratch)
+        created.append(scratch)
         os.mkdir(scratch)
         with suppress(FileNotFoundError):  # another writer of this name swept it before it was locked
             descriptor = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -47,18 +48,18 @@ def check_outputs(outputs: Sequence[CommandOutput], inputs: Iterable[CommandInpu
             results share.
     """
     problems: list[Diagnostic] = []
-    found: list[tuple[CommandOutput, ResolvedPath]] = []
+    places: list[tuple[CommandOutput, ResolvedPath]] = []
     for output in outputs:
         try:
-            found += [(output, place) for place in _places(output)]
+            places += [(output, place) for place in _places(output)]
         except FileError as error:
             problems += error.problems
     read = list(_read(inputs))
-    problems += [problem for output, place in found for problem in _conflicts(output, place, read)]
-    problems += _shared(found)
+    problems += [problem for output, place in places for problem in _conflicts(output, place, read)]
+    problems += _shared(places)
     if problems:
         raise FileError(*{str(problem): problem for problem in problems}.values())
-    return tuple(place for _, place in found)
+    return tuple(place for _, place in places)
 
 
 def _places(output: CommandOutput) -> Iterator[ResolvedPath]:
@@ -87,10 +88,8 @@ def _report_places(output: CommandOutput) -> Iterator[ResolvedPath]:
 
 def _read(inputs: Iterable[CommandInput]) -> Iterator[tuple[CommandInput, ResolvedPath]]:
     for each in inputs:
-        try:
+        with suppress(FileError):  # its reader reports it
             yield each, resolve_path(each.path, each.name)
-        except FileError:  # its reader reports it
-            continue
 
 
 def _conflicts(
@@ -104,9 +103,9 @@ def _conflicts(
             yield Diagnostic(subject, f"holds {name}", "which this command reads", "name another folder")
 
 
-def _shared(found: list[tuple[CommandOutput, ResolvedPath]]) -> Iterator[Diagnostic]:
-    for i, (output, place) in enumerate(found):
-        for other, second in found[:i]:
+def _shared(places: list[tuple[CommandOutput, ResolvedPath]]) -> Iterator[Diagnostic]:
+    for i, (output, place) in enumerate(places):
+        for other, second in places[:i]:
             if place.is_same(second) or _overlap(output, place, second) or _overlap(other, second, place):
                 text = f"is the place of {other}, too"
                 yield Diagnostic(str(output), text, "each result has its own", "name another path")

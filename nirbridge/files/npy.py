@@ -71,12 +71,12 @@ def header_of(file: IO[bytes], *, text: bool = False) -> ArrayHeader | None:
     if not start.startswith(MAGIC):
         return None
     length = int.from_bytes(start[8:], "little")
-    words = file.read(length).decode("latin-1")
-    numbers = HEADER.fullmatch(words)
+    header = file.read(length).decode("latin-1")
+    numbers = HEADER.fullmatch(header)
     if numbers is not None:
         shape = tuple(map(int, re.findall(r"\d+", numbers["shape"])))
         return ArrayHeader(shape, np.dtype(numbers["type"]), numbers["fortran"] == "True", 10 + length)
-    letters = TEXT.fullmatch(words) if text else None
+    letters = TEXT.fullmatch(header) if text else None
     return None if letters is None else ArrayHeader((), np.dtype(f"<U{letters['length']}"), False, 10 + length)
 
 
@@ -88,8 +88,8 @@ def read_header(file: IO[bytes], subject: str, *, text: bool = False) -> ArrayHe
     """
     header = header_of(file, text=text)
     if header is None:
-        step = "save plain numbers with numpy.save or numpy.savez"
-        raise FileError.of(subject, "not an array of plain numbers", "", step)
+        hint = "save plain numbers with numpy.save or numpy.savez"
+        raise FileError.of(subject, "not an array of plain numbers", "", hint)
     return header
 
 
@@ -118,7 +118,7 @@ def load_npz(path: str | Path, *, max_bytes: int = MAX_BYTES, text: str | None =
         FileError: not such a file, arrays that are not plain numbers, more than ``max_bytes`` in all.
     """
     path = Path(path)
-    out: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     left = max_bytes
     try:
         with zipfile.ZipFile(path) as archive:
@@ -127,16 +127,16 @@ def load_npz(path: str | Path, *, max_bytes: int = MAX_BYTES, text: str | None =
             for member in members:
                 name = member.filename.removesuffix(".npy")
                 subject = f"file {quoted(path.name)}, array {quoted(name)}"
-                if name in out:
+                if name in arrays:
                     raise FileError.of(subject, "occurs twice", "", "keep one of them")
                 with open_member(archive, member) as file:
                     header = read_header(file, subject, text=name == text)
                     _limit(subject, header.bytes, left)
-                    out[name] = _data(file, header, subject)
+                    arrays[name] = _data(file, header, subject)
                 left -= header.bytes
     except UNREADABLE as error:
         raise _unreadable(f"file {quoted(path.name)}", error) from None
-    return out
+    return arrays
 
 
 def write_npz(file: IO[bytes], arrays: Mapping[str, Array], level: int) -> None:
@@ -159,13 +159,13 @@ def _data(file: IO[bytes], header: ArrayHeader, subject: str) -> Array:
     return np.frombuffer(data, header.dtype).reshape(header.shape, order=order)
 
 
-def _limit(subject: str, found: int, most: int, what: str = "bytes") -> None:
-    if found > most:
-        raise FileError.of(subject, f"{found:,} {what}", f"at most {most:,} are read", "raise --max-bytes, or cut it")
+def _limit(subject: str, count: int, limit: int, noun: str = "bytes") -> None:
+    if count > limit:
+        raise FileError.of(subject, f"{count:,} {noun}", f"at most {limit:,} are read", "raise --max-bytes, or cut it")
 
 
 def _unreadable(subject: str, error: Exception) -> NirbridgeError:
     if isinstance(error, FileNotFoundError):
         return FileError.of(subject, "does not exist", "", "check the path")
-    said = quoted(getattr(error, "strerror", None) or str(error) or type(error).__name__)
-    return FileError.of(subject, f"cannot be read ({said})", "", "write it with numpy.save or numpy.savez")
+    reason = quoted(getattr(error, "strerror", None) or str(error) or type(error).__name__)
+    return FileError.of(subject, f"cannot be read ({reason})", "", "write it with numpy.save or numpy.savez")

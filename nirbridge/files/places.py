@@ -6,6 +6,7 @@ import fcntl
 import os
 import re
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -53,27 +54,22 @@ def resolve_path(path: Path, subject: str) -> ResolvedPath:
     Raises:
         FileError: a text that is no path, a loop of links, a folder that this user may not search.
     """
+    status = None
     try:
         end, descriptor = _end_of_links(os.fsdecode(path))
-        status = _status(end)
+        with suppress(FileNotFoundError):
+            status = os.stat(end)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise FileError.of(subject, f"is no place for a file ({reason})", "", "check the path") from None
+        found = f"is no place for a file ({getattr(error, 'strerror', None) or error})"
+        raise FileError.of(subject, found, "", "check the path") from None
     if status is None:
         return ResolvedPath("new", end)
     if stat.S_ISDIR(status.st_mode):
         return ResolvedPath("folder", end, None, status)
     if descriptor is None and stat.S_ISREG(status.st_mode):
         return ResolvedPath("file", end, None, status)
-    is_own = descriptor is not None and descriptor[0] == os.getpid()
-    return ResolvedPath("stream", end, descriptor[1] if descriptor and is_own else None, status)
-
-
-def _status(path: str) -> os.stat_result | None:
-    try:
-        return os.stat(path)
-    except FileNotFoundError:
-        return None
+    is_ours = descriptor is not None and descriptor[0] == os.getpid()
+    return ResolvedPath("stream", end, descriptor[1] if descriptor and is_ours else None, status)
 
 
 def _end_of_links(path: str) -> tuple[str, tuple[int, int] | None]:
@@ -87,9 +83,8 @@ def _end_of_links(path: str) -> tuple[str, tuple[int, int] | None]:
         path = os.path.join(os.path.realpath(folder), name)
         if not os.path.islink(path):
             return path, None
-        found = _DESCRIPTOR.fullmatch(path)
-        if found is not None:
-            return path, (int(found[1]), int(found[2]))
+        if process := _DESCRIPTOR.fullmatch(path):
+            return path, (int(process[1]), int(process[2]))
         path = os.path.join(os.path.dirname(path), os.readlink(path))
     raise ValueError("too many levels of symbolic links")
 
@@ -104,12 +99,10 @@ def resolve_output(path: Path, subject: str) -> ResolvedPath:
     place = resolve_path(path, subject)
     if place.kind == "folder" or os.fsdecode(path).endswith(os.sep):
         raise FileError.of(subject, "is a folder", "", "name a file")
-    refused = None
-    if place.status is not None and place.descriptor is None:
-        refused = _REFUSED.get(stat.S_IFMT(place.status.st_mode))
-    if refused is not None:
+    kind = stat.S_IFMT(place.status.st_mode) if place.status is not None else None
+    if kind in _REFUSED and place.descriptor is None:
         limit = "results go to files, character devices and FIFOs"
-        raise FileError.of(subject, refused, limit, "name another path")
+        raise FileError.of(subject, _REFUSED[kind], limit, "name another path")
     if place.kind in ("new", "file"):
         check_folder_above(place, subject)
     if place.kind != "new" and not _is_writable(place):

@@ -21,8 +21,8 @@ def open_regular(path: str | os.PathLike[str], subject: str, expected: str) -> I
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise FileError.of(subject, f"it cannot be opened ({reason})", "", "check the path and its rights") from None
+        found = f"it cannot be opened ({getattr(error, 'strerror', None) or error})"
+        raise FileError.of(subject, found, "", "check the path and its rights") from None
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
         os.close(descriptor)

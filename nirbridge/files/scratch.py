@@ -55,21 +55,14 @@ def sweep_temporary(prefix: str) -> None:
 
 
 def _sweep(folder: str, name: re.Pattern[str]) -> None:
-    try:
-        found = os.listdir(folder)
-    except OSError:
-        return
-    for each in found:
-        if name.fullmatch(each):
-            _remove_if_dead(os.path.join(folder, each))
+    with contextlib.suppress(OSError):
+        for entry in filter(name.fullmatch, os.listdir(folder)):
+            with contextlib.suppress(OSError):  # locked by a living process, or removed by another one
+                _remove_if_dead(os.path.join(folder, entry))
 
 
 def _remove_if_dead(path: str) -> None:
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    try:
-        descriptor = os.open(path, flags)
-    except OSError:
-        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         status = os.fstat(descriptor)
         if status.st_uid != os.geteuid():
@@ -79,7 +72,5 @@ def _remove_if_dead(path: str) -> None:
             shutil.rmtree(path, ignore_errors=True)
         elif stat.S_ISREG(status.st_mode):
             os.unlink(path)
-    except OSError:
-        return
     finally:
         os.close(descriptor)

@@ -35,25 +35,24 @@ def compose(parts: Sequence[Operator], names: Sequence[str], shape: Shape) -> tu
     Exact merges only: identities, scales of 1 and empty reshapes vanish, neighbouring reshapes become one (named
     after the first), neighbouring scales become one in float64.
     """
-    kept: list[Named] = []
+    merged_parts: list[Named] = []
     for part, name in zip(parts, names, strict=True):
         for inner in parts_of(part):
-            _push(kept, inner, name)
-    operators = tuple(part for part, _ in kept)
+            _push(merged_parts, inner, name)
+    operators = tuple(part for part, _ in merged_parts)
     if not operators:
         return Identity(shape), ()
-    return (operators[0] if len(operators) == 1 else Chain(operators)), tuple(name for _, name in kept)
+    return (operators[0] if len(operators) == 1 else Chain(operators)), tuple(name for _, name in merged_parts)
 
 
-def _push(kept: list[Named], part: Operator, name: str) -> None:
+def _push(merged_parts: list[Named], part: Operator, name: str) -> None:
     if is_trivial(part):
         return
-    merged = _merge(kept[-1][0], part) if kept else None
+    merged = _merge(merged_parts[-1][0], part) if merged_parts else None
     if merged is None:
-        kept.append((part, name))
-        return
-    _, first = kept.pop()
-    _push(kept, merged, first)
+        merged_parts.append((part, name))
+    else:
+        _push(merged_parts, merged, merged_parts.pop()[1])
 
 
 def is_trivial(part: Operator) -> bool:

@@ -199,8 +199,8 @@ def test_nodes_that_disagree_on_dt_are_both_named() -> None:
         ),
         ("dt", "fast", r"^node '0': metadata nirbridge:dt is 'fast', one number"),
         ("reset", "soft", r"^node '0' \(LIF\): metadata nirbridge:reset is 'soft', one of to-value, subtract, none; "),
-        ("max_spikes", 0, r"^node '0' \(LIF\): metadata nirbridge:max_spikes is 0, a whole number from 1 to "),
-        ("refractory_steps", 1.5, r"^node '0' \(LIF\): metadata nirbridge:refractory_steps is out of range, whole"),
+        ("max_spikes", 0, r"^node '0' \(LIF\): metadata nirbridge:max_spikes is 0, whole numbers from 1 to "),
+        ("refractory_steps", 1.5, r"^node '0' \(LIF\): metadata nirbridge:refractory_steps is 1.5, whole"),
         (
             "v_init",
             np.zeros(3),

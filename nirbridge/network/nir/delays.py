@@ -10,7 +10,7 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, compact
 from nirbridge.errors import ModelError, NirbridgeError, counted, quoted
-from nirbridge.network.nir.fields import label
+from nirbridge.network.nir.fields import full_shape, label
 from nirbridge.network.operators import Conv, Dense, Operator, Sparse, SumPool
 
 if TYPE_CHECKING:
@@ -31,24 +31,21 @@ def delay_steps(name: str, node: Any, shape: Shape, dt: float) -> Array:
     Raises:
         ModelError: a delay that is no whole number of steps, negative, or beyond 2**31 - 1 steps.
     """
-    stored = np.asarray(node.delay, dtype=np.float64)
-    one = stored.reshape(()) if stored.size == 1 else stored  # one value fits any shape, also one with fewer axes
-    seconds = np.broadcast_to(one, shape)
-    seconds = np.asarray(compact(seconds))
+    seconds = compact(full_shape(np.asarray(node.delay, dtype=np.float64), shape))
     with np.errstate(over="ignore"):
         steps = seconds / dt
-    whole = np.round(steps)
-    if bool(np.any(steps < 0)) or bool(np.any(whole > _LONGEST_STEPS)):
+    rounded = np.round(steps)
+    if bool(np.any(steps < 0)) or bool(np.any(rounded > _LONGEST_STEPS)):
         found = f"a delay of {_worst(seconds, np.abs(steps)):g} s is {_worst(steps, np.abs(steps)):g} steps"
         raise ModelError.of(label(name, node), found, f"from 0 to {_LONGEST_STEPS:,}", "correct it, or dt", node=name)
-    remainder = np.abs(steps - whole)
+    remainder = np.abs(steps - rounded)
     bad = remainder > np.minimum(TOLERANCE * steps, _WORST_REMAINDER_STEPS)
     if bool(np.any(bad)):
         value = _worst(seconds, remainder)
         found = f"a delay of {value:g} s is {value / dt:.6g} steps of dt = {dt:g} s"
         hint = "give a --dt that divides it, or change the delay"
         raise ModelError.of(label(name, node), found, "delays are whole time steps", hint, node=name)
-    return compact(whole.astype(np.int64))
+    return compact(rounded.astype(np.int64))
 
 
 def delayed_subject(projection: Projection) -> str:
@@ -75,27 +72,25 @@ def path_delays(path: Sequence[LinearStep], source_shape: Shape, target_shape: S
         ModelError: delays that differ per element between two mixing nodes.
     """
     before: Array = np.zeros((), dtype=np.int64)
-    behind: Array | None = None
-    culprit = ""
-    mixed = False
+    after: Array | None = None
+    differing, mixed = "", False
     for step in path:
         if step.delay is not None and (step.at_target or (mixed and step.delay.ndim)):
             flat = step.delay.reshape(-1) if step.delay.ndim else step.delay
-            behind = flat if behind is None else behind + flat
-            culprit = step.name if step.delay.ndim else culprit
+            after = flat if after is None else after + flat
+            differing = step.name if step.delay.ndim else differing
         elif step.delay is not None:
             before = before + (step.delay.reshape(source_shape) if step.delay.ndim else step.delay)
         if not is_mixing(step.operator):
             continue
         mixed = True
-        if behind is not None and behind.ndim:
-            raise _between(culprit)
-        before, behind = before if behind is None else before + behind, None
-    after = np.zeros((), dtype=np.int64) if behind is None else behind
-    if after.ndim:
-        after = after.reshape(target_shape)
-    _check_longest(path, before, after)
-    return compact(before), compact(after)
+        if after is not None and after.ndim:
+            raise _between(differing)
+        before, after = before if after is None else before + after, None
+    at_target = np.zeros((), dtype=np.int64) if after is None else after
+    at_target = at_target.reshape(target_shape) if at_target.ndim else at_target
+    _check_longest(path, before, at_target)
+    return compact(before), compact(at_target)
 
 
 def _between(name: str) -> NirbridgeError:

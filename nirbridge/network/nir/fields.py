@@ -70,6 +70,11 @@ def value_problems(name: str, node: Any) -> Iterator[Diagnostic]:
             yield from array_problems(label(name, node), field, stored_part(np.asarray(value)), name)
 
 
+def full_shape(values: np.ndarray[Any, Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """A view of ``values`` in ``shape``; one value fits any shape, also one with fewer axes."""
+    return np.broadcast_to(values.reshape(()) if values.size == 1 else values, shape)
+
+
 def array_problems(subject: str, field: str, array: np.ndarray[Any, Any], name: str = "") -> Iterator[Diagnostic]:
     """Problems with the values of one real parameter ``field`` of ``subject``."""
     ids = MappingProxyType({"node": name, "field": field})
@@ -82,7 +87,7 @@ def array_problems(subject: str, field: str, array: np.ndarray[Any, Any], name: 
             ids,
         )
         return
-    if not _all_finite(array):
+    if not all_finite(array):
         where = _first(~np.isfinite(array))
         yield Diagnostic(
             subject, f"{field}{where} is NaN or infinite", "every parameter must be finite", "repair or retrain it", ids
@@ -102,18 +107,6 @@ def array_problems(subject: str, field: str, array: np.ndarray[Any, Any], name: 
         yield Diagnostic(
             subject, f"{field}{where} is {array.min():g}", "it must be 0 s or more", "give a delay in s", ids
         )
-
-
-def _all_finite(array: np.ndarray[Any, Any]) -> bool:
-    """Finite in every element; a sum first, since it needs no array of flags."""
-    if array.size <= 1:
-        return not array.size or all_finite(array)
-    if array.dtype.kind != "f":
-        return True
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(array.sum(dtype=np.float64)):
-            return True
-    return bool(np.isfinite(array).all())
 
 
 def _first(flags: np.ndarray[Any, Any]) -> str:

@@ -8,13 +8,13 @@ edges up to that node come first in the file carries it. A Delay after a constan
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from nirbridge.arrays import Array, freeze
+from nirbridge.arrays import Array, freeze, stored_part
 from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.network.apply import apply
 from nirbridge.network.check import check_network
@@ -34,6 +34,7 @@ from nirbridge.network.nir.timing import Metadata, ResolvedTiming, resolve_timin
 
 MAX_ELEMENTS = 2**31
 _BIAS_AGREES = 1e-6
+Item, Lowered = TypeVar("Item"), TypeVar("Lowered")
 
 
 def from_nir(
@@ -77,56 +78,50 @@ def lower_graph(
     resolved = resolve_timing(flat.nodes, metadata, graph_metadata, timing or Timing())
     wiring = _wiring(flat)
     targets = [n for n, node in flat.nodes.items() if kind_of(node) == "Output" or kind_of(node) in NEURONS]
-    most = max(MAX_PATHS, len(flat.edges)) if max_projections is None else max_projections
-    check_count(wiring, targets, most)
+    check_count(wiring, targets, max(MAX_PATHS, len(flat.edges)) if max_projections is None else max_projections)
     populations, notes = _populations(flat, shapes, metadata, resolved)
     steps = _steps(flat, shapes, metadata, resolved.dt)
     _check_constants(steps, wiring, shapes, max_elements)
-    network = Network(
-        resolved.dt,
-        resolved.timing,
-        populations,
-        _projections(targets, wiring, steps, shapes),
-        _ports(flat, shapes, "Input"),
-        _ports(flat, shapes, "Output"),
-        resolved.assumed,
-        (*resolved.notes, *notes),
+    network = in_causal_order(
+        Network(
+            resolved.dt,
+            resolved.timing,
+            populations,
+            _projections(targets, wiring, steps, shapes),
+            _ports(flat, shapes, "Input"),
+            _ports(flat, shapes, "Output"),
+            resolved.assumed,
+            (*resolved.notes, *notes),
+        )
     )
-    network = in_causal_order(network)
     check_network(network)
     return replace(network, notes=(*network.notes, *_graded(network), *_unused(steps, network), *dead_notes(network)))
 
 
 def _check_values(flat: FlatGraph, max_elements: int) -> None:
     """Values and sizes, before anything is copied."""
-    stored = 0
-    for node in flat.nodes.values():
-        stored += sum(_stored_elements(v) for v in vars(node).values() if isinstance(v, np.ndarray))
+    arrays = [v for node in flat.nodes.values() for v in vars(node).values() if isinstance(v, np.ndarray)]
+    stored = sum(stored_part(array).size for array in arrays)
     if stored > max_elements:
         found = f"its arrays hold {stored:,} elements"
         raise ModelError.of("graph", found, f"at most {max_elements:,}", "raise max_elements if that is meant")
-    problems = [p for name, node in flat.nodes.items() for p in value_problems(name, node)]
-    ModelError.raise_all(problems)
-
-
-def _stored_elements(array: Array) -> int:
-    return math.prod(n for n, stride in zip(array.shape, array.strides, strict=True) if stride != 0)
+    ModelError.raise_all(p for name, node in flat.nodes.items() for p in value_problems(name, node))
 
 
 def _metadata(graph: Any, flat: FlatGraph) -> dict[str, Metadata]:
     """Metadata of every node by full name; that of a subgraph holds for its nodes unless they say otherwise."""
-    found: dict[str, Metadata] = {}
+    by_name: dict[str, Metadata] = {}
     waiting: list[tuple[str, Any, Metadata]] = [("", graph, {})]
     while waiting:
         prefix, sub, inherited = waiting.pop()
         for name, node in sub.nodes.items():
-            own = node.metadata if isinstance(getattr(node, "metadata", None), Mapping) else {}
-            merged = {**inherited, **own}
+            stored = node.metadata if isinstance(getattr(node, "metadata", None), Mapping) else {}
+            merged = {**inherited, **stored}
             if kind_of(node) == "NIRGraph":
                 waiting.append((f"{prefix}{name}.", node, merged))
             elif prefix + name in flat.nodes:
-                found[prefix + name] = merged
-    return found
+                by_name[prefix + name] = merged
+    return by_name
 
 
 def _wiring(flat: FlatGraph) -> Wiring:
@@ -145,34 +140,31 @@ def _populations(
 ) -> tuple[tuple[Population, ...], tuple[str, ...]]:
     """Populations in natural order of names, and the notes on them."""
     names = sorted((n for n, node in flat.nodes.items() if kind_of(node) in NEURONS), key=natural_key)
-    populations, notes, problems = [], list[str](), list[Diagnostic]()
-    for name in names:
-        shape = shapes[name].output_shape
+    sizes = {name: shapes[name].output_shape for name in names}
+    lowered = _all_lowered(lambda n: lower_neuron(n, flat.nodes[n], sizes[n], metadata[n], resolved), names)
+    populations = (Population(n, sizes[n], neuron) for n, (neuron, _) in zip(names, lowered, strict=True))
+    return tuple(populations), tuple(note for _, notes in lowered for note in notes)
+
+
+def _all_lowered(lower: Callable[[Item], Lowered], items: Iterable[Item]) -> list[Lowered]:
+    """``lower`` of every item. Raises ModelError with the problems of all of them, each once."""
+    results: list[Lowered] = []
+    problems: dict[str, Diagnostic] = {}
+    for item in items:
         try:
-            lowered = lower_neuron(name, flat.nodes[name], shape, metadata[name], resolved)
+            results.append(lower(item))
         except ModelError as error:
-            problems.extend(error.problems)
-            continue
-        populations.append(Population(name, shape, lowered.neuron))
-        notes.extend(lowered.notes)
-    ModelError.raise_all(problems)
-    return tuple(populations), tuple(notes)
+            problems |= {str(problem): problem for problem in error.problems}
+    ModelError.raise_all(problems.values())
+    return results
 
 
 def _steps(
     flat: FlatGraph, shapes: Mapping[str, NodeShapes], metadata: Mapping[str, Metadata], dt: float
 ) -> dict[str, LinearStep]:
-    steps: dict[str, LinearStep] = {}
-    problems: list[Diagnostic] = []
-    for name, node in flat.nodes.items():
-        if kind_of(node) not in LINEAR:
-            continue
-        try:
-            steps[name] = lower_linear(name, node, shapes[name], metadata[name], dt)
-        except ModelError as error:
-            problems.extend(error.problems)
-    ModelError.raise_all(problems)
-    return steps
+    names = [name for name, node in flat.nodes.items() if kind_of(node) in LINEAR]
+    steps = _all_lowered(lambda n: lower_linear(n, flat.nodes[n], shapes[n], metadata[n], dt), names)
+    return dict(zip(names, steps, strict=True))
 
 
 def _check_constants(
@@ -211,26 +203,20 @@ def _projections(
 ) -> tuple[Projection, ...]:
     """Target by target, within a target in the order of the file's edges."""
     budget = _ElementBudget()
-    projections: list[Projection] = []
-    problems: list[Diagnostic] = []
-    for target in targets:
-        for path in paths_into(target, wiring, budget.spend):
-            try:
-                projections.append(_projection(path, steps, shapes))
-            except ModelError as error:
-                problems.extend(p for p in error.problems if str(p) not in map(str, problems))
-    ModelError.raise_all(problems)
-    return tuple(projections)
+    paths = (path for target in targets for path in paths_into(target, wiring, budget.spend))
+    return tuple(_all_lowered(lambda path: _projection(path, steps, shapes), paths))
 
 
 def _projection(path: LinearPath, steps: Mapping[str, LinearStep], shapes: Mapping[str, NodeShapes]) -> Projection:
     along = [steps[name] for name in path.nodes]
     source_shape, target_shape = shapes[path.source].output_shape, shapes[path.target].input_shape
-    delay, behind = path_delays(along, source_shape, target_shape)
+    delay, target_delay = path_delays(along, source_shape, target_shape)
     operator, names = compose([s.operator for s in along], path.nodes, source_shape)
-    marked = any(step.is_back for step in along) and int(delay.min()) + int(behind.min()) > 0
-    late = tuple(step.name for step in along if step.delay is not None)
-    return Projection(path.source, path.target, operator, _constant(path, along), delay, behind, marked, names, late)
+    marked = any(step.is_back for step in along) and int(delay.min()) + int(target_delay.min()) > 0
+    delayed = tuple(step.name for step in along if step.delay is not None)
+    return Projection(
+        path.source, path.target, operator, _constant(path, along), delay, target_delay, marked, names, delayed
+    )
 
 
 def _constant(path: LinearPath, along: Sequence[LinearStep]) -> Array | None:

@@ -11,7 +11,7 @@ from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze, stored_part
 from nirbridge.errors import ModelError
 from nirbridge.network.nir.delays import delay_steps
-from nirbridge.network.nir.fields import kind_of, label
+from nirbridge.network.nir.fields import full_shape, kind_of, label
 from nirbridge.network.nir.linear_step import LinearStep
 from nirbridge.network.nir.shapes import NodeShapes
 from nirbridge.network.nir.timing import PREFIX, Metadata
@@ -61,9 +61,7 @@ def real_copy(value: Any) -> Array:
 def _operator(name: str, node: Any, shapes: NodeShapes, metadata: Metadata) -> Operator:
     kind = kind_of(node)
     if kind == "Scale":
-        scale = np.asarray(node.scale)
-        one = scale.reshape(()) if scale.size == 1 else scale  # one value fits any shape, also one with fewer axes
-        return Scale(real_copy(np.broadcast_to(one, shapes.output_shape)))
+        return Scale(real_copy(full_shape(np.asarray(node.scale), shapes.output_shape)))
     if kind == "Flatten":
         return Reshape(shapes.input_shape, shapes.output_shape)
     if kind in ("Linear", "Affine"):

@@ -7,8 +7,7 @@ With k the share of the distance to rest covered per time step: euler ``k = dt/t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -31,14 +30,6 @@ was computed in float32 from a dt that is float32 itself (two roundings, 2^-23).
 """
 
 
-@dataclass(frozen=True, slots=True)
-class LoweredNeuron:
-    """A neuron record and the notes on it."""
-
-    neuron: Neuron
-    notes: tuple[str, ...]
-
-
 def uniform_value(value: Any) -> Array:
     """A parameter as float64, one value of shape ``()`` where all are equal (a broadcast view costs nothing)."""
     array = np.asarray(value)
@@ -59,8 +50,10 @@ def decay_coefficients(tau: Array, dt: float, integrator: str) -> tuple[Array, A
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-def lower_neuron(name: str, node: Any, shape: Shape, metadata: Metadata, timing: ResolvedTiming) -> LoweredNeuron:
-    """The canonical record of the neuron ``node`` called ``name``.
+def lower_neuron(
+    name: str, node: Any, shape: Shape, metadata: Metadata, timing: ResolvedTiming
+) -> tuple[Neuron, tuple[str, ...]]:
+    """The canonical record of the neuron ``node`` called ``name``, and the notes on it.
 
     Raises:
         ModelError: metadata of a wrong shape or value, or parameters so extreme that a coefficient is not finite.
@@ -81,7 +74,7 @@ def lower_neuron(name: str, node: Any, shape: Shape, metadata: Metadata, timing:
             values[key] = stored
         else:
             notes.append(f"{subject}: metadata {PREFIX}{key} differs from the plain parameters, which are used")
-    return LoweredNeuron(_record(node, values, shape, metadata, timing, subject), tuple(notes))
+    return _record(node, values, shape, metadata, timing, subject), tuple(notes)
 
 
 def _check_finite(plain: Mapping[str, Array], subject: str) -> None:
@@ -131,20 +124,17 @@ def _record(
     # a node without state, or that never fires, resets and compares only if its own metadata says so
     reset = timing.choice("reset", metadata, subject) if stateful else read_choice(metadata, "reset", subject) or "none"
     compare = timing.choice("compare", metadata, subject) if fires else read_choice(metadata, "compare", subject) or ">"
-    amount = _stored_array(metadata, "reset_amount", shape, subject)
-    if amount is None:
-        amount = values["theta"] if stateful else np.asarray(0.0)
+    stored = {key: _stored_array(metadata, key, shape, subject) for key in ("reset_amount", "v_init", "i_init")}
+    default = {"reset_amount": values["theta"] if stateful else np.asarray(0.0)}
     return neuron(
         kind if stored_kind is None else _stored_kind(stored_kind, subject),
         theta=values.get("theta"),
         reset=cast(Reset, reset),
-        reset_amount=amount,
         compare=cast(Compare, compare),
-        max_spikes=_stored_count(metadata, subject),
-        refractory_steps=_stored_steps(metadata, shape, subject),
-        v_init=_or_zero(_stored_array(metadata, "v_init", shape, subject)),
-        i_init=_or_zero(_stored_array(metadata, "i_init", shape, subject)),
+        max_spikes=int(_stored_counts(metadata, "max_spikes", (), 1, subject)),
+        refractory_steps=_stored_counts(metadata, "refractory_steps", shape, 0, subject),
         **{key: values[key] for key in ("a_mem", "g_mem", "bias", "a_syn", "g_syn", "v_reset")},
+        **default | {key: value for key, value in stored.items() if value is not None},
     )
 
 
@@ -154,10 +144,6 @@ def _stored_kind(value: Any, subject: str) -> str:
         found = f"metadata {PREFIX}kind is {quoted(text)}"
         raise ModelError.of(subject, found, f"a name of at most {_LONGEST_KIND} letters", "correct the metadata")
     return text
-
-
-def _or_zero(value: Array | None) -> Array:
-    return np.asarray(0.0) if value is None else value
 
 
 def _stored_array(metadata: Metadata, key: str, shape: Shape, subject: str) -> Array | None:
@@ -174,27 +160,16 @@ def _stored_array(metadata: Metadata, key: str, shape: Shape, subject: str) -> A
     return uniform_value(array)
 
 
-def _stored_count(metadata: Metadata, subject: str) -> int:
-    value = _stored_array(metadata, "max_spikes", (), subject)
-    if value is None:
-        return 1
-    number = float(value)
-    if number < 1 or number != int(number) or number > 2**31 - 1:
-        limit = f"a whole number from 1 to {2**31 - 1:,}"
-        raise ModelError.of(subject, f"metadata {PREFIX}max_spikes is {number:g}", limit, "correct the metadata")
-    return int(number)
-
-
-def _stored_steps(metadata: Metadata, shape: Shape, subject: str) -> Array:
-    value = _stored_array(metadata, "refractory_steps", shape, subject)
-    if value is None:
-        return np.asarray(0, dtype=np.int64)
-    if bool(np.any(value < 0)) or bool(np.any(value != np.floor(value))) or bool(np.any(value > 2**31 - 1)):
-        limit = f"whole numbers from 0 to {2**31 - 1:,}"
-        raise ModelError.of(
-            subject, f"metadata {PREFIX}refractory_steps is out of range", limit, "correct the metadata"
-        )
-    return value.astype(np.int64)
+def _stored_counts(metadata: Metadata, key: str, shape: Shape, least: int, subject: str) -> Array:
+    """Stored whole numbers of at least ``least``, which stands where none are stored."""
+    counts = _stored_array(metadata, key, shape, subject)
+    if counts is None:
+        return np.asarray(least, dtype=np.int64)
+    wrong = counts[(counts < least) | (counts != np.floor(counts)) | (counts > 2**31 - 1)]
+    if wrong.size:
+        limit = f"whole numbers from {least} to {2**31 - 1:,}"
+        raise ModelError.of(subject, f"metadata {PREFIX}{key} is {wrong[0]:g}", limit, "correct the metadata")
+    return counts.astype(np.int64)
 
 
 def _agrees(key: str, stored: Array, plain: Array) -> bool:
@@ -206,21 +181,19 @@ def _agrees(key: str, stored: Array, plain: Array) -> bool:
 
 def _warnings(
     name: str, node: Any, plain: Mapping[str, Array], timing: ResolvedTiming, integrator: str, *, per_step: bool
-) -> list[str]:
-    found: list[str] = []
+) -> Iterator[str]:
     subject = label(name, node)
     for key, tau in (("a_mem", "tau" if hasattr(node, "tau") else "tau_mem"), ("a_syn", "tau_syn")):
         if integrator == "euler" and hasattr(node, tau) and bool(np.any(plain[key] < 0)):
             shortest = float(np.min(np.asarray(getattr(node, tau))))
-            found.append(
+            yield (
                 f"{subject}: {tau} = {shortest:g} s is below dt = {timing.dt:g} s, its Euler decay is negative; "
                 "give a smaller --dt, or --integrator zoh"
             )
     if kind_of(node) == "IF" and not per_step and not timing.unit_gain:
         small = np.abs(plain["g_mem"]) < 1e-3 * np.abs(plain["theta"])
         if bool(np.any(small)):
-            found.append(
+            yield (
                 f"{subject}: r * dt = {float(np.min(np.abs(plain['g_mem']))):g} is below a thousandth of the "
                 "threshold; if the file means 'add the input each step', give --if-gain per-step"
             )
-    return found

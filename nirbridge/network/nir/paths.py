@@ -63,17 +63,17 @@ def build_wiring(edges: Sequence[tuple[str, str]], linear: frozenset[str], sourc
     return Wiring(incoming, counts, sources)
 
 
-def check_count(wiring: Wiring, targets: Sequence[str], most: int = MAX_PATHS) -> None:
+def check_count(wiring: Wiring, targets: Sequence[str], limit: int = MAX_PATHS) -> None:
     """Refuse graphs whose branches multiply.
 
     Raises:
-        ModelError: more than ``most`` paths.
+        ModelError: more than ``limit`` paths.
     """
     total = sum(wiring.live(s) for t in targets for s in wiring.incoming.get(t, ()))
-    if total > most:
+    if total > limit:
         shown = f"{total:,}" if total < 10**15 else "more than 10^15"
         found = f"{shown} paths of linear nodes between neurons"
-        raise ModelError.of("graph", found, f"at most {most:,}", "put neurons between the branches, or merge them")
+        raise ModelError.of("graph", found, f"at most {limit:,}", "put neurons between the branches, or merge them")
 
 
 def paths_into(target: str, wiring: Wiring, spend: Callable[[int], None]) -> Iterator[LinearPath]:

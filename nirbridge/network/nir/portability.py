@@ -14,7 +14,7 @@ import numpy as np
 
 from nirbridge.errors import ExporterFaultWarning, ExportWarning, quoted
 from nirbridge.network.compose import parts_of
-from nirbridge.network.model import Network, Population
+from nirbridge.network.model import Network
 from nirbridge.network.neurons import Neuron
 from nirbridge.network.nir.raise_linear import plain_bias
 
@@ -83,7 +83,7 @@ def _warnings(network: Network) -> Iterator[str]:
 
 
 def _integrators(network: Network) -> Iterator[str]:
-    leaky = [p.name for p in network.populations if _has_time_constant(p)]
+    leaky = [p.name for p in network.populations if p.neuron.kind in ("LIF", "LI", "CubaLIF", "CubaLI")]
     if not leaky:
         return
     others = {
@@ -91,12 +91,8 @@ def _integrators(network: Network) -> Iterator[str]:
         "zoh": "snnTorch, Norse, spikingjelly and Lava integrate by Euler",
         "exponential": "snnTorch, Norse, spikingjelly and Lava integrate by Euler, Nengo exactly (zoh)",
     }
-    chosen = str(network.timing.integrator)
-    yield f"{_listed(leaky)}: integrator {chosen}: {others[chosen]}"
-
-
-def _has_time_constant(p: Population) -> bool:
-    return p.neuron.kind in ("LIF", "LI", "CubaLIF", "CubaLI")
+    integrator = str(network.timing.integrator)
+    yield f"{_listed(leaky)}: integrator {integrator}: {others[integrator]}"
 
 
 def _listed(names: list[str]) -> str:
@@ -117,10 +113,9 @@ def warn_of_tools(texts: Sequence[str]) -> None:
 
 def portability_message(texts: Sequence[str]) -> str:
     """One line: the tools that texts of ``export_warnings`` name, and where the texts are."""
-    named = [tool for tool in TOOLS if any(tool in text for text in texts)]
-    who = ", ".join(named) if named else "tools with a dt of their own"
+    tools = ", ".join(tool for tool in TOOLS if any(tool in text for text in texts)) or "tools with a dt of their own"
     points = f"{len(texts)} points" if len(texts) > 1 else "one point"
-    return f"other tools would run this graph differently ({who}): {points} in its metadata, 'nirbridge:warnings'"
+    return f"other tools would run this graph differently ({tools}): {points} in its metadata, 'nirbridge:warnings'"
 
 
 def warn_of_faults(sentences: Sequence[str]) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import accumulate
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -29,7 +31,7 @@ class RaisedNode:
     """A NIR node and its preferred name (None: any)."""
 
     node: Any
-    wanted: str | None = None
+    name: str | None = None
 
 
 def raise_projection(p: Projection, source_shape: Shape, dt: float, *, implicit_back: bool) -> list[RaisedNode]:
@@ -51,25 +53,16 @@ def raise_projection(p: Projection, source_shape: Shape, dt: float, *, implicit_
     chain += _trailing_delay(p, parts, dt)
     if p.bias is not None and not _is_exact(parts, bias_at, bias, p.bias):
         if not chain:
-            chain.append(RaisedNode(_no_change(p.operator.output_shape)))
-        chain[-1].node.metadata[PREFIX + "bias"] = _vector(p.bias)
+            chain.append(spacer(p.operator.output_shape))
+        chain[-1].node.metadata[PREFIX + "bias"] = np.array(p.bias)
     return chain
-
-
-def _no_change(shape: Shape) -> Any:
-    import nir
-
-    return nir.Scale(np.ones(shape))
 
 
 def spacer(shape: Shape) -> RaisedNode:
     """A node that changes nothing, for a second plain edge between the same two nodes (NIR allows one)."""
-    return RaisedNode(_no_change(shape))
+    import nir
 
-
-def _vector(values: Array) -> Array:
-    """A writable copy of full shape."""
-    return np.array(values)
+    return RaisedNode(nir.Scale(np.ones(shape)))
 
 
 def _weights(values: Array) -> Array:
@@ -127,11 +120,11 @@ def _nodes(part: Operator, bias: Array | None, subject: str) -> list[Any]:
 def _matrix(weight: Array, bias: Array | None) -> Any:
     import nir
 
-    return nir.Linear(weight) if bias is None else nir.Affine(weight, _vector(bias))
+    return nir.Linear(weight) if bias is None else nir.Affine(weight, np.array(bias))
 
 
-def _cannot(subject: str, what: str, hint: str) -> NirbridgeError:
-    return ModelError.of(subject, what, "NIR has no node for it", hint)
+def _cannot(subject: str, found: str, hint: str) -> NirbridgeError:
+    return ModelError.of(subject, found, "NIR has no node for it", hint)
 
 
 def block_weight(part: Sparse) -> Array | None:
@@ -143,8 +136,8 @@ def block_weight(part: Sparse) -> Array | None:
     if part.data.size != blocks * post * pre or bool(np.any(np.diff(part.indptr) != pre)):
         return None
     columns = part.indices.reshape(blocks, post, pre)
-    wanted = np.arange(blocks)[:, None, None] * pre + np.arange(pre)
-    return part.data.reshape(*lead, post, pre) if bool(np.all(columns == wanted)) else None
+    in_block = np.arange(blocks)[:, None, None] * pre + np.arange(pre)
+    return part.data.reshape(*lead, post, pre) if bool(np.all(columns == in_block)) else None
 
 
 def _sparse(part: Sparse, bias: Array | None, subject: str) -> list[Any]:
@@ -225,17 +218,17 @@ def _flattens(part: Reshape, subject: str) -> list[Any]:
 def merged_axes(before: Shape, after: Shape) -> tuple[int, ...] | None:
     """How many neighbouring axes of ``before`` make each axis of ``after``, or None if merging cannot."""
     groups: list[int] = []
-    at = 0
+    merged = 0
     for k, size in enumerate(after):
         left = len(after) - k - 1  # every later axis needs one axis of its own
-        count = next((c for c, n in enumerate(accumulate(before[at:], lambda a, b: a * b), 1) if n == size), 0)
+        count = next((c for c, n in enumerate(accumulate(before[merged:], mul), 1) if n == size), 0)
         if not count:
             return None
-        while at + count < len(before) - left and before[at + count] == 1:
+        while merged + count < len(before) - left and before[merged + count] == 1:
             count += 1
-        at += count
+        merged += count
         groups.append(count)
-    return tuple(groups) if at == len(before) else None
+    return tuple(groups) if merged == len(before) else None
 
 
 # -- biases ------------------------------------------------------------------------------------------------------
@@ -246,10 +239,10 @@ def plain_bias(parts: Sequence[Operator], bias: Array | None) -> tuple[int, Arra
 
     The bias is placed at the last part that can have one in NIR; only pools, scales and reshapes follow it.
     """
-    at = max((k for k, part in enumerate(parts) if isinstance(part, Dense | Conv | Sparse)), default=-1)
-    if bias is None or at < 0:
+    place = max((k for k, part in enumerate(parts) if isinstance(part, Dense | Conv | Sparse)), default=-1)
+    if bias is None or place < 0:
         return -1, None
-    part, rest = parts[at], parts[at + 1 :]
+    part, rest = parts[place], parts[place + 1 :]
     if isinstance(part, Sparse) and block_weight(part) is None and len(part.output_shape) != 1:
         return -1, None
     unit = _push(rest, np.ones(part.output_shape))
@@ -262,13 +255,11 @@ def plain_bias(parts: Sequence[Operator], bias: Array | None) -> tuple[int, Arra
         return -1, None
     arrives = _push(rest, values)
     close = np.abs(arrives - bias) <= _BIAS_AGREES * np.abs(arrives) + 1e-12
-    return (at, values) if bool(np.all(close)) and bool(np.any(values)) else (-1, None)
+    return (place, values) if bool(np.all(close)) and bool(np.any(values)) else (-1, None)
 
 
 def _push(parts: Sequence[Operator], values: Array) -> Array:
-    for part in parts:
-        values = apply(part, values)
-    return values
+    return reduce(lambda value, part: apply(part, value), parts, values)
 
 
 def _per_channel(bias: Array, unit: Array, shape: Shape) -> Array:
@@ -277,12 +268,12 @@ def _per_channel(bias: Array, unit: Array, shape: Shape) -> Array:
     where = np.argmax(np.abs(gain), axis=1)
     rows = np.arange(shape[0])
     strongest = gain[rows, where]
-    one = np.where(strongest == 0, 0.0, arrived[rows, where] / np.where(strongest == 0, 1.0, strongest))
-    return np.broadcast_to(one.reshape(-1, *(1,) * (len(shape) - 1)), shape)
+    values = np.where(strongest == 0, 0.0, arrived[rows, where] / np.where(strongest == 0, 1.0, strongest))
+    return np.broadcast_to(values.reshape(-1, *(1,) * (len(shape) - 1)), shape)
 
 
-def _is_exact(parts: Sequence[Operator], at: int, values: Array | None, bias: Array) -> bool:
+def _is_exact(parts: Sequence[Operator], place: int, values: Array | None, bias: Array) -> bool:
     if values is None:
         return False
-    arrives = np.asarray(_push(parts[at + 1 :], values), np.float64)
+    arrives = np.asarray(_push(parts[place + 1 :], values), np.float64)
     return arrives.tobytes() == np.asarray(bias, np.float64).tobytes()

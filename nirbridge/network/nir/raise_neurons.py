@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from nirbridge.arrays import Array, stored_part
+from nirbridge.arrays import Array, same_array, stored_part
 from nirbridge.errors import Bug, ModelError, quoted
 from nirbridge.network.model import Network, Population, Timing
 from nirbridge.network.neurons import Neuron
@@ -91,15 +91,15 @@ def _is(array: Array, value: float) -> bool:
     return bool(np.all(array == value))
 
 
-def _usable_integrator(record: Neuron, wanted: str) -> str:
+def _usable_integrator(record: Neuron, integrator: str) -> str:
     """Exponential decays are above 0; Euler expresses any decay up to 1."""
     decays = (record.a_mem, record.a_syn) if _nir_class(record).startswith("Cuba") else (record.a_mem,)
-    return "euler" if any(bool(np.any(a <= 0)) for a in decays) else wanted
+    return "euler" if any(bool(np.any(a <= 0)) for a in decays) else integrator
 
 
 def _parameters(kind: str, record: Neuron, time: _PlainTime) -> dict[str, Array]:
     if kind == "Threshold":
-        return {"threshold": _threshold(record)}
+        return {"threshold": np.asarray(record.theta)}
     out: dict[str, Array] = {}
     if kind in ("IF", "I"):
         out["r"] = record.g_mem if time.per_step else np.asarray(record.g_mem / time.dt)
@@ -110,15 +110,9 @@ def _parameters(kind: str, record: Neuron, time: _PlainTime) -> dict[str, Array]
         out["tau_mem"] = out.pop("tau")
         tau, _, gain = _time_constant(record.a_syn, time)
         out |= {"tau_syn": tau, "w_in": record.g_syn / gain}
-    if record.fires:
-        out |= {"v_threshold": _threshold(record), "v_reset": record.v_reset}
+    if record.theta is not None:
+        out |= {"v_threshold": record.theta, "v_reset": record.v_reset}
     return out
-
-
-def _threshold(record: Neuron) -> Array:
-    if record.theta is None:
-        raise Bug.of("neuron", "a readout has no threshold", "", "report this")
-    return record.theta
 
 
 def _time_constant(decay: Array, time: _PlainTime) -> tuple[Array, Array, Array]:
@@ -146,19 +140,17 @@ def _metadata(node: Any, population: Population, network: Network, integrator: s
     if integrator != network.timing.integrator:
         metadata[PREFIX + "integrator"] = integrator
     record = population.neuron
-    plain = lower_neuron(population.name, node, population.shape, metadata, resolved_as_written(network)).neuron
+    plain = lower_neuron(population.name, node, population.shape, metadata, resolved_as_written(network))[0]
     for f in fields(Neuron):
-        want, got = getattr(record, f.name), getattr(plain, f.name)
-        if isinstance(want, np.ndarray) and isinstance(got, np.ndarray):
-            if want.shape != got.shape or want.tobytes() != got.tobytes():
-                metadata[PREFIX + f.name] = _stored(want, population.shape)
-        elif want is not got and want != got:
-            metadata[PREFIX + f.name] = want
+        exact, read = getattr(record, f.name), getattr(plain, f.name)
+        if isinstance(exact, np.ndarray) and isinstance(read, np.ndarray):
+            if not same_array(exact, read):
+                metadata[PREFIX + f.name] = _stored(exact, population.shape)
+        elif exact is not read and exact != read:
+            metadata[PREFIX + f.name] = exact
     return metadata
 
 
 def _stored(value: Array, shape: tuple[int, ...]) -> Any:
     """One number where all are equal, else a vector of the population's shape."""
-    if value.ndim == 0:
-        return int(value) if value.dtype.kind in "iu" else float(value)
-    return np.array(np.broadcast_to(value, shape))
+    return np.array(np.broadcast_to(value, shape)) if value.ndim else value.item()

@@ -7,13 +7,13 @@ are ``nirbridge:dt`` and so on.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 import numpy as np
 
-from nirbridge.errors import Diagnostic, ModelError, did_you_mean, quoted
+from nirbridge.errors import Diagnostic, ModelError, UsageError, did_you_mean, quoted
 from nirbridge.network.model import IfGain, Integrator, Timing
 from nirbridge.network.naming import natural_key
 from nirbridge.network.neurons import Compare, Reset
@@ -133,8 +133,6 @@ def resolve_timing(
 
 
 def _check_asked(asked: Timing) -> None:
-    from nirbridge.errors import UsageError
-
     problems: list[Diagnostic] = []
     if asked.dt is not None and not (math.isfinite(asked.dt) and asked.dt > 0):
         problems.append(
@@ -174,8 +172,7 @@ def _unit_dt(neurons: Mapping[str, Any]) -> float | None:
             return None
         if kind_of(node) in ("IF", "I"):
             r = np.asarray(node.r)
-            low, high = float(r.min()), float(r.max())
-            gains |= {low, high}
+            gains |= {float(r.min()), float(r.max())}
     if len(gains) != 1:
         return None
     r = gains.pop()
@@ -190,34 +187,23 @@ def _assumed_dt(known: float | None, unit: float | None) -> tuple[str, ...]:
     return (f"dt = {DEFAULT_DT:g} s: the file stores none",)
 
 
-_CONCERNS: Mapping[str, tuple[Callable[[str], bool], str]] = {
-    "integrator": (
-        lambda kind: kind in ("LIF", "LI", "CubaLIF", "CubaLI"),
-        "integrator = {}: the file stores none",
-    ),
-    "reset": (
-        lambda kind: kind in ("LIF", "IF", "CubaLIF"),
-        "reset = {}, in the step of the spike: the file stores none",
-    ),
-    "compare": (
-        lambda kind: kind in ("LIF", "IF", "CubaLIF", "Threshold"),
-        "a spike where v {} threshold: the file stores no comparison",
-    ),
-    "if_gain": (
-        lambda kind: kind in ("IF", "I"),
-        "gain of integrators = r * dt ({}): the file stores none",
-    ),
+#: Classes of neurons that each choice concerns, and the sentence on its default.
+_CONCERNS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "integrator": (("LIF", "LI", "CubaLIF", "CubaLI"), "integrator = {}: the file stores none"),
+    "reset": (("LIF", "IF", "CubaLIF"), "reset = {}, in the step of the spike: the file stores none"),
+    "compare": (("LIF", "IF", "CubaLIF", "Threshold"), "a spike where v {} threshold: the file stores no comparison"),
+    "if_gain": (("IF", "I"), "gain of integrators = r * dt ({}): the file stores none"),
 }
 
 
 def _assumed_choice(
     key: str, default: str, neurons: Mapping[str, Any], metadata: Mapping[str, Metadata], unit: bool
 ) -> tuple[str, ...]:
-    concerns, sentence = _CONCERNS[key]
+    kinds, sentence = _CONCERNS[key]
     if key == "if_gain" and unit:
-        return ()  # said with dt
-    open_nodes = (n for n, node in neurons.items() if concerns(kind_of(node)) and PREFIX + key not in metadata[n])
-    return (sentence.format(default),) if any(True for _ in open_nodes) else ()
+        return ()  # stated with dt
+    is_open = any(kind_of(node) in kinds and PREFIX + key not in metadata[n] for n, node in neurons.items())
+    return (sentence.format(default),) if is_open else ()
 
 
 def _assumed_state(neurons: Mapping[str, Any], metadata: Mapping[str, Metadata]) -> tuple[str, ...]:
@@ -231,8 +217,7 @@ def _assumed_state(neurons: Mapping[str, Any], metadata: Mapping[str, Metadata])
 
 
 def _tau_note(neurons: Mapping[str, Any], dt: float) -> tuple[str, ...]:
-    fields = TIME_CONSTANTS
-    taus = [np.asarray(getattr(node, f)) for node in neurons.values() for f in fields if hasattr(node, f)]
+    taus = [np.asarray(getattr(node, f)) for node in neurons.values() for f in TIME_CONSTANTS if hasattr(node, f)]
     if not taus or min(float(t.min()) for t in taus) < 1:
         return ()
     return (f"every time constant is 1 s or more and dt = {dt:g} s: if the file counts them in steps, give --dt 1",)

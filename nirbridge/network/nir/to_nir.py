@@ -55,8 +55,8 @@ def _connect(
 ) -> None:
     before = p.source
     for raised in chain:
-        free = raised.wanted is not None and raised.wanted not in nodes
-        name = raised.wanted if free and raised.wanted else fresh_name(f"{p.source}_{p.target}", reserved)
+        is_free = raised.name and raised.name not in nodes
+        name = raised.name if raised.name and is_free else fresh_name(f"{p.source}_{p.target}", reserved)
         reserved.add(name)
         nodes[name] = raised.node
         edges.append((before, name))

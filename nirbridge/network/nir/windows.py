@@ -53,9 +53,9 @@ def whole_numbers(
     """``value`` as ``count`` whole numbers of at least ``least`` (one number stands for all), or None and a problem."""
     array = np.asarray(value) if not isinstance(value, str | bytes) else np.asarray(None)
     if array.dtype.kind not in "iu" or array.ndim > 1 or array.size not in (1, count):
-        wanted = "one whole number" if count == 1 else f"1 or {count} whole numbers"
+        expected = "one whole number" if count == 1 else f"1 or {count} whole numbers"
         problems.append(
-            Diagnostic(subject, f"{field} is {value_text(value)}", f"it must be {wanted}", f"correct {field}")
+            Diagnostic(subject, f"{field} is {value_text(value)}", f"it must be {expected}", f"correct {field}")
         )
         return None
     numbers = tuple(int(v) for v in np.broadcast_to(array.reshape(-1), (count,)))

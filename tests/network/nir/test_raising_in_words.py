@@ -37,7 +37,7 @@ def raised(operator: Operator, implicit: bool = True, dt: float = 0.5, **own: An
     return [
         (
             type(r.node).__name__,
-            r.wanted,
+            r.name,
             r.node.delay.tolist() if hasattr(r.node, "delay") else None,
             {k: np.asarray(v).tolist() for k, v in r.node.metadata.items()},
         )
@@ -345,6 +345,4 @@ def test_parameters_that_nir_has_not_are_refused(own: Any, problem: str | None) 
 def test_what_should_never_be_asked_is_a_bug() -> None:
     with pytest.raises(Bug, match="^network: its timing is not resolved; report this"):
         raise_neurons.resolved_as_written(replace(NET, timing=replace(NET.timing, compare=None)))
-    with pytest.raises(Bug, match="^neuron: a readout has no threshold; report this"):
-        raise_neurons._threshold(neuron("LI", theta=None))
     assert to_nir(NET).nodes["0"].metadata == {}

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import nir
 import numpy as np
 import pytest
 
 from nirbridge.errors import NirbridgeError
-from nirbridge.network import Timing, from_nir
-from nirbridge.network.nir.lower_neurons import LoweredNeuron, _agrees, decay_coefficients, lower_neuron, uniform_value
+from nirbridge.network import Neuron, Timing, from_nir
+from nirbridge.network.nir.lower_neurons import _agrees, decay_coefficients, lower_neuron, uniform_value
 from nirbridge.network.nir.timing import ResolvedTiming, read_choice, read_dt
 from tests.network.graphs import chain, graph_of, lif, out, port
 from tests.network.test_graphs_in_words import told, with_field
@@ -168,8 +168,13 @@ def test_time_constants_that_look_like_steps_are_said(taus: list[float], is_said
 PLAIN = ResolvedTiming(1e-3, "euler", "to-value", ">", "per-second", Timing(), False, (), ())
 
 
-def lowered(node: Any, shape: tuple[int, ...] = (2,), **metadata: Any) -> LoweredNeuron:
-    return lower_neuron("n", node, shape, {f"nirbridge:{k}": v for k, v in metadata.items()}, PLAIN)
+class Lowered(NamedTuple):
+    neuron: Neuron
+    notes: tuple[str, ...]
+
+
+def lowered(node: Any, shape: tuple[int, ...] = (2,), **metadata: Any) -> Lowered:
+    return Lowered(*lower_neuron("n", node, shape, {f"nirbridge:{k}": v for k, v in metadata.items()}, PLAIN))
 
 
 LIF = lif(2, tau=4e-3, v_leak=0.5, theta=2.0)
@@ -179,13 +184,13 @@ META = "node 'n' (LIF): metadata nirbridge:"
 @pytest.mark.parametrize(
     ("key", "value", "problem"),
     [
-        ("max_spikes", 0, "max_spikes is 0, a whole number from 1 to 2,147,483,647; correct the metadata"),
-        ("max_spikes", 1.5, "max_spikes is 1.5, a whole number from 1 to 2,147,483,647; correct the metadata"),
-        ("max_spikes", 2**31, "max_spikes is 2.14748e+09, a whole number from 1 to 2,147,483,647; correct the metadata"),
+        ("max_spikes", 0, "max_spikes is 0, whole numbers from 1 to 2,147,483,647; correct the metadata"),
+        ("max_spikes", 1.5, "max_spikes is 1.5, whole numbers from 1 to 2,147,483,647; correct the metadata"),
+        ("max_spikes", 2**31, "max_spikes is 2.14748e+09, whole numbers from 1 to 2,147,483,647; correct the metadata"),
         ("max_spikes", [1, 2], "max_spikes has shape (2,), the node has (); correct the metadata"),
-        ("refractory_steps", [0, -1], "refractory_steps is out of range, whole numbers from 0 to 2,147,483,647; correct the metadata"),
-        ("refractory_steps", [0, 0.5], "refractory_steps is out of range, whole numbers from 0 to 2,147,483,647; correct the metadata"),
-        ("refractory_steps", [2**31, 0], "refractory_steps is out of range, whole numbers from 0 to 2,147,483,647; correct the metadata"),
+        ("refractory_steps", [0, -1], "refractory_steps is -1, whole numbers from 0 to 2,147,483,647; correct the metadata"),
+        ("refractory_steps", [0, 0.5], "refractory_steps is 0.5, whole numbers from 0 to 2,147,483,647; correct the metadata"),
+        ("refractory_steps", [2**31, 0], "refractory_steps is 2.14748e+09, whole numbers from 0 to 2,147,483,647; correct the metadata"),
         ("v_init", [0.0, np.nan], "v_init is not finite numbers; correct the metadata"),
         ("i_init", "x", "i_init is not finite numbers; correct the metadata"),
         ("theta", np.ones((2, 1)), "theta has shape (2, 1), the node has (2,); correct the metadata"),
