@@ -57,13 +57,13 @@ def compare(
     """
     common = sorted(set(a.arrays) & set(b.arrays), key=_order)
     UsageError.raise_all([*_unlike(a, b, common), *_latency_problems(latency, {node for node, _ in common})])
-    right = None if labels is None else checked_labels(labels)
-    deciders = deciding_outputs(a, b, labels=right is not None)
+    correct = None if labels is None else checked_labels(labels)
+    deciders = deciding_outputs(a, b, labels=correct is not None)
     rows = []
     for key in common:
         row = _row(a, b, key, node_latency(a, b, key[0], latency), tau_steps)
         row = replace(row, **sample_and_neuron(a, row.first_neuron))
-        rows.append(_with_decisions(row, a, b, right) if key in deciders else row)
+        rows.append(_with_decisions(row, a, b, correct) if key in deciders else row)
     only_a, only_b = (tuple(sorted(set(x.arrays) - set(y.arrays), key=_order)) for x, y in ((a, b), (b, a)))
     return Comparison(tuple(rows), only_a, only_b, tau_steps, tuple(_notes(a, b, rows, latency)))
 
@@ -83,9 +83,8 @@ def _unlike(a: Recording, b: Recording, common: Sequence[Key]) -> Iterator[Diagn
 
 
 def _names(arrays: Mapping[Key, Array]) -> str:
-    shown = [f"{quoted(node)}/{quoted(variable)[1:-1]}" for node, variable in sorted(arrays, key=_order)[:NAMES_SHOWN]]
-    more = len(arrays) - len(shown)
-    return (", ".join(shown) + (f" and {more:,} more" if more else "")) or "nothing"
+    names = [f"{quoted(node)}/{quoted(variable)[1:-1]}" for node, variable in sorted(arrays, key=_order)]
+    return _shown(names) or "nothing"
 
 
 def _latency_problems(latency: Latency, nodes: set[str]) -> Iterator[Diagnostic]:
@@ -120,13 +119,13 @@ def _row(
     pairing = align_steps(len(x), len(y), latency, *clocks)
     if pairing is None:
         return replace(empty, problem=f"no step in common: {len(x)} kept in A, {len(y)} in B, latency {latency}")
-    filled = _values(empty, x[pairing.in_a], y[pairing.in_b], pairing)
+    row = _values(empty, x[pairing.in_a], y[pairing.in_b], pairing)
     if not _as_long(len(x), len(y), latency, *clocks):
         problem = f"{len(x)} steps in A, {len(y)} in B: the {pairing.steps} in common were compared"
-        filled = replace(filled, equal=False, problem=problem)
+        row = replace(row, equal=False, problem=problem)
     if key[1] != SPIKES:
-        return filled
-    return replace(filled, spikes=_spikes(x, y, pairing, tau_steps, same=filled.first_step is None))
+        return row
+    return replace(row, spikes=_spikes(x, y, pairing, tau_steps, same=row.first_step is None))
 
 
 def _as_long(steps_a: int, steps_b: int, latency: int, clock_a: RecordedSteps, clock_b: RecordedSteps) -> bool:
@@ -166,13 +165,13 @@ def _spikes(x: Array, y: Array, pairing: StepAlignment, tau_steps: float, *, sam
         either=either,
         count_error=distances.count_error(a, b),
         van_rossum=0.0 if same else distances.van_rossum(a, b, tau_steps),
-        outside_a=sum(distances.event_count(part) for part in _rest(x, pairing.in_a)),
-        outside_b=sum(distances.event_count(part) for part in _rest(y, pairing.in_b)),
+        outside_a=_events_outside(x, pairing.in_a),
+        outside_b=_events_outside(y, pairing.in_b),
     )
 
 
-def _rest(array: Array, inside: slice) -> tuple[Array, Array]:
-    return array[: inside.start], array[inside.stop :]
+def _events_outside(array: Array, inside: slice) -> int:
+    return sum(distances.event_count(part) for part in (array[: inside.start], array[inside.stop :]))
 
 
 def _counts(row: ComparisonRow, x: Array, y: Array) -> ComparisonRow:
@@ -195,7 +194,7 @@ def _with_decisions(row: ComparisonRow, a: Recording, b: Recording, labels: Arra
     return replace(row, decisions=compare_decisions((row.node, row.variable), (x, y), (a, b), labels))
 
 
-# -- what a reader should know -----------------------------------------------------------------------------------
+# -- notes -----------------------------------------------------------------------------------
 
 
 def _notes(a: Recording, b: Recording, rows: Sequence[ComparisonRow], latency: Latency) -> Iterator[str]:
@@ -216,5 +215,9 @@ def _notes(a: Recording, b: Recording, rows: Sequence[ComparisonRow], latency: L
 
 
 def _listed(names: Sequence[str]) -> str:
-    rest = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(map(quoted, names[:NAMES_SHOWN])) + rest
+    return _shown([quoted(name) for name in names])
+
+
+def _shown(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more

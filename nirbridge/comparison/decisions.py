@@ -1,4 +1,4 @@
-"""Decisions of a classifier: the class with the most spikes (or the highest mean potential of a read-out)."""
+"""Decisions of a classifier: the class with the most spikes (or the highest mean potential of a readout)."""
 
 from __future__ import annotations
 
@@ -56,12 +56,9 @@ def deciding_outputs(a: Recording, b: Recording, *, labels: bool) -> tuple[Key, 
     if _batched(a, b) is None and not labels:
         return ()
     outputs = {name for r in (a, b) for name in _stated(r)}
-    deciding: dict[str, Key] = {}
-    for variable in VARIABLES:
-        for node in sorted({n for n, v in set(a.arrays) & set(b.arrays) if v == variable}):
-            if node not in deciding and (not outputs or node in outputs):
-                deciding[node] = (node, variable)
-    return tuple(deciding[node] for node in sorted(deciding))
+    common = [(n, v) for n, v in a.arrays if (n, v) in b.arrays and v in VARIABLES and (not outputs or n in outputs)]
+    first_last = sorted(common, key=lambda key: VARIABLES.index(key[1]), reverse=True)
+    return tuple(sorted({node: (node, variable) for node, variable in first_last}.values()))
 
 
 def _stated(recording: Recording) -> tuple[str, ...]:
@@ -92,12 +89,12 @@ def compare_decisions(
     samples, classes = totals_a.shape
     if classes < 2:
         return None
-    chosen_a, chosen_b = np.argmax(totals_a, axis=1), np.argmax(totals_b, axis=1)
-    alike = int((chosen_a == chosen_b).sum())
+    classes_a, classes_b = np.argmax(totals_a, axis=1), np.argmax(totals_b, axis=1)
+    alike = int((classes_a == classes_b).sum())
     if labels is None:
         return Decisions(samples, alike)
-    right = _fitting(labels, key[0], samples, classes)
-    return Decisions(samples, alike, int((chosen_a == right).sum()), int((chosen_b == right).sum()))
+    correct = _fitting(labels, key[0], samples, classes)
+    return Decisions(samples, alike, int((classes_a == correct).sum()), int((classes_b == correct).sum()))
 
 
 def _totals(array: Array, steps_axis: bool, batched: bool) -> Array:

@@ -18,7 +18,8 @@ from nirbridge.errors import quoted
 from nirbridge.network.model import Network, Population, Projection
 from nirbridge.network.naming import natural_key
 
-Key, Item = TypeVar("Key"), TypeVar("Item")
+Key = TypeVar("Key")
+Item = TypeVar("Item")
 
 
 def in_causal_order(network: Network) -> Network:

@@ -25,14 +25,14 @@ _SYNAPSES_MAX = 200_000_000
 class SourceOutput:
     """Output of a source: its integers, and the reals that they represent (the same for spikes)."""
 
-    whole: Array
+    integers: Array
     real: Array
-    one: float
+    unit: float
 
     @property
     def is_rounded(self) -> bool:
         """True where the two differ (a graded input)."""
-        return self.whole is not self.real
+        return self.integers is not self.real
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,16 +67,16 @@ class PopulationDrive:
         """(real input, bound on how far the integers' is from it) of these steps, ``[steps, batch, *shape]``."""
         real, off = np.zeros(()), np.zeros(())
         for way in self.ways:
-            for late in np.unique(way.target_delay):
-                here = np.broadcast_to(way.target_delay == late, self.shape)
-                arrived, wrong = _arriving(way, start - int(late), stop - int(late))
-                real, off = real + np.where(here, arrived, 0.0), off + np.where(here, wrong, 0.0)
+            for delay in np.unique(way.target_delay).tolist():
+                delayed = np.broadcast_to(way.target_delay == delay, self.shape)
+                arrived, error = _arriving(way, start - delay, stop - delay)
+                real, off = real + np.where(delayed, arrived, 0.0), off + np.where(delayed, error, 0.0)
         return real, off
 
 
-def input_output(port: FixedInput, given: Array, steps: int) -> SourceOutput:
-    """Output of an input, zero-padded to ``steps``. ``given: [steps, batch, *shape]``."""
-    cut = given[:steps]
+def input_output(port: FixedInput, values: Array, steps: int) -> SourceOutput:
+    """Output of an input, zero-padded to ``steps``. ``values: [steps, batch, *shape]``."""
+    cut = values[:steps]
     real = np.concatenate([cut, np.zeros((steps - len(cut), *cut.shape[1:]), cut.dtype)])
     if not port.graded:
         return SourceOutput(real, real, 1.0)
@@ -89,7 +89,7 @@ def _way(
     assert quantized.network is not None, "requested with a network only"
     operator = quantized.network.projections[p.index].operator
     exact = gained_operator(operator, folded.gain)
-    lost = weight_loss(p, gained_operator(operator, np.asarray(folded.gain * sent.one)), sent.one)
+    lost = weight_loss(p, gained_operator(operator, np.asarray(folded.gain * sent.unit)), sent.unit)
     delays = len(np.unique(p.delay_steps)) * len(np.unique(p.target_delay_steps))
     shape = folded.population.shape
     return _ProjectionError(
@@ -116,9 +116,9 @@ def _arriving(way: _ProjectionError, start: int, stop: int) -> tuple[Array, Arra
     real = _delayed(way.sent.real, way.source_delay, start, stop)
     if not way.sent.is_rounded:
         return way.real(real), way.off(real) + way.cut
-    whole = _delayed(way.sent.whole, way.source_delay, start, stop)
-    missed = way.size(np.abs(real - whole * way.sent.one))
-    return way.real(real), way.off(np.abs(whole)) + missed + way.cut
+    integers = _delayed(way.sent.integers, way.source_delay, start, stop)
+    missed = way.size(np.abs(real - integers * way.sent.unit))
+    return way.real(real), way.off(np.abs(integers)) + missed + way.cut
 
 
 def _delayed(sent: Array, delays: Array, start: int, stop: int) -> Array:

@@ -130,17 +130,21 @@ def matched_spikes(
     run: OriginalRun, network: Network, imported: Mapping[tuple[str, str], Array]
 ) -> list[MatchedValues]:
     """Spikes of every population whose module is known, in causal order."""
-    probes = {name: run.probes[path] for path, name in population_names(list(run.probes)).items()}
     matched: list[MatchedValues] = []
-    for p in network.populations:
-        probe, values = probes.get(p.name), imported.get((p.name, "s"))
-        if probe is None or values is None:
-            continue
-        spikes, worth = _in_time(probe.spikes, probe, values), _worth(probe)
-        if spikes is not None and worth:
+    for name, probe in _observed(run, network):
+        values = imported.get((name, "s"))
+        spikes = None if values is None else _in_time(probe.spikes, probe, values)
+        worth = _worth(probe)
+        if values is not None and spikes is not None and worth:
             flat = values.reshape(spikes.shape).astype(np.float64)
-            matched.append(MatchedValues(p.name, STEPWISE, spikes / worth, flat, np.full(spikes.shape, _HALF)))
+            matched.append(MatchedValues(name, STEPWISE, spikes / worth, flat, np.full(spikes.shape, _HALF)))
     return matched
+
+
+def _observed(run: OriginalRun, network: Network) -> list[tuple[str, NeuronObservation]]:
+    """Populations whose module is known, in causal order."""
+    probes = {name: run.probes[path] for path, name in population_names(list(run.probes)).items()}
+    return [(p.name, probes[p.name]) for p in network.populations if p.name in probes]
 
 
 def _worth(probe: NeuronObservation) -> float:
@@ -168,17 +172,14 @@ def matched_membranes(
     run: OriginalRun, network: Network, imported: Mapping[tuple[str, str], Array], bounds: RoundingBounds
 ) -> list[MatchedValues]:
     """Membranes of every population whose module shows them, before or after the reset: whichever agrees better."""
-    probes = {name: run.probes[path] for path, name in population_names(list(run.probes)).items()}
     matched: list[MatchedValues] = []
-    for p in network.populations:
-        probe = probes.get(p.name)
-        calls = [m for m in probe.membranes if m is not None] if probe else []
-        if probe is None or not calls or len(calls) != len(probe.membranes):
+    for name, probe in _observed(run, network):
+        if not probe.membranes or any(membrane is None for membrane in probe.membranes):
             continue
         options = [
             option
             for variable, limits in (("u", bounds.before_reset), ("v", bounds.after_reset))
-            for option in _membranes(probe, imported[p.name, variable], limits[p.name], p.name)
+            for option in _membranes(probe, imported[name, variable], limits[name], name)
         ]
         options += [_without_offset(m) for m in options]
         matched += [max(options, key=lambda m: m.share_equal)] if options else []

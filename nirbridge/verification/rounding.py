@@ -23,7 +23,6 @@ neuron, sample and time step. It holds up to the first time step in which the sp
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,10 +30,11 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.network.apply import apply
-from nirbridge.network.compose import parts_of, weight_field
+from nirbridge.network.apply import apply, fan_in
+from nirbridge.network.compose import part_weights, parts_of, weight_field
+from nirbridge.network.graph import grouped
 from nirbridge.network.model import Network, Population, Projection
-from nirbridge.network.operators import Chain, Conv, Dense, Operator, Sparse, SumPool
+from nirbridge.network.operators import Chain, Operator
 
 DOUBLE, SINGLE = 2.0**-53, 2.0**-24
 COMPUTED = 4 * SINGLE
@@ -59,31 +59,29 @@ class ModuleConstants:
     """The numbers of the module's own tensors, to tell coefficients that are exact from those that were computed."""
 
     def __init__(self, tensors: list[Array]) -> None:
-        self.tensors = {}
-        for t in tensors:
-            self.tensors.setdefault(t.size, []).append(np.asarray(t, np.float64).ravel())
+        self.tensors = grouped((t.size, np.asarray(t, np.float64).ravel()) for t in tensors)
         small = [t.ravel() for t in tensors if t.size <= _MOST_SEARCHED]
         self.numbers = np.unique(np.abs(np.concatenate([*small, np.array([0.0, 1.0])]).astype(np.float64)))
 
     def holds(self, values: Array) -> bool:
         """True if every value is, up to its sign, 0, 1 or a number of the module."""
         flat = np.asarray(values, np.float64).ravel()
-        if any(np.array_equal(flat, constants) for constants in self.tensors.get(flat.size, ())):
+        if any(np.array_equal(flat, tensor) for tensor in self.tensors.get(flat.size, ())):
             return True
         return flat.size <= _MOST_SEARCHED and bool(np.isin(np.abs(flat), self.numbers).all())
 
 
-def rounding_bounds(network: Network, values: Values, known: ModuleConstants, unit: float) -> RoundingBounds:
+def rounding_bounds(network: Network, values: Values, constants: ModuleConstants, unit: float) -> RoundingBounds:
     """The bounds of a run whose ``values`` hold s (of inputs and of neurons that fire), u, v and i."""
     before: dict[str, Array] = {}
     after: dict[str, Array] = {}
     sent: dict[str, Array] = {}
     for p in network.populations:
-        drive, size = _drive(network, p.name, p.shape, values, sent, known, unit)
-        before[p.name], after[p.name] = _BoundUpdate(p, values, known, unit).run(drive, size)
+        drive, size = _drive(network, p.name, p.shape, values, sent, constants, unit)
+        before[p.name], after[p.name] = _BoundUpdate(p, values, constants, unit).run(drive, size)
         if not p.neuron.fires:
             sent[p.name] = after[p.name]
-    ports = {p.name: _drive(network, p.name, p.shape, values, sent, known, unit)[0] for p in network.outputs}
+    ports = {p.name: _drive(network, p.name, p.shape, values, sent, constants, unit)[0] for p in network.outputs}
     return RoundingBounds(before, after, ports)
 
 
@@ -94,7 +92,7 @@ def sent_values(values: Values, name: str) -> Array:
 
 def _drive(
     network: Network, target: str, shape: tuple[int, ...], values: Values, sent: Mapping[str, Array],
-    known: ModuleConstants,
+    constants: ModuleConstants,
     unit: float,
 ) -> tuple[Array, Array]:  # fmt: skip
     """(Largest difference of the summed input, sum of the sizes of its terms)."""
@@ -106,7 +104,7 @@ def _drive(
         if p.source in sent:
             error += _late(apply(operator, sent[p.source]), p)
         terms = terms if p.bias is None else terms + np.abs(p.bias)
-        exact = _weights_known(p.operator, known) and (p.bias is None or known.holds(p.bias))
+        exact = _weights_known(p.operator, constants) and (p.bias is None or constants.holds(p.bias))
         error += terms * ((_terms(p.operator) + 2) * unit + (0.0 if exact else COMPUTED))
         size += terms
     return error, size
@@ -116,8 +114,8 @@ def _late(values: Array, p: Projection) -> Array:
     """Shifted by the delay; where delays differ, the largest value up to now stands for all of them."""
     if any(np.ptp(delays) for delays in (p.delay_steps, p.target_delay_steps)):
         return np.maximum.accumulate(values, axis=0)
-    nothing = np.zeros((p.max_delay_steps, *values.shape[1:]))
-    return np.concatenate([nothing, values])[: len(values)]
+    silence = np.zeros((p.max_delay_steps, *values.shape[1:]))
+    return np.concatenate([silence, values])[: len(values)]
 
 
 def _sizes(operator: Operator) -> Operator:
@@ -130,42 +128,30 @@ def _sizes(operator: Operator) -> Operator:
 
 def _terms(operator: Operator) -> int:
     """Products that are added up for one target, over all parts."""
-    total = 0
-    for part in parts_of(operator):
-        if isinstance(part, Dense):
-            total += part.weight.shape[1]
-        elif isinstance(part, Conv):
-            total += math.prod(part.weight.shape[1:])
-        elif isinstance(part, SumPool):
-            total += math.prod(part.kernel)
-        elif isinstance(part, Sparse):
-            total += int(np.diff(part.indptr).max(initial=0))
-        else:
-            total += 1
-    return total
+    return sum(map(fan_in, parts_of(operator)))
 
 
-def _weights_known(operator: Operator, known: ModuleConstants) -> bool:
-    weighted = ((part, weight_field(part)) for part in parts_of(operator))
-    return all(known.holds(getattr(part, name)) for part, name in weighted if name)
+def _weights_known(operator: Operator, constants: ModuleConstants) -> bool:
+    weights = map(part_weights, parts_of(operator))
+    return all(array is None or constants.holds(array) for array in weights)
 
 
 class _BoundUpdate:
     """The recursion of one population's bounds."""
 
-    def __init__(self, p: Population, values: Values, known: ModuleConstants, unit: float) -> None:
+    def __init__(self, p: Population, values: Values, constants: ModuleConstants, unit: float) -> None:
         n = p.neuron
         self.p, self.n, self.unit = p, n, unit
         self.v, self.i = values[p.name, "v"].astype(np.float64), values[p.name, "i"].astype(np.float64)
         self.s = values[p.name, "s"].astype(np.float64) if n.fires else None
-        self.d_mem, self.d_syn = (0.0 if known.holds(c) else COMPUTED for c in (n.a_mem, n.a_syn))
-        self.d_gain, self.d_in = (_gain_error(g, a, known) for g, a in ((n.g_mem, n.a_mem), (n.g_syn, n.a_syn)))
-        self.d_bias = (0.0 if known.holds(n.bias) else COMPUTED) * np.abs(n.bias)
-        exact_amount = known.holds(n.reset_amount) or (
-            self.d_mem == 0.0 and n.theta is not None and known.holds(n.theta)
+        self.d_mem, self.d_syn = (0.0 if constants.holds(c) else COMPUTED for c in (n.a_mem, n.a_syn))
+        self.d_gain, self.d_in = (_gain_error(g, a, constants) for g, a in ((n.g_mem, n.a_mem), (n.g_syn, n.a_syn)))
+        self.d_bias = (0.0 if constants.holds(n.bias) else COMPUTED) * np.abs(n.bias)
+        is_threshold = self.d_mem == 0.0 and n.theta is not None and constants.holds(n.theta)
+        self.d_amount = ((0.0 if is_threshold or constants.holds(n.reset_amount) else COMPUTED) + 4 * unit) * np.abs(
+            n.reset_amount
         )
-        self.d_amount = ((0.0 if exact_amount else COMPUTED) + 4 * unit) * np.abs(n.reset_amount)
-        self.d_reset = (4 * unit + (0.0 if known.holds(n.v_reset) else COMPUTED)) * np.abs(n.v_reset)
+        self.d_reset = (4 * unit + (0.0 if constants.holds(n.v_reset) else COMPUTED)) * np.abs(n.v_reset)
         self.rest = np.abs(n.bias) + np.abs(n.v_reset) + np.abs(n.reset_amount)
 
     def run(self, drive: Array, size: Array) -> tuple[Array, Array]:
@@ -192,8 +178,8 @@ class _BoundUpdate:
         return d_u + spikes * self.d_amount if self.n.reset == "subtract" else d_u
 
 
-def _gain_error(gain: Array, decay: Array, known: ModuleConstants) -> Any:
-    if known.holds(gain):
+def _gain_error(gain: Array, decay: Array, constants: ModuleConstants) -> Any:
+    if constants.holds(gain):
         return 0.0
     one_minus = np.abs(np.asarray(gain) + decay - 1) <= 8 * COMPUTED
     return np.where(one_minus, COMPUTED, COMPUTED * np.abs(gain))

@@ -56,15 +56,13 @@ class TrialReading:
 
     def calls(self, values: Sequence[Array]) -> Iterator[tuple[Array, ...]]:
         """The arguments of each call, made of ``[steps, samples, values]`` for each argument."""
-        if not self.is_stepwise:
-            yield tuple(self._placed(v, o) for v, o in zip(values, self.own, strict=True))
-            return
-        for t in range(self.steps):
-            yield tuple(self._placed(v[t : t + 1], o) for v, o in zip(values, self.own, strict=True))
+        ranges = [slice(t, t + 1) for t in range(self.steps)] if self.is_stepwise else [slice(None)]
+        for steps in ranges:
+            yield tuple(self._placed(v[steps], shape) for v, shape in zip(values, self.own, strict=True))
 
-    def _placed(self, values: Array, own: Shape) -> Array:
+    def _placed(self, values: Array, shape: Shape) -> Array:
         """The values with time and batch where the argument has them."""
-        spread = values.reshape(len(values), self.samples, *own)
+        spread = values.reshape(len(values), self.samples, *shape)
         words = [word for word, place in ((TIME, self.time), (BATCH, self.batch)) if place is not None]
         spread = spread if BATCH in words else spread[:, 0]
         spread = spread if TIME in words else spread[0]

@@ -157,9 +157,8 @@ class RunEvidence:
         probed = {m.name: m for m in self.spikes}
         for p in (p for p in self.network.populations if p.neuron.fires):
             near = self._near(p)
-            m = probed.get(p.name)
-            if m is not None:
-                cells = m.differs[step, sample]
+            if p.name in probed:
+                cells = probed[p.name].differs[step, sample]
                 if cells.any():
                     return bool(near[step, sample].ravel()[cells].all())
             elif near[: step + 1, sample].any():
@@ -184,10 +183,8 @@ class RunEvidence:
         for m in self.membranes:
             differs = m.differs
             for sample, end in enumerate(ends):
-                if m.over_time != STEPWISE and end is not None:
-                    continue
                 cells = np.argwhere(differs[:end, sample])
-                if not len(cells):
+                if (m.over_time != STEPWISE and end is not None) or not len(cells):
                     continue
                 row, cell = (int(k) for k in cells[0])
                 step = row if m.over_time == STEPWISE else self._steps() - 1
@@ -196,9 +193,8 @@ class RunEvidence:
         return min(candidates, key=lambda d: d.step, default=None)
 
     def _compared(self, ends: Sequence[int | None]) -> int:
-        total = 0
-        for m in self.outputs:
-            for end in ends:
-                steps = m.original.shape[0] if end is None else end if m.over_time == STEPWISE else 0
-                total += steps * m.original.shape[-1]
-        return total
+        return sum(
+            (len(m.original) if end is None else end * (m.over_time == STEPWISE)) * m.original.shape[-1]
+            for m in self.outputs
+            for end in ends
+        )

@@ -15,6 +15,7 @@ from nirbridge.arrays import Array
 from nirbridge.comparison.compare import compare
 from nirbridge.comparison.types import Comparison
 from nirbridge.errors import quoted
+from nirbridge.network.graph import grouped
 from nirbridge.network.model import Network
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators.types import Key, Probe, Recording
@@ -117,26 +118,26 @@ def verify(
     longest = steps + max(quantized.latency.values(), default=0)
     every = all_probes(quantized)
     spikes = [Probe("*", ("s",))]
-    found = {"reference": simulate(reference, inputs, steps=steps, record=spikes, progress=progress).recording}
+    runs = {"reference": simulate(reference, inputs, steps=steps, record=spikes, progress=progress).recording}
     if quantized.early and quantized.network is not None:
-        found["retimed"] = simulate(quantized.network, inputs, steps=longest, record=spikes).recording
-    found["fixed"] = simulate_fixed(quantized, inputs, steps=longest, record=every, progress=progress).recording
+        runs["retimed"] = simulate(quantized.network, inputs, steps=longest, record=spikes).recording
+    runs["fixed"] = simulate_fixed(quantized, inputs, steps=longest, record=every, progress=progress).recording
     if mapping is not None:
-        found["mapped"] = simulate_mapped(quantized, mapping, inputs, steps=longest, record=every, progress=progress)
+        runs["mapped"] = simulate_mapped(quantized, mapping, inputs, steps=longest, record=every, progress=progress)
     if program is not None:
-        outputs, given = {port.name for port in quantized.outputs}, _longer(inputs, longest)
-        found[program.way] = program.recording(every, outputs, given, longest, progress or no_progress)
+        outputs, padded = {port.name for port in quantized.outputs}, _padded(inputs, longest)
+        runs[program.way] = program.recording(every, outputs, padded, longest, progress or no_progress)
     return Verification(
         chip=quantized.chip,
         steps=steps,
         input_said=input_said,
         latency=MappingProxyType({port.name: quantized.latency[port.name] for port in quantized.outputs}),
-        pairs=tuple(_pairs(found, quantized, steps, labels, program)),
-        layers=layer_bounds(quantized, inputs, found["fixed"]),
-        recordings=MappingProxyType(found),
+        pairs=tuple(_pairs(runs, quantized, steps, labels, program)),
+        layers=layer_bounds(quantized, inputs, runs["fixed"]),
+        recordings=MappingProxyType(runs),
         left_out=MappingProxyType(dict(left_out or {})),
         notes=quantized.notes,
-        early_spikes=early_spikes(quantized, found["fixed"]),
+        early_spikes=early_spikes(quantized, runs["fixed"]),
     )
 
 
@@ -162,13 +163,13 @@ def draw_inputs(
 ) -> tuple[dict[str, Array], str]:
     """Random input, the same for the same seed, and what it is in words: spikes; values of either sign where graded."""
     rng, sizes = np.random.default_rng(seed), {name: size for name, (size, _) in (graded or {}).items()}
-    drawn: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     for port in network.inputs:
         shape = (steps, *port.shape)
         spikes = (rng.random(shape) < rate).astype(np.uint8)
-        drawn[port.name] = spikes * rng.uniform(-1, 1, shape) * sizes[port.name] if port.name in sizes else spikes
-    said = "random spikes" if not sizes else "random spikes and graded values"
-    return drawn, f"{said}, {rate:g} per step and element, seed {seed}"
+        arrays[port.name] = spikes * rng.uniform(-1, 1, shape) * sizes[port.name] if port.name in sizes else spikes
+    kind = "random spikes" if not sizes else "random spikes and graded values"
+    return arrays, f"{kind}, {rate:g} per step and element, seed {seed}"
 
 
 def input_arrays(network: Network, inputs: Any, steps: int | None) -> tuple[dict[str, Array], int]:
@@ -179,40 +180,36 @@ def input_arrays(network: Network, inputs: Any, steps: int | None) -> tuple[dict
     return {name: np.asarray(values)[: opened.steps] for name, values in opened.values.items()}, opened.steps
 
 
-def _longer(inputs: Mapping[str, Array], steps: int) -> dict[str, Array]:
+def _padded(inputs: Mapping[str, Array], steps: int) -> dict[str, Array]:
     """Zero-padded or cut to the number of time steps."""
-    out = {}
-    for name, values in inputs.items():
-        array = np.asarray(values)[:steps]
-        out[name] = np.concatenate([array, np.zeros((steps - len(array), *array.shape[1:]), array.dtype)])
-    return out
+    arrays = {name: np.asarray(values)[:steps] for name, values in inputs.items()}
+    silence = {name: np.zeros((steps - len(a), *a.shape[1:]), a.dtype) for name, a in arrays.items()}
+    return {name: np.concatenate([array, silence[name]]) for name, array in arrays.items()}
 
 
 def _pairs(
-    found: Mapping[str, Recording],
+    runs: Mapping[str, Recording],
     quantized: QuantizedNetwork,
     steps: int,
     labels: Any,
     program: Program | None = None,
 ) -> Iterator[ComparedPair]:
-    fixed, reference = found["fixed"], found["reference"]
-    for name in ("fixed", "retimed"):
-        if name in found:
-            yield ComparedPair(
-                "reference", name, False, _in_reals(reference, found[name], quantized.latency, steps, labels)
-            )
-    if "mapped" in found:
-        yield ComparedPair("fixed", "mapped", True, compare(fixed, _settled(fixed, found["mapped"]), labels=labels))
+    fixed, reference = runs["fixed"], runs["reference"]
+    for name in (name for name in ("fixed", "retimed") if name in runs):
+        compared = _in_reals(reference, runs[name], quantized.latency, steps, labels)
+        yield ComparedPair("reference", name, False, compared)
+    if "mapped" in runs:
+        yield ComparedPair("fixed", "mapped", True, compare(fixed, _settled(fixed, runs["mapped"]), labels=labels))
     if program is None:
         return
     if not program.is_exact:
-        compared = _in_reals(reference, found[program.way], {}, steps, labels)
+        compared = _in_reals(reference, runs[program.way], {}, steps, labels)
         yield ComparedPair("reference", program.way, False, compared, ("s",))
         return
     outputs = {port.name for port in quantized.outputs}
     keys = [key for key in fixed.arrays if key[0] in outputs or key[1] in program.records]
     recorded = _part(fixed, keys, fixed.arrays)
-    compared = compare(recorded, _settled(recorded, found[program.way]), labels=labels)
+    compared = compare(recorded, _settled(recorded, runs[program.way]), labels=labels)
     yield ComparedPair("fixed", program.way, True, compared, program.records)
 
 
@@ -223,22 +220,22 @@ def _in_reals(
     common = [key for key in reference.arrays if key in later.arrays]
     late = {node: latency.get(node, 0) for node, _ in common}
     cut = {key: later.arrays[key][: steps + late[key[0]]] for key in common}
-    seen = _part(reference, common, reference.arrays)
-    return compare(seen, _part(later, common, cut), latency=late, labels=labels)
+    recorded = _part(reference, common, reference.arrays)
+    return compare(recorded, _part(later, common, cut), latency=late, labels=labels)
 
 
-def _settled(fixed: Recording, found: Recording) -> Recording:
+def _settled(fixed: Recording, run: Recording) -> Recording:
     """With sums of reals that the host makes for an output taken as equal where only their last digits differ.
 
     What the chip computes are integers, which are compared bit by bit; such a sum depends on the order of its terms.
     """
-    arrays = dict(found.arrays)
+    arrays = dict(run.arrays)
     for key, expected in fixed.arrays.items():
-        own = arrays.get(key)
-        if expected.dtype.kind == "f" and own is not None and own.shape == expected.shape:
+        values = arrays.get(key)
+        if expected.dtype.kind == "f" and values is not None and values.shape == expected.shape:
             size = float(np.abs(expected).max(initial=0.0))
-            arrays[key] = expected if np.allclose(own, expected, rtol=0, atol=SUMS * size) else own
-    return Recording(MappingProxyType(arrays), found.meta)
+            arrays[key] = expected if np.allclose(values, expected, rtol=0, atol=SUMS * size) else values
+    return Recording(MappingProxyType(arrays), run.meta)
 
 
 def _part(recording: Recording, keys: Sequence[Key], arrays: Mapping[Key, Array]) -> Recording:
@@ -251,12 +248,12 @@ def verification_verdict(verification: Verification) -> str:
     broken = broken_promises(verification)
     if broken:
         return f"not as promised: {'; '.join(broken)}"
-    said = _equalities(promised) if promised else _unpromised(verification)
-    out = "; ".join(f"{quoted(way)} left out: {why}" for way, why in verification.left_out.items())
+    equalities = _equalities(promised) if promised else _unpromised(verification)
+    left_out = "".join(f"; {quoted(way)} left out: {why}" for way, why in verification.left_out.items())
     near = "reference ~ fixed: within the bound in every population"
     if verification.early_spikes:
         near = "retimed ~ fixed: within the bound in every population; not the reference: early spikes are kept"
-    return f"{said}; {near}{'; ' + out if out else ''}"
+    return f"{equalities}; {near}{left_out}"
 
 
 def _unpromised(verification: Verification) -> str:
@@ -268,10 +265,8 @@ def _unpromised(verification: Verification) -> str:
 
 def _equalities(promised: Sequence[ComparedPair]) -> str:
     """The ways that are equal to the fixed-point simulator, together where the same variables were compared."""
-    ways: dict[tuple[str, ...], list[str]] = {}
-    for pair in promised:
-        ways.setdefault(pair.variables, []).append(pair.b)
-    return "; ".join(f"{' == '.join(['fixed', *names])}: {_in_words(kept)}" for kept, names in ways.items())
+    ways = grouped((pair.variables, pair.b) for pair in promised)
+    return "; ".join(f"{' == '.join(['fixed', *names])}: {_in_words(variables)}" for variables, names in ways.items())
 
 
 def _in_words(variables: Sequence[str]) -> str:

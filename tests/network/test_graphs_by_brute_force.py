@@ -69,7 +69,7 @@ def test_orders_of_every_small_graph_are_causal(delays: tuple[int, ...]) -> None
         for arc, is_back in zip(arcs, back, strict=True):
             if arc.delay_steps == 0 and not is_back:
                 assert order.index(arc.source) < order.index(arc.target)
-        waiting = list(NAMES)
+        waiting: list[str] = list(NAMES)
         while waiting:  # of those that may come next, the one with the fewest delayed arcs from those to come
             ready = [n for n in waiting if not [a for a in _into(n, arcs, back, waiting) if a.delay_steps == 0]]
             best = min(ready, key=lambda n: (len(_into(n, arcs, back, waiting)), natural_key(n)))

@@ -165,12 +165,12 @@ def test_a_population_that_nothing_reaches_has_its_bias_alone() -> None:
 def test_inputs_are_sent_as_integers_of_their_scale() -> None:
     given = np.array([[[0.6, -1.3]], [[1.0, 0.0]], [[2.0, 2.0]]])
     spikes = input_output(FixedInput("in", (2,)), given, 2)
-    assert spikes.whole is spikes.real
-    assert (spikes.real.tolist(), spikes.one, spikes.is_rounded) == (given[:2].tolist(), 1.0, False)
+    assert spikes.integers is spikes.real
+    assert (spikes.real.tolist(), spikes.unit, spikes.is_rounded) == (given[:2].tolist(), 1.0, False)
     graded = input_output(FixedInput("in", (2,), 5, 0.5), given, 5)
     assert graded.real.tolist() == [*given.tolist(), [[0, 0]], [[0, 0]]]
-    assert graded.whole.tolist() == [[[1, -3]], [[2, 0]], [[4, 4]], [[0, 0]], [[0, 0]]]
-    assert (graded.one, graded.is_rounded) == (0.5, True)
+    assert graded.integers.tolist() == [[[1, -3]], [[2, 0]], [[4, 4]], [[0, 0]], [[0, 0]]]
+    assert (graded.unit, graded.is_rounded) == (0.5, True)
 
 
 def test_sources_are_inputs_and_what_fires() -> None:
@@ -180,8 +180,8 @@ def test_sources_are_inputs_and_what_fires() -> None:
     found = source_outputs(q, {"in": np.zeros((3, 1, 2))}, spikes, 3)
     assert set(found) == {"in", "p"}
     assert isinstance(found["p"], SourceOutput)
-    assert found["p"].whole is found["p"].real is spikes["p", "s"]
-    assert found["p"].one == 1.0
+    assert found["p"].integers is found["p"].real is spikes["p", "s"]
+    assert found["p"].unit == 1.0
 
 
 @pytest.mark.parametrize("delays", [np.array(0), np.array(2), np.array([0, 1, 3]), np.array([4, 2, 2])])

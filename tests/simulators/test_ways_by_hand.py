@@ -61,7 +61,7 @@ def test_inputs_by_name_are_cut_to_the_steps() -> None:
     assert ({k: len(x) for k, x in found.items()}, steps) == ({"a": 5, "b": 5}, 5)
     with pytest.raises(UsageError, match="inputs are finite numbers of float32"):
         ways.input_arrays(TWO, {**given, "a": np.full((5, 2), 1e39)}, 3)
-    longer = ways._longer({"a": given["a"], "b": np.arange(3)}, 4)
+    longer = ways._padded({"a": given["a"], "b": np.arange(3)}, 4)
     assert {k: x.tolist() for k, x in longer.items()} == {"a": np.ones((4, 2)).tolist(), "b": [0, 1, 2, 0]}
 
 

@@ -34,7 +34,8 @@ from nirbridge.network.nir.timing import Metadata, ResolvedTiming, resolve_timin
 
 MAX_ELEMENTS = 2**31
 _BIAS_AGREES = 1e-6
-Item, Lowered = TypeVar("Item"), TypeVar("Lowered")
+Item = TypeVar("Item")
+Lowered = TypeVar("Lowered")
 
 
 def from_nir(
