@@ -14,14 +14,12 @@ messages and operations in the cores, count.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip, CoreId
-from nirbridge.mapping.mesh import columns
 from nirbridge.mapping.model import MapCosts
 from nirbridge.mapping.route import Routes, link_loads, routes, tree_hops
 from nirbridge.mapping.traffic_bound import traffic_lower_bound
@@ -51,21 +49,6 @@ TIME_FIGURES = MappingProxyType(
 """Kinds of event in a core of the time breakdown, and the chip's figure of each."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CoreEvents:
-    """Events of each core in one time step: float64 [blocks] each.
-
-    ``neurons`` are accessed and updated in every time step. ``axons_in`` and ``axons_out`` are messages: one per spike
-    and destination core, the own core included.
-    """
-
-    synaptic_ops: Array
-    neurons: Array
-    spikes: Array
-    axons_out: Array
-    axons_in: Array
-
-
 def costs(
     axons: AxonTable,
     cores: Sequence[CoreId],
@@ -88,8 +71,8 @@ def costs(
     paths = routes(axons, cores, chip)
     loads = link_loads(paths.multicast, axons.spikes_per_step, *_extent(cores, chip))
     used = loads[loads > 0]
-    happens = core_events(axons, neurons_per_block, spikes_per_block)
-    energy, time = _energy(happens, paths, axons, chip), _time(happens, paths, axons, cores, chip)
+    events = core_events(axons, paths.entry_group, neurons_per_block, spikes_per_block)
+    energy, time = _energy(events, paths, axons, chip), _time(events, paths, axons, cores, chip)
     away = axons.targets != axons.source_block[paths.entry_group]
     return MapCosts(
         unicast_spikes_per_step=float(axons.spikes_per_step[paths.entry_group] @ away),
@@ -105,52 +88,44 @@ def costs(
 
 
 def core_events(
-    axons: AxonTable, neurons_per_block: Sequence[int] | Array, spikes_per_block: Sequence[float] | Array | None = None
-) -> CoreEvents:
-    """Events of each core in one time step."""
+    axons: AxonTable,
+    group: Array,
+    neurons_per_block: Sequence[int] | Array,
+    spikes_per_block: Sequence[float] | Array | None = None,
+) -> dict[str, Array]:
+    """Events of each core in one time step, by kind: float64 [blocks] each; ``group``: of each entry of the table.
+
+    Neurons are accessed and updated in every time step. Axons in and out are messages: one per spike and destination
+    core, the own core included.
+    """
     blocks = len(neurons_per_block)
-    group = np.repeat(np.arange(len(axons.source_block)), np.diff(axons.target_ptr))
     source, rate = axons.source_block, np.asarray(axons.spikes_per_step, dtype=np.float64)
     on_chip, sent = source != HOST, source[group] != HOST
-    spikes = np.bincount(source[on_chip], rate[on_chip], blocks)
-    if spikes_per_block is not None:
-        spikes = np.asarray(spikes_per_block, dtype=np.float64)
-    return CoreEvents(
-        np.bincount(axons.targets, axons.synaptic_ops_per_step, blocks),
-        np.asarray(neurons_per_block, dtype=np.float64),
-        spikes,
-        np.bincount(source[group][sent], rate[group][sent], blocks),
-        np.bincount(axons.targets, rate[group], blocks),
-    )
-
-
-def _energy(happens: CoreEvents, paths: Routes, axons: AxonTable, chip: Chip) -> dict[str, float]:
-    messages = np.asarray(axons.spikes_per_step, dtype=np.float64)[paths.entry_group]
-    counts = {
-        "synaptic operations": happens.synaptic_ops.sum(),
-        "neuron accesses": happens.neurons.sum(),
-        "neuron updates": happens.neurons.sum(),
-        "spikes": happens.spikes.sum(),
-        "axons out": happens.axons_out.sum(),
-        "hops x": messages @ paths.hops_x,
-        "hops y": messages @ paths.hops_y,
+    spikes = np.bincount(source[on_chip], rate[on_chip], blocks) if spikes_per_block is None else spikes_per_block
+    neurons = np.asarray(neurons_per_block, dtype=np.float64)
+    return {
+        "synaptic operations": np.bincount(axons.targets, axons.synaptic_ops_per_step, blocks),
+        "neuron accesses": neurons,
+        "neuron updates": neurons,
+        "spikes": np.asarray(spikes, dtype=np.float64),
+        "axons out": np.bincount(source[group][sent], rate[group][sent], blocks),
+        "axons in": np.bincount(axons.targets, rate[group], blocks),
     }
+
+
+def _energy(events: Mapping[str, Array], paths: Routes, axons: AxonTable, chip: Chip) -> dict[str, float]:
+    messages = np.asarray(axons.spikes_per_step, dtype=np.float64)[paths.entry_group]
+    counts = {kind: per_core.sum() for kind, per_core in events.items()}
+    counts |= {"hops x": messages @ paths.hops_x, "hops y": messages @ paths.hops_y}
     figures = {kind: getattr(chip.energy, field) for kind, field in ENERGY_FIGURES.items()}
     return {kind: float(counts[kind]) * figure for kind, figure in figures.items() if figure is not None}
 
 
 def _time(
-    happens: CoreEvents, paths: Routes, axons: AxonTable, cores: Sequence[CoreId], chip: Chip
+    events: Mapping[str, Array], paths: Routes, axons: AxonTable, cores: Sequence[CoreId], chip: Chip
 ) -> dict[str, float]:
-    counts = {
-        "synaptic operations": happens.synaptic_ops,
-        "neuron updates": happens.neurons,
-        "spikes": happens.spikes,
-        "axons out": happens.axons_out,
-        "axons in": happens.axons_in,
-    }
     figures = {kind: getattr(chip.time, field) for kind, field in TIME_FIGURES.items()}
-    work = {kind: counts[kind] * figure for kind, figure in figures.items() if figure is not None}
+    work = {kind: events[kind] * figure for kind, figure in figures.items() if figure is not None}
     parts: dict[str, float] = {}
     if work and len(cores):
         busiest = int(np.argmax(np.sum(list(work.values()), axis=0)))
@@ -172,7 +147,7 @@ def _busiest_link(paths: Routes, axons: AxonTable, cores: Sequence[CoreId], chip
 def _extent(cores: Sequence[CoreId], chip: Chip) -> tuple[int, int]:
     """Columns and rows of the chips that are used (routes never leave them)."""
     used = 1 + max((core.chip for core in cores), default=0)
-    return columns(chip, used), chip.mesh.height_tiles
+    return chip.mesh.width_tiles * used, chip.mesh.height_tiles
 
 
 def missing_figures(chip: Chip) -> Mapping[str, tuple[str, ...]]:

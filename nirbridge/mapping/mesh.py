@@ -13,11 +13,6 @@ HOST_TILE = (0, 0)
 """Where host inputs enter the mesh: column and row of the first tile of the first chip."""
 
 
-def columns(chip: Chip, chips: int) -> int:
-    """Tile columns of ``chips`` chips in a row."""
-    return chip.mesh.width_tiles * chips
-
-
 def tiles_of(cores: Sequence[CoreId], chip: Chip) -> tuple[Array, Array]:
     """Global tile column and row of each core: two int64 arrays [cores]."""
     x = [core.chip * chip.mesh.width_tiles + core.x for core in cores]

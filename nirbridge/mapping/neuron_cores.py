@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from nirbridge._types import Box, Shape
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import UsageError, did_you_mean, quoted
+from nirbridge.mapping.storage.record import SliceRecord
+from nirbridge.partitioner.model import Slice
 
 NAMES_SHOWN = 8
-
-
-class Placed(Protocol):
-    """A slice of a population."""
-
-    @property
-    def population(self) -> str:
-        """Name of the population."""
-        ...
-
-    @property
-    def box(self) -> Box:
-        """Its neurons: (start, stop) per axis."""
-        ...
 
 
 def neuron_cores(
@@ -32,52 +20,52 @@ def neuron_cores(
     index: object,
     shapes: Sequence[tuple[str, Shape]],
     splits: Sequence[tuple[str, int]],
-    slices: Sequence[tuple[Placed, CoreId]],
+    slices: Sequence[tuple[Slice | SliceRecord, CoreId]],
 ) -> tuple[CoreId, ...]:
     """The core of a neuron of a population of the model; with copies of the population one core for each, in order.
 
     Args:
         name: the population.
         index: the neuron, an index per axis of the population's shape; one number where there is one axis.
-        shapes: name and shape of every population of the map, copies after what they are copies of.
+        shapes: name and shape of every population of the map, copies after their original.
         splits: population -> copies, in the order in which they were made.
         slices: every slice of the map and its core.
 
     Raises:
         UsageError: no such population or neuron.
     """
-    known = dict(shapes)
-    if not isinstance(name, str) or name not in known:
-        limit = f"the map has {', '.join(map(quoted, list(known)[:NAMES_SHOWN]))}"
-        hint = did_you_mean(name, known) or "name one; inputs and outputs are on the host"
+    shape_of = dict(shapes)
+    if not isinstance(name, str) or name not in shape_of:
+        limit = f"the map has {', '.join(map(quoted, list(shape_of)[:NAMES_SHOWN]))}"
+        hint = did_you_mean(name, shape_of) or "name one; inputs and outputs are on the host"
         raise UsageError.of(f"population {quoted(name)}", "unknown", limit, hint)
-    at = _place(name, index, known[name])
+    neuron = _neuron(name, index, shape_of[name])
     groups = _copies([n for n, _ in shapes], splits)
     copies = next((group for group in groups if name in group and group[0] == name), (name,))
-    return tuple(next(core for s, core in slices if s.population == copy and _holds(s.box, at)) for copy in copies)
+    return tuple(next(core for s, core in slices if s.population == copy and _holds(s.box, neuron)) for copy in copies)
 
 
-def _holds(box: Box, at: tuple[int, ...]) -> bool:
-    return all(start <= k < stop for k, (start, stop) in zip(at, box, strict=True))
+def _holds(box: Box, neuron: tuple[int, ...]) -> bool:
+    return all(start <= k < stop for k, (start, stop) in zip(neuron, box, strict=True))
 
 
-def _place(name: str, index: object, shape: Shape) -> tuple[int, ...]:
-    given: tuple[Any, ...] = tuple(index) if isinstance(index, tuple | list) else (index,)
+def _neuron(name: str, index: object, shape: Shape) -> tuple[int, ...]:
+    indices: tuple[Any, ...] = tuple(index) if isinstance(index, tuple | list) else (index,)
     try:
-        at = tuple(operator.index(k) for k in given)
+        neuron = tuple(operator.index(k) for k in indices)
     except TypeError:
-        at = ()
-    if len(at) != len(shape) or any(not 0 <= k < n for k, n in zip(at, shape, strict=True)):
+        neuron = ()
+    if len(neuron) != len(shape) or any(not 0 <= k < n for k, n in zip(neuron, shape, strict=True)):
         limit = f"it has the shape {' x '.join(map(str, shape))}, neurons are numbered from 0"
         found = f"no neuron {quoted(index)[1:-1]}"
         raise UsageError.of(f"population {quoted(name)}", found, limit, "give an index for each axis")
-    return at
+    return neuron
 
 
 def _copies(names: Sequence[str], splits: Sequence[tuple[str, int]]) -> list[tuple[str, ...]]:
     """The populations of the model, each with its copies: each split, the last first, is taken back.
 
-    A split puts its copies right after their population, so what belongs together is next to each other.
+    A split puts its copies right after their population, so copies of one population are next to each other.
     """
     groups: list[tuple[str, ...]] = [(name,) for name in names]
     for name, ways in reversed(splits):

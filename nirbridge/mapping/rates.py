@@ -34,8 +34,8 @@ def assumed_rates(network: Network, value: float = ASSUMED_RATE) -> tuple[Rates,
     for population in network.populations:
         silent = 1.0 if population.name in drives else 0.0
         rates[population.name] = freeze(np.float64(value if population.neuron.fires else silent))
-    said = f"assumed: {value:g} spikes per neuron and step, inputs too"
-    return MappingProxyType(rates), said + ("; read-outs that drive others send in every step" if drives else "")
+    sentence = f"assumed: {value:g} spikes per neuron and step, inputs too"
+    return MappingProxyType(rates), sentence + ("; read-outs that drive others send in every step" if drives else "")
 
 
 def read_rates(path: str | Path, network: Network, value: float = ASSUMED_RATE) -> tuple[Rates, str]:
@@ -50,56 +50,57 @@ def read_rates(path: str | Path, network: Network, value: float = ASSUMED_RATE) 
         UsageError: unknown names, wrong shapes, rates that are not finite, negative, or more than a neuron can fire.
     """
     path = Path(path)
-    known: dict[str, Port | Population] = {p.name: p for p in (*network.inputs, *network.populations)}
-    given, problems = _read(path, known)
-    if problems:
-        more = len(problems) - PROBLEMS_MAX
-        rest = [Diagnostic(_thing(path), f"{more:,} more problems like these")] if more > 0 else []
-        raise UsageError(*problems[:PROBLEMS_MAX], *rest)
+    owners: dict[str, Port | Population] = {p.name: p for p in (*network.inputs, *network.populations)}
+    rates, problems = _read(path, owners)
+    more = len(problems) - PROBLEMS_MAX
+    rest = [Diagnostic(_subject(path), f"{more:,} more problems like these")] if more > 0 else []
+    UsageError.raise_all([*problems[:PROBLEMS_MAX], *rest])
     assumed, _ = assumed_rates(network, value)
-    return MappingProxyType({**assumed, **given}), _sentence(path, [n for n in known if n not in given], value)
+    return MappingProxyType({**assumed, **rates}), _sentence(path, [n for n in owners if n not in rates], value)
 
 
 def _sentence(path: Path, missing: list[str], value: float) -> str:
-    said = f"given by {quoted(path.name)}"
+    sentence = f"given by {quoted(path.name)}"
     if not missing:
-        return said
+        return sentence
     shown = ", ".join(quoted(name) for name in missing[:5])
     rest = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-    return f"{said}; assumed for {shown}{rest}: {value:g} spikes per neuron and step"
+    return f"{sentence}; assumed for {shown}{rest}: {value:g} spikes per neuron and step"
 
 
-def _thing(path: Path, name: str | None = None) -> str:
+def _subject(path: Path, name: str | None = None) -> str:
     return f"rates file {quoted(path.name)}" + ("" if name is None else f", array {quoted(name)}")
 
 
-def _read(path: Path, known: Mapping[str, Port | Population]) -> tuple[dict[str, Array], list[Diagnostic]]:
+def _read(path: Path, owners: Mapping[str, Port | Population]) -> tuple[dict[str, Array], list[Diagnostic]]:
     """Every usable array, and the problems of the others."""
     if not os.path.isfile(path):  # unlike Path.is_file, no exception for a name that is too long
         found = "not a regular file" if os.path.exists(path) else "no such file"
-        raise FileError(Diagnostic(_thing(path), found, "rates are a .npz file of numpy", "give the path of one"))
-    given: dict[str, Array] = {}
+        raise FileError(Diagnostic(_subject(path), found, "rates are a .npz file of numpy", "give the path of one"))
+    rates: dict[str, Array] = {}
     problems: list[Diagnostic] = []
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
             if len(members) > MEMBERS_MAX:
                 raise FileError(
-                    Diagnostic(_thing(path), f"{len(members):,} arrays", f"at most {MEMBERS_MAX:,} are read")
+                    Diagnostic(_subject(path), f"{len(members):,} arrays", f"at most {MEMBERS_MAX:,} are read")
                 )
             for member in members:
                 name = member.filename.removesuffix(".npy")
-                found = _array(archive, member, _thing(path, name), known.get(name), [*known])
-                if isinstance(found, Diagnostic):
-                    problems.append(found)
-                elif name in given:
-                    problems.append(Diagnostic(_thing(path, name), "occurs twice", "", "keep one of them"))
+                array = _array(archive, member, _subject(path, name), owners.get(name), [*owners])
+                if isinstance(array, Diagnostic):
+                    problems.append(array)
+                elif name in rates:
+                    problems.append(Diagnostic(_subject(path, name), "occurs twice", "", "keep one of them"))
                 else:
-                    given[name] = found
+                    rates[name] = array
     except UNREADABLE as error:
-        said = quoted(str(error) or type(error).__name__)
-        raise FileError(Diagnostic(_thing(path), f"cannot be read ({said})", "", "write it with numpy.savez")) from None
-    return given, problems
+        reason = quoted(str(error) or type(error).__name__)
+        raise FileError(
+            Diagnostic(_subject(path), f"cannot be read ({reason})", "", "write it with numpy.savez")
+        ) from None
+    return rates, problems
 
 
 def _array(
@@ -107,9 +108,9 @@ def _array(
 ) -> Array | Diagnostic:
     """One array as float64, or its problem."""
     if owner is None:
-        known = f"known: {', '.join(quoted(n) for n in names[:8])}"
-        step = did_you_mean(member.filename.removesuffix(".npy"), names) or known
-        return Diagnostic(subject, "no population or input of that name", "", step)
+        hint = did_you_mean(member.filename.removesuffix(".npy"), names)
+        hint = hint or f"known: {', '.join(quoted(n) for n in names[:8])}"
+        return Diagnostic(subject, "no population or input of that name", "", hint)
     with open_member(archive, member) as file:
         header = header_of(file)
         if header is None:
@@ -126,9 +127,9 @@ def _array(
 
 
 def _value_problem(subject: str, owner: Port | Population, values: Array) -> Diagnostic | None:
-    bad = ~np.isfinite(values)
-    if bad.any():
-        return Diagnostic(subject, f"{counted(int(bad.sum()), 'value')} not finite", "rates are numbers", SAVE_AGAIN)
+    infinite = int(np.count_nonzero(~np.isfinite(values)))
+    if infinite:
+        return Diagnostic(subject, f"{counted(infinite, 'value')} not finite", "rates are numbers", SAVE_AGAIN)
     if values.size and values.min() < 0:
         return Diagnostic(
             subject, f"a rate of {values.min():g}", "rates are 0 or more spikes per time step", SAVE_AGAIN

@@ -9,7 +9,7 @@ Facts about one spike of a net with k targets on other cores, in any placement (
 3. *Distance.* The tree is no shorter than the way to its farthest target, so not than the mean over its k targets.
 
 (2) and (3) are sums over pairs of blocks, w(a, b) times what their tiles cost. Each pair is charged to its source, to
-its target or half to each (the best of the three is taken), and what one block pays is least when its heaviest
+its target or half to each (the best of the three is taken), and one block pays least when its heaviest
 partners sit nearest: c - 1 on its tile, then as many as the mesh has cores at 1, 2, … links from its most central tile.
 Pairs with the host are charged to the host.
 
@@ -26,7 +26,6 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
-from nirbridge.mapping.mesh import columns
 from nirbridge.mapping.traffic import Traffic, traffic
 from nirbridge.partitioner.cost.axons import HOST, AxonTable
 
@@ -46,7 +45,8 @@ def traffic_lower_bound(axons: AxonTable, blocks: int, chip: Chip, *, chips: int
         return 0.0
     per_tile = chip.mesh.cores_per_tile
     small = nets.degrees <= per_tile
-    by_tiles = nets.rate * _tiles_needed(nets, per_tile)
+    on_source_tile = np.where(nets.source == HOST, per_tile, per_tile - 1)
+    by_tiles = nets.rate * -(-np.maximum(nets.degrees - on_source_tile, 0) // per_tile)
     pairs = _BlockPairs.of_nets(nets)
     ranks = _ranks(chip, chips, nets.blocks)
     all_pay = max(_pair_bound(nets, pairs, ranks, per_tile, small, ~small, shares) for shares in SHARES)
@@ -86,11 +86,6 @@ def _connection_bound(nets: Traffic, per_tile: int) -> float:
     return bound
 
 
-def _tiles_needed(nets: Traffic, per_tile: int) -> Array:
-    at_home = np.where(nets.source == HOST, per_tile, per_tile - 1)
-    return -(-np.maximum(nets.degrees - at_home, 0) // per_tile)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _BlockPairs:
     """Pairs of blocks (payer, partner), sorted by payer; ``starts``: where each payer's begin.
@@ -116,16 +111,16 @@ class _BlockPairs:
         return cls(of, index[: len(of)], index[len(of) :], len(keys), starts)
 
     def charged(self, weight: Array, shares: tuple[float, float]) -> list[Array]:
-        """Per paying block, what it is charged for each of its partners (``weight`` per entry of the nets)."""
-        own = weight[self.of]
-        charge = np.bincount(self.as_source, shares[0] * own, self.count)
-        charge = charge + np.bincount(self.as_target, shares[1] * own, self.count)
+        """Per paying block, its charge for each of its partners (``weight`` per entry of the nets)."""
+        paired = weight[self.of]
+        charge = np.bincount(self.as_source, shares[0] * paired, self.count)
+        charge = charge + np.bincount(self.as_target, shares[1] * paired, self.count)
         return np.split(charge, self.starts[1:]) if self.count else []
 
 
 def _ranks(chip: Chip, chips: int, blocks: int) -> tuple[Array, Array]:
     """Hops to a block's nearest, second nearest … partner at best, and the same for the host."""
-    width, height, per_tile = columns(chip, chips), chip.mesh.height_tiles, chip.mesh.cores_per_tile
+    width, height, per_tile = chip.mesh.width_tiles * chips, chip.mesh.height_tiles, chip.mesh.cores_per_tile
     middle = _hops_by_rank(width, height, per_tile, ((width - 1) // 2, (height - 1) // 2), blocks)
     return middle[1:], _hops_by_rank(width, height, per_tile, (0, 0), blocks)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from nirbridge import plugins as registry
 from nirbridge._types import Progress, no_progress
 from nirbridge.chips.model import Chip
-from nirbridge.errors import UsageError, quoted
+from nirbridge.errors import IllegalMapping, UsageError, quoted
 from nirbridge.files.npy import MAX_BYTES
 from nirbridge.network.model import Network
 from nirbridge.pipeline.fit import retime
@@ -63,7 +63,7 @@ def emit_with(
         DoesNotFit: it has to be mapped, and does not fit.
         IllegalMapping: the map has other delays or fewer bits than what runs.
     """
-    from nirbridge.mapping.storage.consistency import check_same_network
+    from nirbridge.mapping.storage.consistency import network_mismatches
     from nirbridge.quantization.options import QuantizationOptions
     from nirbridge.quantization.quantize import quantize
 
@@ -76,7 +76,7 @@ def emit_with(
     chosen = QuantizationOptions(weight_bits=bits, graded=MappingProxyType(dict(graded or {})), progress=progress)
     quantized = quantize(retimed, chip, chosen)
     if mapping is not None:
-        check_same_network(quantized, mapping)
+        IllegalMapping.raise_all(network_mismatches(quantized, mapping))
     widest = max((p.weight_bits for p in quantized.projections), default=bits)
 
     def mapped() -> MappedNetwork:

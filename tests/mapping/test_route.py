@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nirbridge.chips.model import CoreId
-from nirbridge.mapping.mesh import columns, route_hops
+from nirbridge.mapping.mesh import route_hops
 from nirbridge.mapping.route import DIRECTIONS, link_loads, routes, tree_hops
 from nirbridge.partitioner.cost.axons import HOST
 from tests.mapping.tables import (
@@ -37,7 +37,7 @@ def test_hops_and_loads_are_those_of_the_union_of_walked_paths(case) -> None:
     paths = routes(table(groups), cores, on)
     assert tree_hops(paths.multicast).tolist() == [len(tree_links(g, cores, on)) for g in groups]
     rates = np.array([rate for _, rate, _ in groups])
-    loads = link_loads(paths.multicast, rates, columns(on, chips), on.mesh.height_tiles)
+    loads = link_loads(paths.multicast, rates, on.mesh.width_tiles * chips, on.mesh.height_tiles)
     expected = np.zeros_like(loads)
     for ((x, y), direction), load in loads_by_hand(groups, cores, on).items():
         expected[y, x, DIRECTIONS.index(direction)] = load

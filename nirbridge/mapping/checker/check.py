@@ -17,7 +17,7 @@ from nirbridge._types import Shape
 from nirbridge.chips import chip_from_dict
 from nirbridge.chips.model import Chip, CoreId
 from nirbridge.errors import Diagnostic, FileError, IllegalMapping, NirbridgeError, counted, quoted
-from nirbridge.mapping.abilities import placement_only_problem, unsupported_features
+from nirbridge.mapping.abilities import counted_weight_bits, placement_only_problem, unsupported_features
 from nirbridge.mapping.checker.claims import claim_problems
 from nirbridge.mapping.checker.recount import NeuronLayout, RecountedUse, lay_out, recount
 from nirbridge.mapping.model import MappedNetwork
@@ -50,7 +50,7 @@ def diagnose_mapping(
 
     A ``MappedNetwork`` brings network and chip along; a loaded file needs the ``network`` of its model, and its chip is
     built from its own record where ``chip`` is None. ``placement_only``: the placement alone is judged, as it is where
-    the map is marked so; what the chip's neurons cannot do is no violation then.
+    the map is marked so; abilities that the chip's neurons lack are no violation then.
     """
     if isinstance(mapping, MappedNetwork):
         network, chip = network or mapping.network, chip or mapping.chip
@@ -63,12 +63,13 @@ def diagnose_mapping(
         except NirbridgeError as error:
             yield from error.problems
             return
-    structural = [*_same_model(mapping, network), *_blocks(mapping, chip), *_slices(mapping, network)]
-    layout = _layout(mapping, network)
+    shapes = {p.name: p.shape for p in network.populations}
+    structural = [*_same_model(mapping, network), *_blocks(mapping, chip), *_slices(mapping, shapes)]
+    layout = lay_out(mapping.blocks, shapes, lambda s: _slice_fault(s, shapes) is None)
     structural += _coverage(layout)
     yield from structural
     yield from unsupported_features(mapping, network, chip, placement_only=placement_only or mapping.placement_only)
-    counts = recount(network, layout, chip.synapses, _bits(mapping, network, chip))
+    counts = recount(network, layout, chip.synapses, counted_weight_bits(mapping, network, chip))
     yield from _over_limits(mapping, counts, chip)
     yield from _understated(mapping, counts)
     if not structural:
@@ -139,22 +140,23 @@ def _problem(subject: str, found: str, limit: str = "", hint: str = "", /, **ids
 
 def _same_model(record: MapRecord, network: Network) -> Iterator[Diagnostic]:
     """Statements of the file on the network that do not hold."""
-    for what, mine, theirs in (
+    for kind, listed, expected in (
         ("input", record.inputs, network.inputs),
         ("output", record.outputs, network.outputs),
         ("population", record.populations, network.populations),
     ):
-        shapes = {p.name: p.shape for p in theirs}
-        listed = [p.name for p in mine]
-        for name in sorted(set(shapes) - set(listed)):
-            yield _problem(f"{what} {quoted(name)}", "is not in the map", "", _AGAIN, name=name)
-        for p in mine:
-            if p.name not in shapes or listed.count(p.name) > 1:
+        shapes = {p.name: p.shape for p in expected}
+        names = [p.name for p in listed]
+        for name in sorted(set(shapes) - set(names)):
+            yield _problem(f"{kind} {quoted(name)}", "is not in the map", "", _AGAIN, name=name)
+        for p in listed:
+            subject = f"{kind} {quoted(p.name)}"
+            if p.name not in shapes or names.count(p.name) > 1:
                 found = "is listed more than once" if p.name in shapes else "is not in the model"
-                yield _problem(f"{what} {quoted(p.name)}", found, "", _AGAIN, name=p.name)
+                yield _problem(subject, found, "", _AGAIN, name=p.name)
             elif p.shape != shapes[p.name]:
                 found, limit = f"has shape {p.shape} in the map", f"{shapes[p.name]} in the model"
-                yield _problem(f"{what} {quoted(p.name)}", found, limit, _AGAIN, name=p.name)
+                yield _problem(subject, found, limit, _AGAIN, name=p.name)
     for p in record.populations:
         if p.neurons != int(np.prod(p.shape, dtype=object)):
             found = f"has {counted(p.neurons, 'neuron')} in the map"
@@ -163,13 +165,13 @@ def _same_model(record: MapRecord, network: Network) -> Iterator[Diagnostic]:
 
 
 def _same_projections(record: MapRecord, network: Network) -> Iterator[Diagnostic]:
-    mine, theirs = record.projections, network.projections
-    if len(mine) != len(theirs):
-        yield _problem("projections", f"{len(mine)} in the map", f"{len(theirs)} in the model", _AGAIN)
+    listed, expected = record.projections, network.projections
+    if len(listed) != len(expected):
+        yield _problem("projections", f"{len(listed)} in the map", f"{len(expected)} in the model", _AGAIN)
         return
-    for k, (p, q) in enumerate(zip(mine, theirs, strict=True)):
-        for key, found, expected in _projection_facts(p, q):
-            if found != expected:
+    for k, (p, q) in enumerate(zip(listed, expected, strict=True)):
+        for key, stored, true in _projection_facts(p, q):
+            if stored != true:
                 subject = f"projection {k} ({quoted(p.source)} -> {quoted(p.target)})"
                 yield _problem(subject, f"{key} is not that of the model", "", _AGAIN, projection=k, key=key)
 
@@ -219,8 +221,7 @@ def _core_fault(core: CoreId, record: MapRecord, chip: Chip) -> tuple[str, str, 
     return None
 
 
-def _slices(record: MapRecord, network: Network) -> Iterator[Diagnostic]:
-    shapes = {p.name: p.shape for p in network.populations}
+def _slices(record: MapRecord, shapes: dict[str, Shape]) -> Iterator[Diagnostic]:
     for block in record.blocks:
         for s in block.slices:
             fault = _slice_fault(s, shapes)
@@ -248,11 +249,6 @@ def slice_label(s: SliceRecord) -> str:
     return f"{quoted(s.population)} [{', '.join(f'{a}:{b}' for a, b in s.box)}]"
 
 
-def _layout(record: MapRecord, network: Network) -> NeuronLayout:
-    shapes = {p.name: p.shape for p in network.populations}
-    return lay_out(record.blocks, shapes, lambda s: _slice_fault(s, shapes) is None)
-
-
 def _coverage(layout: NeuronLayout) -> Iterator[Diagnostic]:
     for name, times in layout.times.items():
         missing, twice = np.flatnonzero(times == 0), np.flatnonzero(times > 1)
@@ -268,21 +264,13 @@ def _coverage(layout: NeuronLayout) -> Iterator[Diagnostic]:
 # -- limits ------------------------------------------------------------------------------------------------------
 
 
-def _bits(record: MapRecord, network: Network, chip: Chip) -> list[int]:
-    """Weight bits per projection to count with: those of the file, or the chip's own where they are not legal."""
-    given = [p.weight_bits for p in record.projections]
-    if len(given) != len(network.projections) or not set(given) <= set(chip.synapses.weight_bits):
-        return [chip.synapses.weight_bits_default] * len(network.projections)
-    return given
-
-
 def _over_limits(record: MapRecord, counts: RecountedUse, chip: Chip) -> Iterator[Diagnostic]:
     for block, used in zip(record.blocks, counts.used, strict=True):
-        for name, found, most in exceeded(used, limits(chip)):
-            text = f"{found:,} {name.replace('_', ' ')}"
-            limit = f"a {quoted(chip.name)} core holds {most:,}"
-            ids = {"block": block.id, "core": block.core, "resource": name, "found": found, "limit": most}
-            yield _problem(_block_text(block), text, limit, _WAYS_OUT[name], **ids)
+        for name, count, capacity in exceeded(used, limits(chip)):
+            found = f"{count:,} {name.replace('_', ' ')}"
+            limit = f"a {quoted(chip.name)} core holds {capacity:,}"
+            ids = {"block": block.id, "core": block.core, "resource": name, "found": count, "limit": capacity}
+            yield _problem(_block_text(block), found, limit, _WAYS_OUT[name], **ids)
 
 
 def _block_text(block: BlockRecord) -> str:

@@ -40,11 +40,11 @@ def anneal(
     for t in np.geomspace(heat * unit, 1e-3 * heat * unit, steps) if heat > 0 else np.zeros(steps):
         block = int(board.movable[rng.integers(len(board.movable))])
         sites, change = swap_changes(now, pull, cost, block, rng)
-        chosen = draw_change(change, float(t), rng)
-        if chosen < 0:
+        choice = draw_change(change, float(t), rng)
+        if choice < 0:
             continue
-        _apply(now, pull, cost, block, int(sites[chosen]))
-        value += float(change[chosen])
+        _apply(now, pull, cost, block, int(sites[choice]))
+        value += float(change[choice])
         if value < lowest - 1e-9 * unit:
             lowest, best = value, now.copy()
     return best
@@ -88,13 +88,13 @@ def swap_changes(
     entries, counts = gather(pull.ptr, partner)
     other, weight, row = pull.others[entries], pull.weights[entries], np.repeat(np.arange(len(partner)), counts)
     hops = np.abs(board.x[other] - board.x[block]) + np.abs(board.y[other] - board.y[block])
-    at_here = np.bincount(row, weight * hops, len(partner)) - cost[partner]
+    back = np.bincount(row, weight * hops, len(partner)) - cost[partner]
     # both lengths took the other of the pair to stay where it was: they change places, and stay as far apart
     is_pair = other == block
     pair = np.bincount(row[is_pair], weight[is_pair], len(partner))
     apart = np.abs(board.x[partner] - board.x[block]) + np.abs(board.y[partner] - board.y[block])
     host = pull.host[partner] * (board.sites.host_hops[here] - board.sites.host_hops[sites[taken]])
-    change[taken] += at_here + 2 * pair * apart + host
+    change[taken] += back + 2 * pair * apart + host
     return sites, change
 
 

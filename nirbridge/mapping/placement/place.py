@@ -95,10 +95,10 @@ def search_placement(
     if len(nets.source) == 0 or len(board.movable) == 0:
         return best.board
     movable = max(len(board.movable), BLOCKS_LEAST)
-    wanted, work = budget.steps_per_block * movable, step_work(board, pull)
+    full_steps, work = budget.steps_per_block * movable, step_work(board, pull)
     # where the work does not last for every run in full, one good run beats several short ones
-    runs = budget.runs if wanted * work * budget.runs <= budget.anneal_work else 1
-    steps = max(min(wanted, budget.anneal_work // work), 1)
+    runs = budget.runs if full_steps * work * budget.runs <= budget.anneal_work else 1
+    steps = max(min(full_steps, budget.anneal_work // work), 1)
     entries = min(budget.entries_per_block * movable, budget.entries) // runs
     progress("place", 0.0)
     for run in range(runs):
@@ -106,8 +106,8 @@ def search_placement(
         start = started[run % len(started)]
         annealed = exact_cost(anneal(start.board, pull, rng, steps, ANNEAL_HEAT), nets)
         heat = REFINE_HEAT if entries >= HOT_ENTRIES_PER_BLOCK * movable else 0.0
-        found = refine(min((start, annealed), key=_value), pull, rng, entries, heat=heat)
-        best = min((best, found), key=_value)
+        refined = refine(min((start, annealed), key=_value), pull, rng, entries, heat=heat)
+        best = min((best, refined), key=_value)
         progress("place", (run + 1) / runs)
     return best.board
 
@@ -128,9 +128,9 @@ def _near(usable: Sequence[CoreId], blocks: int, pins: Mapping[int, CoreId]) -> 
     A board may have a hundred times more cores than a model needs; those far from everything never pay.
     """
     taken = set(pins.values())
-    whole = {usable[0].chip, *(core.chip for core in taken)}
+    full_chips = {usable[0].chip, *(core.chip for core in taken)}
     free = [core for core in usable if core not in taken]
-    return tuple(core for i, core in enumerate(free) if i < 4 * blocks or core.chip in whole)
+    return tuple(core for i, core in enumerate(free) if i < 4 * blocks or core.chip in full_chips)
 
 
 def _check(
@@ -138,16 +138,14 @@ def _check(
 ) -> None:
     if effort not in EFFORTS:
         hint = did_you_mean(effort, EFFORTS) or "choose one of them"
-        raise UsageError(Diagnostic(f"effort {effort!r}", "not known", f"known are {', '.join(EFFORTS)}", hint))
+        raise UsageError(Diagnostic(f"effort {effort!r}", "unknown", f"known efforts: {', '.join(EFFORTS)}", hint))
     if blocks > len(usable):
         raise DoesNotFit(_too_many(blocks, len(usable), chip, chips))
-    problems = [*_pin_problems(blocks, usable, chip, chips, pins)]
-    UsageError.raise_all(problems)
+    UsageError.raise_all(_pin_problems(blocks, usable, chip, chips, pins))
 
 
 def _too_many(blocks: int, cores: int, chip: Chip, chips: int) -> Diagnostic:
-    per_chip = max(cores // chips, 1)
-    needed = -(-blocks // per_chip)
+    needed = -(-blocks // max(cores // chips, 1))
     step = (
         f"use --chips {needed}" if needed <= chip.mesh.chips_max else "use a larger chip or board, or a smaller model"
     )
@@ -159,7 +157,7 @@ def _too_many(blocks: int, cores: int, chip: Chip, chips: int) -> Diagnostic:
 def _pin_problems(
     blocks: int, usable: Sequence[CoreId], chip: Chip, chips: int, pins: Mapping[int, CoreId]
 ) -> Iterable[Diagnostic]:
-    known, dead, first = set(usable), set(chip.dead_cores), {}
+    existing, dead, first = set(usable), set(chip.dead_cores), {}
     for block in sorted(pins):
         core = pins[block]
         subject = f"pin of block {block} to core {tuple(core)}"
@@ -167,7 +165,7 @@ def _pin_problems(
             yield Diagnostic(subject, "no such block", f"blocks are 0 to {blocks - 1}", "pin one of those")
         if core in dead:
             yield Diagnostic(subject, "the core is masked out", "a pin needs a usable core", "choose another core")
-        elif core not in known:
+        elif core not in existing:
             mesh = chip.mesh
             limit = (
                 f"{chips} {chip.name} chip{'s' * (chips != 1)} of {mesh.width_tiles} x {mesh.height_tiles} tiles"

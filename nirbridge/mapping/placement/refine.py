@@ -105,22 +105,22 @@ def propose_moves(state: ExactCost, block: int, sites: Array) -> MoveProposals:
 
 def _touched(nets: Traffic, block: int, partner: Array) -> tuple[Array, Array]:
     """Pairs (proposal, net) of every net with ``block`` or the proposal's partner, each once."""
-    own = nets.nets[nets.net_ptr[block] : nets.net_ptr[block + 1]]
-    is_own = np.zeros(len(nets.source), bool)
-    is_own[own] = True
+    block_nets = nets.nets[nets.net_ptr[block] : nets.net_ptr[block + 1]]
+    has_block = np.zeros(len(nets.source), bool)
+    has_block[block_nets] = True
     swaps = np.flatnonzero(partner >= 0)
     entries, counts = gather(nets.net_ptr, partner[swaps])
     of, net = np.repeat(swaps, counts), nets.nets[entries]
-    fresh = ~is_own[net]
-    all_of = np.concatenate((np.repeat(np.arange(len(partner)), len(own)), of[fresh]))
-    return all_of, np.concatenate((np.tile(own, len(partner)), net[fresh]))
+    fresh = ~has_block[net]
+    all_of = np.concatenate((np.repeat(np.arange(len(partner)), len(block_nets)), of[fresh]))
+    return all_of, np.concatenate((np.tile(block_nets, len(partner)), net[fresh]))
 
 
-def _moved(at: Array, who: Array, of: Array, move: tuple[int, Array, Array, int]) -> Array:
-    """Coordinate of each block ``who`` under its proposal: the block at the site, the partner where it was."""
+def _moved(coordinate: Array, blocks: Array, of: Array, move: tuple[int, Array, Array, int]) -> Array:
+    """Coordinate of each of ``blocks`` under its proposal: the block at the site, the partner where it was."""
     block, partner, site, here = move
-    at = np.where(who == block, site[of], at)
-    return np.where((who == partner[of]) & (who >= 0), here, at)
+    coordinate = np.where(blocks == block, site[of], coordinate)
+    return np.where((blocks == partner[of]) & (blocks >= 0), here, coordinate)
 
 
 def refine(
@@ -134,12 +134,12 @@ def refine(
     state = ExactCost(state.board.copy(), state.nets, state.hops.copy(), state.loads)
     best, lowest, spent = state.board.copy(), state.value, 0
     unit, value = lowest / max(len(state.board.movable), 1), lowest
-    order, at = rng.permutation(state.board.movable), 0
+    order, turn = rng.permutation(state.board.movable), 0
     while spent < budget and len(order):
         t = heat * unit * max(0.0, 1.0 - 1.5 * spent / budget) ** 2
-        block, at = int(order[at]), at + 1
-        if at == len(order):
-            order, at = rng.permutation(order), 0
+        block, turn = int(order[turn]), turn + 1
+        if turn == len(order):
+            order, turn = rng.permutation(order), 0
         sites = state.board.candidates(block, pull_lengths(state.board, pull, block), width, rng)
         step = propose_moves(state, block, sites)
         spent += STEP_WORK + step.work
@@ -162,8 +162,8 @@ def _take(
     state: ExactCost, step: MoveProposals, block: int, site: int, chosen: int, slack: float, value: float
 ) -> float:
     """Make the chosen proposal if the whole objective rises by no more than ``slack``; the objective afterwards."""
-    mine = step.of == chosen
-    net, board = step.net[mine], state.board
+    changed = step.of == chosen
+    net, board = step.net[changed], state.board
     here, rate, extent = int(board.site[block]), state.nets.rate[net], _extent(board)
     before = link_loads(net_trees(board, state.nets, net), rate, *extent)
     board.swap(block, site)
@@ -175,5 +175,5 @@ def _take(
         board.swap(block, here)
         return value
     state.loads = loads
-    state.hops[net] = step.hops[mine]
+    state.hops[net] = step.hops[changed]
     return value + change

@@ -80,8 +80,9 @@ def greedy(board: PlacementBoard, pull: PairwisePulls) -> PlacementBoard:
     is_open = np.zeros(len(board.x), bool)
     is_open[board.movable] = True
     attraction = pull.host.copy()
-    for block in np.flatnonzero(~is_open):
-        _attract(attraction, pull, int(block))
+    for block in np.flatnonzero(~is_open).tolist():
+        others, weights = pull.row(block)
+        attraction[others] += weights
     for _ in range(len(board.movable)):
         block = int(np.argmax(np.where(is_open, attraction, -1.0)))
         others, weights = pull.row(block)
@@ -90,13 +91,8 @@ def greedy(board: PlacementBoard, pull: PairwisePulls) -> PlacementBoard:
         length = np.where(started.block < 0, length, np.inf)
         started.put(np.array([block]), np.array([int(np.argmin(length))]))
         is_open[block] = False
-        _attract(attraction, pull, block)
+        attraction[others] += weights
     return started
-
-
-def _attract(attraction: Array, pull: PairwisePulls, block: int) -> None:
-    others, weights = pull.row(block)
-    attraction[others] += weights
 
 
 def pull_lengths(board: PlacementBoard, pull: PairwisePulls, block: int) -> Array:

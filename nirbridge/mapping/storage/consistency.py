@@ -6,26 +6,26 @@ chip, relays in between included; a hop between populations takes one of them. T
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nirbridge.errors import Diagnostic, IllegalMapping, counted, quoted
+from nirbridge.errors import Diagnostic, FileError, counted, quoted
 from nirbridge.mapping.abilities import placement_only_problem
 from nirbridge.mapping.storage.record import MapRecord, ProjectionRecord
-from nirbridge.network.model import Network
-
-if TYPE_CHECKING:
-    from nirbridge.quantization.model import FixedProjection, QuantizedNetwork
-import math
-
-from nirbridge.errors import FileError
-from nirbridge.network.model import Timing
+from nirbridge.network.model import Network, Timing
 from nirbridge.network.nir.timing import CHOICES
 
+if TYPE_CHECKING:
+    from nirbridge.quantization.model import QuantizedNetwork
+
 _AGAIN = "map the model again"
+FIELDS = ("dt", *CHOICES)
 Steps = dict[tuple[str, str], int]
 
 
@@ -48,11 +48,11 @@ def latency_problems(record: MapRecord, model: Network) -> Iterator[Diagnostic]:
             )
     if missing:
         return
-    taken, wanted = _on_chip(record, model), _wanted(model, latency)
-    for (source, target), steps in wanted.items():
-        found = taken.get((source, target))
-        if found != steps:
-            text = "there is no path" if found is None else f"a spike takes {found} time step{'s' * (found != 1)}"
+    on_chip = _on_chip(record, model)
+    for (source, target), steps in _by_latency(model, latency).items():
+        taken = on_chip.get((source, target))
+        if taken != steps:
+            text = "there is no path" if taken is None else f"a spike takes {counted(taken, 'time step')}"
             limit = f"{steps} by the delays of the model and the latencies"
             yield _problem(f"{quoted(source)} -> {quoted(target)}", text, limit, source=source, target=target)
 
@@ -61,38 +61,36 @@ def _problem(subject: str, found: str, limit: str = "", /, **ids: object) -> Dia
     return Diagnostic(subject, found, limit, _AGAIN, MappingProxyType(ids))
 
 
-def _wanted(model: Network, latency: Mapping[str, int]) -> Steps:
+def _by_latency(model: Network, latency: Mapping[str, int]) -> Steps:
     """Time steps of the longest path of each pair; names that the map lacks are reported elsewhere."""
-    wanted: Steps = {}
+    longest: Steps = {}
     for p in model.projections:
         ends = (p.source, p.target)
         if p.source in latency and p.target in latency:
             steps = p.max_delay_steps + latency[p.target] - latency[p.source]
-            wanted[ends] = max(wanted.get(ends, steps), steps)
-    return wanted
+            longest[ends] = max(longest.get(ends, steps), steps)
+    return longest
 
 
 def _on_chip(record: MapRecord, model: Network) -> Steps:
     """Time steps from each source of the model to each target, through the relays that the compiler inserted."""
     inside = {p.name for p in record.populations}
-    known = {p.name for p in (*model.inputs, *model.populations)}
-    into: dict[str, list[ProjectionRecord]] = {}
-    for p in record.projections:
-        into.setdefault(p.target, []).append(p)
+    in_model = {p.name for p in (*model.inputs, *model.populations)}
+    into = {p.target: p for p in reversed(record.projections)}
     taken: Steps = {}
     for p in record.projections:
-        source, steps = _origin(p, into, known, inside)
+        source, steps = _origin(p, into, in_model, inside)
         taken[source, p.target] = max(taken.get((source, p.target), steps), steps)
     return taken
 
 
 def _origin(
-    p: ProjectionRecord, into: Mapping[str, list[ProjectionRecord]], known: set[str], inside: set[str]
+    p: ProjectionRecord, into: Mapping[str, ProjectionRecord], in_model: set[str], inside: set[str]
 ) -> tuple[str, int]:
     """The source in the model of a projection, and the time steps from it; relays have one input each."""
     steps, seen = _steps(p, inside), {p.source}
-    while p.source not in known and into.get(p.source):
-        p = into[p.source][0]
+    while p.source not in in_model and p.source in into:
+        p = into[p.source]
         if p.source in seen:
             break
         seen.add(p.source)
@@ -104,52 +102,46 @@ def _steps(p: ProjectionRecord, inside: set[str]) -> int:
     return p.delay_steps + (1 if p.target in inside and not p.is_back else 0)
 
 
-def check_same_network(quantized: QuantizedNetwork, record: MapRecord) -> None:
-    """Raise IllegalMapping with every problem of ``network_mismatches``."""
-    IllegalMapping.raise_all(network_mismatches(quantized, record))
-
-
 def network_mismatches(quantized: QuantizedNetwork, record: MapRecord) -> Iterator[Diagnostic]:
     """A different chip; every population, input, delay and weight width that differs between map and network."""
-    problems = [*_things(quantized, record)]
+    problems = [*_differing_names(quantized, record)]
     yield from problems or (*_delays(quantized, record), *_wider(quantized, record))
     yield from placement_only_problem(record, "map the model for a chip that can run it, without --placement-only")
 
 
-def _things(quantized: QuantizedNetwork, record: MapRecord) -> Iterator[Diagnostic]:
+def _differing_names(quantized: QuantizedNetwork, record: MapRecord) -> Iterator[Diagnostic]:
     chip = str(record.chip.get("name"))
     if chip != quantized.chip:
         yield _problem("chip", f"the map is of {quoted(chip)}", f"the integers are of {quoted(quantized.chip)}")
-    for what, mine, theirs in (
+    for kind, members, stored in (
         ("population", quantized.populations, record.populations),
         ("input", quantized.inputs, record.inputs),
     ):
-        mapped = {p.name: p.shape for p in theirs}
-        for p in mine:
-            if p.name not in mapped:
-                yield _problem(f"{what} {quoted(p.name)}", "is not in the map", name=p.name)
-            elif mapped[p.name] != p.shape:
-                found, limit = f"has shape {mapped[p.name]} in the map", f"{p.shape} in the network"
-                yield _problem(f"{what} {quoted(p.name)}", found, limit, name=p.name)
+        shapes = {p.name: p.shape for p in stored}
+        for p in members:
+            if p.name not in shapes:
+                yield _problem(f"{kind} {quoted(p.name)}", "is not in the map", name=p.name)
+            elif shapes[p.name] != p.shape:
+                found, limit = f"has shape {shapes[p.name]} in the map", f"{p.shape} in the network"
+                yield _problem(f"{kind} {quoted(p.name)}", found, limit, name=p.name)
 
 
 def _delays(quantized: QuantizedNetwork, record: MapRecord) -> Iterator[Diagnostic]:
     inside = {p.name for p in quantized.populations}
-    mapped: dict[tuple[str, str], list[int]] = {}
+    mapped: dict[tuple[str, str], list[int]] = defaultdict(list)
     for p in record.projections:
         if p.target in inside:  # a hop takes a time step, which is the delay of a back edge
-            mapped.setdefault((p.source, p.target), []).append(p.delay_steps + (0 if p.is_back else 1))
-    own: dict[tuple[str, str], list[int]] = {}
+            mapped[p.source, p.target].append(p.delay_steps + (0 if p.is_back else 1))
+    delays: dict[tuple[str, str], list[int]] = defaultdict(list)
     for p in quantized.projections:
-        own.setdefault((p.source, p.target), []).append(_longest(p))
-    for ends, steps in own.items():
-        found = mapped.get(ends, [])
-        if sorted(found) != sorted(steps):
-            subject = f"projections {quoted(ends[0])} -> {quoted(ends[1])}"
-            text = (
-                f"take {_listed(found)} time step{'s' * (found != [1])} in the map" if found else "are not in the map"
-            )
-            yield _problem(subject, text, f"{_listed(steps)} in the network", source=ends[0], target=ends[1])
+        delays[p.source, p.target].append(int(np.max(p.delay_steps)) + int(np.max(p.target_delay_steps)))
+    for (source, target), steps in delays.items():
+        stored = mapped[source, target]
+        if sorted(stored) != sorted(steps):
+            subject = f"projections {quoted(source)} -> {quoted(target)}"
+            time = f"{_listed(stored)} time step{'s' * (stored != [1])}"
+            found = f"take {time} in the map" if stored else "are not in the map"
+            yield _problem(subject, found, f"{_listed(steps)} in the network", source=source, target=target)
 
 
 def _wider(quantized: QuantizedNetwork, record: MapRecord) -> Iterator[Diagnostic]:
@@ -165,15 +157,8 @@ def _wider(quantized: QuantizedNetwork, record: MapRecord) -> Iterator[Diagnosti
             yield _problem(subject, found, limit, source=p.source, target=p.target)
 
 
-def _longest(p: FixedProjection) -> int:
-    return int(np.max(p.delay_steps)) + int(np.max(p.target_delay_steps))
-
-
 def _listed(steps: list[int]) -> str:
     return ", ".join(f"{n:,}" for n in sorted(steps))
-
-
-FIELDS = ("dt", *CHOICES)
 
 
 def timing_of(record: MapRecord) -> Timing:
@@ -197,23 +182,19 @@ def requested_timing(record: MapRecord, network: Network, asked: Timing) -> Timi
     Values that do not differ are left open, so that the metadata of single nodes still counts.
     """
     mapped = timing_of(record)
-    chosen = {}
-    for key in FIELDS:
-        mine = getattr(asked, key)
-        differs = getattr(mapped, key) != getattr(network.timing, key)
-        chosen[key] = getattr(mapped, key) if mine is None and differs else mine
-    return Timing(**chosen)
+    differing = [key for key in FIELDS if getattr(mapped, key) != getattr(network.timing, key)]
+    return replace(asked, **{key: getattr(mapped, key) for key in differing if getattr(asked, key) is None})
 
 
 def timing_mismatches(record: MapRecord, network: Network) -> Iterator[Diagnostic]:
     """Where the map was made with another timing than ``network``."""
     mapped = timing_of(record)
     for key in FIELDS:
-        mine, read = getattr(mapped, key), getattr(network.timing, key)
-        if mine != read:
-            limit = f"{_shown(read)} as the model was read"
+        stored, read = getattr(mapped, key), getattr(network.timing, key)
+        if stored != read:
+            found, limit = f"{_shown(stored)} in the map", f"{_shown(read)} as the model was read"
             step = "leave out the option, or map the model again"
-            yield Diagnostic(f"timing.{key}", f"{_shown(mine)} in the map", limit, step, MappingProxyType({"key": key}))
+            yield Diagnostic(f"timing.{key}", found, limit, step, MappingProxyType({"key": key}))
 
 
 def _shown(value: float | str | None) -> str:

@@ -1,4 +1,4 @@
-"""What differs in meaning between two map files: numbering, versions and how the search went are not part of it."""
+"""Differences in meaning between two map files: numbering, versions and the course of the search do not count."""
 
 from __future__ import annotations
 
@@ -21,24 +21,14 @@ _NO_MEANING = ("seed", "solver", "deterministic_time", "method")
 
 def map_differences(a: MapRecord, b: MapRecord) -> tuple[Difference, ...]:
     """Model, chip, settings, populations, projections, slices, cores of neurons, costs, proof; empty: the same map."""
-    return tuple(_differences(a, b))
+    settings, costs = flat_differences(_settings(a), _settings(b)), flat_differences(_costs(a), _costs(b))
+    models = [f"{quoted(record.model_file)} {record.model_sha256[:16]}" for record in (a, b)]
+    other_model = [] if a.model_sha256 == b.model_sha256 else [Difference("model", *models)]
+    return (*other_model, *settings, *_cuts(a, b), *_moves(a, b), *costs)
 
 
-def _differences(a: MapRecord, b: MapRecord) -> Iterator[Difference]:
-    if a.model_sha256 != b.model_sha256:
-        yield Difference("model", _model(a), _model(b))
-    yield from flat_differences(_meant(a), _meant(b))
-    yield from _cuts(a, b)
-    yield from _moves(a, b)
-    yield from flat_differences(_costs(a), _costs(b))
-
-
-def _model(record: MapRecord) -> str:
-    return f"{quoted(record.model_file)} {record.model_sha256[:16]}"
-
-
-def _meant(record: MapRecord) -> dict[str, Any]:
-    """What was mapped onto what, by dotted name."""
+def _settings(record: MapRecord) -> dict[str, Any]:
+    """Model, chip and options of the map, by dotted name."""
     document: dict[str, Any] = {"chip": record.chip, **{key: record.raw.get(key) for key in _SETTINGS}}
     document["splits"] = [{"name": name, "ways": ways} for name, ways in record.splits]
     document["latency"] = record.latency
@@ -72,11 +62,10 @@ def _cuts(a: MapRecord, b: MapRecord) -> Iterator[Difference]:
 
 def _slices(record: MapRecord) -> dict[str, list[tuple[Box, tuple[int, ...]]]]:
     """Boxes by population, sorted."""
-    found: dict[str, list[tuple[Box, tuple[int, ...]]]] = defaultdict(list)
-    for block in record.blocks:
-        for each in block.slices:
-            found[each.population].append((each.box, each.order or ()))
-    return {name: sorted(boxes) for name, boxes in found.items()}
+    by_name: dict[str, list[tuple[Box, tuple[int, ...]]]] = defaultdict(list)
+    for name, box, order in (_key(each) for block in record.blocks for each in block.slices):
+        by_name[name].append((box, order))
+    return {name: sorted(boxes) for name, boxes in by_name.items()}
 
 
 def _key(piece: SliceRecord) -> tuple[str, Box, tuple[int, ...]]:
@@ -103,22 +92,17 @@ def _moves(a: MapRecord, b: MapRecord) -> Iterator[Difference]:
 
 
 def _by_core(blocks: tuple[BlockRecord, ...]) -> dict[str, dict[CoreId, list[Box]]]:
-    found: dict[str, dict[CoreId, list[Box]]] = defaultdict(lambda: defaultdict(list))
+    by_core: dict[str, dict[CoreId, list[Box]]] = defaultdict(lambda: defaultdict(list))
     for block in blocks:
         for each in block.slices:
-            found[each.population][block.core].append(each.box)
-    return found
+            by_core[each.population][block.core].append(each.box)
+    return by_core
 
 
 def _common(boxes: list[Box], others: list[Box]) -> int:
     """Neurons in both; the boxes of one side do not overlap."""
-    return sum(_overlap(x, y) for x in boxes for y in others)
-
-
-def _overlap(x: Box, y: Box) -> int:
-    if len(x) != len(y):
-        return 0
-    return prod(max(0, min(p[1], q[1]) - max(p[0], q[0])) for p, q in zip(x, y, strict=True))
+    pairs = (zip(x, y, strict=True) for x in boxes for y in others if len(x) == len(y))
+    return sum(prod(max(0, min(p[1], q[1]) - max(p[0], q[0])) for p, q in axes) for axes in pairs)
 
 
 def _cores(cores: Mapping[CoreId, object]) -> str:

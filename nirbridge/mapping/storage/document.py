@@ -9,14 +9,15 @@ from typing import Any
 from nirbridge._version import __version__
 from nirbridge.chips.model import CoreId
 from nirbridge.mapping.mesh import HOST_TILE, route_hops
-from nirbridge.mapping.model import MapCosts, MappedNetwork
+from nirbridge.mapping.model import MappedNetwork
 from nirbridge.mapping.storage.form import SCHEMA, SCHEMA_MARKED
 from nirbridge.mapping.synapses import synapse_count
-from nirbridge.network.model import Network, Population, Port, Projection
+from nirbridge.network.model import Population, Port, Projection
+from nirbridge.network.nir.timing import CHOICES
 from nirbridge.network.operators import Chain, Conv, Operator, Sparse, SumPool
 from nirbridge.partitioner.cost.axons import HOST
 from nirbridge.partitioner.cost.resources import limits
-from nirbridge.partitioner.model import RESOURCES, Block, Slice
+from nirbridge.partitioner.model import RESOURCES, Block
 
 _ENTRY = CoreId(0, *HOST_TILE, 0)
 
@@ -32,7 +33,7 @@ def map_to_dict(mapped: MappedNetwork, model_file: str, model_sha256: str) -> di
         "schema": SCHEMA_MARKED if mapped.placement_only or mapped.early_spikes else SCHEMA,
         "nirbridge": __version__,
         "model": {"file": PurePath(model_file).name, "sha256": model_sha256},
-        "timing": _timing(network),
+        "timing": {"dt": float(network.dt), **{key: getattr(network.timing, key) for key in CHOICES}},
         "chip": dict(chip.record),
         "chips": mapped.chips,
         "objective": mapped.objective,
@@ -56,17 +57,6 @@ def map_to_dict(mapped: MappedNetwork, model_file: str, model_sha256: str) -> di
     }
 
 
-def _timing(network: Network) -> dict[str, Any]:
-    timing = network.timing
-    return {
-        "dt": float(network.dt),
-        "integrator": timing.integrator,
-        "reset": timing.reset,
-        "compare": timing.compare,
-        "if_gain": timing.if_gain,
-    }
-
-
 def _port(port: Port) -> dict[str, Any]:
     return {"name": port.name, "shape": list(port.shape)}
 
@@ -79,14 +69,10 @@ def _population(p: Population) -> dict[str, Any]:
 def _block(block: Block, core: CoreId) -> dict[str, Any]:
     return {
         "id": int(block.id),
-        "core": {"chip": core.chip, "x": core.x, "y": core.y, "core": core.core},
-        "slices": [_slice(s) for s in block.slices],
+        "core": core._asdict(),
+        "slices": [{"population": s.population, "box": [[int(a), int(b)] for a, b in s.box]} for s in block.slices],
         "used": {name: int(block.used[name]) for name in sorted(block.used)},
     }
-
-
-def _slice(s: Slice) -> dict[str, Any]:
-    return {"population": s.population, "box": [[int(a), int(b)] for a, b in s.box]}
 
 
 def _projection(p: Projection, weight_bits: int) -> dict[str, Any]:
@@ -103,31 +89,31 @@ def _projection(p: Projection, weight_bits: int) -> dict[str, Any]:
 
 
 def describe_operator(operator: Operator) -> dict[str, Any]:
-    """An operator without its weights: ``kind``, shapes, and what decides which pairs are connected.
+    """An operator without its weights: ``kind``, shapes, and the parameters that decide which pairs are connected.
 
     Of a ``Sparse`` operator the pattern is given as a SHA-256 over indptr and indices, as little-endian int64.
     """
-    about: dict[str, Any] = {
+    description: dict[str, Any] = {
         "kind": type(operator).__name__,
         "input_shape": list(operator.input_shape),
         "output_shape": list(operator.output_shape),
     }
     if isinstance(operator, Chain):
-        about["parts"] = [describe_operator(part) for part in operator.parts]
+        description["parts"] = [describe_operator(part) for part in operator.parts]
     if isinstance(operator, (Conv, SumPool)):
-        about |= {
+        description |= {
             "kernel": list(operator.kernel),
             "stride": list(operator.stride),
             "padding": [list(p) for p in operator.padding],
             "dilation": list(operator.dilation),
         }
     if isinstance(operator, Conv):
-        about["groups"] = operator.groups
+        description["groups"] = operator.groups
     if isinstance(operator, Sparse):
         pattern = hashlib.sha256(operator.indptr.astype("<i8").tobytes())
         pattern.update(operator.indices.astype("<i8").tobytes())
-        about |= {"nonzero": int(operator.indptr[-1]), "pattern_sha256": pattern.hexdigest()}
-    return about
+        description |= {"nonzero": int(operator.indptr[-1]), "pattern_sha256": pattern.hexdigest()}
+    return description
 
 
 def _routes(mapped: MappedNetwork) -> list[dict[str, Any]]:
@@ -142,8 +128,7 @@ def _routes(mapped: MappedNetwork) -> list[dict[str, Any]]:
             total[0] += int(axons.neurons[g])
             total[1] += int(axons.synapses[entry])
             total[2] += float(axons.spikes_per_step[g])
-    position = {int(b.id): i for i, b in enumerate(mapped.partition.blocks)}
-    core = {b: mapped.cores[i] for b, i in position.items()}
+    core = {int(b.id): core for b, core in zip(mapped.partition.blocks, mapped.cores, strict=True)}
     return [
         {
             "source_block": None if block == HOST else block,
@@ -169,23 +154,17 @@ def _totals(mapped: MappedNetwork) -> dict[str, Any]:
         "multicast_hops": costs.multicast_hops_per_step,
         "max_link_load": costs.max_link_load_spikes_per_step,
         "mean_link_load": costs.mean_link_load_spikes_per_step,
-        **_energy_and_time(costs),
-    }
-    for name in RESOURCES:
-        used = [int(b.used[name]) for b in blocks]
-        most = max(used, default=0)
-        where = int(blocks[used.index(most)].id) if used else 0
-        totals[name] = {"used": sum(used), "max": most, "where_max": where, "limit": limit[name]}
-    return totals
-
-
-def _energy_and_time(costs: MapCosts) -> dict[str, Any]:
-    return {
         "energy_per_step_j": costs.energy_per_step_j,
         "time_per_step_s": costs.time_per_step_s,
         "energy_breakdown_j": dict(costs.energy_breakdown_j),
         "time_breakdown_s": dict(costs.time_breakdown_s),
     }
+    for name in RESOURCES:
+        used = [int(b.used[name]) for b in blocks]
+        largest = max(used, default=0)
+        where = int(blocks[used.index(largest)].id) if used else 0
+        totals[name] = {"used": sum(used), "max": largest, "where_max": where, "limit": limit[name]}
+    return totals
 
 
 def _proof(mapped: MappedNetwork) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from itertools import islice
 from typing import Any
 
 from nirbridge._types import Box
@@ -120,12 +121,8 @@ def map_from_dict(document: object, name: str = "map") -> MapRecord:
 
     Keys that this version does not know are kept in ``raw`` and otherwise ignored.
     """
-    problems: list[Diagnostic] = []
-    for problem in form_problems(FORM, document, ""):
-        problems.append(Diagnostic(f"{name}: {problem.subject or 'document'}", problem.found, problem.limit))
-        if len(problems) == _MAX_PROBLEMS:
-            break
-    FileError.raise_all(problems)
+    first = islice(form_problems(FORM, document, ""), _MAX_PROBLEMS)
+    FileError.raise_all(Diagnostic(f"{name}: {p.subject or 'document'}", p.found, p.limit) for p in first)
     assert isinstance(document, dict)
     d: dict[str, Any] = document
     problems = [
@@ -138,8 +135,7 @@ def map_from_dict(document: object, name: str = "map") -> MapRecord:
         for i, p in enumerate(d["populations"])
         if p.get("order") is not None and not _is_plain_order(p["order"], p["neurons"])
     ]
-    if problems:
-        raise FileError(*problems[:_MAX_PROBLEMS])
+    FileError.raise_all(problems[:_MAX_PROBLEMS])
     return _built(d)
 
 
@@ -175,7 +171,7 @@ def _record(kind: Any, entry: Mapping[str, Any], **values: Any) -> Any:
 
 
 def _block(b: dict[str, Any]) -> BlockRecord:
-    core = CoreId(b["core"]["chip"], b["core"]["x"], b["core"]["y"], b["core"]["core"])
+    core = CoreId(*(b["core"][key] for key in CoreId._fields))
     return _record(BlockRecord, b, core=core, slices=tuple(_slice(s) for s in b["slices"]))
 
 

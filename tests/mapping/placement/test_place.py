@@ -180,7 +180,7 @@ def test_every_wrong_pin_is_listed() -> None:
 
 def test_an_unknown_effort_is_refused() -> None:
     with pytest.raises(
-        UsageError, match="^effort 'huge': not known, known are fast, default, max; choose one of them$"
+        UsageError, match="^effort 'huge': unknown, known efforts: fast, default, max; choose one of them$"
     ):
         place(table([]), 1, chip(), effort="huge")
 
