@@ -94,7 +94,7 @@ def test_an_emitted_program_is_verified(model: str, more: list[str], capsys: pyt
     assert run(["verify", model, "--chip", "loihi2", "--to", "stepper", "--steps", "30", "--json", *more]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["verdict"].startswith("fixed == mapped == stepper: every spike, u and v; reference ~ fixed")
-    assert [(p["b"], p["equal"]) for p in document["pairs"] if p["promised"]] == [("mapped", True), ("stepper", True)]
+    assert [(p["b"], p["equal"]) for p in document["pairs"] if p["required"]] == [("mapped", True), ("stepper", True)]
 
 
 def test_a_program_that_differs_is_found(

@@ -69,7 +69,7 @@ def stored_latency(recording: Recording, node: str) -> int | None:
 
 
 def recorded_steps(recording: Recording, key: Key) -> RecordedSteps:
-    """The clock of one array, from ``meta``: ``first_step``, and ``every`` by ``NODE/variable`` (0 and 1 if not said).
+    """The clock of one array, from ``meta``: ``first_step``, and ``every`` by ``NODE/variable`` (default: 0 and 1).
 
     Of each stretch of ``every`` steps of the simulation the last one is kept. Raises UsageError for values that are no
     numbers of steps.
@@ -142,11 +142,11 @@ def _estimated(a: Recording, b: Recording, node: str) -> int:
 def estimate_latency(
     a: Array, b: Array, *, by_values: bool = False, around: int = 0, most: int = ESTIMATE_MAX_STEPS
 ) -> int:
-    """The latency of B behind A, in kept steps, at which they agree best; of several the nearest to ``around``.
+    """Time steps by which B lags A, in kept steps, at which they agree best; of several the nearest to ``around``.
 
     Spikes: the most events at the same place (a value that is not 0). ``by_values``: the least mean square of the
     difference, among the latencies that leave half of the steps to compare. Latencies up to ``most`` from ``around``
-    are tried, B behind A first. Of very large arrays only every so many neurons are looked at.
+    are tried, a lag of B first. Of very large arrays only every n-th neuron is compared.
     """
     x, y = _sampled(a), _sampled(b)
     least = max(1, min(len(x), len(y)) // 2) if by_values else 1

@@ -112,7 +112,7 @@ def _row(
     if clocks[0].every != clocks[1].every:
         return replace(empty, problem=f"one step in {clocks[0].every} was kept in A, one in {clocks[1].every} in B")
     if x.ndim == 0 or y.ndim == 0 or x.shape[1:] != y.shape[1:]:
-        return replace(empty, problem=f"shape {_shape(x)} of a step in A, {_shape(y)} in B")
+        return replace(empty, problem=f"shape {_shape(x)} of one time step in A, {_shape(y)} in B")
     if latency % clocks[0].every:
         problem = f"a latency of {counted(latency, 'step')} where one step in {clocks[0].every} was kept"
         return replace(empty, problem=problem)
@@ -129,7 +129,7 @@ def _row(
 
 
 def _as_long(steps_a: int, steps_b: int, latency: int, clock_a: RecordedSteps, clock_b: RecordedSteps) -> bool:
-    """B may start and stop with A, or when it starts and stops seeing what A saw; all else is a difference."""
+    """B may start and stop with A, or later by the latency; all else is a difference."""
     later = clock_b.first - clock_a.first
     longer = later + (steps_b - steps_a) * clock_a.every
     return all(min(0, latency) <= n <= max(0, latency) for n in (later, longer))

@@ -134,7 +134,7 @@ def largest_difference(a: Array, b: Array) -> float:
 
 
 def _minus(x: Array, y: Array) -> Array:
-    with np.errstate(invalid="ignore"):  # infinity minus infinity is NaN, and said so
+    with np.errstate(invalid="ignore"):  # infinity minus infinity is NaN, and reported so
         return x.astype(np.float64) - y.astype(np.float64)
 
 

@@ -70,7 +70,7 @@ class ComparisonRow:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison(Value):
-    """What ``compare`` found; ``rows`` in natural order of names; ``only_a`` and ``only_b`` are in one of the two.
+    """Result of ``compare``; ``rows`` in natural order of names; ``only_a`` and ``only_b`` are in one of the two.
 
     ``recordings``: A and B, where they were kept for ``plot``.
     """

@@ -1,4 +1,4 @@
-"""What differs between two documents, name by name."""
+"""Differences of two documents, name by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nirbridge.errors import quoted
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that differs: its dotted name, and its value on either side (None: it is not there)."""
+    """One difference: the dotted name, and the value on either side (None: absent)."""
 
     name: str
     a: Any

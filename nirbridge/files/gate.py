@@ -41,7 +41,7 @@ class CommandOutput:
 def check_outputs(outputs: Sequence[CommandOutput], inputs: Iterable[CommandInput] = ()) -> tuple[ResolvedPath, ...]:
     """The places of all results, a report's as one for each of its files; nothing is opened or changed.
 
-    Paths are compared as files (symbolic and hard links are seen through), not as texts.
+    Paths are compared as files (symbolic and hard links are followed), not as texts.
 
     Raises:
         FileError: with every problem: a place that cannot be written, that is read by the same command, or that two

@@ -16,7 +16,7 @@ def open_regular(path: str | os.PathLike[str], subject: str, expected: str) -> I
     """An open file that is neither a folder nor a pipe (opening a pipe would wait for its other end).
 
     Raises:
-        FileError: it cannot be opened, or is no regular file; ``expected`` says in the message what is.
+        FileError: it cannot be opened, or is no regular file; ``expected`` is the noun in the message.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -226,20 +226,20 @@ def population_groups(network: Network) -> tuple[PopulationGroup, ...]:
     ``network.populations`` is in causal order (``in_causal_order``), and so are the members of a group.
     """
     rank = {p.name: k for k, p in enumerate(network.populations)}
-    heard: dict[str, list[str]] = {p.name: [] for p in network.populations}
+    sources: dict[str, list[str]] = {p.name: [] for p in network.populations}
     for p in network.projections:
         if p.source in rank and p.target in rank:
-            heard[p.target].append(p.source)
+            sources[p.target].append(p.source)
     return tuple(
         PopulationGroup(
             tuple(network.populations[k] for k in sorted(rank[n] for n in names)),
-            has_cycle=len(names) > 1 or names[0] in heard[names[0]],
+            has_cycle=len(names) > 1 or names[0] in sources[names[0]],
         )
-        for names in _components(list(rank), heard)
+        for names in _components(list(rank), sources)
     )
 
 
-def _components(names: Sequence[str], heard: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
+def _components(names: Sequence[str], sources: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
     """Strongly connected components, sources first (Tarjan 1972, without recursion)."""
     number: dict[str, int] = {}
     low: dict[str, int] = {}
@@ -248,7 +248,7 @@ def _components(names: Sequence[str], heard: Mapping[str, Sequence[str]]) -> Ite
     for root in names:
         if root in number:
             continue
-        path = [(root, iter(heard[root]))]
+        path = [(root, iter(sources[root]))]
         number[root] = low[root] = len(number)
         stack.append(root)
         waiting.add(root)
@@ -265,7 +265,7 @@ def _components(names: Sequence[str], heard: Mapping[str, Sequence[str]]) -> Ite
                 number[other] = low[other] = len(number)
                 stack.append(other)
                 waiting.add(other)
-                path.append((other, iter(heard[other])))
+                path.append((other, iter(sources[other])))
             elif other in waiting:
                 low[name] = min(low[name], number[other])
 

@@ -106,7 +106,7 @@ class Network(SavedValue):
 
     Projection order is significant: the inputs of a target are summed in it. ``assumed`` lists the assumptions made
     where the file is silent; ``notes`` are warnings and dropped parts. ``timing`` is resolved:
-    no field of it is None. ``file`` is what a saved map names: None where the network is not that of a file.
+    no field of it is None. ``file`` is named in saved maps; None where the network is not from a file.
     """
 
     dt: float

@@ -166,7 +166,7 @@ def _comparison(comparison: Comparison) -> Rows:
 
 def _verification(verification: Verification) -> Rows:
     return [
-        {"a": pair.a, "b": pair.b, "promised": pair.promised, **row}
+        {"a": pair.a, "b": pair.b, "required": pair.required, **row}
         for pair in verification.pairs
         for row in _comparison(pair.comparison)
     ]

@@ -16,9 +16,9 @@ from nirbridge.report.map_facts import one_line
 from nirbridge.report.tables import share_text, table
 from nirbridge.verification.bounds import LayerBound
 from nirbridge.verification.program import OTHER_WAYS
-from nirbridge.verification.verify import ComparedPair, Verification, broken_promises, verification_verdict
+from nirbridge.verification.verify import ComparedPair, Verification, verification_failures, verification_verdict
 
-__all__ = ["broken_promises", "verify_document", "verify_text"]
+__all__ = ["verification_failures", "verify_document", "verify_text"]
 
 _VARIABLES = {"s": "spikes", "v": "potentials", "u": "currents", "count": "counts"}
 LAYERS = ("population", "bound", "deviation", "spikes", "changed by rounding", "Jaccard", "saturated")
@@ -94,8 +94,8 @@ def _cells(verification: Verification, pair: ComparedPair) -> tuple[str, ...]:
     alike = "" if decided is None else f"{decided.alike:,} of {decided.samples:,}"
     right = "" if decided is None or decided.accuracy_a is None else _accuracies(decided)
     return (
-        f"{pair.a} ~ {pair.b}" if not pair.promised else f"{pair.a} = {pair.b}",
-        _promise(verification, pair),
+        f"{pair.a} ~ {pair.b}" if not pair.required else f"{pair.a} = {pair.b}",
+        _requirement(verification, pair),
         "yes" if found.equal else "no",
         first,
         "" if spikes is None else share_text(spikes.jaccard),
@@ -106,9 +106,9 @@ def _cells(verification: Verification, pair: ComparedPair) -> tuple[str, ...]:
     )
 
 
-def _promise(verification: Verification, pair: ComparedPair) -> str:
+def _requirement(verification: Verification, pair: ComparedPair) -> str:
     """The requirement on a pair: a floating-point program has no bound, nor has one with early spikes."""
-    if pair.promised:
+    if pair.required:
         return "equal"
     return "within bound" if pair.b in OTHER_WAYS and not verification.early_spikes else "nothing"
 
@@ -158,7 +158,7 @@ def verify_document(found: Verification) -> dict[str, Any]:
         "latency": dict(found.latency),
         "left_out": dict(found.left_out),
         "notes": list(found.notes),
-        "pairs": [{"promised": p.promised, **compare_document(p.comparison, p.a, p.b)} for p in found.pairs],
+        "pairs": [{"required": p.required, **compare_document(p.comparison, p.a, p.b)} for p in found.pairs],
         **({"early_spikes": dict(found.early_spikes)} if found.early_spikes else {}),
         "layers": [{**_plain(layer), "holds": layer.holds} for layer in found.layers],
     }

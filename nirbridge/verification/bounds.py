@@ -1,7 +1,7 @@
 """Rounding error bounds of the integers, derived per neuron and time step, and checked against a run.
 
-Each population's real neuron is run on the spikes that the integers sent, its own included: what is left is what
-the integers of this one population round. With S the scale, c and w the real current and membrane (in the
+Each population's real neuron is run on the spikes that the integers sent, its own included: the difference left is
+the rounding of this one population. With S the scale, c and w the real current and membrane (in the
 coordinates of ``quantization.folding``), u / S is at most C from c and v / S at most V from w::
 
     C' = a_syn * C + |keep_u - a_syn| * |u| / S + 1 / S + W
@@ -9,9 +9,9 @@ coordinates of ``quantization.folding``), u / S is at most C from c and v / S at
 
 W adds up ``|integer weight * 64 * 2**exponent / S - weight|`` of the spikes that arrive, ``keep`` is the decay that
 the chip has, 1 / S its truncation (0 where nothing decays). A reset to a value makes V 0 again, a subtraction adds
-what the integer amount is off. Until a spike differs the real neuron is that of the reference, so V bounds the distance
-of the two; behind it no such bound exists, as spikes are 0 or 1. That is why the neuron is held to the integers'
-spikes: a spike that it would not send, or would send besides, has to lie within V of the threshold.
+the error of the integer amount. Until a spike differs the real neuron is that of the reference, so V bounds the
+distance of the two; after it no such bound exists, as spikes are 0 or 1. Hence the neuron is driven by the spikes of
+the integers: at each spike that only one of the two sends, the membrane lies within V of the threshold.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _FLOATS = 1e-9
 class LayerBound:
     """Rounding error of one population, given its input spikes.
 
-    Distances are in units of v. ``bound``: the largest that is allowed at any neuron and step, ``seen`` the largest
-    that there was; ``theta``: the threshold they are to be held against (None: a read-out). ``spikes``: how many were
+    Distances are in units of v. ``bound``: the largest allowed at any neuron and time step, ``seen`` the largest
+    measured; ``theta``: the threshold to compare them with (None: a readout). ``spikes``: how many were
     sent, ``changed``: how many the real neuron would not have sent, or would have sent besides. ``unbounded``: neurons
-    and steps without a bound, since v was held at its last value. ``broken``: the first (step, sample, neuron)
+    and steps without a bound, since v was saturated. ``broken``: the first (step, sample, neuron)
     at which more differs than is allowed (None: nowhere).
     """
 
@@ -65,8 +65,8 @@ def layer_bounds(quantized: QuantizedNetwork, inputs: Mapping[str, Array], fixed
 
     Args:
         quantized: with the real network that it came from.
-        inputs: what went in, ``[steps, *shape]`` or ``[steps, batch, *shape]``.
-        fixed: ``s``, ``u`` and ``v`` of every population (no ``s`` of read-outs), from step 0.
+        inputs: by input name, ``[steps, *shape]`` or ``[steps, batch, *shape]``.
+        fixed: ``s``, ``u`` and ``v`` of every population (no ``s`` of readouts), from step 0.
     """
     assert quantized.network is not None, "a network from a file has no reals to compare with"
     batched = fixed.meta["batch"] is not None
@@ -135,29 +135,29 @@ class _ConstrainedNeurons:
         w = f.a_mem * self.w + self.c + f.bias
         far = f.a_mem * self.far_w + o.keep_v * np.abs(before_v) + o.cut_v + self.far_c + o.bias
         far = far + _FLOATS * (np.abs(w) + np.abs(self.w) + 1e-3)
-        held = self.waits > 0
-        self.w, self.far_w = np.where(held, 0.0, w), np.where(held, 0.0, far)
+        refractory = self.waits > 0
+        self.w, self.far_w = np.where(refractory, 0.0, w), np.where(refractory, 0.0, far)
         reached = self.v[step].astype(np.int64)
         if self.s is not None:
-            self._spike(step, held)
+            self._spike(step, refractory)
             reached = reached + (self.s[step] * n.reset_amount if n.reset == "subtract" else 0)
         self.lost |= np.abs(reached) >= signed_max(n.v_bits)
         self._judge(step, np.abs(self.v[step] / self.scale - self.w))
 
-    def _spike(self, step: int, held: Array) -> None:
+    def _spike(self, step: int, refractory: Array) -> None:
         """The reset of the spikes that the integers sent, and whether the real neuron agrees with them."""
         n, f, o = self.n, self.f, self.off
         assert self.s is not None
         sent = self.s[step].astype(np.int64)
-        expected = np.where(held, 0, self._count(self.w))
+        expected = np.where(refractory, 0, self._count(self.w))
         self.changed += int(np.abs(expected - sent).sum())
         margin = self.far_w + o.theta + o.size * np.maximum(sent, expected)
         low, high = self._count(self.w - margin), self._count(self.w + margin)
-        self._break(step, ~held & ~self.lost & ((sent < low) | (sent > high)))
-        self.waits = np.where(held, self.waits - 1, np.where(sent > 0, n.refractory_steps, self.waits))
+        self._break(step, ~refractory & ~self.lost & ((sent < low) | (sent > high)))
+        self.waits = np.where(refractory, self.waits - 1, np.where(sent > 0, n.refractory_steps, self.waits))
         if n.reset == "subtract":
             self.w, self.far_w = self.w - sent * f.amount, self.far_w + sent * o.amount
-        at_rest = held | (sent > 0) if n.reset == "zero" else held
+        at_rest = refractory | (sent > 0) if n.reset == "zero" else refractory
         self.w, self.far_w = np.where(at_rest, 0.0, self.w), np.where(at_rest, 0.0, self.far_w)
         self.lost = self.lost & ~at_rest
 

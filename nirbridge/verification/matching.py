@@ -25,7 +25,7 @@ _HALF = 0.5
 
 @dataclass(frozen=True, slots=True)
 class MatchedValues:
-    """One output or population of both sides, ``[steps, batch, values]``; ``bound``: what rounding may do.
+    """One output or population of both sides, ``[steps, batch, values]``; ``bound``: that of rounding errors.
 
     ``over_time`` says how a returned value relates to the time steps; one that has none has ``steps`` 1.
     """
@@ -51,7 +51,7 @@ class MatchedValues:
 def matched_outputs(
     run: OriginalRun, samples: int, network: Network, imported: Mapping[tuple[str, str], Array], bounds: RoundingBounds
 ) -> list[MatchedValues]:
-    """What the module returned beside the outputs of the network, one entry for each output of the network.
+    """Values that the module returned, each with an output of the network: one entry per output.
 
     An output that no returned value fits has no entry. Of several that fit (spikes and membranes) the one that
     agrees best is taken: an importer leaves out the states that come with spikes. Where a module returns nothing but
@@ -64,14 +64,17 @@ def matched_outputs(
             option
             for name, tensor in _returned(run)
             if len(network.outputs) == 1 or port.name.startswith(f"output_{name}")
-            for values, bound in ((sent, bounds.outputs[port.name]), *_behind(port.name, network, imported, bounds))
+            for values, bound in (
+                (sent, bounds.outputs[port.name]),
+                *_membranes_before(port.name, network, imported, bounds),
+            )
             for option in _options(port.name, tensor, values, bound, samples)
         ]
         matched += [max(fitting, key=lambda m: m.share_equal)] if fitting else []
     return matched
 
 
-def _behind(
+def _membranes_before(
     output: str, network: Network, imported: Mapping[tuple[str, str], Array], bounds: RoundingBounds
 ) -> Iterator[tuple[Array, Array]]:
     """The membranes of the population whose spikes are an output as they are, before and after the reset."""

@@ -20,8 +20,8 @@ def module_tensors(module: Any) -> list[Array]:
 
     numbers: list[Array] = []
     for inner in module.modules():
-        held = [*vars(inner).values(), *inner._parameters.values(), *inner._buffers.values()]
-        for value in held:
+        values = [*vars(inner).values(), *inner._parameters.values(), *inner._buffers.values()]
+        for value in values:
             if isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel():
                 numbers.append(value.detach().to("cpu", torch.float64).numpy())
             elif isinstance(value, int | float) and not isinstance(value, bool):

@@ -97,7 +97,7 @@ def run_original(
         except Exception:
             if not names or len(arguments) < 2:
                 raise
-        private = _prepared(private_copy(), wide=wide)  # what it returns is not what its arguments take
+        private = _prepared(private_copy(), wide=wide)  # its results do not fit its arguments
         return _called(private, forms, arguments, (), wide=wide, stops=stops_at_loops)
 
 

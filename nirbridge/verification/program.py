@@ -1,4 +1,4 @@
-"""An emitted program among the ways to compute a model: what it is asked to record, and under which name it is."""
+"""An emitted program as one of the ways to compute a model: its name and its probes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nirbridge.arrays import Array
 from nirbridge.simulators.types import Probe, Recording
 
 VARIABLES = ("s", "u", "v")
-"""What the integers of a population have: spikes, currents and potentials."""
+"""Variables of a population in integers: spikes, currents and potentials."""
 OTHER_WAYS = ("reference", "retimed", "fixed", "mapped")
 
 
@@ -36,9 +36,9 @@ class Program:
     def recording(
         self, every: Sequence[Probe], outputs: set[str], inputs: Mapping[str, Array], steps: int, progress: Progress
     ) -> Recording:
-        """What the program does: of ``every`` probe what it records, and all of ``outputs``."""
-        wanted = [Probe("*", ("s",))]
+        """Recording of the program: of ``every`` probe the variables that it records, and all of ``outputs``."""
+        probes = [Probe("*", ("s",))]
         if self.is_exact:
-            kept = {p.node: tuple(v for v in p.variables if v in self.records or p.node in outputs) for p in every}
-            wanted = [Probe(node, variables) for node, variables in kept.items() if variables]
-        return self.run(inputs, steps=steps, record=wanted, progress=progress)
+            recorded = {p.node: tuple(v for v in p.variables if v in self.records or p.node in outputs) for p in every}
+            probes = [Probe(node, variables) for node, variables in recorded.items() if variables]
+        return self.run(inputs, steps=steps, record=probes, progress=progress)

@@ -42,6 +42,6 @@ def draw_values(sample: Array, shape: tuple[int, ...], seed: int, *, derived: bo
 
 
 def finite_samples(samples: Sequence[Any]) -> list[Array]:
-    """The sample's tensors or arrays as finite float64 arrays; what is not finite counts as 0."""
+    """The sample's tensors or arrays as finite float64 arrays; NaN and infinity count as 0."""
     arrays = [np.asarray(s.detach().cpu().numpy() if hasattr(s, "detach") else s, np.float64) for s in samples]
     return [np.where(np.isfinite(a), a, 0.0) for a in arrays]

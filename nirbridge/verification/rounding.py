@@ -48,7 +48,7 @@ Values = Mapping[tuple[str, str], Array]
 
 @dataclass(frozen=True, slots=True)
 class RoundingBounds:
-    """Largest differences ``[steps, batch, *shape]``: of ``u`` and ``v`` per population, of what each output gets."""
+    """Largest differences ``[steps, batch, *shape]``: of ``u`` and ``v`` per population, and of each output."""
 
     before_reset: Mapping[str, Array]
     after_reset: Mapping[str, Array]
@@ -86,7 +86,7 @@ def rounding_bounds(network: Network, values: Values, constants: ModuleConstants
 
 
 def sent_values(values: Values, name: str) -> Array:
-    """What a source sends: spikes, the membrane of a readout, or the input."""
+    """Output of a source: spikes, the membrane of a readout, or the input."""
     return values[name, "s"] if (name, "s") in values else values[name, "v"]
 
 

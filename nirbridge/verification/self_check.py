@@ -39,7 +39,7 @@ INPUTS = 2
 AFFORDABLE = 100_000_000
 """Multiplications of all runs up to which the check is a default: a quarter of a second of one core."""
 ROOM = 220_000_000
-"""Bytes that a check takes at most: with what an import takes besides, 300 MB and 2.5 times the parameters."""
+"""Bytes that a check takes at most; together with the import: 300 MB and 2.5 times the parameters."""
 CALL = 10_000
 """Multiplications that take as long as one call of a layer without any (some 30 microseconds)."""
 _RISK = "report the module as a fault of the importer, or import with check=0 (--no-check) at your own risk"
@@ -85,7 +85,7 @@ def self_check(
             takes too much memory.
         private: makes a copy of the module that may be run (default: a deep copy).
         accepted: deviations that the user accepted; then a difference is stated and is no error.
-        are_axes_given: the user has said which axes are batch and time.
+        are_axes_given: the user stated which axes are batch and time.
 
     Returns:
         The outcome, as ``SelfCheck.document`` gives it.

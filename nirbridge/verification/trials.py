@@ -34,7 +34,7 @@ STEPS, STATIC, MERGED, MERGED_BATCH_FIRST = "steps", "static", "merged", "merged
 class Trial:
     """One reading of the sample, tried on one input.
 
-    ``form``: ``steps``; ``static``: a loop inside forward hears the same input in each of its turns; ``merged``: the
+    ``form``: ``steps``; ``static``: a loop inside forward has the same input in each iteration; ``merged``: the
     batch axis of the reading holds time and batch, which forward takes apart. ``size``: time steps times samples.
     """
 

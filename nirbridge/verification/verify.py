@@ -1,4 +1,4 @@
-"""One model computed in several ways, side by side: what has to be equal, and how far integers are from reals."""
+"""One model computed in several ways: required equalities, and the distance of the integers from real numbers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nirbridge.mapping.storage.record import MapRecord
 
 RATE = 0.1
-"""Spikes per step of each element of the inputs that are drawn where none are given."""
+"""Spikes per time step and element of random inputs, the default where no inputs are given."""
 SUMS = 1e-12
 """Share of the largest value by which sums of the same reals may differ."""
 
@@ -36,19 +36,19 @@ SUMS = 1e-12
 class ComparedPair:
     """Two ways of computing, compared.
 
-    ``promised`` says whether they have to be equal, ``variables`` what was compared of each population.
+    ``required``: whether they have to be equal. ``variables``: those compared of each population.
     """
 
     a: str
     b: str
-    promised: bool
+    required: bool
     comparison: Comparison
     variables: tuple[str, ...] = VARIABLES
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Verification(Value):
-    """What ``nirbridge verify`` found.
+    """Result of ``nirbridge verify``.
 
     ``latency``: output -> hardware steps that it is late. ``recordings``: by way ('reference', 'fixed', 'mapped' and
     the target of the program), steps of the reference in hardware time. ``layers``: how far the integers of each
@@ -71,8 +71,8 @@ class Verification(Value):
 
     @property
     def holds(self) -> bool:
-        """True if every promised equality holds, and no population is further from the reference than its bound."""
-        return all(p.comparison.equal for p in self.pairs if p.promised) and all(x.holds for x in self.layers)
+        """True if every required equality holds, and no population is further from the reference than its bound."""
+        return all(p.comparison.equal for p in self.pairs if p.required) and all(x.holds for x in self.layers)
 
 
 def verify(
@@ -88,7 +88,7 @@ def verify(
     left_out: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Verification:
-    """Runs a model on every requested simulator and target, and compares them.
+    """Run a model on every requested simulator and target, and compares them.
 
     Reference against fixed: spikes of populations and outputs, at their latency; they may differ, but every population
     has to stay within its bound (``verify_bound``). Fixed against mapped, and fixed against an emitted program: every
@@ -103,7 +103,7 @@ def verify(
         program: the emitted program; None: it is left out.
         labels: the right class of each sample, for accuracy.
         input_said: in words where the input is from.
-        left_out: what else is left out, and why.
+        left_out: other ways that are left out, and why.
         progress: called with a stage and the share that is done.
 
     Raises:
@@ -149,7 +149,7 @@ def early_spikes(quantized: QuantizedNetwork, fixed: Recording) -> Mapping[str, 
 
 
 def all_probes(quantized: QuantizedNetwork) -> list[Probe]:
-    """All that the integers compute: spikes, currents and potentials, and what each output gets."""
+    """Probes of all that the integers compute: spikes, currents and potentials, and the input of each output."""
     populations = [Probe(p.name, ("s", "u", "v") if p.neuron.fires else ("u", "v")) for p in quantized.populations]
     return [*populations, *(Probe(port.name, ("s",)) for port in quantized.outputs)]
 
@@ -161,7 +161,7 @@ def draw_inputs(
     rate: float = RATE,
     graded: Mapping[str, tuple[float, int]] | None = None,
 ) -> tuple[dict[str, Array], str]:
-    """Random input, the same for the same seed, and what it is in words: spikes; values of either sign where graded."""
+    """Random input, the same for the same seed, and its description: spikes; values of either sign where graded."""
     rng, sizes = np.random.default_rng(seed), {name: size for name, (size, _) in (graded or {}).items()}
     arrays: dict[str, Array] = {}
     for port in network.inputs:
@@ -216,7 +216,7 @@ def _pairs(
 def _in_reals(
     reference: Recording, later: Recording, latency: Mapping[str, int], steps: int, labels: Any
 ) -> Comparison:
-    """The reference against what runs later than it, node by node at its latency, over the reference's time steps."""
+    """Compares the reference with a later run, node by node at its latency, over the reference's time steps."""
     common = [key for key in reference.arrays if key in later.arrays]
     late = {node: latency.get(node, 0) for node, _ in common}
     cut = {key: later.arrays[key][: steps + late[key[0]]] for key in common}
@@ -225,9 +225,9 @@ def _in_reals(
 
 
 def _settled(fixed: Recording, run: Recording) -> Recording:
-    """With sums of reals that the host makes for an output taken as equal where only their last digits differ.
+    """The run, with the sums of reals that the host computes for an output equal where only their last digits differ.
 
-    What the chip computes are integers, which are compared bit by bit; such a sum depends on the order of its terms.
+    Integers of the chip are compared bit by bit; such a sum depends on the order of its terms.
     """
     arrays = dict(run.arrays)
     for key, expected in fixed.arrays.items():
@@ -243,12 +243,12 @@ def _part(recording: Recording, keys: Sequence[Key], arrays: Mapping[Key, Array]
 
 
 def verification_verdict(verification: Verification) -> str:
-    """One sentence: which promises hold."""
-    promised = [pair for pair in verification.pairs if pair.promised]
-    broken = broken_promises(verification)
+    """One sentence: which required equalities hold."""
+    required = [pair for pair in verification.pairs if pair.required]
+    broken = verification_failures(verification)
     if broken:
-        return f"not as promised: {'; '.join(broken)}"
-    equalities = _equalities(promised) if promised else _unpromised(verification)
+        return f"not as required: {'; '.join(broken)}"
+    equalities = _equalities(required) if required else _not_required(verification)
     left_out = "".join(f"; {quoted(way)} left out: {why}" for way, why in verification.left_out.items())
     near = "reference ~ fixed: within the bound in every population"
     if verification.early_spikes:
@@ -256,16 +256,18 @@ def verification_verdict(verification: Verification) -> str:
     return f"{equalities}; {near}{left_out}"
 
 
-def _unpromised(verification: Verification) -> str:
+def _not_required(verification: Verification) -> str:
     other = [quoted(pair.b) for pair in verification.pairs if pair.b not in OTHER_WAYS]
     return (
-        f"nothing was promised of {', '.join(other)}" if other else "nothing was promised: only the fixed simulator ran"
+        f"no equality is required of {', '.join(other)}"
+        if other
+        else "no equality is required: only the fixed simulator ran"
     )
 
 
-def _equalities(promised: Sequence[ComparedPair]) -> str:
+def _equalities(required: Sequence[ComparedPair]) -> str:
     """The ways that are equal to the fixed-point simulator, together where the same variables were compared."""
-    ways = grouped((pair.variables, pair.b) for pair in promised)
+    ways = grouped((pair.variables, pair.b) for pair in required)
     return "; ".join(f"{' == '.join(['fixed', *names])}: {_in_words(variables)}" for variables, names in ways.items())
 
 
@@ -274,8 +276,8 @@ def _in_words(variables: Sequence[str]) -> str:
     return f"every {' and '.join([', '.join(words[:-1]), words[-1]] if words[1:] else words)}" if words else "outputs"
 
 
-def broken_promises(verification: Verification) -> list[str]:
-    """What does not hold, each in a few words."""
-    unequal = [f"{p.a} and {p.b} differ" for p in verification.pairs if p.promised and not p.comparison.equal]
+def verification_failures(verification: Verification) -> list[str]:
+    """Every requirement that does not hold, in a few words."""
+    unequal = [f"{p.a} and {p.b} differ" for p in verification.pairs if p.required and not p.comparison.equal]
     far = [f"{quoted(x.population)} is beyond its bound" for x in verification.layers if not x.holds]
     return [*unequal, *far]

@@ -168,7 +168,7 @@ def _mapped(retimed: RetimedNetwork, case: Case, options: MapOptions) -> MappedN
 
 
 def wrong(found: Verification) -> list[str]:
-    """What is not as promised: bits that differ from the integers', a population outside its bound."""
+    """What is not as required: bits that differ from the integers', a population outside its bound."""
     said = [f"{x.population} is outside its bound at {x.broken}" for x in found.layers if not x.holds]
     fixed = found.recordings["fixed"].arrays
     for way in found.recordings.keys() - {"fixed", "reference"}:
@@ -178,7 +178,7 @@ def wrong(found: Verification) -> list[str]:
         said += [
             f"{way} differs in {key}" for key in keys if key in other and not np.array_equal(other[key], fixed[key])
         ]
-    said += [f"{p.a} and {p.b} differ" for p in found.pairs if p.promised and not p.comparison.equal]
+    said += [f"{p.a} and {p.b} differ" for p in found.pairs if p.required and not p.comparison.equal]
     return said
 
 

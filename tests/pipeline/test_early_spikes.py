@@ -80,7 +80,7 @@ def test_the_integers_the_map_and_the_bound_agree(seed: int) -> None:
     """Fixed and mapped are equal in every spike, u and v, and within the bound of the real network that fires early."""
     found = verify_network(mixed(seed), read_chip("loihi2"), steps=40, seed=seed, keep_early_spikes=True)
     assert found.holds
-    assert [(p.a, p.b, p.promised) for p in found.pairs] == [
+    assert [(p.a, p.b, p.required) for p in found.pairs] == [
         ("reference", "fixed", False),
         ("reference", "retimed", False),
         ("fixed", "mapped", True),
@@ -101,7 +101,7 @@ def test_by_hand() -> None:
     assert dict(found.early_spikes) == {"p1": 3}
     assert found.recordings["reference"].arrays["p1", "s"][:, 0].tolist() == [1, 0, 0, 0, 0]
     retimed = next(p for p in found.pairs if p.b == "retimed")
-    assert (retimed.promised, retimed.comparison.equal, retimed.comparison.first_step) == (False, False, 0)
+    assert (retimed.required, retimed.comparison.equal, retimed.comparison.first_step) == (False, False, 0)
 
 
 def test_the_bound_of_a_run_starts_with_the_chip() -> None:
@@ -229,4 +229,4 @@ def test_the_document_of_verify_counts_them() -> None:
     found = verify_network(mixed(2), read_chip("loihi2"), steps=10, keep_early_spikes=True)
     document: Any = verify_document(found)
     assert document["early_spikes"] == dict(found.early_spikes)
-    assert [(p["promised"]) for p in document["pairs"]] == [False, False, True]
+    assert [(p["required"]) for p in document["pairs"]] == [False, False, True]

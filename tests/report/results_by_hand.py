@@ -58,7 +58,7 @@ COMPARED = comparison(SAME, OTHER, NEAR, REAL, SHAPES, only_a=KEYS[:8], only_b=K
 
 
 def verified(**changes: Any) -> Verification:
-    """A verification that fails in a promised pair and in one layer."""
+    """A verification that fails in a required pair and in one layer."""
     own: dict[str, Any] = {
         "chip": "loihi2",
         "steps": 2000,

@@ -303,16 +303,16 @@ def test_a_dt_that_is_not_stated_is_said() -> None:
 
 def test_another_shape_is_a_row_with_a_problem() -> None:
     found = compare(spikes(A), spikes(A[:, None, :]))
-    assert found.rows[0].problem == "shape (2,) of a step in A, (1, 2) in B"
+    assert found.rows[0].problem == "shape (2,) of one time step in A, (1, 2) in B"
     assert not found.equal
     assert found.spikes is None
-    assert "fc/s: shape (2,) of a step in A, (1, 2) in B" in rendered(found)
+    assert "fc/s: shape (2,) of one time step in A, (1, 2) in B" in rendered(found)
 
 
 @pytest.mark.parametrize("latency", [0, "auto"])
 def test_an_array_without_steps_is_a_row_with_a_problem(latency: Any) -> None:
     found = compare(spikes([1, 0, 1]), spikes(1), latency=latency)
-    assert found.rows[0].problem == "shape () of a step in A, missing in B"
+    assert found.rows[0].problem == "shape () of one time step in A, missing in B"
 
 
 # -- graded, several spikes, batches, counts ---------------------------------------------------------------------

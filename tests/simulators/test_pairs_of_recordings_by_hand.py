@@ -69,10 +69,10 @@ def test_b_starts_and_stops_with_a_or_the_latency_later(latency: int) -> None:
 
 
 @pytest.mark.parametrize(("a", "b", "options", "meta", "said"), [
-    (A, A[:, None], {}, {}, "shape (2,) of a step in A, (1, 2) in B"),
-    (np.uint8(1), A[:, 0], {}, {}, "shape missing of a step in A, () in B"),
-    (A[:, 0], np.uint8(1), {}, {}, "shape () of a step in A, missing in B"),
-    (np.uint8(1), A, {}, {}, "shape missing of a step in A, (2,) in B"),
+    (A, A[:, None], {}, {}, "shape (2,) of one time step in A, (1, 2) in B"),
+    (np.uint8(1), A[:, 0], {}, {}, "shape missing of one time step in A, () in B"),
+    (A[:, 0], np.uint8(1), {}, {}, "shape () of one time step in A, missing in B"),
+    (np.uint8(1), A, {}, {}, "shape missing of one time step in A, (2,) in B"),
     (A, A, {"latency": 3}, {"every": {"n/s": 2}}, "a latency of 3 steps where one step in 2 was kept"),
     (A[:, 0], A[:, 0], {"latency": -4}, {}, "no step in common: 4 kept in A, 4 in B, latency -4"),
     (A, A, {"latency": -4}, {}, "no step in common: 4 kept in A, 4 in B, latency -4"),

@@ -23,8 +23,8 @@ from nirbridge.verification.verify import (
     ComparedPair,
     Verification,
     all_probes,
-    broken_promises,
     draw_inputs,
+    verification_failures,
     verification_verdict,
 )
 from tests.quantization.nets import layer, lif, one
@@ -122,7 +122,7 @@ def test_pairs_are_compared_at_the_latency_of_each_node() -> None:
     fixed = recording({"p/s": late(p, 1), "out/s": late(out, 2), "p/v": late(p, 1)}, batch=None)
     found = {"reference": reference, "fixed": fixed, "mapped": fixed, "lava": recording({"p/s": late(p, 2)})}
     pairs = list(ways._pairs(found, quantized(), 6, 1, PROGRAM))
-    assert [(x.a, x.b, x.promised, x.comparison.equal) for x in pairs] == [
+    assert [(x.a, x.b, x.required, x.comparison.equal) for x in pairs] == [
         ("reference", "fixed", False, True), ("fixed", "mapped", True, True), ("fixed", "lava", True, False),
     ]  # fmt: skip
     rows = {row.node: row for row in pairs[0].comparison.rows}
@@ -131,7 +131,7 @@ def test_pairs_are_compared_at_the_latency_of_each_node() -> None:
     assert rows["out"].decisions.samples == 1
     assert rows["out"].decisions.right_a == int(out[:, 1].sum() > out[:, 0].sum())
     retimed = list(ways._pairs({**found, "retimed": fixed}, quantized(), 6, None, PROGRAM))
-    assert [(x.a, x.b, x.promised) for x in retimed[:2]] == [
+    assert [(x.a, x.b, x.required) for x in retimed[:2]] == [
         ("reference", "fixed", False), ("reference", "retimed", False),
     ]  # fmt: skip
 
@@ -167,7 +167,7 @@ def test_a_program_is_compared_in_what_it_records() -> None:
     def compared(own: dict[str, Any], program: Program) -> tuple[Any, ...]:
         found = {"reference": reference, "fixed": fixed, "x": recording(own, batch=None)}
         pair = list(ways._pairs(found, quantized(outputs=(Port("out", (1,)),)), 2, None, program))[-1]
-        return pair.a, pair.b, pair.promised, pair.variables, pair.comparison.equal
+        return pair.a, pair.b, pair.required, pair.variables, pair.comparison.equal
 
     spikes = Program("x", print, ("s",))
     same = {"p/s": [[1], [0]], "out/s": [[1], [0]]}
@@ -184,8 +184,8 @@ def test_a_program_is_compared_in_what_it_records() -> None:
 
 
 def made(*pairs: tuple[str, bool, bool], far: tuple[str, ...] = (), **own: Any) -> Verification:
-    """Pairs (b, promised, equal) with fixed."""
-    found = tuple(ComparedPair("fixed", b, promised, SimpleNamespace(equal=equal)) for b, promised, equal in pairs)  # type: ignore[arg-type]
+    """Pairs (b, required, equal) with fixed."""
+    found = tuple(ComparedPair("fixed", b, required, SimpleNamespace(equal=equal)) for b, required, equal in pairs)  # type: ignore[arg-type]
     layers = tuple(SimpleNamespace(population=name, holds=name not in far) for name in ("p", "q", "r"))
     fields = {"chip": "c", "steps": 3, "input_said": "", "latency": {}, "pairs": found, "layers": layers}
     return Verification(**{**fields, "recordings": {}, "left_out": {}, "notes": (), **own})
@@ -196,23 +196,23 @@ EARLY = "retimed ~ fixed: within the bound in every population; not the referenc
 
 
 @pytest.mark.parametrize(("verification", "said"), [
-    (made(), f"nothing was promised: only the fixed simulator ran; {NEAR}"),
-    (made(("reference", False, False)), f"nothing was promised: only the fixed simulator ran; {NEAR}"),
+    (made(), f"no equality is required: only the fixed simulator ran; {NEAR}"),
+    (made(("reference", False, False)), f"no equality is required: only the fixed simulator ran; {NEAR}"),
     (made(("reference", False, False), ("mapped", True, True), ("lava", True, True)),
      f"fixed == mapped == lava: every spike, u and v; {NEAR}"),
     (made(("mapped", True, True), left_out={"lava": "why", "x\n": "because"}),
      f"fixed == mapped: every spike, u and v; {NEAR}; 'lava' left out: why; 'x\\n' left out: because"),
     (made(("mapped", True, True), early_spikes={"p": 1}), f"fixed == mapped: every spike, u and v; {EARLY}"),
-    (made(("mapped", True, False), ("lava", True, True)), "not as promised: fixed and mapped differ"),
-    (made(("mapped", True, True), far=("q",)), "not as promised: 'q' is beyond its bound"),
+    (made(("mapped", True, False), ("lava", True, True)), "not as required: fixed and mapped differ"),
+    (made(("mapped", True, True), far=("q",)), "not as required: 'q' is beyond its bound"),
     (made(("mapped", True, False), ("lava", True, False), far=("p", "r")),
-     "not as promised: fixed and mapped differ; fixed and lava differ; 'p' is beyond its bound; 'r' is beyond its "
+     "not as required: fixed and mapped differ; fixed and lava differ; 'p' is beyond its bound; 'r' is beyond its "
      "bound"),
 ])  # fmt: skip
 def test_the_verdict_word_by_word(verification: Verification, said: str) -> None:
     assert verification_verdict(verification) == said
-    assert verification.holds is not said.startswith("not as promised")
-    assert bool(broken_promises(verification)) is not verification.holds
+    assert verification.holds is not said.startswith("not as required")
+    assert bool(verification_failures(verification)) is not verification.holds
 
 
 def test_a_verification_holds_what_ran() -> None:

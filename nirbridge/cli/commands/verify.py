@@ -79,7 +79,7 @@ def command(model: str, plot: str | None, node: str | None, as_json: bool, **opt
     but the reference must agree in every spike, current and potential, and each population must stay within its bound
     on rounding errors; otherwise the exit code is 1.
     """
-    from nirbridge.report.verify import broken_promises, verify_document, verify_text
+    from nirbridge.report.verify import verification_failures, verify_document, verify_text
 
     check_plot(plot, node)
     found = run(model, **options)
@@ -88,7 +88,7 @@ def command(model: str, plot: str | None, node: str | None, as_json: bool, **opt
     print_result(verify_document(found) | {"faults": reported_faults()} if as_json else verify_text(found))
     if found.holds:
         return 0
-    broken = "; ".join(broken_promises(found))
+    broken = "; ".join(verification_failures(found))
     print_error(NirbridgeError.of(f"model {quoted(Path(model).name)}", broken, "verification failed"), as_json=False)
     return 1
 
@@ -133,10 +133,10 @@ def _quantization(network: Network, max_bytes: int, progress: Any, options: dict
 
 
 def _draw(found: Verification, plot: str, node: str | None) -> None:
-    """The first promised pair whose spikes differ, else reference and fixed; of samples the first that differs."""
+    """The first required pair whose spikes differ, else reference and fixed; of samples the first that differs."""
     from nirbridge.report.plots import plot_rows, save_picture
 
-    broken = [p for p in found.pairs if p.promised and any(r.spikes and not r.equal for r in p.comparison.rows)]
+    broken = [p for p in found.pairs if p.required and any(r.spikes and not r.equal for r in p.comparison.rows)]
     pair = next(iter(broken), found.pairs[0])
     recordings = found.recordings[pair.a], found.recordings[pair.b]
     figure = plot_rows(pair.comparison, recordings, node, sample=None, names=(pair.a, pair.b))

@@ -116,7 +116,7 @@ def _parameters(kind: str, record: Neuron, time: _PlainTime) -> dict[str, Array]
 
 
 def _time_constant(decay: Array, time: _PlainTime) -> tuple[Array, Array, Array]:
-    """(tau, share, gain): the time constant of a decay, the share of v_leak and the gain of a unit input per step."""
+    """(tau, share, gain): time constant of a decay, share of v_leak and gain of a unit input per time step."""
     share = np.where(decay == 1.0, _NO_DECAY, 1.0 - decay)
     if time.integrator == "euler":
         return time.dt / share, share, share

@@ -43,7 +43,7 @@ def infer_shapes(graph: Any) -> Mapping[str, NodeShapes]:
 
     Raises:
         ModelError: with every problem: parameters that do not agree, edges between different shapes, nodes that no
-            known shape reaches, and what ``expand_graph`` refuses.
+            known shape reaches, and those of ``expand_graph``.
     """
     flat = graph if isinstance(graph, FlatGraph) else expand_graph(graph)
     problems: list[Diagnostic] = []

@@ -34,14 +34,14 @@ Metadata = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ResolvedTiming:
-    """Timing with every field set. ``asked`` holds the caller's choices; ``unit_gain``: dt came from ``1/r``."""
+    """Timing with every field set. ``options`` holds the caller's choices; ``unit_gain``: dt came from ``1/r``."""
 
     dt: float
     integrator: Integrator
     reset: Reset
     compare: Compare
     if_gain: IfGain
-    asked: Timing
+    options: Timing
     unit_gain: bool
     assumed: tuple[str, ...]
     notes: tuple[str, ...]
@@ -55,9 +55,9 @@ class ResolvedTiming:
         self, key: Literal["integrator", "reset", "compare", "if_gain"], metadata: Metadata, subject: str
     ) -> str:
         """The value of ``key`` for one node: the caller's, the node's, else that of the graph."""
-        asked = getattr(self.asked, key)
-        if asked is not None:
-            return str(asked)
+        option = getattr(self.options, key)
+        if option is not None:
+            return str(option)
         return read_choice(metadata, key, subject) or str(getattr(self, key))
 
 
@@ -94,7 +94,7 @@ def read_dt(metadata: Metadata, subject: str) -> float | None:
 
 
 def resolve_timing(
-    nodes: Mapping[str, Any], metadata: Mapping[str, Metadata], graph_metadata: Metadata, asked: Timing
+    nodes: Mapping[str, Any], metadata: Mapping[str, Metadata], graph_metadata: Metadata, options: Timing
 ) -> ResolvedTiming:
     """Timing for a whole graph; ``nodes`` and ``metadata`` by full name.
 
@@ -102,19 +102,19 @@ def resolve_timing(
         ModelError: metadata that is malformed, or two nodes that store different dt.
         UsageError: an option of the caller that makes no sense.
     """
-    _check_asked(asked)
+    _check_options(options)
     neurons = {name: node for name, node in nodes.items() if kind_of(node) in NEURONS}
-    stored = _node_dt(metadata) if asked.dt is None else None
+    stored = _node_dt(metadata) if options.dt is None else None
     if stored is None:
         stored = read_dt(graph_metadata, "graph")
-    known_dt = asked.dt if asked.dt is not None else stored
-    if_gain = asked.if_gain or read_choice(graph_metadata, "if_gain", "graph")
+    known_dt = options.dt if options.dt is not None else stored
+    if_gain = options.if_gain or read_choice(graph_metadata, "if_gain", "graph")
     unit = _unit_dt(neurons) if known_dt is None and if_gain != "per-step" else None
     dt = next(value for value in (known_dt, unit, DEFAULT_DT) if value is not None)
     assumed = _assumed_dt(known_dt, unit)
     chosen: dict[str, str] = {}
     for key, default in (("integrator", "euler"), ("reset", "to-value"), ("compare", ">"), ("if_gain", "per-second")):
-        value = getattr(asked, key) or read_choice(graph_metadata, key, "graph")
+        value = getattr(options, key) or read_choice(graph_metadata, key, "graph")
         chosen[key] = value or default
         if value is None:
             assumed += _assumed_choice(key, default, neurons, metadata, unit is not None)
@@ -125,21 +125,21 @@ def resolve_timing(
         cast(Reset, chosen["reset"]),
         cast(Compare, chosen["compare"]),
         cast(IfGain, chosen["if_gain"]),
-        asked,
+        options,
         unit is not None,
         (*assumed, *_assumed_state(neurons, metadata)),
         notes,
     )
 
 
-def _check_asked(asked: Timing) -> None:
+def _check_options(options: Timing) -> None:
     problems: list[Diagnostic] = []
-    if asked.dt is not None and not (math.isfinite(asked.dt) and asked.dt > 0):
+    if options.dt is not None and not (math.isfinite(options.dt) and options.dt > 0):
         problems.append(
-            Diagnostic("timing option dt", f"{asked.dt}", "a finite number of seconds above 0", "correct it")
+            Diagnostic("timing option dt", f"{options.dt}", "a finite number of seconds above 0", "correct it")
         )
     for key, choices in CHOICES.items():
-        value = getattr(asked, key)
+        value = getattr(options, key)
         if value is not None and value not in choices:
             limit = "one of " + ", ".join(choices)
             hint = did_you_mean(value, choices) or "choose one of them"

@@ -27,7 +27,7 @@ def to_nir(network: Network) -> Any:
     be shared: weights that are a broadcast view (a network of shapes alone) stay that view.
 
     Raises:
-        ModelError: the network is not well formed, or holds what no NIR node expresses (a decay above 1, a reshape that
+        ModelError: the network is not well formed, or has no NIR node for a part (a decay above 1, a reshape that
             is no Flatten, uneven padding …).
     """
     import nir

@@ -42,7 +42,7 @@ def test_the_document_has_the_pairs(model: str, tmp_path: Path, capsys: pytest.C
     assert run(["verify", model, "--chip", "loihi2", *options]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["holds"], document["steps"], document["input"]) == (True, 20, "as given")
-    assert [(p["a"], p["b"], p["promised"]) for p in document["pairs"]] == [
+    assert [(p["a"], p["b"], p["required"]) for p in document["pairs"]] == [
         ("reference", "fixed", False),
         ("fixed", "mapped", True),
     ]
@@ -93,7 +93,7 @@ def test_a_promise_that_is_broken_is_an_error(
     assert run(["verify", model, "--chip", "loihi1", "--steps", "20"]) == 1
     shown = capsys.readouterr()
     assert "1: potentials first differ at time step 7, neuron (2): fixed " in shown.out
-    assert "not as promised: fixed and mapped differ" in shown.out
+    assert "not as required: fixed and mapped differ" in shown.out
     assert "fixed and mapped differ, verification failed" in shown.err
 
 

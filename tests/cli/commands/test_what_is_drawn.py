@@ -72,23 +72,23 @@ def verification(*pairs: Any) -> Any:
     return SimpleNamespace(pairs=pairs, recordings={name: Recording({}, {"of": name}) for name in names})
 
 
-def pair(a: str, b: str, *rows: Any, promised: bool = True) -> Any:
-    return SimpleNamespace(a=a, b=b, promised=promised, comparison=found(*rows))
+def pair(a: str, b: str, *rows: Any, required: bool = True) -> Any:
+    return SimpleNamespace(a=a, b=b, required=required, comparison=found(*rows))
 
 
 BROKEN = row("c", equal=False, latency=2, sample=1)
-UNPROMISED = pair("reference", "fixed", SAME, DIFFERS, promised=False)
+NOT_REQUIRED = pair("reference", "fixed", SAME, DIFFERS, required=False)
 
 
 @pytest.mark.parametrize(
     ("pairs", "node", "wanted"),
     [
-        ((UNPROMISED, pair("fixed", "mapped", SAME)), None, ("reference", "fixed", "c", 2, 0)),
-        ((UNPROMISED, pair("fixed", "lava", VALUES)), None, ("reference", "fixed", "c", 2, 0)),
-        ((UNPROMISED, pair("fixed", "mapped", SAME, BROKEN)), None, ("fixed", "mapped", "c", 2, 1)),
-        ((UNPROMISED, pair("fixed", "mapped", SAME, DIFFERS)), None, ("fixed", "mapped", "c", 2, 0)),
-        ((UNPROMISED, pair("fixed", "mapped", SAME, BROKEN)), "a", ("fixed", "mapped", "a", 0, 0)),
-        ((UNPROMISED, pair("x", "y", SAME, BROKEN), pair("x", "z", BROKEN)), "q", ("x", "y", "q", 0, 0)),
+        ((NOT_REQUIRED, pair("fixed", "mapped", SAME)), None, ("reference", "fixed", "c", 2, 0)),
+        ((NOT_REQUIRED, pair("fixed", "lava", VALUES)), None, ("reference", "fixed", "c", 2, 0)),
+        ((NOT_REQUIRED, pair("fixed", "mapped", SAME, BROKEN)), None, ("fixed", "mapped", "c", 2, 1)),
+        ((NOT_REQUIRED, pair("fixed", "mapped", SAME, DIFFERS)), None, ("fixed", "mapped", "c", 2, 0)),
+        ((NOT_REQUIRED, pair("fixed", "mapped", SAME, BROKEN)), "a", ("fixed", "mapped", "a", 0, 0)),
+        ((NOT_REQUIRED, pair("x", "y", SAME, BROKEN), pair("x", "z", BROKEN)), "q", ("x", "y", "q", 0, 0)),
         ((pair("x", "y", VALUES, LATE, SAME),), None, ("x", "y", "b", 3, 0)),
     ],
 )

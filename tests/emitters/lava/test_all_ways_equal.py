@@ -27,7 +27,7 @@ from nirbridge.pipeline import load_chip, load_network, quantize_plan, verify_ne
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.simulate import Probe
 from nirbridge.testing import networks
-from nirbridge.verification.verify import Verification, broken_promises
+from nirbridge.verification.verify import Verification, verification_failures
 from tests.emitters.lava.digits import some_digits
 from tests.network.graphs import graph_of, lif, out, port
 from tests.pipeline.test_early_spikes import mixed
@@ -38,8 +38,8 @@ NETWORKS, GROUPS, STEPS = 30, 5, 24
 
 def assert_all_equal(found: Verification) -> None:
     """Every spike, u and v of every population, and every output, in all ways; and within the stated bound."""
-    assert [(p.a, p.b) for p in found.pairs if p.promised] == [("fixed", "mapped"), ("fixed", "lava")]
-    assert broken_promises(found) == [], [x for x in found.layers if not x.holds]
+    assert [(p.a, p.b) for p in found.pairs if p.required] == [("fixed", "mapped"), ("fixed", "lava")]
+    assert verification_failures(found) == [], [x for x in found.layers if not x.holds]
     recorded = found.recordings["fixed"].arrays
     for other in ("mapped", "lava"):
         own = found.recordings[other].arrays

@@ -32,7 +32,7 @@ PAPER = Path("nir_paper")
 
 def test_a_network_with_everything_is_equal_in_all_ways(lava_python: Path) -> None:
     found = verify_network(skip_network(), load_chip("loihi2"), target="lava", steps=40)
-    assert [(p.a, p.b, p.promised) for p in found.pairs][1:] == [("fixed", "mapped", True), ("fixed", "lava", True)]
+    assert [(p.a, p.b, p.required) for p in found.pairs][1:] == [("fixed", "mapped", True), ("fixed", "lava", True)]
     assert found.holds
     assert found.recordings["lava"].arrays["c", "s"].any()
 
@@ -50,7 +50,7 @@ def test_cnn_sinabs_passes_verify_on_100_steps(
     assert run(["verify", str(model), "--chip", "loihi2", "--to", "lava", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["steps"] == 100
-    assert [(p["b"], p["equal"]) for p in document["pairs"] if p["promised"]] == [("mapped", True), ("lava", True)]
+    assert [(p["b"], p["equal"]) for p in document["pairs"] if p["required"]] == [("mapped", True), ("lava", True)]
     assert document["latency"] == {"output": 5}
 
 
@@ -74,7 +74,7 @@ def test_a_program_of_other_weights_is_found(
     assert run([*arguments, "--json", "--plot", str(tmp_path / "d.png")]) == 1
     shown = capsys.readouterr()
     document = json.loads(shown.out)
-    assert [p["equal"] for p in document["pairs"] if p["promised"]] == [True, False]
+    assert [p["equal"] for p in document["pairs"] if p["required"]] == [True, False]
     assert {r["node"] for r in document["pairs"][2]["rows"] if not r["equal"]} >= {"n"}
     assert all(layer["holds"] for layer in document["layers"])
     assert "fixed and lava differ" in shown.err
