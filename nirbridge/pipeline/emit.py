@@ -177,8 +177,7 @@ def run_emitted(
 
     kind = artifact_kind(program)
     if kind in ("", "lava"):  # a Lava program runs where it lies, with all that was changed in it
-        ran = run_program(program, inputs, steps=steps, record=record, progress=progress)
-        return Recording(ran.arrays, ran.meta)
+        return run_program(program, inputs, steps=steps, record=record, progress=progress)
     options = {"steps": steps, "record": _probes(record), "progress": progress or no_progress}
     artifact = program if isinstance(program, Artifact) else read_artifact(program)
     return registry.get("emitters", kind).run(artifact, inputs, **options)

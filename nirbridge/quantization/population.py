@@ -23,6 +23,7 @@ from nirbridge.quantization.model import (
     FixedProjection,
     FixedReset,
     LayerReport,
+    Process,
 )
 from nirbridge.quantization.operators import weights_of, with_weights
 from nirbridge.quantization.overflow import bounds_of, total_input_range
@@ -66,54 +67,29 @@ def quantize_population(
     """
     numbers, population = formats_of(chip), folded.population
     seen = _seen(population, input_range(incoming, population.size), options)
-    asked = options.scales.get(population.name)
-    scale = scale_for(folded, incoming, seen, numbers, options.run_steps, asked)
+    requested = options.scales.get(population.name)
+    scale = scale_for(folded, incoming, seen, numbers, options.run_steps, requested)
     sent = {network.projections[one.index].source: one.sent for one in incoming}
-    made = _at_scale(network, folded, incoming, scale, numbers, timing)
-    bounds = bounds_of(made.population, *total_input_range(made.projections, sent, population.size))
-    while asked is None and seen.proved and _over(bounds, numbers) > 1.0:  # what rounding added to the real bounds
-        scale = replace(scale, value=scale.value / _over(bounds, numbers) * (1 - 1e-3), exact=False)
-        made = _at_scale(network, folded, incoming, scale, numbers, timing)
-        bounds = bounds_of(made.population, *total_input_range(made.projections, sent, population.size))
-    fits = _over(bounds, numbers) <= 1.0
-    bounds = replace(bounds, proved=fits if asked is not None else seen.proved or fits)
-    account = (made.population, made.projections, incoming, bounds, scale)
+    while True:
+        projections = _projections(network, incoming, scale)
+        fixed, notes, early = _fixed_population(folded, scale, numbers, *timing)
+        bounds = bounds_of(fixed, *total_input_range(projections, sent, population.size))
+        excess = _over(bounds, numbers)
+        if requested is not None or not seen.proved or excess <= 1.0:
+            break
+        scale = replace(scale, value=scale.value / excess * (1 - 1e-3), exact=False)  # rounding added to the bounds
+    fits = excess <= 1.0
+    bounds = replace(bounds, proved=fits if requested is not None else seen.proved or fits)
     return QuantizedPopulation(
-        population=made.population,
-        projections=made.projections,
-        report=layer_report(folded, *account, made.notes, chip),
+        population=fixed,
+        projections=projections,
+        report=layer_report(folded, fixed, projections, incoming, bounds, scale, notes, chip),
         problems=(
-            *made.problems,
-            *_too_small(population, incoming, made.projections, scale),
-            *_too_large(population, scale, asked, fits or not seen.proved),
+            *([early] if early else []),
+            *_too_small(population, incoming, projections, scale),
+            *_too_large(population, scale, requested, fits or not seen.proved),
         ),
     )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _ScaleDraft:
-    """A population at one scale."""
-
-    population: FixedPopulation
-    projections: tuple[FixedProjection, ...]
-    notes: tuple[str, ...]
-    problems: tuple[Diagnostic, ...]
-
-
-def _at_scale(
-    network: Network,
-    folded: FoldedPopulation,
-    incoming: Sequence[IncomingOperator],
-    scale: PopulationScale,
-    numbers: NumberFormats,
-    timing: tuple[int, int],
-) -> _ScaleDraft:
-    projections = _projections(network, incoming, scale)
-    neuron, notes, problem = _neuron(folded, scale, numbers, *timing)
-    population = FixedPopulation(
-        folded.population.name, folded.population.shape, neuron, "lif" if neuron.is_lava_lif else "custom"
-    )
-    return _ScaleDraft(population, projections, tuple(notes), (problem,) if problem else ())
 
 
 def _seen(population: Population, worst: InputRange, options: QuantizationOptions) -> InputRange:
@@ -156,10 +132,10 @@ def _projections(
     return tuple(made)
 
 
-def _neuron(
+def _fixed_population(
     f: FoldedPopulation, scale: PopulationScale, numbers: NumberFormats, latency: int, most_spikes: int
-) -> tuple[FixedNeuron, list[str], Diagnostic | None]:
-    """The integer neuron at a scale, its emulated features, and why it has no initial state (None: it has one)."""
+) -> tuple[FixedPopulation, list[str], Diagnostic | None]:
+    """The integer neurons at a scale, their emulated features, and why they have no initial state (None: they do)."""
     n, s = f.neuron, scale.value
     bias_mant, bias_exp = _bias(f.bias, s, numbers)
     du = np.maximum(decay_of(f.a_syn, DECAY_ONE) - 1, 0)
@@ -184,7 +160,10 @@ def _neuron(
     fires_above, notes = _threshold(f, first, scale, numbers)
     made = replace(first, fires_above=fires_above, spike_size=_spike_size(first, fires_above))
     v, u, problem = initial_integers(made, f.population.name, latency)
-    return replace(made, v_init=compact(v), u_init=compact(u)), notes + _decay_notes(f, numbers), problem
+    made = replace(made, v_init=compact(v), u_init=compact(u))
+    kind: Process = "lif" if made.is_lava_lif else "custom"
+    fixed = FixedPopulation(f.population.name, f.population.shape, made, kind)
+    return fixed, notes + _decay_notes(f, numbers), problem
 
 
 def _bias(bias: Array, scale: float, numbers: NumberFormats) -> tuple[Array, int]:

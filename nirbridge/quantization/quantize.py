@@ -39,13 +39,16 @@ def quantize(retimed: Any, chip: Chip, options: QuantizationOptions | None = Non
     """
     chosen = options or QuantizationOptions()
     formats_of(chip)
-    network = _accepted(getattr(retimed, "network", retimed), chip, chosen)
+    given: Network = getattr(retimed, "network", retimed)
+    ModelError.raise_all(quantization_problems(given, chip, chosen))
+    network = with_known_resets(given, chip)
     latency: Mapping[str, int] = getattr(retimed, "latency", {})
     inputs = tuple(_input(port.name, port.shape, chosen) for port in network.inputs)
     made, early = _populations(network, retimed, inputs, chip, chosen)
     problems = [problem for one in made for problem in one.problems]
     ModelError.raise_all(problems)
     outputs = {port.name for port in network.outputs}
+    nodes = (*network.inputs, *network.populations, *network.outputs)
     return QuantizedNetwork(
         chip=chip.name,
         dt=network.dt,
@@ -54,7 +57,7 @@ def quantize(retimed: Any, chip: Chip, options: QuantizationOptions | None = Non
         inputs=inputs,
         outputs=network.outputs,
         reads=tuple(p for p in network.projections if p.target in outputs),
-        latency=MappingProxyType({**_every_node(network), **latency}),
+        latency=MappingProxyType({**{node.name: 0 for node in nodes}, **latency}),
         formats=MappingProxyType(plain_formats(chip)),
         report=tuple(one.report for one in made),
         notes=(*network.notes, *(note for note in early_notes(early, latency) if note not in network.notes)),
@@ -82,16 +85,6 @@ def _populations(
         made.append(one)
         options.progress("quantize", (k + 1) / len(network.populations))
     return made, tuple(p.name for p in network.populations if p.name in early)
-
-
-def _accepted(network: Network, chip: Chip, options: QuantizationOptions) -> Network:
-    """The network as the chip runs it. Raises ModelError with everything that the chip or the options refuse."""
-    ModelError.raise_all(quantization_problems(network, chip, options))
-    return with_known_resets(network, chip)
-
-
-def _every_node(network: Network) -> dict[str, int]:
-    return {node.name: 0 for node in (*network.inputs, *network.populations, *network.outputs)}
 
 
 def _input(name: str, shape: tuple[int, ...], options: QuantizationOptions) -> FixedInput:

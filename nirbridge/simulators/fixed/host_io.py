@@ -101,44 +101,40 @@ def integer_values(port: FixedInput, values: Array, first_step: int) -> Array:
     return integers.astype(np.int64 if port.graded else np.int8)
 
 
-class HostReadouts:
-    """Projections into outputs, which the host applies to spikes and to the v of readouts."""
+def readout_values(
+    quantized: QuantizedNetwork, port: Port, steps: int, history: Mapping[str, Array], depths: Mapping[str, int]
+) -> Array:
+    """The values of an output port, ``[steps, batch, *shape]``: its projections, which the host applies.
 
-    def __init__(self, quantized: QuantizedNetwork) -> None:
-        self.populations = {p.name: p for p in quantized.populations}
-        self.scales = {p.name: p.scale for p in quantized.inputs if p.graded}
-        self.into: dict[str, list[Projection]] = {port.name: [] for port in quantized.outputs}
-        for read in quantized.reads:
-            self.into[read.target].append(read)
+    ``history``: the integers that each source sent, ``depths`` time steps of the past first; of a readout its v.
+    """
+    total: Array | None = None
+    for read in (p for p in quantized.reads if p.target == port.name):
+        sent = _arriving(quantized, read, steps, history[read.source], depths[read.source])
+        batch = sent.shape[1]
+        values = apply(read.operator, sent.reshape(steps * batch, *read.operator.input_shape))
+        values = values.reshape(steps, batch, *port.shape)
+        values = values if read.bias is None else values + read.bias
+        total = values if total is None else total + values
+    assert total is not None, "the checker lets no output without a source through"
+    return total
 
-    def _fires(self, source: str) -> bool:
-        return source not in self.populations or self.populations[source].neuron.fires
 
-    def value(self, port: Port, steps: int, history: Mapping[str, Array], depths: Mapping[str, int]) -> Array:
-        """The input of an output port, ``[steps, batch, *shape]``."""
-        total: Array | None = None
-        for read in self.into[port.name]:
-            sent = self._arriving(read, steps, history[read.source], depths[read.source])
-            batch = sent.shape[1]
-            values = apply(read.operator, sent.reshape(steps * batch, *read.operator.input_shape))
-            values = values.reshape(steps, batch, *port.shape)
-            values = values if read.bias is None else values + read.bias
-            total = values if total is None else total + values
-        assert total is not None, "the checker lets no output without a source through"
-        return total
-
-    def _arriving(self, read: Projection, steps: int, sent: Array, depth: int) -> Array:
-        """Delayed values of the source: spikes, or reals (graded input, readout); ``[steps, batch, neurons]``."""
-        delays = np.broadcast_to(read.delay_steps.reshape(-1), sent.shape[2:])
-        if delays.any():
-            late = np.stack([sent[depth + t - delays, :, np.arange(sent.shape[2])].T for t in range(steps)])
-        else:
-            late = sent[depth:]
-        if self._fires(read.source):
-            return late * self.scales[read.source] if read.source in self.scales else late
-        n, shape = self.populations[read.source].neuron, self.populations[read.source].shape
-        real = late.reshape(*late.shape[:2], *shape) / n.scale + n.v_offset
-        return real.reshape(late.shape)
+def _arriving(quantized: QuantizedNetwork, read: Projection, steps: int, sent: Array, depth: int) -> Array:
+    """Delayed values of the source: spikes, or reals (graded input, readout); ``[steps, batch, neurons]``."""
+    delays = np.broadcast_to(read.delay_steps.reshape(-1), sent.shape[2:])
+    if delays.any():
+        late = np.stack([sent[depth + t - delays, :, np.arange(sent.shape[2])].T for t in range(steps)])
+    else:
+        late = sent[depth:]
+    for port in quantized.inputs:
+        if port.name == read.source:
+            return late * port.scale if port.graded else late
+    source = quantized.population(read.source)
+    if source.neuron.fires:
+        return late
+    real = late.reshape(*late.shape[:2], *source.shape) / source.neuron.scale + source.neuron.v_offset
+    return real.reshape(late.shape)
 
 
 def integer_inputs(

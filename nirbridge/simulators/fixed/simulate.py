@@ -19,10 +19,10 @@ from nirbridge.quantization.operators import weights_of
 from nirbridge.quantization.overflow import prove
 from nirbridge.simulators.checks import check_state
 from nirbridge.simulators.fixed.host_io import (
-    HostReadouts,
     fixed_channels,
     fixed_meta,
     integer_values,
+    readout_values,
     signature_network,
 )
 from nirbridge.simulators.fixed.semantics import (
@@ -82,7 +82,6 @@ class FixedSimulator:
     def __init__(self, quantized: QuantizedNetwork, backend: str = "auto") -> None:
         self.quantized, self.parts = quantized, _parts(backend)
         self.outline = signature_network(quantized)
-        self.reads = HostReadouts(quantized)
         self.groups: Sequence[PopulationGroup] = population_groups(cast(Network, quantized))
         reach = {name: max(abs(x) for x in bounds.a_in) for name, bounds in prove(quantized).items()}
         self.steps: dict[str, FixedNeurons] = {
@@ -262,9 +261,8 @@ class _FixedRun:
             recorded |= {k: a.reshape(*lead, *p.shape) for k, a in traces.items() if k[0] == p.name}
         for port in q.outputs:
             if port.name in requested:
-                recorded[port.name, "s"] = recorded[port.name, "v"] = self.of.reads.value(
-                    port, steps, history, self.of.depths
-                )
+                values = readout_values(q, port, steps, history, self.of.depths)
+                recorded[port.name, "s"] = recorded[port.name, "v"] = values
         return recorded
 
     def end(self) -> SimulationState:

@@ -20,10 +20,10 @@ from nirbridge.mapping.storage.file import map_bytes
 from nirbridge.mapping.storage.record import MapRecord, map_from_dict
 from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.simulators.fixed.host_io import (
-    HostReadouts,
     fixed_channels,
     fixed_meta,
     integer_inputs,
+    readout_values,
     signature_network,
 )
 from nirbridge.simulators.inputs import Input
@@ -58,7 +58,6 @@ def simulate_mapped(
         UsageError: wrong inputs or records.
     """
     board = load_board(quantized, map_record(mapping))
-    reads = HostReadouts(quantized)
     check_history((*quantized.inputs, *quantized.populations), (*quantized.projections, *quantized.reads), 1)
     channels = fixed_channels(quantized, signature_network(quantized), record)
     input_values, batched = integer_inputs(quantized, inputs, steps)
@@ -73,7 +72,7 @@ def simulate_mapped(
             run.keep(step, sample, recorded)
             if progress is not None and step % 16 == 0:
                 progress("mapped", (sample * length + step) / (samples * length))
-    recorder.take(_found(quantized, reads, requested, recorded, input_values), length, np.asarray)
+    recorder.take(_found(quantized, requested, recorded, input_values), length, np.asarray)
     facts = {"backend": "mapped", "cores": len(board.cores), "routes": len(board.routes)}
     return recorder.finish(batched, fixed_meta(quantized, length, 0, samples if batched else None, **facts))
 
@@ -137,7 +136,6 @@ def _blank(quantized: QuantizedNetwork, key: Key, steps: int, samples: int) -> A
 
 def _found(
     quantized: QuantizedNetwork,
-    reads: HostReadouts,
     requested: Mapping[str, frozenset[str]],
     recorded: Mapping[Key, Array],
     input_values: Mapping[str, Array],
@@ -155,7 +153,7 @@ def _found(
         }
         sent = {name: _before(_sent(name, recorded, input_values), depth) for name, depth in depths.items()}
         steps = len(next(iter(input_values.values())))
-        complete[port.name, "s"] = complete[port.name, "v"] = reads.value(port, steps, sent, depths)
+        complete[port.name, "s"] = complete[port.name, "v"] = readout_values(quantized, port, steps, sent, depths)
     return complete
 
 

@@ -198,15 +198,6 @@ def test_a_program_in_memory_is_written_beside_its_run(tmp_path: Path, monkeypat
     assert run._written("program", tmp_path / "x") == tmp_path / "program"
 
 
-def test_what_a_program_recorded_is_read_only(tmp_path: Path) -> None:
-    arrays = {"a%2fb/s": np.arange(3), "n/v": np.arange(2.0), "meta": np.array('{"schema": 1, "steps": 3}')}
-    (tmp_path / "out.npz").write_bytes(npz_bytes(arrays))
-    found = run._loaded(tmp_path / "out.npz")
-    assert dict(found.meta) == {"steps": 3}
-    assert {key: a.tolist() for key, a in found.arrays.items()} == {("a/b", "s"): [0, 1, 2], ("n", "v"): [0, 1]}
-    assert not any(a.flags.writeable for a in found.arrays.values())
-
-
 def test_a_run_is_started_with_its_input_its_records_and_its_limits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

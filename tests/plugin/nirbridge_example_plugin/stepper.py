@@ -18,10 +18,10 @@ from nirbridge.network.apply import matrix
 from nirbridge.quantization.model import FixedNeuron, QuantizedNetwork
 from nirbridge.quantization.storage.file import read_quantized, write_quantized
 from nirbridge.simulators.fixed.host_io import (
-    HostReadouts,
     fixed_channels,
     fixed_meta,
     integer_inputs,
+    readout_values,
     signature_network,
 )
 from nirbridge.simulators.recording import ChannelRecorder
@@ -100,9 +100,9 @@ def _ran(quantized: QuantizedNetwork, given: Any) -> dict[tuple[str, str], Any]:
             u, v, spikes = _step(p.neuron, state[p.name], a_in.reshape(samples, *p.shape))
             found[p.name, "u"][t], found[p.name, "v"][t], found[p.name, "s"][t] = u, v, spikes
             sent[p.name][depth + t] = (spikes if p.neuron.fires else v).reshape(samples, -1)
-    reads, depths = HostReadouts(quantized), dict.fromkeys(nodes, depth)
+    depths = dict.fromkeys(nodes, depth)
     for port in quantized.outputs:
-        found[port.name, "s"] = found[port.name, "v"] = reads.value(port, length, sent, depths)
+        found[port.name, "s"] = found[port.name, "v"] = readout_values(quantized, port, length, sent, depths)
     return {**found, **{(p.name, "s"): given[p.name] * p.scale for p in quantized.inputs}}
 
 

@@ -17,11 +17,11 @@ from nirbridge.network.operators import Dense, Identity
 from nirbridge.quantization import FixedInput, FixedNeuron, FixedPopulation, FixedProjection, QuantizedNetwork
 from nirbridge.simulators.fixed import simulate as fixed
 from nirbridge.simulators.fixed.host_io import (
-    HostReadouts,
     fixed_channels,
     fixed_meta,
     integer_inputs,
     integer_values,
+    readout_values,
     signature_network,
 )
 from nirbridge.simulators.fixed.simulate import FixedSimulator, simulate_fixed
@@ -152,7 +152,7 @@ def test_outputs_are_sums_of_late_spikes_and_of_potentials_in_reals(fires: bool,
     q = net(replace(GRADED, scale=scale), reads=reads, **own)
     rng = np.random.default_rng(0)
     sent, given = rng.integers(-9, 9, (5 + 2, 3, 2)), rng.integers(-5, 6, (4 + 5, 3, 3))
-    found = HostReadouts(q).value(q.outputs[0], 5, {"p": sent, "in": given}, {"p": 2, "in": 4})
+    found = readout_values(q, q.outputs[0], 5, {"p": sent, "in": given}, {"p": 2, "in": 4})
     real = sent if fires else sent / np.array([4.0, 8.0]) + 0.5
     for t, b in product(range(5), range(3)):
         first = weights[0] @ [real[2 + t - d, b, k] for k, d in enumerate((2, 0))] + bias

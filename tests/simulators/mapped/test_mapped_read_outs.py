@@ -111,7 +111,7 @@ def test_inputs_are_handed_out_in_their_own_unit() -> None:
     sent = {"half": np.array([[[3, -2]]]), "one": np.array([[[5]]])}
     ports = [SimpleNamespace(name="half", scale=0.5), SimpleNamespace(name="one", scale=1.0)]
     quantized: Any = SimpleNamespace(inputs=ports, outputs=[])
-    found = _found(quantized, None, {}, {("a", "v"): sent["one"]}, sent)  # type: ignore[arg-type]
+    found = _found(quantized, {}, {("a", "v"): sent["one"]}, sent)
     assert {key: values.tolist() for key, values in found.items()} == {
         ("a", "v"): [[[5]]],
         ("half", "s"): [[[1.5, -1.0]]],

@@ -12,7 +12,7 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.emitters.artifact import Artifact
-from nirbridge.emitters.lava.runtime.run import TIMING, ProgramOutput
+from nirbridge.emitters.lava.runtime.run import TIMING
 from nirbridge.errors import Diagnostic, UsageError, quoted
 from nirbridge.network.model import Network, Population, Port
 from nirbridge.network.neurons import neuron
@@ -32,10 +32,10 @@ class Requested:
         """The same as the program's own ``--record`` takes it."""
         return tuple(dict.fromkeys(f"{c.node}:{self._source(c)}" for c in self.channels or ()))
 
-    def recording(self, ran: ProgramOutput) -> Recording:
+    def recording(self, ran: Recording) -> Recording:
         """What the program recorded, one time step in ``every`` and sums where these were requested."""
         if self.channels is None:
-            return Recording(ran.arrays, ran.meta)
+            return ran
         arrays = {(c.node, c.variable): _taken(self._found(c, ran), c) for c in self.channels}
         every = {f"{c.node}/{c.variable}": c.every for c in self.channels if c.every > 1}
         return Recording(MappingProxyType(arrays), MappingProxyType({**ran.meta, "every": every}))
@@ -43,7 +43,7 @@ class Requested:
     def _source(self, channel: Channel) -> str:
         return "s" if channel.node in self.outputs else channel.source
 
-    def _found(self, channel: Channel, ran: ProgramOutput) -> Array:
+    def _found(self, channel: Channel, ran: Recording) -> Array:
         """An output is stored as ``v`` where a readout alone leads to it, under whichever name it was requested."""
         names = ("s", "v") if channel.node in self.outputs else (channel.source,)
         return next(ran.arrays[channel.node, name] for name in names if (channel.node, name) in ran.arrays)

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from nirbridge._types import Progress
@@ -20,10 +19,10 @@ from nirbridge.emitters.artifact import MANIFEST, Artifact, npz_bytes, write_art
 from nirbridge.emitters.lava.runtime.environment import find_python
 from nirbridge.emitters.lava.runtime.supervision import run_supervised, start_guard, sweep_shared
 from nirbridge.errors import FileError, ModelError, UsageError, quoted
-from nirbridge.files.archive_names import decode_name
-from nirbridge.files.npy import load_npz
 from nirbridge.network.model import Network, Port, Timing
 from nirbridge.simulators.inputs import Input, open_inputs
+from nirbridge.simulators.recording_file import read_recording
+from nirbridge.simulators.types import Recording
 
 _LOG_BYTES = 6000
 _PROCESSES_MAX = 10**7
@@ -48,14 +47,6 @@ class RunLimits:
         return self.start_s + self.process_s * processes + self.step_s * steps
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ProgramOutput:
-    """What a program recorded, by (node, variable); ``u`` is the synaptic current, as in Lava."""
-
-    arrays: Mapping[tuple[str, str], Array]
-    meta: Mapping[str, Any]
-
-
 def run_program(
     folder: str | Path | Artifact,
     inputs: Mapping[str, Input] | Input,
@@ -65,8 +56,8 @@ def run_program(
     limits: RunLimits | None = None,
     python: str | Path | None = None,
     progress: Progress | None = None,
-) -> ProgramOutput:
-    """Runs the program in ``folder`` on inputs.
+) -> Recording:
+    """Runs the program in ``folder`` on inputs; ``u`` is the synaptic current, as in Lava.
 
     Args:
         folder: an emitted program; one that is not written yet is gone after the run, however that ends.
@@ -96,19 +87,7 @@ def run_program(
         command += ["--scratch", str(scratch), "--steps", str(count), "--records", f"{scratch}/records.json"]
         end = run_supervised(guarding, command, scratch, seconds, run_limits.quiet_s, count, progress)
         _judge(folder, end, scratch, seconds, run_limits.quiet_s)
-        return _loaded(scratch / "out.npz")
-
-
-def _loaded(path: Path) -> ProgramOutput:
-    arrays = load_npz(path, max_bytes=sys.maxsize, text="meta")  # written by the program for this run alone: no limit
-    meta = json.loads(str(arrays.pop("meta")))
-    meta.pop("schema")
-    out: dict[tuple[str, str], Array] = {}
-    for key, array in arrays.items():
-        node, _, variable = key.rpartition("/")
-        array.flags.writeable = False
-        out[decode_name(node), variable] = array
-    return ProgramOutput(MappingProxyType(out), MappingProxyType(meta))
+        return read_recording(scratch / "out.npz", max_bytes=sys.maxsize)  # written for this run alone: no limit
 
 
 def _judge(folder: Path, end: Mapping[str, Any], scratch: Path, seconds: float, quiet_s: float) -> None:
