@@ -143,12 +143,10 @@ class GraphBuilder:
             hint = "use it in the next time step at the latest, or put a neuron in between"
             self._add_problem(node.path, f"a value is carried over more than one time step ({lag} steps)", hint)
         written = self.done.get((last.index, 0))
-        lead = written.lead if written else self._guess(node)
+        # a neuron that is used before it is written has the leading axes of the sample
+        of_sample = tuple(word for word in self.lead if word != "time") if self.iterations.is_folded else self.lead
+        lead = written.lead if written else of_sample
         return FlowValue(ValueRef(self.names[last.index], value.output, lag == 1), lead, value.shape)
-
-    def _guess(self, node: TracedCall) -> Lead:
-        """Leading axes of a neuron's output that is used before the neuron is written: those of the sample."""
-        return tuple(word for word in self.lead if word != "time") if self.iterations.is_folded else self.lead
 
     def _write(self, node: TracedCall) -> None:
         if node.kind == "input":

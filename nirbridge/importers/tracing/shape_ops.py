@@ -23,8 +23,8 @@ _RESHAPES = frozenset(
 )
 _PERMUTES = frozenset({"permute", "transpose", "t", "T", "mT", "movedim", "moveaxis", "swapaxes", "swapdims"})
 _PICKS = frozenset({
-    "__getitem__", "select", "narrow", "unbind", "chunk", "split", "tensor_split", "index_select", "flip", "roll", "rot90",
-    "fliplr", "flipud", "expand", "expand_as", "repeat", "repeat_interleave", "tile", "take_along_dim",
+    "__getitem__", "select", "narrow", "unbind", "chunk", "split", "tensor_split", "index_select", "flip", "roll",
+    "rot90", "fliplr", "flipud", "expand", "expand_as", "repeat", "repeat_interleave", "tile", "take_along_dim",
 })  # fmt: skip
 _LIKE = frozenset({"view_as", "reshape_as", "expand_as"})
 """Functions that look at the shape of their second argument only."""
