@@ -174,7 +174,7 @@ def _closeness(a: Array, b: Array, tried: list[int]) -> list[float]:
         x, y = a[max(0, -n) :], b[max(0, n) :]
         steps = min(len(x), len(y))
         with np.errstate(invalid="ignore", over="ignore"):
-            far = np.square(x[:steps].astype(np.float64) - y[:steps].astype(np.float64))
-            error = float(far.sum()) / max(1, far.size)
+            squares = np.square(x[:steps].astype(np.float64) - y[:steps].astype(np.float64))
+            error = float(squares.sum()) / max(1, squares.size)
         scores.append(-np.inf if np.isnan(error) else -error)
     return scores

@@ -77,11 +77,11 @@ def layer_bounds(quantized: QuantizedNetwork, inputs: Mapping[str, Array], fixed
     real = {p.name: p for p in quantized.network.populations}
     layers = []
     for p in quantized.populations:
-        late = 0 if quantized.early else quantized.latency[p.name]
-        folded = fold_population(quantized.network, real[p.name], late)
+        latency = 0 if quantized.early else quantized.latency[p.name]
+        folded = fold_population(quantized.network, real[p.name], latency)
         layers.append(
             _ConstrainedNeurons(quantized, p, folded, PopulationDrive(quantized, p, folded, sent), arrays).run(
-                late, steps
+                latency, steps
             )
         )
     return tuple(layers)
@@ -116,15 +116,15 @@ class _ConstrainedNeurons:
         self.changed = self.unbounded = 0
         self.broken: tuple[int, ...] | None = None
 
-    def run(self, late: int, steps: int) -> LayerBound:
+    def run(self, latency: int, steps: int) -> LayerBound:
         """From the first step of the reference on; where early spikes are kept, from that of the hardware."""
         for start, stop in time_chunks(steps, self.c.size):
             real, off = self.drive.between(start, stop)
-            for step in range(max(start, late), stop):
+            for step in range(max(start, latency), stop):
                 self._step(step, *(np.broadcast_to(a[step - start] if a.ndim else a, self.shape) for a in (real, off)))
         f = self.f
         theta = None if f.theta is None else float(np.min(np.abs(f.theta)))
-        spikes = 0 if self.s is None else int(self.s[late:].sum(dtype=np.int64))
+        spikes = 0 if self.s is None else int(self.s[latency:].sum(dtype=np.int64))
         return LayerBound(self.name, self.bound, self.seen, theta, spikes, self.changed, self.unbounded, self.broken)
 
     def _step(self, step: int, x: Array, off: Array) -> None:

@@ -59,17 +59,17 @@ class PopulationDrive:
         sent: Mapping[str, SourceOutput],
     ):
         self.shape = population.shape
-        into = [p for p in quantized.projections if p.target == population.name]
+        incoming = [p for p in quantized.projections if p.target == population.name]
         scale = float(population.neuron.scale)
-        self.ways = [_way(quantized, p, folded, scale, sent[p.source]) for p in into]
+        self.projections = [_projection(quantized, p, folded, scale, sent[p.source]) for p in incoming]
 
     def between(self, start: int, stop: int) -> tuple[Array, Array]:
         """(real input, bound on how far the integers' is from it) of these steps, ``[steps, batch, *shape]``."""
         real, off = np.zeros(()), np.zeros(())
-        for way in self.ways:
-            for delay in np.unique(way.target_delay).tolist():
-                delayed = np.broadcast_to(way.target_delay == delay, self.shape)
-                arrived, error = _arriving(way, start - delay, stop - delay)
+        for projection in self.projections:
+            for delay in np.unique(projection.target_delay).tolist():
+                delayed = np.broadcast_to(projection.target_delay == delay, self.shape)
+                arrived, error = _arriving(projection, start - delay, stop - delay)
                 real, off = real + np.where(delayed, arrived, 0.0), off + np.where(delayed, error, 0.0)
         return real, off
 
@@ -83,7 +83,7 @@ def input_output(port: FixedInput, values: Array, steps: int) -> SourceOutput:
     return SourceOutput(np.rint(real / port.scale), real, port.scale)
 
 
-def _way(
+def _projection(
     quantized: QuantizedNetwork, p: FixedProjection, folded: FoldedPopulation, scale: float, sent: SourceOutput
 ) -> _ProjectionError:
     assert quantized.network is not None, "requested with a network only"
@@ -112,13 +112,13 @@ def _applied(operator: IntegerOperator, weights: Array, shape: tuple[int, ...]) 
     return lambda x: (table @ x.reshape(x.shape[0] * x.shape[1], -1).T).T.reshape(*x.shape[:2], *shape)
 
 
-def _arriving(way: _ProjectionError, start: int, stop: int) -> tuple[Array, Array]:
-    real = _delayed(way.sent.real, way.source_delay, start, stop)
-    if not way.sent.is_rounded:
-        return way.real(real), way.off(real) + way.cut
-    integers = _delayed(way.sent.integers, way.source_delay, start, stop)
-    missed = way.size(np.abs(real - integers * way.sent.unit))
-    return way.real(real), way.off(np.abs(integers)) + missed + way.cut
+def _arriving(projection: _ProjectionError, start: int, stop: int) -> tuple[Array, Array]:
+    real = _delayed(projection.sent.real, projection.source_delay, start, stop)
+    if not projection.sent.is_rounded:
+        return projection.real(real), projection.off(real) + projection.cut
+    integers = _delayed(projection.sent.integers, projection.source_delay, start, stop)
+    missed = projection.size(np.abs(real - integers * projection.sent.unit))
+    return projection.real(real), projection.off(np.abs(integers)) + missed + projection.cut
 
 
 def _delayed(sent: Array, delays: Array, start: int, stop: int) -> Array:

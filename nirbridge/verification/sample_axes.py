@@ -43,13 +43,13 @@ EFFORTS = (TrialEffort(32, 4, 2**31), TrialEffort(16, 2, 4), TrialEffort(8, 1, 1
 class TrialReading:
     """``time``, ``batch``: the places of the two among the argument's axes, None where it has no such axis.
 
-    ``own``: the shape of one time step's values, for each argument. ``is_stepwise``: forward is called once per time
+    ``step_shapes``: shape of one time step's values, per argument. ``is_stepwise``: forward is called once per time
     step (then there is no time axis).
     """
 
     time: int | None
     batch: int | None
-    own: tuple[Shape, ...]
+    step_shapes: tuple[Shape, ...]
     steps: int
     samples: int
     is_stepwise: bool = False
@@ -58,7 +58,7 @@ class TrialReading:
         """The arguments of each call, made of ``[steps, samples, values]`` for each argument."""
         ranges = [slice(t, t + 1) for t in range(self.steps)] if self.is_stepwise else [slice(None)]
         for steps in ranges:
-            yield tuple(self._placed(v[steps], shape) for v, shape in zip(values, self.own, strict=True))
+            yield tuple(self._placed(v[steps], shape) for v, shape in zip(values, self.step_shapes, strict=True))
 
     def _placed(self, values: Array, shape: Shape) -> Array:
         """The values with time and batch where the argument has them."""
@@ -73,7 +73,7 @@ class TrialReading:
     @property
     def words(self) -> str:
         """The axes in words, for messages."""
-        axes = [str(n) for n in self.own[0]]
+        axes = [str(n) for n in self.step_shapes[0]]
         rank = len(axes) + (self.time is not None) + (self.batch is not None)
         named = {place % rank: word for place, word in ((self.time, TIME), (self.batch, BATCH)) if place is not None}
         for place in sorted(named):
@@ -87,11 +87,11 @@ def trial_readings(samples: Sequence[Shape], ports: Sequence[Shape], effort: Tri
     as_many: list[TrialReading] = []
     for time, batch in _axes(min(map(len, samples))):
         removed = [axis for axis in (time, batch) if axis is not None]
-        own = tuple(tuple(n for k, n in enumerate(s) if k not in removed) for s in samples)
+        step_shapes = tuple(tuple(n for k, n in enumerate(s) if k not in removed) for s in samples)
         sizes = {tuple(s[axis] for axis in removed) for s in samples}
-        if len(sizes) == 1 and [math.prod(o) for o in own] == [math.prod(p) for p in ports]:
-            group = exact if list(own) == list(ports) else as_many
-            group += _of_axes(time, batch, own, samples[0], effort)
+        if len(sizes) == 1 and [math.prod(o) for o in step_shapes] == [math.prod(p) for p in ports]:
+            group = exact if list(step_shapes) == list(ports) else as_many
+            group += _of_axes(time, batch, step_shapes, samples[0], effort)
     return list(dict.fromkeys([*exact, *as_many]))
 
 
@@ -106,30 +106,30 @@ def _axes(rank: int) -> Iterator[Places]:
 
 
 def _of_axes(
-    time: int | None, batch: int | None, own: tuple[Shape, ...], sample: Shape, effort: TrialEffort
+    time: int | None, batch: int | None, step_shapes: tuple[Shape, ...], sample: Shape, effort: TrialEffort
 ) -> Iterator[TrialReading]:
     steps = effort.steps if time is None else sample[time]
     samples = effort.batch if batch is None else min(sample[batch], effort.most_batch)
     if time is not None and batch is not None:
-        yield TrialReading(time, batch, own, steps, samples)
-        yield TrialReading(None, 0, own, steps, samples, is_stepwise=True)
+        yield TrialReading(time, batch, step_shapes, steps, samples)
+        yield TrialReading(None, 0, step_shapes, steps, samples, is_stepwise=True)
     elif time is not None:
-        yield TrialReading(time, None, own, steps, 1)
-        yield TrialReading(0 if time == 0 else time + 1, 1 if time == 0 else 0, own, steps, samples)
-        yield TrialReading(time + 1, 0, own, steps, samples)
-        yield TrialReading(None, 0, own, steps, samples, is_stepwise=True)
-        yield TrialReading(None, None, own, steps, 1, is_stepwise=True)
+        yield TrialReading(time, None, step_shapes, steps, 1)
+        yield TrialReading(0 if time == 0 else time + 1, 1 if time == 0 else 0, step_shapes, steps, samples)
+        yield TrialReading(time + 1, 0, step_shapes, steps, samples)
+        yield TrialReading(None, 0, step_shapes, steps, samples, is_stepwise=True)
+        yield TrialReading(None, None, step_shapes, steps, 1, is_stepwise=True)
     else:
-        yield TrialReading(None, 0, own, steps, samples, is_stepwise=True)
-        yield from _with_time(own, steps, samples)
+        yield TrialReading(None, 0, step_shapes, steps, samples, is_stepwise=True)
+        yield from _with_time(step_shapes, steps, samples)
         if batch is None:
-            yield TrialReading(None, None, own, steps, 1, is_stepwise=True)
-            yield TrialReading(0, None, own, steps, 1)
-        yield from (replace(r, steps=effort.longer) for r in _with_time(own, steps, samples))
+            yield TrialReading(None, None, step_shapes, steps, 1, is_stepwise=True)
+            yield TrialReading(0, None, step_shapes, steps, 1)
+        yield from (replace(r, steps=effort.longer) for r in _with_time(step_shapes, steps, samples))
 
 
-def _with_time(own: tuple[Shape, ...], steps: int, samples: int) -> Iterator[TrialReading]:
+def _with_time(step_shapes: tuple[Shape, ...], steps: int, samples: int) -> Iterator[TrialReading]:
     """The sample is one time step, and forward takes sequences: time first, after the batch, last."""
-    yield TrialReading(0, 1, own, steps, samples)
-    yield TrialReading(1, 0, own, steps, samples)
-    yield TrialReading(LAST, 0, own, steps, samples)
+    yield TrialReading(0, 1, step_shapes, steps, samples)
+    yield TrialReading(1, 0, step_shapes, steps, samples)
+    yield TrialReading(LAST, 0, step_shapes, steps, samples)

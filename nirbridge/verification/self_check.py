@@ -161,7 +161,7 @@ def _effort(
 def _outcome(
     trials: Trials, options: Sequence[TrialReading], inputs: int, accepted: Sequence[str], notes: str
 ) -> SelfCheck:
-    first_trial = trials.chosen(options)
+    first_trial = trials.best(options)
     if first_trial is None:
         found = "the module and the import could not be compared on any random input"
         return SelfCheck("not-run", f"not run: {found} ({trials.why(notes)})")

@@ -61,7 +61,7 @@ class Trials:
         module: Any,
     ) -> None:
         self.network, self.forms, self.samples, self.private = network, forms, samples, private
-        self.known = ModuleConstants(module_tensors(module))
+        self.constants = ModuleConstants(module_tensors(module))
         self.shapes = {n.name: n.shape for n in (*network.populations, *network.outputs)}
         self.failures: dict[str, str] = {}
         self.unmatched: dict[str, str] = {}
@@ -79,7 +79,7 @@ class Trials:
         more = len(ordered) - _SHOWN
         return f"{shown}; and {more} more ways" if more > 0 else shown
 
-    def chosen(self, options: Sequence[TrialReading]) -> Trial | None:
+    def best(self, options: Sequence[TrialReading]) -> Trial | None:
         """The first reading with which all that fires is compared and equal, else that with the best agreement."""
         firing = sum(p.neuron.fires for p in self.network.populations)
         for wide in (True, False):
@@ -94,15 +94,15 @@ class Trials:
                 return _best(tried)
         return None
 
-    def again(self, chosen: Trial, number: int) -> Trial | None:
-        """The reading that was chosen, on another input."""
-        return next((t for t in self._tried(chosen.reading, number) if t.form == chosen.form), None)
+    def again(self, trial: Trial, number: int) -> Trial | None:
+        """The same reading on another input."""
+        return next((t for t in self._tried(trial.reading, number) if t.form == trial.form), None)
 
-    def in_own_precision(self, chosen: Trial) -> Trial | None:
+    def in_own_precision(self, trial: Trial) -> Trial | None:
         """The module in its own precision, on the first input."""
         self.wide = False
         try:
-            return self.again(chosen, 0)
+            return self.again(trial, 0)
         finally:
             self.wide = True
 
@@ -112,8 +112,8 @@ class Trials:
         runs = [self._ran(trial.reading, arrays, seed, stops=trial.form != STEPS) for seed in (1, 2)]
         if runs[0] is None or runs[1] is None:
             return False
-        one, other = (_everything(run) for run in runs if run is not None)
-        return any(not np.array_equal(a, b, equal_nan=True) for a, b in zip(one, other, strict=False))
+        first, second = (_everything(run) for run in runs if run is not None)
+        return any(not np.array_equal(a, b, equal_nan=True) for a, b in zip(first, second, strict=False))
 
     # -- inputs ----------------------------------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ class Trials:
             draw_values(
                 s, (reading.steps, reading.samples, math.prod(shape)), 97 * number + k, derived=derived, gain=gain
             )
-            for k, (s, shape) in enumerate(zip(self.samples, reading.own, strict=True))
+            for k, (s, shape) in enumerate(zip(self.samples, reading.step_shapes, strict=True))
         ]
 
     def _loudness(self, reading: TrialReading) -> tuple[float, float]:
@@ -191,13 +191,13 @@ class Trials:
 
     def _judged(self, reading: TrialReading, form: str, arrays: Sequence[Array], run: OriginalRun) -> Iterator[Trial]:
         values, samples = self._simulated(arrays), arrays[0].shape[1]
-        limits = rounding_bounds(self.network, values, self.known, DOUBLE if self.wide else SINGLE)
+        limits = rounding_bounds(self.network, values, self.constants, DOUBLE if self.wide else SINGLE)
         outputs = matched_outputs(run, samples, self.network, values, limits)
         if len(outputs) == len(self.network.outputs):
             spikes = matched_spikes(run, self.network, values)
             membranes = matched_membranes(run, self.network, values, limits)
             shown = (outputs, spikes, membranes)
-            evidence = RunEvidence(self.network, values, limits, self.known, *shown, samples, self.shapes)
+            evidence = RunEvidence(self.network, values, limits, self.constants, *shown, samples, self.shapes)
             yield Trial(reading, form, evidence.verdict(), len(arrays[0]) * samples)
         else:
             shapes = list(dict.fromkeys(str(tensor.shape) for _, tensor in run.returned[0]))

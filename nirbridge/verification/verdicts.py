@@ -66,7 +66,7 @@ class RunEvidence:
     network: Network
     values: Values
     bounds: RoundingBounds
-    known: ModuleConstants
+    constants: ModuleConstants
     outputs: Sequence[MatchedValues]
     spikes: Sequence[MatchedValues]
     membranes: Sequence[MatchedValues]
@@ -169,7 +169,7 @@ class RunEvidence:
         """Where the membrane lies within the bound of a threshold (of a multiple of it where several spikes count)."""
         n, u = p.neuron, self.values[p.name, "u"].astype(np.float64)
         theta = np.asarray(n.theta, np.float64)
-        error = self.bounds.before_reset[p.name] + (0.0 if self.known.holds(theta) else COMPUTED) * np.abs(theta)
+        error = self.bounds.before_reset[p.name] + (0.0 if self.constants.holds(theta) else COMPUTED) * np.abs(theta)
         if n.max_spikes == 1:
             return np.abs(u - theta) <= error
         counts = np.clip(np.rint(u / theta), 1, n.max_spikes)

@@ -218,10 +218,10 @@ def _in_reals(
 ) -> Comparison:
     """Compares the reference with a later run, node by node at its latency, over the reference's time steps."""
     common = [key for key in reference.arrays if key in later.arrays]
-    late = {node: latency.get(node, 0) for node, _ in common}
-    cut = {key: later.arrays[key][: steps + late[key[0]]] for key in common}
+    latencies = {node: latency.get(node, 0) for node, _ in common}
+    cut = {key: later.arrays[key][: steps + latencies[key[0]]] for key in common}
     recorded = _part(reference, common, reference.arrays)
-    return compare(recorded, _part(later, common, cut), latency=late, labels=labels)
+    return compare(recorded, _part(later, common, cut), latency=latencies, labels=labels)
 
 
 def _settled(fixed: Recording, run: Recording) -> Recording:
@@ -279,5 +279,5 @@ def _in_words(variables: Sequence[str]) -> str:
 def verification_failures(verification: Verification) -> list[str]:
     """Every requirement that does not hold, in a few words."""
     unequal = [f"{p.a} and {p.b} differ" for p in verification.pairs if p.required and not p.comparison.equal]
-    far = [f"{quoted(x.population)} is beyond its bound" for x in verification.layers if not x.holds]
-    return [*unequal, *far]
+    beyond = [f"{quoted(x.population)} is beyond its bound" for x in verification.layers if not x.holds]
+    return [*unequal, *beyond]

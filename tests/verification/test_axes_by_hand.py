@@ -31,7 +31,7 @@ def test_places_of_time_and_batch_for_every_rank() -> None:
 
 
 def short(found: list[TrialReading]) -> list[tuple[Any, ...]]:
-    return [(r.time, r.batch, r.own, r.steps, r.samples, r.is_stepwise) for r in found]
+    return [(r.time, r.batch, r.step_shapes, r.steps, r.samples, r.is_stepwise) for r in found]
 
 
 def one_step(own: tuple[tuple[int, ...], ...], batch: bool, samples: int) -> list[tuple[Any, ...]]:
@@ -81,8 +81,8 @@ def test_readings_with_both_axes_and_time_after_the_values() -> None:
 
 def test_shapes_that_are_exact_come_before_those_that_have_as_many_values() -> None:
     found = trial_readings([(6, 7)], [(42,)], EFFORT)
-    assert {r.own for r in found} == {((6, 7),)}
-    owns = [r.own for r in trial_readings([(6, 1, 6)], [(6, 1)], EFFORT)]
+    assert {r.step_shapes for r in found} == {((6, 7),)}
+    owns = [r.step_shapes for r in trial_readings([(6, 1, 6)], [(6, 1)], EFFORT)]
     assert list(dict.fromkeys(owns)) == [((6, 1),), ((1, 6),), ((6,),)]
     assert trial_readings([(5,)], [(7,)], EFFORT) == []
 
@@ -90,11 +90,11 @@ def test_shapes_that_are_exact_come_before_those_that_have_as_many_values() -> N
 def test_two_inputs_share_time_and_batch() -> None:
     found = trial_readings([(2, 7), (2, 3)], [(7,), (3,)], EFFORT)
     assert found[0] == TrialReading(None, 0, ((7,), (3,)), 6, 2, is_stepwise=True)
-    assert {r.own for r in found} == {((7,), (3,))}
+    assert {r.step_shapes for r in found} == {((7,), (3,))}
     assert trial_readings([(2, 7), (4, 3)], [(7,), (3,)], EFFORT) == [], "batches of two sizes"
     assert trial_readings([(7,), (3,)], [(7,), (4,)], EFFORT) == []
     ranks = trial_readings([(7,), (7, 3)], [(7,), (21,)], EFFORT)
-    assert {(r.time, r.batch, r.own) for r in ranks if r.is_stepwise} == {
+    assert {(r.time, r.batch, r.step_shapes) for r in ranks if r.is_stepwise} == {
         (None, 0, ((7,), (7, 3))),
         (None, None, ((7,), (7, 3))),
     }

@@ -54,7 +54,7 @@ class Runs:
     def why(self, notes: str) -> str:
         return f"because of {notes}"
 
-    def chosen(self, options: Any) -> Any:
+    def best(self, options: Any) -> Any:
         assert options == "readings"
         return self.results[0]
 

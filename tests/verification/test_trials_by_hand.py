@@ -77,24 +77,24 @@ def readings(*steps: int) -> list[TrialReading]:
 
 def test_the_first_reading_that_compares_all_that_fires_is_chosen() -> None:
     full, later, part, wrong = trial(populations=2), trial(populations=2), trial(), trial(equal=False, populations=2)
-    assert tried({(True, 1): [wrong, part], (True, 2): [full, later]}).chosen(readings(1, 2)) is full
-    assert tried({(True, 1): [part], (True, 2): [wrong]}).chosen(readings(1, 2)) is part
-    assert tried({(True, 1): [wrong]}).chosen(readings(1, 2)) is wrong
-    assert tried({}).chosen(readings(1, 2)) is None
+    assert tried({(True, 1): [wrong, part], (True, 2): [full, later]}).best(readings(1, 2)) is full
+    assert tried({(True, 1): [part], (True, 2): [wrong]}).best(readings(1, 2)) is part
+    assert tried({(True, 1): [wrong]}).best(readings(1, 2)) is wrong
+    assert tried({}).best(readings(1, 2)) is None
     large = trial(equal=False, populations=2, size=1000)
-    assert tried({(True, 1): [large], (True, 2): [full]}).chosen(readings(1, 2)) is large
+    assert tried({(True, 1): [large], (True, 2): [full]}).best(readings(1, 2)) is large
     nothing = trials(firing="")
     nothing._tried = lambda reading, number: iter([part, full])  # type: ignore[method-assign]
-    assert nothing.chosen(readings(1)) is full, "where nothing fires all readings are tried"
+    assert nothing.best(readings(1)) is full, "where nothing fires all readings are tried"
 
 
 def test_a_module_that_does_not_run_in_float64_runs_as_it_is() -> None:
     narrow = trial(populations=2)
     made = tried({(False, 1): [narrow]})
-    assert made.chosen(readings(1)) is narrow
+    assert made.best(readings(1)) is narrow
     assert made.wide is False
     made = tried({(True, 1): [narrow], (False, 1): [trial()]})
-    assert made.chosen(readings(1)) is narrow
+    assert made.best(readings(1)) is narrow
     assert made.wide is True
 
 

@@ -112,19 +112,19 @@ def resolve_timing(
     unit = _unit_dt(neurons) if known_dt is None and if_gain != "per-step" else None
     dt = next(value for value in (known_dt, unit, DEFAULT_DT) if value is not None)
     assumed = _assumed_dt(known_dt, unit)
-    chosen: dict[str, str] = {}
+    choices: dict[str, str] = {}
     for key, default in (("integrator", "euler"), ("reset", "to-value"), ("compare", ">"), ("if_gain", "per-second")):
         value = getattr(options, key) or read_choice(graph_metadata, key, "graph")
-        chosen[key] = value or default
+        choices[key] = value or default
         if value is None:
             assumed += _assumed_choice(key, default, neurons, metadata, unit is not None)
     notes = _tau_note(neurons, dt) if known_dt is None else ()
     return ResolvedTiming(
         dt,
-        cast(Integrator, chosen["integrator"]),
-        cast(Reset, chosen["reset"]),
-        cast(Compare, chosen["compare"]),
-        cast(IfGain, chosen["if_gain"]),
+        cast(Integrator, choices["integrator"]),
+        cast(Reset, choices["reset"]),
+        cast(Compare, choices["compare"]),
+        cast(IfGain, choices["if_gain"]),
         options,
         unit is not None,
         (*assumed, *_assumed_state(neurons, metadata)),
@@ -179,8 +179,8 @@ def _unit_dt(neurons: Mapping[str, Any]) -> float | None:
     return 1.0 / r if r > 0 and math.isfinite(1.0 / r) else None
 
 
-def _assumed_dt(known: float | None, unit: float | None) -> tuple[str, ...]:
-    if known is not None:
+def _assumed_dt(stored: float | None, unit: float | None) -> tuple[str, ...]:
+    if stored is not None:
         return ()
     if unit is not None:
         return (f"dt = {unit:g} s: 1/r, since no node has a time constant; a unit input then adds 1 a step",)
@@ -212,8 +212,8 @@ def _assumed_state(neurons: Mapping[str, Any], metadata: Mapping[str, Metadata])
         stored = PREFIX + "v_init" in metadata[name]
         return not stored and any(v is not None and bool(np.any(np.asarray(v) != 0)) for v in levels)
 
-    found = any(starts_elsewhere(name, node) for name, node in neurons.items())
-    return ("v = 0 before the first step: the file stores no initial state",) if found else ()
+    is_open = any(starts_elsewhere(name, node) for name, node in neurons.items())
+    return ("v = 0 before the first step: the file stores no initial state",) if is_open else ()
 
 
 def _tau_note(neurons: Mapping[str, Any], dt: float) -> tuple[str, ...]:

@@ -58,7 +58,7 @@ def test_drives_are_sums_of_what_arrives_and_of_what_rounding_lost(late: Any, ex
     real, off = np.zeros((STEPS, 2, 2)), np.zeros((STEPS, 2, 2))
     for link, weight in zip(q.projections, weights, strict=True):
         source, unit = sent[link.source], 64 * 2.0**link.weight_exp / scale
-        exact = weight * source.one * float(link.scale)
+        exact = weight * source.unit * float(link.scale)
         lost = np.abs(np.asarray(link.operator.weight) - exact) * unit
         delays = np.broadcast_to(link.delay_steps, (weight.shape[1],))
         behind = np.broadcast_to(link.target_delay_steps, (2,))
@@ -68,9 +68,9 @@ def test_drives_are_sums_of_what_arrives_and_of_what_rounding_lost(late: Any, ex
             for j, delay in enumerate(delays):
                 at = t - delay - behind[k]
                 if at >= 0:
-                    number, value = float(source.whole[at, b, j]), float(source.real[at, b, j])
+                    number, value = float(source.integers[at, b, j]), float(source.real[at, b, j])
                     real[t, b, k] += weight[k, j] * value
-                    off[t, b, k] += lost[k, j] * abs(number) + abs(weight[k, j]) * abs(value - number * source.one)
+                    off[t, b, k] += lost[k, j] * abs(number) + abs(weight[k, j]) * abs(value - number * source.unit)
     for start, stop in ((0, STEPS), (0, 1), (3, 7), (STEPS - 1, STEPS)):
         found = drive.between(start, stop)
         for values, wanted in zip(found, (real, off), strict=True):
@@ -82,7 +82,7 @@ def test_a_population_hears_only_what_leads_to_it() -> None:
     folded = fold_population(q.network, q.network.populations[0], 0)
     elsewhere = replace(q, projections=(q.projections[0], replace(q.projections[1], target="other")))
     both, one = (PopulationDrive(x, q.populations[0], folded, sent).between(0, STEPS)[0] for x in (q, elsewhere))
-    assert len(PopulationDrive(elsewhere, q.populations[0], folded, sent).ways) == 1
+    assert len(PopulationDrive(elsewhere, q.populations[0], folded, sent).projections) == 1
     assert not np.allclose(both, one)
     nothing = PopulationDrive(replace(q, projections=()), q.populations[0], folded, sent).between(2, 5)
     assert [x.tolist() for x in nothing] == [0.0, 0.0]
