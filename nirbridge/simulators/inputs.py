@@ -72,10 +72,9 @@ class Inputs:
         source, batch = self.values[port.name], 1 if self.batch is None else self.batch
         if callable(source):
             array = _array(port, source(self.first_step + start, self.first_step + stop))
-            _check(port, array, self.batch, stop - start, f"input {quoted(port.name)}, steps {start} to {stop}")
-            wrong = _not_finite(port, array, start, self.dtype)
-            if wrong is not None:
-                raise UsageError(wrong)
+            subject = f"input {quoted(port.name)}, steps {start} to {stop}"
+            UsageError.raise_all(_stream_problems(port, array, self.batch, stop - start, subject))
+            UsageError.raise_all(_not_finite(port, array, start, self.dtype))
         else:
             array = np.asarray(source[start:stop])  # its values were checked by ``open_inputs``
         out = array.reshape(len(array), batch, *port.shape)
@@ -101,12 +100,12 @@ def open_inputs(
         if callable(value):
             continue
         array = values[port.name]
-        problem = _shape_problem(port, array)
-        if problem is None and _is_binary(array):
+        found = _shape_problems(port, array)
+        if not found and _is_binary(array):
             binary.add(port.name)
-        else:
-            problem = problem or _value_problem(port, array, dtype)
-        problems += [problem] if problem else []
+        elif not found:
+            found = next(filter(None, (_not_finite(port, part, start, dtype) for start, part in _scan(array))), [])
+        problems += found
     UsageError.raise_all(problems)
     count = _steps(values, steps)
     batch = _batch(network.inputs, values, first_step)
@@ -143,25 +142,19 @@ def _array(port: Port, value: Any) -> Array:
         raise UsageError.of(f"input {quoted(port.name)}", found, "", "give a plain array") from None
 
 
-def _shape_problem(port: Port, values: Array, steps: int | None = None) -> Diagnostic | None:
+def _shape_problems(port: Port, values: Array, steps: int | None = None) -> list[Diagnostic]:
     axes = max(0, values.ndim - len(port.shape))
     lead, shape = values.shape[:axes], values.shape[axes:]
     subject = f"input {quoted(port.name)}"
     if values.dtype.kind not in "biuf":
-        return Diagnostic(subject, f"an array of type {values.dtype}", "inputs are real numbers", "convert it")
+        return [Diagnostic(subject, f"an array of type {values.dtype}", "inputs are real numbers", "convert it")]
     if shape != port.shape or len(lead) not in (1, 2) or 0 in lead[1:]:
         axes = ", ".join(map(str, port.shape))
-        return Diagnostic(
-            subject, f"an array of shape {values.shape}", f"it takes [steps, {axes}] or [steps, batch, {axes}]"
-        )
+        limit = f"it takes [steps, {axes}] or [steps, batch, {axes}]"
+        return [Diagnostic(subject, f"an array of shape {values.shape}", limit)]
     if steps in (None, len(values)):
-        return None
-    return Diagnostic(subject, f"{len(values)} steps", f"{steps} were requested", "return exactly those time steps")
-
-
-def _value_problem(port: Port, values: Array, dtype: str) -> Diagnostic | None:
-    problems = (_not_finite(port, part, start, dtype) for start, part in _scan(values))
-    return next((problem for problem in problems if problem is not None), None)
+        return []
+    return [Diagnostic(subject, f"{len(values)} steps", f"{steps} were requested", "return exactly those time steps")]
 
 
 def _scan(values: Array) -> Iterable[tuple[int, Array]]:
@@ -177,26 +170,25 @@ def _is_binary(values: Array) -> bool:
     return all(bool(np.all((part == 0) | (part == 1))) for _, part in _scan(values))
 
 
-def _not_finite(port: Port, values: Array, first: int, dtype: str) -> Diagnostic | None:
+def _not_finite(port: Port, values: Array, first: int, dtype: str) -> list[Diagnostic]:
     if values.dtype.kind != "f":
-        return None
+        return []
     with np.errstate(over="ignore", invalid="ignore"):
         bad = ~np.isfinite(np.asarray(values, dtype))
     if not bad.any():
-        return None
+        return []
     place = np.unravel_index(int(np.argmax(bad)), bad.shape)
     value = "NaN" if np.isnan(values[place]) else f"{values[place]:g}"
     count = f"{int(bad.sum()):,} such value{'s' if bad.sum() > 1 else ''}"
     found = f"{value} at time step {first + int(place[0])} ({count})"
-    return Diagnostic(f"input {quoted(port.name)}", found, f"inputs are finite numbers of {dtype}", "remove them")
+    return [Diagnostic(f"input {quoted(port.name)}", found, f"inputs are finite numbers of {dtype}", "remove them")]
 
 
-def _check(port: Port, values: Array, batch: int | None, steps: int, subject: str) -> None:
-    problem = _shape_problem(port, values, steps)
-    if problem is None and _batch_of(port, values) != batch:
-        problem = Diagnostic(subject, f"an array of shape {values.shape}", f"its batch is {batch or 'without an axis'}")
-    if problem is not None:
-        raise UsageError(problem)
+def _stream_problems(port: Port, values: Array, batch: int | None, steps: int, subject: str) -> list[Diagnostic]:
+    problems = _shape_problems(port, values, steps)
+    if problems or _batch_of(port, values) == batch:
+        return problems
+    return [Diagnostic(subject, f"an array of shape {values.shape}", f"its batch is {batch or 'without an axis'}")]
 
 
 def _steps(values: Mapping[str, Any], steps: int | None) -> int:
@@ -222,9 +214,7 @@ def _batch(ports: tuple[Port, ...], values: Mapping[str, Any], first_step: int) 
         value = values[port.name]
         if callable(value):
             value = _array(port, value(first_step, first_step + 1))
-            problem = _shape_problem(port, value, 1)
-            if problem is not None:
-                raise UsageError(problem)
+            UsageError.raise_all(_shape_problems(port, value, 1))
         batches[port.name] = _batch_of(port, value)
     if len(set(batches.values())) > 1:
         sizes = ", ".join(f"{quoted(n)} has {'no batch axis' if b is None else b}" for n, b in batches.items())

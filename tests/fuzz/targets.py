@@ -85,7 +85,7 @@ def _table() -> tuple[Target, ...]:
             "a.toml",
         ),
         Target(
-            "npy", arrays.make_npy, arrays.read_npy, ("nirbridge.simulators.inputs:_shape_problem",), npy, 10, "a.npy"
+            "npy", arrays.make_npy, arrays.read_npy, ("nirbridge.simulators.inputs:_shape_problems",), npy, 10, "a.npy"
         ),
         Target("npz", arrays.make_npz, arrays.read_npz, ("nirbridge.files.npy:_data",), npy, 12, "a.npz"),
         Target(

@@ -13,9 +13,9 @@ from nirbridge.network.operators import Chain, Dense, Identity, Operator, Reshap
 from nirbridge.simulators.compiled import cost_model
 from nirbridge.simulators.compiled.events import Signal, events_of
 from nirbridge.simulators.compiled.feature_map import FlatLayout
+from nirbridge.simulators.compiled.kernels.events import by_source
 from nirbridge.simulators.compiled.kernels.layer import dense_layer, dense_sums, run_loop
 from nirbridge.simulators.compiled.kernels.simd import block_of, lanes_of, pack_weights
-from nirbridge.simulators.compiled.kernels.sparse import by_source
 from nirbridge.simulators.compiled.neurons import EventNeurons, NeuronBuffers
 from nirbridge.simulators.reference.array_namespace import ArrayNamespace
 from nirbridge.simulators.reference.semantics import LayerOutput, NeuronState

@@ -7,6 +7,7 @@ between layers as bits; they are unpacked to bytes for every other reader.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -102,21 +103,19 @@ class PackedSpikes:
         self.bits, self.lead, self.layout = bits, lead, layout
         self.shape = (*lead, *layout.shape)
         self.ndim = len(self.shape)
-        self._bytes: Array | None = None
 
+    @cached_property
     def dense(self) -> Array:
-        """The bytes, made once, as a view in the usual order of axes."""
-        if self._bytes is None:
-            self._bytes = self.layout.view(np.unpackbits(self.bits, bitorder="little"), self.lead)
-        return self._bytes
+        """The bytes, as a view in the usual order of axes."""
+        return self.layout.view(np.unpackbits(self.bits, bitorder="little"), self.lead)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """For NumPy's functions."""
-        return np.array(self.dense(), dtype=dtype, copy=copy)
+        return np.array(self.dense, dtype=dtype, copy=copy)
 
     def __getitem__(self, key: Any) -> Any:
         """A part, as bytes."""
-        return self.dense()[key]
+        return self.dense[key]
 
     def __len__(self) -> int:
         """Steps."""
@@ -124,7 +123,7 @@ class PackedSpikes:
 
     def reshape(self, *shape: Any) -> Array:
         """As bytes."""
-        return self.dense().reshape(*shape)
+        return self.dense.reshape(*shape)
 
 
 class EventSource:
@@ -150,7 +149,7 @@ class EventSource:
             if self.takes_bits:
                 lies, bits = PAIRS if self.pooled else BITS, spikes.bits
                 return (lies, bits, _words(bits), self.before.size // WORD, per, self.pool, self.factor), False
-            spikes = spikes.dense()
+            spikes = spikes.dense
         is_usual = not self.pooled and spikes.flags.c_contiguous
         flat = (spikes if is_usual else self.before.rows(spikes, 2)).reshape(-1)
         if not _words(flat).flags.aligned:

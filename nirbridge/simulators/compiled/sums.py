@@ -14,8 +14,8 @@ from nirbridge.network.operators import Chain, Conv, Dense, Operator, Reshape, S
 from nirbridge.simulators.compiled.dense_layer import DenseStage
 from nirbridge.simulators.compiled.events import Signal, events_of
 from nirbridge.simulators.compiled.kernels.conv import conv_tables, convolve, is_plain
+from nirbridge.simulators.compiled.kernels.events import by_source, count_kernel, sparse_kernel
 from nirbridge.simulators.compiled.kernels.simd import aligned_zeros
-from nirbridge.simulators.compiled.kernels.sparse import by_source, count_kernel, sparse_kernel
 from nirbridge.simulators.reference.array_namespace import ArrayNamespace
 from nirbridge.simulators.reference.sums import accumulate
 

@@ -10,8 +10,8 @@ from nirbridge.arrays import Array
 from nirbridge.network.operators import Conv, Dense
 from nirbridge.quantization.model import FixedProjection
 from nirbridge.quantization.operators import weights_of, with_weights
+from nirbridge.simulators.compiled.kernels.events import by_source
 from nirbridge.simulators.compiled.kernels.jit import compiled
-from nirbridge.simulators.compiled.kernels.sparse import by_source
 from nirbridge.simulators.fixed.kernels_neuron import FastFixedNeurons
 from nirbridge.simulators.fixed.kernels_sums import TiledDense, fast_for_spikes
 from nirbridge.simulators.fixed.semantics import FixedBackend, ReferenceFixedAccumulate

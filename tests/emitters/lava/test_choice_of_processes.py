@@ -11,7 +11,7 @@ import pytest
 
 from nirbridge.arrays import freeze
 from nirbridge.emitters.lava.plan import floating as real_plan
-from nirbridge.emitters.lava.plan import layers, synapses
+from nirbridge.emitters.lava.plan import processes
 from nirbridge.errors import ModelError
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import neuron
@@ -52,7 +52,7 @@ def test_lavas_float_lif_where_it_does_the_same(own: dict[str, Any], drive: Any,
 
 
 def test_equal_values_are_one_number() -> None:
-    compact = layers.uniform_number
+    compact = processes.uniform_number
     assert (compact(np.full((2, 2), 3)), compact(np.int64(3)), type(compact(np.full(1, 3)))) == (3, 3, int)
     for values in (np.array([3, 4]), np.array([4, 4, 3]), np.zeros(0)):
         assert compact(values) is values
@@ -118,15 +118,15 @@ def wide(size: int, *, row: bool) -> Conv:
     ],
 )
 def test_lavas_convolution_where_it_does_the_same(operator: Any, own: dict[str, Any], plain: bool) -> None:
-    assert synapses._is_plain_conv(made.projection("a", "b", operator, **own)) is plain
+    assert processes._is_plain_conv(made.projection("a", "b", operator, **own)) is plain
 
 
 @pytest.mark.parametrize(("most", "process"), [(23, "DelaySparse"), (24, "DelayDense")])
 def test_dense_delays_up_to_a_size(most: int, process: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Six weights in the four slots of three further steps."""
-    monkeypatch.setattr(synapses, "_DELAY_DENSE_MAX", most)
+    monkeypatch.setattr(processes, "_DELAY_DENSE_MAX", most)
     p = made.projection("a", "b", Dense(made.ints(np.arange(6).reshape(2, 3) * 2)), delay_steps=4)
-    found = synapses.lava_synapse("s", p, ("x", "y"), ((3,), (2,)), 0)
+    found = processes.lava_synapse("s", p, ("x", "y"), ((3,), (2,)), 0)
     assert found.process == process
     delays = found.arguments["delays"]
     assert delays == 3 if process == "DelayDense" else np.asarray(delays).tolist() == [3] * np.asarray(delays).size
@@ -135,10 +135,10 @@ def test_dense_delays_up_to_a_size(most: int, process: str, monkeypatch: pytest.
 def test_delays_of_both_ends_add_up_for_each_weight() -> None:
     weights = Dense(made.ints([[2, 4, 6], [8, 10, 12]]))
     p = made.projection("a", "b", weights, delay_steps=[1, 2, 3], target_delay_steps=[0, 5])
-    dense = synapses.lava_synapse("s", p, ("x", "y"), ((3,), (2,)), 0)
+    dense = processes.lava_synapse("s", p, ("x", "y"), ((3,), (2,)), 0)
     assert np.asarray(dense.arguments["delays"]).tolist() == [[0, 1, 2], [5, 6, 7]]
     some = Sparse(made.ints([0, 1, 3]), made.ints([2, 0, 1]), made.ints([2, 4, 6]), (3,), (2,))
-    found = synapses.lava_synapse("s", replace(p, operator=some), ("x", "y"), ((1, 3), (2, 1)), 3).arguments
+    found = processes.lava_synapse("s", replace(p, operator=some), ("x", "y"), ((1, 3), (2, 1)), 3).arguments
     assert np.asarray(found["delays"]).tolist() == [2, 5, 6]
     assert (found["matrix_shape"], found["num_message_bits"], found["weight_exp"]) == ((2, 3), 3, 0)
 
@@ -149,13 +149,13 @@ def test_delays_of_both_ends_add_up_for_each_weight() -> None:
 def test_the_shortest_delay_of_both_ends_is_a_step(own: Any, late: Any, shortest: int, longest: int) -> None:
     p = made.projection("a", "b", Dense(made.ints([[2, 4], [6, 8]])), delay_steps=own, target_delay_steps=late)
     refused = ["a delay of 0 time steps"] if shortest < 1 else []
-    assert [problem.found for problem in synapses.synapse_problems(p)] == refused
+    assert [problem.found for problem in processes.synapse_problems(p)] == refused
     far = replace(p, delay_steps=made.ints(np.add(own, 60)))
-    assert [problem.found for problem in synapses.synapse_problems(far)] == [f"a delay of {60 + longest} steps"]
+    assert [problem.found for problem in processes.synapse_problems(far)] == [f"a delay of {60 + longest} steps"]
 
 
 def test_a_population_of_one_neuron_without_axes_is_a_line_of_one() -> None:
-    found = layers.lava_layer("id", made.population("p", (), made.neuron()))
+    found = processes.lava_layer("id", made.population("p", (), made.neuron()))
     assert (found.shape, found.arguments["shape"]) == ((1,), (1,))
     real = Population("p", (), neuron("LIF", a_mem=0.75, theta=1.0, a_syn=0.25))
     plain = real_plan._lif("id", real, np.zeros(()))

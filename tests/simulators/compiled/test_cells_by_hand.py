@@ -15,8 +15,8 @@ from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Conv
 from nirbridge.simulators.compiled.conv_layer import ConvLayer
 from nirbridge.simulators.compiled.feature_map import FeatureMapLayout, FlatLayout
+from nirbridge.simulators.compiled.kernels.events import by_source, smallest_unsigned
 from nirbridge.simulators.compiled.kernels.simd import aligned_zeros, block_of, lanes_of, pack_weights
-from nirbridge.simulators.compiled.kernels.sparse import by_source, smallest_unsigned
 from nirbridge.simulators.compiled.neurons import EventNeurons, NeuronBuffers, aligned_empty
 from nirbridge.simulators.reference.array_namespace import array_namespace
 from nirbridge.simulators.reference.semantics import ReferenceNeurons

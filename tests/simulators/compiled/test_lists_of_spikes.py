@@ -9,9 +9,8 @@ import pytest
 
 pytest.importorskip("numba", reason="the compiled backend needs the extra 'fast'")
 
-from nirbridge.simulators.compiled.kernels.events import ROOM, list_row, list_spikes
+from nirbridge.simulators.compiled.kernels.events import ROOM, count_kernel, list_row, list_spikes, sparse_kernel
 from nirbridge.simulators.compiled.kernels.jit import compiled, copy, list_values, value_of
-from nirbridge.simulators.compiled.kernels.sparse import count_kernel, sparse_kernel
 
 RNG = np.random.default_rng(0)
 LENGTHS = [*range(1, 20), 55, 63, 64, 65, 71, 72, 73, 127, 128, 129, 130, 200]

@@ -160,7 +160,7 @@ def test_bits_stand_for_bytes() -> None:
     spikes = RNG.integers(0, 2, (2, 5, 3, 2, 4)).astype(np.uint8)
     made = PackedSpikes(np.packbits(layout.rows(spikes, 2).reshape(-1), bitorder="little"), (2, 5), layout)
     assert (made.shape, made.ndim, len(made), made.dtype) == ((2, 5, 3, 2, 4), 5, 2, np.uint8)
-    assert made.dense() is made.dense()
+    assert made.dense is made.dense
     assert np.asarray(made).tolist() == made[...].tolist() == spikes.tolist()
     assert made.reshape(10, -1).tolist() == spikes.reshape(10, -1).tolist()
     assert np.array(made, np.float32).dtype == np.float32

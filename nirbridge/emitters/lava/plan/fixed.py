@@ -11,7 +11,6 @@ import numpy as np
 
 from nirbridge._types import Shape
 from nirbridge.arrays import Array, freeze
-from nirbridge.emitters.lava.plan.layers import lava_layer, register_problems, v_max
 from nirbridge.emitters.lava.plan.model import (
     InputSpec,
     LavaPlan,
@@ -20,7 +19,7 @@ from nirbridge.emitters.lava.plan.model import (
     ProcessPart,
     Readout,
 )
-from nirbridge.emitters.lava.plan.synapses import lava_synapse, synapse_problems
+from nirbridge.emitters.lava.plan.processes import lava_layer, lava_synapse, register_problems, synapse_problems, v_max
 from nirbridge.errors import Diagnostic, ModelError, quoted
 from nirbridge.network.apply import matrix
 from nirbridge.network.model import Projection

@@ -8,7 +8,6 @@ import numpy as np
 
 from nirbridge.arrays import Array
 from nirbridge.emitters.lava.plan.fixed import output_spec
-from nirbridge.emitters.lava.plan.layers import uniform_number
 from nirbridge.emitters.lava.plan.model import (
     Argument,
     InputSpec,
@@ -18,7 +17,7 @@ from nirbridge.emitters.lava.plan.model import (
     LavaSynapse,
     ProcessPart,
 )
-from nirbridge.emitters.lava.plan.synapses import lava_synapse
+from nirbridge.emitters.lava.plan.processes import lava_synapse, uniform_number
 from nirbridge.errors import ModelError, UsageError, quoted
 from nirbridge.network.apply import matrix
 from nirbridge.network.model import Network, Population, Projection
