@@ -7,9 +7,10 @@ looked up along the method resolution order; a subclass that overrides a method 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -138,21 +139,8 @@ def as_float64(value: Any) -> Array:
     return np.asarray(value, np.float64)
 
 
-@contextmanager
-def quietly() -> Iterator[None]:
-    """Suppress warnings of a framework's own imports (deprecations), which a user of nirbridge cannot act on."""
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
-def version_of(package: str) -> str:
-    """Package and version, such as ``norse 1.1.0``: the source that a graph states."""
-    from importlib.metadata import version
-
-    return f"{package} {version(package)}"
+quietly = partial(warnings.catch_warnings, record=False, action="ignore")
+"""Context without warnings, such as those of a framework's own imports, which a user of nirbridge cannot act on."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from nirbridge.errors import Diagnostic, FileError, quoted
 from nirbridge.files.regular import open_regular
+from nirbridge.importers.neuron_specs import quietly
 
 _SAVE = "save it with torch.save(model.state_dict(), PATH)"
 _NESTED = ("state_dict", "model_state_dict", "model", "net")
@@ -40,8 +40,7 @@ def _read(path: str | Path, subject: str) -> Mapping[str, Any]:
     import torch
 
     try:
-        with open_regular(path, subject, "a file of torch.save") as file, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of old formats of torch; what they hold is read or refused
+        with open_regular(path, subject, "a file of torch.save") as file, quietly():  # warnings of old formats of torch
             state = torch.load(file, map_location="cpu", weights_only=True)
     except FileError:
         raise
@@ -60,20 +59,15 @@ def _read(path: str | Path, subject: str) -> Mapping[str, Any]:
 
 
 def _mismatches(own: Mapping[str, Any], state: Mapping[str, Any], subject: str) -> Iterator[Diagnostic]:
-    for name in own:
-        if name not in state:
-            yield Diagnostic(
-                subject, f"{quoted(name)} is missing", "the module has it", "save the weights of this module"
-            )
-    for name in state:
-        if name not in own:
-            yield Diagnostic(subject, f"{quoted(name)} is unexpected", "the module has nothing of that name", _SAVE)
-    for name in own:
-        if name in state and _shape(own[name]) not in (None, _shape(state[name])):
-            found = f"{quoted(name)} is of shape {_shape(state[name])}"
-            yield Diagnostic(
-                subject, found, f"the module has {_shape(own[name])}", "build the module as it was trained"
-            )
+    for name in (name for name in own if name not in state):
+        yield Diagnostic(subject, f"{quoted(name)} is missing", "the module has it", "save the weights of this module")
+    for name in (name for name in state if name not in own):
+        yield Diagnostic(subject, f"{quoted(name)} is unexpected", "the module has nothing of that name", _SAVE)
+    for name in (name for name in own if name in state):
+        stored, expected = _shape(state[name]), _shape(own[name])
+        if expected not in (None, stored):
+            limit, hint = f"the module has {expected}", "build the module as it was trained"
+            yield Diagnostic(subject, f"{quoted(name)} is of shape {stored}", limit, hint)
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:

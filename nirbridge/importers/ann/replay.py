@@ -149,7 +149,9 @@ def _population(
     measurement: SpikeMeasurement,
 ) -> Array:
     """Output of a population, ``[steps or 1, samples, *shape]``: spikes, or the mean input of a readout."""
-    drive = _drive(network, population, sent, steps)
+    samples = next(iter(sent.values())).shape[1]
+    drive = summed_input(network, population.name, population.shape, sent, samples)
+    drive = np.broadcast_to(drive, (steps, samples, *population.shape))  # a constant input is a view
     if not population.neuron.fires:
         return drive.mean(axis=0, dtype=np.float32)[None]
     name, (per_channel, fair) = population.name, choices
@@ -164,13 +166,6 @@ def _population(
     measurement.starts[name] = np.broadcast_to(start, population.shape)
     measurement.rates[name] = count_spikes(drive, start, spikes) / steps
     return spikes
-
-
-def _drive(network: Network, population: Population, sent: Mapping[str, Array], steps: int) -> Array:
-    """``[steps, samples, *shape]``; a constant input is computed once and is a view."""
-    samples = next(iter(sent.values())).shape[1]
-    drive = summed_input(network, population.name, population.shape, sent, samples)
-    return np.broadcast_to(drive, (steps, samples, *population.shape))
 
 
 def _bound(

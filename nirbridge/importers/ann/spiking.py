@@ -58,16 +58,11 @@ def rescale(operator: Operator, before: Array, after: Array) -> Operator:
 
 def _absorbed(chain: Sequence[Operator]) -> list[Operator]:
     """Merge every ``Scale`` into the weights before it, else into those after it, else keep it."""
-    parts, done = list(chain), 0
-    while done < len(parts):
-        part = parts[done]
-        if isinstance(part, Scale):
-            merged = _into(parts, done, -1) or _into(parts, done, +1)
-            if merged is not None:
-                parts, done = merged, 0
-                continue
-        done += 1
-    return parts
+    for position in (k for k, part in enumerate(chain) if isinstance(part, Scale)):
+        merged = _into(chain, position, -1) or _into(chain, position, +1)
+        if merged is not None:
+            return _absorbed(merged)
+    return list(chain)
 
 
 def _into(parts: Sequence[Operator], position: int, step: int) -> list[Operator] | None:
@@ -203,9 +198,8 @@ def spiking_network(ann: Network, scales: Mapping[str, Array], dt: float, readou
             continue
         name = fresh_name(f"{port.name}_readout", names)
         names.add(name)
-        populations.append(
-            Population(name, port.shape, integrate_and_fire() if readout == "spikes" else integrating_readout())
-        )
+        summing = integrate_and_fire() if readout == "spikes" else neuron("I", theta=None, reset="none")
+        populations.append(Population(name, port.shape, summing))
         projections = [replace(p, target=name) if p.target == port.name else p for p in projections]
         projections.append(Projection(name, port.name, Identity(port.shape)))
     timing = Timing(dt, "euler", "subtract", ">", "per-second")
@@ -217,11 +211,6 @@ def spiking_network(ann: Network, scales: Mapping[str, Array], dt: float, readou
 def integrate_and_fire(start: Array | float = HALF) -> Neuron:
     """An integrate-and-fire neuron of threshold 1 with soft reset, ``start`` its potential before the first step."""
     return neuron("IF", theta=1.0, reset="subtract", compare=">", v_init=start)
-
-
-def integrating_readout() -> Neuron:
-    """A readout that sums its input and is never reset."""
-    return neuron("I", theta=None, reset="none")
 
 
 def _scaled(p: Projection, scales: Mapping[str, Array]) -> Projection:

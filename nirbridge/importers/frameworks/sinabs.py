@@ -221,10 +221,8 @@ def _max_spikes(p: Parameters) -> int:
     from sinabs.activation import MaxSpike, MultiSpike, SingleSpike
 
     function = p.module.spike_fn
-    if function is MultiSpike:
-        return UNLIMITED
-    if function is SingleSpike:
-        return 1
+    if function in (MultiSpike, SingleSpike):
+        return UNLIMITED if function is MultiSpike else 1
     if isinstance(function, MaxSpike):
         limit = function.max_num_spikes_per_bin
         return UNLIMITED if limit is None else int(limit)

@@ -142,11 +142,8 @@ def _check_common(p: Parameters) -> None:
     import torch
 
     if p.module.inhibition:
-        found, limit = (
-            "inhibition=True lets only one neuron of a layer fire",
-            "NIR neurons are independent of each other",
-        )
-        p.fault(found, limit, "turn it off")
+        limit = "NIR neurons are independent of each other"
+        p.fault("inhibition=True lets only one neuron of a layer fire", limit, "turn it off")
     if p.module.state_quant:
         p.fault("state_quant rounds its state", "NIR states are real numbers", "import without it, then quantize")
     probes = torch.tensor([-2.0, -1e-3, 0.0, 1e-3, 2.0] * 8)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
 
@@ -12,7 +13,7 @@ from nirbridge.files.attributes import load_attribute
 from nirbridge.importers.dataflow import DataflowGraph
 from nirbridge.importers.deviations import accepted_in, check_accepted
 from nirbridge.importers.lowering.build import build_network
-from nirbridge.importers.neuron_specs import NeuronSpecs, version_of
+from nirbridge.importers.neuron_specs import NeuronSpecs
 from nirbridge.importers.sample.axes import TimeAxis
 from nirbridge.importers.tracing.trace import trace_module
 from nirbridge.network import Network, to_nir
@@ -59,7 +60,7 @@ def module_to_graph(
     names = check_accepted(accept)
     source, traced_forms = traced or (module, forms)
     flow = edit(trace_module(source, sample, traced_forms, batched=batched, time_axis=time_axis))
-    graph = to_graph(build_network(flow, traced_forms, dt, accept=names), version_of(package))
+    graph = to_graph(build_network(flow, traced_forms, dt, accept=names), f"{package} {version(package)}")
     is_given = batched is not None or time_axis is not None
     return with_self_check(graph, module, sample, forms, check, private=private, accept=names, are_axes_given=is_given)
 

@@ -194,9 +194,8 @@ def _loose_ends(graph: Any) -> Iterator[ExporterFinding]:
     sources, targets = {a for a, _ in flat.edges}, {b for _, b in flat.edges}
     for name, node in flat.nodes.items():
         kind = kind_of(node)
-        lacks = [w for w, there in (("in", name in targets), ("out", name in sources)) if not there]
-        lacks = [w for w in lacks if (kind, w) not in (("Input", "in"), ("Output", "out"))]
-        for way in lacks:
+        ways = (("in", name in targets or kind == "Input"), ("out", name in sources or kind == "Output"))
+        for way in (way for way, is_there in ways if not is_there):
             text = f"{label(name, node)}: no edge leads {way}: the exporter may have lost it (residuals, branches)"
             yield ExporterFinding("missing-edge", name, text, "likely", None)
 

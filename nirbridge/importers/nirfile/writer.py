@@ -39,10 +39,8 @@ def save_nir(graph: Any, path: Path) -> None:
         FileError: a name or metadata cannot be stored, or the file cannot be written.
     """
     shapes = infer_shapes(graph)
-    problems = list(_unstorable(graph, ""))
-    FileError.raise_all(problems)
-    values = [p for full, node in walk_nodes(graph) for p in value_problems(full, node)]
-    ModelError.raise_all(values)
+    FileError.raise_all(_unstorable(graph, ""))
+    ModelError.raise_all(p for full, node in walk_nodes(graph) for p in value_problems(full, node))
     _write(graph, shapes, os.fspath(path))
     warn_of_tools([line for line in str(graph.metadata.get(f"{PREFIX}warnings", "")).split("\n") if line])
 
@@ -194,9 +192,7 @@ def _members(node: Any, node_shapes: NodeShapes) -> Iterator[tuple[str, Any]]:
 
 def _put_metadata(group: Any, metadata: Mapping[str, Any]) -> None:
     if metadata:
-        inside = group.create_group("metadata")
-        for key, value in metadata.items():
-            _put(inside, str(key), value)
+        _put(group, "metadata", metadata)
 
 
 def _put(group: Any, name: str, value: Any) -> None:
@@ -232,11 +228,8 @@ def _put_array(group: Any, name: str, array: Array) -> None:
 def _is_one_number(flat: Array) -> bool:
     """True if every element has the bits of the first."""
     first = flat[:1].tobytes()
-    for start in range(0, len(flat), _SAMPLE_BYTES):
-        piece = flat[start : start + _SAMPLE_BYTES]
-        if piece.tobytes() != first * len(piece):
-            return False
-    return True
+    pieces = (flat[start : start + _SAMPLE_BYTES] for start in range(0, len(flat), _SAMPLE_BYTES))
+    return all(piece.tobytes() == first * len(piece) for piece in pieces)
 
 
 def _shrinks(flat: Array) -> bool:

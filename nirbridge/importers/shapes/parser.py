@@ -8,29 +8,17 @@ view, so a layer of any size costs no memory.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import nir
 import numpy as np
 
 from nirbridge._types import Shape
+from nirbridge.arrays import Array
 from nirbridge.errors import Diagnostic, UsageError, counted
-from nirbridge.importers.shapes.tokens import (
-    ConvForm,
-    DenseForm,
-    FlattenForm,
-    LayerForm,
-    LayerToken,
-    NeuronsForm,
-    PoolForm,
-    parse_shapes,
-)
+from nirbridge.importers.shapes.tokens import NEURONS, LayerToken, parse_shapes
 from nirbridge.network.nir.timing import PREFIX
 from nirbridge.network.nir.windows import Window
-
-if TYPE_CHECKING:
-    import nir
-
-    from nirbridge.arrays import Array
 
 ELEMENTS_MAX = 20_000_000
 """Most elements of the input and of the output of a layer."""
@@ -61,12 +49,9 @@ def graph_of_shapes(text: str) -> nir.NIRGraph:
         UsageError: a word that is no input shape or layer (all such words), else the first layer that does not go
             with the shape that reaches it; each with the word, its position, the expected form and an example.
     """
-    import nir
-
     words = parse_shapes(text)
     first, *layers = words
-    assert isinstance(first.form, tuple)
-    shape = _within(first, first.form)
+    shape = _within(first, first.form.size)
     nodes: dict[str, Any] = {"0_input": nir.Input({"input": np.array(shape)})}
     edges: list[tuple[str, str]] = []
     last = "0_input"
@@ -74,7 +59,7 @@ def graph_of_shapes(text: str) -> nir.NIRGraph:
         name = f"{word.position}_{word.kind}"
         nodes[name], after = _typed(*_node(word, shape))
         edges.append((last, name))
-        if isinstance(word.form, NeuronsForm) and word.form.recurrent:
+        if word.form.recurrent:
             nodes[f"{name}_rec"], _ = _typed(_all_to_all(word, "all-to-all recurrence", shape, shape[0]), shape, shape)
             edges += [(name, f"{name}_rec"), (f"{name}_rec", name)]
         last, shape = name, after
@@ -114,37 +99,25 @@ def _view(value: float, *shape: int) -> Array:
 
 def _node(word: LayerToken, shape: Shape) -> tuple[Any, Shape, Shape]:
     """The node of a layer, the shape that it takes and the one that it puts out."""
-    form: LayerForm = word.form
-    if isinstance(form, NeuronsForm):
-        return _neurons(form, shape), shape, shape
-    if isinstance(form, DenseForm):
-        return _all_to_all(word, "dense", shape, form.out), shape, (form.out,)
-    if isinstance(form, ConvForm):
-        return _conv(word, form, shape)
-    if isinstance(form, PoolForm):
-        return _pool(word, form, shape)
-    assert isinstance(form, FlattenForm)
-    return _flatten(shape), shape, (math.prod(shape),)
+    if word.kind in NEURONS:
+        return _neurons(word.kind, shape), shape, shape
+    if word.kind == "dense":
+        return _all_to_all(word, "dense", shape, word.form.size[0]), shape, word.form.size
+    if word.kind == "flatten":
+        return nir.Flatten({"input": np.array(shape)}, start_dim=0, end_dim=-1), shape, (math.prod(shape),)
+    return _conv(word, shape) if word.kind == "conv" else _pool(word, shape)
 
 
-def _flatten(shape: Shape) -> Any:
-    import nir
-
-    return nir.Flatten({"input": np.array(shape)}, start_dim=0, end_dim=-1)
-
-
-def _neurons(form: NeuronsForm, shape: Shape) -> Any:
+def _neurons(kind: str, shape: Shape) -> Any:
     """Neurons with valid placeholder values: v_threshold 1, v_leak and v_reset 0, a unit input adds 1."""
-    import nir
-
     one, zero, tau = _view(1.0, *shape), _view(0.0, *shape), _view(TAU_S, *shape)
-    if form.kind == "if":
+    if kind == "if":
         return nir.IF(r=_view(1 / DT_S, *shape), v_threshold=one, v_reset=zero)
-    if form.kind == "threshold":
+    if kind == "threshold":
         return nir.Threshold(threshold=one)
-    if form.kind == "li":
+    if kind == "li":
         return nir.LI(tau=tau, r=one, v_leak=zero)
-    if form.kind == "lif":
+    if kind == "lif":
         return nir.LIF(tau=tau, r=one, v_leak=zero, v_threshold=one, v_reset=zero)
     # nir's constructor makes full arrays of w_in, so it is shown one neuron
     single = _view(1.0, 1)
@@ -169,16 +142,14 @@ def _weights(word: LayerToken, shape: Shape) -> Array:
 
 
 def _all_to_all(word: LayerToken, what: str, shape: Shape, out: int) -> Any:
-    import nir
-
     incoming = _flat(word, shape, what)
     _within(word, (out,))
     return nir.Linear(weight=_weights(word, (out, incoming)))
 
 
-def _slide(word: LayerToken, form: ConvForm | PoolForm, shape: Shape) -> tuple[Window, Shape]:
+def _slide(word: LayerToken, shape: Shape) -> tuple[Window, Shape]:
     """The window over the spatial axes of ``shape``, and its positions along them."""
-    axes = len(shape) - 1
+    form, axes = word.form, len(shape) - 1
     options = {"kernel": form.kernel, "stride": form.stride, "padding": form.padding, "dilation": form.dilation}
     for name, numbers in options.items():
         if len(numbers) > axes:
@@ -187,7 +158,7 @@ def _slide(word: LayerToken, form: ConvForm | PoolForm, shape: Shape) -> tuple[W
             raise _refuse(word, found, f"the shape {_shown(shape)} has one spatial axis", step)
     full = {name: numbers * (axes // len(numbers)) for name, numbers in options.items()}
     padding = tuple((p, p) for p in full["padding"])
-    window = Window(full["kernel"], full["stride"], padding, full["dilation"], getattr(form, "groups", 1))
+    window = Window(full["kernel"], full["stride"], padding, full["dilation"], form.groups)
     spatial = window.slide(shape[1:])
     if min(spatial) < 1:
         found = f"its window {_shown(window.kernel)} is larger than the padded shape {_shown(shape)}"
@@ -201,24 +172,22 @@ def _slide(word: LayerToken, form: ConvForm | PoolForm, shape: Shape) -> tuple[W
     return window, spatial
 
 
-def _conv(word: LayerToken, form: ConvForm, shape: Shape) -> tuple[Any, Shape, Shape]:
-    import nir
-
+def _conv(word: LayerToken, shape: Shape) -> tuple[Any, Shape, Shape]:
     if len(shape) not in (2, 3):
         found = f"a flat shape of {_shown(shape)} reaches it"
         step = "start from one, for example 1x128 conv4k3 or 1x28x28 conv4k3"
         raise _refuse(word, found, "a convolution takes channels x positions or channels x rows x columns", step)
-    window, spatial = _slide(word, form, shape)
-    channels = shape[0]
-    if channels % form.groups or form.out % form.groups:
-        found = f"groups {form.groups} on {channels} channels in and {form.out} out"
+    window, spatial = _slide(word, shape)
+    channels, (out,), groups = shape[0], word.form.size, word.form.groups
+    if channels % groups or out % groups:
+        found = f"groups {groups} on {channels} channels in and {out} out"
         raise _refuse(
             word, found, "groups divide both", f"correct g: conv{channels}k3g{channels} has one kernel a channel"
         )
-    after = _within(word, (form.out, *spatial))
-    weight = _weights(word, (form.out, channels // form.groups, *window.kernel))
+    after = _within(word, (out, *spatial))
+    weight = _weights(word, (out, channels // groups, *window.kernel))
     padding = tuple(low for low, _ in window.padding)
-    shared: dict[str, Any] = {"weight": weight, "groups": form.groups, "bias": _view(0.0, form.out)}
+    shared: dict[str, Any] = {"weight": weight, "groups": groups, "bias": _view(0.0, out)}
     if len(shape) == 2:
         (size,), (stride,), (pad,), (dilation,) = shape[1:], window.stride, padding, window.dilation
         return nir.Conv1d(input_shape=size, stride=stride, padding=pad, dilation=dilation, **shared), shape, after
@@ -228,15 +197,13 @@ def _conv(word: LayerToken, form: ConvForm, shape: Shape) -> tuple[Any, Shape, S
     return node, shape, after
 
 
-def _pool(word: LayerToken, form: PoolForm, shape: Shape) -> tuple[Any, Shape, Shape]:
-    import nir
-
+def _pool(word: LayerToken, shape: Shape) -> tuple[Any, Shape, Shape]:
     if len(shape) != 3:
         found = f"a shape of {_shown(shape)} reaches it"
         step = "start from one, for example 1x28x28 conv4k3 if sumpool2"
         raise _refuse(word, found, "a pool takes channels x rows x columns", step)
-    window, spatial = _slide(word, form, shape)
-    kind = nir.SumPool2d if form.kind == "sumpool" else nir.AvgPool2d
+    window, spatial = _slide(word, shape)
+    kind = nir.SumPool2d if word.kind == "sumpool" else nir.AvgPool2d
     padding = np.array([low for low, _ in window.padding])
     node = kind(kernel_size=np.array(window.kernel), stride=np.array(window.stride), padding=padding)
     return node, shape, _within(word, (shape[0], *spatial))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from nirbridge._types import Shape
 from nirbridge.errors import Diagnostic, UsageError, counted, nearest, quoted
@@ -49,54 +50,25 @@ _NAMES = {"k": "kernel", "s": "stride", "p": "padding", "d": "dilation", "g": "g
 
 
 @dataclass(frozen=True, slots=True)
-class NeuronsForm:
-    """A layer of neurons; ``recurrent``: each feeds all of its layer."""
+class LayerForm:
+    """The numbers of one word; windows have one number for all axes, or one an axis.
 
-    kind: str
-    recurrent: bool
+    ``size``: the input shape, the neurons of a dense layer or the channels of a convolution. ``recurrent``: each neuron
+    feeds all of its layer.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class DenseForm:
-    """All to all."""
-
-    out: int
-
-
-@dataclass(frozen=True, slots=True)
-class FlattenForm:
-    """Any shape as a flat one."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConvForm:
-    """A convolution; sequences have one number for all axes, or one an axis."""
-
-    out: int
-    kernel: Shape
-    stride: Shape
-    padding: Shape
-    dilation: Shape
-    groups: int
-
-
-@dataclass(frozen=True, slots=True)
-class PoolForm:
-    """A sumpool or avgpool; sequences as in ``ConvForm``."""
-
-    kind: str
-    kernel: Shape
-    stride: Shape
-    padding: Shape
+    size: Shape = ()
+    kernel: Shape = (1,)
+    stride: Shape = (1,)
+    padding: Shape = (0,)
     dilation: Shape = (1,)
-
-
-LayerForm = NeuronsForm | DenseForm | FlattenForm | ConvForm | PoolForm | Shape
+    groups: int = 1
+    recurrent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LayerToken:
-    """One word: position 0 is the input shape (its form a tuple), 1 the first layer."""
+    """One word: position 0 is the input shape, 1 the first layer."""
 
     position: int
     text: str
@@ -139,7 +111,7 @@ def parse_shapes(text: str) -> tuple[LayerToken, ...]:
             continue
         words.append(LayerToken(position, word, kind, form))
     UsageError.raise_all(problems)
-    if not isinstance(words[-1].form, NeuronsForm):
+    if words[-1].kind not in NEURONS:
         found = "nothing follows it" if len(words) > 1 else "no layer follows it"
         step = f"add neurons: {words[-1].text} lif" if len(words) > 1 else f"add layers: {EXAMPLE}"
         raise UsageError.of(words[-1].label, found, "the last layer must be neurons", step, layer=len(words) - 1)
@@ -159,13 +131,13 @@ def _split(text: str) -> list[str]:
     return words
 
 
-def _input_shape(word: str) -> Shape:
+def _input_shape(word: str) -> LayerForm:
     if not re.fullmatch(r"[0-9]+(?:x[0-9]+){0,2}", word):
         kind = re.match("[a-z]*", word)
         found = "the line begins with a layer" if kind and kind[0] in GRAMMAR else "it is no shape"
         limit = "N, channels x positions or channels x rows x columns is expected"
         raise _TokenError(found, limit, f"for example {EXAMPLE}")
-    return _numbers("size", word, 1, "for example 2x34x34")
+    return LayerForm(_numbers("size", word, 1, "for example 2x34x34"))
 
 
 def _layer(word: str) -> tuple[str, LayerForm]:
@@ -183,21 +155,21 @@ def _layer(word: str) -> tuple[str, LayerForm]:
 
 def _form(kind: str, first: str, options: dict[str, Shape], form: str, example: str) -> LayerForm:
     if kind in NEURONS:
-        return NeuronsForm(kind, bool(first))
+        return LayerForm(recurrent=bool(first))
     if kind == "flatten":
-        return FlattenForm()
+        return LayerForm()
     step = f"for example {example}"
     if kind == "dense":
-        return DenseForm(*_numbers("size", first, 1, step))
+        return LayerForm(_numbers("size", first, 1, step))
     if kind != "conv":
         kernel = _numbers("kernel", first, 1, step)
-        return PoolForm(kind, kernel, options.get("s", kernel), options.get("p", (0,)))
+        return LayerForm(kernel=kernel, stride=options.get("s", kernel), padding=options.get("p", (0,)))
     if "k" not in options or len(options.get("g", (1,))) > 1:
         found = "it has no kernel" if "k" not in options else "its groups are two numbers"
         raise _TokenError(found, f"{form} is expected", step)
-    (out,), (groups,) = _numbers("size", first, 1, step), options.get("g", (1,))
-    plain = {name: options.get(name, (default,)) for name, default in (("s", 1), ("p", 0), ("d", 1))}
-    return ConvForm(out, options["k"], plain["s"], plain["p"], plain["d"], groups)
+    (groups,) = options.pop("g", (1,))
+    window: dict[str, Any] = {_NAMES[letter]: numbers for letter, numbers in options.items()}
+    return LayerForm(_numbers("size", first, 1, step), groups=groups, **window)
 
 
 def _options(text: str, form: str, example: str) -> Iterator[tuple[str, Shape]]:

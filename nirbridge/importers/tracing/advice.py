@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-_GATES = ("its gates multiply values: no spiking neuron does", "use a recurrent spiking layer of the framework")
-_NORM = ("it normalizes every sample by its own values", "use BatchNorm, which folds into weights")
 _CURVE = (
     "it is not linear, and no neuron",
     "put a spiking neuron there; at the end: apply it to the network's outputs",
 )
 _COMPARE = ("a comparison that is no neuron of the framework", "let a neuron compare: it fires above its threshold")
 _CHOICE = ("a choice among values is not linear", "compute it from the output spikes, or use an average pool")
-_PRODUCT = ("a product of values, or an unsupported call", "use torch.nn.Linear or a convolution")
 _RESAMPLE = (
     "NIR has no resampling",
     "repeat values with repeat_interleave, or use a convolution with a stride",
 )
-_CHANCE = ("it is random", "leave it out of forward, or out of eval mode")
-_ALONG = ("it works along an axis of values", "use torch.nn.Linear with fixed weights")
 
 TABLE: tuple[tuple[tuple[str, ...], tuple[str, str]], ...] = (
-    (("lstm", "gru", "rnn"), _GATES),
-    (("attention", "einsum", "bmm", "baddbmm", "bilinear", "outer", "dot"), _PRODUCT),
+    (
+        ("lstm", "gru", "rnn"),
+        ("its gates multiply values: no spiking neuron does", "use a recurrent spiking layer of the framework"),
+    ),
+    (
+        ("attention", "einsum", "bmm", "baddbmm", "bilinear", "outer", "dot"),
+        ("a product of values, or an unsupported call", "use torch.nn.Linear or a convolution"),
+    ),
     (("conv_transpose",), ("NIR has no transposed convolution", _RESAMPLE[1])),
     (("interpolate", "upsample", "grid_sample", "pixel_shuffle"), _RESAMPLE),
-    (("normalize", "layer_norm", "group_norm", "instance_norm", "local_response_norm", "rms_norm"), _NORM),
+    (
+        ("normalize", "layer_norm", "group_norm", "instance_norm", "local_response_norm", "rms_norm"),
+        ("it normalizes every sample by its own values", "use BatchNorm, which folds into weights"),
+    ),
     (("__setitem__",), ("it writes into part of a tensor", "put the parts together with torch.cat or torch.stack")),
     (("pad",), ("a padding that is not part of a convolution", "pad with zeros in the convolution: padding=…")),
     (
         ("softmax", "softmin"),
         ("its outputs depend on all others", "leave it out: the largest output stays the largest"),
     ),
-    (("bernoulli", "rand", "normal", "multinomial"), _CHANCE),
-    (("cumsum", "cumprod", "prod", "std", "var", "norm", "fft", "diff"), _ALONG),
+    (("bernoulli", "rand", "normal", "multinomial"), ("it is random", "leave it out of forward, or out of eval mode")),
+    (
+        ("cumsum", "cumprod", "prod", "std", "var", "norm", "fft", "diff"),
+        ("it works along an axis of values", "use torch.nn.Linear with fixed weights"),
+    ),
     (("max_unpool", "fractional_max", "adaptive_max", "max_pool"), _CHOICE),
 )
 """Parts of a function's name -> (reason, hint); the first match counts."""

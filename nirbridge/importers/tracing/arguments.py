@@ -11,9 +11,19 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.arrays import Array
 from nirbridge.importers.dataflow import ValueRef
-from nirbridge.importers.tracing.axes import CannotFollow, Lead
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
 from nirbridge.importers.tracing.structures import torch_tensor
+
+Lead = tuple[str, ...]
+"""Words for leading axes: ``batch``, ``time``, ``merged`` (time and batch as one axis), ``merged-batch-first``."""
+
+
+class CannotFollow(Exception):
+    """A call that has no place in a flow: why, and what to do."""
+
+    def __init__(self, why: str, advice: str = "") -> None:
+        super().__init__(why)
+        self.why, self.advice = why, advice
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,10 +138,6 @@ def _gather(call: Operation, place: int, shape: Shape) -> int:
     return _MIXED
 
 
-def _concat(call: Operation, place: int, shape: Shape) -> int:
-    return place if place != call.arguments["axis"] else _MIXED
-
-
 _AFTER: Mapping[str, Callable[[Operation, int, Shape], int]] = {
     "linear": _linear,
     "neuron": _neuron,
@@ -149,7 +145,7 @@ _AFTER: Mapping[str, Callable[[Operation, int, Shape], int]] = {
     "max_pool": _pool,
     "reshape": _reshape,
     "gather": _gather,
-    "concat": _concat,
+    "concat": lambda call, place, shape: place if place != call.arguments["axis"] else _MIXED,
     "scale": _factor("factor"),
     "shift": _factor("constant"),
     "add": _same,

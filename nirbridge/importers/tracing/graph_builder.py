@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from nirbridge._types import Shape
 from nirbridge.errors import Diagnostic, quoted
 from nirbridge.importers.dataflow import (
     DataflowGraph,
@@ -19,8 +20,7 @@ from nirbridge.importers.dataflow import (
 from nirbridge.importers.deviations import KEPT_STATES, Deviation
 from nirbridge.importers.neuron_specs import NeuronSpec, NeuronSpecs, neuron_spec_of
 from nirbridge.importers.sample.axes import Roles, lead_of, order_of
-from nirbridge.importers.tracing.arguments import FlowValue, LoweredOp
-from nirbridge.importers.tracing.axes import CannotFollow, Lead
+from nirbridge.importers.tracing.arguments import CannotFollow, FlowValue, Lead, LoweredOp
 from nirbridge.importers.tracing.consistency import STARTS_ANEW, half_precision_calls
 from nirbridge.importers.tracing.ops import OP_HANDLERS
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall, TracedValue, values_of
@@ -60,12 +60,11 @@ class GraphBuilder:
         """The flow; what cannot be traced is among its problems."""
         self.problems += [*self.recording.problems, *self.iterations.problems()]
         wanted = self._wanted()
-        for node in self.recording.nodes:
-            if node.index in wanted:
-                self._name(node)
-        for node in self.recording.nodes:
-            if node.index in wanted:
-                self._write(node)
+        nodes = [node for node in self.recording.nodes if node.index in wanted]
+        for node in nodes:
+            self.names[node.index] = self._fresh(self._wanted_name(node))
+        for node in nodes:
+            self._write(node)
         outputs = tuple(self._outputs())
         if self.iterations.is_called:
             self.notes.append("forward keeps values between calls: imported as connections delayed by one time step")
@@ -79,10 +78,8 @@ class GraphBuilder:
         out_of_order = [p for p in self.problems if p.limit == FORWARD]  # all others follow from it
         notes, problems = tuple(dict.fromkeys(self.notes)), tuple(distinct(out_of_order or self.problems))
         deviations = tuple(dict.fromkeys(self.deviations))
-        iterations = self.iterations
-        loop = LoopSummary(
-            iterations.iterations, iterations.follows_time, bool(iterations.only_parts), iterations.time_steps
-        )
+        turns = self.iterations
+        loop = LoopSummary(turns.iterations, turns.follows_time, bool(turns.only_parts), turns.time_steps)
         return DataflowGraph(tuple(self.calls), outputs, notes, problems, deviations, loop)
 
     # -- which nodes ---------------------------------------------------------------------------------------------
@@ -110,9 +107,6 @@ class GraphBuilder:
         return [items[-1]] if items else list(values_of((node.args, dict(node.kwargs))))
 
     # -- names ---------------------------------------------------------------------------------------------------
-
-    def _name(self, node: TracedCall) -> None:
-        self.names[node.index] = self._fresh(self._wanted_name(node))
 
     def _fresh(self, wanted: str) -> str:
         name = fresh_name(wanted, self.taken)
@@ -149,12 +143,10 @@ class GraphBuilder:
             hint = "use it in the next time step at the latest, or put a neuron in between"
             self._add_problem(node.path, f"a value is carried over more than one time step ({lag} steps)", hint)
         written = self.done.get((last.index, 0))
-        lead = written.lead if written else self._guess(node)
+        # a neuron that is used before it is written has the leading axes of the sample
+        of_sample = tuple(word for word in self.lead if word != "time") if self.iterations.is_folded else self.lead
+        lead = written.lead if written else of_sample
         return FlowValue(ValueRef(self.names[last.index], value.output, lag == 1), lead, value.shape)
-
-    def _guess(self, node: TracedCall) -> Lead:
-        """Leading axes of a neuron's output that is used before the neuron is written: those of the sample."""
-        return tuple(word for word in self.lead if word != "time") if self.iterations.is_folded else self.lead
 
     def _write(self, node: TracedCall) -> None:
         if node.kind == "input":
@@ -187,12 +179,9 @@ class GraphBuilder:
             self._add_problem(node.path, f"it is given {text}", f"give it {layout or 'one time step of a batch'}")
         elif "time" in x.lead:
             self.iterations.follows_time = True
-        name = self.names[node.index]
-        shape = node.shapes[0][len(x.lead) :]
         started = any(not isinstance(s, TracedValue) for s in states(self.iterations.calls[node.path][0]))
-        arguments = {"starts_at_zero": started}
-        self.calls.append(Operation(name, node.path, "neuron", node.module, (x.ref,), arguments, shape))
-        self.done[node.index, 0] = FlowValue(ValueRef(name), x.lead, node.shapes[0])
+        ref = self._append(node, "neuron", (x.ref,), {"starts_at_zero": started}, node.shapes[0][len(x.lead) :])
+        self.done[node.index, 0] = FlowValue(ref, x.lead, node.shapes[0])
         has_state = any(isinstance(s, TracedValue) for s in states(node))
         if (
             (self.iterations.iterations == 1 or self.iterations.is_called)
@@ -226,29 +215,30 @@ class GraphBuilder:
         if word.kind == "scale" and x.is_summed:
             word = LoweredOp("same", {}, (x,), lead)  # a mean over steps: its factor counts steps
         if word.kind not in ("same", "summed") and not (word.kind == "reshape" and shape == x.shape):
-            ref = ValueRef(self._append(node, value, word, shape))
-        if word.kind == "avg_pool" and self._squeezes(node):
-            ref = self._reshape(node, ref, shape)
+            ref = self._append(
+                node, word.kind, tuple(t.ref for t in word.inputs), word.arguments, shape, value.output > 0
+            )
+        if word.kind == "avg_pool" and node.name in REDUCES and not node.kwargs.get("keepdim", False):
+            ref = self._append(node, "reshape", (ref,), {}, shape, is_more=True)
         summed = word.kind == "summed" or any(t.is_summed for t in word.inputs)
         if summed and word.kind not in ("summed", "same", "scale", "reshape"):
             self._add_problem(node.path, f"{node.name} works on values summed over time", "return the sum unchanged")
         is_last = word.is_last or any(t.is_last for t in word.inputs)
         self.done[node.index, value.output] = replace(traced, ref=ref, is_summed=summed, is_last=is_last)
 
-    def _squeezes(self, node: TracedCall) -> bool:
-        return node.name in REDUCES and not node.kwargs.get("keepdim", False)
-
-    def _reshape(self, node: TracedCall, ref: ValueRef, shape: tuple[int, ...]) -> ValueRef:
-        name = self._fresh(self.names[node.index])
-        self.calls.append(Operation(name, node.path, "reshape", node.module, (ref,), shape=shape))
+    def _append(
+        self,
+        node: TracedCall,
+        kind: str,
+        inputs: tuple[ValueRef, ...],
+        arguments: Any,
+        shape: Shape,
+        is_more: bool = False,
+    ) -> ValueRef:
+        """Write one operation; ``is_more``: it is not the first one of its call, so that it needs another name."""
+        name = self._fresh(self.names[node.index]) if is_more else self.names[node.index]
+        self.calls.append(Operation(name, node.path, kind, node.module, inputs, arguments, shape))
         return ValueRef(name)
-
-    def _append(self, node: TracedCall, value: TracedValue, word: LoweredOp, shape: tuple[int, ...]) -> str:
-        name = self.names[node.index]
-        name = self._fresh(name) if value.output else name
-        inputs = tuple(t.ref for t in word.inputs)
-        self.calls.append(Operation(name, node.path, word.kind, node.module, inputs, word.arguments, shape))
-        return name
 
     def _word(self, node: TracedCall, value: TracedValue) -> LoweredOp:
         series = self.iterations.series.get(node.index)

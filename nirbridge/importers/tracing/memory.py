@@ -43,13 +43,6 @@ Failures = list[str | TooLarge]
 """Why attempts to run a module failed."""
 
 
-def raise_too_large(failures: Failures) -> None:
-    """Raises the first failure that is a lack of memory; the others are about shapes that were guessed wrong."""
-    for failure in failures:
-        if isinstance(failure, TooLarge):
-            raise failure
-
-
 @dataclass(slots=True)
 class MemoryBudget:
     """Bytes that a recording holds: ``held`` now, ``most`` allowed."""
@@ -199,11 +192,6 @@ def release_memory(budget: MemoryBudget) -> None:
 def _trimmed() -> None:
     with suppress(OSError, AttributeError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)
-
-
-def shared_parameters(module: Any) -> Mapping[int, Any]:
-    """The parameters of a module by identity."""
-    return {id(p): p for p in module.parameters()}
 
 
 def same_tensors(before: Mapping[str, weakref.ref[Any]], now: Mapping[str, Any]) -> bool:

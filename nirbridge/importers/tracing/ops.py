@@ -12,6 +12,7 @@ import numpy as np
 from nirbridge._types import Shape
 from nirbridge.arrays import freeze
 from nirbridge.importers.tracing.arguments import (
+    CannotFollow,
     Find,
     Handler,
     LoweredOp,
@@ -21,7 +22,6 @@ from nirbridge.importers.tracing.arguments import (
     input_of,
     per_axis,
 )
-from nirbridge.importers.tracing.axes import CannotFollow
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
 from nirbridge.importers.tracing.values import COPIES
 
@@ -86,16 +86,26 @@ def _padding(padding: Any, kernel: Shape, dilation: tuple[int, ...]) -> tuple[tu
     return tuple((p, p) for p in per_axis(padding, len(kernel)))
 
 
-def _pool(node: TracedCall, find: Find, kernel: Any, stride: Any, padding: Any, **more: Any) -> LoweredOp:
+def _pool(
+    node: TracedCall,
+    find: Find,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    factor: float | None = None,
+    ceil: bool = False,
+) -> LoweredOp:
     x, axes = input_of(node, find), int(node.name[-2])
     if len(x.shape) != axes + 1:
         raise CannotFollow(f"a pool of values of shape {x.shape}", f"it works on channels and {axes} axes")
     kernel = per_axis(kernel, axes)
     stride = per_axis(stride, axes) if stride is not None and stride != () else kernel
-    arguments = {"kernel": kernel, "stride": stride, "padding": tuple((p, p) for p in per_axis(padding, axes)), **more}
-    if more.get("factor") is None:
-        arguments["factor"] = 1.0 / math.prod(kernel)
-    return LoweredOp("avg_pool", arguments, (x,))
+    padding = tuple((p, p) for p in per_axis(padding, axes))
+    for n, k, s, (p, _) in zip(x.shape[1:], kernel, stride, padding, strict=True):
+        if ceil and (n + 2 * p - k) % s:
+            raise CannotFollow("a pool with ceil_mode, whose last window is cut", "use ceil_mode=False")
+    factor = 1.0 / math.prod(kernel) if factor is None else factor
+    return LoweredOp("avg_pool", {"kernel": kernel, "stride": stride, "padding": padding, "factor": factor}, (x,))
 
 
 def _avg_pool(node: TracedCall, find: Find) -> LoweredOp:
@@ -107,24 +117,15 @@ def _avg_pool(node: TracedCall, find: Find) -> LoweredOp:
     counts, divisor = call_argument(node, 5, "count_include_pad", True), call_argument(node, 6, "divisor_override")
     if not counts and any(per_axis(padding, int(node.name[-2]))):
         raise CannotFollow("an average that leaves the padding out (count_include_pad=False)", "count it in")
-    word = _pool(node, find, kernel, stride, padding, factor=1.0 / divisor if divisor else None)
-    _check_ceil(word, call_argument(node, 4, "ceil_mode", False))
-    return word
-
-
-def _check_ceil(word: LoweredOp, ceil_mode: bool) -> None:
-    a = word.arguments
-    for n, k, s, (p, _) in zip(word.inputs[0].shape[1:], a["kernel"], a["stride"], a["padding"], strict=True):
-        if ceil_mode and (n + 2 * p - k) % s:
-            raise CannotFollow("a pool with ceil_mode, whose last window is cut", "use ceil_mode=False")
+    factor = 1.0 / divisor if divisor else None
+    return _pool(node, find, kernel, stride, padding, factor, ceil=call_argument(node, 4, "ceil_mode", False))
 
 
 def _sum_pool(node: TracedCall, find: Find) -> LoweredOp:
     if float(call_argument(node, 1, "norm_type")) != 1.0:
         raise CannotFollow("a power-average pool", "use norm_type 1 (a sum), or an average pool")
-    word = _pool(node, find, call_argument(node, 2, "kernel_size"), call_argument(node, 3, "stride"), 0, factor=1.0)
-    _check_ceil(word, call_argument(node, 4, "ceil_mode", False))
-    return word
+    kernel, stride = call_argument(node, 2, "kernel_size"), call_argument(node, 3, "stride")
+    return _pool(node, find, kernel, stride, 0, 1.0, ceil=call_argument(node, 4, "ceil_mode", False))
 
 
 def _adaptive(node: TracedCall, find: Find) -> LoweredOp:
@@ -169,11 +170,11 @@ def _batch_norm(node: TracedCall, find: Find) -> LoweredOp:
 def _dropout(node: TracedCall, find: Find) -> LoweredOp:
     if call_argument(node, 2, "training", True) and float(call_argument(node, 1, "p", 0.5)) > 0:
         raise CannotFollow("a dropout that is always on", "pass training=self.training")
-    return LoweredOp("same", {}, (input_of(node, find),))
+    return _unary(node, find, "same")
 
 
-def _same(node: TracedCall, find: Find) -> LoweredOp:
-    return LoweredOp("same", {}, (input_of(node, find),))
+def _unary(node: TracedCall, find: Find, kind: str) -> LoweredOp:
+    return LoweredOp(kind, {}, (input_of(node, find),))
 
 
 def _cast(node: TracedCall, find: Find) -> LoweredOp:
@@ -187,17 +188,13 @@ def _cast(node: TracedCall, find: Find) -> LoweredOp:
     return LoweredOp("same", {}, (x,))
 
 
-def _relu(node: TracedCall, find: Find) -> LoweredOp:
-    return LoweredOp("relu", {}, (input_of(node, find),))
-
-
 def _clamp(node: TracedCall, find: Find) -> LoweredOp:
     low, high = (
         call_argument(node, 1, "min"),
         call_argument(node, 2, "max") if not node.name.startswith("clamp_min") else None,
     )
     if isinstance(low, int | float) and low == 0 and high is None:
-        return LoweredOp("relu", {}, (input_of(node, find),))
+        return _unary(node, find, "relu")
     raise CannotFollow("values are clipped, and not at a minimum of 0", "use relu, or let a neuron do it")
 
 
@@ -266,7 +263,7 @@ OP_HANDLERS: Mapping[str, Handler] = {
     **dict.fromkeys(
         ("dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout", "alpha_dropout", "dropout_"), _dropout
     ),
-    **dict.fromkeys(("relu", "relu_"), _relu),
+    **dict.fromkeys(("relu", "relu_"), partial(_unary, kind="relu")),
     **dict.fromkeys(("clamp", "clamp_", "clip", "clip_", "clamp_min", "clamp_min_"), _clamp),
     **dict.fromkeys(("to", "type", "double", "type_as"), _cast),
     **dict.fromkeys(("add", "add_", "__add__", "__radd__", "__iadd__"), partial(_combine, sign=1)),
@@ -276,6 +273,6 @@ OP_HANDLERS: Mapping[str, Handler] = {
     **dict.fromkeys(("div", "div_", "divide", "true_divide", "__truediv__", "__itruediv__"), _div),
     **dict.fromkeys(("neg", "neg_", "negative", "__neg__"), _neg),
     **dict.fromkeys(("cat", "concat", "concatenate"), _cat),
-    **dict.fromkeys(COPIES, _same),
+    **dict.fromkeys(COPIES, partial(_unary, kind="same")),
 }
 """Function name -> its handler. Rearrangements are in ``shape_ops``."""

@@ -190,7 +190,7 @@ class ForwardRecorder:
             return self.constants.budget.counted(func(*args, **kwargs))
         if name in _UNSET:  # what memory holds by chance would differ from run to run
             return self.constants.budget.counted(func(*args, **kwargs).zero_())
-        if name in _SHAPE_ONLY or not self._is_traced((args, kwargs)):
+        if name in _SHAPE_ONLY or all(self.values.get(tensor) is None for _, tensor in tensors_of((args, kwargs))):
             return self.constants.budget.counted(func(*args, **kwargs), args)
         if name not in _NUMBERS and not name.startswith("__"):
             self.constants.budget.check_result(func, args, kwargs)
@@ -201,7 +201,8 @@ class ForwardRecorder:
         if name == "__setitem__":
             self.add("function", name, shown, named, [args[0]])
             return result
-        if _overwrites(func, name) and isinstance(shown[1], TracedValue) and shown[1].shape == tuple(args[0].shape):
+        is_write = name == "copy_" or getattr(func, "__name__", "") == "__set__"  # a.copy_(b), a.data = b
+        if is_write and isinstance(shown[1], TracedValue) and shown[1].shape == tuple(args[0].shape):
             self.bind(args[0], shown[1])
             return result
         tensors = [t for _, t in tensors_of(result)]
@@ -235,10 +236,6 @@ class ForwardRecorder:
         self.add("neuron", use, shown, named, tensors, use=use)
         return result
 
-    def _is_traced(self, structure: Any) -> bool:
-        """True if a structure holds a traced tensor."""
-        return any(self.values.get(tensor) is not None for _, tensor in tensors_of(structure))
-
     def _number(self, name: str) -> None:
         path = self.stack[-1] if self.stack else ""
         found = f"it reads the value of a tensor ({name.strip('_')}): data-dependent control flow"
@@ -258,11 +255,6 @@ def is_all_state(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: Map
     bound.apply_defaults()
     rest = [*bound.args, *bound.kwargs.values()][1:]  # arguments that *args and **kwargs take count one by one
     return bool(rest) and all(value is not None for value in rest)
-
-
-def _overwrites(func: Any, name: str) -> bool:
-    """``a.copy_(b)`` and ``a.data = b``: from then on a is b."""
-    return name == "copy_" or getattr(func, "__name__", "") == "__set__"
 
 
 def function_name(func: Any) -> str:

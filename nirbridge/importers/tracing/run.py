@@ -15,7 +15,7 @@ from typing import Any
 
 from nirbridge.errors import Diagnostic, ModelError, UsageError, quoted
 from nirbridge.importers.neuron_specs import NeuronSpecs, neuron_spec_of
-from nirbridge.importers.tracing.memory import TensorConstants, TooLarge, budget_of, release_memory, shared_parameters
+from nirbridge.importers.tracing.memory import TensorConstants, TooLarge, budget_of, release_memory
 from nirbridge.importers.tracing.recorder import ForwardRecorder, ForwardTrace
 from nirbridge.importers.tracing.structures import tensors_of
 from nirbridge.importers.tracing.values import ModuleUses
@@ -181,7 +181,7 @@ def record_forward(
     import torch
     from torch.overrides import TorchFunctionMode
 
-    constants = TensorConstants(budget_of(module), shared_parameters(module))
+    constants = TensorConstants(budget_of(module), {id(p): p for p in module.parameters()})
     recorder = ForwardRecorder(forms, originals, noise, ModuleUses().path, constants)
 
     class Mode(TorchFunctionMode):

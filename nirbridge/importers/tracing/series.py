@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from nirbridge.errors import Diagnostic
 from nirbridge.importers.dataflow import place_label
-from nirbridge.importers.tracing.arguments import FlowValue, LoweredOp, call_argument
-from nirbridge.importers.tracing.axes import CannotFollow
+from nirbridge.importers.tracing.arguments import CannotFollow, FlowValue, LoweredOp, call_argument
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
 from nirbridge.importers.tracing.values import item_slice
 

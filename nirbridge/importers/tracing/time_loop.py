@@ -96,10 +96,7 @@ class TimeLoop:
             self.sums[node.index] = self.terms[node.index]
             return SERIES
         ages = [self.age(v) for v in values_of((node.args, node.kwargs))]
-        numbered = [a for a in ages if a >= 0]
-        if numbered:
-            return max(numbered)
-        return SERIES if SERIES in ages else STATIC
+        return max((a for a in ages if a >= 0), default=SERIES if SERIES in ages else STATIC)
 
     def _terms(self, node: TracedCall) -> tuple[Any, ...]:
         """The terms of a running sum over turns, in order."""
@@ -137,12 +134,9 @@ class TimeLoop:
         silent = self._silent(b)
         if silent is None:
             return False
-        tensor_type = torch_tensor()
         if is_zero(constant):
             return is_zero(silent)
-        return (
-            isinstance(constant, tensor_type) and isinstance(silent, tensor_type) and bool((constant == silent).all())
-        )
+        return all(isinstance(v, torch_tensor()) for v in (constant, silent)) and bool((constant == silent).all())
 
     def _silent(self, b: Any) -> Any:
         """The value of ``b`` if no neuron fired in the turn before; None if it depends on anything else."""
@@ -170,9 +164,7 @@ class TimeLoop:
             return same and lag in (0, 1) and iteration - self.age(a) == lag
         if self.is_called and b.node.kind == "input":
             return a.node.name == b.node.name and (self.age(a), self.age(b)) == (iteration, self.last)
-        if a == b:
-            return True
-        if iteration == 0 and self._adds_silence(a, b):
+        if a == b or (iteration == 0 and self._adds_silence(a, b)):
             return True
         if a.node.kind != b.node.kind or a.node.name != b.node.name or a.node.path != b.node.path:
             return False
@@ -204,7 +196,7 @@ class TimeLoop:
                 text = f"called {len(calls)} times, others are called {self.iterations} times"
                 text = f"called {len(calls)} times in {self.iterations} calls of forward" if self.is_called else text
                 found.append(Diagnostic(place_label(path), text, "each neuron is called once per time step", _ONCE))
-            elif not all(self._same_turn(calls, k) for k in range(self.last)):
+            elif not all(self.alike(first_input(node), k, first_input(calls[-1])) for k, node in enumerate(calls[:-1])):
                 found.append(self._differs(path, calls))
             found += self._states(path, calls)
         return found + (self._outputs() if self.is_called else [])
@@ -264,9 +256,6 @@ class TimeLoop:
                 problems.append(Diagnostic(place_label(""), text, FOLLOWED, KEEP))
         return problems
 
-    def _same_turn(self, calls: list[TracedCall], k: int) -> bool:
-        return self.alike(first_input(calls[k]), k, first_input(calls[-1]))
-
     def _states(self, path: str, calls: list[TracedCall]) -> list[Diagnostic]:
         """A state must be the one that the neuron returned in the turn before, zeros at first, or an argument."""
         for iteration, node in enumerate(calls):
@@ -274,16 +263,14 @@ class TimeLoop:
                 found = f"its state is reset in time step {iteration} of a loop"
                 return [Diagnostic(place_label(path), found, "", "reset it before the loop")]
             for state in states(node):
-                plain = self.plain(state) if isinstance(state, TracedValue) else state
-                if isinstance(plain, TracedValue):
-                    is_own = (
-                        plain.node.kind == "neuron" and plain.node.path == path and self.age(plain) == iteration - 1
-                    )
-                    fine = is_own or ((iteration == 0 or self.is_called) and plain.node.kind == "input")
-                else:
-                    fine = (iteration == 0 or self.is_called) and is_zero(plain)
-                if not fine:
+                if not self._is_own(state, path, iteration):
                     text = f"the state passed to it in time step {iteration} is not the one that it returned before"
-                    advice = "pass its state on unchanged, starting at zero"
-                    return [Diagnostic(place_label(path), text, "", advice)]
+                    return [Diagnostic(place_label(path), text, "", "pass its state on unchanged, starting at zero")]
         return []
+
+    def _is_own(self, state: Any, path: str, iteration: int) -> bool:
+        is_first = iteration == 0 or self.is_called
+        if not isinstance(state, TracedValue):
+            return is_first and is_zero(state)
+        node, age = self.plain(state).node, self.age(state)
+        return (is_first and node.kind == "input") or (node.kind, node.path, age) == ("neuron", path, iteration - 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from nirbridge.errors import Diagnostic, ModelError, NirbridgeError
 from nirbridge.importers.dataflow import DataflowGraph, graph_multiplications
 from nirbridge.importers.deviations import KEPT_STATES
-from nirbridge.importers.neuron_specs import NeuronSpecs, neuron_spec_of
+from nirbridge.importers.neuron_specs import NeuronSpecs, neuron_spec_of, quietly
 from nirbridge.importers.sample.axes import (
     STEPS,
     WAY_OUT,
@@ -41,7 +40,7 @@ from nirbridge.importers.tracing.consistency import (
 )
 from nirbridge.importers.tracing.copies import badness, copied_axes
 from nirbridge.importers.tracing.graph_builder import GraphBuilder, layout_of
-from nirbridge.importers.tracing.memory import Failures, TooLarge, raise_too_large
+from nirbridge.importers.tracing.memory import Failures, TooLarge
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall
 from nirbridge.importers.tracing.run import (
     ROUNDED,
@@ -90,11 +89,13 @@ def trace_module(
         flow = trace_module(single_precision, sample, forms, batched=batched, time_axis=time_axis)
         return replace(flow, notes=(*flow.notes, ROUNDED))
     search = _ReadingSearch(module, samples, forms, are_axes_given=batched is not None and time_axis is not None)
-    for reading in _likeliest_first(sample_readings(list(shapes.values()), batched, time_axis), shapes, module, forms):
+    layouts, first = _layouts(module, forms), next(iter(shapes.values()))
+    readings = sample_readings(list(shapes.values()), batched, time_axis)
+    for reading in sorted(readings, key=lambda r: r.lead(first) not in layouts):  # axes of neurons first
         if not search.is_settled(reading):
             search.attempt(reading)
-    if search.best is None or search.best[0] != (0, 0):
-        raise_too_large(search.out_of_room)
+    if search.out_of_room and (search.best is None or search.best[0] != (0, 0)):
+        raise search.out_of_room[0]
     if search.best is None:
         found = f"its forward fails on the sample: {(search.failures or ['no interpretation of its axes fits'])[0]}"
         shown_shapes = f"the sample has shape {', '.join(map(str, shapes.values()))}"
@@ -114,7 +115,7 @@ class _ReadingSearch:
         self.module, self.samples, self.forms, self.are_axes_given = module, samples, forms, are_axes_given
         self.best: tuple[tuple[int, int], DataflowGraph, SampleReading] | None = None
         self.failures: Failures = []
-        self.out_of_room: Failures = []
+        self.out_of_room: list[TooLarge] = []
         self.too_many: float = math.inf
         self.is_one_step = False
         self.time_place: tuple[str, int] | None = None
@@ -161,18 +162,11 @@ class _ReadingSearch:
         except RecursionError:  # hundreds of steps that hang on each other
             self.failures.append("its time steps depend on each other in more ways than can be traced")
             return None
-        if flow is None and isinstance(self.failures[-1], TooLarge):
+        failure = self.failures[-1] if flow is None else None
+        if isinstance(failure, TooLarge):
             self.too_many = size
-            self.out_of_room += self.failures[-1:] if self.best is None else []
+            self.out_of_room += [failure] if self.best is None else []
         return flow
-
-
-def _likeliest_first(
-    found: Sequence[SampleReading], shapes: Mapping[str, tuple[int, ...]], module: Any, forms: NeuronSpecs
-) -> list[SampleReading]:
-    """Readings with the leading axes that a neuron of the module needs come first."""
-    layouts, first = _layouts(module, forms), next(iter(shapes.values()))
-    return sorted(found, key=lambda reading: reading.lead(first) not in layouts)
 
 
 def _layouts(module: Any, forms: NeuronSpecs) -> set[Any]:
@@ -286,7 +280,6 @@ def _run(
     originals = dict(module.named_modules())
     fed = [fed_tensors(samples, reading, seed + 2 * call) for call in range(calls)]
     clone = copy_in_eval_mode(module)
-    with preserved_module(module), registered_neurons(clone), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the user has seen the warnings of the module
+    with preserved_module(module), registered_neurons(clone), quietly():  # the user has seen the warnings
         torch.manual_seed(seed)  # what depends on chance differs between runs
         return record_forward(clone, originals, forms, fed, lambda tensor: fill_with_spikes(tensor, source), handed)

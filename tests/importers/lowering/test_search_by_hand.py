@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.errors import Diagnostic, ModelError
+from nirbridge.errors import Diagnostic
 from nirbridge.importers.dataflow import DataflowGraph, LoopSummary, Operation, ValueRef
 from nirbridge.importers.deviations import Deviation
 from nirbridge.importers.sample.axes import SampleReading
@@ -139,13 +139,6 @@ def test_the_budget_of_a_module_and_of_the_user(monkeypatch: pytest.MonkeyPatch,
     assert str(caught.value) == (
         f"{memory.VARIABLE}: '{text}', a whole number of bytes is needed; for example 4000000000"
     )
-
-
-def test_the_first_lack_of_memory_is_the_error() -> None:
-    first, second = (memory.TooLarge.of("x", word, "", "") for word in ("first", "second"))
-    memory.raise_too_large(["a", "b"])
-    with pytest.raises(ModelError, match="first"):
-        memory.raise_too_large(["a", first, second])
 
 
 def test_which_tensors_are_those_that_were_noted() -> None:

@@ -19,10 +19,9 @@ from nirbridge.importers.neuron_specs import (
     refusals,
 )
 from nirbridge.importers.sample.axes import SampleReading, lead_of, order_of
-from nirbridge.importers.tracing.arguments import FlowValue
-from nirbridge.importers.tracing.axes import CannotFollow, picked_positions, reshape_lead
+from nirbridge.importers.tracing.arguments import CannotFollow, FlowValue
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
-from nirbridge.importers.tracing.shape_ops import lower_reduction, moved_input
+from nirbridge.importers.tracing.shape_ops import lower_reduction, moved_input, picked_positions, reshape_lead
 from nirbridge.network.neurons import neuron
 
 torch = pytest.importorskip("torch")

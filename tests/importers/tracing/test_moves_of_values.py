@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.importers.tracing.arguments import FlowValue
-from nirbridge.importers.tracing.axes import CannotFollow
+from nirbridge.importers.tracing.arguments import CannotFollow, FlowValue
 from nirbridge.importers.tracing.shape_ops import lower_reduction
 from tests.importers.tracing.tape import Tape
 from tests.importers.tracing.test_readings_by_hand import BT, STILL, TB, B, T, X, moved

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from nirbridge.importers.dataflow import DataflowGraph, GraphOutput, Operation, ValueRef, graph_multiplications
-from nirbridge.importers.tracing.arguments import FlowValue
-from nirbridge.importers.tracing.axes import CannotFollow
+from nirbridge.importers.tracing.arguments import CannotFollow, FlowValue
 from nirbridge.importers.tracing.copies import copied_axes
 from nirbridge.importers.tracing.recorder import TracedValue
 from nirbridge.importers.tracing.series import ItemSeries, join_series, series_of

@@ -7,13 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nirbridge.importers.tracing.axes import (
-    CannotFollow,
-    is_in_front,
-    permutation,
-    permute_lead,
-    reshaped_in_place,
-)
+from nirbridge.importers.tracing.arguments import CannotFollow
+from nirbridge.importers.tracing.shape_ops import is_in_front, permutation, permute_lead, reshaped_in_place
 
 torch = pytest.importorskip("torch")
 TENSOR = torch.Tensor

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from nirbridge.importers.tracing.arguments import (
+    CannotFollow,
     FlowValue,
     broadcast,
     call_argument,
@@ -16,7 +17,6 @@ from nirbridge.importers.tracing.arguments import (
     input_of,
     per_axis,
 )
-from nirbridge.importers.tracing.axes import CannotFollow
 from nirbridge.importers.tracing.ops import OP_HANDLERS
 from nirbridge.importers.tracing.recorder import TracedCall, TracedValue
 
