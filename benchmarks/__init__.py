@@ -1,1 +1,1 @@
-"""What performance is measured with; run from the repository root, for example ``python -m benchmarks.mapping``."""
+"""Performance benchmarks; run from the repository root, for example ``python -m benchmarks.mapping``."""

@@ -1,7 +1,7 @@
-"""Rules of today's tools, to compare with: cores that each needs for a network, or why it finds no legal map.
+"""Rules of existing tools for comparison: cores that each needs for a network, or why it finds no legal map.
 
-All use nirbridge's cost vector of a piece and nothing of its search. Sums over the pieces of a core count a source that
-two pieces share twice, so ``round_robin`` and ``random_first_fit`` may need a core more than an exact count would.
+All use nirbridge's cost vector of a slice, but not its search. Sums over the slices of a core count a source shared by
+two slices twice, so ``round_robin`` and ``random_first_fit`` may need one core more than with an exact count.
 """
 
 from __future__ import annotations

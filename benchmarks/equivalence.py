@@ -1,4 +1,4 @@
-"""Imported models beside their originals: makes docs/equivalence.md from real runs.
+"""Imported models compared with their originals: generates docs/equivalence.md from runs.
 
     python -m benchmarks.equivalence -o docs/equivalence.md
 

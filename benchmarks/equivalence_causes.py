@@ -1,4 +1,4 @@
-"""Why other tools' readers make something else of a file: what their code does with what plain NIR says.
+"""Known causes of differences in other tools' readers: how their code interprets plain NIR.
 
 Read in the code of snntorch 1.0.0 (import_nir), norse 1.1.0 (torch.utils.import_nir) and spikingjelly 2.0.0
 (activation_based.nir_exchange).

@@ -1,4 +1,4 @@
-"""Rows of converted ANNs: trained networks of the examples, spikes beside the values that they stand for."""
+"""Rows of converted ANNs: decisions of trained networks, from spikes and from the original values."""
 
 from __future__ import annotations
 

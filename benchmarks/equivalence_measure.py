@@ -1,4 +1,4 @@
-"""One row of the equivalence page: the original beside the reference simulator and beside other tools' readers."""
+"""One row of the equivalence page: the original compared with the reference simulator and other tools' readers."""
 
 from __future__ import annotations
 

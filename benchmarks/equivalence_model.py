@@ -1,4 +1,4 @@
-"""What a row of the equivalence page is: a model, how it is run step by step, and weights for it."""
+"""A row of the equivalence page: a model, its runs time step by time step, and its weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""snnTorch's neurons for the equivalence page: every one that is read, every reset, every delay of it."""
+"""snnTorch's neurons for the equivalence page: every supported class, with every reset and reset delay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our NIR file read back by the frameworks' own importers, and run by them; what fails is a short reason."""
+"""Files written by nirbridge, imported and run by the frameworks' own readers; failures become a short reason."""
 
 from __future__ import annotations
 

@@ -1,15 +1,14 @@
-"""Kills commands at random moments, and looks at what is left.
+"""Kill commands at random moments, and check the files and processes that remain.
 
 python -m benchmarks.kills [--kills 500] [--seed 0] [--jobs 1] [--commands map,run] [--signals SIGINT] [-o FILE.jsonl]
 
-A trial starts a command, sends SIGKILL, SIGTERM or SIGINT to it after a random part of the time that it takes, and
-then demands: it ends within 5 s; its inputs are as they were; each result is the one that was there before, or whole
-(the same bytes as without a kill), or absent; no traceback (but of Python's
-own start, before the first line of nirbridge), no "bug of nirbridge"; no process, no shared memory, no
-unfinished file and no temporary folder is left. What a killed process had no chance to remove and the next run of the
-same command sweeps is counted on its own. In half of the trials an old result is in the place of the new one. Trial
-``i`` of a seed always is the same command, signal, share of the time and old result. ``-o`` gets a line for each trial
-as it ends, and trials that are in it already are not run again.
+A trial starts a command, sends SIGKILL, SIGTERM or SIGINT to it after a random fraction of its run time, and then
+requires: the process ends within 5 s; its inputs are unchanged; each result is either the previous one, or complete
+(the same bytes as without a kill), or absent; there is no traceback (except from Python's own start, before the first
+line of nirbridge) and no "bug of nirbridge"; no process, shared memory, unfinished file or temporary folder remains.
+Leftovers that a killed process could not remove, but the next run of the same command does, are counted separately. In
+half of the trials an older result exists. Trial ``i`` of a seed always has the same command, signal, fraction and older
+result. ``-o`` receives a line per finished trial, and trials that it already contains are not run again.
 """
 
 from __future__ import annotations

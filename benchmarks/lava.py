@@ -1,15 +1,15 @@
-"""Steps per second of the integer simulator and of Lava on the same quantized networks, equality asserted in the run.
+"""Time steps per second of the fixed-point simulator and of Lava on the same quantized networks, asserted equal.
 
 python -m benchmarks.lava [--sizes 100,1000,10000] [--firing rare,some,much] [--steps 1000] [-o FILE.json]
 
-Two layers of N neurons: dense to 1,000, above that sparse with 100 synapses per neuron. Firing: 'rare' has input spikes
-at 5 % and high thresholds, 'some' 15 % and lower ones, 'much' 50 % and thresholds that about half of the neurons reach
-in a step; what the neurons really did is in the table. Both run the same integers on the same input; spikes of both
-layers are recorded and compared, u and v too in another run of 30 steps. Lava's time is wall clock from its first to
-its last step as the recorder writes them down (start and end of its processes do not count), which favours it; the
-simulator's is wall clock of the whole call, over 100 steps. Both are the fastest of some runs, which on a machine with
-other work is the nearest to none. What it does per second of its own CPU time, and with its preparation, is in other
-columns. One after the other: Lava's processes and the simulator never run at once.
+Two layers of N neurons: dense up to 1,000 neurons, sparse with 100 synapses per neuron above. Firing: 'rare' has input
+spikes at 5 % and high thresholds, 'some' 15 % and lower ones, 'much' 50 % and thresholds that about half of the neurons
+reach in a time step; the table gives the measured rates. Both run the same integers on the same input; spikes of both
+layers are recorded and compared, u and v in another run of 30 time steps. Lava's time is wall clock from its first to
+its last time step as recorded (start and end of its processes do not count), which favours it; the simulator's is wall
+clock of the whole call, over 100 time steps. Both are the fastest of several runs, to reduce the influence of other
+work on the machine. Further columns give the simulator's speed per second of CPU time, and with its preparation. Lava's
+processes and the simulator never run at the same time.
 """
 
 from __future__ import annotations

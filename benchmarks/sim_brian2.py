@@ -1,4 +1,4 @@
-"""Net D as a C++ program of brian2, built in an environment of its own (it needs numpy below 2).
+"""Network D as a C++ program of brian2, built in a separate environment (it needs numpy below 2).
 
 Run as a script by that environment's interpreter it writes the program; the class here builds and runs it.
 """

@@ -1,4 +1,4 @@
-"""The nets of the simulation suite in other simulators, each written as its own documentation does.
+"""The networks of the simulation suite in other simulators, following their documentation.
 
 Every builder returns a function from a float32 tensor ``[steps, batch, *shape]`` to output spikes
 ``[steps, batch, outputs]``, without gradients. ``SAME`` says where the model is the same as ours.

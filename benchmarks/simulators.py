@@ -1,12 +1,12 @@
-"""nirbridge's simulators beside snnTorch, Norse, spikingjelly, plain torch and brian2 on the nets of `sim_nets`.
+"""nirbridge's simulators compared with snnTorch, Norse, spikingjelly, plain torch and brian2 on `sim_nets`.
 
 python -m benchmarks.simulators [--nets A,B,C,D] [--rounds 5] [--densities 2,5,10] [--brian2 PYTHON] [-o FILE.json]
 
-One thread; process CPU time; median over rounds, in this one process; microseconds per step (of the whole batch). Each
-net and batch gets two tables. **Single runs in turn**: everyone runs once, one after the other, so each finds the
-caches as the others left them. **Runs back to back**: everyone in turn runs as often as takes ``TURN_SECONDS``, and the
-mean counts. Spikes are compared in the same run: they must be identical where ``sim_rivals.SAME`` gives no reason, and
-the number of differing cells is shown everywhere.
+One thread; process CPU time; median over rounds, in a single process; microseconds per time step (of the whole batch).
+Each network and batch gets two tables. **Single runs in turn**: each simulator runs once, then the next, so that each
+finds the caches as the others left them. **Runs back to back**: each simulator in turn repeats its run for
+``TURN_SECONDS``, and the mean is used. Spikes are compared in the same run: they must be identical unless
+``sim_rivals.SAME`` gives a reason, and the number of differing cells is always shown.
 """
 
 from __future__ import annotations

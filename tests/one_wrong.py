@@ -1,4 +1,4 @@
-"""One wrong element among right ones: what tests of refusals plant, so that ``any`` is told from ``all``."""
+"""One wrong element among valid ones, for tests of refusals: distinguishes ``any`` from ``all``."""
 
 from __future__ import annotations
 

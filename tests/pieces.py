@@ -1,4 +1,4 @@
-"""Work that is done piece by piece, with pieces so small that a small test enters every such loop several times."""
+"""Blocks of work made so small that a small test enters every blocked loop several times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The code blocks of README and docs run, and their console output is what the command prints.
+"""The code blocks of README and docs run, and their console output is that of the command.
 
 A fence whose info string has ``no-run`` is not run. In a console block, a line of ``…`` stands for any lines.
 """

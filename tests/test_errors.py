@@ -1,4 +1,4 @@
-"""Names in messages, the parts of a message, exit codes; and what read-only arrays keep."""
+"""Names in messages, the parts of a message, exit codes; and guarantees of read-only arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of nirbridge and of plugins: order, owners, places and troubles, each message as a whole."""
+"""Names of nirbridge and of plugins: order, owners, places and errors, each message in full."""
 
 from __future__ import annotations
 

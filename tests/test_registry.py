@@ -1,4 +1,4 @@
-"""Plugins through fake entry points; tests/plugin-like packages are made in a temporary folder."""
+"""Plugins through fake entry points; packages like tests/plugin are created in a temporary folder."""
 
 from __future__ import annotations
 

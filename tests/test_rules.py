@@ -1,4 +1,4 @@
-"""Rules that every file of the library keeps; docs/index.md says why."""
+"""Rules that every file of the library follows; docs/index.md lists them."""
 
 from __future__ import annotations
 

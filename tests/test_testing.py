@@ -1,4 +1,4 @@
-"""The random graphs, networks and chips of ``nirbridge.testing``: one drawn number names the same one everywhere.
+"""The random graphs, networks and chips of ``nirbridge.testing``: one drawn number gives the same one everywhere.
 
 A failing seed of a report is of use only as long as it makes the same graph, and a property test is worth what its
 random graphs hold; so both are written down here. After an intended change the new numbers are copied in.

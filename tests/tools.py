@@ -1,4 +1,4 @@
-"""Programs of the system that some tests use; ``python -m tests.tools`` (``make tools``) installs them.
+"""System programs that some tests use; ``python -m tests.tools`` (``make tools``) installs them.
 
 A test that needs one calls ``needs("zsh")``: where it is absent, the test is skipped with its name, or fails with
 ``NIRBRIDGE_TOOLS=required``. Installing uses the standard library alone, since it runs before anything is installed.

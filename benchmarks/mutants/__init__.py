@@ -1,1 +1,1 @@
-"""Mutants: small faults planted in the package one at a time, to see whether the tests notice them."""
+"""Mutants: small faults planted in the package one at a time, to measure whether the tests detect them."""

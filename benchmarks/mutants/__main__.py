@@ -1,4 +1,4 @@
-"""Plants a random sample of mutants and says which of them no test notices.
+"""Plant a random sample of mutants and list those that no test detects.
 
 ``python -m benchmarks.mutants collect`` runs the suite once under coverage (twice its usual time), then
 ``python -m benchmarks.mutants --seed 1 --count 100`` judges a sample. The same seed gives the same sample of a tree.

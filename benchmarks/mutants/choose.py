@@ -1,4 +1,4 @@
-"""Which tests could notice a mutant: those that ran its line, or, where no tracer sees the line, those of its callers.
+"""Tests that could detect a mutant: those that ran its line, or, if no tracer sees the line, those of its callers.
 
 Lines that run once, when a module is imported, and the inside of compiled kernels belong to no test; the tests of the
 functions that use their names stand for them.

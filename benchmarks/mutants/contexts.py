@@ -1,4 +1,4 @@
-"""A pytest plugin: tells coverage which test is running, and writes down how long each of them took.
+"""Pytest plugin: tells coverage which test is running, and records the duration of each test.
 
 Used by ``python -m benchmarks.mutants collect``, under ``coverage run``.
 """

@@ -1,4 +1,4 @@
-"""A pytest plugin for one mutant: runs the chosen tests in their order, each under a limit of CPU time."""
+"""Pytest plugin for one mutant: runs the selected tests in order, each within a limit of CPU time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the tests of one mutant at a time, in a copy of the tree; the checkout is never changed.
+"""Run the tests of one mutant at a time, in a copy of the tree; the checkout is never changed.
 
 A process that has imported the libraries, but nothing of nirbridge, forks once per run: a run then starts in a second.
 """

@@ -1,4 +1,4 @@
-"""Rival rules of mapping, each on the same exact count of a core (``accounting``) and on nothing of the search."""
+"""Rival rules of mapping, all based on the same exact count of a core (``accounting``), independent of the search."""
 
 from __future__ import annotations
 

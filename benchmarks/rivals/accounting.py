@@ -1,4 +1,4 @@
-"""Exact use of a core's resources by any set of neurons, synapse by synapse: what every rival rule counts with.
+"""Exact use of a core's resources by any set of neurons, synapse by synapse; used by every rival rule.
 
 Nothing of the partitioner's search or of its closed forms is used. Synapses are listed from the operators
 (``mapping.synapses``, the lists of the checker); the words of a list and the profiles are the encoding of the chip

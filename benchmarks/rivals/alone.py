@@ -1,4 +1,4 @@
-"""Layer by layer: every population on cores of its own, each filled to the last neuron that fits."""
+"""Layer by layer: every population on cores of its own, each filled until the next neuron does not fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Greedy clusters: a core takes, again and again, the neuron that brings the fewest new input axons.
+"""Greedy clusters: a core repeatedly takes the neuron that adds the fewest new input axons.
 
 Among those of equally few, the one whose profiles are in the core already, then the one of most sources, then the
 first. A neuron that does not fit is left for a later core. A core begins with the first neuron that is left, in the

@@ -1,4 +1,4 @@
-"""Cores filled in a given order of the neurons: the part that several rules share."""
+"""Filling of cores in a given order of the neurons, shared by several rules."""
 
 from __future__ import annotations
 

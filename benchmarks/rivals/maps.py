@@ -1,4 +1,4 @@
-"""The cores of a rival as a map of the project, so that its hops and links are counted, and its checker can look."""
+"""The cores of a rival as a mapped network, so that its hops and links are counted and the checker applies."""
 
 from __future__ import annotations
 

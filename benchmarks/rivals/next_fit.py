@@ -1,4 +1,4 @@
-"""Next-fit: the neurons in the order of the network, each core filled to the last neuron that fits.
+"""Next-fit: the neurons in the order of the network, each core filled until the next neuron does not fit.
 
 Both ends are tried: from the first population (output axons are then only checked at the end) and from the last.
 """

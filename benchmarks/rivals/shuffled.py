@@ -1,4 +1,4 @@
-"""Random: the neurons in a random order (seeded), each core filled to the last neuron that fits."""
+"""Random: the neurons in a seeded random order, each core filled until the next neuron does not fit."""
 
 from __future__ import annotations
 

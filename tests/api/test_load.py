@@ -1,4 +1,4 @@
-"""Models as a person has them: modules of any framework, graphs, files, networks; and what is not a model."""
+"""``load`` of modules of any framework, graphs, files and networks, and of arguments that are not models."""
 
 from __future__ import annotations
 

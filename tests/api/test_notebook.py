@@ -1,4 +1,4 @@
-"""The notebook of the documentation, line by line, on everything that a person may have at hand."""
+"""The notebook of the documentation, line by line, on every kind of model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``nirbridge/__init__.pyi`` says of every name what the module does: editors read the one, programs the other."""
+"""``nirbridge/__init__.pyi`` agrees with the module in every name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every value of a stage: one line, a summary, HTML in which nothing is markup, a table, a file."""
+"""Display of the values of every stage: one line, a summary, escaped HTML, a table, a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wrong arguments of every function, one at a time: each answer is an error of the project that names what it is of."""
+"""Wrong arguments of every function, one at a time: each raises an error of the project that names its subject."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The baseline rules behave as the tools they stand for."""
+"""The baseline rules behave as the tools that they represent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/equivalence.md says what runs give: some rows in every run of the tests, all of them in the slow ones."""
+"""docs/equivalence.md agrees with measurements: some rows in every test run, all of them in the slow one."""
 
 from __future__ import annotations
 

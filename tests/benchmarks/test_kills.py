@@ -1,4 +1,4 @@
-"""Commands that are killed leave nothing half-written; ``benchmarks/kills.py`` does it by the hundred."""
+"""Killed commands leave no half-written files; ``benchmarks/kills.py`` runs hundreds of trials."""
 
 from __future__ import annotations
 

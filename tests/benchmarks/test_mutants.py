@@ -1,4 +1,4 @@
-"""The runner of mutants: which changes it makes, and which tests it takes for a line."""
+"""The runner of mutants: the changes that it makes, and the tests that it selects for a line."""
 
 from __future__ import annotations
 

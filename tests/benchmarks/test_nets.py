@@ -1,4 +1,4 @@
-"""The networks of the mapping suite have the published sizes and cost no memory."""
+"""The networks of the mapping suite have the published sizes and take no memory for weights."""
 
 from __future__ import annotations
 

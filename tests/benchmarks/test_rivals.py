@@ -1,4 +1,4 @@
-"""Rivals count as the project's independent checker does, and their rules are what their files say."""
+"""Rivals count as the project's independent checker does, and their rules behave as their files describe."""
 
 from __future__ import annotations
 

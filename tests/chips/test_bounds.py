@@ -1,4 +1,4 @@
-"""Every number of a chip file has a bound, and a number beyond it is refused before anything is built."""
+"""Every number of a chip file has a bound, and a larger number is refused before anything is allocated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The invariants of every chip file (a user's too), and what breaks them."""
+"""Invariants of every chip file (a user's included), and violations of each."""
 
 from __future__ import annotations
 

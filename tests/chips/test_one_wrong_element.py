@@ -1,4 +1,4 @@
-"""Every list of a chip file with one wrong element among right ones is refused."""
+"""Every list of a chip file with one wrong element among valid ones is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scripts of ``nirbridge completion`` in the shells themselves: what a user sees after pressing the tab key."""
+"""The scripts of ``nirbridge completion`` in real shells: the candidates shown after the tab key."""
 
 from __future__ import annotations
 

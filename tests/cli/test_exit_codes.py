@@ -1,4 +1,4 @@
-"""Every command: 0, 1, 2 and 3 as the contract says, one JSON document either way, and nothing half-written."""
+"""Exit codes 0, 1, 2 and 3 of every command, one JSON document in each case, and no half-written file."""
 
 from __future__ import annotations
 

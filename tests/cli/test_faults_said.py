@@ -1,4 +1,4 @@
-"""Known faults of exporters: one line of every command that reads the file, in its JSON, and in all that it makes."""
+"""Known faults of exporters: one line from every command that reads the file, in its JSON and its results."""
 
 from __future__ import annotations
 

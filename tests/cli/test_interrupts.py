@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment: exit code 130, one quiet line, no traceback."""
+"""Ctrl-C at any moment: exit code 130, one line, no traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks of many layers in series: the work of every command grows as the layers do, and files are walked once."""
+"""Networks of many layers in series: the work of every command is linear in the number of layers."""
 
 from __future__ import annotations
 

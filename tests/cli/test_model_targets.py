@@ -1,4 +1,4 @@
-"""``map my_net.py:net --sample-shape ...``: a module in place of a file, its framework found, its weights of a file."""
+"""``map my_net.py:net --sample-shape ...``: a module instead of a file, its framework inferred, weights from a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A name that is nearly right is answered with the right one, wherever a name is given; completion gives them all."""
+"""Misspelt names: every error suggests the nearest one, and completion offers them all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text in 50 columns and in the C locale: numbers are whole, characters are shown; ``--quiet`` and ``--summary``."""
+"""Text in 50 columns and in the C locale: no number is cut, no character lost; ``--quiet`` and ``--summary``."""
 
 from __future__ import annotations
 

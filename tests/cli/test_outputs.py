@@ -1,4 +1,4 @@
-"""No command destroys what lies at the path of its result, and each says so before it works."""
+"""No command destroys existing data at the path of its result, and each refuses before it starts to work."""
 
 from __future__ import annotations
 

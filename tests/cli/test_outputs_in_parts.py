@@ -1,4 +1,4 @@
-"""What commands print, part by part: documents, lines, numbers; streams that take nothing; too little memory."""
+"""Parts of the output of commands: documents, lines, numbers; streams that fail; insufficient memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Full, closed and abandoned standard streams: an error of ours, the right exit code, never a traceback."""
+"""Full, closed and abandoned standard streams: a nirbridge error with the right exit code, never a traceback."""
 
 from __future__ import annotations
 

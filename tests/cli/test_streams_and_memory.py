@@ -1,4 +1,4 @@
-"""Streams that take nothing, warnings that are said once, too little memory: part by part."""
+"""Parts of error handling: streams that fail, warnings issued once, insufficient memory."""
 
 from __future__ import annotations
 

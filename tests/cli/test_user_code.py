@@ -1,4 +1,4 @@
-"""``PACKAGE.MODULE:ATTR`` and ``FILE.py:ATTR``: what is found, and each refusal as a whole; no torch is needed."""
+"""``PACKAGE.MODULE:ATTR`` and ``FILE.py:ATTR``: look-up, and each refusal in full; no torch is needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the text of an option means: every bound on both sides, every refusal as a whole."""
+"""Values of options: every bound on both sides, every refusal in full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts that options take, at the edge of what is one: every refusal in its exact words."""
+"""Texts of options at the edge of validity: every refusal in its exact words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Lava environment that these tests run programs in; without it they fail, and say what to do."""
+"""The Lava environment in which these tests run programs; without it they fail with a hint."""
 
 from __future__ import annotations
 

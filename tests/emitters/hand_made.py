@@ -1,4 +1,4 @@
-"""Quantized networks made by hand or at random, and a slow integer oracle that shares no code with the library."""
+"""Quantized networks made by hand or at random, and a slow integer simulator that shares no code with the library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes of emitted archives and manifests; which folders are ours, file by file."""
+"""Bytes of emitted archives and manifests; recognition of folders written by nirbridge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing a program: whole or not at all, never over what somebody else made."""
+"""Writing a program: completely or not at all, never over files of others."""
 
 from __future__ import annotations
 

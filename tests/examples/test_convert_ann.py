@@ -1,4 +1,4 @@
-"""The example of a converted network prints the accuracies that its file and the documentation state."""
+"""The example of a converted network prints the accuracies stated in its file and in the documentation."""
 
 from __future__ import annotations
 

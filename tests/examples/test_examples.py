@@ -1,4 +1,4 @@
-"""Every example runs as its docstring says, from any folder, and says what is true."""
+"""Every example runs as its docstring describes, from any folder, and prints correct results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The snnTorch example runs and finds what it promises."""
+"""The snnTorch example runs and reports identical outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trained models of the repository: readable, as good as they say, and the same spikes as snnTorch."""
+"""The trained models of the repository: readable, of the stated accuracy, with the same spikes as snnTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members of archives that are packed in other ways than numpy's are refused before anything is unpacked."""
+"""Archive members with compression that numpy does not use are refused before they are unpacked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, whatever lies at their path and whenever the writer is killed."""
+"""Files are written completely or not at all, whatever exists at their path and whenever the writer is killed."""
 
 from __future__ import annotations
 

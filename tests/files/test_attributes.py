@@ -1,4 +1,4 @@
-"""Attributes named by a text: what is loaded, and the exceptions of names that are wrong."""
+"""Attributes named by a text: loading, and the errors of wrong names."""
 
 from __future__ import annotations
 

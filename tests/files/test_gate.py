@@ -1,4 +1,4 @@
-"""The gate: no result takes the place of what is read, of another result, or of what is no file."""
+"""Output paths: no result replaces an input, another result, or anything that is not a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays in files: every limit on both sides, every refusal in its words, odd but legal files."""
+"""Arrays in files: every limit on both sides, every refusal in its words, unusual but legal files."""
 
 from __future__ import annotations
 

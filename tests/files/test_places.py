@@ -1,4 +1,4 @@
-"""Every refusal of a place in full, and what counts as the same place."""
+"""Output paths: every refusal in full, and paths that denote the same file."""
 
 from __future__ import annotations
 

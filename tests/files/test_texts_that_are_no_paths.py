@@ -1,4 +1,4 @@
-"""Every reader and writer that takes a path: a text with NUL or half a surrogate pair is refused as files are."""
+"""Paths with NUL or an unpaired surrogate are refused by every reader and writer with a file error."""
 
 from __future__ import annotations
 

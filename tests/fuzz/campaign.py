@@ -1,4 +1,4 @@
-"""Runs fuzz targets, each in a process of its own with limits: ``python -m tests.fuzz.campaign --inputs 20000``.
+"""Run fuzz targets, each in a separate process with limits: ``python -m tests.fuzz.campaign --inputs 20000``.
 
 A child writes down which input it is at before it reads it, so that a crash or a hang in compiled code is known by
 target, seed and index; the same three give the same bytes again (``--only TARGET --start INDEX --inputs 1``).

@@ -1,4 +1,4 @@
-"""The same targets, led by coverage: ``python -m tests.fuzz.guided --only nir --each 20000`` (the extra ``fuzz``).
+"""Coverage-guided fuzzing of the same targets: ``python -m tests.fuzz.guided --only nir`` (the extra ``fuzz``).
 
 Atheris changes the bytes of recipes and keeps those that reach new lines of nirbridge. ``--keep`` puts what it kept
 into ``tests/fuzz/corpus``, from which later runs start, and which the default tests read.

@@ -1,4 +1,4 @@
-"""One target in atheris: ``guided.py`` starts this, since what atheris measures is imported under its eyes."""
+"""One target in atheris, started by ``guided.py``, because atheris instruments modules while they are imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutations of ``.nir`` files through the HDF5 library, so that the result is an HDF5 file with odd content."""
+"""Mutations of ``.nir`` files through the HDF5 library, so that the result is an HDF5 file with unusual content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Good files of every kind, made once a process: what the mutations start from."""
+"""Valid files of every kind, created once per process: the starting points of mutations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ten faults planted on purpose, each in a copy of the tree: does the campaign find it, and after how many inputs?
+"""Ten planted faults, each in a copy of the tree: whether the campaign finds it, and after how many inputs.
 
 ``python -m tests.fuzz.planted`` prints a row for each; ``--only NAME`` takes one. A fault is a piece of text that
 stands once in a file of nirbridge, and what stands there instead.

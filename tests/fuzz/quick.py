@@ -1,4 +1,4 @@
-"""Every target for a moment, in one process: the corpus and seeded recipes (``python -m tests.fuzz.quick 120``)."""
+"""Every target briefly, in one process: the corpus and seeded recipes (``python -m tests.fuzz.quick 120``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random networks with all that decides how they run: chip, cores, widths, input; and all ways to compute them."""
+"""Random cases: network, chip, cores, widths and input; and every simulator for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readers of models, chips, maps and networks in integers: how inputs are made, and how they are read."""
+"""Readers of models, chips, maps and quantized networks: generation of inputs, and reading."""
 
 from __future__ import annotations
 

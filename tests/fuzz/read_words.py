@@ -1,4 +1,4 @@
-"""Readers of words and of what is not a file of its own: options, command lines, plugins, emitted programs."""
+"""Readers of options, command lines, plugins and emitted programs."""
 
 from __future__ import annotations
 

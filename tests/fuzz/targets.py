@@ -1,4 +1,4 @@
-"""Every reader of nirbridge: how its inputs are made, how it is called, and which function is past its first check."""
+"""Every reader of nirbridge: generation of inputs, call, and the function that follows its first check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every reader on odd input: refused with an error of ours, or read; nothing hangs, grows, is opened or is written.
+"""Every reader on malformed input: accepted or refused with a nirbridge error, without hangs or side effects.
 
 ``make fuzz`` runs far more, led by coverage; ``docs/robustness.md`` has the figures.
 """

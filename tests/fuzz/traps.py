@@ -1,4 +1,4 @@
-"""Readers that do each thing that must not happen, so that tests see the watch notice it."""
+"""Readers that violate each rule on purpose, to test that the watch detects them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must not happen while a file is read: other exceptions than ours, hangs, memory, other files, writing."""
+"""Rules for reading a file: no foreign exceptions, hangs, excess memory, access to other files, or writes."""
 
 from __future__ import annotations
 

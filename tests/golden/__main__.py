@@ -1,4 +1,4 @@
-"""Write every known text and digest again."""
+"""Regenerate every golden text and digest."""
 
 import warnings
 

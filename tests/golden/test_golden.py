@@ -1,4 +1,4 @@
-"""Summaries and digests of every stage are those written down; ``python -m tests.golden`` renews them."""
+"""Summaries and digests of every stage equal the stored ones; ``python -m tests.golden`` regenerates them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every stage says of six models on three chips, and digests of what it writes: known texts and bytes.
+"""Summaries of every stage for six models on three chips, and digests of their files.
 
 ``python -m tests.golden`` writes them again, after a change of meaning or of words that is meant; the difference
 of the files then shows it.

@@ -1,4 +1,4 @@
-"""What all tests of importers share."""
+"""Shared fixtures of the importers' tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Known deviations: refused with the name to accept them by; accepted, they are what the name says."""
+"""Known deviations: refused with the name that accepts them; accepted, they behave as described."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an import and a file take: values are freed, constants stored once, bytes capped; files hold no packed noise."""
+"""Memory of imports and files: values are freed, constants stored once, bytes limited; weights are uncompressed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples in every layout: whole sequences and time steps are read as what they are, or refused; never as copies."""
+"""Samples in every layout: sequences and time steps are recognised or refused, never imported as copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models as people write them, of tutorials and papers: equal to the original over three seeds, or refused by name."""
+"""Models in the style of tutorials and papers: equal to the original over three seeds, or refused by name."""
 
 from __future__ import annotations
 

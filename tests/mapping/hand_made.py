@@ -1,4 +1,4 @@
-"""Small maps made by hand for the tests, with counts by brute force: loops over single synapses, no shared code."""
+"""Small handmade maps, with counts by brute force: loops over single synapses, no shared code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches on small boards, written down as JSON values: a seed and an effort always end in the same place.
+"""Stored results of placement searches on small boards: a seed and an effort always give the same result.
 
 ``python -m tests.mapping.known_searches`` writes them again, after a change of the search that is meant.
 """

@@ -1,4 +1,4 @@
-"""The bound on traffic from the facts at the head of its module, one by one in plain loops; and the nets behind it."""
+"""The lower bound on traffic, from the facts in its module's docstring, in plain loops; and its nets."""
 
 from __future__ import annotations
 

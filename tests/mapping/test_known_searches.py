@@ -1,4 +1,4 @@
-"""A seed and an effort always end in the same place, step for step: searches as they were written down."""
+"""A seed and an effort always give the same placement, step by step: comparison with stored results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rates at their bounds: how many are read and listed, the largest rate, the words of each refusal."""
+"""Spike rates at their bounds: numbers read and listed, the largest rate, the words of each refusal."""
 
 from __future__ import annotations
 

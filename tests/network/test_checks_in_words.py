@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (tables of messages read better in one line)
-"""Every problem of a network word by word, each bound on both sides; limits of matrices; what exports warn of."""
+"""Every problem of a network word by word, each bound on both sides; limits of matrices; export warnings."""
 
 from __future__ import annotations
 

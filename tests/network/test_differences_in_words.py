@@ -1,4 +1,4 @@
-"""Each difference of two networks in its words, one thing changed at a time, and nothing beside it."""
+"""Each difference of two networks in words, one change at a time, without false differences."""
 
 from __future__ import annotations
 

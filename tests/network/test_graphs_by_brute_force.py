@@ -1,4 +1,4 @@
-"""Cycles, orders, paths and reach of every small graph, against the plain definition; names in natural order."""
+"""Cycles, orders, paths and reachability of every small graph, by definition; natural order of names."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (tables of messages read better in one line)
-"""What a graph's structure and shapes are refused for, word by word; which of its forms are read alike."""
+"""Refusals of a graph's structure and shapes, word by word; equivalent forms of a graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every array of a network with one wrong element among right ones is refused, and by its name."""
+"""Every array of a network with one wrong element among valid ones is refused by name."""
 
 from __future__ import annotations
 

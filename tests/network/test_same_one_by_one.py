@@ -1,4 +1,4 @@
-"""What tells two networks apart: every field of every part, one element at a time; and what does not."""
+"""Equality of networks: every field of every part, one element at a time."""
 
 from __future__ import annotations
 

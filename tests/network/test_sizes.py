@@ -1,4 +1,4 @@
-"""Networks that are large in one way: many paths, deep chains, long delays; each is read in linear work, or refused."""
+"""Networks that are large in one respect: many paths, deep chains, long delays; linear work, or a refusal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pyproject.toml, constraints.txt and CITATION.cff say, held against each other and against the package."""
+"""pyproject.toml, constraints.txt and CITATION.cff agree with each other and with the package."""
 
 from __future__ import annotations
 

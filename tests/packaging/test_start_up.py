@@ -1,4 +1,4 @@
-"""What starting costs: which modules are loaded, which decides; and CPU seconds, which are measured on request."""
+"""Cost of starting: the modules loaded (asserted), and CPU seconds (measured on request)."""
 
 from __future__ import annotations
 

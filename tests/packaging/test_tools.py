@@ -1,4 +1,4 @@
-"""``make tools``, and what tests of absent tools do; no test here installs anything."""
+"""``make tools``, and tests whose tools are absent; no test here installs anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether any map of a tiny network exists: tries every way to group its neurons, shares no code with the search."""
+"""Whether a map of a tiny network exists: tries every grouping of its neurons, shares no code with the search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random operators, boxes and networks, and what they cost counted synapse by synapse from ``apply.matrix``.
+"""Random operators, slices and networks, with costs counted synapse by synapse from ``apply.matrix``.
 
 Nothing here uses the closed forms of the partitioner; only the words of a list of positions (``axon_words``, which has
 a test of its own) and the limits of a chip are shared.

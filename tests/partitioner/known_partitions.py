@@ -1,4 +1,4 @@
-"""Partitions of small networks, written down as JSON values: pieces, what each core uses, bounds and refusals.
+"""Stored partitions of small networks: slices, use of each core, bounds and refusals.
 
 ``python -m tests.partitioner.known_partitions`` writes them again, after a change of the search that is meant.
 """

@@ -1,4 +1,4 @@
-"""Why a network does not fit: each limit at its bound and one beyond, and the whole words."""
+"""Reasons why a network does not fit: each limit, at the limit and one beyond, in full."""
 
 from __future__ import annotations
 

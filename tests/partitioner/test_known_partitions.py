@@ -1,4 +1,4 @@
-"""The same network, chip and options give the same cores and bounds: partitions as they were written down."""
+"""The same network, chip and options give the same cores and bounds: comparison with stored partitions."""
 
 from __future__ import annotations
 

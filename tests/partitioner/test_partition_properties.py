@@ -1,4 +1,4 @@
-"""No partitioner ever yields an illegal map, none does worse than the one before it, and refusals are real."""
+"""No partitioner yields an illegal map, none is worse than the simpler ones, and refusals are correct."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the partitioner refuses, at the bound and one beyond: cores, options, and what could not be found."""
+"""Refusals of the partitioner, at the limit and one beyond: cores, options, and searches without a result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What would make a network fit: each kind of change alone, the smallest that does, and none where none does."""
+"""Changes that make a network fit: each kind alone, the smallest that suffices, and none if none does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retimed networks, written down as JSON values: delays, latencies, starts, relays and notes.
+"""Stored retimed networks: delays, latencies, initial states, relays and notes.
 
 ``python -m tests.passes.known_retimings`` writes them again, after a change of the rules that is meant.
 """

@@ -1,4 +1,4 @@
-"""Networks on a grid on which float64 is exact, and a retimed network beside the one it came from."""
+"""Networks on a grid on which float64 is exact, and a retimed network compared with its original."""
 
 from __future__ import annotations
 

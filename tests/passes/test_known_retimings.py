@@ -1,4 +1,4 @@
-"""The same network gets the same delays, starts and relays: retimings as they were written down."""
+"""The same network gets the same delays, initial states and relays: comparison with stored retimings."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (tables of messages read better in one line)
-"""What passes refuse and say, word by word; copies, relays and cut projections one by one."""
+"""Refusals and notes of passes, word by word; copies, relays and divided projections one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every registered pass on random networks: valid networks, the same ports, and the outputs that the class promises."""
+"""Every registered pass on random networks: valid networks, the same ports, and the promised outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Relays behind pools and along long delays: where they stand, what they pass on, what they are refused for."""
+"""Relays after pools and along long delays: positions, values passed on, refusals."""
 
 from __future__ import annotations
 

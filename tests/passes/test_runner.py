@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (tables of messages read better in one line)
-"""The runner of passes: order, what is verified when, and which pass is named."""
+"""The runner of passes: order, verification, and the pass named in errors."""
 
 from __future__ import annotations
 

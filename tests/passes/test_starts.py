@@ -1,4 +1,4 @@
-"""Starts that let a population wait for its first step, stepped forwards one element at a time; and constant drives."""
+"""Initial states that cancel the latency, run forwards one element at a time; and constant drives."""
 
 from __future__ import annotations
 

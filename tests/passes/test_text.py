@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (tables of messages read better in one line)
-"""Pipelines of passes as text: they round-trip, whatever the names, and what is wrong is said where it is."""
+"""Pipelines of passes as text: round trips with any names, and errors with their position."""
 
 from __future__ import annotations
 

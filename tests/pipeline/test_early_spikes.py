@@ -1,4 +1,4 @@
-"""Networks that fire before their first input: refused with the way out, or run with these spikes kept and counted."""
+"""Networks that fire before their first input: refused with a hint, or run with these spikes kept and counted."""
 
 from __future__ import annotations
 

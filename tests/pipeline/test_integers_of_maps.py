@@ -1,4 +1,4 @@
-"""The integers that a map's cores hold, and maps as values again: those of the stages that made them."""
+"""The quantized network of a map, and maps converted to dictionaries and back."""
 
 from __future__ import annotations
 

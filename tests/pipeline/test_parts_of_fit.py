@@ -1,4 +1,4 @@
-"""The network as it will run, part by part: notes, delays, rates, copies, options of a few words."""
+"""Preparation of a network, part by part: notes, delays, rates, copies, options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stages after the fit, part by part: options and limits of partitions, pins, scores, what goes in and what is run."""
+"""Stages after the fit, part by part: options and limits of partitions, pins, scores, inputs and runs."""
 
 from __future__ import annotations
 

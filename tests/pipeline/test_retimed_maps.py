@@ -1,4 +1,4 @@
-"""Maps are of the network that runs: what retiming changes is in them, what it leaves alone is not."""
+"""Maps contain the retimed network; networks that need no retiming are unchanged."""
 
 from __future__ import annotations
 

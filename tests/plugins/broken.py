@@ -1,4 +1,4 @@
-"""Objects that each break the Protocol of their kind in one way; all else is that of a built-in."""
+"""Objects that each violate the Protocol of their kind in one way and are built-ins otherwise."""
 
 from __future__ import annotations
 

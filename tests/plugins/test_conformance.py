@@ -1,4 +1,4 @@
-"""The conformance suite on every name that nirbridge has itself."""
+"""The conformance suite on every name of nirbridge itself."""
 
 from __future__ import annotations
 

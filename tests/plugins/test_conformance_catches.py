@@ -1,4 +1,4 @@
-"""One thing broken on purpose, in an object of each kind: the conformance suite says which."""
+"""One deliberate violation in an object of each kind: the conformance suite names it."""
 
 from __future__ import annotations
 

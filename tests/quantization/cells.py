@@ -1,4 +1,4 @@
-"""Neurons in integers, written field by field."""
+"""Fixed-point neurons, written field by field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small networks, retimed by hand: every hop takes a step."""
+"""Small networks, retimed by hand: every hop takes a time step."""
 
 from __future__ import annotations
 

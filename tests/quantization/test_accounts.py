@@ -1,4 +1,4 @@
-"""The account of each layer against the integers themselves: errors, ranges, shares, memory, one element at a time."""
+"""The report of each layer, against the integers: errors, ranges, shares, memory, one element at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What data shows and which share of a range is kept, by hand and by brute force; factors that are looked up."""
+"""Measurements on data and the selected fraction of a range, by hand and by brute force; scale look-up."""
 
 from __future__ import annotations
 

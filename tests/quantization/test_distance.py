@@ -1,4 +1,4 @@
-"""The stated bound of the distance between integers and reference: never broken while both fire alike, and not idle."""
+"""The stated bound on the distance from the reference: never violated while spikes agree, and reasonably tight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bound of the distance, neuron by neuron and spike by spike in plain floats, from the equation it rests on."""
+"""The bound on the distance, neuron by neuron and spike by spike in plain floats, from its equation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scales with which every weight is a whole number: the largest of all that are tried one by one."""
+"""Scales that make every weight an integer: the largest one, compared with trying them all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fine-tuning for integers: what torch computes with in forward is what the chip will hold, bit for bit."""
+"""Fine-tuning for integers: the values in torch's forward are those of the chip, bit for bit."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (tables read better in one line)
-"""What rounding loses in a population's own numbers, one neuron at a time, and how far starts are off."""
+"""Rounding errors of a population's parameters, one neuron at a time, and of initial states."""
 
 from __future__ import annotations
 

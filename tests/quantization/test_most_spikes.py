@@ -1,4 +1,4 @@
-"""The most spikes of a population in one step, a bound that the proof of no overflow builds on, against hand counts."""
+"""The bound on a population's spikes per time step, used in the overflow proof, against hand counts."""
 
 from __future__ import annotations
 

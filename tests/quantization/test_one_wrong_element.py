@@ -1,4 +1,4 @@
-"""Every array of a quantized network with one wrong element among right ones; limits at their last right value."""
+"""Every array of a quantized network with one wrong element among valid ones; limits at their last valid value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of quantization, each against something found otherwise."""
+"""The parts of quantization, each compared with an independent computation."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (tables read better in one line)
-"""The integers of a population one rule at a time: bias, threshold, spikes, process, notes, what is refused."""
+"""Quantization of a population, one rule at a time: bias, threshold, spikes, process, notes, refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Integers against the reference: equal where they can be, within a proved distance elsewhere, refused where not."""
+"""Quantized networks against the reference: equal where possible, else within a proved distance, or refused."""
 
 from __future__ import annotations
 

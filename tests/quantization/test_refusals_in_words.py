@@ -1,4 +1,4 @@
-"""What a chip, its options and a file's types refuse: each limit on both sides, each message as a whole."""
+"""Refusals by a chip, by options and by a file's types: each limit on both sides, each message in full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scale of a population: which one of an octave rounds its weights the least, and how often it is doubled."""
+"""The scale of a population: the one within an octave with the least rounding error, and its doubling."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (tables read better in one line)
-"""Every term of a scale by hand: reach, limits, room, exact grids by brute force, and which of them counts."""
+"""Every term of a scale by hand: reach, limits, headroom, exact grids by brute force, and the binding one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results written down by hand, with every kind of row and remark that their reports tell apart."""
+"""Handmade results with every kind of row and remark that their reports distinguish."""
 
 from __future__ import annotations
 

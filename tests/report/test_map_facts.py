@@ -1,4 +1,4 @@
-"""Facts of a map that the whole reports do not vary: marks of a placement, remarks, limits that are rough, prefixes."""
+"""Facts of a map that the complete reports do not vary: placement marks, remarks, approximate limits, prefixes."""
 
 from __future__ import annotations
 

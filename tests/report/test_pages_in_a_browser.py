@@ -1,4 +1,4 @@
-"""Reports as a browser reads them: it repairs nothing, complains of nothing, and finds no script."""
+"""Reports in a browser: no repaired markup, no console errors, no script."""
 
 from __future__ import annotations
 

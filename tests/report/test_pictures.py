@@ -1,4 +1,4 @@
-"""Pictures: what is in them, read from the figure, and the file that is written."""
+"""Pictures: their content, read from the figure, and the file written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The document of a NIR file as a whole: every node, population and projection with its numbers."""
+"""The complete document of a NIR file: every node, population and projection with its numbers."""
 
 from __future__ import annotations
 

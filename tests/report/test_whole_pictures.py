@@ -1,4 +1,4 @@
-"""Pictures, value by value: every line, label, limit and edge; what is drawn of batches, late steps and odd shapes."""
+"""Pictures, value by value: every line, label, limit and edge; batches, late time steps and unusual shapes."""
 
 from __future__ import annotations
 

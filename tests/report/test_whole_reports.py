@@ -1,4 +1,4 @@
-"""Reports of results that were written down by hand, whole: every number, heading and remark is held."""
+"""Complete reports of handmade results: every number, heading and remark."""
 
 from __future__ import annotations
 

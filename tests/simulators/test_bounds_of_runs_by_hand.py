@@ -1,4 +1,4 @@
-"""The bound of a run, neuron by neuron and step by step in plain numbers, and what reaches a population."""
+"""The bound of a run, neuron by neuron and time step by time step in plain numbers, and a population's inputs."""
 
 from __future__ import annotations
 

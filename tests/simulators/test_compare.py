@@ -1,4 +1,4 @@
-"""Comparison of hand-made recordings."""
+"""Comparison of handmade recordings."""
 
 from __future__ import annotations
 

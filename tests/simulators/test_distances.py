@@ -1,4 +1,4 @@
-"""Distances of spike arrays, against numbers worked out by hand."""
+"""Distances of spike arrays, against numbers computed by hand."""
 
 from __future__ import annotations
 

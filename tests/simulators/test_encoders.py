@@ -1,4 +1,4 @@
-"""Encoders: what they send, and that it depends on nothing but values and seed."""
+"""Encoders: the spikes sent, which depend on values and seed alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes in, what is kept, and what is refused with which words."""
+"""Inputs and recordings of a run, and refusals with their words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes into a run, value by value: chunks, streams, scans, and every refusal in its exact words."""
+"""Inputs of a run, value by value: chunks, streams, scans, and every refusal in its exact words."""
 
 from __future__ import annotations
 

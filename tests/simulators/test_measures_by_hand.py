@@ -1,4 +1,4 @@
-"""Data for quantization and what is measured on it, number by number."""
+"""Calibration data and measurements on it, number by number."""
 
 from __future__ import annotations
 

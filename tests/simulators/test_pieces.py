@@ -1,4 +1,4 @@
-"""What is done piece by piece is what is done at once: runs, recordings, scans of inputs, measures, distances."""
+"""Computation in blocks equals computation at once: runs, recordings, scans of inputs, measures, distances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings on disk: nothing is lost, nothing is run, nothing half-written is left."""
+"""Recordings on disk: lossless, never executed, never half-written."""
 
 from __future__ import annotations
 

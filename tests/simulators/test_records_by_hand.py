@@ -1,4 +1,4 @@
-"""What a recording holds, array by array: defaults, types, sources, steps that are kept, refusals in their words."""
+"""Contents of a recording, array by array: defaults, types, sources, recorded time steps, refusals in words."""
 
 from __future__ import annotations
 

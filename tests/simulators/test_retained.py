@@ -1,4 +1,4 @@
-"""What one call makes of a network serves the next call with the same network, and nothing is kept alive by it."""
+"""The cached simulator of a network serves the next call with the same network, and keeps nothing alive."""
 
 from __future__ import annotations
 

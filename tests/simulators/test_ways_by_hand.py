@@ -1,4 +1,4 @@
-"""What ``verify`` draws, compares and says, on hand-made recordings."""
+"""Pictures, comparisons and text of ``verify`` on handmade recordings."""
 
 from __future__ import annotations
 

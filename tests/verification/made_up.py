@@ -1,4 +1,4 @@
-"""Trials of the self-check whose runs are made up."""
+"""Trials of the self-check with artificial runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readings of a sample's axes, every one of them in order, and the axes along which a network copies itself."""
+"""Readings of a sample's axes, in order, and the axes along which a network copies itself."""
 
 from __future__ import annotations
 

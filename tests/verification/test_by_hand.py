@@ -1,4 +1,4 @@
-"""The self-check's parts on arrays of a few numbers: ways to match values, bounds, verdicts, accounts."""
+"""Parts of the self-check on arrays of a few numbers: matching of values, bounds, verdicts, reports."""
 
 from __future__ import annotations
 

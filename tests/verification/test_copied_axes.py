@@ -1,4 +1,4 @@
-"""Axes along which a network copies itself: found where the parts are copies, and only there."""
+"""Axes along which a network copies itself: found if the parts are copies, and only then."""
 
 from __future__ import annotations
 

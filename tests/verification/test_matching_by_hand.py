@@ -1,4 +1,4 @@
-"""Which recorded values are held against which, on hand-made recordings of a module."""
+"""Matching of recorded values, on handmade recordings of a module."""
 
 from __future__ import annotations
 

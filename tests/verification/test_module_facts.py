@@ -1,4 +1,4 @@
-"""Copies and resets of a module, and the numbers of it that the self-check builds on."""
+"""Copies and resets of a module, and its parameters that the self-check relies on."""
 
 from __future__ import annotations
 

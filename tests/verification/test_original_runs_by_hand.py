@@ -1,4 +1,4 @@
-"""How a module is run for the check: its mode, precision, state and neurons, on modules of a few lines."""
+"""Runs of a module for the check: its mode, precision, state and neurons, on modules of a few lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outcomes of the self-check in words, the order in which it decides, and the effort that it affords."""
+"""Outcomes of the self-check in words, the order of its decisions, and its effort."""
 
 from __future__ import annotations
 

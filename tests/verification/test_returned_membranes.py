@@ -1,4 +1,4 @@
-"""Modules that return membranes of neurons that fire: the import sends their spikes, and is judged by the membranes."""
+"""Modules that return membranes of firing neurons: the import sends spikes, and is checked by the membranes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounds of rounding: the formula of ``rounding`` written down once more, one number at a time."""
+"""Rounding bounds: the formula of ``rounding`` written once more, one number at a time."""
 
 from __future__ import annotations
 

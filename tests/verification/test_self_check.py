@@ -1,4 +1,4 @@
-"""The self-check catches wrong imports by itself: graphs of another meaning, made on purpose."""
+"""The self-check detects wrong imports: graphs that were changed on purpose."""
 
 from __future__ import annotations
 

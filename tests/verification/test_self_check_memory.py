@@ -1,4 +1,4 @@
-"""The self-check keeps to a number of bytes: it takes fewer time steps and samples, or says why it does not run."""
+"""The self-check respects its memory limit: fewer time steps and samples, or a reason why it does not run."""
 
 from __future__ import annotations
 

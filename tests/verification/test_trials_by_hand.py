@@ -1,4 +1,4 @@
-"""Which reading of a sample is chosen and how loud its inputs are, with runs that are made up."""
+"""Selected reading of a sample and scale of its inputs, with artificial runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts over hand-made runs of two populations and a readout: places, ties and membranes, value by value."""
+"""Verdicts on handmade runs of two populations and a readout: positions, ties and membranes, value by value."""
 
 from __future__ import annotations
 

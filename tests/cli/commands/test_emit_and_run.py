@@ -1,4 +1,4 @@
-"""``nirbridge emit`` and ``nirbridge run``: the commands as users have them."""
+"""``nirbridge emit`` and ``nirbridge run``, end to end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``nirbridge import``: user files, what is printed, and errors that say what to do."""
+"""``nirbridge import``: user files, printed text, and errors with their hints."""
 
 from __future__ import annotations
 

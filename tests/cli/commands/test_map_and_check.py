@@ -1,4 +1,4 @@
-"""The two commands of the main job, as a user runs them."""
+"""``nirbridge map`` and ``nirbridge check``, end to end."""
 
 from __future__ import annotations
 

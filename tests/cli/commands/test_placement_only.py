@@ -1,4 +1,4 @@
-"""A model that a chip cannot run: refused by every command alike, or placed on request and marked everywhere."""
+"""A model that a chip cannot run is refused by every command alike, or placed on request and marked everywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""--repair and --drop-batch mean the same in every command that reads a model, and nothing is repaired silently."""
+"""--repair and --drop-batch have the same effect in every command, and nothing is repaired silently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``nirbridge show`` and ``nirbridge diff``: every kind of file is known by its content, and differences by meaning."""
+"""``nirbridge show`` and ``diff``: files are recognised by content, differences are differences in meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which node, sample and latency the pictures of compare and verify are of; options of a verification."""
+"""Node, sample and latency of the pictures of compare and verify; options of a verification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Some of scikit-learn's digits as the spikes that the example models were measured on."""
+"""Some of scikit-learn's digits as the spikes on which the example models were measured."""
 
 from __future__ import annotations
 

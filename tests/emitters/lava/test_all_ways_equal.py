@@ -1,7 +1,7 @@
-"""Integers, map and the program that Lava runs, bit for bit in spikes, u and v: models, structures, random networks.
+"""Fixed-point model, map and Lava program, bit-identical in spikes, u and v: models, structures, random networks.
 
-All go the whole way that a user's model goes, and end in ``verify_network``. Many random networks are put side by side
-into one, since it is the start of Lava that takes the time.
+All pass through the complete pipeline and end in ``verify_network``. Many random networks are combined into one,
+because most of the time is spent on starting Lava.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which process of Lava computes what: every condition of the choice broken alone, each limit on both sides."""
+"""Choice of Lava processes: every condition violated alone, each limit on both sides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A ``program.json`` that was changed is refused before anything is started."""
+"""A modified ``program.json`` is refused before any process is started."""
 
 from __future__ import annotations
 

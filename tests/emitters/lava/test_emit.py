@@ -1,4 +1,4 @@
-"""What a program looks like: names are data, bytes are the same every time, what cannot be is refused."""
+"""Emitted programs: names are data, bytes are reproducible, unsupported networks are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lava as an emitter: models and options that it takes, and what a program is asked to record."""
+"""Lava as an emitter: accepted models and options, and recordings of a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Lava environment: found, judged, made; a stand-in for pip shows that nothing half made is left."""
+"""The Lava environment: found, checked, created; with a substitute for pip, no partial environment remains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guard of a run and those who start it, part by part, with a clock and a child of the test's own."""
+"""The guard of a run and its callers, part by part, with a simulated clock and child process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of emitted programs, taken out of their text and called without Lava."""
+"""Functions of emitted programs, extracted from their text and called without Lava."""
 
 from __future__ import annotations
 

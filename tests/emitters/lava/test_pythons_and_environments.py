@@ -1,4 +1,4 @@
-"""Pythons and environments for Lava: which are taken, and each refusal as a whole."""
+"""Selection of Pythons and environments for Lava, and each refusal in full."""
 
 from __future__ import annotations
 

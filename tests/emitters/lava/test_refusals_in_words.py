@@ -1,4 +1,4 @@
-"""Integers that the registers of Lava cannot hold: each limit on both sides, each message as a whole."""
+"""Integers beyond the registers of Lava: each limit on both sides, each message in full."""
 
 from __future__ import annotations
 

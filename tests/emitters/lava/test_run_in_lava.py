@@ -1,4 +1,4 @@
-"""Emitted programs, really run in Lava, bit for bit an oracle of the tests and the integer simulator."""
+"""Emitted programs run in Lava, bit-identical to an independent reference and to the fixed-point simulator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that go wrong or whose caller is killed: an error with the log, and nothing left behind. All really done."""
+"""Runs that fail or whose caller is killed: an error with the log, and no process or memory left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``nirbridge verify --to lava``: really run in Lava, and killed."""
+"""``nirbridge verify --to lava``, run in Lava, and killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Around a run of Lava: its inputs, steps and limits, how its end is judged, and its log; nothing is started."""
+"""Inputs, time steps, limits, end and log of a Lava run; no process is started."""
 
 from __future__ import annotations
 

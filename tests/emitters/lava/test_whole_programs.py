@@ -1,4 +1,4 @@
-"""Emitted programs as a whole: processes, connections, arrays and what the host applies, held as text.
+"""Complete emitted programs as text: processes, connections, arrays, and the operations of the host.
 
 That these programs compute the right thing is shown by running them in Lava; here nothing of them moves unseen.
 """

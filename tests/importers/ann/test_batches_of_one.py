@@ -1,4 +1,4 @@
-"""ANNs with a sample that is a batch of one: the batch axis is no axis of values."""
+"""ANNs with a sample that is a batch of one: the batch axis is not a feature axis."""
 
 from __future__ import annotations
 

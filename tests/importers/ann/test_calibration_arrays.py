@@ -1,4 +1,4 @@
-"""Calibration data in every form that is taken, and each refusal in full; a reading that differs from the module."""
+"""Calibration data in every accepted form, and each refusal in full; an import that differs from the module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""from_torch against torch itself: what is read, what is refused, and the accuracy that trained digits keep."""
+"""from_torch compared with torch: supported layers, refusals, and the accuracy on digits."""
 
 from __future__ import annotations
 

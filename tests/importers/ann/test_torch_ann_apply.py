@@ -1,4 +1,4 @@
-"""Operators on calibration data, in pieces and with uneven padding, against the operators' own definition."""
+"""Operators on calibration data, in blocks and with uneven padding, against the operators' definition."""
 
 from __future__ import annotations
 

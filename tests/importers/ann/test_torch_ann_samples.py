@@ -1,4 +1,4 @@
-"""How many calibration samples each stage looks at."""
+"""Number of calibration samples used by each stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of torch with their arguments by place, by name and left out: what is read computes what torch computes."""
+"""Functions of torch with positional, named and omitted arguments, compared with torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole models of Norse, sinabs, spikingjelly and rockpool through ``from_*``, beside the models themselves."""
+"""Complete models of Norse, sinabs, spikingjelly and rockpool through ``from_*``, compared with the models."""
 
 from __future__ import annotations
 

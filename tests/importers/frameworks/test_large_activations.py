@@ -1,4 +1,4 @@
-"""Large images with few parameters: refused before memory is taken, under the likeliest reading, with a way out."""
+"""Large images with few parameters are refused before memory is allocated, with a hint."""
 
 from __future__ import annotations
 

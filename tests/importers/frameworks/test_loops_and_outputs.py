@@ -1,4 +1,4 @@
-"""Loops that leave time steps out, outputs as lists, arguments by name: followed, or refused with what to write."""
+"""Loops that omit time steps, outputs as lists, named arguments: supported, or refused with a hint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Norse 1.1.0: every cell that is read, stepped beside the simulator, over 3 seeds, 100 steps, a batch of 4."""
+"""Norse 1.1.0: every supported cell compared with the simulator, over 3 seeds, 100 time steps, a batch of 4."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""rockpool 3.1.0: every torch module that is read, run beside the simulator, over 3 seeds, 100 steps, a batch of 4."""
+"""rockpool 3.1.0: every supported module compared with the simulator, 3 seeds, 100 time steps, a batch of 4."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sinabs 3.1.3: every layer that is read, run beside the simulator, over 3 seeds, 100 steps, a batch of 4."""
+"""Sinabs 3.1.3: every supported layer compared with the simulator, 3 seeds, 100 time steps, a batch of 4."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""snnTorch's neurons beside ours: identical output spikes, 100 steps x batch 4, on weights where sums are exact."""
+"""snnTorch's neurons compared with the simulator: identical spikes, 100 time steps x batch 4, exact sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data flow of user code: what is followed gives the module's own spikes; what is not is named, all of it."""
+"""Data flow of user code: traced networks give the module's spikes; every untraceable operation is named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""spikingjelly 2.0.0: every neuron that is read, beside the simulator, over 3 seeds, 100 steps, a batch of 4."""
+"""spikingjelly 2.0.0: every supported neuron compared with the simulator, 3 seeds, 100 time steps, batch of 4."""
 
 from __future__ import annotations
 

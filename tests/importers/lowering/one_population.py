@@ -1,4 +1,4 @@
-"""One module as one population behind grid weights, run by the reference simulator beside the module itself."""
+"""One module as one population after grid weights, simulated and compared with the module itself."""
 
 from __future__ import annotations
 

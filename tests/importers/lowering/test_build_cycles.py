@@ -1,4 +1,4 @@
-"""Delayed projections that close a cycle are back edges, however many populations the cycle has."""
+"""Delayed projections that close a cycle are back edges, whatever the number of populations in the cycle."""
 
 from __future__ import annotations
 

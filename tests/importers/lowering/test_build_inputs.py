@@ -1,4 +1,4 @@
-"""Models that split axes of their input in front of a convolution: equal to the original, or refused by place."""
+"""Models that split axes of their input before a convolution: equal to the original, or refused by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flows written by hand as networks: projections, ports, notes and every refusal in full."""
+"""Handwritten dataflow graphs as networks: projections, ports, notes and every refusal in full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figure that says what folding a BatchNorm changed, against torch itself."""
+"""The reported error of folding a BatchNorm, compared with torch."""
 
 from __future__ import annotations
 

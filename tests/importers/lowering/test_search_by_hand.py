@@ -1,4 +1,4 @@
-"""The search for the reading of a sample: how flows are weighed, and which readings need not be tried."""
+"""The search for the axes of a sample: ranking of dataflow graphs, and readings that need not be tried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings written by hand as flows: names, notes, outputs, and every place that cannot be followed, in full."""
+"""Handwritten traces as dataflow graphs: names, notes, outputs, and every untraceable operation in full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops and calls in a row, written by hand, as flows of one step."""
+"""Handwritten traces of loops and repeated calls, as dataflow graphs of one time step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings written by hand, written as flows: neurons of one framework, and what their flow says."""
+"""Handwritten traces and their dataflow graphs, with the neurons of one framework."""
 
 from __future__ import annotations
 

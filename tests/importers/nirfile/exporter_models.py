@@ -1,4 +1,4 @@
-"""Two layers of each neuron that a framework's own exporter writes, run in the framework and read from the graph."""
+"""Two layers of each neuron that a framework's exporter supports, run in the framework and from the graph."""
 
 from __future__ import annotations
 

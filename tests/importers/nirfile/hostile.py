@@ -1,4 +1,4 @@
-"""A small good file and ways to spoil it, each with the message that must come of it."""
+"""A small valid file and ways to corrupt it, each with its expected message."""
 
 from __future__ import annotations
 

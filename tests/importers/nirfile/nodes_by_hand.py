@@ -1,4 +1,4 @@
-"""NIR nodes of two neurons with plain numbers, and graphs of them in a row."""
+"""NIR nodes of two neurons with simple numbers, and graphs of them in series."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The warning that names which tools would run an imported graph differently."""
+"""The warning that names the tools that would run an imported graph differently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the frameworks' own exporters write: found, repaired on request, and then run beside the framework."""
+"""Files of the frameworks' exporters: faults found, repaired on request, and compared with the framework."""
 
 from __future__ import annotations
 

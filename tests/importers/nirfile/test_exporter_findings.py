@@ -1,4 +1,4 @@
-"""What a graph shows of its exporter, on hand-made nodes: every finding in full, and each condition on both sides."""
+"""Recognition of exporters on handmade nodes: every finding in full, and each condition on both sides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of docs/nir-files.md: what is wrong with the exporters' files as they are, and after each repair."""
+"""The table of docs/nir-files.md: error of the exporters' files before and after each repair."""
 
 from __future__ import annotations
 

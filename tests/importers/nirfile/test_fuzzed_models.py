@@ -1,4 +1,4 @@
-"""What fuzzing found in readers of models, each with the least file that shows it."""
+"""Faults found by fuzzing the readers of models, each with a minimal file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is taken for a heap of names, one byte of its head at a time."""
+"""Recognition of HDF5 heaps of names, one byte of the header at a time."""
 
 from __future__ import annotations
 

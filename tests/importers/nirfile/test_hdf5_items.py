@@ -1,4 +1,4 @@
-"""Values that the scan copies itself are those that the HDF5 library reads."""
+"""Values that the scan copies itself equal those read by the HDF5 library."""
 
 from __future__ import annotations
 

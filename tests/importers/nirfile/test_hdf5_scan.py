@@ -1,4 +1,4 @@
-"""What a scan of an HDF5 file refuses, in full, and each count at its limit and one above it."""
+"""Refusals of the HDF5 scan, in full, and each count at its limit and one above it."""
 
 from __future__ import annotations
 

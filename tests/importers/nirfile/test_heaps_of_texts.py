@@ -1,4 +1,4 @@
-"""Texts of varying length, read from hand-made heaps: every field of a heap, and what is damaged."""
+"""Variable-length texts, read from handmade heaps: every field of a heap, and damage."""
 
 from __future__ import annotations
 

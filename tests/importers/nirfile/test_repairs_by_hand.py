@@ -1,4 +1,4 @@
-"""Repairs of exporters' graphs on hand-made nodes: every parameter and every setting that they change."""
+"""Repairs of exporters' graphs on handmade nodes: every parameter and setting that they change."""
 
 from __future__ import annotations
 

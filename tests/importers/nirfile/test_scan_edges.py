@@ -1,4 +1,4 @@
-"""The scan of an HDF5 file past its first refusal: what is counted, where it stops, and damage in the file itself."""
+"""The HDF5 scan after its first refusal: counts, the end of the scan, and damage in the file itself."""
 
 from __future__ import annotations
 

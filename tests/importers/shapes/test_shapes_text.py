@@ -1,4 +1,4 @@
-"""Networks of shapes alone: what a line means, what is refused, and that it costs no memory."""
+"""Networks of shapes alone: meaning of a line, refusals, and memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The largest number and the longest line of shapes are still read; one more is not."""
+"""The largest number and the longest line of shapes are accepted; one more is refused."""
 
 from __future__ import annotations
 

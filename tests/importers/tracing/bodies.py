@@ -1,4 +1,4 @@
-"""What neurons may be given in the turns of a loop: bodies of loops that are one step, and of others."""
+"""Bodies of loops around neurons: those whose iterations are one time step, and others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings written by hand, call by call, as ``trace_run.record`` writes those of a module."""
+"""Handwritten traces, call by call, as ``trace_run.record`` writes those of a module."""
 
 from __future__ import annotations
 

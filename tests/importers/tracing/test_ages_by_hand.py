@@ -1,4 +1,4 @@
-"""The turn that each value belongs to, and stacks and sums over turns, by recordings written by hand."""
+"""The loop iteration of each value, and stacks and sums over iterations, from handwritten traces."""
 
 from __future__ import annotations
 

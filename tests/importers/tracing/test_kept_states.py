@@ -1,4 +1,4 @@
-"""Loops over time in forward around neurons that keep their state themselves, as in most SpikingJelly networks."""
+"""Loops over time in forward around neurons that keep their state, as in most SpikingJelly networks."""
 
 from __future__ import annotations
 

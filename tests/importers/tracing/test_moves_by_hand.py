@@ -1,4 +1,4 @@
-"""Reshapes, sums and slices by themselves: which axes stay batch and time, and every refusal in full."""
+"""Reshapes, sums and slices: which axes remain batch and time, and every refusal in full."""
 
 from __future__ import annotations
 

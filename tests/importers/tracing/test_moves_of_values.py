@@ -1,4 +1,4 @@
-"""Reshapes, permutations and repetitions of values whose batch and time stand in front or not, each by itself."""
+"""Reshapes, permutations and repetitions of values with and without leading batch and time axes."""
 
 from __future__ import annotations
 

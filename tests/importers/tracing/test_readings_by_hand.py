@@ -1,4 +1,4 @@
-"""Ways to read a sample, all of them in order, and slices of a time axis, each by itself."""
+"""Readings of a sample, in order, and slices of a time axis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs and calls that are compared, by recordings written by hand: what is the same again, and every refusal."""
+"""Comparison of runs and calls, from handwritten traces: equality, and every refusal."""
 
 from __future__ import annotations
 

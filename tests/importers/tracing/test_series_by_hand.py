@@ -1,4 +1,4 @@
-"""Values of a loop that are put together again, and axes of an input that are only copied, each rule by itself."""
+"""Values of a loop that are reassembled, and axes of an input that are only copied, rule by rule."""
 
 from __future__ import annotations
 

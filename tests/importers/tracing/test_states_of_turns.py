@@ -1,4 +1,4 @@
-"""States that a neuron is handed from turn to turn, by recordings written by hand."""
+"""States passed to a neuron from iteration to iteration, from handwritten traces."""
 
 from __future__ import annotations
 

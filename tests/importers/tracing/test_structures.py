@@ -1,4 +1,4 @@
-"""Tensors in what forward takes and returns: tuples, lists, dicts, named tuples, dataclasses, one inside another."""
+"""Tensors in the arguments and results of forward: tuples, lists, dicts, named tuples, dataclasses, nested."""
 
 from __future__ import annotations
 

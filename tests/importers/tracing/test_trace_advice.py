@@ -1,4 +1,4 @@
-"""Odd models: one error that lists every place by module path and operation, each once, with what to do."""
+"""Untraceable models: one error that lists every operation by module path, each once, with a hint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules that cannot be run or read: said before anything is run, by every importer."""
+"""Modules that cannot be run or read: refused before anything is run, by every importer."""
 
 from __future__ import annotations
 

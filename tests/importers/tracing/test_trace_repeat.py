@@ -1,4 +1,4 @@
-"""What a module keeps from one call to the next: followed with the module's own spikes, or refused with its place."""
+"""Values that a module keeps between calls: traced with the module's own spikes, or refused by name."""
 
 from __future__ import annotations
 

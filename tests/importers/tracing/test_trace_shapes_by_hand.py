@@ -1,4 +1,4 @@
-"""Orders of axes that transposing functions give, and reshapes of values among whose axes batch or time stands."""
+"""Axis orders after transpositions, and reshapes of values that contain batch or time axes."""
 
 from __future__ import annotations
 

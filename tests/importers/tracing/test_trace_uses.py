@@ -1,4 +1,4 @@
-"""One neuron module, used several times in a step with states of their own: as many populations, or refused."""
+"""A neuron module used several times per time step with separate states: several populations, or refused."""
 
 from __future__ import annotations
 

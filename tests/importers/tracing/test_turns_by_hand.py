@@ -1,4 +1,4 @@
-"""The turns of a loop, and calls in a row: what is the same step again, by recordings written by hand."""
+"""Iterations of a loop, and consecutive calls: equality of time steps, from handwritten traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slices, copies, states and zeros of a recording, each by itself; places of slices against torch, one by one."""
+"""Slices, copies, states and zeros of a trace; positions of slices compared with torch."""
 
 from __future__ import annotations
 

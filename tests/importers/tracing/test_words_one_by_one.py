@@ -1,4 +1,4 @@
-"""Each torch function by itself: the word that its arguments mean, value by value, and every refusal in full."""
+"""Each torch function: the operation for its arguments, value by value, and every refusal in full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checker's words: every violation of a small map alone, at its bound, with what programs are told of it."""
+"""Messages of the checker: every violation of a small map alone, at its bound, with its ids."""
 
 from __future__ import annotations
 

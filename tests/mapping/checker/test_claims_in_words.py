@@ -1,4 +1,4 @@
-"""What a map file claims of the whole map: each claim right, wrong by one, and the whole messages."""
+"""Claims of a map file about the whole map: each one correct, off by one, and the full messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits of a core and what a file says of its use, at the bound and one beyond, with the whole words."""
+"""Limits of a core and the use stated in a file, at the limit and one beyond, with full messages."""
 
 from __future__ import annotations
 

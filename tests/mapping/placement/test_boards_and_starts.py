@@ -1,4 +1,4 @@
-"""Boards and starting placements against the plainest code that does the same, on every site of small boards."""
+"""Boards and initial placements, against a naive implementation, on every site of small boards."""
 
 from __future__ import annotations
 

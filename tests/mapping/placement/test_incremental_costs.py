@@ -1,4 +1,4 @@
-"""What the searches carry along from step to step equals what a look at the whole position gives."""
+"""Incrementally updated costs of the placement search equal a full recomputation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the work of a placement is shared among its runs, which cores it looks at, and the words of what it refuses."""
+"""Placement: division of the effort among runs, candidate cores, and the words of refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Map files: written, read, compared; hostile ones refused; the shipped schema says what the reader says."""
+"""Map files: written, read, compared; hostile files refused; the schema agrees with the reader."""
 
 from __future__ import annotations
 

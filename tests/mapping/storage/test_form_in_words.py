@@ -1,4 +1,4 @@
-"""The form of a map file value by value: both sides of every bound, whole messages, every field of the record."""
+"""The format of a map file value by value: both sides of every bound, full messages, every field."""
 
 from __future__ import annotations
 

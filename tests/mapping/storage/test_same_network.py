@@ -1,4 +1,4 @@
-"""Is a map of the network that integers are of: each difference alone, several at once, and none."""
+"""Whether a map and a quantized network belong together: each difference alone, several at once, and none."""
 
 from __future__ import annotations
 

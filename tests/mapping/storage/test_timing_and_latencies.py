@@ -1,4 +1,4 @@
-"""The timing and the latencies that a map says: each value alone, and whole messages."""
+"""Timing and latencies in a map: each value alone, and full messages."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (tables of messages read better in one line)
-"""What linear nodes become: patterns of sparse matrices by brute force, blocks, factors and biases, their refusals."""
+"""Linear nodes as operators: sparse patterns by brute force, blocks, factors, biases, and refusals."""
 
 from __future__ import annotations
 

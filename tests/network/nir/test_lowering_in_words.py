@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (tables of messages read better in one line)
-"""What ``from_nir`` refuses, counts and orders: constants, budgets, stored biases, patterns, numbers of metadata."""
+"""``from_nir``: refusals, counts and order of constants, budgets, stored biases, patterns and metadata."""
 
 from __future__ import annotations
 

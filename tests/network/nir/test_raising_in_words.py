@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (tables of messages read better in one line)
-"""What projections and neurons become in NIR, node by node: names, delays, biases, blocks, classes, metadata."""
+"""Projections and neurons converted to NIR, node by node: names, delays, biases, blocks, classes, metadata."""
 
 from __future__ import annotations
 

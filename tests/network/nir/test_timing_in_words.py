@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (tables of messages read better in one line)
-"""Timing and stored numbers of neurons: which one counts, what is assumed, what is refused and in which words."""
+"""Timing and stored parameters of neurons: precedence, assumptions, refusals and their words."""
 
 from __future__ import annotations
 

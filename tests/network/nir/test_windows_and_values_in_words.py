@@ -1,4 +1,4 @@
-"""Windows and values of single nodes: each number on both sides of its limit, each message as a whole."""
+"""Windows and values of single nodes: each number on both sides of its limit, each message in full."""
 
 from __future__ import annotations
 

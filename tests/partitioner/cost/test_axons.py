@@ -1,4 +1,4 @@
-"""What blocks hold and who sends to whom, against counting synapse by synapse over random blocks."""
+"""Contents of blocks and their senders, against counting synapse by synapse over random blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The closed forms of who reaches whom, against the matrix of the operator."""
+"""Closed forms of connectivity, against the matrix of the operator."""
 
 from __future__ import annotations
 

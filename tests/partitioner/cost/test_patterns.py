@@ -1,4 +1,4 @@
-"""Lists counted by kind, against lists looked at one by one."""
+"""Synapse lists counted by pattern, against lists counted one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a box costs in closed form, against counting its synapses one by one."""
+"""Costs of a slice in closed form, against counting its synapses one by one."""
 
 from __future__ import annotations
 

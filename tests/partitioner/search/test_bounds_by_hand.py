@@ -1,4 +1,4 @@
-"""Bounds over all maps, choices of cuts and questions to the exact model, on networks small enough for a hand."""
+"""Bounds over all maps, choices of tilings and queries of the exact model, on very small networks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search for fewest cores step by step: what is generated, which numbers of cores are tried, when it ends."""
+"""The search for fewest cores step by step: generated patterns, numbers of cores tried, termination."""
 
 from __future__ import annotations
 

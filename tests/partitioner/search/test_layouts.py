@@ -1,4 +1,4 @@
-"""Every integer choice that a layout allows is a tiling, and its pieces cost what their classes say."""
+"""Every integer choice that a layout allows is a tiling, and its slices cost as their classes state."""
 
 from __future__ import annotations
 

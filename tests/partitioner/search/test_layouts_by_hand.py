@@ -1,4 +1,4 @@
-"""Choices of cuts arc by arc on tiny populations, and the bands that are offered by a plain look at every one."""
+"""Choices of tilings arc by arc on tiny populations, and the bands offered, by exhaustive search."""
 
 from __future__ import annotations
 

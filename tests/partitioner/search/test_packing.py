@@ -1,4 +1,4 @@
-"""Packing of pieces on a few cores, worked out by hand."""
+"""Packing of slices on a few cores, computed by hand."""
 
 from __future__ import annotations
 

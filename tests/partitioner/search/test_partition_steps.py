@@ -1,4 +1,4 @@
-"""What the partitioner asks of its searches, in which order, and what it reports of their answers."""
+"""The partitioner's calls of its searches, their order, and the report of their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Column generation and its dive step by step: which prices are asked for, and what each answer leads to."""
+"""Column generation and its dive step by step: prices requested, and the effect of each result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cutting populations: every tiling covers exactly, every piece fits, no grid with fewer pieces does."""
+"""Tilings of populations: every tiling covers exactly, every slice fits, no grid with fewer slices does."""
 
 from __future__ import annotations
 

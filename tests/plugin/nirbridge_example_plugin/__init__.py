@@ -1,4 +1,4 @@
-"""A plugin as somebody else would write it: names only; what is behind them is imported when it is used."""
+"""An example plugin: names only; the objects that they stand for are imported when used."""
 
 from nirbridge.plugins import Plugin
 

@@ -1,4 +1,4 @@
-"""A partitioner that is content with one population after the other."""
+"""A partitioner that places one population after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An emitter: the integers of a model in one file, run time step by time step in NumPy."""
+"""An emitter: a quantized network in one file, run time step by time step in NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An emitter of a table, which nothing runs, and a simulator that does everything twice."""
+"""An emitter of a table that cannot be run, and a simulator that runs everything twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A framework whose modules are lists of weight matrices, with a LIF neuron behind each."""
+"""A framework whose modules are lists of weight matrices, each followed by LIF neurons."""
 
 from __future__ import annotations
 

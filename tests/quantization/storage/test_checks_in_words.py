@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (tables of messages read better in one line)
-"""Problems of quantized networks in words, records that are none, and the stated bound of a layer number by number."""
+"""Problems of quantized networks in words, invalid records, and the stated bound of a layer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files: what was saved comes back, bit for bit; anything else is refused without being run."""
+"""Quantized files: saved networks are restored bit for bit; anything else is refused without being executed."""
 
 from __future__ import annotations
 

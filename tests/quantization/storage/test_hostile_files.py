@@ -1,4 +1,4 @@
-"""Files made to do harm: each is refused with one FileError, whatever is wrong, and right digests do not help."""
+"""Malicious files: each is refused with one FileError, even if its digest is correct."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Coefficients, outputs and steps of compiled neurons, and weights as kernels read them: by the definition."""
+"""Coefficients, outputs and updates of compiled neurons, and weights as kernels read them, by definition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which kernel is chosen for what, both sides of every bound, and what is said of it."""
+"""Choice of kernels, with both sides of every bound, and the text that reports it."""
 
 from __future__ import annotations
 

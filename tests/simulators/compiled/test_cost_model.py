@@ -1,4 +1,4 @@
-"""When sums are exact in any order."""
+"""Conditions under which sums are exact in any order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiled backend gives the reference's bits, whatever the network; and says what it chose."""
+"""The compiled backend is bit-identical to the reference for any network, and reports its choice of kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers behind convolutions and pools give the reference's bits, whatever the weights, and lose nothing on the way."""
+"""Layers after convolutions and pools are bit-identical to the reference, for any weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When kernels may pass neurons over: every condition by itself, and the runs in which each of them counts."""
+"""Conditions under which kernels may skip neurons: each by itself, and runs in which each is decisive."""
 
 from __future__ import annotations
 

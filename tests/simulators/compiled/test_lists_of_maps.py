@@ -1,4 +1,4 @@
-"""Compiled lists of what maps send, pooled or not, in bytes and in bits: against windows counted one by one."""
+"""Compiled lists of the spikes of feature maps, pooled or not, in bytes and bits, against windows counted singly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled lists of what sends, source by source, at every length up to some words and from every place on."""
+"""Compiled lists of spiking sources, for every length up to several words and every offset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How maps, spikes and states lie in memory: by the definition, and without copies where none is needed."""
+"""Memory layout of feature maps, spikes and states: by definition, and without unnecessary copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""brian2-loihi, a second integer model of Loihi that others wrote, in an environment of its own.
+"""brian2-loihi, an independent integer model of Loihi, in a separate environment.
 
 The environment is made at first use, in ``$NIRBRIDGE_CACHE`` (else the user's cache folder), one folder per set of pins
 and Python version. ``loihi_emulator_program.py`` runs there and imports nothing of nirbridge.

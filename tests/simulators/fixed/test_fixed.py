@@ -1,4 +1,4 @@
-"""The integer simulator against plain Python whole numbers, and its two backends against each other."""
+"""The fixed-point simulator against plain Python integers, and its two backends against each other."""
 
 from __future__ import annotations
 

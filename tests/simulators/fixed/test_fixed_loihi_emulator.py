@@ -1,4 +1,4 @@
-"""The integer simulator against brian2-loihi, an emulator of Loihi written by others, where both are defined alike."""
+"""The fixed-point simulator against brian2-loihi, an independent emulator, where definitions agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiled paths of the integer simulator against the plain one, where they differ in how they add up and step."""
+"""The compiled paths of the fixed-point simulator against the plain one, where sums and updates differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled integer sums and neurons against plain Python on every edge, and the conditions of each quick way."""
+"""Compiled integer sums and neurons against plain Python at every edge, and the conditions of each fast path."""
 
 from __future__ import annotations
 

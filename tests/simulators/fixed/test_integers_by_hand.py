@@ -1,4 +1,4 @@
-"""The integer simulators' edges by hand: inputs and outputs of the host, types, stretches, states, refusals."""
+"""Edge cases of the fixed-point simulators: host inputs and outputs, types, blocks, states, refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cores of a map hold and what a map lacks, on boards of a few neurons; rings and routes by brute force."""
+"""Contents of the cores of a map and omissions, on boards of a few neurons; rings and routes by brute force."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the mapped simulator hands out: parallel read-outs with delays of their own, one step in so many, batches."""
+"""Outputs of the mapped simulator: parallel readouts with their own delays, every N-th time step, batches."""
 
 from __future__ import annotations
 

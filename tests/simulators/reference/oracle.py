@@ -1,4 +1,4 @@
-"""A second simulator, slow and plain: one scalar at a time, written from the semantics text and from nothing else."""
+"""A second simulator, slow and plain: one scalar at a time, written from the semantics text alone."""
 
 from __future__ import annotations
 

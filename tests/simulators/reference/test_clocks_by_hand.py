@@ -1,4 +1,4 @@
-"""Which step of one recording belongs to which of another: pairs, clocks, what is stated and what is estimated."""
+"""Corresponding time steps of two recordings: pairs, clocks, stated and estimated latencies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reaches a population in reals, and how far its integers may be from that: every sum in plain loops."""
+"""Real-valued inputs of a population, and the bound on the integers' distance from them: sums in plain loops."""
 
 from __future__ import annotations
 

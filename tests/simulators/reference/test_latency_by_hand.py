@@ -1,4 +1,4 @@
-"""The latency that is estimated, against every latency tried by hand; and the sentence on what differs."""
+"""The estimated latency, against every latency tried by hand; and the sentence on differences."""
 
 from __future__ import annotations
 

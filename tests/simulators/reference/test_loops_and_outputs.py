@@ -1,4 +1,4 @@
-"""Populations that hear themselves beside other sources, outputs that nobody records, batches that change."""
+"""Self-recurrent populations with further sources, unrecorded outputs, batches that change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Norse 1.1.0 beside the simulator: same weights, same inputs, 64 neurons x 2000 steps.
+"""Norse 1.1.0 compared with the simulator: same weights, same inputs, 64 neurons x 2000 time steps.
 
 Norse writes v + dt / tau * (v_leak - v + x) where the simulator writes a v + g x + b: equal numbers, rounded
 elsewhere. So spikes are compared in float32, where they must be identical, and voltages also in float64.

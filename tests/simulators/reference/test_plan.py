@@ -1,4 +1,4 @@
-"""Which backend runs where numba is missing, and that it gives the same bits."""
+"""The backend used without numba, and that it gives the same bits."""
 
 from __future__ import annotations
 

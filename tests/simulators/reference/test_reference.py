@@ -1,4 +1,4 @@
-"""The reference simulator against a slow one of scalars, cut runs, and the three published traces."""
+"""The reference simulator against a slow scalar one, divided runs, and the three published traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a simulator says and keeps, number by number: stretches, sizes, meta, states, libraries that are not here."""
+"""Text and state of a simulator, number by number: blocks, sizes, meta, states, missing libraries."""
 
 from __future__ import annotations
 

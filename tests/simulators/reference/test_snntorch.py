@@ -1,4 +1,4 @@
-"""snnTorch 1.0.0 beside the simulator: same weights, same inputs, 64 neurons x 2000 steps."""
+"""snnTorch 1.0.0 compared with the simulator: same weights, same inputs, 64 neurons x 2000 time steps."""
 
 from __future__ import annotations
 
