@@ -22,10 +22,10 @@ class Method:
         subject = f"partitioner '{self.name}'"
         model = instance_of(network, Network, f"network of {subject}")
         target = instance_of(chip, Chip, f"chip of {subject}")
-        chosen = (
+        settings = (
             PartitionOptions() if options is None else instance_of(options, PartitionOptions, f"options of {subject}")
         )
-        return partition(model, target, replace(chosen, method=self.name))
+        return partition(model, target, replace(settings, method=self.name))
 
 
 SEQUENTIAL = Method("sequential")

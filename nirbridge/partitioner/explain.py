@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
@@ -12,9 +11,9 @@ from nirbridge._types import Box
 from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip
 from nirbridge.errors import Diagnostic, counted, quoted
-from nirbridge.network.model import Network
+from nirbridge.network.model import Network, Population
 from nirbridge.partitioner.cost.connectivity import Axis, Explicit, Separable, out_degrees
-from nirbridge.partitioner.cost.resources import delay_on_chip_steps, limits
+from nirbridge.partitioner.cost.resources import delay_on_chip_steps, exceeded, limits
 from nirbridge.partitioner.cost.sizing import CostModel
 
 RESOURCE_NAMES = {
@@ -42,14 +41,14 @@ def fit_diagnostic(subject: str, found: str, limit: str, hint: str, /, **ids: ob
 
 def delay_problems(network: Network, chip: Chip) -> Iterator[Diagnostic]:
     """Projections whose delay is out of the chip's range."""
-    most = chip.core.delay_steps
+    longest = chip.core.delay_steps
     for projection in network.projections:
         steps = delay_on_chip_steps(projection)
-        if most is not None and steps > most:
+        if longest is not None and steps > longest:
             yield fit_diagnostic(
                 f"projection {quoted(projection.source)} -> {quoted(projection.target)}",
                 f"a delay of {steps:,} time steps",
-                f"a {chip.name} synapse holds {most:,}",
+                f"a {chip.name} synapse holds {longest:,}",
                 "shorten the delay, use a longer dt, or another chip",
                 projection=(projection.source, projection.target),
                 resource="delay_steps",
@@ -58,19 +57,20 @@ def delay_problems(network: Network, chip: Chip) -> Iterator[Diagnostic]:
 
 def oversized_neurons(sizes: CostModel) -> Iterator[Diagnostic]:
     """Populations of which a single neuron exceeds a core: no mapping exists."""
-    limit = limits(sizes.chip)
     for population in sizes.network.populations:
-        for resource, most, found, box in _single(sizes, population.name, limit):
-            place = "" if population.size == 1 else f", neuron {_place([a for a, _ in box])}"
+        uses = ((box, sizes.cost(population.name, box)._asdict()) for box in _heaviest(sizes, population.name))
+        excesses = ((box, exceeded(use, limits(sizes.chip))) for box, use in uses)
+        box, excess = next((pair for pair in excesses if pair[1]), ((), ()))
+        for resource, used, capacity in excess:
             yield fit_diagnostic(
-                f"population {quoted(population.name)}{place}",
-                f"{found:,} {RESOURCE_NAMES[resource]} for one neuron",
-                f"a {sizes.chip.name} core holds {most:,}",
+                _neuron_text(population, [start for start, _ in box]),
+                f"{used:,} {RESOURCE_NAMES[resource]} for one neuron",
+                f"a {sizes.chip.name} core holds {capacity:,}",
                 ADVICE[resource],
                 population=population.name,
                 resource=resource,
-                found=found,
-                limit=most,
+                found=used,
+                limit=capacity,
             )
 
 
@@ -80,8 +80,8 @@ def fan_out_problems(sizes: CostModel) -> Iterator[Diagnostic]:
     Its targets, counted once, are at least those of its largest projection into each population, and a core holds
     no more of them than it has neurons.
     """
-    most, per_core = sizes.chip.core.output_axons, sizes.chip.core.neurons
-    if most is None or per_core is None:
+    capacity, per_core = sizes.chip.core.output_axons, sizes.chip.core.neurons
+    if capacity is None or per_core is None:
         return
     for population in sizes.network.populations:
         targets: dict[str, Array] = {}
@@ -91,36 +91,22 @@ def fan_out_problems(sizes: CostModel) -> Iterator[Diagnostic]:
         total = sum(targets.values(), np.zeros(population.size, np.int64))
         widest = int(np.argmax(total))
         cores = -(-int(total[widest]) // per_core)
-        if cores > most:
-            at = np.unravel_index(widest, population.shape)
-            place = "" if population.size == 1 else f", neuron {_place(at)}"
+        if cores > capacity:
             yield fit_diagnostic(
-                f"population {quoted(population.name)}{place}",
+                _neuron_text(population, np.unravel_index(widest, population.shape)),
                 f"{int(total[widest]):,} targets, which fill {cores:,} cores and take as many output axons",
-                f"a {sizes.chip.name} core holds {most:,}",
+                f"a {sizes.chip.name} core holds {capacity:,}",
                 ADVICE["output_axons"],
                 population=population.name,
                 resource="output_axons",
                 found=cores,
-                limit=most,
+                limit=capacity,
             )
 
 
-def _place(at: Iterable[object]) -> str:
-    return "[" + ", ".join(str(i) for i in at) + "]"
-
-
-def _single(sizes: CostModel, name: str, limit: Mapping[str, int | None]) -> Iterator[tuple[str, int, int, Box]]:
-    for box in _heaviest(sizes, name):
-        cost = sizes.cost(name, box)
-        found = []
-        for resource in ("input_axons", "synapse_words"):
-            most = limit[resource]
-            if most is not None and getattr(cost, resource) > most:
-                found.append((resource, most, int(getattr(cost, resource)), box))
-        if found:
-            yield from found
-            return
+def _neuron_text(population: Population, index: Iterable[object]) -> str:
+    neuron = "" if population.size == 1 else f", neuron [{', '.join(str(i) for i in index)}]"
+    return f"population {quoted(population.name)}{neuron}"
 
 
 def _heaviest(sizes: CostModel, name: str) -> list[Box]:
@@ -140,8 +126,8 @@ def _widest(axis: Axis) -> tuple[int, int]:
     if axis.full:
         return (0, 1)
     reach: Array = np.bincount(axis.outs, minlength=axis.n_out)
-    most = int(np.argmax(reach))
-    return (most, most + 1)
+    widest = int(np.argmax(reach))
+    return (widest, widest + 1)
 
 
 def no_core_left(chip: Chip, chips: int) -> Diagnostic:
@@ -152,28 +138,30 @@ def no_core_left(chip: Chip, chips: int) -> Diagnostic:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class NoMapProof:
-    """Proof that no mapping exists: the bound, the limits that imply it, and the population that needs most cores."""
+def too_many_cores(
+    network: Network,
+    chip: Chip,
+    chips: int,
+    available: int,
+    bound: int,
+    reasons: tuple[str, ...],
+    by_population: Mapping[str, int],
+) -> Diagnostic:
+    """The bound alone proves that no mapping exists.
 
-    cores: int
-    reasons: tuple[str, ...]
-    heaviest: str
-    heaviest_cores: int
-
-
-def too_many_cores(network: Network, chip: Chip, chips: int, available: int, proof: NoMapProof) -> Diagnostic:
-    """The bound alone proves that no mapping exists."""
-    subject = f"network of {network.neurons:,} neurons"
-    layer = f"population {quoted(proof.heaviest)} alone {proof.heaviest_cores:,}"
-    found = (
-        f"at least {counted(proof.cores, 'core')} in any map ({layer}), proved by {_limits_text(chip, proof.reasons)}"
+    ``reasons``: the limits that imply it; ``by_population``: the bound of each population on its own.
+    """
+    subject = f"network of {counted(network.neurons, 'neuron')}"
+    heaviest = max(sorted(by_population), key=lambda name: by_population[name])
+    layer = f"population {quoted(heaviest)} alone {by_population[heaviest]:,}"
+    found = f"at least {counted(bound, 'core')} in any map ({layer}), proved by the limit per core of " + _limits_text(
+        chip, reasons
     )
-    ids = {"reasons": proof.reasons, "found": proof.cores, "limit": available, "population": proof.heaviest}
-    if proof.cores > network.neurons:
+    ids = {"reasons": reasons, "found": bound, "limit": available, "population": heaviest}
+    if bound > network.neurons:
         limit = "more cores than neurons: no number of cores is enough"
         return fit_diagnostic(subject, found, limit, "use another chip, or let each neuron reach fewer others", **ids)
-    need = -(-proof.cores * chips // available)
+    need = -(-bound * chips // available)
     step = f"use at least --chips {need}" if need <= chip.mesh.chips_max else "use another chip, or a smaller network"
     return fit_diagnostic(
         subject, found, f"{chips} x {chip.name} {'has' if chips == 1 else 'have'} {available:,}", step, **ids
@@ -182,11 +170,7 @@ def too_many_cores(network: Network, chip: Chip, chips: int, available: int, pro
 
 def _limits_text(chip: Chip, reasons: tuple[str, ...]) -> str:
     limit = limits(chip)
-    return "the limit per core of " + " and ".join(f"{limit[r]:,} {RESOURCE_NAMES[r]}" for r in reasons)
-
-
-def _more(chip: Chip, chips: int) -> str:
-    return f"--chips {chips + 1}, or --effort max" if chips < chip.mesh.chips_max else "--effort max, or another chip"
+    return " and ".join(f"{limit[r]:,} {RESOURCE_NAMES[r]}" for r in reasons)
 
 
 def not_found(network: Network, chip: Chip, chips: int, available: int, best: int | None, bound: int) -> Diagnostic:
@@ -196,7 +180,7 @@ def not_found(network: Network, chip: Chip, chips: int, available: int, best: in
         f"network of {counted(network.neurons, 'neuron')}",
         f"{found} (not proved impossible: at least {bound:,} are needed)",
         f"{chips} x {chip.name} {'has' if chips == 1 else 'have'} {available:,}",
-        _more(chip, chips),
+        f"--chips {chips + 1}, or --effort max" if chips < chip.mesh.chips_max else "--effort max, or another chip",
         found=best,
         limit=available,
     )
@@ -204,8 +188,7 @@ def not_found(network: Network, chip: Chip, chips: int, available: int, best: in
 
 def ruled_out(network: Network, chip: Chip, available: int, reasons: tuple[str, ...]) -> Diagnostic:
     """The exact model ruled out every mapping."""
-    limit = limits(chip)
-    parts = " and ".join(f"{limit[r]:,} {RESOURCE_NAMES[r]}" for r in reasons) or "the number of cores"
+    parts = _limits_text(chip, reasons) or "the number of cores"
     return fit_diagnostic(
         f"network of {counted(network.neurons, 'neuron')}",
         f"no map onto {counted(available, 'core')} exists (proved by CP-SAT, neuron by neuron)",

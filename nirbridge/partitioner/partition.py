@@ -52,38 +52,36 @@ def partition(network: Network, chip: Chip, options: PartitionOptions | None = N
         DoesNotFit: no mapping exists, or none was found; `problems` says which, and what would fit.
         UsageError: an option that makes no sense.
     """
-    chosen = options or PartitionOptions()
-    bits = _checked_bits(chip, chosen)
+    settings = options or PartitionOptions()
+    bits = _checked_bits(chip, settings)
     sizes = cost_model(network, chip, bits)
-    available = len(cores_of(chip, chosen.chips))
+    available = len(cores_of(chip, settings.chips))
     problems = [*explain.delay_problems(network, chip), *explain.oversized_neurons(sizes)]
     problems += explain.fan_out_problems(sizes)
     if not available:
-        problems.append(explain.no_core_left(chip, chosen.chips))
+        problems.append(explain.no_core_left(chip, settings.chips))
     DoesNotFit.raise_all(problems)
     cap = capacity(chip)
-    chosen.progress("bounds", None)
-    bounds = any_map_bounds(sizes, cap, chosen.seed)
+    settings.progress("bounds", None)
+    bounds = any_map_bounds(sizes, cap, settings.seed)
     lower = max(bounds.values())
     if lower > min(available, network.neurons):
-        raise DoesNotFit(_no_map(sizes, cap, chosen, available, lower))
-    chosen.progress("first maps", None)
-    found, tilings = _heuristics(sizes, cap, chosen)
-    outcome = _improve(sizes, cap, found, tilings, bounds, available, chosen)
+        raise DoesNotFit(_no_map(sizes, cap, settings, available, lower))
+    settings.progress("first maps", None)
+    blocks, tilings = _heuristics(sizes, cap, settings)
+    outcome = _improve(sizes, cap, blocks, tilings, bounds, available, settings)
     if outcome is None or len(outcome.blocks) > available:
         best = None if outcome is None else len(outcome.blocks)
-        raise DoesNotFit(_refusal(sizes, chosen, available, best, lower))
-    return _report(sizes, outcome, bounds, chosen)
+        raise DoesNotFit(_refusal(sizes, settings, available, best, lower))
+    return _report(sizes, outcome, bounds, settings)
 
 
 def _no_map(
     sizes: CostModel, cap: np.ndarray, options: PartitionOptions, available: int, lower: int
 ) -> explain.Diagnostic:
-    needed = least_cores(sizes, cap)
-    heaviest = max(sorted(needed), key=lambda name: needed[name])
-    why = bounding_limits(sizes, cap, options.seed, min(available, sizes.network.neurons))
-    proof = explain.NoMapProof(lower, why, heaviest, needed[heaviest])
-    return explain.too_many_cores(sizes.network, sizes.chip, options.chips, available, proof)
+    reasons = bounding_limits(sizes, cap, options.seed, min(available, sizes.network.neurons))
+    by_population = least_cores(sizes, cap)
+    return explain.too_many_cores(sizes.network, sizes.chip, options.chips, available, lower, reasons, by_population)
 
 
 def _checked_bits(chip: Chip, options: PartitionOptions) -> int:
@@ -91,12 +89,10 @@ def _checked_bits(chip: Chip, options: PartitionOptions) -> int:
     if bits not in chip.synapses.weight_bits:
         legal = ", ".join(str(b) for b in chip.synapses.weight_bits)
         raise UsageError.of("--weight-bits", f"{bits}", f"{chip.name} stores {legal}", "choose one of these")
-    if options.method not in METHODS:
-        hint = did_you_mean(options.method, METHODS) or "choose one of these"
-        raise UsageError.of("--method", options.method, f"there are {', '.join(METHODS)}", hint)
-    if options.effort not in EFFORTS:
-        hint = did_you_mean(options.effort, EFFORTS) or "choose one of these"
-        raise UsageError.of("--effort", options.effort, f"there are {', '.join(EFFORTS)}", hint)
+    for option, value, names in (("--method", options.method, METHODS), ("--effort", options.effort, EFFORTS)):
+        if value not in names:
+            hint = did_you_mean(value, names) or "choose one of these"
+            raise UsageError.of(option, value, f"there are {', '.join(names)}", hint)
     if not 1 <= options.chips <= chip.mesh.chips_max:
         limit = f"a board of {chip.name} has 1 to {chip.mesh.chips_max:,}"
         raise UsageError.of("--chips", f"{options.chips}", limit, "choose a number in that range")
@@ -116,22 +112,22 @@ def _heuristics(sizes: CostModel, cap: np.ndarray, options: PartitionOptions) ->
 def _improve(
     sizes: CostModel,
     cap: np.ndarray,
-    found: Blocks | None,
+    blocks: Blocks | None,
     tilings: Tilings,
     bounds: dict[str, int],
     available: int,
     options: PartitionOptions,
 ) -> SearchResult | None:
     lower = max(bounds.values())
-    if options.method != "cp-sat" or (found is not None and len(found) <= lower):
-        return None if found is None else SearchResult(found, lower, 0.0)
-    outcome = None if found is None else SearchResult(found, lower, 0.0)
+    outcome = None if blocks is None else SearchResult(blocks, lower, 0.0)
+    if options.method != "cp-sat" or (blocks is not None and len(blocks) <= lower):
+        return outcome
     if exact.is_tiny(sizes, available):
-        outcome = _exactly(sizes, outcome, bounds, available, options)
-    elif found is not None and not options.groups:
-        least = least_slots(sizes, least_cores(sizes, cap), cap)
-        outcome = fewest_cores(sizes, cap, found, tilings, least, lower, options.effort, options.seed, options.progress)
-    return outcome
+        return _exactly(sizes, outcome, bounds, available, options)
+    if blocks is None or options.groups:
+        return outcome
+    slots = least_slots(sizes, least_cores(sizes, cap))
+    return fewest_cores(sizes, cap, blocks, tilings, slots, lower, options.effort, options.seed, options.progress)
 
 
 def _exactly(

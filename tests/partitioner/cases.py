@@ -1,7 +1,7 @@
 """Random operators, slices and networks, with costs counted synapse by synapse from ``apply.matrix``.
 
-Nothing here uses the closed forms of the partitioner; only the words of a list of positions (``axon_words``, which has
-a test of its own) and the limits of a chip are shared.
+Nothing here uses the closed forms of the partitioner; only the words of a list of positions (``axon_list_words``, which
+has a test of its own) and the limits of a chip are shared.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from nirbridge.network.apply import matrix
 from nirbridge.network.model import Network, Population, Port, Projection, Timing
 from nirbridge.network.neurons import Neuron, neuron
 from nirbridge.network.operators import Chain, Conv, Dense, Identity, Operator, Reshape, Scale, Sparse, SumPool
-from nirbridge.partitioner.cost.resources import axon_words, delay_on_chip_steps
+from nirbridge.partitioner.cost.resources import axon_list_words, delay_on_chip_steps
 from nirbridge.partitioner.model import Slice
 
 LOIHI = read_chip("loihi1")
@@ -256,13 +256,16 @@ def lists_of(projection: Projection, place: dict[int, int]) -> dict[int, list[in
     return {source: sorted(found) for source, found in lists.items()}
 
 
+def axon_words(positions: Array, on: Chip, bits: int, *, delayed: bool) -> int:
+    """Words of one axon's list of targets at these positions in a core."""
+    axons = np.zeros(len(positions), np.int64)
+    return int(axon_list_words(axons, positions, on.synapses, bits, delayed=delayed)[1].sum())
+
+
 def words(projection: Projection, place: dict[int, int], on: Chip, bits: int) -> int:
     """Words of all lists of a projection in a core."""
     delayed = delay_on_chip_steps(projection) > 0
-    return sum(
-        axon_words(np.array(found), on.synapses, bits, delayed=delayed)
-        for found in lists_of(projection, place).values()
-    )
+    return sum(axon_words(np.array(found), on, bits, delayed=delayed) for found in lists_of(projection, place).values())
 
 
 def shared_words(projection: Projection, place: dict[int, int], on: Chip, bits: int) -> int:
@@ -275,7 +278,7 @@ def shared_words(projection: Projection, place: dict[int, int], on: Chip, bits: 
     for source, found in lists_of(projection, place).items():
         kernel = tuple(float(values[where_of[w], source]) for w in found)
         key = (source // per_channel, tuple(w - found[0] for w in found), kernel)
-        copies[key] = axon_words(np.array(found), on.synapses, bits, delayed=delayed)
+        copies[key] = axon_words(np.array(found), on, bits, delayed=delayed)
     return sum(copies.values())
 
 

@@ -13,7 +13,6 @@ from nirbridge.network.model import Network, Projection
 from nirbridge.network.operators import Conv, Dense, Operator, Sparse
 from nirbridge.partitioner import explain
 from nirbridge.partitioner.cost.sizing import cost_model
-from nirbridge.partitioner.explain import NoMapProof
 from tests.partitioner.cases import chip, network, population
 
 SPLIT = "split the source (--split), or place its targets in fewer cores"
@@ -186,12 +185,12 @@ NET = one(dense(5000, 2))
     ],
 )  # fmt: skip
 def test_more_cores_than_there_are(chips: int, available: int, cores: int, limit: str, step: str) -> None:
-    proof = NoMapProof(cores, ("input_axons", "synapse_words"), "p", 1234)
-    problem = explain.too_many_cores(NET, chip(), chips, available, proof)
+    reasons = ("input_axons", "synapse_words")
+    problem = explain.too_many_cores(NET, chip(), chips, available, cores, reasons, {"q": 1233, "p": 1234, "r": 1234})
     why = f"network of 5,000 neurons: at least {cores:,} cores in any map (population 'p' alone 1,234), proved by"
     why += " the limit per core of 4,096 input axons and 16,384 words of synapses"
     assert str(problem) == f"{why}, {limit}; {step}"
-    ids = {"reasons": proof.reasons, "found": cores, "limit": available, "population": "p"}
+    ids = {"reasons": reasons, "found": cores, "limit": available, "population": "p"}
     assert dict(problem.ids) == ids
 
 

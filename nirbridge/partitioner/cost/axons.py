@@ -58,18 +58,18 @@ class AxonEntries:
 def axon_entries(sizes: CostModel, blocks: Blocks) -> tuple[AxonEntries, ...]:
     """The entries of every source, input ports first, each in network order."""
     network = sizes.network
-    found: dict[str, list[tuple[Array, Array, Array]]] = {}
+    by_source: dict[str, list[tuple[Array, Array, Array]]] = {}
     for number, slices in enumerate(blocks):
         for piece in slices:
             for edge in sizes.incoming[piece.population]:
                 index, count = sizes.sources(piece.population, edge, piece.box)
-                found.setdefault(edge.source, []).append((index, np.full(len(index), number), count))
+                by_source.setdefault(edge.source, []).append((index, np.full(len(index), number), count))
     lengths = [(p.name, p.size) for p in network.inputs] + [(p.name, p.size) for p in network.populations]
     owners = owner_blocks(sizes, blocks)
     result = []
     for name, size in lengths:
-        if name in found:
-            neuron, block, count = (np.concatenate(column) for column in zip(*found[name], strict=True))
+        if name in by_source:
+            neuron, block, count = (np.concatenate(column) for column in zip(*by_source[name], strict=True))
             key, inverse = np.unique(neuron * len(blocks) + block, return_inverse=True)
             synapses = np.bincount(inverse, weights=count).astype(np.int64)
             neuron, block = np.divmod(key, len(blocks))

@@ -169,13 +169,15 @@ def _extend(state: tuple[Connectivity, Shape], part: Operator, subject: str, lev
     if isinstance(form, AllToAll) and _every_output_has_inputs(part):
         return AllToAll(form.touched, shape), shape
     if isinstance(part, Sparse):
-        return _product(_sparse_lists(part), explicit(form, subject), subject), shape
+        indptr, sources = part.indptr.astype(np.int64), part.indices.astype(np.int64)
+        rows = Explicit(indptr, sources, math.prod(part.input_shape), part.output_shape)
+        return _product(rows, explicit(form, subject), subject), shape
     assert isinstance(part, Conv | SumPool), "a Chain holds no Chain"
-    own = Separable(_window_axes(part, level))
+    window = Separable(_window_axes(part, level))
     if isinstance(form, Separable) and form.target_shape == part.input_shape:
-        axes = tuple(_compose(a, b) for a, b in zip(form.axes, own.axes, strict=True))
+        axes = tuple(_compose(a, b) for a, b in zip(form.axes, window.axes, strict=True))
         return Separable(axes), shape
-    return _product(explicit(own, subject), explicit(form, subject), subject), shape
+    return _product(explicit(window, subject), explicit(form, subject), subject), shape
 
 
 def _every_output_has_inputs(part: Conv | SumPool | Sparse | Chain) -> bool:
@@ -277,12 +279,6 @@ def axis_rows(axis: Axis, start: int, stop: int) -> sparse.csr_array:
     return _ones(_axis_matrix(axis)[start:stop])
 
 
-def _sparse_lists(part: Sparse) -> Explicit:
-    return Explicit(
-        part.indptr.astype(np.int64), part.indices.astype(np.int64), math.prod(part.input_shape), part.output_shape
-    )
-
-
 def explicit(form: Connectivity, subject: str) -> Explicit:
     """The same structure as index lists.
 
@@ -366,9 +362,9 @@ def sources_of(form: Connectivity, box: Box, flat: Callable[[Box], Array]) -> tu
         hits = np.concatenate([form.sources[form.indptr[r] : form.indptr[r + 1]] for r in rows]) if len(rows) else []
         index, counts = np.unique(np.asarray(hits, np.int64), return_counts=True)
         return index, counts
-    found = [a.inputs_of(lo, hi) for a, (lo, hi) in zip(form.axes, box, strict=True)]
-    index = np.ravel_multi_index(np.ix_(*[inputs for inputs, _ in found]), form.source_shape).ravel()
-    return index, reduce(np.multiply.outer, [counts for _, counts in found]).ravel()
+    by_axis = [a.inputs_of(lo, hi) for a, (lo, hi) in zip(form.axes, box, strict=True)]
+    index = np.ravel_multi_index(np.ix_(*[inputs for inputs, _ in by_axis]), form.source_shape).ravel()
+    return index, reduce(np.multiply.outer, [counts for _, counts in by_axis]).ravel()
 
 
 def run_lengths(outs: Array) -> tuple[int, ...]:

@@ -46,7 +46,7 @@ def axis_lists(axis: Axis) -> AxisLists | None:
     if bool(np.any(np.diff(first) < 0) or np.any(np.diff(last) < 0)):
         return None
     kind, heads = _kinds(axis, start, stop, first)
-    keys = tuple(_key(axis, int(start[i]), int(stop[i])) for i in heads)
+    keys = tuple(_key(axis, slice(start[i], stop[i])) for i in heads)
     return AxisLists(start, stop, first, last, kind, keys)
 
 
@@ -67,10 +67,10 @@ def _kinds(axis: Axis, start: Array, stop: Array, first: Array) -> tuple[Array, 
     return kind.reshape(-1), heads
 
 
-def _key(axis: Axis, start: int, stop: int) -> Key:
-    outs = axis.outs[start:stop]
-    runs = (stop - start,) if axis.contiguous else run_lengths(outs)
-    return runs, (outs - outs[0]).tobytes() + axis.taps[start:stop].tobytes()
+def _key(axis: Axis, places: slice | Array) -> Key:
+    outs = axis.outs[places]
+    runs = (len(outs),) if axis.contiguous else run_lengths(outs)
+    return runs, (outs - outs[0]).tobytes() + axis.taps[places].tobytes()
 
 
 def range_patterns(axis: Axis, lists: AxisLists | None, lo: int, hi: int) -> Patterns:
@@ -78,24 +78,21 @@ def range_patterns(axis: Axis, lists: AxisLists | None, lo: int, hi: int) -> Pat
     if axis.full:
         inputs = int(axis.touched.sum())
         return (((hi - lo,), inputs, inputs),) if inputs else ()
-    found: dict[tuple[int, ...], tuple[int, set[bytes]]] = {}
+    by_runs: dict[tuple[int, ...], tuple[int, set[bytes]]] = {}
     for (runs, taps), count in _one_by_one(axis, lo, hi) if lists is None else _counted(axis, lists, lo, hi):
-        known, distinct = found.get(runs, (0, set()))
+        before, distinct = by_runs.get(runs, (0, set()))
         distinct.add(taps)
-        found[runs] = (known + count, distinct)
-    return tuple((runs, n, len(distinct)) for runs, (n, distinct) in sorted(found.items()))
+        by_runs[runs] = (before + count, distinct)
+    return tuple((runs, n, len(distinct)) for runs, (n, distinct) in sorted(by_runs.items()))
 
 
 def _one_by_one(axis: Axis, lo: int, hi: int) -> Iterator[tuple[Key, int]]:
     places, owner = axis.within(lo, hi)
     if len(owner) == 0:
         return
-    part = axis.outs[places], axis.taps[places]
     heads = np.concatenate(([0], np.flatnonzero(np.diff(owner)) + 1, [len(owner)]))
     for a, b in pairwise(heads.tolist()):
-        outs = part[0][a:b]
-        runs = (b - a,) if axis.contiguous else run_lengths(outs)
-        yield (runs, (outs - outs[0]).tobytes() + part[1][a:b].tobytes()), 1
+        yield _key(axis, places[a:b]), 1
 
 
 def _counted(axis: Axis, lists: AxisLists, lo: int, hi: int) -> Iterator[tuple[Key, int]]:
@@ -110,4 +107,4 @@ def _counted(axis: Axis, lists: AxisLists, lo: int, hi: int) -> Iterator[tuple[K
         start, stop = int(lists.start[index]), int(lists.stop[index])
         a, b = np.searchsorted(axis.outs[start:stop], (lo, hi)).tolist()
         if a < b:  # an axis with gaps may reach past a range without reaching into it
-            yield _key(axis, start + a, start + b), 1
+            yield _key(axis, slice(start + a, start + b)), 1

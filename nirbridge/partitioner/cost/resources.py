@@ -50,20 +50,12 @@ def run_words(
     return table.words(n_targets) if isinstance(n_targets, np.ndarray) else table.words_of(n_targets)
 
 
-def axon_words(positions: Array, fmt: SynapseFormat, weight_bits: int, *, delayed: bool) -> int:
-    """Words of one axon's target list, given the positions of its targets in the core, ascending and distinct.
-
-    The less of: every maximal contiguous stretch in dense runs; the whole list in sparse runs (where there are any).
-    """
-    axons = np.zeros(len(positions), dtype=np.int64)
-    return int(axon_list_words(axons, positions, fmt, weight_bits, delayed=delayed)[1].sum())
-
-
 def axon_list_words(
     axon_ids: Array, positions: Array, fmt: SynapseFormat, weight_bits: int, *, delayed: bool
 ) -> tuple[Array, Array]:
-    """``axon_words`` for many axons at once: the distinct axon ids, ascending, and the words of each (int64).
+    """Words of the target lists of many axons: the distinct axon ids, ascending, and the words of each (int64).
 
+    The less of: every maximal contiguous stretch in dense runs; the whole list in sparse runs (where there are any).
     ``axon_ids`` and ``positions`` have one entry per synapse, sorted by axon, then position (both ascending, pairs
     distinct). The total of a core is the sum of the second array.
     """
@@ -109,7 +101,10 @@ class _RunTable:
         self._table = np.zeros(1, dtype=np.int64)
         self._known: dict[int, int] = {}
         if longest is not None and free:
-            self._lengths, self._costs = self._longest_of_each_cost(longest)
+            lengths = np.arange(1, longest + 1, dtype=np.int64)
+            costs = self._run(lengths)
+            is_longest = np.append(costs[1:] != costs[:-1], True)
+            self._lengths, self._costs = lengths[is_longest], costs[is_longest]
             best = int(np.argmin(self._costs / self._lengths))
             self._period, self._period_words = int(self._lengths[best]), int(self._costs[best])
             self._end = max((self._period - 1) * longest, longest)
@@ -135,27 +130,19 @@ class _RunTable:
     def _run(self, m: Array | np.int64) -> Array:
         return np.asarray(-((-(m * self._bits + self._header_bits)) // self._word_bits))
 
-    def _longest_of_each_cost(self, longest: int) -> tuple[Array, Array]:
-        lengths = np.arange(1, longest + 1, dtype=np.int64)
-        costs = self._run(lengths)
-        last = np.append(costs[1:] != costs[:-1], True)
-        return lengths[last], costs[last]
-
     def _grow(self, n_max: int) -> None:
-        known = len(self._table)
-        if n_max < known:
+        size = len(self._table)
+        if n_max < size:
             return
         # Doubling keeps the number of copies small when n grows in steps.
-        table = np.zeros(min(max(n_max, 2 * known), max(self._end, n_max)) + 1, dtype=np.int64)
-        table[:known] = self._table
-        for n in range(known, len(table)):
+        table = np.zeros(min(max(n_max, 2 * size), max(self._end, n_max)) + 1, dtype=np.int64)
+        table[:size] = self._table
+        for n in range(size, len(table)):
             table[n] = (table[np.maximum(n - self._lengths, 0)] + self._costs).min()
         self._table = table
 
 
-@lru_cache(maxsize=256)
-def _run_table(bits: int, word_bits: int, header_bits: int, longest: int | None, free: bool) -> _RunTable:
-    return _RunTable(bits, word_bits, header_bits, longest, free)
+_run_table = lru_cache(maxsize=256)(_RunTable)
 
 
 # -- limits ------------------------------------------------------------------------------------------------------
@@ -176,12 +163,8 @@ def limits(chip: Chip) -> Mapping[str, int | None]:
 
 def exceeded(used: Mapping[str, int], limit: Mapping[str, int | None]) -> tuple[tuple[str, int, int], ...]:
     """(resource, used, limit) of each resource that is over its limit, in the order of ``RESOURCES``."""
-    over = []
-    for name in RESOURCES:
-        most = limit.get(name)
-        if most is not None and used.get(name, 0) > most:
-            over.append((name, used[name], most))
-    return tuple(over)
+    limited = [(name, used.get(name, 0), limit.get(name)) for name in RESOURCES]
+    return tuple((name, use, most) for name, use, most in limited if most is not None and use > most)
 
 
 # -- profiles ----------------------------------------------------------------------------------------------------
@@ -218,14 +201,3 @@ def _distinct(columns: list[Array], shape: tuple[int, ...]) -> tuple[Array, tupl
     flat = np.stack([np.broadcast_to(c, shape).ravel() for c in columns], axis=1)
     values, index = np.unique(flat, axis=0, return_inverse=True)
     return index.reshape(shape).astype(np.int64), tuple(tuple(float(x) for x in row) for row in values)
-
-
-# -- delays ------------------------------------------------------------------------------------------------------
-
-
-def is_delayed(projection: Projection) -> bool:
-    """True if the synapses of a projection need delay bits.
-
-    A hop on the chip takes one time step, which is the delay of a back edge: only longer delays need bits.
-    """
-    return delay_on_chip_steps(projection) > 0

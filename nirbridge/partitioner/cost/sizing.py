@@ -7,7 +7,7 @@ Sums over several slices of a core are upper bounds of its use (shared sources a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
@@ -33,7 +33,7 @@ from nirbridge.partitioner.cost.connectivity import (
     sources_of,
 )
 from nirbridge.partitioner.cost.patterns import AxisLists, Patterns, axis_lists, range_patterns
-from nirbridge.partitioner.cost.resources import axon_list_words, is_delayed, profile_ids, run_words
+from nirbridge.partitioner.cost.resources import axon_list_words, delay_on_chip_steps, profile_ids, run_words
 
 
 class SliceCost(NamedTuple):
@@ -60,11 +60,6 @@ class IncomingProjection:
 def box_size(box: Box) -> int:
     """Number of neurons of a box."""
     return math.prod(b - a for a, b in box)
-
-
-def whole_box(shape: Shape) -> Box:
-    """The box of a whole population."""
-    return tuple((0, n) for n in shape)
 
 
 def numbering_axes(shape: Shape) -> tuple[int, ...]:
@@ -103,14 +98,10 @@ class CostModel:
         """The cost of one box of a population, on its own."""
         key = (population, box)
         if key not in self._costs:
-            self._costs[key] = self._cost(population, box)
+            words = sum(self.words(population, edge, box) for edge in self.incoming[population])
+            profiles = self._profiles(population, box)
+            self._costs[key] = SliceCost(box_size(box), self.axons(population, box), words, *profiles)
         return self._costs[key]
-
-    def _cost(self, population: str, box: Box) -> SliceCost:
-        incoming = self.incoming[population]
-        words = sum(self.words(population, edge, box) for edge in incoming)
-        decays, thresholds = self._profiles(population, box)
-        return SliceCost(box_size(box), self.axons(population, box), words, decays, thresholds)
 
     def axons(self, population: str, box: Box) -> int:
         """Distinct sources with a target in the box."""
@@ -122,8 +113,8 @@ class CostModel:
             if len(edges) == 1:
                 total += self._single_axons(population, edges[0], box)
             else:
-                found = [self.sources(population, edge, box)[0] for edge in edges]
-                total += len(np.unique(np.concatenate(found)))
+                sources = [self.sources(population, edge, box)[0] for edge in edges]
+                total += len(np.unique(np.concatenate(sources)))
         return total
 
     def _single_axons(self, population: str, edge: IncomingProjection, box: Box) -> int:
@@ -149,7 +140,22 @@ class CostModel:
             return int(form.touched.sum()) * run_words(box_size(box), fmt, bits, delayed=edge.delayed)
         if isinstance(form, Separable):
             return self._separable_words(edge, form, box)
-        return _explicit_words(form, flat_indices(self.shapes[population], box), fmt, bits, delayed=edge.delayed)
+        return self.listed_words(population, edge, (box,))
+
+    def listed_words(self, population: str, edge: IncomingProjection, boxes: Sequence[Box]) -> int:
+        """Words of one projection into boxes numbered one after the other in a core, synapse by synapse."""
+        shape, form = self.shapes[population], edge.form
+        assert not isinstance(form, AllToAll), "runs of a dense projection are counted in closed form"
+        sources, positions, start = [], [], 0
+        for box in boxes:
+            source, position = box_lists(form, box, flat_indices(shape, box))
+            sources.append(source)
+            positions.append(position + start)
+            start += box_size(box)
+        source, position = np.concatenate(sources), np.concatenate(positions)
+        order = np.lexsort((position, source))
+        fmt, bits = self.chip.synapses, self.weight_bits
+        return int(axon_list_words(source[order], position[order], fmt, bits, delayed=edge.delayed)[1].sum())
 
     def _separable_words(self, edge: IncomingProjection, form: Separable, box: Box) -> int:
         order = numbering_axes(form.target_shape)[::-1]
@@ -219,11 +225,22 @@ class CostModel:
     def _profiles(self, population: str, box: Box) -> tuple[int, int]:
         if not (self.count_decays or self.count_thresholds):
             return 0, 0
+        decays, thresholds = profile_counts(self.network, ((population, box),))
+        return decays if self.count_decays else 0, thresholds if self.count_thresholds else 0
+
+
+def profile_counts(network: Network, slices: Iterable[tuple[str, Box]]) -> tuple[int, int]:
+    """Distinct decay and threshold profiles of the neurons of slices."""
+    decays: set[tuple[float, ...]] = set()
+    thresholds: set[float] = set()
+    for name, box in slices:
+        population = network.population(name)
+        ids = profile_ids(population.neuron, population.shape)
         region = tuple(slice(a, b) for a, b in box)
-        ids = profile_ids(self.network.population(population).neuron, self.shapes[population])
-        decays = len(np.unique(ids.decay[region])) if self.count_decays else 0
-        fires = bool(ids.threshold_values) and self.count_thresholds
-        return decays, len(np.unique(ids.threshold[region])) if fires else 0
+        decays.update(ids.decay_values[i] for i in np.unique(ids.decay[region]))
+        if ids.threshold_values:
+            thresholds.update(ids.threshold_values[i] for i in np.unique(ids.threshold[region]))
+    return len(decays), len(thresholds)
 
 
 def box_lists(form: Separable | Explicit, box: Box, rows: Array) -> tuple[Array, Array]:
@@ -238,12 +255,6 @@ def box_lists(form: Separable | Explicit, box: Box, rows: Array) -> tuple[Array,
     parts = [axis_rows(form.axes[a], *box[a]) for a in numbering_axes(form.target_shape)]
     joint = sparse.coo_array(reduce(lambda a, b: sparse.kron(a, b, format="csr"), parts))
     return joint.col.astype(np.int64), joint.row.astype(np.int64)
-
-
-def _explicit_words(form: Explicit, rows: Array, fmt: SynapseFormat, bits: int, *, delayed: bool) -> int:
-    source, position = box_lists(form, (), rows)
-    order = np.lexsort((position, source))
-    return int(axon_list_words(source[order], position[order], fmt, bits, delayed=delayed)[1].sum())
 
 
 def shares_kernels(projection: Projection, form: Connectivity, fmt: SynapseFormat) -> bool:
@@ -268,7 +279,7 @@ def cost_model(network: Network, chip: Chip, weight_bits: int) -> CostModel:
             continue
         form = connectivity(projection.operator, f"projection {projection.source!r} -> {projection.target!r}")
         shares = shares_kernels(projection, form, chip.synapses)
-        edge = IncomingProjection(index, projection.source, form, is_delayed(projection), shares)
+        edge = IncomingProjection(index, projection.source, form, delay_on_chip_steps(projection) > 0, shares)
         incoming[projection.target].append(edge)
         if projection.source in shapes:
             outgoing[projection.source].append((projection.target, edge))
@@ -322,9 +333,7 @@ def touched_pieces(sizes: CostModel, population: str, tilings: Mapping[str, tupl
             total += by_axis
             continue
         for box in tilings[target]:
-            found = [sizes.sources(target, edge, box)[0] for edge in edges]
-            index = found[0] if len(found) == 1 else reduce(np.union1d, found)
-            total[index] += 1
+            total[reduce(np.union1d, [sizes.sources(target, edge, box)[0] for edge in edges])] += 1
     return total.reshape(shape)
 
 
@@ -336,7 +345,7 @@ def _touched_by_axis(edges: list[IncomingProjection], boxes: tuple[Box, ...]) ->
     if math.prod(len(r) for r in ranges) != len(boxes) or set(product(*ranges)) != set(boxes):
         return None
     counts = [np.zeros(axis.n_in, np.int64) for axis in form.axes]
-    for count, axis, own in zip(counts, form.axes, ranges, strict=True):
-        for lo, hi in own:
+    for count, axis, cuts in zip(counts, form.axes, ranges, strict=True):
+        for lo, hi in cuts:
             count[axis.inputs_of(lo, hi)[0]] += 1
     return reduce(np.multiply.outer, counts).ravel()

@@ -11,14 +11,13 @@ import numpy as np
 
 from nirbridge.partitioner.cost.axons import HOST, Blocks, axon_entries
 from nirbridge.partitioner.cost.connectivity import AllToAll
-from nirbridge.partitioner.cost.resources import axon_list_words, profile_ids, run_words
+from nirbridge.partitioner.cost.resources import run_words
 from nirbridge.partitioner.cost.sizing import (
     CostModel,
     IncomingProjection,
-    box_lists,
     box_size,
     cost_model,
-    flat_indices,
+    profile_counts,
 )
 from nirbridge.partitioner.model import Slice
 
@@ -36,7 +35,7 @@ def resource_use(sizes: CostModel, blocks: Blocks) -> tuple[Mapping[str, int], .
         outputs += np.bincount(owner[owner != HOST], minlength=len(blocks))
     result = []
     for number, slices in enumerate(blocks):
-        decays, thresholds = _profiles(sizes, slices)
+        decays, thresholds = profile_counts(sizes.network, ((s.population, s.box) for s in slices))
         used = {
             "neurons": sum(box_size(s.box) for s in slices),
             "input_axons": int(inputs[number]),
@@ -76,28 +75,8 @@ def _words(sizes: CostModel, slices: tuple[Slice, ...]) -> int:
 
 def _joint_words(sizes: CostModel, population: str, edge: IncomingProjection, slices: tuple[Slice, ...]) -> int:
     """Several slices of one population: stretches of targets may run on from one slice into the next."""
-    fmt, bits = sizes.chip.synapses, sizes.weight_bits
     if isinstance(edge.form, AllToAll):
         targets = sum(box_size(s.box) for s in slices)
-        return int(edge.form.touched.sum()) * run_words(targets, fmt, bits, delayed=edge.delayed)
-    sources, positions, base = [], [], 0
-    for piece in slices:
-        source, position = box_lists(edge.form, piece.box, flat_indices(sizes.shapes[population], piece.box))
-        sources.append(source)
-        positions.append(position + base)
-        base += box_size(piece.box)
-    source, position = np.concatenate(sources), np.concatenate(positions)
-    order = np.lexsort((position, source))
-    return int(axon_list_words(source[order], position[order], fmt, bits, delayed=edge.delayed)[1].sum())
-
-
-def _profiles(sizes: CostModel, slices: tuple[Slice, ...]) -> tuple[int, int]:
-    decays: set[tuple[float, ...]] = set()
-    thresholds: set[float] = set()
-    for piece in slices:
-        ids = profile_ids(sizes.network.population(piece.population).neuron, sizes.shapes[piece.population])
-        region = tuple(slice(a, b) for a, b in piece.box)
-        decays.update(ids.decay_values[i] for i in np.unique(ids.decay[region]))
-        if ids.threshold_values:
-            thresholds.update(ids.threshold_values[i] for i in np.unique(ids.threshold[region]))
-    return len(decays), len(thresholds)
+        words = run_words(targets, sizes.chip.synapses, sizes.weight_bits, delayed=edge.delayed)
+        return int(edge.form.touched.sum()) * words
+    return sizes.listed_words(population, edge, [s.box for s in slices])

@@ -1,4 +1,4 @@
-"""How few cores any map at all could use: proved lower bounds, each from one kind of argument.
+"""Lower bounds on the cores of any map, each proved by one kind of argument.
 
 ``neurons``, ``output_axons``: totals over capacity. ``synapse_words``: a source needs at least the words of one list of
 all its targets wherever they lie, since splitting a list over cores is a special case of splitting it into runs.
@@ -10,6 +10,7 @@ certificate of ``master`` is then a bound over all maps. (Partitioning text, sec
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -20,7 +21,7 @@ from nirbridge.partitioner.cost.connectivity import AllToAll
 from nirbridge.partitioner.cost.resources import run_words
 from nirbridge.partitioner.cost.sizing import CostModel, total_out_degrees
 from nirbridge.partitioner.search.column_generation import SearchBudget, class_multiplicity, generate, master_problem
-from nirbridge.partitioner.search.layouts import ClassTable, Layout, LayoutArc, LayoutRow, SliceClasses
+from nirbridge.partitioner.search.layouts import ClassTable, Layout, LayoutArc, LayoutRow, class_number, class_vectors
 from nirbridge.partitioner.search.slicing import UNLIMITED
 
 COLUMNS = MappingProxyType({"input_axons": 1, "output_axons": 5, "neurons": 0, "synapse_words": 2})
@@ -33,7 +34,7 @@ def any_map_bounds(sizes: CostModel, cap: Array, seed: int) -> dict[str, int]:
     """Lower bounds on the cores of any map, by name; the largest is the bound."""
     total = sizes.network.neurons
     needed = least_cores(sizes, cap)
-    slots = least_slots(sizes, needed, cap)
+    slots = least_slots(sizes, needed)
     bounds = {"neurons": _ceil(total, int(cap[0])), "population": max(needed.values(), default=1)}
     if cap[5] < UNLIMITED:
         out = sum(slots[name] * math.prod(shape) for name, shape in sizes.shapes.items())
@@ -64,11 +65,8 @@ def _ceil(a: int, b: int) -> int:
 
 def _least_words(sizes: CostModel) -> int:
     """Least words of all lists: every source's targets in one dense list without delays."""
-    total = 0
-    for degrees in total_out_degrees(sizes).values():
-        words = run_words(degrees, sizes.chip.synapses, sizes.weight_bits, delayed=False)
-        total += int(words.sum())
-    return total
+    fmt, bits = sizes.chip.synapses, sizes.weight_bits
+    return sum(int(run_words(n, fmt, bits, delayed=False).sum()) for n in total_out_degrees(sizes).values())
 
 
 def _dense_sources(sizes: CostModel, name: str) -> int:
@@ -88,23 +86,21 @@ def _dense_words(sizes: CostModel, name: str, n: Array) -> Array:
     return _dense_sources(sizes, name) * words
 
 
-def least_slots(sizes: CostModel, needed: Mapping[str, int], cap: Array) -> dict[str, int]:
+def least_slots(sizes: CostModel, needed: Mapping[str, int]) -> dict[str, int]:
     """Output axons that every neuron of a population needs in any map: one per core of each dense target."""
-    slots = {}
-    for name in sizes.shapes:
-        by_target: dict[str, int] = {}
-        for target, edge in sizes.outgoing[name]:
-            if isinstance(edge.form, AllToAll) and bool(edge.form.touched.all()):
-                by_target[target] = needed[target]
-        slots[name] = max(by_target.values(), default=0)
-    return slots
+    return {
+        name: max(
+            (needed[t] for t, edge in edges if isinstance(edge.form, AllToAll) and edge.form.touched.all()), default=0
+        )
+        for name, edges in sizes.outgoing.items()
+    }
 
 
 def least_cores(sizes: CostModel, cap: Array) -> dict[str, int]:
     """Cores that each population must occupy in any map; grows to a fixpoint, since targets add output axons."""
     needed = dict.fromkeys(sizes.shapes, 1)
     while True:
-        slots = least_slots(sizes, needed, cap)
+        slots = least_slots(sizes, needed)
         grown = {name: max(needed[name], _least_cores(sizes, name, slots[name], cap)) for name in needed}
         if grown == needed:
             return needed
@@ -113,38 +109,34 @@ def least_cores(sizes: CostModel, cap: Array) -> dict[str, int]:
 
 def _least_cores(sizes: CostModel, name: str, slots: int, cap: Array) -> int:
     total = math.prod(sizes.shapes[name])
-    most = min(total, int(cap[0]))
+    per_core = min(total, int(cap[0]))
     if slots:
-        most = min(most, int(cap[5]) // slots)
-    if most and cap[2] < UNLIMITED and _dense_sources(sizes, name):
-        words = _dense_words(sizes, name, np.arange(1, most + 1))
-        most = int(np.searchsorted(words, int(cap[2]), side="right"))
-    return _ceil(total, most) if most else total
+        per_core = min(per_core, int(cap[5]) // slots)
+    if per_core and cap[2] < UNLIMITED and _dense_sources(sizes, name):
+        words = _dense_words(sizes, name, np.arange(1, per_core + 1))
+        per_core = int(np.searchsorted(words, int(cap[2]), side="right"))
+    return _ceil(total, per_core) if per_core else total
 
 
 def _pattern_bound(sizes: CostModel, slots: Mapping[str, int], cap: Array, seed: int, lower: int) -> int:
     """The certificate of column generation over what n neurons of each population cost at least."""
-    table = ClassTable()
+    table: ClassTable = {}
     sources_alone = _sources_of_one_target(sizes)
     layouts = tuple(_relaxed(sizes, name, slots[name], cap, table, sources_alone) for name in sorted(sizes.shapes))
     if any(not layout.arcs for layout in layouts):
         return lower
-    classes: SliceClasses = table.classes()
-    problem = master_problem(layouts, classes, cap, tuple(range(len(cap))))
-    start = np.diag(class_multiplicity(classes.vectors, cap)).astype(np.int64)
-    fixed = np.zeros(len(classes.vectors), np.int64)
-    return generate(
-        problem, start, fixed, SearchBudget(rounds=200, gap=1e-9, price_gap=0.0, price_time=0.3), lower, seed
-    ).bound
+    vectors = class_vectors(table)
+    problem = master_problem(layouts, vectors, cap, tuple(range(len(cap))))
+    start = np.diag(class_multiplicity(vectors, cap)).astype(np.int64)
+    budget = SearchBudget(rounds=200, gap=1e-9, price_gap=0.0, price_time=0.3)
+    return generate(problem, start, np.zeros(len(vectors), np.int64), budget, lower, seed).bound
 
 
 def _sources_of_one_target(sizes: CostModel) -> frozenset[str]:
     """Sources that feed one population only: their axons are not shared by populations in a core."""
-    fed: dict[str, set[str]] = {}
-    for name, edges in sizes.incoming.items():
-        for edge in edges:
-            fed.setdefault(edge.source, set()).add(name)
-    return frozenset(source for source, targets in fed.items() if len(targets) == 1)
+    fed = {(edge.source, name) for name, edges in sizes.incoming.items() for edge in edges}
+    targets = Counter(source for source, _ in fed)
+    return frozenset(source for source, count in targets.items() if count == 1)
 
 
 def _relaxed(sizes: CostModel, name: str, slots: int, cap: Array, table: ClassTable, alone: frozenset[str]) -> Layout:
@@ -164,10 +156,10 @@ def _relaxed(sizes: CostModel, name: str, slots: int, cap: Array, table: ClassTa
     arcs, terms, previous = [], [], 0
     for end in ends:
         least = previous + 1
-        own = int(words[end - 1]) if len(ends) > 1 else 0
-        cost = np.array([least, axons, own, 0, 0, least * slots], np.int64)
+        least_words = int(words[end - 1]) if len(ends) > 1 else 0
+        cost = np.array([least, axons, least_words, 0, 0, least * slots], np.int64)
         previous = end
         if np.all(cost <= cap):
             terms.append((len(arcs), end))
-            arcs.append(LayoutArc(table.number(name, cost), (end,)))
+            arcs.append(LayoutArc(class_number(table, name, cost), (end,)))
     return Layout(name, "flat", tuple(arcs), (LayoutRow(tuple(terms), total, cover=True),))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from nirbridge.arrays import Array
-from nirbridge.partitioner.search.layouts import Layout, SliceClasses
+from nirbridge.partitioner.search.layouts import Layout
 from nirbridge.partitioner.search.solver import solve, solver_for
 
 if TYPE_CHECKING:
@@ -93,10 +93,11 @@ class MasterProblem:
         return cast(tuple[int, int], self.demand.shape)[1]
 
 
-def master_problem(
-    layouts: tuple[Layout, ...], classes: SliceClasses, cap: Array, certain: tuple[int, ...]
-) -> MasterProblem:
-    """The matrices of the layouts; arcs of all layouts one after the other. ``certain``: columns that bounds use."""
+def master_problem(layouts: tuple[Layout, ...], vectors: Array, cap: Array, certain: tuple[int, ...]) -> MasterProblem:
+    """The matrices of the layouts; arcs of all layouts one after the other.
+
+    ``vectors``: costs of the slice classes; ``certain``: columns of them that bounds use.
+    """
     from scipy import sparse
 
     arcs = sum(len(layout.arcs) for layout in layouts)
@@ -119,25 +120,23 @@ def master_problem(
         return sparse.csr_array((c.astype(float), (r, i)), shape=(len(lines), arcs))
 
     number, arc = (np.array(x) for x in zip(*demand, strict=True))
-    taken = sparse.csr_array((np.ones(len(arc)), (number, arc)), shape=(len(classes.vectors), arcs))
+    demanded = sparse.csr_array((np.ones(len(arc)), (number, arc)), shape=(len(vectors), arcs))
     return MasterProblem(
-        taken,
+        demanded,
         matrix(rows[False]),
         np.array(rhs[False], float),
         matrix(rows[True]),
         np.array(rhs[True], float),
-        classes.vectors,
-        np.where(np.isin(np.arange(len(cap)), certain), classes.vectors, 0),
+        vectors,
+        np.where(np.isin(np.arange(len(cap)), certain), vectors, 0),
         cap,
     )
 
 
 def resource_bounds(problem: MasterProblem) -> dict[int, float]:
     """Cores needed for each resource alone: its least total over all layouts, in cores. By resource number."""
-    needed = {}
-    for r in np.flatnonzero(problem.certain.sum(axis=0) > 0):
-        needed[int(r)] = least_weight(problem, problem.certain[:, r]) / int(problem.cap[r])
-    return needed
+    limited = np.flatnonzero(problem.certain.sum(axis=0) > 0).tolist()
+    return {r: least_weight(problem, problem.certain[:, r]) / int(problem.cap[r]) for r in limited}
 
 
 def linear_work(nonzeros: int, iterations: int) -> float:
@@ -169,15 +168,15 @@ def generate(
         if linear <= enough or work > budget.linear_time:
             break
         weights = np.floor(duals / max(float(duals.max()), TOLERANCE) * WEIGHT_SCALE).astype(np.int64)
-        found, most, time = price(problem.vectors, weights, problem.cap, budget, seed)
+        pattern, most, time = price(problem.vectors, weights, problem.cap, budget, seed)
         spent += time
-        if found is None or _is_known(found, patterns, duals):
+        if pattern is None or _is_known(pattern, patterns, duals):
             # a rough price may miss what still gains: look closely once before giving up
-            found, most, time = price(problem.vectors, weights, problem.cap, closely, seed)
+            pattern, most, time = price(problem.vectors, weights, problem.cap, closely, seed)
             spent += time
-        if found is None or float(found @ duals) <= TOLERANCE:
+        if pattern is None or float(pattern @ duals) <= TOLERANCE:
             break
-        gain = float(found @ duals)
+        gain = float(pattern @ duals)
         if not fixed.any() and most > 0 and np.ceil(linear / gain - TOLERANCE) > best:
             if not np.array_equal(problem.certain, problem.vectors):
                 _, most, time = price(problem.certain, weights, problem.cap, budget, seed)
@@ -185,17 +184,17 @@ def generate(
             if most > 0:
                 certificate = max(certificate, least_weight(problem, weights) / most)
             best = max(best, int(np.ceil(certificate - TOLERANCE)))
-        if gain <= 1 + budget.gap or _is_known(found, patterns, duals):
+        if gain <= 1 + budget.gap or _is_known(pattern, patterns, duals):
             break
-        patterns = np.vstack([patterns, found])
+        patterns = np.vstack([patterns, pattern])
         linear, duals, use, more = _master(problem, patterns, fixed)
         work += more
     return GeneratedPatterns(patterns, use, best, certificate, linear, spent, work)
 
 
-def _is_known(found: Array, patterns: Array, duals: Array) -> bool:
+def _is_known(pattern: Array, patterns: Array, duals: Array) -> bool:
     """True if a pattern cannot improve the master: it is in it already, or its reduced cost is not negative."""
-    return float(found @ duals) <= 1 + TOLERANCE or bool((patterns == found).all(axis=1).any())
+    return float(pattern @ duals) <= 1 + TOLERANCE or bool((patterns == pattern).all(axis=1).any())
 
 
 def dive(
@@ -305,9 +304,9 @@ def price(
     spent = solver.response_proto.deterministic_time
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None, bound, spent
-    found = np.zeros(len(vectors), np.int64)
-    found[useful] = [solver.value(n) for n in count]
-    return found, bound, spent
+    pattern = np.zeros(len(vectors), np.int64)
+    pattern[useful] = [solver.value(n) for n in count]
+    return pattern, bound, spent
 
 
 def class_multiplicity(vectors: Array, cap: Array) -> Array:
@@ -343,8 +342,8 @@ def finish_cores(
     spent = solver.response_proto.deterministic_time
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None, spent
-    held = [*settled, *(np.array([solver.value(n) for n in counts], np.int64) for counts in mixed)]
-    return (np.array(held, np.int64), np.array([solver.value(a) for a in arcs], np.int64)), spent
+    contents = [*settled, *(np.array([solver.value(n) for n in counts], np.int64) for counts in mixed)]
+    return (np.array(contents, np.int64), np.array([solver.value(a) for a in arcs], np.int64)), spent
 
 
 def _add_rows(model: CpModel, matrix: csr_array, rhs: Array, arcs: Sequence[IntVar], *, cover: bool) -> None:

@@ -68,12 +68,10 @@ def tiny_network(sizes: CostModel) -> TinyNetwork:
     for name, edges in sizes.incoming.items():
         for edge in edges:
             lists = explicit(edge.form, name)
-            found = []
-            for row in range(len(lists.indptr) - 1):
-                for source in lists.sources[lists.indptr[row] : lists.indptr[row + 1]].tolist():
-                    own = index.get((edge.source, source))
-                    found.append((own if own is not None else (edge.source, source), index[name, row]))
-            pairs.append((edge.delayed, tuple(found)))
+            rows = np.repeat(np.arange(len(lists.indptr) - 1), np.diff(lists.indptr)).tolist()
+            keys = [(edge.source, source) for source in lists.sources.tolist()]
+            listed = tuple((index.get(key, key), index[name, row]) for key, row in zip(keys, rows, strict=True))
+            pairs.append((edge.delayed, listed))
     return TinyNetwork(neurons, tuple(pairs))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from nirbridge._types import Box
 from nirbridge.arrays import Array
-from nirbridge.partitioner.cost.connectivity import AllToAll, Separable
+from nirbridge.partitioner.cost.connectivity import AllToAll, Explicit, Separable
 from nirbridge.partitioner.cost.sizing import CostModel
 from nirbridge.partitioner.search.slicing import cuts, largest_range_end, vector
 
@@ -59,29 +59,18 @@ class Layout:
     """The boxes of a fixed layout."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SliceClasses:
-    """Cost vectors of the piece classes, [classes, resources], and the population of each."""
-
-    vectors: Array
-    populations: tuple[str, ...]
+ClassTable = dict[tuple[object, ...], int]
+"""Number of each class of slices, (population, *cost vector), in the order in which they are met."""
 
 
-class ClassTable:
-    """Numbers cost vectors in the order in which they are met."""
+def class_number(table: ClassTable, population: str, cost: Array) -> int:
+    """The class of a slice of ``population`` with this cost vector."""
+    return table.setdefault((population, *cost.tolist()), len(table))
 
-    def __init__(self) -> None:
-        self._index: dict[tuple[object, ...], int] = {}
 
-    def number(self, population: str, cost: Array) -> int:
-        """The class of a piece of ``population`` with this cost vector."""
-        return self._index.setdefault((population, *cost.tolist()), len(self._index))
-
-    def classes(self) -> SliceClasses:
-        """All classes seen."""
-        keys = list(self._index)
-        vectors = np.array([k[1:] for k in keys], np.int64) if keys else np.zeros((0, 0), np.int64)
-        return SliceClasses(vectors, tuple(str(k[0]) for k in keys))
+def class_vectors(table: ClassTable) -> Array:
+    """Cost vectors of the classes: int64 [classes, resources]."""
+    return np.array([cost for _, *cost in table], np.int64) if table else np.zeros((0, 0), np.int64)
 
 
 def layouts(
@@ -90,24 +79,24 @@ def layouts(
     tilings: Mapping[str, tuple[Box, ...]],
     cap: Array,
     segments: int | None = None,
-) -> tuple[tuple[Layout, ...], SliceClasses]:
-    """The layouts of all populations and their classes.
+) -> tuple[tuple[Layout, ...], Array]:
+    """The layouts of all populations and the cost vectors of their classes.
 
     ``slots`` are the output axons per neuron that pieces are charged with; ``tilings`` an incumbent, which stays
     among the choices where the form of a population offers no others. ``segments``: cut rows only at this many even
     positions, which makes fewer classes.
     """
-    table = ClassTable()
-    found = []
+    table: ClassTable = {}
+    by_population = []
     for population in sizes.network.populations:
         name = population.name
         if _is_uniform(sizes, name, slots[name]):
-            found.append(_flat(sizes, name, slots[name], cap, table))
-        elif len(population.shape) == 3 and _is_separable(sizes, name):
-            found.append(_banded(sizes, name, slots[name], cap, table, segments))
+            by_population.append(_flat(sizes, name, slots[name], cap, table))
+        elif len(population.shape) == 3 and not any(isinstance(e.form, Explicit) for e in sizes.incoming[name]):
+            by_population.append(_banded(sizes, name, slots[name], cap, table, segments))
         else:
-            found.append(_fixed(sizes, name, slots[name], tilings[name], table))
-    return tuple(found), table.classes()
+            by_population.append(_fixed(sizes, name, slots[name], tilings[name], table))
+    return tuple(by_population), class_vectors(table)
 
 
 def _is_uniform(sizes: CostModel, name: str, slots: Array) -> bool:
@@ -126,15 +115,11 @@ def _is_one_to_one(form: object) -> bool:
     return axis.n_in == axis.n_out and bool(np.array_equal(axis.outs, np.arange(axis.n_out)))
 
 
-def _is_separable(sizes: CostModel, name: str) -> bool:
-    return all(isinstance(e.form, Separable | AllToAll) for e in sizes.incoming[name])
-
-
 def _flat(sizes: CostModel, name: str, slots: Array, cap: Array, table: ClassTable) -> Layout:
     """Lengths at which the words change (and the largest that fits): shorter pieces cost no less."""
     (length,) = sizes.shapes[name]
     lengths = _useful_lengths(sizes, name, slots, cap, length)
-    arcs = tuple(LayoutArc(table.number(name, vector(sizes, name, ((0, n),), slots)), (n,)) for n in lengths)
+    arcs = tuple(LayoutArc(class_number(table, name, vector(sizes, name, ((0, n),), slots)), (n,)) for n in lengths)
     terms = tuple((i, n) for i, n in enumerate(lengths))
     return Layout(name, "flat", arcs, (LayoutRow(terms, length, cover=True),))
 
@@ -152,7 +137,7 @@ def _useful_lengths(sizes: CostModel, name: str, slots: Array, cap: Array, lengt
 
 def _fixed(sizes: CostModel, name: str, slots: Array, boxes: tuple[Box, ...], table: ClassTable) -> Layout:
     """The incumbent's boxes and nothing else."""
-    arcs = tuple(LayoutArc(table.number(name, vector(sizes, name, b, slots)), (i,)) for i, b in enumerate(boxes))
+    arcs = tuple(LayoutArc(class_number(table, name, vector(sizes, name, b, slots)), (i,)) for i, b in enumerate(boxes))
     return Layout(name, "fixed", arcs, tuple(LayoutRow(((i, 1),), 1) for i in range(len(boxes))), boxes=boxes)
 
 
@@ -169,17 +154,13 @@ def _banded(sizes: CostModel, name: str, slots: Array, cap: Array, table: ClassT
             arcs.append(LayoutArc(-1, (choice, r)))
             at_row[r].append((arc, 1))
             at_row[r + band].append((arc, -1))
-            members.setdefault(_band_key(sizes, name, slots, r, band), []).append((arc, r))
+            # bands are alike in the cost of their rows and the output axons of their neurons
+            axons = np.ascontiguousarray(slots[:, r : r + band, :].sum(axis=1)).tobytes()
+            members.setdefault((sizes.range_kind(name, 1, (r, r + band)), axons), []).append((arc, r))
         for same in members.values():
             _columns(sizes, name, slots, cap, table, (choice, band, groups, segments), same, arcs, rows)
     flow = [LayoutRow(tuple(terms), (r == 0) - (r == height)) for r, terms in enumerate(at_row)]
     return Layout(name, "banded", tuple(arcs), (*flow, *rows), bands)
-
-
-def _band_key(sizes: CostModel, name: str, slots: Array, r: int, band: int) -> tuple[object, ...]:
-    """Key of a band: the cost of its rows, and the output axons of its neurons."""
-    own = np.ascontiguousarray(slots[:, r : r + band, :].sum(axis=1))
-    return sizes.range_kind(name, 1, (r, r + band)), own.tobytes()
 
 
 def _columns(
@@ -198,19 +179,19 @@ def _columns(
     channels, _, width = sizes.shapes[name]
     r = same[0][1]
     for group, (c0, c1) in enumerate(cuts(channels, groups)):
-        at: list[list[tuple[int, int]]] = [[] for _ in range(width + 1)]
+        flow: list[list[tuple[int, int]]] = [[] for _ in range(width + 1)]
         for start in range(width):
             for stop in _stops(start, width, segments):
                 cost = vector(sizes, name, ((c0, c1), (r, r + band), (start, stop)), slots)
                 if np.any(cost > cap):
                     break
                 arc = len(arcs)
-                arcs.append(LayoutArc(table.number(name, cost), (number, r, group, start, stop)))
-                at[start].append((arc, 1))
-                at[stop].append((arc, -1))
+                arcs.append(LayoutArc(class_number(table, name, cost), (number, r, group, start, stop)))
+                flow[start].append((arc, 1))
+                flow[stop].append((arc, -1))
         amount = [(arc, -1) for arc, _ in same]
-        rows.append(LayoutRow((*at[0], *amount), 0))
-        rows.extend(LayoutRow(tuple(at[c]), 0) for c in range(1, width))
+        rows.append(LayoutRow((*flow[0], *amount), 0))
+        rows.extend(LayoutRow(tuple(flow[c]), 0) for c in range(1, width))
 
 
 def _stops(start: int, width: int, segments: int | None) -> list[int]:
@@ -233,13 +214,8 @@ def _band_choices(sizes: CostModel, name: str, slots: Array, cap: Array) -> tupl
     channels, height, _ = sizes.shapes[name]
     heights = sorted({h for h in (1, 2, 3, 4, 5, 6, 8, height) if h <= height})
     splits = sorted({g for g in (1, 2, 4, 8, 16, channels) if g <= channels})
-    scored = []
-    for groups in splits:
-        for band in heights:
-            score = _score(sizes, name, slots, cap, band, groups)
-            if score is not None:
-                scored.append((score, groups, band))
-    scored.sort()
+    tried = [(_score(sizes, name, slots, cap, h, g), g, h) for g in splits for h in heights]
+    scored = sorted((score, groups, band) for score, groups, band in tried if score is not None)
     strips = [s for s in scored if s[2] == 1]
     base = strips[0] if strips else scored[0]
     better = [s for s in scored if s[0] < base[0] * (1 - BAND_GAIN)]
@@ -264,9 +240,9 @@ def _score(sizes: CostModel, name: str, slots: Array, cap: Array, band: int, gro
 
 def realise(layout: Layout, sizes: CostModel, counts: Array) -> dict[int, list[Box]]:
     """The boxes, by class, of integer arc values that satisfy the layout's rows; they tile the population."""
-    boxes: dict[int, list[Box]] = {}
     if layout.kind == "flat":
         return _realise_flat(layout, sizes.shapes[layout.population][0], counts)
+    boxes: dict[int, list[Box]] = {}
     if layout.kind == "fixed":
         for arc, box in zip(layout.arcs, layout.boxes, strict=True):
             boxes.setdefault(arc.cost_class, []).append(box)

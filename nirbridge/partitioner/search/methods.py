@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -74,28 +75,18 @@ def packed(sizes: CostModel, cap: Array, tilings: Tilings, groups: Mapping[str, 
 
     The pieces of ``tilings`` (those of `sequential`) are tried first, so there are never more cores than there.
     """
-    best: Blocks | None = None
-    for pieces in _cuttings(sizes, cap, tilings, groups):
-        cores = pack(pieces, cap)
-        if best is None or len(cores) < len(best):
-            names = tuple(sizes.shapes)
-            best = tuple(in_core_order([pieces.slices[i] for i in core], names) for core in cores)
-    assert best is not None, "the first cutting always exists"
-    return best
+    packings = ((pieces, pack(pieces, cap)) for pieces in _cuttings(sizes, cap, tilings, groups))
+    pieces, cores = min(packings, key=lambda packing: len(packing[1]))
+    return tuple(in_core_order([pieces.slices[i] for i in core], tuple(sizes.shapes)) for core in cores)
 
 
 def _cuttings(sizes: CostModel, cap: Array, tilings: Tilings, groups: Mapping[str, int]) -> list[PackingItems]:
-    found = [_pieces(sizes, tilings, groups)]
-    for cut in (best_grid, largest_slices):
-        for finer in FINER:
-            if cut is best_grid and finer == 1:
-                continue
-            try:
-                finer_tilings, _ = tile_all(sizes, shrunk_capacity(cap, finer), cut)
-            except NoTiling:
-                continue
-            found.append(_pieces(sizes, finer_tilings, groups))
-    return found
+    cuttings = [_pieces(sizes, tilings, groups)]
+    for cut, finer in tuple(product((best_grid, largest_slices), FINER))[1:]:  # the first gives ``tilings`` again
+        with suppress(NoTiling):
+            finer_tilings, _ = tile_all(sizes, shrunk_capacity(cap, finer), cut)
+            cuttings.append(_pieces(sizes, finer_tilings, groups))
+    return cuttings
 
 
 def _pieces(sizes: CostModel, tilings: Tilings, groups: Mapping[str, int]) -> PackingItems:
@@ -124,16 +115,16 @@ def fewest_cores(
     slots = {name: np.full(shape, least[name], np.int64) for name, shape in sizes.shapes.items()}
     for segments in SEGMENTS:
         choices, classes = layouts(sizes, slots, tilings, cap, segments)
-        if 0 < len(classes.vectors) <= CLASSES_MAX:
+        if 0 < len(classes) <= CLASSES_MAX:
             break
     else:
         return SearchResult(incumbent, lower, 0.0)
     problem = master.master_problem(choices, classes, cap, _certain(sizes))
-    needed = master.resource_bounds(problem)
-    bound = max(lower, *(int(np.ceil(v - master.TOLERANCE)) for v in needed.values()))
+    by_resource = master.resource_bounds(problem)
+    bound = max(lower, *(int(np.ceil(cores - master.TOLERANCE)) for cores in by_resource.values()))
     best, spent = incumbent, 0.0
-    start = np.eye(len(classes.vectors), dtype=np.int64)
-    nothing = np.zeros(len(classes.vectors), np.int64)
+    start = np.eye(len(classes), dtype=np.int64)
+    nothing = np.zeros(len(classes), np.int64)
     budget = EFFORTS[effort]
     for slack in (*SLACKS, None):
         if len(best) <= bound:
@@ -178,18 +169,18 @@ def _blocks(sizes: CostModel, choices: tuple[Layout, ...], contents: Array, arcs
     boxes: dict[int, list[Slice]] = {}
     edges = np.concatenate(([0], np.cumsum([len(c.arcs) for c in choices])))
     for choice, (a, b) in zip(choices, pairwise(edges), strict=True):
-        for number, found in realise(choice, sizes, arcs[a:b]).items():
-            boxes.setdefault(number, []).extend(Slice(choice.population, box) for box in found)
+        for number, pieces in realise(choice, sizes, arcs[a:b]).items():
+            boxes.setdefault(number, []).extend(Slice(choice.population, box) for box in pieces)
     names = tuple(sizes.shapes)
     cores = []
     for counts in sorted(contents.tolist(), reverse=True):
-        taken = []
+        slices = []
         for number, n in enumerate(counts):
             supply = boxes.get(number, [])
-            taken += supply[:n]
+            slices += supply[:n]
             boxes[number] = supply[n:]
-        if taken:
-            cores.append(in_core_order(taken, names))
+        if slices:
+            cores.append(in_core_order(slices, names))
     if any(boxes.values()):
         raise AssertionError("a solution of the master must supply every piece it cuts")
     return tuple(cores)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise, product
 
 import numpy as np
@@ -34,9 +34,9 @@ class NoTiling(Exception):
 
 def capacity(chip: Chip) -> Array:
     """Limits of a core as a packing vector: the fields of ``SliceCost`` in order, then output axons (int64 [6])."""
-    most = limits(chip)
+    limit = limits(chip)
     names = (*SliceCost._fields, "output_axons")
-    return np.array([UNLIMITED if most[n] is None else most[n] for n in names], np.int64)
+    return np.array([UNLIMITED if limit[n] is None else limit[n] for n in names], np.int64)
 
 
 def shrunk_capacity(cap: Array, finer: int) -> Array:
@@ -63,9 +63,7 @@ def grid(shape: Shape, parts: tuple[int, ...]) -> tuple[Box, ...]:
 
 def vector(sizes: CostModel, population: str, box: Box, slots: Array | None) -> Array:
     """The packing vector of a box: ``SliceCost`` and its output axons (0 where ``slots`` is None)."""
-    out = 0
-    if slots is not None:
-        out = int(slots[tuple(slice(a, b) for a, b in box)].sum())
+    out = 0 if slots is None else int(slots[tuple(slice(a, b) for a, b in box)].sum())
     return np.array([*sizes.cost(population, box), out], np.int64)
 
 
@@ -82,12 +80,6 @@ def largest_range_end(start: int, least: int, most: int, fits: Callable[[Box], b
 def _distinct_parts(length: int) -> tuple[int, ...]:
     """Numbers of cuts whose longest piece differ: one for each reachable length of the longest piece."""
     return tuple(sorted({math.ceil(length / size) for size in range(1, length + 1)}))
-
-
-def _candidates(shape: Shape) -> Iterator[tuple[int, ...]]:
-    """Leading numbers of cuts (all axes but the last); the last axis is searched."""
-    *leading, _ = shape
-    yield from product(*[_distinct_parts(n) for n in leading])
 
 
 def _least_last(sizes: CostModel, name: str, lead: tuple[int, ...], slots: Array | None, cap: Array) -> int | None:
@@ -143,7 +135,8 @@ def best_grid(sizes: CostModel, name: str, slots: Array | None, cap: Array) -> t
     if not _grid_fits(sizes, name, (1,) * len(shape), slots, cap):
         _check_single(sizes, name, slots, cap)
     best: tuple[int, int, tuple[int, ...]] | None = None
-    for lead in sorted(_candidates(shape), key=math.prod):
+    # numbers of cuts of all axes but the last, which is searched
+    for lead in sorted(product(*(_distinct_parts(n) for n in shape[:-1])), key=math.prod):
         if best is not None and math.prod(lead) > best[0]:
             break
         last = _least_last(sizes, name, lead, slots, cap)
@@ -173,7 +166,7 @@ def output_slots(sizes: CostModel, tilings: Mapping[str, tuple[Box, ...]]) -> di
     return {name: touched_pieces(sizes, name, tilings) for name in sizes.shapes}
 
 
-def tile_all(sizes: CostModel, cap: Array, cut: Cut | None = None) -> tuple[Tilings, dict[str, Array]]:
+def tile_all(sizes: CostModel, cap: Array, cut: Cut = best_grid) -> tuple[Tilings, dict[str, Array]]:
     """Tilings of all populations that fit ``cap`` with their output axons counted, and those counts.
 
     Targets are cut before their sources, since cutting a target adds output axons to its sources. In a
@@ -182,15 +175,14 @@ def tile_all(sizes: CostModel, cap: Array, cut: Cut | None = None) -> tuple[Tili
     Raises:
         NoTiling: some population cannot be cut so that it fits.
     """
-    choose = best_grid if cut is None else cut
     names = [p.name for p in sizes.network.populations]
-    tilings: Tilings = {name: choose(sizes, name, None, cap) for name in names}
+    tilings: Tilings = {name: cut(sizes, name, None, cap) for name in names}
     for _ in range(ROUNDS_MAX):
         changed = False
         for name in reversed(names):
             slots = touched_pieces(sizes, name, tilings)
             if not _fits(sizes, name, tilings[name], slots, cap):
-                tilings[name] = choose(sizes, name, slots, cap)
+                tilings[name] = cut(sizes, name, slots, cap)
                 changed = True
         if not changed:
             return tilings, output_slots(sizes, tilings)

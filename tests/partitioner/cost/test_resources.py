@@ -16,7 +16,6 @@ from nirbridge.network.neurons import neuron
 from nirbridge.network.operators import Identity
 from nirbridge.partitioner.cost.resources import (
     axon_list_words,
-    axon_words,
     delay_on_chip_steps,
     exceeded,
     profile_ids,
@@ -108,12 +107,15 @@ def test_sparse_run_on_a_chip_without() -> None:
 
 
 def test_axon_words_by_stretch_or_sparse() -> None:
-    positions = np.array([0, 1, 2, 9, 20, 21])
+    positions, axons = np.array([0, 1, 2, 9, 20, 21]), np.zeros(6, np.int64)
     dense = synapse_format()
-    assert axon_words(positions, dense, 8, delayed=False) == 3  # three stretches, one word each
+    assert axon_list_words(axons, positions, dense, 8, delayed=False)[1].tolist() == [
+        3
+    ]  # three stretches, one word each
     sparse = synapse_format(index_bits=4)
-    assert axon_words(positions, sparse, 8, delayed=False) == math.ceil((6 * 12 + 10) / 64)
-    assert axon_words(np.zeros(0, np.int64), dense, 8, delayed=False) == 0
+    words = axon_list_words(axons, positions, sparse, 8, delayed=False)[1].tolist()
+    assert words == [math.ceil((6 * 12 + 10) / 64)]
+    assert axon_list_words(axons[:0], positions[:0], dense, 8, delayed=False)[1].tolist() == []
 
 
 @given(st.lists(st.sets(st.integers(0, 40), min_size=1), min_size=1, max_size=6), formats)

@@ -25,7 +25,6 @@ from nirbridge.partitioner.cost.sizing import (
     flat_indices,
     total_out_degrees,
     touched_pieces,
-    whole_box,
 )
 from nirbridge.partitioner.model import Slice
 from tests.partitioner.cases import (
@@ -82,7 +81,7 @@ def test_neurons_are_numbered_channels_last(seed: int) -> None:
     box = random_box(rng, shape)
     assert flat_indices(shape, box).tolist() == neurons_of(shape, box)
     assert box_size(box) == len(neurons_of(shape, box))
-    assert box_size(whole_box(shape)) == math.prod(shape)
+    assert box_size(tuple((0, n) for n in shape)) == math.prod(shape)
 
 
 def test_numbering_of_a_small_image() -> None:
@@ -138,7 +137,7 @@ def test_sharing_saves_words() -> None:
     operator = Conv(np.ones((4, 2, 3, 3)), (1, 1), ((1, 1), (1, 1)), (1, 1), 1, (2, 8, 8))
     net = one(operator)
     stored_once, every = (cost_model(net, chip(shared_kernels=shared), 8) for shared in (True, False))
-    box = whole_box((4, 8, 8))
+    box = ((0, 4), (0, 8), (0, 8))
     # per axis the inputs at either border reach two outputs, all others three: 3 patterns, of 2, 2 and 3 outputs
     assert stored_once.cost("p", box).synapse_words == 2 * (2 + 2 + 3) * 3 * 2
     assert every.cost("p", box).synapse_words == 2 * (2 + 2 + 6 * 3) * 8 * 2

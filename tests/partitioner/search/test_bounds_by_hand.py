@@ -35,7 +35,7 @@ def test_each_bound_of_two_dense_layers() -> None:
     """b lies on 3 cores at least, so each neuron of a sends to 3, and a core may send 5: 30 cores for 30 neurons."""
     sizes = two_layers()
     assert least_cores(sizes, capacity(sizes.chip)) == {"a": 30, "b": 3}
-    assert least_slots(sizes, {"a": 30, "b": 3}, capacity(sizes.chip)) == {"a": 3, "b": 0}
+    assert least_slots(sizes, {"a": 30, "b": 3}) == {"a": 3, "b": 0}
     each = found(sizes)
     assert each.pop("patterns") >= 30
     assert each == {"neurons": 7, "population": 30, "output_axons": 18, "synapse_words": 3}
@@ -74,7 +74,7 @@ def test_sources_that_reach_every_neuron_count_once_and_hidden_ones_not() -> Non
     sizes = cost_model(net, chip(core=FREE), 8)
     assert bounds._dense_sources(sizes, "a") == 4
     assert bounds._dense_sources(sizes, "b") == 4
-    assert least_slots(sizes, {"a": 1, "b": 9}, capacity(sizes.chip)) == {"a": 0, "b": 0}  # not of every neuron of a
+    assert least_slots(sizes, {"a": 1, "b": 9}) == {"a": 0, "b": 0}  # not of every neuron of a
     assert bounds._sources_of_one_target(sizes) == {"in", "a"}
 
 

@@ -48,7 +48,7 @@ class Scripted:
     def layouts(self, sizes: Any, slots: Any, tilings: Any, cap: Any, segments: Any) -> Any:
         assert {name: own.tolist() for name, own in slots.items()} == {"p": [3, 3]}
         self.segments.append(segments)
-        return (), SimpleNamespace(vectors=np.zeros((self.classes.get(segments, 2), 1)))
+        return (), np.zeros((self.classes.get(segments, 2), 1))
 
     def generate(self, what: Any, start: Any, fixed: Any, budget: Any, bound: int, seed: int, enough: float) -> Any:
         assert (what, fixed.any(), seed, budget) == ("problem", False, 7, search.EFFORTS["default"])

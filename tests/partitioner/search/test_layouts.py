@@ -16,7 +16,7 @@ from nirbridge.network.operators import Chain, Conv, Dense, Identity, Reshape
 from nirbridge.partitioner import PartitionOptions, partition
 from nirbridge.partitioner.cost.sizing import CostModel, cost_model
 from nirbridge.partitioner.search import methods as search
-from nirbridge.partitioner.search.layouts import ClassTable, Layout, layouts, realise
+from nirbridge.partitioner.search.layouts import ClassTable, Layout, class_number, class_vectors, layouts, realise
 from nirbridge.partitioner.search.slicing import UNLIMITED, NoTiling, capacity, tile_all, vector
 from tests.partitioner.cases import (
     chip,
@@ -93,13 +93,13 @@ def test_every_choice_tiles_and_costs_what_it_says(seed: int) -> None:
     slots = {p.name: np.full(p.shape, 2) if even else rng.integers(0, 3, size=p.shape) for p in net.populations}
     found, classes = layouts(sizes, slots, tilings, cap)
     assert [layout.population for layout in found] == [p.name for p in net.populations]
+    numbers = [{arc.cost_class for arc in layout.arcs} - {-1} for layout in found]
+    assert sum(map(len, numbers)) == len(set().union(*numbers)) == len(classes), "a class is of one population"
     for layout in found:
-        assert all(np.all(classes.vectors[a.cost_class] >= 0) for a in layout.arcs)
-        for number in {arc.cost_class for arc in layout.arcs} - {-1}:
-            assert classes.populations[number] == layout.population
+        assert all(np.all(classes[a.cost_class] >= 0) for a in layout.arcs)
         for _ in range(2):
             if layout.kind != "banded" or choose(layout, rng) is not None:
-                check(layout, sizes, slots[layout.population], classes.vectors, rng)
+                check(layout, sizes, slots[layout.population], classes, rng)
 
 
 @settings(max_examples=50)
@@ -121,7 +121,7 @@ def test_bands_of_a_convolution(seed: int, segments: int | None) -> None:
     assert layout.kind == "banded"
     for _ in range(3):
         if choose(layout, rng) is not None or segments is None:
-            check(layout, sizes, slots["p"], classes.vectors, rng)
+            check(layout, sizes, slots["p"], classes, rng)
 
 
 @pytest.mark.parametrize("behind", [False, True])
@@ -139,7 +139,7 @@ def test_cuts_too_coarse_to_fit_leave_the_map_as_it_is(behind: bool, monkeypatch
     slots = {name: np.zeros(shape, int) for name, shape in sizes.shapes.items()}
     found, _ = layouts(sizes, slots, {}, capacity(on), 1)
     assert choose(found[0], np.random.default_rng(0)) is None
-    monkeypatch.setattr(search, "CLASSES_MAX", len(layouts(sizes, slots, {}, capacity(on), 1)[1].vectors))
+    monkeypatch.setattr(search, "CLASSES_MAX", len(layouts(sizes, slots, {}, capacity(on), 1)[1]))
     assert (
         partition(net, on, PartitionOptions(method="cp-sat")).blocks
         == partition(net, on, PartitionOptions(method="packed")).blocks
@@ -156,7 +156,7 @@ def test_a_source_on_two_ways_is_told_apart_by_place() -> None:
     sizes = cost_model(net, chip(), 8)
     (layout,), classes = layouts(sizes, {"p": np.zeros((1, 6, 4), int)}, {"p": ()}, capacity(chip()))
     for seed in range(5):
-        check(layout, sizes, np.zeros((1, 6, 4), int), classes.vectors, np.random.default_rng(seed))
+        check(layout, sizes, np.zeros((1, 6, 4), int), classes, np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize("n", [1, 7, 100, 1000])
@@ -168,7 +168,7 @@ def test_ranges_of_a_dense_layer(n: int) -> None:
     (layout,), classes = layouts(sizes, slots, {"p": ()}, capacity(chip()))
     assert layout.kind == "flat"
     for seed in range(5):
-        check(layout, sizes, slots["p"], classes.vectors, np.random.default_rng(seed))
+        check(layout, sizes, slots["p"], classes, np.random.default_rng(seed))
 
 
 def test_lengths_where_words_change_and_the_largest() -> None:
@@ -194,14 +194,13 @@ def test_a_one_to_one_layer_is_flat_and_other_flat_ones_are_fixed() -> None:
 
 
 def test_equal_costs_are_one_class_per_population() -> None:
-    table = ClassTable()
+    table: ClassTable = {}
     numbers = [
-        table.number("a", np.array([1, 2])),
-        table.number("b", np.array([1, 2])),
-        table.number("a", np.array([1, 2])),
-        table.number("a", np.array([2, 2])),
+        class_number(table, "a", np.array([1, 2])),
+        class_number(table, "b", np.array([1, 2])),
+        class_number(table, "a", np.array([1, 2])),
+        class_number(table, "a", np.array([2, 2])),
     ]
     assert numbers == [0, 1, 0, 2]
-    classes = table.classes()
-    assert classes.vectors.tolist() == [[1, 2], [1, 2], [2, 2]]
-    assert classes.populations == ("a", "b", "a")
+    assert class_vectors(table).tolist() == [[1, 2], [1, 2], [2, 2]]
+    assert list(table) == [("a", 1, 2), ("b", 1, 2), ("a", 2, 2)]

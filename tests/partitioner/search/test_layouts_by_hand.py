@@ -33,7 +33,7 @@ def only(sizes: CostModel, slots: Any = 0, segments: int | None = None) -> tuple
     """The layout of the only population, and the cost vectors of its classes."""
     own = np.broadcast_to(np.asarray(slots), sizes.shapes["p"])
     (layout,), classes = layouts(sizes, {"p": own}, {"p": ()}, capacity(sizes.chip), segments)
-    return layout, classes.vectors.tolist()
+    return layout, classes.tolist()
 
 
 # -- bands --------------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def test_the_boxes_of_the_map_so_far_are_the_only_choice_elsewhere() -> None:
     (layout,), classes = layouts(sizes, {"p": np.array([1, 2, 3])}, {"p": tiles}, capacity(chip()))
     rows = (LayoutRow(((0, 1),), 1), LayoutRow(((1, 1),), 1))
     assert layout == Layout("p", "fixed", (LayoutArc(0, (0,)), LayoutArc(1, (1,))), rows, boxes=tiles)
-    assert classes.vectors.tolist() == [[2, 2, 2, 0, 0, 3], [1, 1, 1, 0, 0, 3]]
+    assert classes.tolist() == [[2, 2, 2, 0, 0, 3], [1, 1, 1, 0, 0, 3]]
 
 
 SHUFFLED = Sparse(np.array([0, 1, 2]), np.array([1, 0]), np.ones(2), (2,), (2,))
@@ -224,7 +224,7 @@ def test_forty_steps_of_words_are_offered_and_more_are_not(neurons: int, lengths
     assert [arc.where[0] for arc in layout.arcs] == lengths
     single, _ = only(cost_model(net, chip(core={"neurons": 1}), 8))
     assert [arc.where for arc in single.arcs] == [(1,)]
-    assert cutting.ClassTable().classes().vectors.shape == (0, 0)
+    assert cutting.class_vectors({}).shape == (0, 0)
 
 
 @pytest.mark.parametrize(

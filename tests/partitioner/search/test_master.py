@@ -22,7 +22,7 @@ from nirbridge.partitioner.search.column_generation import (
     master_problem,
     price,
 )
-from nirbridge.partitioner.search.layouts import Layout, LayoutArc, LayoutRow, SliceClasses
+from nirbridge.partitioner.search.layouts import Layout, LayoutArc, LayoutRow
 
 VECTORS = np.array([[1, 2], [2, 3], [4, 0]])
 CAP = np.array([4, 6])
@@ -42,7 +42,7 @@ FIXED = Layout("b", "fixed", (LayoutArc(2, (0,)), LayoutArc(-1, (1,))), (LayoutR
 
 
 def made(*layouts: Layout, certain: tuple[int, ...] = (0, 1)) -> MasterProblem:
-    return master_problem(layouts, SliceClasses(VECTORS, ("a", "a", "b")), CAP, certain)
+    return master_problem(layouts, VECTORS, CAP, certain)
 
 
 def test_the_budgets() -> None:

@@ -168,7 +168,7 @@ def test_all_populations_fit_with_their_output_axons(seed: int) -> None:
     sizes = cost_model(net, chip(), 8)
     cap = caps(rng)
     try:
-        tilings, slots = tile_all(sizes, cap, largest_slices if seed % 3 else None)
+        tilings, slots = tile_all(sizes, cap, largest_slices if seed % 3 else best_grid)
     except NoTiling:
         return
     assert set(tilings) == {p.name for p in net.populations}
