@@ -7,16 +7,17 @@ runs so that the words are least (``chips.model.SynapseFormat`` has the rule of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import overload
 
 import numpy as np
 
+from nirbridge._types import Box
 from nirbridge.arrays import Array
 from nirbridge.chips.model import Chip, SynapseFormat
-from nirbridge.network.model import Projection
+from nirbridge.network.model import Network, Projection
 from nirbridge.network.neurons import Neuron
 from nirbridge.partitioner.model import RESOURCES
 
@@ -193,6 +194,20 @@ def profile_ids(neuron: Neuron, shape: tuple[int, ...]) -> Profiles:
         return Profiles(decay, np.broadcast_to(np.int64(-1), shape), decay_values, ())
     threshold, theta = _distinct([np.asarray(neuron.theta, dtype=np.float64)], shape)
     return Profiles(decay, threshold, decay_values, tuple(t[0] for t in theta))
+
+
+def profile_counts(network: Network, slices: Iterable[tuple[str, Box]]) -> tuple[int, int]:
+    """Distinct decay and threshold profiles of the neurons of slices."""
+    decays: set[tuple[float, ...]] = set()
+    thresholds: set[float] = set()
+    for name, box in slices:
+        population = network.population(name)
+        ids = profile_ids(population.neuron, population.shape)
+        region = tuple(slice(a, b) for a, b in box)
+        decays.update(ids.decay_values[i] for i in np.unique(ids.decay[region]))
+        if ids.threshold_values:
+            thresholds.update(ids.threshold_values[i] for i in np.unique(ids.threshold[region]))
+    return len(decays), len(thresholds)
 
 
 def _distinct(columns: list[Array], shape: tuple[int, ...]) -> tuple[Array, tuple[tuple[float, ...], ...]]:

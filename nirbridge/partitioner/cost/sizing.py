@@ -7,7 +7,7 @@ Sums over several slices of a core are upper bounds of its use (shared sources a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
@@ -33,7 +33,13 @@ from nirbridge.partitioner.cost.connectivity import (
     sources_of,
 )
 from nirbridge.partitioner.cost.patterns import AxisLists, Patterns, axis_lists, range_patterns
-from nirbridge.partitioner.cost.resources import axon_list_words, delay_on_chip_steps, profile_ids, run_words
+from nirbridge.partitioner.cost.resources import (
+    axon_list_words,
+    delay_on_chip_steps,
+    profile_counts,
+    profile_ids,
+    run_words,
+)
 
 
 class SliceCost(NamedTuple):
@@ -227,20 +233,6 @@ class CostModel:
             return 0, 0
         decays, thresholds = profile_counts(self.network, ((population, box),))
         return decays if self.count_decays else 0, thresholds if self.count_thresholds else 0
-
-
-def profile_counts(network: Network, slices: Iterable[tuple[str, Box]]) -> tuple[int, int]:
-    """Distinct decay and threshold profiles of the neurons of slices."""
-    decays: set[tuple[float, ...]] = set()
-    thresholds: set[float] = set()
-    for name, box in slices:
-        population = network.population(name)
-        ids = profile_ids(population.neuron, population.shape)
-        region = tuple(slice(a, b) for a, b in box)
-        decays.update(ids.decay_values[i] for i in np.unique(ids.decay[region]))
-        if ids.threshold_values:
-            thresholds.update(ids.threshold_values[i] for i in np.unique(ids.threshold[region]))
-    return len(decays), len(thresholds)
 
 
 def box_lists(form: Separable | Explicit, box: Box, rows: Array) -> tuple[Array, Array]:

@@ -11,13 +11,12 @@ import numpy as np
 
 from nirbridge.partitioner.cost.axons import HOST, Blocks, axon_entries
 from nirbridge.partitioner.cost.connectivity import AllToAll
-from nirbridge.partitioner.cost.resources import run_words
+from nirbridge.partitioner.cost.resources import profile_counts, run_words
 from nirbridge.partitioner.cost.sizing import (
     CostModel,
     IncomingProjection,
     box_size,
     cost_model,
-    profile_counts,
 )
 from nirbridge.partitioner.model import Slice
 
