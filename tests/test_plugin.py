@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from nirbridge import plugins as registry
 from nirbridge.chips import read_chip
 from nirbridge.cli.main import run
 from nirbridge.errors import UsageError
+from nirbridge.network.model import Network
+from nirbridge.quantization.model import QuantizedNetwork
 from nirbridge.quantization.storage.file import read_quantized
 from nirbridge.simulators.fixed.simulate import simulate_fixed
 from nirbridge.simulators.recording_file import read_recording
@@ -79,7 +82,35 @@ def test_an_emitter(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert (program / "cores.csv").read_text("utf-8").splitlines()[0] == "core,population,neurons"
     assert "3 files\ndigest " in capsys.readouterr().out
     assert run(["emit", model, "--to", "csv", "--floating", "-o", str(program)]) == 2
-    assert capsys.readouterr().err.startswith("error: --to 'csv': given with options of another, --per-core, --floati")
+    assert capsys.readouterr().err.startswith("error: --to 'csv': given with --floating, only lava has")
+
+
+@pytest.mark.parametrize("more", [["--per-core"], ["--graded", "in=1.0:8"]])
+def test_an_emitter_of_maps_takes_options_of_maps_and_integers(model: str, more: list[str], tmp_path: Path) -> None:
+    port = pipeline.load_network(model).inputs[0].name
+    more = [text.replace("in=", f"{port}=") for text in more]
+    assert run(["emit", model, "--to", "csv", "--chip", "loihi2", "-o", str(tmp_path / "program"), *more]) == 0
+    assert (tmp_path / "program" / "cores.csv").is_file()
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "given"),
+    [
+        (Network, {"per_core": True}, "--per-core"),
+        (Network, {"graded": {"in": (1.0, 8)}, "weight_bits": 4}, "--graded, --weight-bits"),
+        (Network, {"mapping": object()}, "--map"),
+        (QuantizedNetwork, {"mapping": object()}, "--map"),
+    ],
+)
+def test_an_emitter_names_what_it_takes(
+    model: str, kind: type, options: dict[str, Any], given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network, chip = pipeline.load_network(model), read_chip("loihi2")
+    registry.get("emitters", "stepper")
+    monkeypatch.setattr(type(vars(sys.modules["nirbridge_example_plugin.stepper"])["STEPPER"]), "takes", (kind,))
+    with pytest.raises(UsageError) as caught:
+        pipeline.emit_with("stepper", network, chip, **options)
+    assert str(caught.value) == f"emitter 'stepper': given with {given}, it takes {kind.__name__}; leave them out"
 
 
 def test_every_name_conforms() -> None:
@@ -133,7 +164,8 @@ def test_a_program_that_nothing_runs_is_not_verified(model: str, capsys: pytest.
 
 def test_an_emitter_without_maps_is_not_emitted_core_by_core(model: str) -> None:
     network, chip = pipeline.load_network(model), read_chip("loihi2")
-    with pytest.raises(UsageError, match="^emitter 'stepper': takes no map, --per-core and --map emit core by core"):
+    takes = "^emitter 'stepper': given with --per-core, it takes QuantizedNetwork; leave them out$"
+    with pytest.raises(UsageError, match=takes):
         pipeline.emit_with("stepper", network, chip, per_core=True)
     whole, per_core = (pipeline.emit_with("csv", network, chip, per_core=each) for each in (False, True))
     assert whole.digest == per_core.digest

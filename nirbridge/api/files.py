@@ -65,7 +65,8 @@ def save(value: object, path: FilePath) -> None:
 
     A ``Network`` or ``nir.NIRGraph`` becomes a ``.nir`` file, a ``MappedNetwork`` a ``.map.json`` file, a
     ``QuantizedNetwork`` a ``.q.npz`` file, a ``Recording`` a ``.npz`` file, and an ``Artifact`` a folder. The map of a
-    network that was not read from a file names the file that saving the network writes.
+    network that was not read from a file names the file that saving the network writes. A ``.nir`` file that other
+    tools would run differently gives an ``ExportWarning``.
 
     Raises:
         UsageError: a value without a file format.
@@ -93,14 +94,18 @@ def model_file(network: Network, path: str) -> ModelFile:
         return network.file
     with tempfile.TemporaryDirectory() as folder:
         written = os.path.join(folder, "model.nir")
-        _save_graph(network, written)
+        _save_graph(network, written, warn=False)
         return ModelFile(Path(path).name.partition(".")[0] + ".nir", pipeline.fingerprint(written))
 
 
-def _save_graph(value: Any, path: FilePath) -> None:
+def _save_graph(value: Any, path: FilePath, *, warn: bool = True) -> None:
+    from nirbridge.network.nir.portability import warn_of_tools
     from nirbridge.network.nir.to_nir import to_nir
 
-    pipeline.save_graph(to_nir(value) if isinstance(value, Network) else value, Path(path))
+    is_network = isinstance(value, Network)
+    pipeline.save_graph(to_nir(value) if is_network else value, Path(path), warn=warn)
+    if is_network and warn:
+        warn_of_tools(pipeline.portability_of(value))
 
 
 def _save_map(mapped: MappedNetwork, path: FilePath) -> None:

@@ -227,7 +227,9 @@ def compare(
     Args:
         a: the first one: a ``Recording``, its path, or an array ``[steps, *shape]`` or ``[steps, batch, *shape]``.
         b: the other one.
-        latency: time steps that b is later: a number, one by node, or ``auto``: as the recordings state it.
+        latency: time steps by which b lags a: a number, one by node, or ``auto`` (the default here and of the command):
+            as the recordings state it, since a mapped model lags its reference and equal spikes are then compared
+            with equal ones; estimated, and marked so, where a recording does not state it. 0 compares equal indices.
         labels: the class of each sample, for accuracy.
         tau_steps: decay of the van Rossum kernel, in time steps.
         node: what an array is of; None: the first recorded node of its shape.
@@ -271,13 +273,11 @@ def _backend_of(model: object, backend: str, chip: object) -> str:
 
 def _own_options(target: str, options: object, *, floating: bool) -> object:
     """The options of the emitter itself; ``floating`` is one of Lava's."""
-    from nirbridge.emitters.lava.emit import LavaOptions
-
     if not floating:
         return options
     if target != "lava" or options is not None:
         raise UsageError.of("argument 'floating'", "does not apply here", "it is Lava's own option", "leave it out")
-    return LavaOptions(floating=True)
+    return pipeline.lava_options(floating=True)
 
 
 def _emit_integers(model: Model, target: str, options: object, given: Sequence[str]) -> Artifact:

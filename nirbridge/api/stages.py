@@ -132,7 +132,8 @@ def quantize(
         sample: of a module, as ``load`` takes it.
         calibrate: inputs ``[steps, batch, *shape]``, by name or one alone, or a pair of them and the class of each
             sample; the result is measured on them.
-        weight_bits: of all weights, or by target population or ``'source -> target'``, the rest under ``'*'``.
+        weight_bits: of all weights, or by target population or ``'source -> target'``, the rest under ``'*'``
+            (``--bits`` on the command line).
         method: the share of the weights' range that is kept: all, a percentile, or that of least error.
         percentile: for that method.
         tight: room for the values observed in calibration only; then nothing is proved.

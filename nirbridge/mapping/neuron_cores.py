@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nirbridge._types import Box, Shape
 from nirbridge.chips.model import CoreId
 from nirbridge.errors import UsageError, did_you_mean, quoted
-from nirbridge.mapping.storage.record import SliceRecord
-from nirbridge.partitioner.model import Slice
+
+if TYPE_CHECKING:
+    from nirbridge.mapping.storage.record import SliceRecord
+    from nirbridge.partitioner.model import Slice
 
 NAMES_SHOWN = 8
 

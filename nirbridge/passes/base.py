@@ -73,6 +73,11 @@ def _verified(subject: str, rewrite: Pass, network: Network) -> Network:
         raise
     except Exception as error:
         raise Bug.of(subject, f"{type(error).__name__}: {error}", "", REPORT) from error
+    return checked_result(subject, changed)
+
+
+def checked_result(subject: str, changed: object) -> Network:
+    """What a pass returned, where it is a valid network. Raises Bug that names the pass."""
     if not isinstance(changed, Network):
         raise Bug.of(subject, f"it returned a {type(changed).__name__}", "a pass returns a Network", REPORT)
     problems = tuple(diagnose_network(changed))

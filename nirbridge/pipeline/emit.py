@@ -58,7 +58,7 @@ def emit_with(
         progress: called with a stage and the completed fraction.
 
     Raises:
-        UsageError: no emitter of that name, or it takes no map.
+        UsageError: no emitter of that name, or options that need a type of model that it does not take.
         ModelError: what the chip or the target cannot compute; every problem.
         DoesNotFit: it has to be mapped, and does not fit.
         IllegalMapping: the map has other delays or fewer bits than what runs.
@@ -68,6 +68,9 @@ def emit_with(
     from nirbridge.quantization.quantize import quantize
 
     emitter = registry.get("emitters", target)
+    needs_integers = {"--graded": graded, "--weight-bits": weight_bits, "--keep-early-spikes": keep_early_spikes}
+    needs_map = {"--map": mapping, "--per-core": per_core}
+    _check_takes(target, emitter, {} if takes_integers(emitter) else needs_integers, needs_map)
     if not takes_integers(emitter):
         return emitter.emit(network, options)
     early = keep_early_spikes or bool(mapping and mapping.early_spikes)
@@ -88,6 +91,17 @@ def emit_with(
     return emitter.emit(model, options)
 
 
+def _check_takes(target: str, emitter: Emitter, refused: Mapping[str, object], needs_map: Mapping[str, object]) -> None:
+    """Raises UsageError for options that need a type of model that the emitter does not take."""
+    from nirbridge.mapping.model import MappedNetwork
+
+    refused = {**refused, **({} if MappedNetwork in emitter.takes else needs_map)}
+    given = [option for option, value in refused.items() if value]
+    if given:
+        limit = f"it takes {' or '.join(kind.__name__ for kind in emitter.takes)}"
+        raise UsageError.of(f"emitter {quoted(target)}", f"given with {', '.join(given)}", limit, "leave them out")
+
+
 def takes_integers(emitter: Emitter) -> bool:
     """True if it emits the integers of a chip; False: the network in real numbers."""
     return any(kind is not Network for kind in emitter.takes)
@@ -106,12 +120,9 @@ def model_to_emit(
     Raises:
         UsageError: ``per_core``, and the emitter takes no map.
     """
-    from nirbridge.mapping.model import MappedNetwork
     from nirbridge.quantization.model import QuantizedNetwork
 
-    if per_core and MappedNetwork not in emitter.takes:
-        found, limit = "takes no map", "--per-core and --map emit core by core"
-        raise UsageError.of(f"emitter {quoted(target)}", found, limit, "leave them out")
+    _check_takes(target, emitter, {}, {"--per-core": per_core})
     if not per_core and QuantizedNetwork in emitter.takes:
         return quantized
     return replace(mapped(), quantized=quantized)
@@ -130,13 +141,11 @@ def emit_lava(
     progress: Progress = no_progress,
 ) -> Artifact:
     """``emit_with`` for Lava; ``floating``: its floating-point models of the real network, for comparison."""
-    from nirbridge.emitters.lava.emit import LavaOptions
-
     return emit_with(
         "lava",
         network,
         chip,
-        LavaOptions(floating=floating),
+        lava_options(floating=floating),
         weight_bits=weight_bits,
         graded=graded,
         mapping=mapping,
@@ -144,6 +153,13 @@ def emit_lava(
         keep_early_spikes=keep_early_spikes,
         progress=progress,
     )
+
+
+def lava_options(*, floating: bool = False) -> Any:
+    """The options of Lava's emitter: ``floating``, its floating-point models of the real network, for comparison."""
+    from nirbridge.emitters.lava.emit import LavaOptions
+
+    return LavaOptions(floating=floating)
 
 
 def emit_quantized(path: str | Path, *, target: str = "lava", max_bytes: int | None = None) -> Artifact:

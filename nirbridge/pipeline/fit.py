@@ -134,11 +134,12 @@ def replicate_sources(network: Network, splits: Mapping[str, int]) -> Network:
 def _split(network: Network, splits: Mapping[str, int]) -> tuple[Network, dict[str, str]]:
     """The network with copies, and copy -> the population that it is a copy of."""
     from nirbridge.passes import ReplicateSource
+    from nirbridge.passes.base import run_passes
 
     of: dict[str, str] = {}
     for name, ways in splits.items():
         known = {p.name for p in network.populations}
-        changed = ReplicateSource(name, ways)(network)
+        changed = run_passes(network, [ReplicateSource(name, ways)])
         note = f"population {quoted(name)} is mapped as {ways} copies, each feeding a part of its targets"
         network = replace(changed, notes=(*changed.notes, note))
         of |= {p.name: name for p in network.populations if p.name not in known}
@@ -157,9 +158,12 @@ def _one_of(option: str, value: str, choices: tuple[str, ...]) -> None:
 
 def _balanced(fitted: Network, chip: Chip, *, keep_early_spikes: bool) -> RetimedNetwork:
     from nirbridge.passes import Retime
+    from nirbridge.passes.base import checked_result
 
     limits = {"delay_steps_max": chip.core.delay_steps, "graded_spikes": chip.neuron.graded_spikes}
-    return Retime(**limits, keep_early_spikes=keep_early_spikes).retimed(fitted)
+    retimed = Retime(**limits, keep_early_spikes=keep_early_spikes).retimed(fitted)
+    checked_result("pass 'retime'", retimed.network)  # as the runner of passes does, which gives no latencies
+    return retimed
 
 
 def _retimed(retimed: RetimedNetwork) -> PreparedNetwork:

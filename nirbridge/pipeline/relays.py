@@ -11,6 +11,7 @@ from nirbridge.network.model import Network, Projection
 from nirbridge.network.operators import SumPool
 from nirbridge.partitioner.cost.sizing import cost_model
 from nirbridge.partitioner.explain import oversized_neurons
+from nirbridge.passes.base import run_passes
 from nirbridge.passes.relay_pools import RelayProjection
 
 
@@ -47,7 +48,7 @@ def _relayed(network: Network, split: tuple[int, int], chip: Chip) -> Network:
     index, part = split
     before = {p.name for p in network.populations}
     graded = chip.neuron.graded_spikes
-    changed = RelayProjection(index, part, graded_spikes=graded)(network)
+    changed = run_passes(network, [RelayProjection(index, part, graded_spikes=graded)])
     name = next(p.name for p in changed.populations if p.name not in before)
     target = quoted(network.projections[index].target)
     effect = (

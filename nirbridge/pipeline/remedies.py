@@ -11,6 +11,7 @@ from nirbridge.errors import NirbridgeError, counted, quoted
 from nirbridge.network.model import Network
 from nirbridge.partitioner.cost.sizing import cost_model, total_out_degrees
 from nirbridge.partitioner.partition import PartitionOptions, partition
+from nirbridge.passes.base import run_passes
 from nirbridge.passes.replicate_source import ReplicateSource
 
 SPLITS = (2, 3, 4, 6, 8, 12, 16)
@@ -96,7 +97,7 @@ def _widest_sources(network: Network, chip: Chip, options: PartitionOptions) -> 
 
 def _after_split(network: Network, name: str, ways: int, chip: Chip, options: PartitionOptions) -> int | None:
     try:
-        return _cores(ReplicateSource(name, ways)(network), chip, options)
+        return _cores(run_passes(network, [ReplicateSource(name, ways)]), chip, options)
     except NirbridgeError:
         return None
 

@@ -23,8 +23,11 @@ from nirbridge.simulators.types import Key
 NUMBERS = ("first step", "Jaccard", "spikes A", "spikes B", "count error", "van Rossum", "max |A-B|")
 
 
-def compare_text(comparison: Comparison) -> RenderableType:
-    """The table of a comparison and the sentences below it. Names from files are escaped and never read as markup."""
+def compare_text(comparison: Comparison, *, notes: bool = True) -> RenderableType:
+    """The table of a comparison and the sentences below it, without notes where ``notes`` is false.
+
+    Names from files are escaped and never read as markup.
+    """
     decided = any(row.decisions is not None for row in comparison.rows)
     headings = ("node", "", "same", *NUMBERS, *(["same decision"] if decided else []), "latency")
     variables = table(headings, "lllR", (_cells(row, decided=decided) for row in comparison.rows))
@@ -35,7 +38,7 @@ def compare_text(comparison: Comparison) -> RenderableType:
         variables,
         Text(),
         Text(comparison_verdict(comparison), style="bold"),
-        *(Text(f"- {s}") for s in _remarks(comparison)),
+        *(Text(f"- {s}") for s in _remarks(comparison, notes=notes)),
     )
 
 
@@ -79,7 +82,7 @@ def _overall(comparison: Comparison, spikes: SpikeDistances) -> tuple[str, ...]:
     return (same, f"{min(steps):,}" if steps else "", *_numbers(spikes))
 
 
-def _remarks(comparison: Comparison) -> Iterator[str]:
+def _remarks(comparison: Comparison, *, notes: bool) -> Iterator[str]:
     for row in comparison.rows:
         label = f"{name_text(row.node)}/{name_text(row.variable)}"
         if row.problem is not None:
@@ -97,9 +100,9 @@ def _remarks(comparison: Comparison) -> Iterator[str]:
     for name, keys in (("A", comparison.only_a), ("B", comparison.only_b)):
         if keys:
             yield f"recorded only in {name}: {_keys(keys)}"
-    if comparison.spikes is not None:
+    if notes and comparison.spikes is not None:
         yield f"van Rossum: {KERNEL}; tau {comparison.tau_steps:g} time steps"
-    yield from comparison.notes
+    yield from comparison.notes if notes else ()
 
 
 def place_text(row: ComparisonRow) -> str:

@@ -43,8 +43,8 @@ _LISTS = {
 """Key of the document -> heading of its sentences."""
 
 
-def inspect_text(document: Mapping[str, Any]) -> RenderableType:
-    """The tables of a document that ``inspect_document`` made."""
+def inspect_text(document: Mapping[str, Any], *, notes: bool = True) -> RenderableType:
+    """The tables of a document of ``inspect_file``; without assumptions and notes where ``notes`` is false."""
     parts: list[RenderableType] = [
         _node_table(document["nodes"]),
         heading("populations"),
@@ -57,7 +57,7 @@ def inspect_text(document: Mapping[str, Any]) -> RenderableType:
         Text(timing_text(document["timing"])),
     ]
     for key, title in _LISTS.items():
-        parts += listed(title, document.get(key, ()))
+        parts += listed(title, document.get(key, ())) if notes or key not in ("assumed", "notes") else []
     return Group(*parts)
 
 

@@ -57,13 +57,11 @@ def _space_between(table: Table) -> int:
 
 
 def _shares(widths: Sequence[tuple[int, int]], room: int) -> list[int]:
-    """Every column gets its least width; the remaining width goes to the first columns that need it."""
-    left = room - sum(least for least, _ in widths)
-    shares = []
-    for least, most in widths:
-        more = min(most - least, left)
-        left -= more
-        shares.append(least + more)
+    """Every column gets its least width; the columns that need more share the remaining width evenly."""
+    shares = [least for least, _ in widths]
+    for _ in range(room - sum(shares)):
+        narrow = [number for number, (_, most) in enumerate(widths) if shares[number] < most]
+        shares[min(narrow, key=lambda number: shares[number])] += 1
     return shares
 
 

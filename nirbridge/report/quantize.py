@@ -60,8 +60,11 @@ def _layer(layer: LayerReport) -> dict[str, Any]:
     }
 
 
-def quantize_text(quantized: QuantizedNetwork) -> RenderableType:
-    """The table and the sentences below it. Names from files are escaped and never read as markup."""
+def quantize_text(quantized: QuantizedNetwork, *, notes: bool = True) -> RenderableType:
+    """The table and the sentences below it, without notes where ``notes`` is false.
+
+    Names from files are escaped and never read as markup.
+    """
     measured = any("spikes_changed" in layer.measured for layer in quantized.report)
     headings = HEADINGS if measured else HEADINGS[:-1]
     rows = [
@@ -70,7 +73,9 @@ def quantize_text(quantized: QuantizedNetwork) -> RenderableType:
         for number, weights in enumerate(layer.weights or ({},))
     ]
     return Group(
-        table(headings, ALIGNMENT, rows), Text(), *(Text(f"- {one_line(remark)}") for remark in _remarks(quantized))
+        table(headings, ALIGNMENT, rows),
+        Text(),
+        *(Text(f"- {one_line(remark)}") for remark in _remarks(quantized, notes=notes)),
     )
 
 
@@ -90,7 +95,7 @@ def _cells(layer: LayerReport, w: Mapping[str, Any], *, first: bool) -> tuple[st
     return (name, *what, *ranges, f"{w['error']:.2%}", *own)
 
 
-def _remarks(quantized: QuantizedNetwork) -> Iterator[str]:
+def _remarks(quantized: QuantizedNetwork, *, notes: bool) -> Iterator[str]:
     loose = [layer.population for layer in quantized.report if not layer.bounds.proved]
     if loose:
         names = ", ".join(map(name_text, loose))
@@ -99,14 +104,14 @@ def _remarks(quantized: QuantizedNetwork) -> Iterator[str]:
         yield "proved from the weights: a_in and u cannot overflow for any input"
     for layer in quantized.report:
         steps = layer.bounds.v_steps
-        if steps is not None:
+        if notes and steps is not None:
             saturation = f"v saturates after {steps:,} or more time steps of the worst-case input"
             yield f"{name_text(layer.population)}: {saturation}"
-        yield from (f"{name_text(layer.population)}: {note}" for note in layer.notes)
+        yield from (f"{name_text(layer.population)}: {note}" for note in layer.notes if notes)
         accuracy = layer.measured.get("accuracy")
         if accuracy is not None:
             yield f"accuracy {accuracy:.2%}, reference {layer.measured['accuracy_reference']:.2%}"
     memory = sum(w["synapse_bits"] for layer in quantized.report for w in layer.weights)
     latency = counted(max(quantized.latency.values(), default=0), "time step")
     yield f"synaptic memory at least {counted(memory, 'bit')}; latency {latency}"
-    yield from quantized.notes
+    yield from quantized.notes if notes else ()

@@ -35,8 +35,8 @@ COLUMNS = (
 )
 
 
-def verify_text(found: Verification) -> RenderableType:
-    """The table of pairs, the layers that differ, latency, input, and the verdict."""
+def verify_text(found: Verification, *, notes: bool = True) -> RenderableType:
+    """The table of pairs, the layers that differ, latency, input, notes (where ``notes`` is true), and the verdict."""
     lines = [f"{counted(found.steps, 'time step')} on {name_text(found.chip)}; input: {found.input_said}"]
     lines += [f"latency of output {name_text(n)}: {counted(steps, 'time step')}" for n, steps in found.latency.items()]
     near = "retimed" if found.early_spikes else "reference"
@@ -50,7 +50,7 @@ def verify_text(found: Verification) -> RenderableType:
         Text(),
         *(Text(line) for line in (*lines, *_early(found))),
         *(Text(f"- {line}") for line in _layers(found)),
-        *(Text(f"- {one_line(note)}") for note in found.notes),
+        *(Text(f"- {one_line(note)}") for note in found.notes if notes),
         Text(verification_verdict(found), style="bold"),
     )
 

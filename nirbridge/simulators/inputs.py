@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -151,10 +152,26 @@ def _shape_problems(port: Port, values: Array, steps: int | None = None) -> list
     if shape != port.shape or len(lead) not in (1, 2) or 0 in lead[1:]:
         axes = ", ".join(map(str, port.shape))
         limit = f"it takes [steps, {axes}] or [steps, batch, {axes}]"
-        return [Diagnostic(subject, f"an array of shape {values.shape}", limit)]
+        return [Diagnostic(subject, f"an array of shape {values.shape}", limit, _shape_hint(values.shape, port.shape))]
     if steps in (None, len(values)):
         return []
     return [Diagnostic(subject, f"{len(values)} steps", f"{steps} were requested", "return exactly those time steps")]
+
+
+def _shape_hint(found: tuple[int, ...], shape: tuple[int, ...]) -> str:
+    """The likely mend of an input of another shape: a missing, misplaced or merged axis."""
+    if found == shape:
+        return "add an axis of time steps, as x[None]"
+    if found[:-1] == shape:
+        return "put time steps first, as numpy.moveaxis(x, -1, 0)"
+    if 0 in found[1:]:
+        return "give at least one sample"
+    for lead, text in ((1, "len(x)"), (2, "*x.shape[:2]")):
+        if len(found) > lead and sorted(found[lead:]) == sorted(shape) != [] and len(shape) > 1:
+            return f"transpose the axes after {'time steps' if lead == 1 else 'samples'} to {shape}"
+        if len(found) > lead and math.prod(found[lead:]) == math.prod(shape):
+            return f"reshape it, as x.reshape({', '.join([text, *map(str, shape)])})"
+    return "put time steps first, then samples, then the axes of the input"
 
 
 def _scan(values: Array) -> Iterable[tuple[int, Array]]:

@@ -116,6 +116,7 @@ def test_what_is_wrong_with_a_module_is_said(options: dict[str, Any], said: str)
         nb.load(_modules("snntorch"), **options)
 
 
+@pytest.mark.filterwarnings("ignore::nirbridge.errors.ExportWarning")
 def test_graphs_files_and_networks_are_the_same_network(tmp_path: Path) -> None:
     network = network_of_shapes("4 dense3 lif")
     network.save(tmp_path / "a.nir")

@@ -40,6 +40,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, 
         yield names
 
 
+@pytest.mark.filterwarnings("ignore::nirbridge.errors.ExportWarning")
 @pytest.mark.parametrize("kind", ["module", "graph", "path", "network"])
 def test_it_runs_on_what_is_at_hand(kind: str, made: dict[str, Any]) -> None:
     pytest.importorskip("matplotlib")
@@ -58,6 +59,7 @@ def _graph(network: nb.Network) -> Any:
     return to_nir(network)
 
 
+@pytest.mark.filterwarnings("ignore::nirbridge.errors.ExportWarning")
 def test_every_stage_takes_the_same_things(made: dict[str, Any]) -> None:
     model, x = made["model"], made["x"]
     network = nb.load(model, sample=x[0])

@@ -310,6 +310,7 @@ def test_a_comparison_draws_what_differs() -> None:
 # -- files -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::nirbridge.errors.ExportWarning")
 def test_every_value_with_a_format_is_written_and_read(values: dict[str, Any], tmp_path: Path) -> None:
     network = network_of_shapes("4 dense3 lif dense2 lif")
     network.save(tmp_path / "n.nir")
@@ -333,6 +334,33 @@ def test_every_value_with_a_format_is_written_and_read(values: dict[str, Any], t
         nb.save(values["chip"], tmp_path / "c")
 
 
+def test_saving_a_network_names_the_tools_that_would_run_it_differently(tmp_path: Path) -> None:
+    """As ``nirbridge import`` does; a map that needs the digest of that file writes it for itself, and says nothing."""
+    network = network_of_shapes("4 dense3 lif dense2 lif")
+    with pytest.warns(nb.errors.ExportWarning, match="other tools would run this graph differently") as caught:
+        nb.save(network, tmp_path / "n.nir")
+    assert (len(caught), Path(caught[0].filename).name) == (1, "test_values.py")
+    nb.map(network, "loihi2").save(tmp_path / "n.map.json")
+
+
+def test_a_saved_map_says_where_a_neuron_is(tmp_path: Path) -> None:
+    network = network_of_shapes("2x6x6 conv4k3p1 lif sumpool2 flatten dense7 lif")
+    first = network.populations[-1].name
+    mapped = nb.map(network, "loihi2", splits={network.populations[0].name: 2})
+    mapped.save(tmp_path / "m.map.json")
+    record = nb.load_map(tmp_path / "m.map.json")
+    for p in network.populations:
+        for index in ((0,) * len(p.shape), tuple(n - 1 for n in p.shape)):
+            assert record.where(p.name, index) == mapped.where(p.name, index)
+    assert len(record.where(network.populations[0].name, (0, 0, 0))) == 2
+    with pytest.raises(nb.errors.UsageError, match="unknown"):
+        record.where("nope", 0)
+    empty = replace(record, blocks=())
+    with pytest.raises(nb.errors.IllegalMapping, match=r"no core holds neuron 6 .*nirbridge.load_map\(path, model\)"):
+        empty.where(first, 6)
+
+
+@pytest.mark.filterwarnings("ignore::nirbridge.errors.ExportWarning")
 def test_the_map_of_a_file_names_that_file(tmp_path: Path) -> None:
     """Also after rewrites for the chip; not after passes on request, which make another network of it."""
     network_of_shapes("4 dense3 lif dense2 lif").save(tmp_path / "model.nir")

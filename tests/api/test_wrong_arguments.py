@@ -80,6 +80,7 @@ def _right(name: str, at_hand: dict[str, Any], folder: Path) -> dict[str, Any]:
     return {key: known[key] for key in needed if key in known}
 
 
+@pytest.mark.filterwarnings("ignore::nirbridge.errors.ExportWarning")
 @pytest.mark.parametrize(("name", "argument"), list(_arguments()))
 def test_junk_is_answered_in_the_form_of_the_project(
     name: str, argument: str, at_hand: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

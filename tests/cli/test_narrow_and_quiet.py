@@ -174,6 +174,35 @@ def test_quiet_keeps_results_and_errors(
     assert capsys.readouterr().err.startswith("error: 'none.nir': ")
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("quantize", "quantize.quantize_text"),
+        ("verify", "verify.verify_text"),
+        ("inspect", "inspect.inspect_text"),
+        ("compare", "compare.compare_text"),
+        ("show-map", "saved_map.saved_map_text"),
+        ("show-quantized", "quantize.quantize_text"),
+    ],
+)
+def test_quiet_leaves_notes_out(
+    name: str, text: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(f"nirbridge.report.{text}", lambda value, *, notes: [f"notes: {notes}"])
+    for options, notes in (([], True), (["--quiet"], False)):
+        assert run([*TEXTS[name], *options]) in (0, 1)
+        assert capsys.readouterr().out == f"notes: {notes}\n"
+
+
+def test_texts_share_the_width_of_a_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(["chips", "loihi2"]) == 0
+    heading = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("key"))
+    meaning, source = heading.index("meaning"), heading.index("source")
+    assert abs((source - meaning - 2) - (80 - source)) <= 2
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

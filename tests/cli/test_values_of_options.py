@@ -233,7 +233,7 @@ PLAIN |= {
     "chip": None,
 }
 BOTH = "--floating: given with --per-core or --map, cores hold the chip's integers; choose one of them"
-OTHERS = "given with options of another, --per-core, --floating, --graded and --map are for lava; leave them out"
+FLOATING = "--to 'x': given with --floating, only lava has floating-point models; leave it out"
 CHOSEN = "given with other options, its integers are chosen already, and it takes --to alone; leave them out"
 
 
@@ -242,10 +242,7 @@ CHOSEN = "given with other options, its integers are chosen already, and it take
     [
         ("m.nir", "lava", {"floating": True, "per_core": True}, BOTH),
         ("m.nir", "lava", {"floating": True, "map_file": "a"}, BOTH),
-        ("m.nir", "x", {"per_core": True}, f"--to 'x': {OTHERS}"),
-        ("m.nir", "x", {"graded": ("a=1:2",)}, f"--to 'x': {OTHERS}"),
-        ("m.nir", "x", {"floating": True}, f"--to 'x': {OTHERS}"),
-        ("m.nir", "x", {"map_file": "a"}, f"--to 'x': {OTHERS}"),
+        ("m.nir", "x", {"floating": True}, FLOATING),
         *(
             ("m.q.npz", "lava", {name: value}, f"model 'm.q.npz': {CHOSEN}")
             for name, value in (
@@ -268,25 +265,25 @@ def test_a_model_of_integers_is_emitted_as_it_is(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_model_is_emitted_for_loihi2_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    from nirbridge.cli import progress
-
-    monkeypatch.setattr(progress, "progress_on_stderr", lambda: contextlib.nullcontext("p"))
+    monkeypatch.setattr(emit_command, "progress_on_stderr", lambda: contextlib.nullcontext("p"))
     monkeypatch.setattr(pipeline, "load_network", lambda *args, **options: ("network", args, options))
     monkeypatch.setattr(pipeline, "load_chip", lambda name: f"chip {name}")
     monkeypatch.setattr(pipeline, "fingerprint", lambda path: f"sha of {path}")
     monkeypatch.setattr(pipeline, "load_map", lambda *args: ("map", *args))
-    for name in ("emit_lava", "emit_with"):
-        monkeypatch.setattr(pipeline, name, lambda *args, _name=name, **options: (_name, args, options))
+    monkeypatch.setattr(pipeline, "emit_with", lambda *args, **options: (args, options))
     network = ("network", ("m", pipeline.timing()), {"max_bytes": 9, "repairs": (), "rewrite": None})
-    own = {"weight_bits": None, "keep_early_spikes": False, "progress": "p"}
+    own = {"weight_bits": None, "keep_early_spikes": False, "progress": "p", "per_core": False, "graded": {}}
+    own |= {"mapping": None}
     lava: Any = emit_command.emitted("m", "lava", **PLAIN)
-    cores = {"per_core": False, "floating": False}
-    assert lava == ("emit_lava", (network, "chip loihi2"), {**own, **cores, "graded": {}, "mapping": None})
+    assert lava == (("lava", network, "chip loihi2", None), own)
+    options: dict[str, Any] = PLAIN | {"floating": True}
+    floating: Any = emit_command.emitted("m", "lava", **options)
+    assert floating == (("lava", network, "chip loihi2", pipeline.lava_options(floating=True)), own)
     mapped: Any = emit_command.emitted("m", "lava", **(PLAIN | {"map_file": "f", "chip": "c", "graded": ("a=2:3",)}))
-    assert mapped[2]["mapping"] == ("map", "f", network, "sha of m", "chip c")
-    assert mapped[2]["graded"] == {"a": (2.0, 3)}
+    assert mapped[1]["mapping"] == ("map", "f", network, "sha of m", "chip c")
+    assert mapped[1]["graded"] == {"a": (2.0, 3)}
     other: Any = emit_command.emitted("m", "x", **(PLAIN | {"keep_early_spikes": True, "weight_bits": 3}))
-    assert other == ("emit_with", ("x", network, "chip loihi2"), own | {"keep_early_spikes": True, "weight_bits": 3})
+    assert other == (("x", network, "chip loihi2", None), own | {"keep_early_spikes": True, "weight_bits": 3})
 
 
 # -- the command line --------------------------------------------------------------------------------------------------

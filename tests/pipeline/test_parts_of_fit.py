@@ -12,10 +12,11 @@ import pytest
 
 from nirbridge.arrays import freeze
 from nirbridge.chips import read_chip
-from nirbridge.errors import Diagnostic, NirbridgeError, UsageError
+from nirbridge.errors import Bug, Diagnostic, NirbridgeError, UsageError
 from nirbridge.mapping.rates import assumed_rates
-from nirbridge.network.model import Projection
+from nirbridge.network.model import Network, Projection
 from nirbridge.network.operators import Identity
+from nirbridge.passes import RelayProjection, ReplicateSource, Retime
 from nirbridge.pipeline import MapOptions, fit
 from tests.partitioner.nets import network_of
 from tests.pipeline.test_retimed_maps import skip
@@ -116,6 +117,31 @@ def test_copies_are_made_in_the_given_order_and_said() -> None:
         f"population '{name}' is mapped as 2 copies, each feeding a part of its targets" for name in (first, second)
     )
     assert fit.replicate_sources(network, {}) == network
+
+
+def twice(network: Network) -> Network:
+    """The network with every population twice, which no network may have."""
+    return replace(network, populations=network.populations * 2)
+
+
+@pytest.mark.parametrize("kind", [ReplicateSource, RelayProjection, Retime])
+def test_passes_of_a_stage_are_verified_as_those_on_request(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    network, chip = network_of("2x64x64 if sumpool16 flatten dense10 lif"), read_chip("loihi1")
+    if kind is Retime:
+        retimed = Retime.retimed
+        monkeypatch.setattr(
+            Retime, "retimed", lambda *args: replace(made := retimed(*args), network=twice(made.network))
+        )
+    else:
+        monkeypatch.setattr(kind, "__call__", lambda rewrite, network: twice(network))
+    few_axons = replace(chip, core=replace(chip.core, input_axons=200))
+    stage: Any = {
+        ReplicateSource: lambda: fit.replicate_sources(network, {network.populations[0].name: 2}),
+        RelayProjection: lambda: fit.fit_to_chip(network, few_axons),
+        Retime: lambda: fit.retime(network, chip),
+    }[kind]
+    with pytest.raises(Bug, match=f"^pass .*'{kind.pass_name}': the network that it returned has"):
+        stage()
 
 
 def test_an_option_of_a_few_words() -> None:

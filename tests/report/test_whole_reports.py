@@ -126,6 +126,24 @@ DOCUMENTS: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("text", "value", "gone"),
+    [
+        (compare_text, COMPARED, ["- van Rossum: ", "- a note"]),
+        (verify_text, verified(), ["- a note"]),
+        (quantize_text, quantized(proved=True), ["- fc: emulated", "- lost: v saturates", "- a note"]),
+        (inspect_text, inspected(), ["assumed", "- one"]),
+    ],
+)
+def test_notes_are_left_out_on_request(text: Callable[..., Any], value: Any, gone: list[str]) -> None:
+    """The table and what was found stay, line by line."""
+    loud, quiet = (printed(text(value, notes=notes)).splitlines() for notes in (True, False))
+    left_out = [line for line in loud if line and line not in quiet]
+    assert len(left_out) == len(gone)
+    assert all(line.startswith(start) for line, start in zip(left_out, gone, strict=True))
+    assert [line for line in quiet if line] == [line for line in loud if line and line not in left_out]
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_whole_text(name: str) -> None:
     assert TEXTS[name]().rstrip("\n") == (WHOLE / name).read_text(encoding="utf-8").rstrip("\n")

@@ -181,15 +181,20 @@ class Odd:
     (ONE, Odd(ValueError("one\ntwo")), "input 'in': cannot be converted to a NumPy array ('one'); give a plain array"),
     (ONE, Odd(RuntimeError()), "input 'in': cannot be converted to a NumPy array ('RuntimeError'); give a plain array"),
     (ONE, Odd(TypeError("no")), "input 'in': cannot be converted to a NumPy array ('no'); give a plain array"),
-    (ONE, np.zeros((4, 0, 2)), "input 'in': an array of shape (4, 0, 2), it takes [steps, 2] or [steps, batch, 2]"),
+    (ONE, np.zeros((4, 0, 2)), "input 'in': an array of shape (4, 0, 2), it takes [steps, 2] or [steps, batch, 2]; "
+     "give at least one sample"),
     (ONE, np.zeros((4, 1, 1, 2)), "input 'in': an array of shape (4, 1, 1, 2), it takes [steps, 2] or "
-     "[steps, batch, 2]"),
-    (ONE, np.zeros(2), "input 'in': an array of shape (2,), it takes [steps, 2] or [steps, batch, 2]"),
-    (ONE, np.zeros(()), "input 'in': an array of shape (), it takes [steps, 2] or [steps, batch, 2]"),
-    (ONE, np.zeros((4, 3)), "input 'in': an array of shape (4, 3), it takes [steps, 2] or [steps, batch, 2]"),
+     "[steps, batch, 2]; reshape it, as x.reshape(len(x), 2)"),
+    (ONE, np.zeros(2), "input 'in': an array of shape (2,), it takes [steps, 2] or [steps, batch, 2]; "
+     "add an axis of time steps, as x[None]"),
+    (ONE, np.zeros(()), "input 'in': an array of shape (), it takes [steps, 2] or [steps, batch, 2]; "
+     "put time steps first, then samples, then the axes of the input"),
+    (ONE, np.zeros((4, 3)), "input 'in': an array of shape (4, 3), it takes [steps, 2] or [steps, batch, 2]; "
+     "put time steps first, then samples, then the axes of the input"),
     (ONE, np.array([["a", "b"]]), "input 'in': an array of type <U1, inputs are real numbers; convert it"),
     (TWO, {"a": np.zeros((1, 3)), "b": np.zeros((1, 3, 1), "O")},
-     "input 'a': an array of shape (1, 3), it takes [steps, 2] or [steps, batch, 2]\n"
+     "input 'a': an array of shape (1, 3), it takes [steps, 2] or [steps, batch, 2]; "
+     "put time steps first, then samples, then the axes of the input\n"
      "input 'b': an array of type object, inputs are real numbers; convert it"),
     (TWO, {"a": np.zeros((4, 2)), "b": np.zeros((5, 3, 1))},
      "inputs: 'a' has 4, 'b' has 5, all inputs need the same number of time steps; cut them, or give steps"),

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from nirbridge.cli.common import check_plot
-from nirbridge.cli.output import print_error, print_json, print_rich, print_warning
+from nirbridge.cli.output import print_error, print_json, print_result, print_warning
 from nirbridge.cli.paths import Command, OutputFile
+from nirbridge.cli.quiet import is_quiet
 from nirbridge.errors import NirbridgeError, UsageError, quoted
 
 if TYPE_CHECKING:
@@ -24,7 +25,13 @@ Example:
 @click.command(name="compare", cls=Command, epilog=EXAMPLE)
 @click.argument("a", metavar="A.npz", type=click.Path())
 @click.argument("b", metavar="B.npz", type=click.Path())
-@click.option("--latency", default="0", show_default=True, metavar="auto|N", help="Time steps by which B lags A.")
+@click.option(
+    "--latency",
+    default="auto",
+    show_default=True,
+    metavar="auto|N",
+    help="Time steps by which B lags A; auto: as the recordings state.",
+)
 @click.option(
     "--tau",
     type=float,
@@ -68,7 +75,7 @@ def command(
         for path, recording in zip((a, b), recordings, strict=True):
             for fault in _faults(recording):
                 print_warning(f"model of {quoted(Path(path).name)}: {fault}")
-        print_rich(compare_text(found))
+        print_result(compare_text(found, notes=not is_quiet()))
     if found.equal or not expect_equal:
         return 0
     files = f"recordings {quoted(Path(a).name)} and {quoted(Path(b).name)}"

@@ -78,17 +78,16 @@ def emitted(model: str, target: str, chip: str | None, **options: Any) -> Artifa
     """The program that the command writes."""
     from nirbridge.pipeline import timing
 
-    lava_only = any(options[name] for name in ("per_core", "floating", "graded", "map_file"))
     if options["floating"] and (options["per_core"] or options["map_file"] is not None):
         limit = "cores hold the chip's integers"
         raise UsageError.of("--floating", "given with --per-core or --map", limit, "choose one of them")
-    if target != "lava" and lava_only:
-        limit = "--per-core, --floating, --graded and --map are for lava"
-        raise UsageError.of(f"--to {quoted(target)}", "given with options of another", limit, "leave them out")
+    if options["floating"] and target != "lava":
+        limit = "only lava has floating-point models"
+        raise UsageError.of(f"--to {quoted(target)}", "given with --floating", limit, "leave it out")
     if model.endswith(".q.npz"):
-        named = ("weight_bits", "repairs", "rewrite", "keep_early_spikes")
-        read = chip or any(options[name] for name in named) or options["timing"] != timing()
-        return _of_integers(model, target, lava_only or bool(read), options["max_bytes"])
+        named = ("weight_bits", "repairs", "rewrite", "keep_early_spikes", "per_core", "floating", "graded", "map_file")
+        chosen = chip or any(options[name] for name in named) or options["timing"] != timing()
+        return _of_integers(model, target, bool(chosen), options["max_bytes"])
     return _of_network(model, target, chip or CHIP, **options)
 
 
@@ -112,20 +111,15 @@ def _of_network(
     max_bytes: int,
     repairs: tuple[str, ...],
     rewrite: Any,
+    floating: bool,
     **options: bool,
 ) -> Artifact:
-    from nirbridge.pipeline import emit_lava, emit_with, fingerprint, load_chip, load_map, load_network
+    from nirbridge.pipeline import emit_with, fingerprint, lava_options, load_chip, load_map, load_network
 
     network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     known = load_chip(chip)
     mapping = None if map_file is None else load_map(map_file, network, fingerprint(model), known)
     with progress_on_stderr() as progress:
-        if target != "lava":
-            early = options["keep_early_spikes"]
-            return emit_with(
-                target, network, known, weight_bits=weight_bits, keep_early_spikes=early, progress=progress
-            )
-        values = graded_inputs(graded)
-        return emit_lava(
-            network, known, weight_bits=weight_bits, graded=values, mapping=mapping, progress=progress, **options
-        )
+        values, own = graded_inputs(graded), lava_options(floating=floating) if floating else None
+        chosen: dict[str, Any] = {"weight_bits": weight_bits, "graded": values, "mapping": mapping, **options}
+        return emit_with(target, network, known, own, progress=progress, **chosen)

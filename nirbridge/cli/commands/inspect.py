@@ -9,6 +9,7 @@ import click
 from nirbridge.cli.options import model_options
 from nirbridge.cli.output import print_result
 from nirbridge.cli.paths import Command, ModelFile
+from nirbridge.cli.quiet import is_quiet
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Timing
@@ -46,4 +47,4 @@ def command(
     if portability:
         network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs)
         document["portability"] = list(portability_of(network))
-    print_result(document if as_json else inspect_text(document))
+    print_result(document if as_json else inspect_text(document, notes=not is_quiet()))

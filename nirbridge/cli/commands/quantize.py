@@ -11,6 +11,7 @@ from nirbridge.cli.options import clipping_options, early_option, model_options
 from nirbridge.cli.output import print_result, reported_faults
 from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFile
 from nirbridge.cli.progress import progress_on_stderr
+from nirbridge.cli.quiet import is_quiet
 
 if TYPE_CHECKING:
     from nirbridge.network.model import Timing
@@ -33,7 +34,14 @@ Example:
     help="Chip whose number formats are used.",
 )
 @click.option("-o", "--output", required=True, metavar="OUT.q.npz", type=OutputFile(), help="The quantized network.")
-@click.option("--bits", multiple=True, metavar="N|LAYER=N", help="Weight bits, of all layers or of one. Repeatable.")
+@click.option(
+    "--bits",
+    "--weight-bits",
+    "bits",
+    multiple=True,
+    metavar="N|LAYER=N",
+    help="Weight bits, of all layers or of one (weight_bits in Python). Repeatable.",
+)
 @click.option(
     "--calibrate", metavar="DATA.npz|npy", type=click.Path(), help="Calibration inputs by name, and 'labels'."
 )
@@ -71,7 +79,7 @@ def command(model: str, chip_name: str, output: str, as_json: bool, **options: A
     quantized = run(model, chip_name, **options)
     digest = save_quantized(quantized, output)
     document = {"output": output, "faults": reported_faults(), **quantize_document(quantized, digest)}
-    print_result(document if as_json else quantize_text(quantized))
+    print_result(document if as_json else quantize_text(quantized, notes=not is_quiet()))
 
 
 def run(

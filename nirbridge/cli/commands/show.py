@@ -60,5 +60,5 @@ def text_of(saved: SavedFile) -> Any:
     if saved.kind == "quantized":
         from nirbridge.report.quantize import quantize_text
 
-        return quantize_text(value)
+        return quantize_text(value, notes=not is_quiet())
     return summary_lines(value)

@@ -13,6 +13,7 @@ from nirbridge.cli.options import clipping_options, early_option, model_options
 from nirbridge.cli.output import print_error, print_result, reported_faults
 from nirbridge.cli.paths import ChipFile, Command, ModelFile, OutputFile
 from nirbridge.cli.progress import progress_on_stderr
+from nirbridge.cli.quiet import is_quiet
 from nirbridge.errors import NirbridgeError, UsageError, quoted
 
 if TYPE_CHECKING:
@@ -57,8 +58,14 @@ Example:
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random spikes.")
 @click.option("--map", "map_file", metavar="FILE.map.json", type=click.Path(), help="Run this map; default: a new one.")
 @click.option("--per-core", is_flag=True, help="Emit one process per core and population. Slow to run.")
-@click.option("--bits", multiple=True, metavar="N|LAYER=N", help="Weight bits, as in quantize. Repeatable.")
-@click.option("--weight-bits", type=click.IntRange(1, 8), metavar="N", help="Weight bits of all layers.")
+@click.option(
+    "--bits",
+    "--weight-bits",
+    "bits",
+    multiple=True,
+    metavar="N|LAYER=N",
+    help="Weight bits, of all layers or of one (weight_bits in Python). Repeatable.",
+)
 @click.option("--calibrate", metavar="DATA.npz|npy", type=click.Path(), help="Calibration data, as in quantize.")
 @clipping_options
 @click.option(
@@ -85,7 +92,9 @@ def command(model: str, plot: str | None, node: str | None, as_json: bool, **opt
     found = run(model, **options)
     if plot is not None:
         _draw(found, plot, node)
-    print_result(verify_document(found) | {"faults": reported_faults()} if as_json else verify_text(found))
+    print_result(
+        verify_document(found) | {"faults": reported_faults()} if as_json else verify_text(found, notes=not is_quiet())
+    )
     if found.holds:
         return 0
     broken = "; ".join(verification_failures(found))
@@ -124,9 +133,9 @@ def _quantization(network: Network, max_bytes: int, progress: Any, options: dict
     """Takes the options that choose the integers out of ``options``."""
     from nirbridge.pipeline import load_inputs, quantize_plan
 
-    bits, every, data = options.pop("bits"), options.pop("weight_bits"), options.pop("calibrate")
+    bits, data = options.pop("bits"), options.pop("calibrate")
     graded = graded_inputs(options.pop("graded"))
-    asked = {"weight_bits": widths((*([str(every)] if every else []), *bits)), "graded": graded, "progress": progress}
+    asked = {"weight_bits": widths(bits), "graded": graded, "progress": progress}
     plan = {name: options.pop(name) for name in ("method", "percentile", "tight")}
     arrays = None if data is None else load_inputs(data, max_bytes=max_bytes)
     return quantize_plan(network, asked, arrays, {**plan, "progress": progress})

@@ -10,7 +10,8 @@ from typing import Any
 from nirbridge._types import Box
 from nirbridge._values import Value
 from nirbridge.chips.model import CoreId
-from nirbridge.errors import Diagnostic, FileError
+from nirbridge.errors import Diagnostic, FileError, IllegalMapping, quoted
+from nirbridge.mapping.neuron_cores import neuron_cores
 from nirbridge.mapping.storage.form import FORM, form_problems
 
 _MAX_PROBLEMS = 100
@@ -111,6 +112,22 @@ class MapRecord(Value):
     def weight_bits(self) -> int:
         """Bits of a weight that the map was counted with."""
         return self.raw["weight_bits"]
+
+    def where(self, population: str, index: int | tuple[int, ...]) -> tuple[CoreId, ...]:
+        """The core of a neuron, as of ``MappedNetwork.where``.
+
+        Raises:
+            UsageError: no such population or neuron.
+            IllegalMapping: the map, which reading it does not check, holds no core for the neuron.
+        """
+        shapes = [(p.name, p.shape) for p in self.populations]
+        slices = [(s, block.core) for block in self.blocks for s in block.slices]
+        try:
+            return neuron_cores(population, index, shapes, self.splits, slices)
+        except (StopIteration, RuntimeError, ValueError) as error:  # a slice of other axes, a neuron in no slice
+            found = f"no core holds neuron {index} of population {quoted(population)}"
+            hint = "check it with its model: nirbridge.load_map(path, model)"
+            raise IllegalMapping.of("map", found, "a map holds every neuron", hint) from error
 
 
 # -- from a JSON document -------------------------------------------------------------------------------------

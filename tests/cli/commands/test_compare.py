@@ -49,8 +49,9 @@ def test_exit_1_where_equality_was_asked_for(files: tuple[str, str, str], capsys
         "error: recordings 'a.npz' and 'b.npz': not equal: 1 of 1 variable differs, first at time step 1, "
         "--expect-equal was given\n"
     )
-    assert run(["compare", a, late, "--expect-equal"]) == 1
+    assert run(["compare", a, late, "--expect-equal"]) == 0
     assert run(["compare", a, late, "--expect-equal", "--latency", "auto"]) == 0
+    assert run(["compare", a, late, "--expect-equal", "--latency", "0"]) == 1
     assert run(["compare", a, late, "--expect-equal", "--latency", "2"]) == 0
     assert run(["compare", late, a, "--expect-equal", "--latency", "-2"]) == 0
 

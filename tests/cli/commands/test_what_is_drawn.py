@@ -101,7 +101,7 @@ def test_the_first_broken_promise_is_drawn(pairs: Any, node: Any, wanted: Any, d
 
 # -- how a verification is asked for -----------------------------------------------------------------------------------
 
-ASKED: dict[str, Any] = {"bits": (), "weight_bits": None, "calibrate": None, "graded": (), "method": "range"}
+ASKED: dict[str, Any] = {"bits": (), "calibrate": None, "graded": (), "method": "range"}
 ASKED |= {"percentile": 99.9, "tight": False, "per_core": False, "target": None, "steps": 5}
 
 
@@ -115,10 +115,10 @@ def test_options_that_choose_the_integers_go_there(monkeypatch: pytest.MonkeyPat
     asked = {"weight_bits": None, "graded": {}, "progress": print}
     plan = {"method": "range", "percentile": 99.9, "tight": False, "progress": print}
     assert plain == (network, asked, None, plan)
-    options = ASKED | {"weight_bits": 6, "bits": ("2_lif=4",), "calibrate": "d.npz", "graded": ("in=2.5:3",)}
+    options = ASKED | {"bits": ("6", "2_lif=4"), "calibrate": "d.npz", "graded": ("in=2.5:3",)}
     _, asked, data, _ = verify._quantization(network, 7, print, options)
     assert (asked["graded"], data) == ({"in": (2.5, 3)}, ("read", "d.npz", 7))
-    every = verify._quantization(network, 7, print, ASKED | {"weight_bits": 6})[1]["weight_bits"]
+    every = verify._quantization(network, 7, print, ASKED | {"bits": ("6",)})[1]["weight_bits"]
     assert (every, asked["weight_bits"] != every) == (6, True)
 
 
