@@ -97,7 +97,7 @@ class NirbridgeError(Exception):
 
 
 class UsageError(NirbridgeError):
-    """A command, option or argument that makes no sense."""
+    """An invalid command, option or argument."""
 
     exit_code = 2
 
@@ -115,7 +115,7 @@ class ChipError(NirbridgeError):
 
 
 class ModelError(NirbridgeError):
-    """A model that is readable but has no exact meaning here (unsupported node, remainder of a delay …)."""
+    """A readable model without exact semantics in nirbridge (unsupported node, remainder of a delay …)."""
 
 
 class UnequalImport(NirbridgeError):

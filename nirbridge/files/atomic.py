@@ -48,7 +48,7 @@ def atomic_write(
             _write_file(place, write, check)
     except OSError as error:
         found = f"cannot be written ({error.strerror or error})"
-        raise FileError.of(subject, found, "", "check where it goes") from error
+        raise FileError.of(subject, found, "", "check the path") from error
 
 
 def atomic_write_bytes(path: Path, data: bytes, *, subject: str) -> None:

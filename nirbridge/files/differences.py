@@ -23,7 +23,7 @@ class Difference:
 
 
 def flat(document: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value of a document that is no container, with its dotted name; parts of lists go by their own names."""
+    """Every value of a document that is not a container, with its dotted name; parts of lists go by their own names."""
     if isinstance(document, Mapping):
         for key in document:
             yield from flat(document[key], f"{prefix}.{key}" if prefix else str(key))

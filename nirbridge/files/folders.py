@@ -20,7 +20,7 @@ def resolve_folder(path: Path, subject: str) -> ResolvedPath:
     """The place of a result that is a folder, if one can be made or replaced there; nothing is changed.
 
     Raises:
-        FileError: something that is no folder; a folder above it that does not exist or cannot be written.
+        FileError: not a folder; a folder above it that does not exist or cannot be written.
     """
     place = resolve_path(path, subject)
     if place.kind not in ("new", "folder"):
@@ -46,7 +46,7 @@ def atomic_folder(path: Path, files: Mapping[str, bytes], *, subject: str) -> No
         _write_folder(place, files)
     except OSError as error:
         found = f"cannot be written ({error.strerror or error})"
-        raise FileError.of(subject, found, "", "check where it goes") from error
+        raise FileError.of(subject, found, "", "check the path") from error
 
 
 def _write_folder(place: ResolvedPath, files: Mapping[str, bytes]) -> None:

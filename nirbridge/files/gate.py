@@ -79,7 +79,7 @@ def _report_places(output: CommandOutput) -> Iterator[ResolvedPath]:
     if above.kind != "folder":
         raise FileError.of(str(output), "is not a folder", "", "name another one")
     if not os.access(above.path, os.W_OK | os.X_OK):
-        raise FileError.of(str(output), "cannot be written", "this user has no right to", "name another folder")
+        raise FileError.of(str(output), "cannot be written", "permission denied", "name another folder")
     for name in output.files:
         path = os.path.join(output.path, name)
         place = resolve_path(path, f"{output.name} {quoted(path)}")
@@ -107,7 +107,7 @@ def _shared(places: list[tuple[CommandOutput, ResolvedPath]]) -> Iterator[Diagno
     for i, (output, place) in enumerate(places):
         for other, second in places[:i]:
             if place.is_same(second) or _overlap(output, place, second) or _overlap(other, second, place):
-                text = f"is the place of {other}, too"
+                text = f"is also the path of {other}"
                 yield Diagnostic(str(output), text, "each result has its own", "name another path")
 
 

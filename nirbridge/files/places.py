@@ -52,7 +52,7 @@ def resolve_path(path: Path, subject: str) -> ResolvedPath:
     """Follows the symbolic links of ``path``; nothing is opened.
 
     Raises:
-        FileError: a text that is no path, a loop of links, a folder that this user may not search.
+        FileError: not a valid path, a loop of links, a folder that this user may not search.
     """
     status = None
     try:
@@ -60,7 +60,7 @@ def resolve_path(path: Path, subject: str) -> ResolvedPath:
         with suppress(FileNotFoundError):
             status = os.stat(end)
     except (OSError, ValueError) as error:
-        found = f"is no place for a file ({getattr(error, 'strerror', None) or error})"
+        found = f"is not a valid path ({getattr(error, 'strerror', None) or error})"
         raise FileError.of(subject, found, "", "check the path") from None
     if status is None:
         return ResolvedPath("new", end)
@@ -106,7 +106,7 @@ def resolve_output(path: Path, subject: str) -> ResolvedPath:
     if place.kind in ("new", "file"):
         check_folder_above(place, subject)
     if place.kind != "new" and not _is_writable(place):
-        raise FileError.of(subject, "cannot be written", "this user has no right to", "name another path")
+        raise FileError.of(subject, "cannot be written", "permission denied", "name another path")
     return place
 
 
@@ -115,7 +115,7 @@ def check_folder_above(place: ResolvedPath, subject: str) -> None:
     if not os.path.isdir(place.folder):
         raise FileError.of(subject, "its folder does not exist", "", "create it")
     if not os.access(place.folder, os.W_OK | os.X_OK):
-        raise FileError.of(subject, "its folder cannot be written", "this user has no right to", "name another one")
+        raise FileError.of(subject, "its folder cannot be written", "permission denied", "name another one")
 
 
 def _is_writable(place: ResolvedPath) -> bool:

@@ -26,7 +26,7 @@ def open_regular(path: str | os.PathLike[str], subject: str, expected: str) -> I
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
         os.close(descriptor)
-        found = "a folder" if stat.S_ISDIR(mode) else "no regular file"
+        found = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
         raise FileError.of(subject, f"it is {found}", f"{expected} is expected", "give the path of a file")
     with os.fdopen(descriptor, "rb") as handle:
         yield handle

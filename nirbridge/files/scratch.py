@@ -35,7 +35,7 @@ def _prefix(name: str) -> str:
 def lock_unfinished(descriptor: int) -> None:
     """Marks an unfinished result as that of a living process; closing the descriptor, or death, ends it.
 
-    A file system without locks is no reason to fail: there, nothing is ever swept.
+    On a file system without locks nothing is swept, and nothing fails.
     """
     with contextlib.suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_EX)

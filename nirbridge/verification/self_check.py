@@ -84,7 +84,7 @@ def self_check(
         inputs: how many random inputs to compare; None: two, where the module is cheap. None are compared where one
             takes too much memory.
         private: makes a copy of the module that may be run (default: a deep copy).
-        accepted: deviations that the user accepted; then a difference is stated and is no error.
+        accepted: deviations that the user accepted; then a difference is stated and not raised.
         are_axes_given: the user stated which axes are batch and time.
 
     Returns:

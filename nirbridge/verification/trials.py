@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from nirbridge.arrays import Array
+from nirbridge.errors import counted
 from nirbridge.importers.neuron_specs import NeuronSpecs
 from nirbridge.network.model import Network
 from nirbridge.simulators.simulate import Probe, simulate
@@ -77,7 +78,7 @@ class Trials:
         ordered = sorted(reasons, key=lambda words: (is_other[words], words not in self.unmatched))
         shown = "; ".join(f"as {words}: {reasons[words]}" for words in ordered[:_SHOWN])
         more = len(ordered) - _SHOWN
-        return f"{shown}; and {more} more ways" if more > 0 else shown
+        return f"{shown}; and {counted(more, 'other reading')}" if more > 0 else shown
 
     def best(self, options: Sequence[TrialReading]) -> Trial | None:
         """The first reading with which all that fires is compared and equal, else that with the best agreement."""

@@ -50,17 +50,17 @@ def test_an_input_behind_an_open_descriptor_is_found() -> None:
 
 
 def test_a_descriptor_that_is_open_for_reading_alone_is_refused() -> None:
-    with Path("sub/hard").open("rb") as file, pytest.raises(FileError, match="this user has no right to"):
+    with Path("sub/hard").open("rb") as file, pytest.raises(FileError, match="permission denied"):
         check_outputs([CommandOutput("-o", f"/dev/fd/{file.fileno()}")])
 
 
 def test_two_results_need_two_places_and_may_share_a_device() -> None:
-    with pytest.raises(FileError, match=r"^--plot 'here/a': is the place of -o 'a', too, each result has its own"):
+    with pytest.raises(FileError, match=r"^--plot 'here/a': is also the path of -o 'a', each result has its own"):
         check_outputs([CommandOutput("-o", "a"), CommandOutput("--plot", "here/a")])
-    with pytest.raises(FileError, match="--report 'sub': is the place of -o 'sub/map.txt', too"):
+    with pytest.raises(FileError, match="--report 'sub': is also the path of -o 'sub/map.txt'"):
         check_outputs([CommandOutput("-o", "sub/map.txt"), CommandOutput("--report", "sub", "report", ("map.txt",))])
     Path("made").mkdir()
-    with pytest.raises(FileError, match="is the place of -o 'made'"):
+    with pytest.raises(FileError, match="is also the path of -o 'made'"):
         check_outputs([CommandOutput("-o", "made", "folder"), CommandOutput("--plot", "made/a")])
     check_outputs([CommandOutput("-o", os.devnull), CommandOutput("--plot", os.devnull)])
 
@@ -82,7 +82,7 @@ def test_a_report_may_be_in_new_folders_and_replaces_no_input() -> None:
     with pytest.raises(FileError, match="is MODEL.nir 'model'"):
         check_outputs([CommandOutput("--report", "sub", "report", ("map.txt",))], [CommandInput("MODEL.nir", "model")])
     for path in ("model", "model/x", os.devnull):
-        with pytest.raises(FileError, match="is not a folder|no place for a file"):
+        with pytest.raises(FileError, match="is not a folder|not a valid path"):
             check_outputs([CommandOutput("--report", path, "report", ("map.txt",))])
 
 

@@ -33,8 +33,8 @@ def test_places_that_take_no_file() -> None:
     assert said(resolve_output, "folder", "map 'a'") == "map 'a': is a folder; name a file"
     assert said(resolve_output, "new/", "map 'a'") == "map 'a': is a folder; name a file"
     assert said(resolve_output, "none/a", "map 'a'") == "map 'a': its folder does not exist; create it"
-    assert said(resolve_output, "", "map") == "map: is no place for a file (the path is empty); check the path"
-    assert said(resolve_output, "file/a", "map") == "map: is no place for a file (Not a directory); check the path"
+    assert said(resolve_output, "", "map") == "map: is not a valid path (the path is empty); check the path"
+    assert said(resolve_output, "file/a", "map") == "map: is not a valid path (Not a directory); check the path"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("socket")
         assert said(resolve_output, "socket", "map") == (
@@ -51,13 +51,13 @@ def test_rights_are_asked_for_before_anything_is_written(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(os, "access", access)
     assert said(resolve_output, "folder/a", "map") == (
-        "map: its folder cannot be written, this user has no right to; name another one"
+        "map: its folder cannot be written, permission denied; name another one"
     )
-    assert said(resolve_output, "file", "map") == "map: cannot be written, this user has no right to; name another path"
+    assert said(resolve_output, "file", "map") == "map: cannot be written, permission denied; name another path"
     assert ("folder", os.W_OK | os.X_OK) in asked
     assert ("file", os.W_OK) in asked
     assert said(check_outputs, [CommandOutput("--report", "folder", "report", ("a",))]) == (
-        "--report 'folder': cannot be written, this user has no right to; name another folder"
+        "--report 'folder': cannot be written, permission denied; name another folder"
     )
 
 
@@ -98,7 +98,7 @@ def test_an_error_without_a_name_is_said_in_its_own_words() -> None:
 
     with pytest.raises(FileError) as caught:
         atomic_write("a", fails, subject="map")
-    assert str(caught.value) == "map: cannot be written (odd); check where it goes"
+    assert str(caught.value) == "map: cannot be written (odd); check the path"
 
 
 def test_what_is_the_same_place() -> None:
@@ -119,7 +119,7 @@ def test_a_chain_of_links_has_an_end(links: int) -> None:
         assert resolve_path(f"l{links - 1}", "map").path == os.path.abspath("file")
     else:
         found = said(resolve_path, f"l{links - 1}", "map")
-        assert found == "map: is no place for a file (too many levels of symbolic links); check the path"
+        assert found == "map: is not a valid path (too many levels of symbolic links); check the path"
 
 
 def test_the_gate_lists_every_conflict_in_full() -> None:
@@ -132,7 +132,7 @@ def test_the_gate_lists_every_conflict_in_full() -> None:
     assert found.split("\n") == [
         "-o 'file': is MODEL 'file', which this command reads; name another path",
         "--app 'folder': holds DATA 'folder/inner/d', which this command reads; name another folder",
-        "--plot 'folder/inner/p': is the place of --app 'folder', too, each result has its own; name another path",
+        "--plot 'folder/inner/p': is also the path of --app 'folder', each result has its own; name another path",
     ]
     assert said(check_outputs, [CommandOutput("--report", "file/r", "report", ("a",))]).startswith(
         "--report 'file/r': is no"

@@ -138,7 +138,7 @@ def test_what_no_shape_reaches_is_told_with_what_it_may_store() -> None:
 def test_names_and_edges_that_are_none_are_told_one_by_one() -> None:
     made = graph({"a": three_in(), 3: three(), "": three(), "b": three(), "o": out()}, "a>b", "b>o")  # type: ignore[dict-item]
     made.edges += [5, ["a"], ["a", 3], ("a", "b", "o"), ["b", "b"]]
-    pair = "it is no pair of node names, an edge is (source, target); correct the edge"
+    pair = "it is not a pair of node names, an edge is (source, target); correct the edge"
     assert told(lambda: expand_graph(made)) == [
         "node '3': its name is not a string; rename the node",
         "node '': its name is not a string; rename the node",

@@ -209,7 +209,7 @@ def test_nodes_that_disagree_on_dt_are_both_named() -> None:
         (
             "v_init",
             np.nan,
-            r"^node '0' \(LIF\): metadata nirbridge:v_init is not finite numbers; correct the metadata$",
+            r"^node '0' \(LIF\): metadata nirbridge:v_init does not hold finite numbers; correct the metadata$",
         ),
     ],
 )

@@ -344,11 +344,11 @@ def test_the_reading_that_the_import_used_is_the_first_of_those_that_failed() ->
     trials = object.__new__(Trials)
     trials.failures = {f"[{axes}, 6], one call": f"Error: {axes}" for axes in ("a", "b", "c", "d")}
     trials.unmatched = {"[c, 6], one call": "other values"}
-    others = "as [a, 6], one call: Error: a; and 2 more ways"
+    others = "as [a, 6], one call: Error: a; and 2 other readings"
     assert trials.why() == f"as [c, 6], one call: other values; {others}"
     assert trials.why("sample of shape (4, 6) was read as [c, 6], one").startswith("as [c, 6], one call: other values")
     assert trials.why("was read as [d, 6], one time step as (6,)") == (
-        "as [d, 6], one call: Error: d; as [c, 6], one call: other values; and 2 more ways"
+        "as [d, 6], one call: Error: d; as [c, 6], one call: other values; and 2 other readings"
     )
     trials.failures, trials.unmatched = {}, {}
     assert trials.why() == "no reading of the sample's shape fits the network's inputs"

@@ -265,8 +265,10 @@ def test_why_nothing_was_run() -> None:
     one, two, three = "[batch, 3], one call", "[time, batch, 3], one call", "[batch, time, 3], one call"
     assert trials(failures={one: "E: a"}).why() == f"as {one}: E: a"
     made = trials(failures={one: "E: a", two: "E: b"}, unmatched={three: "odd"})
-    assert made.why() == f"as {three}: odd; as {one}: E: a; and 1 more ways"
-    assert made.why("the sample was read as [time, batch, 3]") == f"as {two}: E: b; as {three}: odd; and 1 more ways"
+    assert made.why() == f"as {three}: odd; as {one}: E: a; and 1 other reading"
+    assert (
+        made.why("the sample was read as [time, batch, 3]") == f"as {two}: E: b; as {three}: odd; and 1 other reading"
+    )
     made.failures.pop(one)
     assert made.why() == f"as {three}: odd; as {two}: E: b"
 

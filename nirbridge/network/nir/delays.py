@@ -29,7 +29,7 @@ def delay_steps(name: str, node: Any, shape: Shape, dt: float) -> Array:
     """The delay of a Delay node in steps of ``dt``: int64, shape ``()`` where uniform, else ``shape``.
 
     Raises:
-        ModelError: a delay that is no whole number of steps, negative, or beyond 2**31 - 1 steps.
+        ModelError: a delay that is not a whole number of time steps, negative, or above 2**31 - 1 time steps.
     """
     seconds = compact(full_shape(np.asarray(node.delay, dtype=np.float64), shape))
     with np.errstate(over="ignore"):

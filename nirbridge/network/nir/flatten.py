@@ -115,7 +115,7 @@ def _add_node(full: str, node: Any, depth: int, build: _FlatBuilder) -> None:
 def _add_edge(edge: Any, graph: Any, prefix: str, seen: set[Edge], build: _FlatBuilder) -> None:
     pair = tuple(edge) if isinstance(edge, tuple | list) else ()
     if len(pair) != 2 or not all(isinstance(end, str) for end in pair):
-        found = "it is no pair of node names"
+        found = "it is not a pair of node names"
         build.report(f"edge {quoted(edge)}", found, "an edge is (source, target)", "correct the edge")
         return
     shown = edge_label(prefix + pair[0], prefix + pair[1])

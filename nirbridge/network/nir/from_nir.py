@@ -51,7 +51,7 @@ def from_nir(
 
     Raises:
         ModelError: the graph has no exact discrete-time semantics; every problem is listed.
-        UsageError: a timing option that makes no sense.
+        UsageError: an invalid timing option.
     """
     flat, shapes = nodes_with_shapes(graph, max_elements)
     return lower_graph(graph, flat, shapes, timing, max_elements=max_elements, max_projections=max_projections)
@@ -105,7 +105,7 @@ def _check_values(flat: FlatGraph, max_elements: int) -> None:
     stored = sum(stored_part(array).size for array in arrays)
     if stored > max_elements:
         found = f"its arrays hold {stored:,} elements"
-        raise ModelError.of("graph", found, f"at most {max_elements:,}", "raise max_elements if that is meant")
+        raise ModelError.of("graph", found, f"at most {max_elements:,}", "raise max_elements to accept it")
     ModelError.raise_all(p for name, node in flat.nodes.items() for p in value_problems(name, node))
 
 
@@ -183,7 +183,7 @@ def _check_constants(
     largest = max((math.prod(shapes[n].output_shape) for n in steps), default=0)
     if biased and largest > max_elements:
         found = f"a bias would have to be propagated through {largest:,} elements"
-        problems.append(Diagnostic("graph", found, f"at most {max_elements:,}", "raise max_elements if that is meant"))
+        problems.append(Diagnostic("graph", found, f"at most {max_elements:,}", "raise max_elements to accept it"))
     ModelError.raise_all(problems)
 
 

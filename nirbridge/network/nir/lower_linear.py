@@ -108,7 +108,7 @@ def _stored_sparse(name: str, node: Any, shapes: NodeShapes, metadata: Metadata)
     weight = np.asarray(node.weight)
     post, pre = weight.shape
     if not _is_pattern(indptr, indices, post, pre):
-        found = f"metadata {PREFIX}indptr and {PREFIX}indices are no pattern of a [{post}, {pre}] matrix"
+        found = f"metadata {PREFIX}indptr and {PREFIX}indices are not the pattern of a [{post}, {pre}] matrix"
         raise ModelError.of(label(name, node), found, "", "remove them, or correct them", node=name)
     indptr, indices = indptr.astype(np.int64), indices.astype(np.int64)
     values = real_copy(weight[np.repeat(np.arange(post), np.diff(indptr)), indices])
@@ -133,7 +133,7 @@ def _stored_number(name: str, node: Any, key: str, metadata: Metadata, default: 
     """One finite number stored under ``nirbridge:key``."""
     value = np.asarray(metadata.get(PREFIX + key, default))
     if value.size != 1 or value.dtype.kind not in "iufb" or not bool(np.all(np.isfinite(value))):
-        raise ModelError.of(label(name, node), f"metadata {PREFIX}{key} is no finite number", "", "correct it")
+        raise ModelError.of(label(name, node), f"metadata {PREFIX}{key} is not a finite number", "", "correct it")
     return float(value.item())
 
 

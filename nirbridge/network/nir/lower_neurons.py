@@ -153,7 +153,7 @@ def _stored_array(metadata: Metadata, key: str, shape: Shape, subject: str) -> A
         return None
     array = np.asarray(value)
     if array.dtype.kind not in "iufb" or not bool(np.all(np.isfinite(array))):
-        raise ModelError.of(subject, f"metadata {PREFIX}{key} is not finite numbers", "", "correct the metadata")
+        raise ModelError.of(subject, f"metadata {PREFIX}{key} does not hold finite numbers", "", "correct the metadata")
     if array.size != 1 and array.shape != shape:
         limit = f"the node has {shape}"
         raise ModelError.of(subject, f"metadata {PREFIX}{key} has shape {array.shape}", limit, "correct the metadata")

@@ -100,7 +100,7 @@ def resolve_timing(
 
     Raises:
         ModelError: metadata that is malformed, or two nodes that store different dt.
-        UsageError: an option of the caller that makes no sense.
+        UsageError: an invalid option of the caller.
     """
     _check_options(options)
     neurons = {name: node for name, node in nodes.items() if kind_of(node) in NEURONS}

@@ -123,7 +123,7 @@ def test_folders_pipes_and_missing_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"^'none.nir': it cannot be opened \(No such file or directory\); check"):
         load_nir(tmp_path / "none.nir")
     os.mkfifo(tmp_path / "pipe.nir")
-    with pytest.raises(FileError, match="^'pipe.nir': it is no regular file"):
+    with pytest.raises(FileError, match="^'pipe.nir': it is not a regular file"):
         load_nir(tmp_path / "pipe.nir")
     with pytest.raises(FileError, match="it cannot be opened"):
         load_nir("a\0b.nir")

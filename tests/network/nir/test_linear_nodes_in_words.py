@@ -51,7 +51,7 @@ def test_a_pattern_is_whole_numbers_of_the_shape(indptr: Any, indices: Any) -> N
     assert lower_linear._is_pattern(indptr, indices, 2, 2) is False
     node = with_field(nir.Linear(np.ones((2, 2))), metadata={"nirbridge:indptr": indptr, "nirbridge:indices": indices})
     assert told(lambda: from_nir(chain(port(2), node, lif(2), out(2)))) == [
-        "node '0' (Linear): metadata nirbridge:indptr and nirbridge:indices are no pattern of a [2, 2] matrix; remove them, or correct them"
+        "node '0' (Linear): metadata nirbridge:indptr and nirbridge:indices are not the pattern of a [2, 2] matrix; remove them, or correct them"
     ]
 
 
@@ -94,7 +94,7 @@ def test_a_stored_factor_is_one_finite_number(value: Any, factor: float | None, 
     pool.metadata = {"nirbridge:factor": value}
     if factor is None:
         assert told(lambda: from_nir(graph)) == [
-            f"node '0' ({kind}): metadata nirbridge:factor is no finite number; correct it"
+            f"node '0' ({kind}): metadata nirbridge:factor is not a finite number; correct it"
         ]
         return
     assert from_nir(graph).projections[0].operator.factor == factor  # type: ignore[union-attr]

@@ -39,7 +39,7 @@ def test_elements_are_counted_as_they_are_stored() -> None:
     stored = 4 * 3 + 1 + 5 * 4
     assert from_nir(graph, max_elements=stored).neurons == 4
     assert told(lambda: from_nir(graph, max_elements=stored - 1)) == [
-        f"graph: its arrays hold {stored} elements, at most {stored - 1}; raise max_elements if that is meant"
+        f"graph: its arrays hold {stored} elements, at most {stored - 1}; raise max_elements to accept it"
     ]
     assert told(lambda: from_nir(chain(port(1), lif(1, tau=np.nan), out(1)))) == [
         "node '0' (LIF): tau[0] is NaN or infinite, every parameter must be finite; repair or retrain it"
@@ -50,7 +50,7 @@ def test_a_constant_needs_arrays_as_large_as_what_it_passes() -> None:
     assert from_nir(wide(bias=False), max_elements=100).neurons == 5000
     assert from_nir(wide(bias=True), max_elements=5000).neurons == 5000
     assert told(lambda: from_nir(wide(bias=True), max_elements=4999)) == [
-        "graph: a bias would have to be propagated through 5,000 elements, at most 4,999; raise max_elements if that is meant"
+        "graph: a bias would have to be propagated through 5,000 elements, at most 4,999; raise max_elements to accept it"
     ]
     small = chain(
         port(2), nir.Affine(np.eye(2), np.ones(2)), nir.Linear(np.broadcast_to(np.float32(1), (60, 2))), lif(1), out(60)
