@@ -8,7 +8,7 @@ looked up along the method resolution order; a subclass that overrides a method 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NoReturn
@@ -95,7 +95,10 @@ def neuron_spec_of(module: Any, forms: NeuronSpecs) -> NeuronSpec | None:
     if base is None:
         return None
     changed = [name for cls in classes[: classes.index(base)] for name in _changes(cls, base)]
-    return _refused(base, changed) if changed else forms[base]
+    if not changed:
+        return forms[base]
+    found = f"its class defines {', '.join(changed)} of {base.__name__} anew"
+    return _refusal(found, "only the framework's own classes are supported", f"use {base.__name__}")
 
 
 def module_dt(module: Any, forms: NeuronSpecs) -> float | None:
@@ -122,12 +125,11 @@ def _changes(cls: type, base: type) -> Iterator[str]:
             yield name
 
 
-def _refused(base: type, names: Sequence[str]) -> NeuronSpec:
+def _refusal(found: str, limit: str, hint: str) -> NeuronSpec:
+    """A specification whose reader raises."""
+
     def read(module: Any, shape: Shape, dt: float) -> NoReturn:
-        found = f"its class defines {', '.join(names)} of {base.__name__} anew"
-        raise ModelError.of(
-            type(module).__name__, found, "only the framework's own classes are supported", f"use {base.__name__}"
-        )
+        raise ModelError.of(type(module).__name__, found, limit, hint)
 
     return NeuronSpec(read, is_refusal=True)
 
@@ -201,15 +203,8 @@ def reader(read: Callable[[Parameters], ImportedNeuron]) -> NeuronReader:
 
 def refusals(package: Any, table: Iterable[tuple[str, str, Iterable[str]]]) -> dict[type, NeuronSpec]:
     """``(reason, hint, class names)`` as forms that refuse, for those classes that the installed package has."""
-
-    def refusal(reason: str, hint: str) -> NeuronSpec:
-        def read(module: Any, shape: Shape, dt: float) -> NoReturn:
-            raise ModelError.of(type(module).__name__, reason, "NIR has no equivalent", hint)
-
-        return NeuronSpec(read, is_refusal=True)
-
     return {
-        getattr(package, name): refusal(reason, hint)
+        getattr(package, name): _refusal(reason, "NIR has no equivalent", hint)
         for reason, hint, names in table
         for name in names
         if isinstance(getattr(package, name, None), type)

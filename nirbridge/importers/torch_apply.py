@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 
@@ -25,7 +25,7 @@ def torch_apply(operator: Operator, x: Array) -> Array:
     dtype = np.dtype(np.float64 if x.dtype == np.float64 else np.float32)
     rows = x.reshape(-1, *operator.input_shape)
     parts = parts_of(operator)
-    functions = [_function(part, dtype) for part in parts]
+    functions = [_convolution(part, dtype) if isinstance(part, Conv) else partial(apply, part) for part in parts]
     widest = max(math.prod(shape) for part in parts for shape in (part.input_shape, part.output_shape))
     step = max(1, AT_ONCE // widest)
     out = np.empty((len(rows), *operator.output_shape), dtype)
@@ -33,12 +33,6 @@ def torch_apply(operator: Operator, x: Array) -> Array:
         some = rows[start : start + step].astype(dtype, copy=False)
         out[start : start + step] = reduce(lambda value, function: function(value), functions, some)
     return out.reshape(*x.shape[: x.ndim - len(operator.input_shape)], *operator.output_shape)
-
-
-def _function(part: Operator, dtype: np.dtype[np.floating]) -> Callable[[Array], Array]:
-    if isinstance(part, Conv):
-        return _convolution(part, dtype)
-    return lambda x: apply(part, x)
 
 
 def _convolution(part: Conv, dtype: np.dtype[np.floating]) -> Callable[[Array], Array]:

@@ -151,16 +151,15 @@ class _NetworkBuilder:
         """Kinds that nothing here represents, and states that go elsewhere than back."""
         if call.kind == "unknown":
             self.problems.append(unknown_operation(call))
-        elif call.kind in _ADVICE and not self._is_idle(call):
+        elif call.kind in _ADVICE and not (
+            call.kind == "relu" and never_negative(call.inputs[0], self.calls, self.readings)
+        ):
             self.problems.append(Diagnostic(call.subject, _ADVICE[call.kind][0], "", _ADVICE[call.kind][1]))
         for ref in call.inputs:
             source = self.calls.get(ref.call)
             if source is not None and source.kind == "neuron" and ref.output:
                 text = f"it works on a state of {quoted(source.path)}, not on its spikes"
                 self.problems.append(Diagnostic(call.subject, text, "", "let neurons send spikes only"))
-
-    def _is_idle(self, call: Operation) -> bool:
-        return call.kind == "relu" and never_negative(call.inputs[0], self.calls, self.readings)
 
     # -- values ------------------------------------------------------------------------------------------------
 

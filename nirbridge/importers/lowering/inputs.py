@@ -123,7 +123,8 @@ _WEIGHTS_MAX = 4_000_000
 
 def without_splits(parts: tuple[Operator, ...], names: tuple[str, ...]) -> tuple[tuple[Operator, ...], tuple[str, ...]]:
     """Parts in which what lies between a split of one axis and the next flat value is a matrix, where that is small."""
-    start = next((k for k, part in enumerate(parts) if _splits(part)), None)
+    splits = (isinstance(p, Reshape) and len(p.output_shape) > len(p.input_shape) for p in parts)
+    start = next((k for k, is_split in enumerate(splits) if is_split), None)
     if start is None or len(parts[start].input_shape) != 1:
         return parts, names
     stop = next((k for k in range(start, len(parts)) if len(parts[k].output_shape) == 1), None)
@@ -134,7 +135,3 @@ def without_splits(parts: tuple[Operator, ...], names: tuple[str, ...]) -> tuple
     dense = Dense(freeze(np.ascontiguousarray(columns.T), np.float32))
     rest = without_splits(parts[stop + 1 :], names[stop + 1 :])
     return (*parts[:start], dense, *rest[0]), (*names[:start], names[stop], *rest[1])
-
-
-def _splits(part: Operator) -> bool:
-    return isinstance(part, Reshape) and len(part.output_shape) > len(part.input_shape)

@@ -132,10 +132,6 @@ def _scaled(term: Term, factor: Array, shape: Shape, name: str) -> Term:
     return replace(term, parts=(*term.parts, scale), names=(*term.names, name))
 
 
-def _scale(call: Operation, e: Expression) -> Expression:
-    return scale_expression(e, call.arguments["factor"], call.name)
-
-
 def _shift(call: Operation, e: Expression) -> Expression:
     sign = float(call.arguments["sign"])
     scaled = e if sign == 1.0 else scale_expression(e, sign, call.name)
@@ -189,7 +185,7 @@ LAYERS: Mapping[str, Callable[[Operation, Expression], Expression]] = {
     "conv": _conv,
     "avg_pool": _avg_pool,
     "batch_norm": _batch_norm,
-    "scale": _scale,
+    "scale": lambda call, e: scale_expression(e, call.arguments["factor"], call.name),
     "shift": _shift,
     "reshape": _reshape,
     "gather": _gather,

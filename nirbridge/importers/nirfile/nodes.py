@@ -120,12 +120,14 @@ def _node_branches(branch: Branch, start: str, prefix: str, draft: GraphDraft) -
 
 def _slashed(item: Branch) -> Branch:
     """The groups inside a node that are nodes themselves (``a/b`` beside ``a``)."""
-    inner = {
-        name: member
-        for name, member in item.members.items()
-        if isinstance(member, Branch) and name not in ("nodes", "metadata") and "type" in member.members
-    }
-    return Branch(item.path, dict(inner))
+    return Branch(
+        item.path,
+        {
+            name: member
+            for name, member in item.members.items()
+            if isinstance(member, Branch) and name not in ("nodes", "metadata") and "type" in member.members
+        },
+    )
 
 
 def _draft_node(name: str, branch: Branch, prefix: str, draft: GraphDraft) -> Any:

@@ -63,7 +63,11 @@ class SampleReading:
 
     def fed(self, shape: Shape) -> tuple[Shape, Roles]:
         """Shape of the input of forward for a sample of that shape, and the role of each axis."""
-        axes = [pair for pair in zip(shape, self.roles(len(shape)), strict=True) if not self._is_dropped(pair[1])]
+        axes = [
+            pair
+            for pair in zip(shape, self.roles(len(shape)), strict=True)
+            if not (self.takes_steps and pair[1] == _TIME)
+        ]
         for position, role in self.added:
             axes.insert(position if position >= 0 else len(axes) + position + 1, (1, role))
         return tuple(self._size(n, role) for n, role in axes), tuple(role for _, role in axes)
@@ -120,9 +124,6 @@ class SampleReading:
         """The reading with the time steps of the sample, or with ``steps`` if the sample has no time axis."""
         return replace(self, steps=None if any(role != _BATCH for _, role in self.own) else steps)
 
-    def _is_dropped(self, role: str) -> bool:
-        return self.takes_steps and role == _TIME
-
     def _size(self, n: int, role: str) -> int:
         both = self.steps * self.batch if self.steps and self.batch else None
         return {_TIME: self.steps, _BATCH: self.batch, "value": None}.get(role, both) or n
@@ -149,9 +150,10 @@ def check_axes(batched: Any, time_axis: Any, shapes: Sequence[Shape]) -> None:
 def sample_readings(shapes: Sequence[Shape], batched: bool | None, time_axis: TimeAxis) -> list[SampleReading]:
     """The ways to read samples of these shapes, the likeliest first."""
     rank = len(shapes[0])
-    steps = [r for r in _single_steps() if time_axis in (None, "none")]
+    has_no_time = time_axis in (None, "none")
+    steps = [SampleReading(own=((0, _BATCH),)), SampleReading(added=((0, _BATCH),))] if has_no_time else []
     sequences = list(_whole_sequences(rank, time_axis)) if time_axis != "none" else []
-    longer = list(_with_time_added()) if time_axis in (None, "none") else []
+    longer = list(_with_time_added()) if has_no_time else []
     first, rest = steps[:1] if rank in (2, 4) else [], steps[1:] if rank in (2, 4) else steps[::-1]
     if rank == 1:
         ordered = [*rest, *longer, *sequences]
@@ -159,18 +161,9 @@ def sample_readings(shapes: Sequence[Shape], batched: bool | None, time_axis: Ti
         ordered = [*first, *longer, *rest, *sequences]
     else:
         ordered = [*first, *sequences, *rest, *longer]
-    ordered += [SampleReading()] if time_axis in (None, "none") else list(_steps_of(rank, time_axis))
-    return [r for r in dict.fromkeys(ordered) if _agrees(r, batched) and all(r.fits(shape) for shape in shapes)]
-
-
-def _agrees(reading: SampleReading, batched: bool | None) -> bool:
-    has_batch = any(role != _TIME for _, role in reading.own)
-    return batched is None or has_batch == batched
-
-
-def _single_steps() -> Iterator[SampleReading]:
-    yield SampleReading(own=((0, _BATCH),))
-    yield SampleReading(added=((0, _BATCH),))
+    ordered += list(_steps_of(rank, time_axis)) if isinstance(time_axis, int) else [SampleReading()]
+    fitting = (r for r in dict.fromkeys(ordered) if all(r.fits(shape) for shape in shapes))
+    return [r for r in fitting if batched is None or any(role != _TIME for _, role in r.own) == batched]
 
 
 def _with_time_added() -> Iterator[SampleReading]:
@@ -220,13 +213,12 @@ def named_samples(module: Any, sample: Any) -> dict[str, Any]:
 
     values = tuple(sample) if isinstance(sample, tuple | list) else (sample,)
     try:
-        tensors = [torch.as_tensor(s).detach().clone() for s in values]
+        tensors = [torch.as_tensor(s).detach().clone().float() for s in values]
     except (TypeError, ValueError, RuntimeError) as error:
         found = f"not a tensor or an array ({type(error).__name__})"
         raise UsageError.of("sample", found, "a tensor or an array, or a tuple of them", "") from None
     if not tensors:
         raise UsageError.of("sample", "an empty tuple", "a tensor or an array, or a tuple of them", "give one")
-    tensors = [t if t.is_floating_point() and t.dtype == torch.float32 else t.float() for t in tensors]
     return dict(zip(_argument_names(module, len(tensors)), tensors, strict=True))
 
 

@@ -73,7 +73,11 @@ def scan_file(file: Any, descriptor: int, limits: ScanLimits) -> ScannedFile:
     while todo:
         group, branch, level = todo.pop()
         result.items += group.get_num_objs()
-        if _excess(result) or _is_too_deep(branch, level, result):
+        if _excess(result):
+            break
+        if level > _MAX_LEVELS:
+            limit = f"at most {_MAX_LEVELS} levels are read"
+            result.report(branch.path, f"groups are nested {level} deep", limit, "flatten the model where it was made")
             break
         for name, raw in _names(group, branch, result):
             _add_item(group, raw, name, branch, level, todo, result)
@@ -83,14 +87,6 @@ def scan_file(file: Any, descriptor: int, limits: ScanLimits) -> ScannedFile:
     if excess:
         result.problems.append(excess)
     return result
-
-
-def _is_too_deep(branch: Branch, level: int, result: ScannedFile) -> bool:
-    if level <= _MAX_LEVELS:
-        return False
-    limit = f"at most {_MAX_LEVELS} levels are read"
-    result.report(branch.path, f"groups are nested {level} deep", limit, "flatten the model where it was made")
-    return True
 
 
 def _excess(result: ScannedFile) -> Diagnostic | None:
