@@ -45,10 +45,10 @@ def check_accepted(accept: Any) -> tuple[str, ...]:
             "accept", quoted(accept), f"a sequence of names: {limit}", f"for example ({EARLY_SUBTRACTION!r},)"
         )
     names = tuple(accept)
-    unknown = [quoted(name) for name in names if name not in DEVIATIONS]
+    unknown = [name for name in names if name not in DEVIATIONS]
     if unknown:
-        hint = did_you_mean(next(name for name in names if name not in DEVIATIONS), DEVIATIONS)
-        raise UsageError.of("accept", ", ".join(unknown), f"known deviations: {limit}", hint)
+        hint = did_you_mean(unknown[0], DEVIATIONS)
+        raise UsageError.of("accept", ", ".join(map(quoted, unknown)), f"known deviations: {limit}", hint)
     return names
 
 

@@ -26,7 +26,7 @@ from nirbridge.importers.frameworks import snntorch  # noqa: E402
 from nirbridge.importers.frameworks.snntorch import from_snntorch  # noqa: E402
 from nirbridge.importers.tracing import memory  # noqa: E402
 from nirbridge.importers.tracing.run import record_forward  # noqa: E402
-from nirbridge.importers.tracing.stand_ins import LARGE, RandomResults  # noqa: E402
+from nirbridge.importers.tracing.structures import LARGE, RandomResults  # noqa: E402
 
 
 class Net(torch.nn.Module):

@@ -135,8 +135,8 @@ def convert_torch(
     check_module(module, dt)
     options = _options(dt, percentile, steps, per_channel, fair_start, readout)
     fixed = copied(module).eval() if module.training else module
-    flow = _rectified_flow(fixed, sample, batched)
-    ann = _network(flow, dt, check_accepted(accept))
+    flow = rectified_flow(fixed, sample, batched)
+    ann = replayable_network(flow, dt, check_accepted(accept))
     arrays = calibration_arrays(calibration, [Port(c.name, c.shape) for c in flow.inputs])
     available = len(next(iter(arrays.values())))
     arrays = select_samples(arrays, scale_samples(ann, available, searches=percentile == LEAST_ERROR))
@@ -155,16 +155,8 @@ def convert_torch(
     return Conversion(converted.network, graph, report)
 
 
-def read_ann(module: Any, sample: Any, dt: float) -> Network:
-    """The ANN as an unscaled network: populations are rectifiers (``ceiling``).
-
-    Raises:
-        ModelError: every layer that cannot be converted, and every loop.
-    """
-    return _network(_rectified_flow(module, sample), dt)
-
-
-def _rectified_flow(module: Any, sample: Any, batched: bool | None = None) -> DataflowGraph:
+def rectified_flow(module: Any, sample: Any, batched: bool | None = None) -> DataflowGraph:
+    """The data flow of an ANN with its ReLUs as neurons. Raises ModelError: every layer that cannot be converted."""
     flow = trace_module(module, sample, _spiking_forms(module), batched=batched, time_axis="none")
     rectified, problems = with_rectifiers(flow)
     if problems:
@@ -172,7 +164,8 @@ def _rectified_flow(module: Any, sample: Any, batched: bool | None = None) -> Da
     return rectified
 
 
-def _network(flow: DataflowGraph, dt: float, accept: Sequence[str] = ()) -> Network:
+def replayable_network(flow: DataflowGraph, dt: float, accept: Sequence[str] = ()) -> Network:
+    """The ANN as an unscaled network: populations are rectifiers (``ceiling``). Raises ModelError: every loop."""
     network = build_network(flow, FORMS, dt, accept=accept)
     check_replayable(network)
     return network

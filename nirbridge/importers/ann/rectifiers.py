@@ -14,16 +14,16 @@ from nirbridge.importers.neuron_specs import ImportedNeuron, NeuronSpec
 from nirbridge.importers.tracing.advice import advice_on
 from nirbridge.network.neurons import neuron
 
-_RATES = "a spike rate is at least 0 and proportional to its input up to a limit"
-_USE_RELU = "use ReLU or ReLU6 and retrain"
 _POOL = "use AvgPool2d, or a convolution with a stride, and retrain"
-_LEAVE_OUT = "leave it out of the module: the largest output stays the largest"
 _NORM = "use BatchNorm, which folds into weights, and retrain"
 _ADVICE: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "max_pool": ("the largest of several rates is not a sum of spikes", _POOL),
         "maxpool": ("the largest of several rates is not a sum of spikes", _POOL),
-        "softmax": ("its outputs depend on all others", _LEAVE_OUT),
+        "softmax": (
+            "its outputs depend on all others",
+            "leave it out of the module: the largest output stays the largest",
+        ),
         "layer_norm": ("it normalizes by its own input", _NORM),
         "layernorm": ("it normalizes by its own input", _NORM),
         "group_norm": ("it normalizes by its own input", _NORM),
@@ -87,15 +87,14 @@ def _operation(call: Operation) -> str:
 
 def _problem(call: Operation) -> Diagnostic:
     name = "max_pool" if call.kind == "max_pool" else _operation(call)
-    limit, step = _advice(name, call.arguments)
+    neuron_advice = (
+        "a spiking neuron is not an activation of an ANN",
+        "import the module with its framework's importer",
+    )
+    limit, hint = neuron_advice if call.kind == "neuron" else _advice(name, call.arguments)
     shown = type(call.target).__name__ if call.kind == "max_pool" else call.arguments.get("function", name)
-    if call.kind == "neuron":
-        limit, step = (
-            "a spiking neuron is not an activation of an ANN",
-            "import the module with its framework's importer",
-        )
     return Diagnostic(
-        call.subject, f"{quoted(shown)}", limit, step, MappingProxyType({"module": call.path, "call": call.name})
+        call.subject, f"{quoted(shown)}", limit, hint, MappingProxyType({"module": call.path, "call": call.name})
     )
 
 
@@ -104,6 +103,6 @@ def _advice(name: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
         if part in name:
             return advice
     if any(part in name for part in _ACTIVATIONS):
-        return _RATES, _USE_RELU
+        return "a spike rate is at least 0 and proportional to its input up to a limit", "use ReLU or ReLU6 and retrain"
     general = advice_on(name)
     return str(arguments.get("reason") or general[0]), str(arguments.get("hint") or general[1])

@@ -109,7 +109,9 @@ def _one_step(module: Any, memo: dict[int, Any], *, is_one: bool) -> Any:
             layer.batch_size = 1
         if hasattr(layer, "squeeze_forward"):
             layer.batch_size, layer.num_timesteps = -1, 1
-        _without_counters(layer)
+        for key, hook in tuple(layer._forward_hooks.items()):  # counters of operations store the number of samples
+            if str(getattr(hook, "__module__", "")).startswith("sinabs."):
+                del layer._forward_hooks[key]
     return one_step
 
 
@@ -169,13 +171,6 @@ def _copied(layer: Any, memo: dict[int, Any]) -> Any:
     return clone
 
 
-def _without_counters(layer: Any) -> None:
-    """Remove the hooks with which sinabs counts synaptic operations: they store the number of samples."""
-    for key, hook in tuple(layer._forward_hooks.items()):
-        if str(getattr(hook, "__module__", "")).startswith("sinabs."):
-            del layer._forward_hooks[key]
-
-
 # --- pieces -------------------------------------------------------------------------------------------------------
 
 
@@ -211,7 +206,10 @@ def _firing(p: Parameters, membrane: Neuron) -> Neuron:
         return replace(firing, reset="subtract", reset_amount=amount)
     if type(reset) is MembraneReset:
         value = p.fitted("reset_value", reset.reset_value)
-        return _reset_that_is_always_added(firing, value) if bool(np.any(value != 0)) else firing
+        if not bool(np.any(value != 0)):
+            return firing
+        # sinabs adds it in every time step, spike or not: a drive after the decay, missing in the first time step
+        return replace(firing, bias=compact(firing.a_mem * value), v_init=compact(firing.v_init - value))
     limit = "MembraneSubtract and MembraneReset are supported"
     p.fault(f"reset_fn is {type(reset).__name__}", limit, "use one of the two")
     return firing
@@ -229,11 +227,6 @@ def _max_spikes(p: Parameters) -> int:
     name = getattr(function, "__name__", type(function).__name__)
     p.fault(f"spike_fn is {name}", "MultiSpike, SingleSpike and MaxSpike are supported", "use one of them")
     return 1
-
-
-def _reset_that_is_always_added(record: Neuron, value: Array) -> Neuron:
-    """Sinabs adds reset_value in every time step, spike or not: a drive after the decay, missing in the first step."""
-    return replace(record, bias=compact(record.a_mem * value), v_init=compact(record.v_init - value))
 
 
 def _linear(p: Parameters) -> Any:

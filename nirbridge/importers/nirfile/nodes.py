@@ -132,14 +132,14 @@ def _slashed(item: Branch) -> Branch:
 
 def _draft_node(name: str, branch: Branch, prefix: str, draft: GraphDraft) -> Any:
     full = prefix + name
-    kind = draft.try_read(f"node {quoted(full)}", full, lambda: stored_kind(branch))
+    subject = f"node {quoted(full)}"
+    kind = draft.try_read(subject, full, lambda: stored_kind(branch))
     if kind is None:
-        limit = "every node has one"
-        draft.report(f"node {quoted(full)}", "its type is missing or no text", limit, "write the file again", full)
+        draft.report(subject, "its type is missing or no text", "every node has one", "write the file again", full)
         return None
     if kind not in NODE_TYPES:
-        types = ", ".join(NODE_TYPES)
-        draft.report(f"node {quoted(full)}", f"its type {quoted(kind)} is not known", "", f"use one of {types}", full)
+        hint = f"use one of {', '.join(NODE_TYPES)}"
+        draft.report(subject, f"its type {quoted(kind)} is not known", "", hint, full)
         return None
     if kind == "NIRGraph":
         return draft_graph(branch, draft, full + ".")
@@ -170,12 +170,12 @@ def _plain_node(kind: str, full: str, branch: Branch, draft: GraphDraft) -> Any:
             )
             if name in reals:
                 draft.unread.append((full, node, name, leaf))
-        _place(node, kind, name, value)
+        _place(node, name, value)
     node.metadata = _metadata(branch, subject, full, draft)
     return node
 
 
-def _place(node: Any, kind: str, name: str, value: Any) -> None:
+def _place(node: Any, name: str, value: Any) -> None:
     """Stores a field; the stored names of shapes differ from the fields of nir's classes."""
     if name == "shape":
         node.input_type, node.output_type = {"input": value}, {"output": value}

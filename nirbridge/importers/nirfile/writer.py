@@ -41,15 +41,10 @@ def save_nir(graph: Any, path: Path) -> None:
     shapes = infer_shapes(graph)
     FileError.raise_all(_unstorable(graph, ""))
     ModelError.raise_all(p for full, node in walk_nodes(graph) for p in value_problems(full, node))
-    _write(graph, shapes, os.fspath(path))
-    warn_of_tools([line for line in str(graph.metadata.get(f"{PREFIX}warnings", "")).split("\n") if line])
-
-
-def _write(graph: Any, shapes: Mapping[str, NodeShapes], path: str) -> None:
     shown = quoted(os.path.basename(path))
     try:
         atomic_write(
-            path,
+            os.fspath(path),
             lambda file: store_graph(file, graph, shapes),
             subject=shown,
             check=lambda written: read_nir_as(written, shown, ScanLimits(_NO_LIMIT, _NO_LIMIT, _NO_LIMIT)),
@@ -57,6 +52,7 @@ def _write(graph: Any, shapes: Mapping[str, NodeShapes], path: str) -> None:
     except (RuntimeError, ValueError, TypeError, KeyError) as error:
         reason = " ".join(str(error).split())[:200]
         raise FileError.of(shown, f"cannot be written ({reason})", "", "check its folder") from error
+    warn_of_tools([line for line in str(graph.metadata.get(f"{PREFIX}warnings", "")).split("\n") if line])
 
 
 def _unstorable(graph: Any, prefix: str) -> Iterator[Diagnostic]:
@@ -96,13 +92,11 @@ def _clash(name: str, graph: Any) -> str:
     parts = name.split("/")
     for i in range(1, len(parts)):
         outer = graph.nodes.get("/".join(parts[:i]))
-        if outer is not None and (kind_of(outer) == "NIRGraph" or parts[i] in _reserved(outer)):
+        if outer is not None and (
+            kind_of(outer) == "NIRGraph" or parts[i] in {"type", "metadata", "nodes", "shape", *vars(outer)}
+        ):
             return f"would be stored inside node {quoted('/'.join(parts[:i]))}"
     return "ends like the field 'type' of a group" if len(parts) > 1 and "type" in parts[1:] else ""
-
-
-def _reserved(node: Any) -> set[str]:
-    return {"type", "metadata", "nodes", "shape", *vars(node)}
 
 
 def _metadata_problems(metadata: Any, subject: str, inside: str = "metadata") -> Iterator[Diagnostic]:

@@ -188,13 +188,10 @@ def _conv(word: LayerToken, shape: Shape) -> tuple[Any, Shape, Shape]:
     weight = _weights(word, (out, channels // groups, *window.kernel))
     padding = tuple(low for low, _ in window.padding)
     shared: dict[str, Any] = {"weight": weight, "groups": groups, "bias": _view(0.0, out)}
-    if len(shape) == 2:
-        (size,), (stride,), (pad,), (dilation,) = shape[1:], window.stride, padding, window.dilation
-        return nir.Conv1d(input_shape=size, stride=stride, padding=pad, dilation=dilation, **shared), shape, after
-    rows, columns = shape[1:]
-    (down, right), (top, left), (high, wide) = window.stride, padding, window.dilation
-    node = nir.Conv2d((rows, columns), stride=(down, right), padding=(top, left), dilation=(high, wide), **shared)
-    return node, shape, after
+    numbers: Any = (shape[1:], window.stride, padding, window.dilation)
+    size, stride, pad, dilation = numbers if len(shape) == 3 else (n for (n,) in numbers)
+    kind = nir.Conv2d if len(shape) == 3 else nir.Conv1d
+    return kind(input_shape=size, stride=stride, padding=pad, dilation=dilation, **shared), shape, after
 
 
 def _pool(word: LayerToken, shape: Shape) -> tuple[Any, Shape, Shape]:

@@ -39,10 +39,6 @@ class TooLarge(ModelError):
     """A recording that would take more memory than it may."""
 
 
-Failures = list[str | TooLarge]
-"""Why attempts to run a module failed."""
-
-
 @dataclass(slots=True)
 class MemoryBudget:
     """Bytes that a recording holds: ``held`` now, ``most`` allowed."""

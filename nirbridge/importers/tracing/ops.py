@@ -173,8 +173,8 @@ def _dropout(node: TracedCall, find: Find) -> LoweredOp:
     return _unary(node, find, "same")
 
 
-def _unary(node: TracedCall, find: Find, kind: str) -> LoweredOp:
-    return LoweredOp(kind, {}, (input_of(node, find),))
+def _unary(node: TracedCall, find: Find, kind: str, **arguments: Any) -> LoweredOp:
+    return LoweredOp(kind, arguments, (input_of(node, find),))
 
 
 def _cast(node: TracedCall, find: Find) -> LoweredOp:
@@ -233,10 +233,6 @@ def _div(node: TracedCall, find: Find) -> LoweredOp:
     return LoweredOp("scale", {"factor": freeze(1.0 / divisor)}, (x,))
 
 
-def _neg(node: TracedCall, find: Find) -> LoweredOp:
-    return LoweredOp("scale", {"factor": np.asarray(-1.0)}, (input_of(node, find),))
-
-
 def _cat(node: TracedCall, find: Find) -> LoweredOp:
     parts = call_argument(node, 0, "tensors")
     if not all(isinstance(p, TracedValue) for p in parts):
@@ -271,7 +267,7 @@ OP_HANDLERS: Mapping[str, Handler] = {
     **dict.fromkeys(("rsub", "__rsub__"), partial(_combine, sign=-1, reverse=True)),
     **dict.fromkeys(("mul", "mul_", "multiply", "__mul__", "__rmul__", "__imul__"), _mul),
     **dict.fromkeys(("div", "div_", "divide", "true_divide", "__truediv__", "__itruediv__"), _div),
-    **dict.fromkeys(("neg", "neg_", "negative", "__neg__"), _neg),
+    **dict.fromkeys(("neg", "neg_", "negative", "__neg__"), partial(_unary, kind="scale", factor=np.asarray(-1.0))),
     **dict.fromkeys(("cat", "concat", "concatenate"), _cat),
     **dict.fromkeys(COPIES, partial(_unary, kind="same")),
 }

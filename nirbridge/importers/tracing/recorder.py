@@ -17,8 +17,7 @@ from nirbridge.errors import Diagnostic
 from nirbridge.importers.dataflow import place_label
 from nirbridge.importers.neuron_specs import NeuronSpecs
 from nirbridge.importers.tracing.memory import MemoryBudget, TensorConstants, TensorIdentities, noted, same_tensors
-from nirbridge.importers.tracing.stand_ins import RandomResults
-from nirbridge.importers.tracing.structures import by_position, instances_of, tensors_of, torch_tensor
+from nirbridge.importers.tracing.structures import RandomResults, by_position, instances_of, tensors_of, torch_tensor
 
 UseOf = Callable[[str, tuple[tuple[Any, ...], Mapping[str, Any]], int, bool], str]
 """(path of a module, its arguments, number of the call of forward, whether they are all of its state) -> path of the

@@ -64,14 +64,11 @@ def _unfit(value: Any) -> tuple[str, str, str] | None:
     return None
 
 
-def in_float32(module: Any) -> Any:
-    """The module, or a copy in float32 where it has parameters in float64."""
+def has_float64(module: Any) -> bool:
+    """True if a parameter is in float64."""
     import torch
 
-    named = torch.nn.Module.named_parameters(module)
-    if not any(value.dtype == torch.float64 for _, value in named):
-        return module
-    return copied(module).float()
+    return any(value.dtype == torch.float64 for _, value in torch.nn.Module.named_parameters(module))
 
 
 def copied(module: Any) -> Any:

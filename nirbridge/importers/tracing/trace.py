@@ -40,19 +40,20 @@ from nirbridge.importers.tracing.consistency import (
 )
 from nirbridge.importers.tracing.copies import badness, copied_axes
 from nirbridge.importers.tracing.graph_builder import GraphBuilder, layout_of
-from nirbridge.importers.tracing.memory import Failures, TooLarge
+from nirbridge.importers.tracing.memory import TooLarge
 from nirbridge.importers.tracing.recorder import ForwardTrace, TracedCall
 from nirbridge.importers.tracing.run import (
     ROUNDED,
     check_module,
+    copied,
     copy_in_eval_mode,
-    in_float32,
+    has_float64,
     is_loop,
     preserved_module,
     record_forward,
     registered_neurons,
 )
-from nirbridge.importers.tracing.stand_ins import fill_with_spikes
+from nirbridge.importers.tracing.structures import fill_with_spikes
 from nirbridge.importers.tracing.values import never_handed_on
 
 _MANY_STEPS, _MANY_CALLS = 128, 32
@@ -84,9 +85,8 @@ def trace_module(
     samples = named_samples(module, sample)
     shapes = {name: tuple(s.shape) for name, s in samples.items()}
     check_axes(batched, time_axis, list(shapes.values()))
-    single_precision = in_float32(module)
-    if single_precision is not module:
-        flow = trace_module(single_precision, sample, forms, batched=batched, time_axis=time_axis)
+    if has_float64(module):
+        flow = trace_module(copied(module).float(), sample, forms, batched=batched, time_axis=time_axis)
         return replace(flow, notes=(*flow.notes, ROUNDED))
     search = _ReadingSearch(module, samples, forms, are_axes_given=batched is not None and time_axis is not None)
     layouts, first = _layouts(module, forms), next(iter(shapes.values()))
@@ -114,7 +114,7 @@ class _ReadingSearch:
     def __init__(self, module: Any, samples: Mapping[str, Any], forms: NeuronSpecs, *, are_axes_given: bool) -> None:
         self.module, self.samples, self.forms, self.are_axes_given = module, samples, forms, are_axes_given
         self.best: tuple[tuple[int, int], DataflowGraph, SampleReading] | None = None
-        self.failures: Failures = []
+        self.failures: list[str | TooLarge] = []
         self.out_of_room: list[TooLarge] = []
         self.too_many: float = math.inf
         self.is_one_step = False
@@ -175,7 +175,7 @@ def _layouts(module: Any, forms: NeuronSpecs) -> set[Any]:
 
 
 def _attempt(
-    module: Any, samples: Mapping[str, Any], reading: SampleReading, forms: NeuronSpecs, failures: Failures
+    module: Any, samples: Mapping[str, Any], reading: SampleReading, forms: NeuronSpecs, failures: list[str | TooLarge]
 ) -> DataflowGraph | None:
     """The flow under one guess, or None where forward fails; two runs on different numbers must agree."""
     runs: list[ForwardTrace] = []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nirbridge.errors import ModelError
-from nirbridge.importers.ann.from_torch import read_ann
+from tests.importers.ann.plain import read_ann
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 nn = torch.nn

@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nirbridge.errors import ModelError, UsageError
-from nirbridge.importers.ann.from_torch import Conversion, convert_torch, from_torch, read_ann
+from nirbridge.importers.ann.from_torch import Conversion, convert_torch, from_torch
 from nirbridge.importers.ann.replay import walk_populations
 from nirbridge.network import from_nir, same_network
 from nirbridge.network.compose import parts_of
 from nirbridge.network.operators import Dense, Scale
 from nirbridge.simulators.simulate import Probe, simulate
+from tests.importers.ann.plain import read_ann
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from nirbridge.errors import ModelError
-from nirbridge.importers.ann.from_torch import read_ann
 from nirbridge.importers.ann.replay import walk_populations
+from tests.importers.ann.plain import read_ann
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

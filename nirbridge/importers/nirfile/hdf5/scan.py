@@ -92,16 +92,15 @@ def scan_file(file: Any, descriptor: int, limits: ScanLimits) -> ScannedFile:
 def _excess(result: ScannedFile) -> Diagnostic | None:
     """The first count that is over its limit."""
     limits = result.limits
-    items_max = limits.max_nodes * _ITEMS_PER_NODE
-    if result.items <= items_max and result.bytes <= limits.max_bytes and result.chunks <= MAX_CHUNKS:
-        return None
     checks = (
-        (result.items, items_max, "items", "raise max_nodes where load is called"),
+        (result.items, limits.max_nodes * _ITEMS_PER_NODE, "items", "raise max_nodes where load is called"),
         (result.bytes, limits.max_bytes, "bytes", "raise the limit with --max-bytes if you trust the file"),
         (result.chunks, MAX_CHUNKS, "chunks", "store the arrays in larger chunks or contiguously"),
     )
-    count, limit, unit, hint = next(c for c in checks if c[0] > c[1])
-    return Diagnostic("content", f"it declares {count:,} {unit} or more", f"at most {limit:,} are read", hint)
+    for count, limit, unit, hint in checks:
+        if count > limit:
+            return Diagnostic("content", f"it declares {count:,} {unit} or more", f"at most {limit:,} are read", hint)
+    return None
 
 
 def _names(group: Any, branch: Branch, result: ScannedFile) -> Iterator[tuple[str, bytes]]:
@@ -240,20 +239,16 @@ def _copy(leaf: Leaf, plist: Any, layout: int, size: int, descriptor: int) -> by
 def _is_sound(dataset: Any, plist: Any, layout: int, width: int, path: str, result: ScannedFile) -> bool:
     """True if the library can read and unpack the values safely; False and a problem if not."""
     if layout != hdf5().h5d.CHUNKED:
-        return _is_inside(dataset, path, result)
+        offset, file_bytes = dataset.get_offset(), os.fstat(result.descriptor).st_size
+        is_inside = offset is None or offset + dataset.get_storage_size() <= file_bytes
+        if not is_inside:
+            result.report(path, "its data lie beyond the end of the file", "the file is cut off", "copy the file again")
+        return is_inside
     chunk_bytes = math.prod(plist.get_chunk()) * width
     fault = pipeline_fault(plist, chunk_bytes) or chunk_fault(dataset, plist, chunk_bytes, result.descriptor)
     if fault:
         result.report(path, fault, "gzip, lzf, szip, shuffle and fletcher32 are read", "store it again with nir.write")
     return not fault
-
-
-def _is_inside(dataset: Any, path: str, result: ScannedFile) -> bool:
-    offset = dataset.get_offset()
-    is_inside = offset is None or offset + dataset.get_storage_size() <= os.fstat(result.descriptor).st_size
-    if not is_inside:
-        result.report(path, "its data lie beyond the end of the file", "the file is cut off", "copy the file again")
-    return is_inside
 
 
 def _short_text(dataset: Any, layout: int, path: str, result: ScannedFile) -> bytes | None:
