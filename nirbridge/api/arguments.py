@@ -69,54 +69,54 @@ def _call_problems(
     args: Sequence[object],
     kwargs: Mapping[str, object],
 ) -> Iterator[Diagnostic]:
-    named, rest = _named(signature, kinds)
+    named, options = _named(signature, kinds)
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError:
-        yield from _binding_problems(subject, signature, named, rest, args, kwargs)
+        yield from _binding_problems(subject, signature, named, options, args, kwargs)
         return
     for name, value in bound.arguments.items():
         if name in named and not _fits(value, named[name]):
             yield _wrong(subject, name, value, named[name])
     extra = next((p.name for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD), "")
     for name, value in bound.arguments.get(extra, {}).items():
-        if rest is not None and name not in rest:
-            yield _unknown(subject, name, {**named, **rest})
-        elif rest is not None and not _fits(value, rest[name]):
-            yield _wrong(subject, name, value, rest[name])
+        if options is not None and name not in options:
+            yield _unknown(subject, name, {**named, **options})
+        elif options is not None and not _fits(value, options[name]):
+            yield _wrong(subject, name, value, options[name])
 
 
 def _named(signature: inspect.Signature, kinds: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """Types of the named arguments, and those of ``**options`` by name (None: any option is taken)."""
     named: dict[str, Any] = {}
-    rest: dict[str, Any] | None = {}
+    options: dict[str, Any] | None = {}
     for p in signature.parameters.values():
         kind = kinds.get(p.name, object)
         if p.kind is not p.VAR_KEYWORD:
             named[p.name] = kind
         elif get_origin(kind) is Unpack:
-            rest = get_type_hints(get_args(kind)[0], include_extras=True)
+            options = get_type_hints(get_args(kind)[0], include_extras=True)
         else:
-            rest = None
-    return named, rest
+            options = None
+    return named, options
 
 
 def _binding_problems(
     subject: str,
     signature: inspect.Signature,
     named: Mapping[str, Any],
-    rest: Mapping[str, Any] | None,
+    options: Mapping[str, Any] | None,
     args: Sequence[object],
     kwargs: Mapping[str, object],
 ) -> Iterator[Diagnostic]:
     """Why a call does not bind: unknown names, too many values, a name given twice, missing ones."""
-    every = {**named, **(rest or {})}
+    every = {**named, **(options or {})}
     places = [p.name for p in signature.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
     if len(args) > len(places):
         limit = f"it takes {len(places)}: {', '.join(places)}"
         yield Diagnostic(subject, f"{counted(len(args), 'value')} without a name", limit, "give the others by name")
     for name in kwargs:
-        if rest is not None and name not in every:
+        if options is not None and name not in every:
             yield _unknown(subject, name, every)
         elif name in places[: len(args)]:
             yield Diagnostic(subject, f"{quoted(name)} is given twice", "", "give it once")
@@ -126,9 +126,9 @@ def _binding_problems(
             yield Diagnostic(subject, f"no {quoted(p.name)}", f"it takes {_described(named[p.name])}", "give it")
 
 
-def _unknown(subject: str, name: str, known: Mapping[str, Any]) -> Diagnostic:
-    limit = f"it takes {', '.join(known)}"
-    return Diagnostic(subject, f"no argument {quoted(name)}", limit, did_you_mean(name, known) or "leave it out")
+def _unknown(subject: str, name: str, names: Mapping[str, Any]) -> Diagnostic:
+    limit = f"it takes {', '.join(names)}"
+    return Diagnostic(subject, f"no argument {quoted(name)}", limit, did_you_mean(name, names) or "leave it out")
 
 
 def _wrong(subject: str, name: str, value: object, kind: Any) -> Diagnostic:
@@ -174,8 +174,8 @@ def _fits(value: object, kind: Any) -> bool:
         return any(_fits(value, member) for member in get_args(kind))
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        plain, least, most = inner
-        return _fits(value, plain) and least <= value <= most  # pyright: ignore[reportOperatorIssue]
+        plain, least, greatest = inner
+        return _fits(value, plain) and least <= value <= greatest  # pyright: ignore[reportOperatorIssue]
     if origin is Literal:
         return isinstance(value, str | int) and value in inner
     if kind is int or kind is float:
@@ -214,8 +214,8 @@ def _described(kind: Any) -> str:
         return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 2 else words)
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        least, most = inner[1:]
-        return f"{_described(inner[0])} from {least}" + (f" to {most:,}" if most < 2**63 - 1 else "")
+        least, greatest = inner[1:]
+        return f"{_described(inner[0])} from {least}" + (f" to {greatest:,}" if greatest < 2**63 - 1 else "")
     if origin is Literal:
         return ", ".join(map(repr, inner))
     if origin is tuple:

@@ -67,7 +67,7 @@ def load(
         ModelError: what has no exact meaning as a network.
         UnequalImport: the network does not compute the same as the module.
     """
-    given = {
+    arguments = {
         "sample": sample,
         "framework": None if framework == "auto" else framework,
         "dt": dt,
@@ -78,8 +78,8 @@ def load(
         "max_bytes": max_bytes,
         **options,
     }
-    given = {name: value for name, value in given.items() if value is not None}
-    return _load(model, given)
+    arguments = {name: value for name, value in arguments.items() if value is not None}
+    return _load(model, arguments)
 
 
 @checked
@@ -89,10 +89,10 @@ def chip(chip: ChipLike, *, without: Sequence[Natural] = ()) -> Chip:
     Raises:
         ChipError: no chip of that name, or a description with faults, each of them.
     """
-    found = (
+    described = (
         chip if isinstance(chip, Chip) else plugins.find_chip(os.fspath(chip) if isinstance(chip, str) else Path(chip))
     )
-    return without_cores(found, tuple(without)) if without else found
+    return without_cores(described, tuple(without)) if without else described
 
 
 def network_of(model: object, sample: object = None) -> Network:
@@ -106,18 +106,18 @@ def is_graph(value: object) -> bool:
     return nir is not None and isinstance(value, nir.NIRGraph)
 
 
-def _load(model: object, given: Mapping[str, Any]) -> Network:
+def _load(model: object, arguments: Mapping[str, Any]) -> Network:
     if isinstance(model, Network):
-        _only(given, ("sample",), "a Network")
+        _only(arguments, ("sample",), "a Network")
         return model
     if isinstance(model, str | os.PathLike):
-        _only(given, ("sample", "dt", "timing", "repairs", "max_bytes"), "the path of a file")
-        return _from_file(os.fspath(model), given)
+        _only(arguments, ("sample", "dt", "timing", "repairs", "max_bytes"), "the path of a file")
+        return _from_file(os.fspath(model), arguments)
     if is_graph(model):
-        _only(given, ("sample", "dt", "timing"), "a NIRGraph")
-        return pipeline.network_of_graph(model, _timing(given))
-    if is_torch_module(model) or "framework" in given:
-        return _from_module(model, given)
+        _only(arguments, ("sample", "dt", "timing"), "a NIRGraph")
+        return pipeline.network_of_graph(model, _timing(arguments))
+    if is_torch_module(model) or "framework" in arguments:
+        return _from_module(model, arguments)
     limit = "a model is a torch module, a nir.NIRGraph, the path of a .nir file, or a Network"
     raise UsageError.of("model", kind_of(model), limit, _hint(model))
 
@@ -129,19 +129,19 @@ def _hint(model: object) -> str:
     return "give an instance, not the class" if isinstance(model, type) else "give one of these"
 
 
-def _only(given: Mapping[str, Any], names: Sequence[str], kind: str) -> None:
+def _only(arguments: Mapping[str, Any], names: Sequence[str], kind: str) -> None:
     """Raises UsageError for arguments that say nothing of such a model, each of them."""
     limit = f"{kind} takes {', '.join(names)}"
     UsageError.raise_all(
         Diagnostic(f"argument {quoted(name)}", "does not apply here", limit, "leave it out")
-        for name in given
+        for name in arguments
         if name not in names
     )
 
 
-def _timing(given: Mapping[str, Any]) -> Timing | None:
+def _timing(arguments: Mapping[str, Any]) -> Timing | None:
     """The timing with ``dt`` in it. Raises UsageError where the two differ."""
-    timing, dt = given.get("timing"), given.get("dt")
+    timing, dt = arguments.get("timing"), arguments.get("dt")
     if dt is None or timing is None:
         return timing if dt is None else Timing(dt=dt)
     if timing.dt not in (None, dt):
@@ -149,30 +149,30 @@ def _timing(given: Mapping[str, Any]) -> Timing | None:
     return replace(timing, dt=dt)
 
 
-def _from_file(path: str, given: Mapping[str, Any]) -> Network:
+def _from_file(path: str, arguments: Mapping[str, Any]) -> Network:
     hint = next((text for end, text in _OTHER_FILES.items() if path.endswith(end)), None)
     if hint is not None:
         raise UsageError.of(f"model {quoted(path)}", "is not a NIR file", "a model file ends in .nir", hint)
-    options = {name: given[name] for name in ("max_bytes", "repairs") if name in given}
-    network = pipeline.load_network(path, _timing(given), **options)
+    options = {name: arguments[name] for name in ("max_bytes", "repairs") if name in arguments}
+    network = pipeline.load_network(path, _timing(arguments), **options)
     return replace(network, file=ModelFile(os.path.basename(path), pipeline.fingerprint(path)))
 
 
-def _from_module(module: object, given: Mapping[str, Any]) -> Network:
-    asked = dict(given)
-    framework = asked.pop("framework", None) or framework_of(module, plugins.names("importers")) or PLAIN
-    timing, convert = asked.pop("timing", None), asked.pop("convert", None)
+def _from_module(module: object, arguments: Mapping[str, Any]) -> Network:
+    options = dict(arguments)
+    framework = options.pop("framework", None) or framework_of(module, plugins.names("importers")) or PLAIN
+    timing, convert = options.pop("timing", None), options.pop("convert", None)
     if framework == PLAIN:
         _check_conversion(module, convert)
-        asked["calibration"] = convert
+        options["calibration"] = convert
     elif convert is not None:
         limit = f"the module has neurons of {framework}, whose spikes are imported as they are"
         raise UsageError.of("argument 'convert'", "does not apply here", limit, "leave it out")
-    if "sample" not in asked:
+    if "sample" not in options:
         limit = "its shapes come from an input, as the module takes it"
         raise UsageError.of(f"module {quoted(type(module).__name__)}", "no sample", limit, "give sample=")
-    known = _known(framework, asked)
-    graph = pipeline.import_module(framework, module, known.pop("sample"), **known)
+    options_known = _known(framework, options)
+    graph = pipeline.import_module(framework, module, options_known.pop("sample"), **options_known)
     return pipeline.network_of_graph(graph, timing)
 
 
@@ -186,11 +186,11 @@ def _check_conversion(module: object, convert: object) -> None:
         raise UsageError.of(f"module {quoted(type(module).__name__)}", "no neurons that spike", limit, hint)
 
 
-def _known(framework: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+def _known(framework: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that the importer has. Raises UsageError for others, each of them."""
     parameters = inspect.signature(plugins.get("importers", framework)).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        return dict(asked)
-    known = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY]
-    _only(asked, ["sample", *known, "calibration", "check"], f"the importer of {framework}")
-    return dict(asked)
+        return dict(options)
+    names = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY]
+    _only(options, ["sample", *names, "calibration", "check"], f"the importer of {framework}")
+    return dict(options)

@@ -32,9 +32,9 @@ def rates_of(given: Any, network: Network) -> tuple[Mapping[str, Array], str] | 
     rates, origin = given if isinstance(given, tuple) else (given, "given by hand")
     UsageError.raise_all(_problems(rates, network))
     assumed, sentence = assumed_rates(network)
-    known = {name: freeze(np.asarray(value, np.float64)) for name, value in rates.items()}
-    rest = "" if set(assumed) <= set(known) else f"; the others {sentence}"
-    return MappingProxyType({**assumed, **known}), f"{origin}{rest}"
+    given_rates = {name: freeze(np.asarray(value, np.float64)) for name, value in rates.items()}
+    others = "" if set(assumed) <= set(given_rates) else f"; the others {sentence}"
+    return MappingProxyType({**assumed, **given_rates}), f"{origin}{others}"
 
 
 def _problems(rates: Mapping[str, Any], network: Network) -> Iterator[Diagnostic]:
@@ -46,9 +46,9 @@ def _problems(rates: Mapping[str, Any], network: Network) -> Iterator[Diagnostic
             hint = did_you_mean(name, shapes) or "name one of these"
             yield Diagnostic(subject, "no population or input of that name", limit, hint)
             continue
-        found = _fault(value, shapes[name])
-        if found:
-            yield Diagnostic(subject, found, "spikes per neuron and time step, from 0", "correct it")
+        fault = _fault(value, shapes[name])
+        if fault:
+            yield Diagnostic(subject, fault, "spikes per neuron and time step, from 0", "correct it")
 
 
 def _fault(value: Any, shape: tuple[int, ...]) -> str:

@@ -59,16 +59,16 @@ def simulate(
         ModelError: what the chip cannot do.
         DoesNotFit: no map for ``mapped``.
     """
-    given, probes = plain_arrays(inputs), probes_of(record)
+    arrays, probes = plain_arrays(inputs), probes_of(record)
     options: dict[str, Any] = {"steps": steps, "record": probes, "progress": progress}
     if isinstance(model, QuantizedNetwork | MappedNetwork):
-        return plugins.get("simulators", _backend_of(model, backend, chip))(model, given, **options)
+        return plugins.get("simulators", _backend_of(model, backend, chip))(model, arrays, **options)
     network = network_of(model, sample)
     if backend in ("fixed", "mapped") or chip is not None:
         target = None if chip is None else find_chip(chip)
         early = {"keep_early_spikes": keep_early_spikes}
-        return pipeline.simulate_on_chip(network, given, backend=backend, chip=target, **early, **options)
-    return pipeline.simulate_network(network, given, backend=backend, **options)
+        return pipeline.simulate_on_chip(network, arrays, backend=backend, chip=target, **early, **options)
+    return pipeline.simulate_network(network, arrays, backend=backend, **options)
 
 
 @checked
@@ -107,14 +107,16 @@ def emit(
         DoesNotFit: ``per_core``, and the model does not fit.
         UsageError: no emitter of that name, or options that do not fit the model.
     """
-    own = _own_options(target, options, floating=floating)
+    emitter_options = _own_options(target, options, floating=floating)
     if isinstance(model, QuantizedNetwork | MappedNetwork):
-        chosen = {"chip": chip, "weight_bits": weight_bits, "graded": graded, "per_core": per_core or None}
-        chosen["keep_early_spikes"] = keep_early_spikes or None
-        return _emit_integers(model, target, own, [name for name, value in chosen.items() if value is not None])
+        arguments = {"chip": chip, "weight_bits": weight_bits, "graded": graded, "per_core": per_core or None}
+        arguments["keep_early_spikes"] = keep_early_spikes or None
+        return _emit_integers(
+            model, target, emitter_options, [name for name, value in arguments.items() if value is not None]
+        )
     network, on = network_of(model, sample), find_chip(chip or "loihi2")
     shared: dict[str, Any] = {"weight_bits": weight_bits, "keep_early_spikes": keep_early_spikes, "progress": progress}
-    return pipeline.emit_with(target, network, on, own, graded=graded, per_core=per_core, **shared)
+    return pipeline.emit_with(target, network, on, emitter_options, graded=graded, per_core=per_core, **shared)
 
 
 @checked
@@ -194,7 +196,11 @@ def verify(
         UsageError: inputs or options that do not fit, or the tool is not installed.
     """
     network = network_of(model, sample)
-    asked = {"weight_bits": weight_bits, "graded": MappingProxyType(dict(graded or {})), "progress": progress}
+    numbers = {
+        "weight_bits": weight_bits,
+        "graded": MappingProxyType(dict(graded or {})),
+        "progress": progress,
+    }
     plan = {"method": method, "percentile": percentile, "tight": tight, "progress": progress}
     return pipeline.verify_network(
         network,
@@ -204,7 +210,7 @@ def verify(
         steps=steps,
         labels=plain_arrays(labels),
         map_file=None if map_file is None else os.fspath(map_file),
-        quantization=pipeline.quantize_plan(network, asked, calibration_arrays(network, calibrate), plan),
+        quantization=pipeline.quantize_plan(network, numbers, calibration_arrays(network, calibrate), plan),
         per_core=per_core,
         keep_early_spikes=keep_early_spikes,
         seed=seed,
@@ -238,15 +244,18 @@ def compare(
         UsageError: nothing to compare, another dt, wrong labels.
     """
     pair = recordings_of(plain_arrays(a), plain_arrays(b), node)
-    found = pipeline.compare_recordings(*pair, latency=latency, labels=plain_arrays(labels), tau_steps=tau_steps)
-    return replace(found, recordings=pair)
+    comparison = pipeline.compare_recordings(*pair, latency=latency, labels=plain_arrays(labels), tau_steps=tau_steps)
+    return replace(comparison, recordings=pair)
 
 
 def probes_of(record: Probes | None) -> list[Probe] | None:
     """Probes from texts such as ``l1:s,v``; None stays None. Raises UsageError."""
     if record is None:
         return None
-    return [_probe(one) if isinstance(one, str) else one for one in ((record,) if isinstance(record, str) else record)]
+    return [
+        _probe(probe) if isinstance(probe, str) else probe
+        for probe in ((record,) if isinstance(record, str) else record)
+    ]
 
 
 def _probe(text: str) -> Probe:
@@ -262,13 +271,13 @@ def _probe(text: str) -> Probe:
 
 def _backend_of(model: object, backend: str, chip: object) -> str:
     """The simulator of a model in integers. Raises UsageError for another one, and for a chip beside the model's."""
-    own = "fixed" if isinstance(model, QuantizedNetwork) else "mapped"
-    if backend not in ("auto", own):
-        limit = f"{kind_of(model)} runs with backend {own!r}"
+    simulator = "fixed" if isinstance(model, QuantizedNetwork) else "mapped"
+    if backend not in ("auto", simulator):
+        limit = f"{kind_of(model)} runs with backend {simulator!r}"
         raise UsageError.of(f"backend {quoted(backend)}", "does not apply here", limit, "leave it out")
     if chip is not None:
         raise UsageError.of("argument 'chip'", "does not apply here", f"{kind_of(model)} has its chip", "leave it out")
-    return own
+    return simulator
 
 
 def _own_options(target: str, options: object, *, floating: bool) -> object:
@@ -280,9 +289,9 @@ def _own_options(target: str, options: object, *, floating: bool) -> object:
     return pipeline.lava_options(floating=True)
 
 
-def _emit_integers(model: Model, target: str, options: object, given: Sequence[str]) -> Artifact:
+def _emit_integers(model: Model, target: str, options: object, arguments: Sequence[str]) -> Artifact:
     """The program of what is in integers already; nothing of it is chosen anew."""
-    if given:
+    if arguments:
         limit = f"{kind_of(model)} is in integers of its chip already"
-        raise UsageError.of(f"argument {quoted(given[0])}", "does not apply here", limit, "leave it out")
+        raise UsageError.of(f"argument {quoted(arguments[0])}", "does not apply here", limit, "leave it out")
     return plugins.get("emitters", target).emit(model, options)

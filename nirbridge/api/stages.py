@@ -55,13 +55,13 @@ def apply(model: object, passes: object, *, sample: object = None) -> Network:
         UsageError: a text that cannot be read, options that do not fit the network.
         ModelError: the network is not valid, or a pass refuses its structure.
     """
-    given: Any = passes
-    each = given if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
-    if not isinstance(given, str) and not all(callable(p) and hasattr(p, "pass_name") for p in each):
+    sequence: Any = passes
+    each = sequence if isinstance(sequence, Iterable) and not isinstance(sequence, str) else (sequence,)
+    if not isinstance(sequence, str) and not all(callable(p) and hasattr(p, "pass_name") for p in each):
         limit = "a text such as eliminate-dead, a pass or a list of passes"
         raise UsageError.of("nirbridge.apply(), passes", f"a {type(passes).__name__}", limit, "correct it")
     network = network_of(model, sample)
-    changed = pipeline.apply_passes(network, given)
+    changed = pipeline.apply_passes(network, sequence)
     return changed if changed is network else replace(changed, file=None)  # no longer that of its file
 
 
@@ -103,8 +103,8 @@ def check_fit(
 ) -> Partition:
     """Does the model fit? A partition with its proof; nothing is placed. Arguments and errors as of ``map``."""
     network = network_of(model, sample)
-    chosen = map_options("nirbridge.check_fit()", options, changes, network)
-    return pipeline.check_fit(network, find_chip(chip), chosen)[1]
+    settings = map_options("nirbridge.check_fit()", options, changes, network)
+    return pipeline.check_fit(network, find_chip(chip), settings)[1]
 
 
 @checked
@@ -157,13 +157,13 @@ def quantize(
     return pipeline.quantize_network(network, find_chip(chip), *planned, keep_early_spikes=keep_early_spikes)
 
 
-def calibration_arrays(network: Network, given: object) -> Any:
+def calibration_arrays(network: Network, data: object) -> Any:
     """Inputs by name, with ``labels`` where a pair of inputs and classes was given."""
-    if given is None:
+    if data is None:
         return None
-    if not isinstance(given, tuple) or len(given) != 2:
-        return plain_arrays(given)
-    inputs, labels = plain_arrays(given[0]), plain_arrays(given[1])
+    if not isinstance(data, tuple) or len(data) != 2:
+        return plain_arrays(data)
+    inputs, labels = plain_arrays(data[0]), plain_arrays(data[1])
     if isinstance(inputs, Mapping):
         return {**inputs, "labels": labels}
     if len(network.inputs) != 1:
@@ -174,12 +174,12 @@ def calibration_arrays(network: Network, given: object) -> Any:
 
 def map_options(subject: str, options: MapOptions | None, changes: Mapping[str, Any], network: Network) -> MapOptions:
     """The options with the changes in them, each held to its type. Raises UsageError."""
-    chosen = options or MapOptions()
-    values = {f.name: getattr(chosen, f.name) for f in fields(MapOptions)} | dict(changes)
+    settings = options or MapOptions()
+    values = {f.name: getattr(settings, f.name) for f in fields(MapOptions)} | dict(changes)
     check_fields(subject, values, get_type_hints(MapKeywords, include_extras=True))
     pins = {name: (core,) if isinstance(core, int) else tuple(core) for name, core in values["pins"].items()}
     splits = MappingProxyType(dict(values["splits"]))
     return replace(
-        chosen,
+        settings,
         **{**values, "pins": MappingProxyType(pins), "splits": splits, "rates": rates_of(values["rates"], network)},
     )

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def plain_arrays(given: object) -> Any:
+def plain_arrays(arrays: object) -> Any:
     """The value with tensors of torch as numpy arrays, one alone or by name; all else stays as it is."""
-    if isinstance(given, Mapping):
-        return {name: plain_arrays(value) for name, value in given.items()}
+    if isinstance(arrays, Mapping):
+        return {name: plain_arrays(value) for name, value in arrays.items()}
     torch: Any = sys.modules.get("torch")
-    value: Any = given
+    value: Any = arrays
     return value.detach().cpu().numpy() if torch is not None and isinstance(value, torch.Tensor) else value

@@ -19,33 +19,33 @@ def refuse_options(names: Iterable[str], limit: str) -> None:
 
 def graded_inputs(texts: tuple[str, ...]) -> dict[str, tuple[float, int]]:
     """``INPUT=MAX:BITS``. Raises UsageError."""
-    found: dict[str, tuple[float, int]] = {}
+    inputs: dict[str, tuple[float, int]] = {}
     for text in texts:
         name, _, numbers = text.rpartition("=")
         size, _, bits = numbers.partition(":")
         try:
-            found[name] = (float(size), int(bits))
+            inputs[name] = (float(size), int(bits))
         except ValueError:
             limit = "INPUT=MAX:BITS"
             raise UsageError.of(
                 f"--graded {quoted(text)}", "not understood", limit, "for example --graded in=1.0:8"
             ) from None
-    return found
+    return inputs
 
 
 def widths(texts: tuple[str, ...]) -> dict[str, int] | int | None:
     """``N`` for all, ``LAYER=N`` for one; a name may hold '=', the last one counts. Raises UsageError."""
     everywhere: int | None = None
-    found: dict[str, int] = {}
+    by_layer: dict[str, int] = {}
     for text in texts:
         name, _, number = text.rpartition("=")
         if not number.isdecimal() or len(number) > 3:
             raise UsageError.of(f"--bits {quoted(text)}", "is neither N nor LAYER=N", "", "for example --bits fc1=4")
         if name:
-            found[name] = int(number)
+            by_layer[name] = int(number)
         else:
             everywhere = int(number)
-    return {**({"*": everywhere} if everywhere is not None else {}), **found} if found else everywhere
+    return {**({"*": everywhere} if everywhere is not None else {}), **by_layer} if by_layer else everywhere
 
 
 def check_plot(plot: str | None, node: str | None) -> None:

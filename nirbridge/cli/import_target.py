@@ -11,47 +11,47 @@ def module_of(target: str, *, of_torch: bool) -> Any:
     """The module that PACKAGE.MODULE:ATTR or FILE.py:ATTR names; a class or a function is called."""
     import inspect
 
-    where, colon, attribute = target.rpartition(":")
-    if not colon or not where or not attribute:
+    place, colon, attribute = target.rpartition(":")
+    if not colon or not place or not attribute:
         limit = "PACKAGE.MODULE:ATTR or FILE.py:ATTR"
         raise UsageError.of(quoted(target), "names no module and attribute", limit, "for example my_net.py:net")
-    found = _attribute(_loaded(where), attribute, where)
-    if isinstance(found, type) or inspect.isfunction(found):
+    module = _attribute(_loaded(place), attribute, place)
+    if isinstance(module, type) or inspect.isfunction(module):
         try:
-            found = found()
+            module = module()
         except Exception as error:
             text = f"calling it without arguments fails ({type(error).__name__}: {error})"
             raise UsageError.of(quoted(target), text, "", "name a module, or a function without arguments") from error
     if not of_torch:
-        return found
+        return module
     import torch
 
-    if not isinstance(found, torch.nn.Module):
-        text = f"is no torch module but of type {type(found).__name__}"
+    if not isinstance(module, torch.nn.Module):
+        text = f"is no torch module but of type {type(module).__name__}"
         raise UsageError.of(quoted(target), text, "", "name a torch.nn.Module, a class or a function that gives one")
-    return found
+    return module
 
 
-def _loaded(where: str) -> Any:
+def _loaded(place: str) -> Any:
     """The Python module of a file or a dotted name; the user's own code runs here."""
     import importlib
     import os
     import sys
 
-    folder = os.path.dirname(os.path.abspath(where)) if where.endswith(".py") else os.getcwd()
-    if where.endswith(".py") and not os.path.isfile(where):
-        raise FileError.of(quoted(where), "there is no such file", "", "give the path of a Python file")
+    folder = os.path.dirname(os.path.abspath(place)) if place.endswith(".py") else os.getcwd()
+    if place.endswith(".py") and not os.path.isfile(place):
+        raise FileError.of(quoted(place), "there is no such file", "", "give the path of a Python file")
     sys.path.insert(0, folder)
     try:
-        if not where.endswith(".py"):
-            return importlib.import_module(where)
-        name = os.path.splitext(os.path.basename(where))[0]
-        return _run_file(name, where)
+        if not place.endswith(".py"):
+            return importlib.import_module(place)
+        name = os.path.splitext(os.path.basename(place))[0]
+        return _run_file(name, place)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the user's code may raise anything, even SystemExit
         found = f"importing it fails ({type(error).__name__}: {error})"
-        raise UsageError.of(quoted(where), found, "", "make it import on its own first") from error
+        raise UsageError.of(quoted(place), found, "", "make it import on its own first") from error
     finally:
         sys.path.remove(folder)
 
@@ -72,12 +72,12 @@ def _run_file(name: str, path: str) -> Any:
     return module
 
 
-def _attribute(module: Any, dotted: str, where: str) -> Any:
-    found = module
+def _attribute(module: Any, dotted: str, place: str) -> Any:
+    value = module
     for part in dotted.split("."):
-        if not hasattr(found, part):
-            near = nearest(part, [n for n in dir(found) if not n.startswith("_")], 3)
+        if not hasattr(value, part):
+            near = nearest(part, [n for n in dir(value) if not n.startswith("_")], 3)
             step = f"did you mean {' or '.join(quoted(n) for n in near)}?" if near else "see what it defines"
-            raise UsageError.of(quoted(where), f"it has no {quoted(part)}", "", step)
-        found = getattr(found, part)
-    return found
+            raise UsageError.of(quoted(place), f"it has no {quoted(part)}", "", step)
+        value = getattr(value, part)
+    return value

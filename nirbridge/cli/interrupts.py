@@ -38,7 +38,7 @@ def leave_after_cleaning() -> NoReturn:
 
     Python's own end would call destructors of objects that are half made, and stop threads within C++, which aborts.
     """
-    sys.unraisablehook = lambda found: None
+    sys.unraisablehook = lambda unraisable: None
     atexit._run_exitfuncs()  # pyright: ignore[reportAttributeAccessIssue]
     os._exit(EXIT_CODE)
 
@@ -73,8 +73,8 @@ def _is_importing(frame: FrameType | None) -> bool:
     return False
 
 
-def _unraisable(found: Any) -> None:
+def _unraisable(unraisable: Any) -> None:
     """Where Python cannot raise (in a destructor or a callback of C), an interrupt still ends the process."""
-    if found.exc_type is not None and issubclass(found.exc_type, KeyboardInterrupt):
+    if unraisable.exc_type is not None and issubclass(unraisable.exc_type, KeyboardInterrupt):
         _leave()
-    sys.__unraisablehook__(found)
+    sys.__unraisablehook__(unraisable)

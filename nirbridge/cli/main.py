@@ -173,17 +173,17 @@ def _is_interrupted(error: BaseException | None) -> bool:
 
 
 def _report(error: Exception, as_json: bool, debug: bool) -> int:
-    known = _known(error)
+    problem = _known(error)
     try:
         if debug:
             traceback.print_exception(error)
-        print_error(known, as_json=as_json)
+        print_error(problem, as_json=as_json)
         sys.stdout.flush()
     except (streams.ReaderGone, BrokenPipeError):
         return READER_GONE
     except FileError:  # of a stdout that is full; stderr has the error
-        return known.exit_code
-    return known.exit_code
+        return problem.exit_code
+    return problem.exit_code
 
 
 def _known(error: Exception) -> NirbridgeError:
@@ -205,8 +205,8 @@ def _known(error: Exception) -> NirbridgeError:
 
 
 def _unknown_option(error: click.NoSuchOption, command: str) -> Diagnostic:
-    known = [name for p in error.ctx.command.params for name in (*p.opts, *p.secondary_opts)] if error.ctx else []
-    options = [name for name in known if name.startswith("-")]
+    names = [name for p in error.ctx.command.params for name in (*p.opts, *p.secondary_opts)] if error.ctx else []
+    options = [name for name in names if name.startswith("-")]
     step = "; ".join(text for text in (did_you_mean(error.option_name, options), f"{command} --help") if text)
     return Diagnostic(command, f"no such option {quoted(error.option_name)}", hint=step)
 

@@ -111,14 +111,14 @@ def imported_graph(target: str, sample_shapes: tuple[str, ...], framework: str |
 
     samples = tuple(sample_of(text) for text in sample_shapes)
     module = module_with_weights(target, framework, weights)
-    chosen = framework or recognised(module, target)
-    if chosen == PLAIN:
+    importer = framework or recognised(module, target)
+    if importer == PLAIN:
         options = f"--from torch --calibrate DATA.npy --sample-shape {sample_shapes[0]} -o MODEL.nir"
         hint = f"nirbridge import {target} {options}"
         raise UsageError.of("--from torch", "does not apply here", "a conversion needs typical inputs", hint)
     with progress_on_stderr() as progress:
         progress("importing", None)
-        return import_module(chosen, module, samples[0] if len(samples) == 1 else samples)
+        return import_module(importer, module, samples[0] if len(samples) == 1 else samples)
 
 
 def module_with_weights(target: str, framework: str | None, weights: str | None) -> Any:
@@ -144,12 +144,12 @@ def recognised(module: Any, target: str) -> str:
     """
     from nirbridge.pipeline import framework_of
 
-    found = framework_of(module)
-    if found is None or found == PLAIN:
-        known = ", ".join(name for name in FRAMEWORKS.split("|") if name != PLAIN)
+    importer = framework_of(module)
+    if importer is None or importer == PLAIN:
+        frameworks = ", ".join(name for name in FRAMEWORKS.split("|") if name != PLAIN)
         hint = "convert a network of ReLUs: nirbridge import --from torch --calibrate DATA.npy; or give --from NAME"
-        raise UsageError.of(quoted(target), "has no spiking neurons", f"none of its parts is of {known}", hint)
-    return found
+        raise UsageError.of(quoted(target), "has no spiking neurons", f"none of its parts is of {frameworks}", hint)
+    return importer
 
 
 def sample_of(text: str) -> Any:

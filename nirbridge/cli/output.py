@@ -47,9 +47,9 @@ def print_rich(*parts: RenderableType) -> None:
 
 def output_width() -> int:
     """Columns of the output: those of ``COLUMNS``, else of the terminal, else 120."""
-    given = os.environ.get("COLUMNS", "")
-    if given.isascii() and given.isdigit() and 0 < len(given) < 5:
-        return max(int(given), WIDTH_MIN)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and 0 < len(columns) < 5:
+        return max(int(columns), WIDTH_MIN)
     with suppress(OSError, ValueError, AttributeError):
         if sys.stdout.isatty():
             return max(os.get_terminal_size(sys.stdout.fileno()).columns, WIDTH_MIN)
@@ -92,8 +92,8 @@ def print_error(error: NirbridgeError, *, as_json: bool) -> None:
 @contextmanager
 def faults_on_stderr(*, silent: bool) -> Iterator[None]:
     """Within it each ``ExporterFaultWarning`` is one line on stderr, once; none with ``silent``."""
-    said: dict[str, None] = {}
-    token = _SAID.set(said)
+    reported: dict[str, None] = {}
+    token = _SAID.set(reported)
     with warnings.catch_warnings():
         warnings.simplefilter("always", ExporterFaultWarning)
         others = warnings.showwarning
@@ -101,8 +101,8 @@ def faults_on_stderr(*, silent: bool) -> Iterator[None]:
         def show(message: Any, category: Any, *rest: Any, **more: Any) -> None:
             if not issubclass(category, ExporterFaultWarning):
                 others(message, category, *rest, **more)
-            elif str(message) not in said:
-                said[str(message)] = None
+            elif str(message) not in reported:
+                reported[str(message)] = None
                 if not silent:
                     print_warning(str(message))
 

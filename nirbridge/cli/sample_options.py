@@ -51,9 +51,9 @@ def sample_arguments(framework: str, reading: Mapping[str, Any]) -> dict[str, An
 
     from nirbridge import plugins as registry
 
-    known = inspect.signature(registry.get("importers", framework)).parameters
+    parameters = inspect.signature(registry.get("importers", framework)).parameters
     where = f"--from {framework} has no such option"
-    refuse_options((_NAMES[name] for name in reading if name not in known), where)
+    refuse_options((_NAMES[name] for name in reading if name not in parameters), where)
     return {k: _axis(v) if k == "time_axis" else v for k, v in reading.items()}
 
 

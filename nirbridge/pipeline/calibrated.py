@@ -81,10 +81,10 @@ def calibration_data(network: Network, arrays: Mapping[str, Array] | Array) -> C
 
 def observe_reference(network: Network, data: CalibrationData) -> Calibration:
     """What the reference shows on data. Raises UsageError for inputs that do not fit."""
-    wanted = [Probe(p.name, ("i", "u") + (("s",) if p.neuron.fires else ())) for p in network.populations]
-    wanted += [Probe(port.name, ("s",)) for port in network.inputs]
-    found = simulate(network, data.inputs, record=wanted, dtype="float64").recording
-    return calibration_of(network, found.arrays, f"{data.steps} steps of {_batch(data)} samples")
+    probes = [Probe(p.name, ("i", "u") + (("s",) if p.neuron.fires else ())) for p in network.populations]
+    probes += [Probe(port.name, ("s",)) for port in network.inputs]
+    recording = simulate(network, data.inputs, record=probes, dtype="float64").recording
+    return calibration_of(network, recording.arrays, f"{data.steps} steps of {_batch(data)} samples")
 
 
 def _batch(data: CalibrationData) -> int:
@@ -107,17 +107,19 @@ def quantize_with_data(
         )
     network: Network = getattr(retimed, "network", retimed)
     plan.progress("calibrate", None)
-    seen = observe_reference(network, data) if data is not None else None
-    chosen = replace(options, calibration=seen if plan.tight else None)
+    calibration = observe_reference(network, data) if data is not None else None
+    settings = replace(options, calibration=calibration if plan.tight else None)
     targets = {p.name for p in network.populations}
 
-    asked = requested_widths(options)
+    requested = requested_widths(options)
 
     def make(widths: Widths) -> QuantizedNetwork:  # what is asked by projection stays, and unknown names are told
-        own = replace(chosen, weight_bits={**asked, **widths})
-        bits = {k: bits_of(p, chip, own) for k, p in enumerate(network.projections) if p.target in targets}
+        with_widths = replace(settings, weight_bits={**requested, **widths})
+        bits = {k: bits_of(p, chip, with_widths) for k, p in enumerate(network.projections) if p.target in targets}
         return quantize(
-            retimed, chip, replace(own, clip=clip_shares(network, bits, plan.method, seen, plan.percentile))
+            retimed,
+            chip,
+            replace(with_widths, clip=clip_shares(network, bits, plan.method, calibration, plan.percentile)),
         )
 
     if data is None:
@@ -125,22 +127,22 @@ def quantize_with_data(
     judge = ReferenceScore(network, getattr(retimed, "latency", {}), data)
     if plan.memory_bits is None:
         return judge.measured(make({}))
-    choice = choose_widths(network, chip, plan.memory_bits, make, judge.score, plan.progress, asked)
+    choice = choose_widths(network, chip, plan.memory_bits, make, judge.score, plan.progress, requested)
     return _with_choice(judge.measured(make(choice.weight_bits)), choice)
 
 
 def requested_widths(options: QuantizationOptions) -> Widths:
     """The requested widths, by target, by projection and under ``'*'`` for all others."""
-    asked = options.weight_bits
-    if asked is None:
+    widths = options.weight_bits
+    if widths is None:
         return {}
-    return dict(asked) if isinstance(asked, Mapping) else {"*": asked}
+    return dict(widths) if isinstance(widths, Mapping) else {"*": widths}
 
 
 def _with_choice(quantized: QuantizedNetwork, choice: WidthChoice) -> QuantizedNetwork:
-    said = ", ".join(f"{quoted(name)} {bits}" for name, bits in choice.weight_bits.items())
+    widths = ", ".join(f"{quoted(name)} {bits}" for name, bits in choice.weight_bits.items())
     return replace(
-        quantized, notes=(*quantized.notes, f"bits by layer, searched: {said}; {choice.synapse_bits:,} bits")
+        quantized, notes=(*quantized.notes, f"bits by layer, searched: {widths}; {choice.synapse_bits:,} bits")
     )
 
 
@@ -162,47 +164,47 @@ class ReferenceScore:
 
     def score(self, quantized: QuantizedNetwork) -> float:
         """Accuracy where labels are given, and less for every spike that changed: the higher the better."""
-        found = self.run(quantized)
+        arrays = self.run(quantized)
         changed = [
-            self._changed(found, name)["spikes_changed"] for name, _ in self.truth if name in self._populations()
+            self._changed(arrays, name)["spikes_changed"] for name, _ in self.truth if name in self._populations()
         ]
-        accuracy = self._accuracy(found) if self.data.labels is not None else 0.0
+        accuracy = self._accuracy(arrays) if self.data.labels is not None else 0.0
         return (accuracy or 0.0) - 1e-3 * float(np.mean(changed or [0.0]))
 
     def measured(self, quantized: QuantizedNetwork) -> QuantizedNetwork:
         """The network with what was measured in the report of each layer."""
-        found, ranges = self.run(quantized), self._ranges(quantized)
-        layers = tuple(self._layer(layer, found, ranges) for layer in quantized.report)
+        arrays, ranges = self.run(quantized), self._ranges(quantized)
+        layers = tuple(self._layer(layer, arrays, ranges) for layer in quantized.report)
         return replace(quantized, report=layers)
 
     def _ranges(self, quantized: QuantizedNetwork) -> dict[tuple[str, str], list[int]]:
         """Least and greatest u and v of each population, some samples at a time."""
-        made, found = FixedSimulator(quantized), dict[tuple[str, str], list[int]]()
+        simulator, extremes = FixedSimulator(quantized), dict[tuple[str, str], list[int]]()
         record = [Probe(p.name, ("u", "v")) for p in quantized.populations]
         for first in range(0, _batch(self.data), SAMPLES):
             part = {k: a[:, first : first + SAMPLES] for k, a in self.inputs.items()}
-            for key, array in made.run(part, record=record).recording.arrays.items():
+            for key, array in simulator.run(part, record=record).recording.arrays.items():
                 ends = [int(array.min(initial=0)), int(array.max(initial=0))]
-                low, high = found.get(key, ends)
-                found[key] = [min(low, ends[0]), max(high, ends[1])]
-        return found
+                low, high = extremes.get(key, ends)
+                extremes[key] = [min(low, ends[0]), max(high, ends[1])]
+        return extremes
 
     def _layer(
-        self, layer: LayerReport, found: Mapping[tuple[str, str], Array], ranges: Mapping[tuple[str, str], list[int]]
+        self, layer: LayerReport, arrays: Mapping[tuple[str, str], Array], ranges: Mapping[tuple[str, str], list[int]]
     ) -> LayerReport:
-        said: dict[str, Any] = {x: ranges[layer.population, x] for x in ("u", "v")}
+        measured: dict[str, Any] = {x: ranges[layer.population, x] for x in ("u", "v")}
         outputs = {p.target for p in self.network.projections if p.source == layer.population}
         if (layer.population, "s") in self.truth:
-            said |= self._changed(found, layer.population)
+            measured |= self._changed(arrays, layer.population)
         else:
-            said |= self._read_error(found, outputs)
+            measured |= self._read_error(arrays, outputs)
         if self.data.labels is not None and any(port.name in outputs for port in self.network.outputs):
-            said |= {"accuracy": self._accuracy(found), "accuracy_reference": self._accuracy(self.truth)}
-        return replace(layer, measured=MappingProxyType(said))
+            measured |= {"accuracy": self._accuracy(arrays), "accuracy_reference": self._accuracy(self.truth)}
+        return replace(layer, measured=MappingProxyType(measured))
 
-    def _read_error(self, found: Mapping[tuple[str, str], Array], outputs: set[str]) -> dict[str, Any]:
+    def _read_error(self, arrays: Mapping[tuple[str, str], Array], outputs: set[str]) -> dict[str, Any]:
         """Of a read-out: root mean square of what its outputs are off, as a share of theirs."""
-        pairs = [(found[p.name, "s"], self.truth[p.name, "s"]) for p in self.network.outputs if p.name in outputs]
+        pairs = [(arrays[p.name, "s"], self.truth[p.name, "s"]) for p in self.network.outputs if p.name in outputs]
         off = sum(float(np.square(a.astype(np.float64) - b).sum()) for a, b in pairs)
         size = sum(float(np.square(b.astype(np.float64)).sum()) for _, b in pairs)
         return {"read_error": float(np.sqrt(off / size)) if size else 0.0} if pairs else {}
@@ -210,18 +212,18 @@ class ReferenceScore:
     def _populations(self) -> frozenset[str]:
         return frozenset(p.name for p in self.network.populations)
 
-    def _changed(self, found: Mapping[tuple[str, str], Array], name: str) -> dict[str, Any]:
-        a, b = self.truth[name, "s"].astype(np.int64), found[name, "s"].astype(np.int64)
+    def _changed(self, arrays: Mapping[tuple[str, str], Array], name: str) -> dict[str, Any]:
+        a, b = self.truth[name, "s"].astype(np.int64), arrays[name, "s"].astype(np.int64)
         return {
             "spikes": int(b.sum()),
             "spikes_reference": int(a.sum()),
             "spikes_changed": float(np.abs(a - b).sum() / max(1, int(a.sum()))),
         }
 
-    def _accuracy(self, found: Mapping[tuple[str, str], Array]) -> float | None:
+    def _accuracy(self, arrays: Mapping[tuple[str, str], Array]) -> float | None:
         """Share of samples whose class is the output with the largest sum over the steps of the data."""
         port = self.network.outputs[0]
-        values = found[port.name, "s"][self.latency[port.name] :][: self.data.steps]
+        values = arrays[port.name, "s"][self.latency[port.name] :][: self.data.steps]
         sums = values.astype(np.float64).sum(axis=0).reshape(values.shape[1], -1)
         assert self.data.labels is not None, "requested with labels only"
         return float(np.mean(sums.argmax(axis=1) == self.data.labels))

@@ -80,13 +80,13 @@ def _of_recordings(a: Recording, b: Recording) -> Iterator[Difference]:
     from nirbridge.comparison.compare import compare
     from nirbridge.report.compare import place_text
 
-    found = compare(a, b)
-    for row in found.rows:
+    comparison = compare(a, b)
+    for row in comparison.rows:
         if row.problem is not None:
             yield Difference(f"{row.node} {row.variable}", row.problem, "")
         elif row.first_values is not None:
             yield Difference(f"{row.node} {row.variable}, first at {place_text(row)}", *row.first_values)
-    for node, variable in found.only_a:
+    for node, variable in comparison.only_a:
         yield Difference(f"{node} {variable}", "recorded", None)
-    for node, variable in found.only_b:
+    for node, variable in comparison.only_b:
         yield Difference(f"{node} {variable}", None, "recorded")

@@ -76,8 +76,8 @@ def emit_with(
     early = keep_early_spikes or bool(mapping and mapping.early_spikes)
     retimed = retime(network, chip, splits=dict(mapping.splits) if mapping else None, keep_early_spikes=early)
     bits = weight_bits if mapping is None or weight_bits is not None else mapping.weight_bits
-    chosen = QuantizationOptions(weight_bits=bits, graded=MappingProxyType(dict(graded or {})), progress=progress)
-    quantized = quantize(retimed, chip, chosen)
+    quantization = QuantizationOptions(weight_bits=bits, graded=MappingProxyType(dict(graded or {})), progress=progress)
+    quantized = quantize(retimed, chip, quantization)
     if mapping is not None:
         IllegalMapping.raise_all(network_mismatches(quantized, mapping))
     widest = max((p.weight_bits for p in quantized.projections), default=bits)

@@ -60,15 +60,15 @@ def prepare_retimed(retimed: RetimedNetwork, chip: Chip, options: MapOptions) ->
     return _judged(_ready(retimed.reference, _retimed(retimed), options), chip, options)
 
 
-def _judged(ready: PreparedNetwork, chip: Chip, options: MapOptions) -> PreparedNetwork:
+def _judged(prepared: PreparedNetwork, chip: Chip, options: MapOptions) -> PreparedNetwork:
     """With all that the chip cannot run; in the notes where only a placement is requested."""
-    found = _unsupported(ready.network, chip, options.weight_bits)
-    marked = options.placement_only or ready.placement_only
+    problems = _unsupported(prepared.network, chip, options.weight_bits)
+    marked = options.placement_only or prepared.placement_only
     if not options.placement_only:
-        return replace(ready, unsupported=(*ready.refused, *found), placement_only=marked)
-    notes = _shown(f"placement only, chip {quoted(chip.name)} cannot run it", found)
-    network = replace(ready.network, notes=(*ready.network.notes, *notes))
-    return replace(ready, network=network, placement_only=marked)
+        return replace(prepared, unsupported=(*prepared.refused, *problems), placement_only=marked)
+    notes = _shown(f"placement only, chip {quoted(chip.name)} cannot run it", problems)
+    network = replace(prepared.network, notes=(*prepared.network.notes, *notes))
+    return replace(prepared, network=network, placement_only=marked)
 
 
 def _unsupported(network: Network, chip: Chip, weight_bits: int | None) -> list[Diagnostic]:
@@ -106,14 +106,14 @@ def retime(
     """
     fitted = fit_to_chip(network, chip, relays=relays)
     try:
-        made = _balanced(fitted, chip, keep_early_spikes=keep_early_spikes)
+        retimed = _balanced(fitted, chip, keep_early_spikes=keep_early_spikes)
     except ModelError as error:
         raise ModelError(*error.problems, *_unsupported(fitted, chip, None)) from None
     if not splits:
-        return made
-    network, of = _split(made.network, splits)
-    early = (*made.early, *(copy for copy, name in of.items() if name in made.early))
-    return replace(made, network=network, latency=MappingProxyType(_with_copies(made.latency, of)), early=early)
+        return retimed
+    network, of = _split(retimed.network, splits)
+    early = (*retimed.early, *(copy for copy, name in of.items() if name in retimed.early))
+    return replace(retimed, network=network, latency=MappingProxyType(_with_copies(retimed.latency, of)), early=early)
 
 
 def network_to_map(retimed: RetimedNetwork) -> tuple[Network, Mapping[str, int] | None]:
@@ -138,11 +138,11 @@ def _split(network: Network, splits: Mapping[str, int]) -> tuple[Network, dict[s
 
     of: dict[str, str] = {}
     for name, ways in splits.items():
-        known = {p.name for p in network.populations}
+        names_before = {p.name for p in network.populations}
         changed = run_passes(network, [ReplicateSource(name, ways)])
         note = f"population {quoted(name)} is mapped as {ways} copies, each feeding a part of its targets"
         network = replace(changed, notes=(*changed.notes, note))
-        of |= {p.name: name for p in network.populations if p.name not in known}
+        of |= {p.name: name for p in network.populations if p.name not in names_before}
     return network, of
 
 
@@ -177,16 +177,16 @@ def _retimed(retimed: RetimedNetwork) -> PreparedNetwork:
 def _apply_retiming(fitted: Network, chip: Chip, options: MapOptions) -> PreparedNetwork:
     how = options.retime
     try:
-        ready = _retimed(_balanced(fitted, chip, keep_early_spikes=options.keep_early_spikes))
+        prepared = _retimed(_balanced(fitted, chip, keep_early_spikes=options.keep_early_spikes))
     except ModelError as error:
         if how == "always":
             raise
         notes = _shown("mapped with the delays of the model, nothing runs this map", error.problems)
         return PreparedNetwork(replace(fitted, notes=(*fitted.notes, *notes)), refused=error.problems)
-    if how == "never" and ready.latency is not None:
+    if how == "never" and prepared.latency is not None:
         note = "mapped with the delays of the model, as asked: hops are not made up for, so nothing runs this map"
         return PreparedNetwork(replace(fitted, notes=(*fitted.notes, note)), placement_only=True)
-    return ready
+    return prepared
 
 
 def _shown(heading: str, problems: Sequence[Diagnostic]) -> list[str]:
@@ -203,10 +203,10 @@ def _wiring(network: Network) -> object:
 
 def _delays(p: Projection) -> object:
     """Delays in a canonical form: a delay common to all targets is added to the source delay."""
-    own, late = p.delay_steps, p.target_delay_steps
-    if late.size and (late == late.flat[0]).all():
-        own, late = own + late.flat[0], np.zeros((), np.int64)
-    return compact(own).tolist(), late.tolist()
+    source_delay, target_delay = p.delay_steps, p.target_delay_steps
+    if target_delay.size and (target_delay == target_delay.flat[0]).all():
+        source_delay, target_delay = source_delay + target_delay.flat[0], np.zeros((), np.int64)
+    return compact(source_delay).tolist(), target_delay.tolist()
 
 
 def _ready(fitted: Network, runs: PreparedNetwork, options: MapOptions) -> PreparedNetwork:
@@ -220,24 +220,24 @@ def _ready(fitted: Network, runs: PreparedNetwork, options: MapOptions) -> Prepa
 
 
 def _with_copies(values: Mapping[str, T], of: Mapping[str, str]) -> dict[str, T]:
-    found = dict(values)
+    extended = dict(values)
     for copy, name in of.items():
-        if name in found:
-            found[copy] = found[name]
-    return found
+        if name in extended:
+            extended[copy] = extended[name]
+    return extended
 
 
 def _with_rates_of_added(before: Network, after: Network, rates: Rates | None) -> Rates | None:
     """Rates of added populations: a relay fires like its source, a neuron without inputs in every time step."""
     from nirbridge.mapping.rates import assumed_rates
 
-    known = {p.name for p in before.populations}
-    added = [p.name for p in after.populations if p.name not in known]
+    names_before = {p.name for p in before.populations}
+    added = [p.name for p in after.populations if p.name not in names_before]
     if not added:
         return rates
-    given, said = rates or assumed_rates(before)
-    found = dict(given)
+    rates_before, origin = rates or assumed_rates(before)
+    all_rates = dict(rates_before)
     for name in added:
         sources = [p.source for p in after.projections if p.target == name]
-        found[name] = found.get(sources[0], freeze(0.0)) if sources else freeze(1.0)
-    return found, f"{said}; relays send what they pass on, a neuron without inputs fires in every step"
+        all_rates[name] = all_rates.get(sources[0], freeze(0.0)) if sources else freeze(1.0)
+    return all_rates, f"{origin}; relays send what they pass on, a neuron without inputs fires in every step"

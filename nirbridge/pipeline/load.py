@@ -143,8 +143,8 @@ def import_module(framework: str, module: Any, sample: Any, *, check: int | None
         ModelError: what the importer cannot carry over exactly.
     """
     function = registry.get("importers", framework)
-    known = inspect.signature(function).parameters
-    if "check" in known:
+    parameters = inspect.signature(function).parameters
+    if "check" in parameters:
         options |= {"check": check}
     try:
         return function(module, sample, **options)

@@ -39,34 +39,34 @@ def map_network(network: Network, chip: Chip, options: MapOptions | None = None)
         IllegalMapping: the checker found a fault, which is a bug of nirbridge.
         UsageError: an option that makes no sense.
     """
-    chosen = _checked(options)
-    return replace(_mapped(prepare_network(network, chip, chosen), network, chip, chosen), model=network)
+    settings = _checked(options)
+    return replace(_mapped(prepare_network(network, chip, settings), network, chip, settings), model=network)
 
 
 def map_retimed(retimed: RetimedNetwork, chip: Chip, options: MapOptions | None = None) -> MappedNetwork:
     """The map of a retimed network: what ``map_network`` makes of the network that was retimed. Raises DoesNotFit."""
-    chosen = _checked(options)
-    return _mapped(prepare_retimed(retimed, chip, chosen), retimed.reference, chip, chosen)
+    settings = _checked(options)
+    return _mapped(prepare_retimed(retimed, chip, settings), retimed.reference, chip, settings)
 
 
 def _checked(options: MapOptions | None) -> MapOptions:
-    chosen = options or MapOptions()
-    if chosen.objective not in OBJECTIVES:
-        hint = did_you_mean(chosen.objective, OBJECTIVES) or "choose one of these"
-        raise UsageError.of("--objective", quoted(chosen.objective), f"there are {', '.join(OBJECTIVES)}", hint)
-    return chosen
+    settings = options or MapOptions()
+    if settings.objective not in OBJECTIVES:
+        hint = did_you_mean(settings.objective, OBJECTIVES) or "choose one of these"
+        raise UsageError.of("--objective", quoted(settings.objective), f"there are {', '.join(OBJECTIVES)}", hint)
+    return settings
 
 
-def _mapped(ready: PreparedNetwork, model: Network, chip: Chip, options: MapOptions) -> MappedNetwork:
+def _mapped(prepared: PreparedNetwork, model: Network, chip: Chip, options: MapOptions) -> MappedNetwork:
     from nirbridge.mapping.checker import check
 
-    if ready.unsupported:
-        raise_unfit(ready, chip, options, model)
-    chosen = replace(options, rates=ready.rates)
-    found = partitions(ready, chip, chosen, model)
-    best = min((place_partition(ready.network, chip, p, chosen) for p in found), key=_score(chosen))
-    best = replace(best, latency=ready.latency, placement_only=ready.placement_only, early_spikes=ready.early)
-    chosen.progress("check", None)
+    if prepared.unsupported:
+        raise_unfit(prepared, chip, options, model)
+    with_rates = replace(options, rates=prepared.rates)
+    candidates = partitions(prepared, chip, with_rates, model)
+    best = min((place_partition(prepared.network, chip, p, with_rates) for p in candidates), key=_score(with_rates))
+    best = replace(best, latency=prepared.latency, placement_only=prepared.placement_only, early_spikes=prepared.early)
+    with_rates.progress("check", None)
     check.check_mapping(best)
     return best
 
@@ -104,7 +104,7 @@ def place_partition(
     from nirbridge.partitioner.cost.sizing import cost_model
 
     options = options or MapOptions()
-    rates, said = options.rates if options.rates is not None else assumed_rates(network)
+    rates, origin = options.rates if options.rates is not None else assumed_rates(network)
     sizes = cost_model(network, chip, partition.weight_bits)
     table = axon_table(sizes, tuple(b.slices for b in partition.blocks), rates)
     if cores is None:
@@ -122,7 +122,7 @@ def place_partition(
     paid = costs(table, cores, chip, neurons, chips=options.chips)
     network = replace(network, notes=(*network.notes, *_full_runs(sizes, partition)))
     splits = tuple(options.splits.items())
-    return MappedNetwork(network, chip, options.chips, partition, cores, table, paid, options.objective, said, splits)
+    return MappedNetwork(network, chip, options.chips, partition, cores, table, paid, options.objective, origin, splits)
 
 
 def _full_runs(sizes: CostModel, partition: Partition) -> tuple[str, ...]:
@@ -143,7 +143,7 @@ def _full_runs(sizes: CostModel, partition: Partition) -> tuple[str, ...]:
 def _pinned(partition: Partition, chip: Chip, options: MapOptions) -> dict[int, CoreId]:
     pins: dict[int, CoreId] = {}
     for cores in sorted(set(options.pins.values())):
-        names = {name for name, own in options.pins.items() if own == cores}
+        names = {name for name, population_cores in options.pins.items() if population_cores == cores}
         blocks = [i for i, b in enumerate(partition.blocks) if any(s.population in names for s in b.slices)]
         if len(blocks) > len(cores):
             raise UsageError.of(

@@ -53,13 +53,13 @@ def check_map(
     if sum(ways for _, ways in record.splits) > len(record.populations):
         return (Diagnostic("map", "splits make more copies than the map has populations", "", "map the model again"),)
     try:
-        model, ready = _as_mapped(record, network)
+        model, prepared = _as_mapped(record, network)
     except NirbridgeError as error:
         return error.problems
-    found = check.check_file(path, ready, model_sha256, chip, placement_only=placement_only)
+    violations = check.check_file(path, prepared, model_sha256, chip, placement_only=placement_only)
     delays = () if placement_only or record.placement_only else _other_delays(record, network)
-    known = {str(p) for p in found}
-    return (*found, *(p for p in delays if str(p) not in known), *latency_problems(record, model))
+    texts = {str(p) for p in violations}
+    return (*violations, *(p for p in delays if str(p) not in texts), *latency_problems(record, model))
 
 
 def _other_delays(record: MapRecord, network: Network) -> tuple[Diagnostic, ...]:
@@ -133,7 +133,7 @@ def mapped_network(record: MapRecord, network: Network, chip: Chip) -> MappedNet
     """
     from nirbridge.partitioner.model import Block, BlockId, Partition, Slice, SolveReport
 
-    _, ready = _as_mapped(record, network)
+    _, prepared = _as_mapped(record, network)
     blocks = tuple(
         Block(BlockId(b.id), tuple(Slice(s.population, s.box) for s in b.slices), MappingProxyType(dict(b.used)))
         for b in record.blocks
@@ -143,5 +143,7 @@ def mapped_network(record: MapRecord, network: Network, chip: Chip) -> MappedNet
     partition = Partition(blocks, record.weight_bits, report)
     options = MapOptions(chips=record.chips, splits=dict(record.splits), objective=record.raw["objective"])
     cores = tuple(b.core for b in record.blocks)
-    made = place_partition(ready, chip, partition, options, cores)
-    return replace(made, latency=record.latency, early_spikes=record.early_spikes, placement_only=record.placement_only)
+    mapped = place_partition(prepared, chip, partition, options, cores)
+    return replace(
+        mapped, latency=record.latency, early_spikes=record.early_spikes, placement_only=record.placement_only
+    )

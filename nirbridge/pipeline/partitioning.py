@@ -29,40 +29,40 @@ def check_fit(network: Network, chip: Chip, options: MapOptions | None = None) -
         DoesNotFit: every reason, the limit that proves it, and changes that fit.
         ModelError: what the chip cannot run, unless ``placement_only`` is requested.
     """
-    chosen = options or MapOptions()
-    ready = prepare_network(network, chip, chosen)
-    if ready.unsupported:
-        raise_unfit(ready, chip, chosen, network)
-    return ready.network, partitions(ready, chip, replace(chosen, objective="cores"), network)[0]
+    settings = options or MapOptions()
+    prepared = prepare_network(network, chip, settings)
+    if prepared.unsupported:
+        raise_unfit(prepared, chip, settings, network)
+    return prepared.network, partitions(prepared, chip, replace(settings, objective="cores"), network)[0]
 
 
-def raise_unfit(ready: PreparedNetwork, chip: Chip, options: MapOptions, model: Network) -> NoReturn:
+def raise_unfit(prepared: PreparedNetwork, chip: Chip, options: MapOptions, model: Network) -> NoReturn:
     """Raises ModelError with all that the chip cannot run, or DoesNotFit where it does not even fit (quick search)."""
-    partitions(ready, chip, replace(options, objective="cores", effort="fast"), model)
-    raise ModelError(*map(with_placement_hint, ready.unsupported))
+    partitions(prepared, chip, replace(options, objective="cores", effort="fast"), model)
+    raise ModelError(*map(with_placement_hint, prepared.unsupported))
 
 
-def partitions(ready: PreparedNetwork, chip: Chip, options: MapOptions, model: Network) -> list[Partition]:
+def partitions(prepared: PreparedNetwork, chip: Chip, options: MapOptions, model: Network) -> list[Partition]:
     """The partition for the fewest cores; for other objectives several, of which the best is taken.
 
     ``model``: what ``ready`` was prepared from, which other chips are tried with. Raises DoesNotFit, with the reasons
     why the delays are not other ones.
     """
-    network = ready.network
+    network = prepared.network
     partition = registry.get("partitioners", options.method)
     base = _partition_options(network, options)
     try:
         first = partition(network, chip, base)
     except DoesNotFit as error:
         changes = _changes_that_fit(network, chip, options, model)
-        raise DoesNotFit(*error.problems, *(ready.unsupported or ready.refused), *changes) from None
-    found = [first]
+        raise DoesNotFit(*error.problems, *(prepared.unsupported or prepared.refused), *changes) from None
+    candidates = [first]
     for other in _alternatives(base, options.objective):
         try:
-            found.append(registry.get("partitioners", other.method)(network, chip, other))
+            candidates.append(registry.get("partitioners", other.method)(network, chip, other))
         except DoesNotFit:
             continue
-    return found
+    return candidates
 
 
 def _partition_options(network: Network, options: MapOptions) -> PartitionOptions:
@@ -114,8 +114,8 @@ def _changes_that_fit(network: Network, chip: Chip, options: MapOptions, model: 
 
 def _runs(model: Network, options: MapOptions, chip: Chip, bits: int | None) -> Network | None:
     """The network as another chip, or other weights, would run it; None: it would not."""
-    ready = prepare_network(model, chip, replace(options, weight_bits=bits))
-    return None if ready.unsupported else ready.network
+    prepared = prepare_network(model, chip, replace(options, weight_bits=bits))
+    return None if prepared.unsupported else prepared.network
 
 
 def first_names(names: set[str]) -> str:

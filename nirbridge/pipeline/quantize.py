@@ -93,12 +93,12 @@ def simulate_on_chip(
         )
         limit = "fixed and mapped take --chip, mapped also --map, other backends neither"
         raise UsageError.of("simulate", found, limit, "as in --backend mapped --chip loihi1")
-    known = load_chip(chip) if isinstance(chip, str | Path) else chip
+    target = load_chip(chip) if isinstance(chip, str | Path) else chip
     saved = None if map_file is None else load_runnable(map_file)
     early = keep_early_spikes or bool(saved and saved.early_spikes)
-    retimed = retime(network, known, splits=dict(saved.splits) if saved else None, keep_early_spikes=early)
-    quantized = quantize(retimed, known, QuantizationOptions(weight_bits=None if saved is None else saved.weight_bits))
+    retimed = retime(network, target, splits=dict(saved.splits) if saved else None, keep_early_spikes=early)
+    quantized = quantize(retimed, target, QuantizationOptions(weight_bits=None if saved is None else saved.weight_bits))
     if backend == "fixed":
         return simulate_fixed(quantized, inputs, steps=steps, record=record, progress=progress).recording
-    mapping = saved or map_retimed(retimed, known, MapOptions(effort="fast", progress=progress))
+    mapping = saved or map_retimed(retimed, target, MapOptions(effort="fast", progress=progress))
     return simulate_mapped(quantized, mapping, inputs, steps=steps, record=record, progress=progress)

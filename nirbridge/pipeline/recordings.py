@@ -38,17 +38,17 @@ def simulate_network(network: Network, inputs: Any, *, backend: str = "auto", **
     if backend in ("fixed", "mapped"):
         limit = "this runs a network in real numbers"
         raise UsageError.of(f"backend {quoted(backend)}", "runs the integers of a chip", limit, "use simulate_on_chip")
-    known = {name: options[name] for name in ("steps", "record", "progress") if options.get(name) is not None}
-    return simulator(network, inputs, **known)
+    taken = {name: options[name] for name in ("steps", "record", "progress") if options.get(name) is not None}
+    return simulator(network, inputs, **taken)
 
 
-def probes(network: Network, wanted: Sequence[tuple[str, tuple[str, ...]]], every: int) -> list[Probe] | None:
+def probes(network: Network, variables_of: Sequence[tuple[str, tuple[str, ...]]], every: int) -> list[Probe] | None:
     """Which variables of which nodes are kept, one step in ``every``; None: the default of the simulators."""
     from nirbridge.simulators.recording import default_probes
     from nirbridge.simulators.simulate import Probe
 
-    if wanted:
-        return [Probe(node, variables, every) for node, variables in wanted]
+    if variables_of:
+        return [Probe(node, variables, every) for node, variables in variables_of]
     return None if every == 1 else [Probe(r.node, r.variables, every) for r in default_probes(network)]
 
 

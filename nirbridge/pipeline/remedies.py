@@ -30,15 +30,15 @@ def remedies(
     where it would not: such a change is no remedy.
     """
     quick = replace(options, method="packed", effort="fast", progress=lambda *_: None)
-    found = [
+    changes = [
         _more_chips(network, chip, quick),
         _fewer_bits(network, chip, quick, prepare),
         _split(network, chip, quick),
     ]
     for name in builtin_chips():
         if name != chip.name:
-            found.append(_another(read_chip(name), quick, prepare))
-    return tuple(text for text in found if text)
+            changes.append(_another(read_chip(name), quick, prepare))
+    return tuple(text for text in changes if text)
 
 
 def _cores(network: Network, chip: Chip, options: PartitionOptions) -> int | None:
@@ -49,11 +49,11 @@ def _cores(network: Network, chip: Chip, options: PartitionOptions) -> int | Non
 
 
 def _more_chips(network: Network, chip: Chip, options: PartitionOptions) -> str:
-    most = chip.mesh.chips_max
-    needed = _cores(network, chip, replace(options, chips=most)) if most > options.chips else None
+    chips_max = chip.mesh.chips_max
+    needed = _cores(network, chip, replace(options, chips=chips_max)) if chips_max > options.chips else None
     if needed is None:
         return ""
-    chips = next(n for n in range(options.chips, most + 1) if len(cores_of(chip, n)) >= needed)
+    chips = next(n for n in range(options.chips, chips_max + 1) if len(cores_of(chip, n)) >= needed)
     return f"--chips {chips} ({needed:,} of {len(cores_of(chip, chips)):,} cores)"
 
 
@@ -73,7 +73,7 @@ def _split(network: Network, chip: Chip, options: PartitionOptions) -> str:
     unlimited = replace(chip, core=replace(chip.core, output_axons=None))
     if chip.core.output_axons is None or _cores(network, unlimited, options) is None:
         return ""
-    found: list[tuple[int, str]] = []
+    splits: list[tuple[int, str]] = []
     for name in _widest_sources(network, chip, options):
         for ways in SPLITS:
             needed = _after_split(network, name, ways, chip, options)
@@ -82,17 +82,17 @@ def _split(network: Network, chip: Chip, options: PartitionOptions) -> str:
                 cores = len(cores_of(chip, options.chips))
                 costs = f"{counted(extra, 'neuron')} more, {needed:,} of {counted(cores, 'core')}"
                 text = f"--split {quoted(name)}={ways} ({costs})"
-                found.append((extra, text))
+                splits.append((extra, text))
                 break
-    return min(found)[1] if found else ""
+    return min(splits)[1] if splits else ""
 
 
 def _widest_sources(network: Network, chip: Chip, options: PartitionOptions) -> list[str]:
     """Populations whose neurons have the most targets, with two targets at least."""
     degrees = total_out_degrees(cost_model(network, chip, options.weight_bits or chip.synapses.weight_bits_default))
-    most = {p.name: int(degrees[p.name].max(initial=0)) for p in network.populations if p.name in degrees}
-    wide = [name for name in most if most[name] > 1]
-    return sorted(wide, key=lambda name: -most[name])[:SOURCES_MAX]
+    targets_max = {p.name: int(degrees[p.name].max(initial=0)) for p in network.populations if p.name in degrees}
+    wide = [name for name in targets_max if targets_max[name] > 1]
+    return sorted(wide, key=lambda name: -targets_max[name])[:SOURCES_MAX]
 
 
 def _after_split(network: Network, name: str, ways: int, chip: Chip, options: PartitionOptions) -> int | None:
@@ -104,10 +104,10 @@ def _after_split(network: Network, name: str, ways: int, chip: Chip, options: Pa
 
 def _another(chip: Chip, options: PartitionOptions, prepare: Callable[[Chip, int | None], Network | None]) -> str:
     try:
-        ready = prepare(chip, None)
+        network = prepare(chip, None)
     except NirbridgeError:
         return ""
-    if ready is None:
+    if network is None:
         return ""
-    needed = _cores(ready, chip, replace(options, weight_bits=None, chips=1))
+    needed = _cores(network, chip, replace(options, weight_bits=None, chips=1))
     return "" if needed is None else f"--chip {chip.name} ({needed:,} of {len(cores_of(chip)):,} cores)"

@@ -86,20 +86,20 @@ def verify_network(
         options = replace(options, weight_bits=saved.weight_bits)
     quantized = quantize_with_data(retimed, chip, options, data, plan)
     count = steps or (None if inputs is not None else VERIFY_STEPS)
-    said = "as given"
+    input_origin = "as given"
     if inputs is None:
-        inputs, said = draw_inputs(network, count or VERIFY_STEPS, seed, graded=options.graded)
-    given, count = input_arrays(network, inputs, count)
+        inputs, input_origin = draw_inputs(network, count or VERIFY_STEPS, seed, graded=options.graded)
+    arrays, count = input_arrays(network, inputs, count)
     mapping, left_out = (saved, {}) if saved else _map_to_verify(retimed, chip, quantized, progress, needed=per_core)
     return verify(
         retimed.reference,
         quantized,
-        given,
+        arrays,
         steps=count,
         mapping=mapping,
         program=_program(target, network, retimed, chip, quantized, mapping, per_core=per_core, progress=progress),
         labels=labels,
-        input_said=said,
+        input_said=input_origin,
         left_out=left_out,
         progress=progress,
     )

@@ -21,23 +21,23 @@ NEEDS: dict[str, tuple[str, ...]] = {
 """Attributes of the object behind a name, by kind."""
 
 
-def check_form(kind: str, found: object, subject: str) -> None:
+def check_form(kind: str, target: object, subject: str) -> None:
     """Raises UsageError for an object that is not of its kind: attributes that it lacks, a pass that is no class."""
-    lacks = [name for name in NEEDS[kind] if not hasattr(found, name)]
+    lacks = [name for name in NEEDS[kind] if not hasattr(target, name)]
     if lacks:
         raise UsageError.of(subject, f"has no {', '.join(lacks)}", "its kind needs them", HINT)
-    if kind == "passes" and not (isinstance(found, type) and is_dataclass(found)):
-        raise UsageError.of(subject, f"is a {type(found).__name__}", "a pass is a frozen dataclass", HINT)
+    if kind == "passes" and not (isinstance(target, type) and is_dataclass(target)):
+        raise UsageError.of(subject, f"is a {type(target).__name__}", "a pass is a frozen dataclass", HINT)
 
 
-def guarded(found: Any, subject: str) -> Any:
+def guarded(target: Any, subject: str) -> Any:
     """The object of a plugin; an exception that it raises by mistake is a ``Bug`` that names the plugin.
 
     Classes (passes) are returned as they are: what runs their instances guards these.
     """
-    if isinstance(found, type):
-        return found
-    return _guarded_function(found, subject) if inspect.isroutine(found) else _Guarded(found, subject)
+    if isinstance(target, type):
+        return target
+    return _guarded_function(target, subject) if inspect.isroutine(target) else _Guarded(target, subject)
 
 
 def _guarded_function(function: Callable[..., Any], subject: str) -> Callable[..., Any]:
@@ -57,8 +57,8 @@ def _guarded_function(function: Callable[..., Any], subject: str) -> Callable[..
 class _Guarded:
     """An object whose methods are guarded, and whose other attributes are its own."""
 
-    def __init__(self, found: Any, subject: str) -> None:
-        self._found, self._subject = found, subject
+    def __init__(self, target: Any, subject: str) -> None:
+        self._found, self._subject = target, subject
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._found, name)

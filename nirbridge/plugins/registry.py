@@ -25,14 +25,14 @@ Plugins = tuple[LoadedPlugin, ...] | None
 
 def installed_plugins(entry_points: Iterable[metadata.EntryPoint] | None = None) -> tuple[LoadedPlugin, ...]:
     """Every plugin of the environment, by distribution name; broken ones say why instead of raising."""
-    found = metadata.entry_points(group=GROUP) if entry_points is None else entry_points
-    return tuple(sorted((_load(point) for point in found), key=lambda p: (p.distribution, p.trouble)))
+    points = metadata.entry_points(group=GROUP) if entry_points is None else entry_points
+    return tuple(sorted((_load(point) for point in points), key=lambda p: (p.distribution, p.trouble)))
 
 
 def names(kind: str, plugins: Plugins = None) -> tuple[str, ...]:
     """Names of a kind: nirbridge's own in their order, then those of plugins in alphabetical order."""
-    own, *others = _tables(kind, plugins)
-    return (*own[1], *sorted({name for _, table in others for name in table} - set(own[1])))
+    builtin, *others = _tables(kind, plugins)
+    return (*builtin[1], *sorted({name for _, table in others for name in table} - set(builtin[1])))
 
 
 def chip_names(plugins: Plugins = None) -> tuple[str, ...]:
@@ -49,13 +49,13 @@ def find_chip(name_or_path: str | Path, plugins: Plugins = None) -> Chip:
     text = str(name_or_path)
     if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text or "\\" in text:
         return read_chip(name_or_path)
-    known = installed_plugins() if plugins is None else plugins
-    owner = _owner("chips", text, known)
+    searched = installed_plugins() if plugins is None else plugins
+    owner = _owner("chips", text, searched)
     if owner is not None and owner[0] != OWN.distribution:
         return read_chip(_resource(text, owner[1]))
-    if owner is None and any(p.plugin is None for p in known):
-        raise UsageError(Diagnostic(f"chip {quoted(text)}", "unknown", hint=_troubles(known)))
-    return read_chip(text, {name: Path() for name in chip_names(known)})
+    if owner is None and any(p.plugin is None for p in searched):
+        raise UsageError(Diagnostic(f"chip {quoted(text)}", "unknown", hint=_troubles(searched)))
+    return read_chip(text, {name: Path() for name in chip_names(searched)})
 
 
 @overload
@@ -76,23 +76,23 @@ def get(kind: str, name: str, plugins: Plugins = None) -> Any:
     Raises UsageError for an unknown name, a name that two distributions use, and an object that cannot be imported or
     is not of its kind.
     """
-    known = installed_plugins() if plugins is None else plugins
-    owner = _owner(kind, name, known)
+    searched = installed_plugins() if plugins is None else plugins
+    owner = _owner(kind, name, searched)
     if owner is None:
-        raise unknown(kind, name, known)
-    who, where = owner
-    found = _imported(kind, name, where)
-    subject = f"{_subject(kind, name)} of {who}"
-    check_form(kind, found, subject)
-    return found if who == OWN.distribution else guarded(found, subject)
+        raise unknown(kind, name, searched)
+    distribution, place = owner
+    target = _imported(kind, name, place)
+    subject = f"{_subject(kind, name)} of {distribution}"
+    check_form(kind, target, subject)
+    return target if distribution == OWN.distribution else guarded(target, subject)
 
 
 def unknown(kind: str, name: str, plugins: Plugins = None) -> UsageError:
     """The error for an unknown name, with the known ones and the nearest of them."""
-    known = installed_plugins() if plugins is None else plugins
-    there = sorted(names(kind, known))
-    shown = ", ".join(quoted(one)[1:-1] for one in there)
-    hints = [text for text in (did_you_mean(name, there), _troubles(known)) if text]
+    searched = installed_plugins() if plugins is None else plugins
+    known_names = sorted(names(kind, searched))
+    shown = ", ".join(quoted(known)[1:-1] for known in known_names)
+    hints = [text for text in (did_you_mean(name, known_names), _troubles(searched)) if text]
     return UsageError(Diagnostic(_subject(kind, name), "unknown", f"known: {shown}", "; ".join(hints)))
 
 
@@ -125,17 +125,17 @@ def _tables(kind: str, plugins: Plugins) -> Iterator[tuple[str, Mapping[str, str
 
 def _owner(kind: str, name: str, plugins: tuple[LoadedPlugin, ...]) -> tuple[str, str] | None:
     """The distribution that defines ``name`` and its place, None for an unknown name; a clash is an error."""
-    found = [(who, table[name]) for who, table in _tables(kind, plugins) if name in table]
-    if len(found) > 1:
-        owners = [who for who, _ in found]
+    holders = [(who, table[name]) for who, table in _tables(kind, plugins) if name in table]
+    if len(holders) > 1:
+        owners = [distribution for distribution, _ in holders]
         hint = f"uninstall all but one of {', '.join(owners)}"
         text = f"defined by {' and by '.join(owners)}"
         raise UsageError(Diagnostic(_subject(kind, name), text, "a name has one owner", hint))
-    return found[0] if found else None
+    return holders[0] if holders else None
 
 
-def _resource(name: str, where: str) -> Path:
-    package, _, path = where.partition(":")
+def _resource(name: str, place: str) -> Path:
+    package, _, path = place.partition(":")
     try:
         file = resources.files(package).joinpath(path)
     except (ImportError, TypeError, ValueError, OSError) as error:
@@ -144,11 +144,11 @@ def _resource(name: str, where: str) -> Path:
     return Path(str(file))
 
 
-def _imported(kind: str, name: str, where: str) -> Any:
+def _imported(kind: str, name: str, place: str) -> Any:
     try:
-        return load_attribute(where)
+        return load_attribute(place)
     except (ImportError, AttributeError, ValueError, TypeError) as error:
-        found = f"{quoted(where)} cannot be imported ({quoted(error, 200)})"
+        found = f"{quoted(place)} cannot be imported ({quoted(error, 200)})"
         raise UsageError(Diagnostic(_subject(kind, name), found)) from error
 
 

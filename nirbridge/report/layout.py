@@ -26,9 +26,9 @@ def fitted(part: RenderableType, console: Console) -> RenderableType:
     if not isinstance(part, Table) or not part.columns:
         return part
     widths, room = _column_widths(part, console), console.width - _space_between(part)
-    if sum(most for _, most in widths) <= room:
+    if sum(widest for _, widest in widths) <= room:
         return part
-    if sum(least for least, _ in widths) > room:
+    if sum(narrowest for narrowest, _ in widths) > room:
         return Group(*_as_lines(part))
     for column, width in zip(part.columns, _shares(widths, room), strict=True):
         column.width = width
@@ -42,9 +42,9 @@ def _column_widths(table: Table, console: Console) -> list[tuple[int, int]]:
     for column in table.columns:
         cells = [*([column.header] if table.show_header else []), *column.cells]
         sizes = [Measurement.get(console, options, cell) for cell in cells if cell != ""]
-        most = max((size.maximum for size in sizes), default=0)
-        least = most if column.no_wrap else max([min(most, _READABLE), *(size.minimum for size in sizes)])
-        widths.append((least, most))
+        widest = max((size.maximum for size in sizes), default=0)
+        narrowest = widest if column.no_wrap else max([min(widest, _READABLE), *(size.minimum for size in sizes)])
+        widths.append((narrowest, widest))
     return widths
 
 
@@ -58,9 +58,9 @@ def _space_between(table: Table) -> int:
 
 def _shares(widths: Sequence[tuple[int, int]], room: int) -> list[int]:
     """Every column gets its least width; the columns that need more share the remaining width evenly."""
-    shares = [least for least, _ in widths]
+    shares = [narrowest for narrowest, _ in widths]
     for _ in range(room - sum(shares)):
-        narrow = [number for number, (_, most) in enumerate(widths) if shares[number] < most]
+        narrow = [number for number, (_, widest) in enumerate(widths) if shares[number] < widest]
         shares[min(narrow, key=lambda number: shares[number])] += 1
     return shares
 

@@ -104,10 +104,10 @@ def resource_rows(mapped: MappedNetwork) -> list[ResourceRow]:
     rows = []
     for name in RESOURCES:
         used = [int(block.used.get(name, 0)) for block in blocks]
-        most = max(used, default=0)
-        where = core_name(mapped.cores[used.index(most)], mapped) if used else "-"
+        maximum = max(used, default=0)
+        fullest_core = core_name(mapped.cores[used.index(maximum)], mapped) if used else "-"
         rough = _CHIP_KEYS[name] in mapped.chip.approximate
-        rows.append(ResourceRow(name, sum(used), most, where, limit[name], rough))
+        rows.append(ResourceRow(name, sum(used), maximum, fullest_core, limit[name], rough))
     return rows
 
 
@@ -120,7 +120,7 @@ def core_rows(mapped: MappedNetwork) -> list[CoreRow]:
 
 def _core_row(block: Block, core: CoreId, mapped: MappedNetwork, limit: Mapping[str, int | None]) -> CoreRow:
     used = {name: (int(block.used.get(name, 0)), limit[name]) for name in RESOURCES}
-    shares = {name: amount / most for name, (amount, most) in used.items() if most}
+    shares = {name: amount / limit_of for name, (amount, limit_of) in used.items() if limit_of}
     fullest = max(shares, key=lambda name: shares[name]) if shares else "-"
     pieces = tuple(slice_text(piece) for piece in block.slices)
     return CoreRow(core, core_name(core, mapped), pieces, used, fullest, shares.get(fullest, 0.0))
@@ -134,9 +134,9 @@ def population_rows(mapped: MappedNetwork) -> list[PopulationRow]:
             pieces[piece.population].append((number, piece))
     rows = []
     for p in mapped.network.populations:
-        own = pieces[p.name]
+        slices = pieces[p.name]
         shape = " x ".join(f"{n:,}" for n in p.shape)
-        row = (len(own), len({number for number, _ in own}), _sizes([cut for _, cut in own]))
+        row = (len(slices), len({number for number, _ in slices}), _sizes([cut for _, cut in slices]))
         rows.append(PopulationRow(quoted(p.name, 40), shape, p.size, *row))
     return rows
 
@@ -253,10 +253,10 @@ def remarks(mapped: MappedNetwork) -> list[tuple[str, list[str]]]:
     rough = [
         f"limits and figures of {one_line(chip.name)} that are not public: {', '.join(map(one_line, chip.approximate))}"
     ]
-    found = [
+    sections = [
         ("assumed", [one_line(text) for text in network.assumed]),
         ("notes", [one_line(text) for text in network.notes]),
         ("relays", [f"{quoted(p.name, 40)}: {counted(p.size, 'relay neuron')} added to the model" for p in relays]),
         ("approximate (~)", rough if chip.approximate else []),
     ]
-    return [(heading, lines) for heading, lines in found if lines]
+    return [(heading, lines) for heading, lines in sections if lines]

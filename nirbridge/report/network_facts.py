@@ -65,15 +65,15 @@ def _synapses(p: Projection) -> int | None:
 
 def _part(part: Operator) -> dict[str, Any]:
     """One part of an operator: what it is, and its sizes."""
-    own: dict[str, Any] = {}
+    sizes: dict[str, Any] = {}
     if isinstance(part, Conv):
-        own = {"kernel": list(part.kernel), "stride": list(part.stride), "groups": part.groups}
-        own["weights"] = part.weight.size
+        sizes = {"kernel": list(part.kernel), "stride": list(part.stride), "groups": part.groups}
+        sizes["weights"] = part.weight.size
     elif isinstance(part, SumPool):
-        own = {"kernel": list(part.kernel), "stride": list(part.stride), "factor": part.factor}
+        sizes = {"kernel": list(part.kernel), "stride": list(part.stride), "factor": part.factor}
     elif isinstance(part, Dense | Scale):
-        own = {"weights": part.weight.size if isinstance(part, Dense) else part.scale.size}
+        sizes = {"weights": part.weight.size if isinstance(part, Dense) else part.scale.size}
     elif isinstance(part, Sparse):
-        own = {"weights": part.data.size}
+        sizes = {"weights": part.data.size}
     shapes = {"input_shape": list(part.input_shape), "output_shape": list(part.output_shape)}
-    return {"type": type(part).__name__, **shapes, **own}
+    return {"type": type(part).__name__, **shapes, **sizes}

@@ -67,11 +67,11 @@ def plot_trace(
         axes.axhline(threshold, color=ONLY_A, linestyle="--", linewidth=1, label=f"threshold {threshold:g}")
     spikes = _array(recording, node, "s", sample) if (node, "s") in recording.arrays else values[:0]
     if len(spikes) and spikes.shape[1] == values.shape[1]:
-        at = np.flatnonzero(spikes[:, neuron])
+        spike_steps = np.flatnonzero(spikes[:, neuron])
         high = axes.get_ylim()[1]
         axes.plot(
-            _steps(at, recorded_steps(recording, (node, "s"))),
-            np.full(len(at), high),
+            _steps(spike_steps, recorded_steps(recording, (node, "s"))),
+            np.full(len(spike_steps), high),
             "|",
             color=ONLY_B,
             markersize=10,
@@ -126,8 +126,8 @@ def plot_difference(
     kinds = (("both", (x != 0) & (x == y), BOTH), (f"only {names[0]}, or more", _more(x, y), ONLY_A))
     kinds = (*kinds, (f"only {names[1]}, or more", _more(y, x), ONLY_B))
     figure, axes = _figure(f"{_label(node)}, sample {sample}" if has_batch(a) else _label(node))
-    for label, where, color in kinds:
-        step, neuron = np.nonzero(where)
+    for label, events, color in kinds:
+        step, neuron = np.nonzero(events)
         _marks(axes, step + pairing.in_a.start, neuron, clock, color, f"{label}: {len(step):,}")
     _extent(axes, (pairing.in_a.stop, x.shape[1]), clock)
     _legend(axes)
@@ -211,8 +211,8 @@ def _label(name: str) -> str:
     return "".join(escaped)
 
 
-def _marks(axes: Axes, kept: Array, neuron: Array, clock: RecordedSteps, color: str, label: str | None) -> None:
-    axes.plot(_steps(kept, clock), neuron, "|", color=color, markersize=5, markeredgewidth=1.2, label=label)
+def _marks(axes: Axes, steps: Array, neuron: Array, clock: RecordedSteps, color: str, label: str | None) -> None:
+    axes.plot(_steps(steps, clock), neuron, "|", color=color, markersize=5, markeredgewidth=1.2, label=label)
 
 
 def _extent(axes: Axes, shape: tuple[int, ...], clock: RecordedSteps) -> None:
@@ -224,16 +224,16 @@ def _extent(axes: Axes, shape: tuple[int, ...], clock: RecordedSteps) -> None:
 
 def _bins(per_neuron: Array, steps: int) -> Array:
     """Edges: a bin for each number of spikes, or ``BINS_MAX`` of them where there are more."""
-    most = round(float(per_neuron.max()) * steps) if per_neuron.size else 0
-    return (np.linspace(0, most + 1, min(most + 1, BINS_MAX) + 1) - 0.5) / max(1, steps)
+    spikes_max = round(float(per_neuron.max()) * steps) if per_neuron.size else 0
+    return (np.linspace(0, spikes_max + 1, min(spikes_max + 1, BINS_MAX) + 1) - 0.5) / max(1, steps)
 
 
 def _legend(axes: Axes) -> None:
     axes.figure.legend(loc="outside lower center", ncols=4, fontsize=8, frameon=False)
 
 
-def _steps(kept: Array, clock: RecordedSteps) -> Array:
-    return clock.first + kept * clock.every
+def _steps(steps: Array, clock: RecordedSteps) -> Array:
+    return clock.first + steps * clock.every
 
 
 def _more(x: Array, y: Array) -> Array:
@@ -249,13 +249,13 @@ def _array(recording: Recording, node: str, variable: str, sample: int) -> Any:
     """``[steps, neurons]`` of one sample."""
     array = recording.arrays.get((node, variable))
     if array is None or array.ndim < 1:
-        known = sorted({n for n, v in recording.arrays if v == variable}, key=natural_key)
-        recorded = f"recorded for {', '.join(map(quoted, known[:8]))}" if known else "record it"
-        step = recorded if node in known else did_you_mean(node, known) or recorded
+        nodes = sorted({n for n, v in recording.arrays if v == variable}, key=natural_key)
+        recorded = f"recorded for {', '.join(map(quoted, nodes[:8]))}" if nodes else "record it"
+        step = recorded if node in nodes else did_you_mean(node, nodes) or recorded
         raise UsageError.of(f"population {quoted(node)}", f"'{variable}' was not recorded", "", step)
     samples = array.shape[1] if has_batch(recording) and array.ndim > 1 else 1
     if not 0 <= sample < samples:
         limit = f"the recording has {samples:,}, numbered from 0"
         raise UsageError.of(f"population {quoted(node)}", f"sample {sample}", limit, "choose one of them")
-    one = array[:, sample] if has_batch(recording) and array.ndim > 1 else array
-    return one.reshape(len(one), int(np.prod(one.shape[1:], dtype=np.int64)))
+    values = array[:, sample] if has_batch(recording) and array.ndim > 1 else array
+    return values.reshape(len(values), int(np.prod(values.shape[1:], dtype=np.int64)))

@@ -82,17 +82,17 @@ def quantize_text(quantized: QuantizedNetwork, *, notes: bool = True) -> Rendera
 def _cells(layer: LayerReport, w: Mapping[str, Any], *, first: bool) -> tuple[str, ...]:
     low, high = layer.bounds.a_in
     changed = layer.measured.get("spikes_changed")
-    own = (
+    layer_cells = (
         f"{low:,} to {high:,}" if first else "",
         layer.process if first else "",
         f"{changed:.2%}" if first and changed is not None else "",
     )
     name = name_text(layer.population) if first else ""
     if not w:
-        return (name, "", "", "", "", "", "", "", "", *own)
+        return (name, "", "", "", "", "", "", "", "", *layer_cells)
     ranges = f"{w['range'][0]:.4g} to {w['range'][1]:.4g}", f"{w['integers'][0]} to {w['integers'][1]}"
-    what = name_text(w["source"]), w["kind"], str(w["bits"]), str(w["exponent"]), w["sign_mode"]
-    return (name, *what, *ranges, f"{w['error']:.2%}", *own)
+    weight_cells = name_text(w["source"]), w["kind"], str(w["bits"]), str(w["exponent"]), w["sign_mode"]
+    return (name, *weight_cells, *ranges, f"{w['error']:.2%}", *layer_cells)
 
 
 def _remarks(quantized: QuantizedNetwork, *, notes: bool) -> Iterator[str]:

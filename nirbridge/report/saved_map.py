@@ -20,9 +20,9 @@ _LEFT_OUT = ("schema", "chip", "blocks", "routes", "projections", "populations")
 
 def saved_map_document(record: MapRecord) -> dict[str, Any]:
     """The map file without its lists of blocks and routes; the slices and cores of every population instead."""
-    kept = {key: value for key, value in record.raw.items() if key not in _LEFT_OUT}
+    unchanged = {key: value for key, value in record.raw.items() if key not in _LEFT_OUT}
     return {
-        **kept,
+        **unchanged,
         "chip": record.chip["name"],
         "populations": [
             {**row, "slices": slices, "cores": cores}

@@ -16,14 +16,14 @@ def table(headings: Sequence[str], alignment: str, rows: Iterable[Sequence[str |
     ``alignment``: a letter per column, ``l`` or ``r``, in upper case where cells are not wrapped; the last letter holds
     for all columns after it. Cells are never read as markup.
     """
-    made = Table(**{"box": None, "pad_edge": False, **options})
+    columns = Table(**{"box": None, "pad_edge": False, **options})
     for number, heading in enumerate(headings):
         letter = alignment[min(number, len(alignment) - 1)]
         justify: Literal["left", "right"] = "right" if letter in "rR" else "left"
-        made.add_column(heading, justify=justify, no_wrap=letter.isupper())
+        columns.add_column(heading, justify=justify, no_wrap=letter.isupper())
     for row in rows:
-        made.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
-    return made
+        columns.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+    return columns
 
 
 def facts_table(facts: Iterable[tuple[str, str]]) -> Table:

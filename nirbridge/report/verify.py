@@ -35,32 +35,35 @@ COLUMNS = (
 )
 
 
-def verify_text(found: Verification, *, notes: bool = True) -> RenderableType:
+def verify_text(verification: Verification, *, notes: bool = True) -> RenderableType:
     """The table of pairs, the layers that differ, latency, input, notes (where ``notes`` is true), and the verdict."""
-    lines = [f"{counted(found.steps, 'time step')} on {name_text(found.chip)}; input: {found.input_said}"]
-    lines += [f"latency of output {name_text(n)}: {counted(steps, 'time step')}" for n, steps in found.latency.items()]
-    near = "retimed" if found.early_spikes else "reference"
+    length = f"{counted(verification.steps, 'time step')} on {name_text(verification.chip)}"
+    lines = [f"{length}; input: {verification.input_said}"]
+    lines += [
+        f"latency of output {name_text(n)}: {counted(steps, 'time step')}" for n, steps in verification.latency.items()
+    ]
+    near = "retimed" if verification.early_spikes else "reference"
     return Group(
-        table(COLUMNS, "LR", [_cells(found, pair) for pair in found.pairs]),
+        table(COLUMNS, "LR", [_cells(verification, pair) for pair in verification.pairs]),
         Text(),
         Text(
             f"{near} ~ fixed, each population driven by the spikes of fixed; deviation in thresholds (readout: of v):"
         ),
-        table(LAYERS, "LR", [_bound_cells(found, layer) for layer in found.layers]),
+        table(LAYERS, "LR", [_bound_cells(verification, layer) for layer in verification.layers]),
         Text(),
-        *(Text(line) for line in (*lines, *_early(found))),
-        *(Text(f"- {line}") for line in _layers(found)),
-        *(Text(f"- {one_line(note)}") for note in found.notes if notes),
-        Text(verification_verdict(found), style="bold"),
+        *(Text(line) for line in (*lines, *_early(verification))),
+        *(Text(f"- {line}") for line in _layers(verification)),
+        *(Text(f"- {one_line(note)}") for note in verification.notes if notes),
+        Text(verification_verdict(verification), style="bold"),
     )
 
 
-def _early(found: Verification) -> list[str]:
+def _early(verification: Verification) -> list[str]:
     """How a run with early spikes differs from the reference, in sentences."""
-    counts = [f"{name_text(name)} {count:,}" for name, count in found.early_spikes.items()]
+    counts = [f"{name_text(name)} {count:,}" for name, count in verification.early_spikes.items()]
     if not counts:
         return []
-    pair = next(p for p in found.pairs if p.b == "retimed")
+    pair = next(p for p in verification.pairs if p.b == "retimed")
     spikes = pair.comparison.spikes
     differ = (
         "no spike" if pair.comparison.equal else "spikes from time step " + f"{pair.comparison.first_step or 0:,} on"
@@ -72,10 +75,10 @@ def _early(found: Verification) -> list[str]:
     ]
 
 
-def _bound_cells(found: Verification, layer: LayerBound) -> tuple[str, ...]:
+def _bound_cells(verification: Verification, layer: LayerBound) -> tuple[str, ...]:
     unit = layer.theta or 1.0
     name = layer.population
-    rows = [row for row in found.pairs[0].comparison.rows if row.node == name and row.spikes is not None]
+    rows = [row for row in verification.pairs[0].comparison.rows if row.node == name and row.spikes is not None]
     return (
         name_text(name),
         f"{layer.bound / unit:.3g}",
@@ -88,21 +91,21 @@ def _bound_cells(found: Verification, layer: LayerBound) -> tuple[str, ...]:
 
 
 def _cells(verification: Verification, pair: ComparedPair) -> tuple[str, ...]:
-    found, spikes = pair.comparison, pair.comparison.spikes
-    first = "" if found.first_step is None else f"step {found.first_step:,}"
-    decided = next((row.decisions for row in found.rows if row.decisions is not None), None)
+    comparison, spikes = pair.comparison, pair.comparison.spikes
+    first = "" if comparison.first_step is None else f"step {comparison.first_step:,}"
+    decided = next((row.decisions for row in comparison.rows if row.decisions is not None), None)
     alike = "" if decided is None else f"{decided.alike:,} of {decided.samples:,}"
-    right = "" if decided is None or decided.accuracy_a is None else _accuracies(decided)
+    accuracies = "" if decided is None or decided.accuracy_a is None else _accuracies(decided)
     return (
         f"{pair.a} ~ {pair.b}" if not pair.required else f"{pair.a} = {pair.b}",
         _requirement(verification, pair),
-        "yes" if found.equal else "no",
+        "yes" if comparison.equal else "no",
         first,
         "" if spikes is None else share_text(spikes.jaccard),
         "" if spikes is None else f"{spikes.count_error:,}",
-        _latency([row.latency_steps for row in found.rows if row.node in verification.latency]),
+        _latency([row.latency_steps for row in comparison.rows if row.node in verification.latency]),
         alike,
-        right,
+        accuracies,
     )
 
 
@@ -115,18 +118,18 @@ def _requirement(verification: Verification, pair: ComparedPair) -> str:
 
 def _latency(steps: list[int]) -> str:
     """Lag of the outputs of the second, in time steps: one number where all are equal, else the range."""
-    least, most = min(steps, default=0), max(steps, default=0)
-    return f"{most:,}" if least == most else f"{least:,}-{most:,}"
+    least, greatest = min(steps, default=0), max(steps, default=0)
+    return f"{greatest:,}" if least == greatest else f"{least:,}-{greatest:,}"
 
 
 def _accuracies(decided: Any) -> str:
     return f"{decided.accuracy_a:.2%} / {decided.accuracy_b:.2%}"
 
 
-def _layers(found: Verification) -> list[str]:
+def _layers(verification: Verification) -> list[str]:
     """Where a pair differs, layer by layer, in the order of the table."""
     lines = []
-    for pair in found.pairs:
+    for pair in verification.pairs:
         rows = [row for row in pair.comparison.rows if not row.equal]
         lines += [_layer(pair, row) for row in rows]
         missing = [f"{name_text(n)}/{v}" for n, v in (*pair.comparison.only_a, *pair.comparison.only_b)]
@@ -147,20 +150,20 @@ def _layer(pair: ComparedPair, row: ComparisonRow) -> str:
     return text + ("" if row.problem is None else f": {row.problem}")
 
 
-def verify_document(found: Verification) -> dict[str, Any]:
+def verify_document(verification: Verification) -> dict[str, Any]:
     """Everything that was found, as JSON."""
     return {
-        "holds": found.holds,
-        "verdict": verification_verdict(found),
-        "chip": found.chip,
-        "steps": found.steps,
-        "input": found.input_said,
-        "latency": dict(found.latency),
-        "left_out": dict(found.left_out),
-        "notes": list(found.notes),
-        "pairs": [{"required": p.required, **compare_document(p.comparison, p.a, p.b)} for p in found.pairs],
-        **({"early_spikes": dict(found.early_spikes)} if found.early_spikes else {}),
-        "layers": [{**_plain(layer), "holds": layer.holds} for layer in found.layers],
+        "holds": verification.holds,
+        "verdict": verification_verdict(verification),
+        "chip": verification.chip,
+        "steps": verification.steps,
+        "input": verification.input_said,
+        "latency": dict(verification.latency),
+        "left_out": dict(verification.left_out),
+        "notes": list(verification.notes),
+        "pairs": [{"required": p.required, **compare_document(p.comparison, p.a, p.b)} for p in verification.pairs],
+        **({"early_spikes": dict(verification.early_spikes)} if verification.early_spikes else {}),
+        "layers": [{**_plain(layer), "holds": layer.holds} for layer in verification.layers],
     }
 
 

@@ -58,7 +58,7 @@ def check_conformance(
     """
     if kind not in KINDS:
         raise UsageError.of(f"kind {quoted(kind)}", "unknown", f"known: {', '.join(KINDS)}")
-    chosen = tuple(example_networks() if networks is None else networks)
+    examples = tuple(example_networks() if networks is None else networks)
     faults = Faults(f"{kind.removesuffix('es') if kind == 'passes' else kind.removesuffix('s')} {quoted(name)}")
     if kind == "chips":
         kinds.check_chip(faults, name, plugins)
@@ -69,14 +69,14 @@ def check_conformance(
             )
         kinds.check_importer(faults, get("importers", name, plugins), example.module, example.sample, example.options)
     elif kind == "emitters":
-        kinds.check_emitter(faults, get("emitters", name, plugins), name, chosen, run=run)
+        kinds.check_emitter(faults, get("emitters", name, plugins), name, examples, run=run)
     else:
         check = {
             "passes": kinds.check_pass,
             "partitioners": kinds.check_partitioner,
             "simulators": kinds.check_simulator,
         }
-        check[kind](faults, get(kind, name, plugins), name, chosen)
+        check[kind](faults, get(kind, name, plugins), name, examples)
     faults.raise_if_any()
 
 

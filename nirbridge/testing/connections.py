@@ -49,8 +49,8 @@ def cycle(maker: Any, first: int) -> None:
     if len(flat) < 2:
         return
     count = min(len(flat), 2 + maker.pick(LONGEST - 1))
-    chosen = [flat[i] for i in maker.rng.permutation(len(flat))[:count]]
-    for (source, source_shape), (target, shape) in zip(chosen, [*chosen[1:], chosen[0]], strict=True):
+    populations = [flat[i] for i in maker.rng.permutation(len(flat))[:count]]
+    for (source, source_shape), (target, shape) in zip(populations, [*populations[1:], populations[0]], strict=True):
         maker.edges.append((_dense(maker, _delayed(maker, source, source_shape), source_shape, shape), target))
 
 

@@ -33,7 +33,7 @@ class Faults:
         """Raises NotConforming with every fault."""
         NotConforming.raise_all(self._found.values())
 
-    def call(self, what: str, function: Callable[[], Any]) -> Any:
+    def call(self, action: str, function: Callable[[], Any]) -> Any:
         """The result of a call that has to succeed; ``FAILED`` after an exception, which is a fault.
 
         A module that is not installed is no fault: ModuleNotFoundError goes on to the caller.
@@ -43,69 +43,69 @@ class Faults:
         except ModuleNotFoundError:
             raise
         except Exception as error:
-            self.add(f"{what} raised {_told(error)}", "it returns a result")
+            self.add(f"{action} raised {_told(error)}", "it returns a result")
             return FAILED
 
-    def refuses(self, what: str, function: Callable[[], Any]) -> None:
+    def refuses(self, argument: str, function: Callable[[], Any]) -> None:
         """A call with a wrong argument has to raise an error of nirbridge."""
         limit = "a wrong argument is a UsageError, or another error of nirbridge.errors"
         try:
             function()
         except Bug as error:
-            self.add(f"{what} raised {_told(error)}", limit)
+            self.add(f"{argument} raised {_told(error)}", limit)
         except NirbridgeError:
             return
         except Exception as error:
-            self.add(f"{what} raised {_told(error)}", limit)
+            self.add(f"{argument} raised {_told(error)}", limit)
         else:
-            self.add(f"{what} was accepted", limit)
+            self.add(f"{argument} was accepted", limit)
 
-    def is_a(self, what: str, value: object, kind: type) -> bool:
+    def is_a(self, action: str, value: object, kind: type) -> bool:
         """True if the value is of a type; False, and a fault, where it is of another."""
         if isinstance(value, kind):
             return True
         if value is not FAILED:
-            self.add(f"{what} returned a {type(value).__name__}", f"it returns a {kind.__name__}")
+            self.add(f"{action} returned a {type(value).__name__}", f"it returns a {kind.__name__}")
         return False
 
-    def unchanged(self, what: str, before: str, after: object) -> None:
+    def unchanged(self, argument: str, before: str, after: object) -> None:
         """An argument has to have the fingerprint that it had before the call."""
         if fingerprint(after) != before:
-            self.add(f"{what} was changed", "arguments are left unchanged")
+            self.add(f"{argument} was changed", "arguments are left unchanged")
 
-    def repeatable(self, what: str, first: object, second: object) -> None:
+    def repeatable(self, result: str, first: object, second: object) -> None:
         """Two calls with the same arguments have to give the same."""
         if FAILED not in (first, second) and fingerprint(first) != fingerprint(second):
-            self.add(f"{what} differs from one call to the next", "the same arguments give the same result")
+            self.add(f"{result} differs from one call to the next", "the same arguments give the same result")
 
-    def equal(self, what: str, found: object, expected: Recording) -> None:
+    def equal(self, action: str, recording: object, expected: Recording) -> None:
         """A recording has to hold exactly the arrays of the expected one."""
-        if not self.is_a(what, found, Recording):
+        if not self.is_a(action, recording, Recording):
             return
-        assert isinstance(found, Recording)
-        if set(found.arrays) != set(expected.arrays):
-            self.add(f"{what} recorded {_keys(found)}", f"it records {_keys(expected)}")
+        assert isinstance(recording, Recording)
+        if set(recording.arrays) != set(expected.arrays):
+            self.add(f"{action} recorded {_keys(recording)}", f"it records {_keys(expected)}")
         for key, array in expected.arrays.items():
-            difference = _difference(found.arrays.get(key), array)
+            difference = _difference(recording.arrays.get(key), array)
             if difference:
                 node, variable = key
-                self.add(f"{what}: {variable} of {node!r} {difference}", "every bit is that of the reference")
+                self.add(f"{action}: {variable} of {node!r} {difference}", "every bit is that of the reference")
 
 
-def _difference(found: Array | None, expected: Array) -> str:
-    if found is None:
+def _difference(array: Array | None, expected: Array) -> str:
+    if array is None:
         return ""
-    if not isinstance(found, np.ndarray):
-        return f"is a {type(found).__name__}, not an array"
-    if found.shape != expected.shape:
-        return f"has shape {found.shape} instead of {expected.shape}"
-    if found.dtype.kind not in "biuf":
-        return f"has type {found.dtype}"
-    different = np.argwhere(found.astype(np.float64) != expected.astype(np.float64))
+    if not isinstance(array, np.ndarray):
+        return f"is a {type(array).__name__}, not an array"
+    if array.shape != expected.shape:
+        return f"has shape {array.shape} instead of {expected.shape}"
+    if array.dtype.kind not in "biuf":
+        return f"has type {array.dtype}"
+    different = np.argwhere(array.astype(np.float64) != expected.astype(np.float64))
     if not len(different):
         return ""
-    at = tuple(int(i) for i in different[0])
-    return f"differs in {len(different):,} values, first at {at}: {found[at]:g} instead of {expected[at]:g}"
+    place = tuple(int(i) for i in different[0])
+    return f"differs in {len(different):,} values, first at {place}: {array[place]:g} instead of {expected[place]:g}"
 
 
 def _keys(recording: Recording) -> str:

@@ -72,18 +72,18 @@ def _check_dt(faults: Faults, importer: Importer, module: Any, sample: Any, opti
         faults.add(f"with dt={2 * DT:g} the graph has a time step of {network.dt:g} s", "dt is the time step")
 
 
-def check_pass(faults: Faults, found: Any, name: str, networks: Sequence[Network]) -> None:
+def check_pass(faults: Faults, cls: Any, name: str, networks: Sequence[Network]) -> None:
     """A frozen dataclass of its name, whose instances rewrite valid networks into valid ones with the same ports."""
     from nirbridge.testing.passes import check_rewrite
 
-    if not (isinstance(found, type) and dataclasses.is_dataclass(found) and found.__dataclass_params__.frozen):  # type: ignore[attr-defined]
+    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls) and cls.__dataclass_params__.frozen):  # type: ignore[attr-defined]
         faults.add("is no frozen dataclass", "the fields of a frozen dataclass are the options of a pass")
         return
-    if getattr(found, "pass_name", None) != name:
-        faults.add(f"pass_name is {getattr(found, 'pass_name', None)!r}", f"the registered name, {name!r}")
+    if getattr(cls, "pass_name", None) != name:
+        faults.add(f"pass_name is {getattr(cls, 'pass_name', None)!r}", f"the registered name, {name!r}")
     for network in networks:
-        make = getattr(found, "example", None)
-        rewrite = faults.call("an example", found if make is None else partial(make, network))
+        make = getattr(cls, "example", None)
+        rewrite = faults.call("an example", cls if make is None else partial(make, network))
         if rewrite is not None and rewrite is not FAILED:
             check_rewrite(faults, rewrite, network)
             for wrong in WRONG:
@@ -128,14 +128,16 @@ def _check_partition(
     from nirbridge.pipeline import place_partition
 
     before = fingerprint((network, chip))
-    found = faults.call("partitioning", lambda: partitioner(network, chip, options))
-    if not faults.is_a("partitioning", found, Partition):
+    partition = faults.call("partitioning", lambda: partitioner(network, chip, options))
+    if not faults.is_a("partitioning", partition, Partition):
         return
     faults.unchanged("the network or the chip", before, (network, chip))
-    faults.repeatable("the partition", found, faults.call("partitioning", lambda: partitioner(network, chip, options)))
-    if found.report.method != name:
-        faults.add(f"report.method is {found.report.method!r}", f"the registered name, {name!r}")
-    mapped = faults.call("placing its blocks", partial(place_partition, network, chip, found))
+    faults.repeatable(
+        "the partition", partition, faults.call("partitioning", lambda: partitioner(network, chip, options))
+    )
+    if partition.report.method != name:
+        faults.add(f"report.method is {partition.report.method!r}", f"the registered name, {name!r}")
+    mapped = faults.call("placing its blocks", partial(place_partition, network, chip, partition))
     if mapped is not FAILED:
         for problem in list(diagnose_mapping(mapped))[:4]:
             faults.add(f"the checker refuses its partition: {problem}", "blocks are legal and hold every neuron once")
@@ -155,8 +157,8 @@ def check_simulator(faults: Faults, simulator: Any, name: str, networks: Sequenc
         faults.refuses(f"a model of type {type(wrong).__name__}", lambda wrong=wrong: simulator(wrong, inputs))
 
 
-def _takes(faults: Faults, found: Any) -> tuple[type, ...]:
-    takes = found.takes
+def _takes(faults: Faults, plugin: Any) -> tuple[type, ...]:
+    takes = plugin.takes
     if isinstance(takes, tuple) and takes and set(takes) <= set(MODELS):
         return takes
     faults.add(f"takes is {takes!r:.80}", "takes names types of model: Network, QuantizedNetwork, MappedNetwork")

@@ -54,5 +54,5 @@ def _outputs(network: Network) -> dict[str, Array]:
     from nirbridge.simulators.simulate import simulate
 
     every = [Probe(port.name, ("s",)) for port in network.outputs]
-    found = simulate(network, example_inputs(network), steps=STEPS + LATEST, record=every, backend="reference")
-    return {node: values for (node, _), values in found.recording.arrays.items()}
+    outcome = simulate(network, example_inputs(network), steps=STEPS + LATEST, record=every, backend="reference")
+    return {node: values for (node, _), values in outcome.recording.arrays.items()}

@@ -33,11 +33,11 @@ def expected(model: Model, inputs: Mapping[str, Array], **options: Any) -> Recor
 def probes(model: Model, variables: Sequence[str]) -> list[Probe]:
     """Every variable that each population has, and what every output receives."""
     source = model.network if isinstance(model, MappedNetwork) else model
-    found = []
+    requests = []
     for p in source.populations:
-        own = tuple(v for v in variables if v != "s" or p.neuron.fires)
-        found += [Probe(p.name, own)] if own else []
-    return [*found, *(Probe(port.name, ("s",)) for port in source.outputs)]
+        recorded = tuple(v for v in variables if v != "s" or p.neuron.fires)
+        requests += [Probe(p.name, recorded)] if recorded else []
+    return [*requests, *(Probe(port.name, ("s",)) for port in source.outputs)]
 
 
 def check_runs(faults: Faults, run: Run, model: Model, variables: Sequence[str], *, brief: bool = False) -> None:
@@ -54,10 +54,10 @@ def check_runs(faults: Faults, run: Run, model: Model, variables: Sequence[str],
         "a run beyond its inputs": (single, {"record": every, "steps": STEPS + 3}),
         "a run with counts, every second time step": (single, {"record": _thinned(model)}),
     }
-    for what, (inputs, options) in list(cases.items())[: 1 if brief else None]:
+    for case, (inputs, options) in list(cases.items())[: 1 if brief else None]:
         before = fingerprint(inputs)
-        found = faults.call(what, partial(run, inputs, **options))
-        faults.equal(what, found, expected(model, inputs, **options))
+        recording = faults.call(case, partial(run, inputs, **options))
+        faults.equal(case, recording, expected(model, inputs, **options))
         faults.unchanged("an input", before, inputs)
     if not brief:
         _check_again(faults, run, single, every)
@@ -94,5 +94,5 @@ def check_refusals(faults: Faults, run: Run, model: Model) -> None:
         "a probe of a node that the model does not have": (good, {"record": [Probe("no such node", ("s",))]}),
         "a probe of an unknown variable": (good, {"record": [Probe("*", ("voltage",))]}),
     }
-    for what, (inputs, options) in wrong.items():
-        faults.refuses(what, partial(run, inputs, **options))
+    for case, (inputs, options) in wrong.items():
+        faults.refuses(case, partial(run, inputs, **options))

@@ -188,7 +188,7 @@ def random_neuron(maker: _Maker, shape: Shape) -> Any:
         values = maker.rng.integers(low, high, size=shape if maker.chance(0.3) else (), endpoint=True) * unit
         return np.broadcast_to(values, shape).astype(np.float32 if maker.chance(0.3) else np.float64)
 
-    own: dict[str, Array] = {
+    parameters: dict[str, Array] = {
         "tau": full(1, 16, 2 * DT),
         "tau_mem": full(1, 16, 2 * DT),
         "tau_syn": full(1, 16, 2 * DT),
@@ -201,7 +201,7 @@ def random_neuron(maker: _Maker, shape: Shape) -> Any:
     }
     from nirbridge.network.nir.fields import NEURONS
 
-    node = getattr(nir, kind)(**{name: own[name] for name in NEURONS[kind]})
+    node = getattr(nir, kind)(**{name: parameters[name] for name in NEURONS[kind]})
     if kind in ("LIF", "IF", "CubaLIF") and maker.chance(0.3):
         node.metadata = {
             "nirbridge:reset": ("to-value", "subtract", "none")[maker.pick(3)],

@@ -65,8 +65,8 @@ def command(
     elif chip is None:
         raise UsageError.of("check", "needs --chip or --map", "", "as in --chip loihi1; nirbridge chips lists them")
     else:
-        asked = {"chips": chips, "weight_bits": weight_bits, "placement_only": placement_only}
-        _check_fit(network, chip, {**asked, "keep_early_spikes": keep_early_spikes}, as_json=as_json)
+        limits = {"chips": chips, "weight_bits": weight_bits, "placement_only": placement_only}
+        _check_fit(network, chip, {**limits, "keep_early_spikes": keep_early_spikes}, as_json=as_json)
 
 
 def _network(model: str | None, shapes: str | None, timing: Timing, **reading: Any) -> Network:
@@ -84,8 +84,8 @@ def _as_mapped(model: str, saved: str, network: Network, timing: Timing, **readi
     """The model read with the timing that the map was made with, where the options leave it open."""
     from nirbridge.pipeline import timing_of_map
 
-    asked = timing_of_map(saved, network, timing)
-    return network if asked == timing else _network(model, None, asked, **reading)
+    timing_asked = timing_of_map(saved, network, timing)
+    return network if timing_asked == timing else _network(model, None, timing_asked, **reading)
 
 
 def _check_map(
@@ -93,8 +93,8 @@ def _check_map(
 ) -> None:
     from nirbridge import pipeline
 
-    known = None if chip is None else pipeline.load_chip(chip)
-    problems = pipeline.check_map(saved, network, pipeline.fingerprint(model), known, placement_only=placement_only)
+    target = None if chip is None else pipeline.load_chip(chip)
+    problems = pipeline.check_map(saved, network, pipeline.fingerprint(model), target, placement_only=placement_only)
     IllegalMapping.raise_all(problems)
     marks = {"placement_only": True} if placement_only else {}
     map_name, model_name = Path(saved).name, Path(model).name
@@ -105,16 +105,16 @@ def _check_map(
     print_result(document if as_json else [text])
 
 
-def _check_fit(network: Network, chip: str, asked: dict[str, Any], *, as_json: bool) -> None:
+def _check_fit(network: Network, chip: str, limits: dict[str, Any], *, as_json: bool) -> None:
     from nirbridge import pipeline
 
     target = pipeline.load_chip(chip)
     with progress_on_stderr() as progress:
-        options = pipeline.MapOptions(**asked, effort="fast", progress=progress)
-        ready, partition = pipeline.check_fit(network, target, options)
-    report, chips = partition.report, asked["chips"]
-    marks = {"placement_only": True} if asked["placement_only"] else {}
-    about = {"chip": target.name, "chips": chips, "faults": reported_faults(), "notes": ready.notes}
+        options = pipeline.MapOptions(**limits, effort="fast", progress=progress)
+        prepared, partition = pipeline.check_fit(network, target, options)
+    report, chips = partition.report, limits["chips"]
+    marks = {"placement_only": True} if limits["placement_only"] else {}
+    about = {"chip": target.name, "chips": chips, "faults": reported_faults(), "notes": prepared.notes}
     numbers = {
         name: getattr(report, name) for name in ("cores", "cores_lower_bound", "cores_lower_bound_sliced", "status")
     }
@@ -125,4 +125,4 @@ def _check_fit(network: Network, chip: str, asked: dict[str, Any], *, as_json: b
         f"({report.status}; at least {report.cores_lower_bound:,} in any map)"
     )
     document = {"fits": True, **marks, **about, **numbers}
-    print_result(document if as_json else [line, *noted("note", ready.notes)])
+    print_result(document if as_json else [line, *noted("note", prepared.notes)])

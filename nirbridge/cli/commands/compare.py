@@ -64,22 +64,22 @@ def command(
     steps = _latency(latency)
     check_plot(plot, node)
     recordings = load_recording(a), load_recording(b)
-    right = None if labels is None else load_labels(labels)
-    found = compare_recordings(*recordings, latency=steps, labels=right, tau_steps=tau)
+    classes = None if labels is None else load_labels(labels)
+    comparison = compare_recordings(*recordings, latency=steps, labels=classes, tau_steps=tau)
     if plot is not None:
-        save_picture(plot_rows(found, recordings, node), plot)
+        save_picture(plot_rows(comparison, recordings, node), plot)
     if as_json:
-        faults = {"faults": {side: _faults(made) for side, made in zip("ab", recordings, strict=True)}}
-        print_json(compare_document(found, Path(a).name, Path(b).name) | faults)
+        faults = {"faults": {side: _faults(recording) for side, recording in zip("ab", recordings, strict=True)}}
+        print_json(compare_document(comparison, Path(a).name, Path(b).name) | faults)
     else:
         for path, recording in zip((a, b), recordings, strict=True):
             for fault in _faults(recording):
                 print_warning(f"model of {quoted(Path(path).name)}: {fault}")
-        print_result(compare_text(found, notes=not is_quiet()))
-    if found.equal or not expect_equal:
+        print_result(compare_text(comparison, notes=not is_quiet()))
+    if comparison.equal or not expect_equal:
         return 0
     files = f"recordings {quoted(Path(a).name)} and {quoted(Path(b).name)}"
-    print_error(NirbridgeError.of(files, comparison_verdict(found), "--expect-equal was given"), as_json=False)
+    print_error(NirbridgeError.of(files, comparison_verdict(comparison), "--expect-equal was given"), as_json=False)
     return 1
 
 

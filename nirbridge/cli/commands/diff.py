@@ -35,22 +35,26 @@ def command(a: str, b: str, as_json: bool) -> int:
     from nirbridge.pipeline import differences, load_saved
 
     first = load_saved(a)
-    found = differences(first, load_saved(b))
-    rows = [{"name": each.name, "a": each.a, "b": each.b} for each in found]
-    document = {"a": Path(a).name, "b": Path(b).name, "kind": first.kind, "same": not found, "differences": rows}
+    differing = differences(first, load_saved(b))
+    rows = [{"name": each.name, "a": each.a, "b": each.b} for each in differing]
+    document = {"a": Path(a).name, "b": Path(b).name, "kind": first.kind, "same": not differing, "differences": rows}
     names = f"{quoted(Path(a).name)} and {quoted(Path(b).name)}"
-    lines = [f"{counted(len(found), 'difference')} between {names}"] if found else [f"no difference between {names}"]
-    shown = _without_parts_of_another_chip(found)
+    lines = (
+        [f"{counted(len(differing), 'difference')} between {names}"]
+        if differing
+        else [f"no difference between {names}"]
+    )
+    shown = _without_parts_of_another_chip(differing)
     lines += [f"  {each}" for each in shown[:SHOWN]]
     lines += [f"  and {len(shown) - SHOWN:,} more; --json lists all"] if len(shown) > SHOWN else []
     print_result(document if as_json else lines)
-    return int(bool(found))
+    return int(bool(differing))
 
 
-def _without_parts_of_another_chip(found: Sequence[Difference]) -> list[str]:
+def _without_parts_of_another_chip(differing: Sequence[Difference]) -> list[str]:
     """One line each; where the chips have different names, one line for all that differs between the chips."""
-    if not any(each.name == "chip.name" for each in found):
-        return [str(each) for each in found]
-    parts = sum(each.name.startswith("chip.") for each in found) - 1
-    lines = [str(each) for each in found if each.name == "chip.name" or not each.name.startswith("chip.")]
+    if not any(each.name == "chip.name" for each in differing):
+        return [str(each) for each in differing]
+    parts = sum(each.name.startswith("chip.") for each in differing) - 1
+    lines = [str(each) for each in differing if each.name == "chip.name" or not each.name.startswith("chip.")]
     return [*lines, f"{parts:,} more of the chips; --json lists all"] if parts else lines

@@ -86,15 +86,15 @@ def emitted(model: str, target: str, chip: str | None, **options: Any) -> Artifa
         raise UsageError.of(f"--to {quoted(target)}", "given with --floating", limit, "leave it out")
     if model.endswith(".q.npz"):
         named = ("weight_bits", "repairs", "rewrite", "keep_early_spikes", "per_core", "floating", "graded", "map_file")
-        chosen = chip or any(options[name] for name in named) or options["timing"] != timing()
-        return _of_integers(model, target, bool(chosen), options["max_bytes"])
+        has_options = chip or any(options[name] for name in named) or options["timing"] != timing()
+        return _of_integers(model, target, bool(has_options), options["max_bytes"])
     return _of_network(model, target, chip or CHIP, **options)
 
 
-def _of_integers(model: str, target: str, chosen: bool, max_bytes: int) -> Artifact:
+def _of_integers(model: str, target: str, has_options: bool, max_bytes: int) -> Artifact:
     from nirbridge.pipeline import emit_quantized
 
-    if chosen:
+    if has_options:
         limit = "its integers are chosen already, and it takes --to alone"
         raise UsageError.of(f"model {quoted(model)}", "given with other options", limit, "leave them out")
     return emit_quantized(model, target=target, max_bytes=max_bytes)
@@ -117,9 +117,9 @@ def _of_network(
     from nirbridge.pipeline import emit_with, fingerprint, lava_options, load_chip, load_map, load_network
 
     network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
-    known = load_chip(chip)
-    mapping = None if map_file is None else load_map(map_file, network, fingerprint(model), known)
+    target_chip = load_chip(chip)
+    mapping = None if map_file is None else load_map(map_file, network, fingerprint(model), target_chip)
     with progress_on_stderr() as progress:
-        values, own = graded_inputs(graded), lava_options(floating=floating) if floating else None
-        chosen: dict[str, Any] = {"weight_bits": weight_bits, "graded": values, "mapping": mapping, **options}
-        return emit_with(target, network, known, own, progress=progress, **chosen)
+        values, emitter_options = graded_inputs(graded), lava_options(floating=floating) if floating else None
+        settings: dict[str, Any] = {"weight_bits": weight_bits, "graded": values, "mapping": mapping, **options}
+        return emit_with(target, network, target_chip, emitter_options, progress=progress, **settings)

@@ -32,9 +32,9 @@ def command(action: str, python: str | None, again: bool, as_json: bool) -> int:
     It is in $NIRBRIDGE_CACHE/lava, else in the user's cache folder, and uses Python 3.10 if installed.
     NIRBRIDGE_LAVA_PYTHON names another interpreter that has Lava. The exit code of status is 1 if Lava does not work.
     """
-    found = install(python, again) if action == "install" else status(python, again)
-    print_result(status_document(found) if as_json else summary_lines(found))
-    return 0 if found.ready else 1
+    environment = install(python, again) if action == "install" else status(python, again)
+    print_result(status_document(environment) if as_json else summary_lines(environment))
+    return 0 if environment.ready else 1
 
 
 def install(python: str | None, again: bool) -> LavaStatus:
@@ -56,24 +56,24 @@ def status(python: str | None, again: bool) -> LavaStatus:
     return lava_status()
 
 
-def status_document(found: LavaStatus) -> dict[str, Any]:
+def status_document(environment: LavaStatus) -> dict[str, Any]:
     """As JSON."""
     return {
-        "ready": found.ready,
-        "python": None if found.python is None else str(found.python),
-        "source": found.source,
-        "versions": dict(found.versions),
-        "trouble": found.trouble,
-        "hint": found.hint,
+        "ready": environment.ready,
+        "python": None if environment.python is None else str(environment.python),
+        "source": environment.source,
+        "versions": dict(environment.versions),
+        "trouble": environment.trouble,
+        "hint": environment.hint,
     }
 
 
-def summary_lines(found: LavaStatus) -> list[str]:
+def summary_lines(environment: LavaStatus) -> list[str]:
     """The lines of the text output."""
-    lines = [f"Lava {'works' if found.ready else 'does not work'}"]
-    if found.python is not None:
-        lines.append(f"python   {found.python} (from {found.source})")
-    lines += [f"{name:<8} {version}" for name, version in sorted(found.versions.items())]
-    if found.trouble:
-        lines += [f"problem  {found.trouble}", f"hint     {found.hint}"]
+    lines = [f"Lava {'works' if environment.ready else 'does not work'}"]
+    if environment.python is not None:
+        lines.append(f"python   {environment.python} (from {environment.source})")
+    lines += [f"{name:<8} {version}" for name, version in sorted(environment.versions.items())]
+    if environment.trouble:
+        lines += [f"problem  {environment.trouble}", f"hint     {environment.hint}"]
     return lines

@@ -103,16 +103,16 @@ def command(
     max_bytes: int,
     repairs: tuple[str, ...],
     rewrite: Any,
-    **chosen: Any,
+    **settings: Any,
 ) -> None:
     """Map a model onto a chip: cores, utilisation, lower bound, traffic; energy and duration of a time step."""
     from nirbridge import pipeline
 
-    target = pipeline.load_chip(chip, _numbers("--without-cores", chosen["without_cores"]))
+    target = pipeline.load_chip(chip, _numbers("--without-cores", settings["without_cores"]))
     with progress_on_stderr() as progress:
         progress("reading", None)
         network = pipeline.load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
-        options = _options(chosen, progress)
+        options = _options(settings, progress)
         network = pipeline.fit_to_chip(network, target, relays=options.relays)
         mapped = pipeline.map_network(network, target, _with_rates(options, rates, network))
     if report is not None:
@@ -129,22 +129,22 @@ def command(
         _show(mapped, Path(model).name, output)
 
 
-def _options(chosen: dict[str, Any], progress: Any) -> MapOptions:
+def _options(settings: dict[str, Any], progress: Any) -> MapOptions:
     from nirbridge.pipeline import MapOptions
 
     return MapOptions(
-        method=chosen["method"],
-        objective=chosen["objective"],
-        effort=chosen["effort"],
-        seed=chosen["seed"],
-        chips=chosen["chips"],
-        weight_bits=chosen["weight_bits"],
-        pins=dict(_pin(text) for text in chosen["pins"]),
-        relays=not chosen["no_relays"],
-        retime=chosen["retime"],
-        splits=dict(_split(text) for text in chosen["splits"]),
-        placement_only=chosen["placement_only"],
-        keep_early_spikes=chosen["keep_early_spikes"],
+        method=settings["method"],
+        objective=settings["objective"],
+        effort=settings["effort"],
+        seed=settings["seed"],
+        chips=settings["chips"],
+        weight_bits=settings["weight_bits"],
+        pins=dict(_pin(text) for text in settings["pins"]),
+        relays=not settings["no_relays"],
+        retime=settings["retime"],
+        splits=dict(_split(text) for text in settings["splits"]),
+        placement_only=settings["placement_only"],
+        keep_early_spikes=settings["keep_early_spikes"],
         progress=progress,
     )
 

@@ -105,9 +105,9 @@ def run(
     network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     chip = load_chip(chip_name)
     arrays = None if calibrate is None else load_inputs(calibrate, max_bytes=max_bytes)
-    asked = {"weight_bits": widths(bits), "graded": graded_inputs(graded), "run_steps": run_steps}
+    options = {"weight_bits": widths(bits), "graded": graded_inputs(graded), "run_steps": run_steps}
     memory = None if memory_kib is None else memory_kib * 8192
     with progress_on_stderr() as progress:
         plan = {"method": method, "percentile": percentile, "tight": tight, "memory_bits": memory, "progress": progress}
-        planned = quantize_plan(network, asked, arrays, plan)
+        planned = quantize_plan(network, options, arrays, plan)
         return quantize_network(network, chip, *planned, keep_early_spikes=keep_early_spikes)

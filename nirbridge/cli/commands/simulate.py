@@ -33,7 +33,7 @@ Example:
 @click.option("--steps", type=int, metavar="N", help="Time steps to run; default: the length of the input.")
 @click.option(
     "--record",
-    "wanted",
+    "record",
     multiple=True,
     metavar="NODE:s,v",
     help="Variables to record of a node, or of all ('*:s'). Repeatable.",
@@ -92,11 +92,9 @@ def draw(recording: Recording, plot: str, node: str | None) -> None:
     drawn = [name for name, variable in recording.arrays if variable in ("s", "u", "v")]
     if not drawn:
         raise UsageError.of("--plot", "no node has spikes or potentials to draw", "", "add --record '*:s,v'")
-    chosen = node if node is not None else (spiking or drawn)[0]
+    name = node if node is not None else (spiking or drawn)[0]
     # a node that was not recorded is refused by the picture itself, which names what there is
-    figure = (
-        plot_trace(recording, chosen) if chosen in drawn and chosen not in spiking else plot_raster(recording, chosen)
-    )
+    figure = plot_trace(recording, name) if name in drawn and name not in spiking else plot_raster(recording, name)
     save_picture(figure, plot)
 
 
@@ -107,7 +105,7 @@ def run(
     max_bytes: int,
     repairs: tuple[str, ...],
     steps: int | None,
-    wanted: tuple[str, ...],
+    record: tuple[str, ...],
     every: int,
     dtype: str,
     backend: str,
@@ -124,36 +122,36 @@ def run(
     network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     inputs = load_inputs(source, max_bytes=max_bytes)
     if backend in ("fixed", "mapped") or chip is not None or map_file is not None or keep_early_spikes:
-        wants = parse_probes(network, wanted, every)
+        wants = parse_probes(network, record, every)
         with progress_on_stderr() as progress:
             on_chip = {"backend": backend, "chip": chip, "map_file": map_file, "progress": progress}
             on_chip["keep_early_spikes"] = keep_early_spikes
             return simulate_on_chip(network, inputs, steps=steps, record=wants, **on_chip)
-    chosen = library or ("torch" if device.startswith("cuda") else "numpy")
+    array_library = library or ("torch" if device.startswith("cuda") else "numpy")
     with progress_on_stderr() as progress:
         return simulate_network(
             network,
             inputs,
             steps=steps,
-            record=parse_probes(network, wanted, every),
+            record=parse_probes(network, record, every),
             dtype=dtype,
             backend=backend,
-            library=chosen,
+            library=array_library,
             device=device,
             progress=progress,
         )
 
 
-def parse_probes(network: Network, wanted: tuple[str, ...], every: int) -> list[Probe] | None:
+def parse_probes(network: Network, texts: tuple[str, ...], every: int) -> list[Probe] | None:
     """``NODE:s,v`` each; a name may hold colons, the last one counts."""
     from nirbridge import pipeline
 
-    found = []
-    for text in wanted:
+    probes = []
+    for text in texts:
         node, colon, variables = text.rpartition(":")
         names = tuple(v.strip() for v in variables.split(",") if v.strip())
         if not colon or not node or not names:
             limit = "NODE:s,v with variables s, v, u, i, count"
             raise UsageError.of(f"--record {quoted(text)}", "names no node or no variable", limit, "for example '*:s'")
-        found.append((node, names))
-    return pipeline.probes(network, found, every)
+        probes.append((node, names))
+    return pipeline.probes(network, probes, every)

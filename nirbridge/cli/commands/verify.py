@@ -89,15 +89,17 @@ def command(model: str, plot: str | None, node: str | None, as_json: bool, **opt
     from nirbridge.report.verify import verification_failures, verify_document, verify_text
 
     check_plot(plot, node)
-    found = run(model, **options)
+    verification = run(model, **options)
     if plot is not None:
-        _draw(found, plot, node)
+        _draw(verification, plot, node)
     print_result(
-        verify_document(found) | {"faults": reported_faults()} if as_json else verify_text(found, notes=not is_quiet())
+        verify_document(verification) | {"faults": reported_faults()}
+        if as_json
+        else verify_text(verification, notes=not is_quiet())
     )
-    if found.holds:
+    if verification.holds:
         return 0
-    broken = "; ".join(verification_failures(found))
+    broken = "; ".join(verification_failures(verification))
     print_error(NirbridgeError.of(f"model {quoted(Path(model).name)}", broken, "verification failed"), as_json=False)
     return 1
 
@@ -121,11 +123,11 @@ def run(
     network = load_network(model, timing, max_bytes=max_bytes, repairs=repairs, rewrite=rewrite)
     chip = load_chip(chip_name)
     inputs = None if source is None else load_inputs(source, max_bytes=max_bytes)
-    right = None if labels is None else load_labels(labels)
+    classes = None if labels is None else load_labels(labels)
     with progress_on_stderr() as progress:
         quantization = _quantization(network, max_bytes, progress, options)
         return verify_network(
-            network, chip, inputs, labels=right, quantization=quantization, progress=progress, **options
+            network, chip, inputs, labels=classes, quantization=quantization, progress=progress, **options
         )
 
 
@@ -135,18 +137,18 @@ def _quantization(network: Network, max_bytes: int, progress: Any, options: dict
 
     bits, data = options.pop("bits"), options.pop("calibrate")
     graded = graded_inputs(options.pop("graded"))
-    asked = {"weight_bits": widths(bits), "graded": graded, "progress": progress}
+    numbers = {"weight_bits": widths(bits), "graded": graded, "progress": progress}
     plan = {name: options.pop(name) for name in ("method", "percentile", "tight")}
     arrays = None if data is None else load_inputs(data, max_bytes=max_bytes)
-    return quantize_plan(network, asked, arrays, {**plan, "progress": progress})
+    return quantize_plan(network, numbers, arrays, {**plan, "progress": progress})
 
 
-def _draw(found: Verification, plot: str, node: str | None) -> None:
+def _draw(verification: Verification, plot: str, node: str | None) -> None:
     """The first required pair whose spikes differ, else reference and fixed; of samples the first that differs."""
     from nirbridge.report.plots import plot_rows, save_picture
 
-    broken = [p for p in found.pairs if p.required and any(r.spikes and not r.equal for r in p.comparison.rows)]
-    pair = next(iter(broken), found.pairs[0])
-    recordings = found.recordings[pair.a], found.recordings[pair.b]
+    broken = [p for p in verification.pairs if p.required and any(r.spikes and not r.equal for r in p.comparison.rows)]
+    pair = next(iter(broken), verification.pairs[0])
+    recordings = verification.recordings[pair.a], verification.recordings[pair.b]
     figure = plot_rows(pair.comparison, recordings, node, sample=None, names=(pair.a, pair.b))
     save_picture(figure, plot)
