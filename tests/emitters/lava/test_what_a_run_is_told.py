@@ -56,7 +56,13 @@ def test_arrays_of_inputs_by_identifier() -> None:
         (np.ones(3), TWO, None, "inputs: one array, the network has 2 inputs; give each by name: 'in', 'b'"),
         ({"in": np.ones((1, 3))}, TWO, None, "input 'b': is missing; give an array for it"),
         ({"x": 1}, {"inputs": []}, 1, "input 'x': the network has no input of that name; inputs: "),
-        ({"in": np.ones(3)}, ONE, None, "input 'in': an array of shape (3,), it takes [steps, 3] or [steps, batch, 3]"),
+        (
+            {"in": np.ones(3)},
+            ONE,
+            None,
+            "input 'in': an array of shape (3,), it takes [steps, 3] or [steps, batch, 3]; "
+            "add an axis of time steps, as x[None]",
+        ),
         ({}, {"inputs": []}, None, "steps: are not given, no input is an array with a length; give steps"),
         (np.zeros((0, 3)), ONE, None, "steps: 0, at least 1; give more"),
         (np.zeros((4, 3)), ONE, -1, "steps: -1, at least 1; give more"),
