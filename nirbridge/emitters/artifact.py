@@ -111,8 +111,8 @@ def _manifest(folder: Path) -> dict[str, Any]:
 
 def artifact_kind(program: str | Path | Artifact) -> str:
     """The emitter that made a program, in memory or in a folder; empty where it is no program of nirbridge."""
-    found = json.loads(program.files[MANIFEST]) if isinstance(program, Artifact) else _manifest(Path(program))
-    kind = found.get("kind")
+    manifest = json.loads(program.files[MANIFEST]) if isinstance(program, Artifact) else _manifest(Path(program))
+    kind = manifest.get("kind")
     return kind if isinstance(kind, str) else ""
 
 

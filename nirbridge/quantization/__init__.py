@@ -1,4 +1,4 @@
-"""A network in a chip's integers: what every number became, what that costs, and the proof that nothing overflows."""
+"""A network in a chip's integers, the errors of rounding, and the proof that no accumulator overflows."""
 
 from nirbridge.quantization.calibration import Calibration, ObservedRange
 from nirbridge.quantization.error_bounds import v_bounds

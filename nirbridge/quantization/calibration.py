@@ -73,7 +73,7 @@ def calibration_of(network: Network, arrays: Mapping[tuple[str, str], Array], sa
         x = c.copy()
         x[1:] -= p.neuron.a_syn * c[:-1]
         seen[p.name] = ObservedRange(_ends(x), _ends(c), _ends(arrays[p.name, "u"].astype(np.float64) - folded.offset))
-    samples = {name: freeze(_spread(array)) for (name, what), array in arrays.items() if what == "s"}
+    samples = {name: freeze(_spread(array)) for (name, variable), array in arrays.items() if variable == "s"}
     return Calibration(MappingProxyType(seen), MappingProxyType(samples), said)
 
 
@@ -105,22 +105,22 @@ def clip_shares(
     if method not in METHODS:
         hint = did_you_mean(method, METHODS) or "choose one"
         raise UsageError.of(f"method {quoted(method)}", "unknown", f"there are {', '.join(METHODS)}", hint)
-    found = {}
+    shares = {}
     for index, width in bits.items():
         projection = network.projections[index]
         folded = fold_population(network, network.population(projection.target), 0)
         operator = gained_operator(projection.operator, folded.gain)
         weights = weights_of(operator)
-        whole = weight_range(weights, width)
-        if method == "range" or whole.unit == 0.0:
-            found[index] = 1.0
+        full_range = weight_range(weights, width)
+        if method == "range" or full_range.unit == 0.0:
+            shares[index] = 1.0
         elif method == "percentile":
-            found[index] = _percentile(weights, percentile)
+            shares[index] = _percentile(weights, percentile)
         else:
             sample = None if calibration is None else calibration.samples.get(projection.source)
-            errors = {share: _error(operator, whole, share, sample) for share in SHARES}
-            found[index] = min(SHARES, key=errors.__getitem__)
-    return found
+            errors = {share: _error(operator, full_range, share, sample) for share in SHARES}
+            shares[index] = min(SHARES, key=errors.__getitem__)
+    return shares
 
 
 def _percentile(weights: Array, percentile: float) -> float:
@@ -128,12 +128,12 @@ def _percentile(weights: Array, percentile: float) -> float:
     return float(max(np.percentile(sizes, percentile) / sizes.max(), 1e-3))
 
 
-def _error(operator: IntegerOperator, whole: WeightRange, share: float, sample: Array | None) -> float:
+def _error(operator: IntegerOperator, full_range: WeightRange, share: float, sample: Array | None) -> float:
     """Mean square error of the summed input with rounded weights."""
     weights = weights_of(operator)
-    cut = WeightRange(whole.bits, whole.mode, whole.low * share, whole.high * share)
+    cut = WeightRange(full_range.bits, full_range.mode, full_range.low * share, full_range.high * share)
     off = round_to_grid(weights, 1.0 / cut.unit, cut.grid) * cut.unit - weights
     if sample is None:
         return float(np.mean(np.square(off)))
-    made = with_weights(operator, off)
-    return float(np.mean(np.square(apply(made, sample.reshape(-1, *made.input_shape).astype(np.float64)))))
+    errors = with_weights(operator, off)
+    return float(np.mean(np.square(apply(errors, sample.reshape(-1, *errors.input_shape).astype(np.float64)))))

@@ -48,8 +48,8 @@ def initial_integers(neuron: FixedNeuron, name: str, latency: int) -> tuple[Arra
     subject = f"population {quoted(name)}"
     if not (wide or fires):
         return freeze(v), freeze(currents[-1]), None
-    what = "fire" if fires else "need an initial state wider than the chip's numbers"
-    found = f"its constant drive would make it {what} in the {latency} time steps before its first input"
+    action = "fire" if fires else "need an initial state wider than the chip's numbers"
+    found = f"its constant drive would make it {action} in the {latency} time steps before its first input"
     limit = "a chip runs all neurons from the first time step on"
     step = "make its bias or its initial v smaller, or give --keep-early-spikes"
     ids = MappingProxyType({"population": name, "rule": "early", "steps": latency})
@@ -74,15 +74,15 @@ def _backwards(neuron: FixedNeuron, steps: int) -> tuple[list[Array], list[Array
 
 def _forwards(neuron: FixedNeuron, v: Array, u: Array, steps: int) -> list[Array]:
     """The values of v in time steps without input; they end early where a time step changes nothing."""
-    found, bias = [], neuron.bias
+    voltages, bias = [], neuron.bias
     for _ in range(steps):
         before = v, u
         u = dec(u, neuron.du + 1)
         v = dec(v, neuron.dv) + u + bias
-        found.append(v)
+        voltages.append(v)
         if _same(v, before[0]) and _same(u, before[1]):
             break
-    return found
+    return voltages
 
 
 def _same(a: Array, b: Array) -> bool:

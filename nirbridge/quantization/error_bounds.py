@@ -10,7 +10,7 @@ parts of 4096, one step of a neuron adds at most (all in integers; ``e_u`` and `
 spike of both resets: to a value, then ``e_v`` is 0; by an amount, then what its rounding lost is added. A graded input
 adds half a unit of itself times each weight. Roundings of the reference's own floats are counted too, so that tests
 need no tolerance. ``u`` and ``v`` are the integers' own. The equations hold up to the first spike that
-that differs, of the population or of its sources, and until v saturates
+differs, of the population or of its sources, and until v saturates
 (``AccumulatorBounds.v_steps``).
 """
 
@@ -66,7 +66,7 @@ class RoundingLoss:
 class WeightLoss:
     """Rounding errors of a projection: ``errors`` in integers of v per spike; ``sizes`` those of the weights.
 
-    ``worth``: what integer 1 of a graded input stands for; None for spikes.
+    ``worth``: the real value of integer 1 of a graded input; None for spikes.
     """
 
     projection: FixedProjection
@@ -110,7 +110,7 @@ def report_bound(
 ) -> VBound:
     """The bound of a population for a report, in real units of v: for the worst neuron, input and state.
 
-    ``most``: what the source of each projection sends at most.
+    ``most``: the largest value that the source of each projection sends.
     """
     summed, largest = np.zeros_like(lost.bias), 0.0
     for loss, values in zip(weights, most, strict=True):
@@ -229,11 +229,11 @@ def _carried(
     return bound
 
 
-def _flat(arrays: Arrays, name: str, shape: tuple[int, ...], what: str) -> Array:
+def _flat(arrays: Arrays, name: str, shape: tuple[int, ...], variable: str) -> Array:
     """A recording as float64 ``[steps, batch, neurons]``. Raises UsageError where it is missing."""
-    if (name, what) not in arrays:
-        raise UsageError.of(f"bounds of the distance, {quoted(name)}", f"{what} was not recorded", "", "record it")
-    array = arrays[name, what]
+    if (name, variable) not in arrays:
+        raise UsageError.of(f"bounds of the distance, {quoted(name)}", f"{variable} was not recorded", "", "record it")
+    array = arrays[name, variable]
     batch = array.shape[1] if array.ndim == 2 + len(shape) else 1
     return array.reshape(len(array), batch, -1).astype(np.float64)
 
@@ -252,10 +252,10 @@ def _arrived(loss: WeightLoss, sent: Array) -> Array:
     """Sum of the errors of the weights, ``[steps, batch, targets]``."""
     shape = (*sent.shape[:2], -1)
     items = np.abs(sent).reshape(-1, *loss.errors.input_shape)
-    found = apply(loss.errors, items)
+    errors = apply(loss.errors, items)
     if loss.worth is not None:  # a value of the input is rounded to its integers, by half of one at most
-        found = found + 0.5 * apply(loss.sizes, np.ones_like(items))
-        found = found + 0.5 * apply(loss.errors, np.ones_like(items))
+        errors = errors + 0.5 * apply(loss.sizes, np.ones_like(items))
+        errors = errors + 0.5 * apply(loss.errors, np.ones_like(items))
     if loss.projection.weight_exp < 0:
-        found = found + (1 << INPUT_SHIFT)
-    return found.reshape(shape)
+        errors = errors + (1 << INPUT_SHIFT)
+    return errors.reshape(shape)

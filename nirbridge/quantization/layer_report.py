@@ -44,7 +44,7 @@ def layer_report(
 def _decays(f: FoldedPopulation, fixed: FixedPopulation, scale: PopulationScale) -> dict[str, Any]:
     """Scale, and errors of the constants; those of decays relative to the decay."""
     n = fixed.neuron
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "scale": scale.value,
         "limited_by": scale.limited_by,
         "exact_weights": scale.exact,
@@ -54,8 +54,8 @@ def _decays(f: FoldedPopulation, fixed: FixedPopulation, scale: PopulationScale)
     }
     if f.theta is not None and n.fires_above is not None:
         top = np.maximum(np.abs(f.theta), 1e-300)
-        found["threshold_error"] = float(np.max(np.abs(n.fires_above / scale.value - f.theta) / top))
-    return found
+        facts["threshold_error"] = float(np.max(np.abs(n.fires_above / scale.value - f.theta) / top))
+    return facts
 
 
 def _v_bound(
@@ -69,20 +69,20 @@ def _v_bound(
         weight_loss(p, arriving.operator, 1.0 if arriving.sent.low < 0 else None)
         for p, arriving in zip(projections, incoming, strict=True)
     ]
-    most = [max(arriving.sent.high, -arriving.sent.low) for arriving in incoming]
-    return report_bound(rounding_loss(folded, fixed), lost, most, bounds, float(fixed.neuron.scale))
+    largest_sent = [max(arriving.sent.high, -arriving.sent.low) for arriving in incoming]
+    return report_bound(rounding_loss(folded, fixed), lost, largest_sent, bounds, float(fixed.neuron.scale))
 
 
 def _constant_error(real: Array, fixed: Array) -> float:
     """Largest relative error of a decay per time step; 1 where a real decay has become none."""
-    kept = np.where(real > 0, real, 1.0)
-    return float(np.max(np.where(real > 0, np.abs(fixed - real) / kept, fixed)))
+    scale = np.where(real > 0, real, 1.0)
+    return float(np.max(np.where(real > 0, np.abs(fixed - real) / scale, fixed)))
 
 
 def _weights(p: FixedProjection, arriving: IncomingOperator, chip: Chip) -> Mapping[str, Any]:
-    real, whole = weights_of(arriving.operator), weights_of(p.operator)
+    real, integers = weights_of(arriving.operator), weights_of(p.operator)
     size = float(np.sqrt(np.mean(np.square(real)))) if real.size else 0.0
-    error = float(np.sqrt(np.mean(np.square(whole / p.scale - real)))) if real.size else 0.0
+    error = float(np.sqrt(np.mean(np.square(integers / p.scale - real)))) if real.size else 0.0
     unit, grid = float(p.scale), arriving.range.grid
     beyond = (real * unit > grid.high + grid.step / 2) | (real * unit < grid.low - grid.step / 2)
     return MappingProxyType(
@@ -94,7 +94,7 @@ def _weights(p: FixedProjection, arriving: IncomingOperator, chip: Chip) -> Mapp
             "exponent": p.weight_exp,
             "sign_mode": p.sign_mode,
             "range": [float(real.min(initial=0.0)), float(real.max(initial=0.0))],
-            "integers": [int(whole.min(initial=0)), int(whole.max(initial=0))],
+            "integers": [int(integers.min(initial=0)), int(integers.max(initial=0))],
             "scale": unit,
             "error": error / size if size else 0.0,
             "clipped": int(beyond.sum()) / max(1, real.size),

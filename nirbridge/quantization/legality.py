@@ -98,9 +98,9 @@ def _decays(population: Population, chip: Chip) -> Iterator[MissingFeature]:
                 found, "integers decay by a factor of 0 to 1", "make dt smaller than the time constant"
             )
             continue
-        least, wanted = 1.0 - parts / DECAY_ONE, float(np.min(decay))
-        if least - wanted > 1.5 / DECAY_ONE:
-            found = f"its {name.rpartition(' ')[2]} is multiplied by {wanted:g} per time step"
+        least, fastest = 1.0 - parts / DECAY_ONE, float(np.min(decay))
+        if least - fastest > 1.5 / DECAY_ONE:
+            found = f"its {name.rpartition(' ')[2]} is multiplied by {fastest:g} per time step"
             yield MissingFeature(found, f"the decays of chip {quoted(chip.name)} keep {least:g} or more")
     if bool(np.any((n.a_syn == 1.0) & n.has_synapse)):
         yield MissingFeature("its synaptic current never decays", "the chip's loses 1/4096 per time step or more")
@@ -207,9 +207,9 @@ def with_known_resets(network: Network, chip: Chip) -> Network:
 
 
 def _needs_it(population: Population, chip: Chip) -> bool:
-    known = {"to-value", *(["subtract"] if chip.neuron.soft_reset else [])}
-    known |= {"none"} if formats_of(chip).programmable else set()
-    return population.neuron.fires and population.neuron.reset not in known and is_memoryless(population)
+    resets = {"to-value", *(["subtract"] if chip.neuron.soft_reset else [])}
+    resets |= {"none"} if formats_of(chip).programmable else set()
+    return population.neuron.fires and population.neuron.reset not in resets and is_memoryless(population)
 
 
 def _reset_to_value(population: Population) -> Population:

@@ -52,8 +52,8 @@ def _conv_fan_outs(operator: Conv) -> Array:
     reached = np.ones(1, np.int64)
     for axis, (size, kernel) in enumerate(zip(operator.input_shape[1:], operator.kernel, strict=True)):
         low, stride, apart = operator.padding[axis][0], operator.stride[axis], operator.dilation[axis]
-        at = np.arange(size)[:, None] + low - np.arange(kernel)[None, :] * apart
-        there = (at >= 0) & (at % stride == 0) & (at // stride < operator.output_shape[1 + axis])
-        reached = np.multiply.outer(reached, there.sum(axis=1)).reshape(-1)
+        position = np.arange(size)[:, None] + low - np.arange(kernel)[None, :] * apart
+        reaches = (position >= 0) & (position % stride == 0) & (position // stride < operator.output_shape[1 + axis])
+        reached = np.multiply.outer(reached, reaches.sum(axis=1)).reshape(-1)
     per_group = operator.weight.shape[0] // operator.groups
     return np.tile(reached * per_group, operator.input_shape[0])

@@ -82,10 +82,10 @@ def _narrower(
     now: QuantizedNetwork, widths: Widths, name: str, chip: Chip, make: Callable[[Widths], QuantizedNetwork]
 ) -> tuple[dict[str, int], QuantizedNetwork] | None:
     """The widest narrower weights of a layer that save memory and can be had; None: there are none."""
-    own = [p for p in now.projections if p.target == name]
-    needed = sum(projection_bits(p, chip) for p in own)
+    incoming = [p for p in now.projections if p.target == name]
+    needed = sum(projection_bits(p, chip) for p in incoming)
     for width in sorted((w for w in chip.synapses.weight_bits if 1 < w < widths[name]), reverse=True):
-        if sum(projection_bits(p, chip, width) for p in own) >= needed:
+        if sum(projection_bits(p, chip, width) for p in incoming) >= needed:
             continue
         changed = {**widths, name: width}
         try:

@@ -43,14 +43,14 @@ def _plain_ends(operator: Operator) -> bool:
 
 def _windows(parts: Sequence[Operator]) -> Conv | None:
     """One convolution for convolutions and pools, where that is exact."""
-    found: Conv | None = None
+    merged: Conv | None = None
     for part in parts:
         if not isinstance(part, Conv | SumPool):
             return None
-        found = _as_conv(part) if found is None else _merged(found, part)
-        if found is None:
+        merged = _as_conv(part) if merged is None else _merged(merged, part)
+        if merged is None:
             return None
-    return found
+    return merged
 
 
 def _as_conv(part: Conv | SumPool) -> Conv:
@@ -78,8 +78,8 @@ def _merged(first: Conv, second: Conv | SumPool) -> Conv | None:
     for tap in np.ndindex(*second_conv.kernel):
         starts = [t * d * s for t, d, s in zip(tap, second_conv.dilation, first.stride, strict=True)]
         for inner in np.ndindex(*first.kernel):
-            at = tuple(b + r * d for b, r, d in zip(starts, inner, first.dilation, strict=True))
-            weight[(..., *at)] += _tap_product(first, second_conv, inner, tap, pool_first=pool_first)
+            tap_out = tuple(b + r * d for b, r, d in zip(starts, inner, first.dilation, strict=True))
+            weight[(..., *tap_out)] += _tap_product(first, second_conv, inner, tap, pool_first=pool_first)
     stride = tuple(a * b for a, b in zip(first.stride, second_conv.stride, strict=True))
     padding = tuple(_padding(first, second_conv, kernel, stride, axis) for axis in range(len(kernel)))
     if any(high < 0 for _, high in padding):
@@ -96,9 +96,9 @@ def _tap_product(
     a, b = first.weight[(..., *inner)], second_conv.weight[(..., *tap)]
     if not pool_first:
         return b * a  # [cout, 1] * [cout, cin of a group]
-    own = b.shape[1]
-    start = np.arange(len(b)) // (len(b) // second_conv.groups) * own
-    return b * a[start[:, None] + np.arange(own), 0]
+    fan_in = b.shape[1]
+    start = np.arange(len(b)) // (len(b) // second_conv.groups) * fan_in
+    return b * a[start[:, None] + np.arange(fan_in), 0]
 
 
 def _borders_agree(first: Conv, second_conv: Conv) -> bool:
@@ -117,8 +117,8 @@ def _padding(
     first: Conv, second_conv: Conv, kernel: tuple[int, ...], stride: tuple[int, ...], axis: int
 ) -> tuple[int, int]:
     low = second_conv.padding[axis][0] * first.stride[axis] + first.padding[axis][0]
-    wanted = (second_conv.output_shape[1 + axis] - 1) * stride[axis] + kernel[axis]
-    high = wanted - first.input_shape[1 + axis] - low
+    extent = (second_conv.output_shape[1 + axis] - 1) * stride[axis] + kernel[axis]
+    high = extent - first.input_shape[1 + axis] - low
     return low, 0 if -stride[axis] < high < 0 else high
 
 

@@ -38,28 +38,28 @@ class QuantizationOptions:
 
 def bits_of(projection: Projection, chip: Chip, options: QuantizationOptions) -> int:
     """The width of a projection's weights."""
-    asked = options.weight_bits
-    if asked is None:
+    widths = options.weight_bits
+    if widths is None:
         return chip.synapses.weight_bits_default
-    if isinstance(asked, int):
-        return asked
+    if isinstance(widths, int):
+        return widths
     pair = f"{projection.source} -> {projection.target}"
-    rest = asked.get("*", chip.synapses.weight_bits_default)
-    return asked.get(pair, asked.get(projection.target, rest))
+    rest = widths.get("*", chip.synapses.weight_bits_default)
+    return widths.get(pair, widths.get(projection.target, rest))
 
 
 def unknown_names(network: Network, options: QuantizationOptions) -> list[Diagnostic]:
     """Widths for targets and pairs that the network does not have."""
     if not isinstance(options.weight_bits, Mapping):
         return []
-    known = {"*"} | {p.target for p in network.projections} | {f"{p.source} -> {p.target}" for p in network.projections}
+    names = {"*"} | {p.target for p in network.projections} | {f"{p.source} -> {p.target}" for p in network.projections}
     return [
         Diagnostic(
             f"weight_bits of {quoted(name)}",
             "the network has no such population or projection",
             "",
-            did_you_mean(name, known),
+            did_you_mean(name, names),
         )
         for name in options.weight_bits
-        if name not in known
+        if name not in names
     ]

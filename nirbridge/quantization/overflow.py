@@ -115,8 +115,8 @@ def _lowest(n: FixedNeuron, at: Flat, drive: Array) -> tuple[Array, int | None]:
     if n.fires_above is not None and n.reset == "subtract":
         start = np.maximum(start, (at(n.reset_amount) - at(n.spike_size)) * n.max_spikes)
     depth = np.where(dv > 0, np.maximum(_held(down, np.maximum(dv, 1)), start), _unbounded(down, start, last))
-    found, steps = _limited(depth, start, down, last)
-    return -found, steps
+    lowest, steps = _limited(depth, start, down, last)
+    return -lowest, steps
 
 
 def _unbounded(drive: Array, start: Array, last: int) -> Array:

@@ -69,7 +69,7 @@ def quantize_population(
     seen = _seen(population, input_range(incoming, population.size), options)
     requested = options.scales.get(population.name)
     scale = scale_for(folded, incoming, seen, numbers, options.run_steps, requested)
-    sent = {network.projections[one.index].source: one.sent for one in incoming}
+    sent = {network.projections[arriving.index].source: arriving.sent for arriving in incoming}
     while True:
         projections = _projections(network, incoming, scale)
         fixed, notes, early = _fixed_population(folded, scale, numbers, *timing)
@@ -110,26 +110,26 @@ def _over(bounds: AccumulatorBounds, numbers: NumberFormats) -> float:
 def _projections(
     network: Network, incoming: Sequence[IncomingOperator], scale: PopulationScale
 ) -> tuple[FixedProjection, ...]:
-    made = []
-    for one, exponent in zip(incoming, exponents(scale.value, incoming), strict=True):
-        real = network.projections[one.index]
+    projections = []
+    for arriving, exponent in zip(incoming, exponents(scale.value, incoming), strict=True):
+        real = network.projections[arriving.index]
         factor = scale.value / 64 / 2**exponent
-        weights = round_to_grid(weights_of(one.operator), factor, one.range.grid)
-        made.append(
+        weights = round_to_grid(weights_of(arriving.operator), factor, arriving.range.grid)
+        projections.append(
             FixedProjection(
                 source=real.source,
                 target=real.target,
-                operator=with_weights(one.operator, weights),
-                weight_bits=one.range.bits,
+                operator=with_weights(arriving.operator, weights),
+                weight_bits=arriving.range.bits,
                 weight_exp=exponent,
-                sign_mode=one.range.mode,
+                sign_mode=arriving.range.mode,
                 delay_steps=real.delay_steps,
                 nodes=real.nodes,
-                index=one.index,
+                index=arriving.index,
                 scale=freeze(np.float64(factor)),
             )
         )
-    return tuple(made)
+    return tuple(projections)
 
 
 def _fixed_population(
@@ -158,11 +158,11 @@ def _fixed_population(
         v_bits=numbers.v_bits,
     )
     fires_above, notes = _threshold(f, first, scale, numbers)
-    made = replace(first, fires_above=fires_above, spike_size=_spike_size(first, fires_above))
-    v, u, problem = initial_integers(made, f.population.name, latency)
-    made = replace(made, v_init=compact(v), u_init=compact(u))
-    kind: Process = "lif" if made.is_lava_lif else "custom"
-    fixed = FixedPopulation(f.population.name, f.population.shape, made, kind)
+    neuron = replace(first, fires_above=fires_above, spike_size=_spike_size(first, fires_above))
+    v, u, problem = initial_integers(neuron, f.population.name, latency)
+    neuron = replace(neuron, v_init=compact(v), u_init=compact(u))
+    kind: Process = "lif" if neuron.is_lava_lif else "custom"
+    fixed = FixedPopulation(f.population.name, f.population.shape, neuron, kind)
     return fixed, notes + _decay_notes(f, numbers), problem
 
 
@@ -192,7 +192,7 @@ def _threshold(
 
 
 def _spike_size(n: FixedNeuron, fires_above: Array | None) -> Array:
-    """At most the least v that fires, so that whatever passes the threshold sends one spike or more."""
+    """At most the least v that fires, so that every v above the threshold sends at least one spike."""
     if n.max_spikes == 1 or fires_above is None:
         return n.spike_size
     return compact(np.minimum(n.spike_size, fires_above + 1))
@@ -214,13 +214,13 @@ def _whole(values: Array) -> Array:
     return np.rint(np.asarray(values)).astype(np.int64)
 
 
-def _too_large(population: Population, scale: PopulationScale, asked: float | None, fits: bool) -> list[Diagnostic]:
+def _too_large(population: Population, scale: PopulationScale, requested: float | None, fits: bool) -> list[Diagnostic]:
     """A requested scale that exceeds the chip's numbers."""
-    if asked is None or (fits and asked <= scale.value):
+    if requested is None or (fits and requested <= scale.value):
         return []
-    what = f"a scale of {asked:g} was requested, {scale.limited_by} allows less"
-    what = what if asked > scale.value else f"at the requested scale of {asked:g} its input may overflow"
-    return [Diagnostic(f"population {quoted(population.name)}", what, "", "quantize without given scales")]
+    found = f"a scale of {requested:g} was requested, {scale.limited_by} allows less"
+    found = found if requested > scale.value else f"at the requested scale of {requested:g} its input may overflow"
+    return [Diagnostic(f"population {quoted(population.name)}", found, "", "quantize without given scales")]
 
 
 def _too_small(
@@ -230,12 +230,11 @@ def _too_small(
     scale: PopulationScale,
 ) -> list[Diagnostic]:
     """Projections all of whose weights have become 0: refused, not reported."""
-    found = []
-    for one, made in zip(incoming, projections, strict=True):
-        if bool(np.any(weights_of(one.operator))) and not bool(np.any(weights_of(made.operator))):
-            subject = f"projection {quoted(made.source)} -> {quoted(population.name)}"
-            what = (
-                f"all weights become 0 at {counted(one.range.bits, 'bit')}, since {scale.limited_by} limits the scale"
-            )
-            found.append(Diagnostic(subject, what, "", "give more bits, calibrate with data, or split the fan-in"))
-    return found
+    problems = []
+    for arriving, projection in zip(incoming, projections, strict=True):
+        if bool(np.any(weights_of(arriving.operator))) and not bool(np.any(weights_of(projection.operator))):
+            subject = f"projection {quoted(projection.source)} -> {quoted(population.name)}"
+            bits = counted(arriving.range.bits, "bit")
+            found = f"all weights become 0 at {bits}, since {scale.limited_by} limits the scale"
+            problems.append(Diagnostic(subject, found, "", "give more bits, calibrate with data, or split the fan-in"))
+    return problems

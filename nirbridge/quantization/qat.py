@@ -1,6 +1,6 @@
-"""Quantization-aware fine-tuning of torch models: weights that are rounded in forward as the integers will be.
+"""Quantization-aware fine-tuning of torch models: weights are rounded in forward as the integers will be.
 
-The way there and back: quantize the model; ``attach`` to each layer with what ``factor_of`` says; train; ``detach``;
+In order: quantize the model; ``attach`` to each layer with the values of ``factor_of``; train; ``detach``;
 quantize again with ``Options(scales=scales_of(…))`` of the first one. The integers are those that were trained.
 
 The backward pass ignores the rounding (straight-through); the gradient of a clipped weight is zero. Rounding, grid and
@@ -29,17 +29,17 @@ def fake_weights(weight: Any, bits: int, factor: float | None = None, mode: Sign
     """
     import torch
 
-    found = weight_range(weight.detach().cpu().double().numpy(), bits)
-    grid = grid_of(bits, mode or found.mode)
+    span = weight_range(weight.detach().cpu().double().numpy(), bits)
+    grid = grid_of(bits, mode or span.mode)
     if factor is None:
-        factor = 1.0 / found.unit if found.unit else 1.0
+        factor = 1.0 / span.unit if span.unit else 1.0
     exact = weight.double() * factor
     # torch rounds halves to the even number, as numpy's rint does
-    whole = torch.clamp(torch.round(exact / grid.step) * grid.step, grid.low, grid.high)
+    integers = torch.clamp(torch.round(exact / grid.step) * grid.step, grid.low, grid.high)
     inside = (exact >= grid.low - grid.step / 2) & (exact <= grid.high + grid.step / 2)
     passed = torch.where(inside, exact, exact.detach())
     # the added term is exactly 0: forward gives the integers, backward the gradient of the real weights
-    return ((whole.detach() + (passed - passed.detach())) / factor).to(weight.dtype)
+    return ((integers.detach() + (passed - passed.detach())) / factor).to(weight.dtype)
 
 
 def factor_of(quantized: QuantizedNetwork, source: str, target: str) -> tuple[float, int, SignMode]:

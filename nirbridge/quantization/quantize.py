@@ -37,29 +37,29 @@ def quantize(retimed: Any, chip: Chip, options: QuantizationOptions | None = Non
         ModelError: everything that the chip's neurons cannot do, population by population.
         UsageError: a chip without number formats, or options that make no sense.
     """
-    chosen = options or QuantizationOptions()
+    settings = options or QuantizationOptions()
     formats_of(chip)
-    given: Network = getattr(retimed, "network", retimed)
-    ModelError.raise_all(quantization_problems(given, chip, chosen))
-    network = with_known_resets(given, chip)
+    as_given: Network = getattr(retimed, "network", retimed)
+    ModelError.raise_all(quantization_problems(as_given, chip, settings))
+    network = with_known_resets(as_given, chip)
     latency: Mapping[str, int] = getattr(retimed, "latency", {})
-    inputs = tuple(_input(port.name, port.shape, chosen) for port in network.inputs)
-    made, early = _populations(network, retimed, inputs, chip, chosen)
-    problems = [problem for one in made for problem in one.problems]
+    inputs = tuple(_input(port.name, port.shape, settings) for port in network.inputs)
+    results, early = _populations(network, retimed, inputs, chip, settings)
+    problems = [problem for result in results for problem in result.problems]
     ModelError.raise_all(problems)
     outputs = {port.name for port in network.outputs}
     nodes = (*network.inputs, *network.populations, *network.outputs)
     return QuantizedNetwork(
         chip=chip.name,
         dt=network.dt,
-        populations=tuple(one.population for one in made),
-        projections=tuple(sorted((p for one in made for p in one.projections), key=lambda p: p.index)),
+        populations=tuple(result.population for result in results),
+        projections=tuple(sorted((p for result in results for p in result.projections), key=lambda p: p.index)),
         inputs=inputs,
         outputs=network.outputs,
         reads=tuple(p for p in network.projections if p.target in outputs),
         latency=MappingProxyType({**{node.name: 0 for node in nodes}, **latency}),
         formats=MappingProxyType(plain_formats(chip)),
-        report=tuple(one.report for one in made),
+        report=tuple(result.report for result in results),
         notes=(*network.notes, *(note for note in early_notes(early, latency) if note not in network.notes)),
         network=network,
         early=early,
@@ -75,16 +75,18 @@ def _populations(
     waits = {p.name: 0 if p.name in early else latency.get(p.name, 0) for p in network.populations}
     folded = {p.name: fold_population(network, p, waits[p.name]) for p in network.populations}
     into, sent = _incoming(network, folded, inputs, chip, options)
-    made: list[QuantizedPopulation] = []
+    results: list[QuantizedPopulation] = []
     for k, p in enumerate(network.populations):
         most = sent[p.name].high
-        one = quantize_population(network, folded[p.name], into[p.name], chip, options, (waits[p.name], most))
-        if getattr(retimed, "keep_early_spikes", False) and any(x.ids.get("rule") == "early" for x in one.problems):
-            one = quantize_population(network, fold_population(network, p, 0), into[p.name], chip, options, (0, most))
+        result = quantize_population(network, folded[p.name], into[p.name], chip, options, (waits[p.name], most))
+        if getattr(retimed, "keep_early_spikes", False) and any(x.ids.get("rule") == "early" for x in result.problems):
+            result = quantize_population(
+                network, fold_population(network, p, 0), into[p.name], chip, options, (0, most)
+            )
             early.add(p.name)  # only its integers have no such initial state
-        made.append(one)
+        results.append(result)
         options.progress("quantize", (k + 1) / len(network.populations))
-    return made, tuple(p.name for p in network.populations if p.name in early)
+    return results, tuple(p.name for p in network.populations if p.name in early)
 
 
 def _input(name: str, shape: tuple[int, ...], options: QuantizationOptions) -> FixedInput:
@@ -114,8 +116,8 @@ def _incoming(
                 gain = folded[p.name].gain * worth.get(projection.source, 1.0)
                 operator = gained_operator(projection.operator, np.asarray(gain))
                 bits = bits_of(projection, chip, options)
-                found = weight_range(weights_of(operator), bits, options.clip.get(index, 1.0))
-                into[p.name].append(IncomingOperator(index, operator, found, sent[projection.source]))
+                span = weight_range(weights_of(operator), bits, options.clip.get(index, 1.0))
+                into[p.name].append(IncomingOperator(index, operator, span, sent[projection.source]))
         if p.neuron.max_spikes > 1:
             sent[p.name] = OutputRange(0, _most_spikes(folded[p.name], into[p.name], sent[p.name].high))
     return into, sent

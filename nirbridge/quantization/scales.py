@@ -71,8 +71,8 @@ class PopulationScale:
 def input_range(incoming: Sequence[IncomingOperator], size: int) -> InputRange:
     """The worst input of a time step, from the weights."""
     high, low = np.zeros(size), np.zeros(size)
-    for one in incoming:
-        least, greatest = operator_bounds(one.operator, one.sent)
+    for arriving in incoming:
+        least, greatest = operator_bounds(arriving.operator, arriving.sent)
         high, low = high + greatest, low + least
     return InputRange(float(high.max(initial=0.0)), float(-low.min(initial=0.0)), True)
 
@@ -83,17 +83,17 @@ def scale_for(
     reach: InputRange,
     numbers: NumberFormats,
     run_steps: int | None,
-    asked: float | None = None,
+    requested: float | None = None,
 ) -> PopulationScale:
-    """The scale of a population (see the module docstring); ``asked``: this one, or the largest legal one."""
+    """The scale of a population (see the module docstring); ``requested``: this one, or the largest legal one."""
     limit, why = min(_limits(folded, reach, numbers, run_steps), default=(math.inf, ""))
-    if asked is not None:
+    if requested is not None:
         return (
-            PopulationScale(asked, "the scale that was asked for", False)
-            if asked <= limit
+            PopulationScale(requested, "the requested scale", False)
+            if requested <= limit
             else PopulationScale(limit, why, False)
         )
-    units = [one.range.unit for one in incoming if one.range.unit > 0]
+    units = [arriving.range.unit for arriving in incoming if arriving.range.unit > 0]
     if not units:
         return PopulationScale(_without_weights(limit), why, True)
     exact = _exact(folded, incoming, limit)
@@ -103,15 +103,15 @@ def scale_for(
         return PopulationScale(_doubled(exact, roomy, folded, incoming), "weights on a grid", True)
     full = _UNIT / min(units)
     if full > top:
-        said = why if top == limit else "the largest exponent of weights"
-        return PopulationScale(_least_rounding(top, incoming), said, False)
+        reason = why if top == limit else "the largest exponent of weights"
+        return PopulationScale(_least_rounding(top, incoming), reason, False)
     best = _least_rounding(full, incoming)
     return PopulationScale(_doubled(best, roomy, folded, incoming), "the range of the weights", False)
 
 
 def exponents(scale: float, incoming: Sequence[IncomingOperator]) -> list[int]:
     """The exponent of each projection at a scale."""
-    return [exponent_for(scale / _UNIT, one.range.unit) for one in incoming]
+    return [exponent_for(scale / _UNIT, arriving.range.unit) for arriving in incoming]
 
 
 def _least_rounding(top: float, incoming: Sequence[IncomingOperator]) -> float:
@@ -120,7 +120,7 @@ def _least_rounding(top: float, incoming: Sequence[IncomingOperator]) -> float:
     Minimises the sum of squared errors of all synapses, as if all sources sent alike and independently; graded
     ones count with their largest value. Of equal scales the largest is taken.
     """
-    samples = [_sample(one) for one in incoming if one.range.unit > 0]
+    samples = [_sample(arriving) for arriving in incoming if arriving.range.unit > 0]
     if len(samples) < 2:
         return top
     tried = [top * 2.0 ** (-k / TRIED) for k in range(TRIED)]
@@ -144,13 +144,13 @@ class _WeightSample:
         return self.count * float(np.dot(lost, lost))
 
 
-def _sample(one: IncomingOperator) -> _WeightSample:
-    weights = weights_of(one.operator).reshape(-1)
+def _sample(arriving: IncomingOperator) -> _WeightSample:
+    weights = weights_of(arriving.operator).reshape(-1)
     some = weights[:: max(1, -(-weights.size // SAMPLED))]
-    ones = with_weights(one.operator, np.ones(weights_of(one.operator).shape))
-    synapses = float(apply(ones, np.ones(one.operator.input_shape)).sum())
-    sent = float(one.sent.low) if one.sent.low < 0 else 1.0  # its square counts
-    return _WeightSample(some, one.range, synapses / some.size * sent**2)
+    ones = with_weights(arriving.operator, np.ones(weights_of(arriving.operator).shape))
+    synapses = float(apply(ones, np.ones(arriving.operator.input_shape)).sum())
+    sent = float(arriving.sent.low) if arriving.sent.low < 0 else 1.0  # its square counts
+    return _WeightSample(some, arriving.range, synapses / some.size * sent**2)
 
 
 def _limits(
@@ -200,7 +200,7 @@ def _roomy(f: FoldedPopulation, incoming: Sequence[IncomingOperator], reach: Inp
 
 def _working_size(f: FoldedPopulation, incoming: Sequence[IncomingOperator]) -> float:
     """The threshold; the largest weight of a readout."""
-    typical = max(max(abs(one.range.low), one.range.high) for one in incoming)
+    typical = max(max(abs(arriving.range.low), arriving.range.high) for arriving in incoming)
     return typical if f.theta is None else float(np.max(np.abs(f.theta))) or typical
 
 
@@ -219,12 +219,12 @@ def _exact(f: FoldedPopulation, incoming: Sequence[IncomingOperator], limit: flo
 
     Without decay one is preferred with which threshold, bias, reset and start are whole numbers of 64, too.
     """
-    step = max(one.range.grid.step for one in incoming)
-    values = np.concatenate([weights_of(one.operator).reshape(-1) for one in incoming])
+    step = max(arriving.range.grid.step for arriving in incoming)
+    values = np.concatenate([weights_of(arriving.operator).reshape(-1) for arriving in incoming])
     q = quantum(values, 256 // step)
     if q is None:
         return None
-    room = min([1.0 / one.range.unit for one in incoming if one.range.unit > 0] + [limit / _UNIT])
+    room = min([1.0 / arriving.range.unit for arriving in incoming if arriving.range.unit > 0] + [limit / _UNIT])
     times = math.floor(room * q / step + 1e-9)
     if times < 1:
         return None
@@ -237,8 +237,8 @@ def _parts(f: FoldedPopulation, unit: float, most_parts: int) -> int:
     if bool(np.any(f.a_mem != 1.0)) or bool(np.any(f.a_syn != 0.0)):
         return 1
     theta = [] if f.theta is None else [f.theta]
-    given = np.concatenate([np.ravel(x) for x in (*theta, f.bias, f.v_start, f.amount)])
-    constants = np.unique(given) / unit
+    reals = np.concatenate([np.ravel(x) for x in (*theta, f.bias, f.v_start, f.amount)])
+    constants = np.unique(reals) / unit
     for parts in range(1, most_parts + 1):
         values = constants * parts
         if bool(np.all(np.abs(values - np.rint(values)) <= 1e-9 * np.maximum(np.abs(values), 1.0))):

@@ -72,8 +72,8 @@ def quantum(values: Array, levels: int) -> float | None:
         q = _common(size, q, top * _TOLERANCE)
         if q < floor:
             return None
-    whole = np.rint(values / q)
-    return q if q >= floor and bool(np.all(np.abs(values / q - whole) * q <= top * _TOLERANCE)) else None
+    multiples = np.rint(values / q)
+    return q if q >= floor and bool(np.all(np.abs(values / q - multiples) * q <= top * _TOLERANCE)) else None
 
 
 def _common(a: float, b: float, tolerance: float) -> float:

@@ -56,8 +56,8 @@ class BuiltinSimulator:
         progress: Progress = no_progress,
     ) -> Recording:
         """See ``nirbridge.plugins.Simulator``; the state after the run is dropped."""
-        known = instance_of(model, self.takes, f"model of simulator '{self.name}'", self.hint)
-        return self.run(self.name, known, inputs, steps=steps, record=record, progress=progress)
+        checked = instance_of(model, self.takes, f"model of simulator '{self.name}'", self.hint)
+        return self.run(self.name, checked, inputs, steps=steps, record=record, progress=progress)
 
 
 AUTO, REFERENCE, NUMPY, FAST, EVENT, DENSE = map(

@@ -101,12 +101,12 @@ def open_inputs(
         if callable(value):
             continue
         array = values[port.name]
-        found = _shape_problems(port, array)
-        if not found and _is_binary(array):
+        faults = _shape_problems(port, array)
+        if not faults and _is_binary(array):
             binary.add(port.name)
-        elif not found:
-            found = next(filter(None, (_not_finite(port, part, start, dtype) for start, part in _scan(array))), [])
-        problems += found
+        elif not faults:
+            faults = next(filter(None, (_not_finite(port, part, start, dtype) for start, part in _scan(array))), [])
+        problems += faults
     UsageError.raise_all(problems)
     count = _steps(values, steps)
     batch = _batch(network.inputs, values, first_step)

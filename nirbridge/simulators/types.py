@@ -1,4 +1,4 @@
-"""What goes into a simulation and what comes out of it: one `Recording` type for every simulator."""
+"""Probes, states and results of a simulation: one `Recording` type for every simulator."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Probe(Value):
-    """What to record of one node: ``s``, ``v`` (after the reset), ``u`` (before the reset), ``i``, ``count``.
+    """Variables to record of one node: ``s``, ``v`` (after the reset), ``u`` (before the reset), ``i``, ``count``.
 
-    ``every``: one step in so many is kept (the last of each stretch); ``count`` sums spikes over all steps instead.
+    ``every``: only the last of this many time steps is kept; ``count`` sums spikes over all time steps instead.
     """
 
     node: str
@@ -28,7 +28,7 @@ class Probe(Value):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Recording(SavedValue):
-    """What a simulation returned.
+    """The result of a simulation.
 
     ``arrays[node, variable]`` has shape ``[steps kept, batch, *node shape]`` (``[batch, *node shape]`` for ``count``);
     without a batch axis in the input there is none here. Spikes are uint8 (int16 where a neuron may send several,
@@ -45,10 +45,10 @@ class Recording(SavedValue):
         Raises UsageError: nothing of that name was recorded, with the nearest name.
         """
         keys = [node] if isinstance(node, tuple) else [(node, "s"), (node, "v")]
-        found = next((self.arrays[key] for key in keys if _is_key(key) and key in self.arrays), None)
-        if found is None:
+        array = next((self.arrays[key] for key in keys if _is_key(key) and key in self.arrays), None)
+        if array is None:
             raise _not_recorded(node, self.arrays)
-        return found
+        return array
 
     def __contains__(self, node: object) -> bool:
         return _is_key(node) and (node in self.arrays or any(name == node for name, _ in self.arrays))
@@ -67,9 +67,9 @@ def _not_recorded(node: object, arrays: Mapping[Key, Array]) -> UsageError:
     if variables:
         limit = f"recorded of it: {', '.join(variables)}"
         return UsageError.of(f"node {quoted(name)}", "another variable", limit, f"as in recording[{name!r}, ...]")
-    known = list(dict.fromkeys(n for n, _ in arrays))
-    limit = f"recorded: {', '.join(map(quoted, known[:8])) or 'nothing'}"
-    hint = did_you_mean(name, known) or "record it"
+    nodes = list(dict.fromkeys(n for n, _ in arrays))
+    limit = f"recorded: {', '.join(map(quoted, nodes[:8])) or 'nothing'}"
+    hint = did_you_mean(name, nodes) or "record it"
     return UsageError.of(f"node {quoted(name)}", "not recorded", limit, hint)
 
 
@@ -87,7 +87,7 @@ class SimulationState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SimulationResult:
-    """A recording and the state after its last step."""
+    """A recording and the state after its last time step."""
 
     recording: Recording
     state: SimulationState

@@ -123,13 +123,11 @@ def test_a_scale_that_is_asked_for_is_taken_up_to_the_limit() -> None:
     free = cell(theta=1000.0, v_start=900.0)
     limit = THETA / 1000
     for asked in (1e-3, limit):
-        assert scale_for(free, one, reach, NUMBERS, None, asked) == PopulationScale(
-            asked, "the scale that was asked for", False
-        )
+        assert scale_for(free, one, reach, NUMBERS, None, asked) == PopulationScale(asked, "the requested scale", False)
     assert scale_for(free, one, reach, NUMBERS, None, limit * 1.001) == PopulationScale(limit, THRESHOLD, False)
     alone = cell(theta=None)
     assert scale_for(alone, [into([[0.0]])], InputRange(0, 0, True), NUMBERS, None, 1e30) == PopulationScale(
-        1e30, "the scale that was asked for", False
+        1e30, "the requested scale", False
     )
 
 

@@ -172,9 +172,9 @@ class LavaEmitter:
         from nirbridge.emitters.lava.runtime.probes import requested
         from nirbridge.emitters.lava.runtime.run import run_program
 
-        known = instance_of(artifact, Artifact, "program of emitter 'lava'")
-        probes = requested(known, record)
-        return probes.recording(run_program(known, inputs, steps=steps, record=probes.texts, progress=progress))
+        program = instance_of(artifact, Artifact, "program of emitter 'lava'")
+        probes = requested(program, record)
+        return probes.recording(run_program(program, inputs, steps=steps, record=probes.texts, progress=progress))
 
 
 LAVA = LavaEmitter()

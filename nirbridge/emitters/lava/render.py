@@ -188,7 +188,7 @@ def _template(name: str) -> str:
 
 
 def program_meta(plan: LavaPlan) -> Mapping[str, object]:
-    """What ``program.json`` says besides nodes: chip, time step, latency, notes."""
+    """Entries of ``program.json`` besides nodes: chip, time step, latency, notes."""
     return {
         "schema": 1,
         "chip": plan.chip,

@@ -59,21 +59,21 @@ def check_quantized(quantized: QuantizedNetwork) -> None:
 
 def _sizes(quantized: QuantizedNetwork, sizes: dict[str, int]) -> Iterator[Diagnostic]:
     """The state of a run has to fit memory: a short file can state any number."""
-    kept = dict(sizes)
+    stored = dict(sizes)
     for p in (*quantized.projections, *quantized.reads):
         if p.source in sizes and p.delay_steps.size:
-            most = max(0, min(int(p.delay_steps.max()), _DELAY_MAX))
-            kept[p.source] = max(kept[p.source], sizes[p.source] * (1 + most))
+            longest = max(0, min(int(p.delay_steps.max()), _DELAY_MAX))
+            stored[p.source] = max(stored[p.source], sizes[p.source] * (1 + longest))
     outputs = sum(math.prod(port.shape) for port in quantized.outputs)
-    if sum(kept.values()) + outputs > ELEMENTS_MAX:
-        found = f"{sum(kept.values()) + outputs:,} values to keep (neurons, and spikes on their way)"
+    if sum(stored.values()) + outputs > ELEMENTS_MAX:
+        found = f"{sum(stored.values()) + outputs:,} values to keep (neurons, and spikes on their way)"
         yield Diagnostic("network", found, f"{ELEMENTS_MAX:,} are allowed", "shorten delays")
 
 
 def _as_network(quantized: QuantizedNetwork, sizes: dict[str, int]) -> Iterator[Diagnostic]:
     """Operators, delays and readouts, by the checks of any network."""
     shapes = {x.name: x.shape for x in (*quantized.inputs, *quantized.populations)}
-    cell = neuron("IF", theta=1.0)
+    placeholder = neuron("IF", theta=1.0)
     lists = [p for p in (*quantized.projections, *quantized.reads) if not _lists_hold(p.operator)]
     for p in lists:
         yield Diagnostic(f"projection {quoted(p.source)} -> {quoted(p.target)}", "rows that do not hold together")
@@ -92,10 +92,10 @@ def _as_network(quantized: QuantizedNetwork, sizes: dict[str, int]) -> Iterator[
         late, last = p.delay_steps, p.target_delay_steps
         projections.append(Projection(p.source, p.target, chain, delay_steps=late, target_delay_steps=last))
     timing = Timing(quantized.dt, "euler", "to-value", ">", "per-second")
-    populations = tuple(Population(p.name, p.shape, cell) for p in quantized.populations)
+    populations = tuple(Population(p.name, p.shape, placeholder) for p in quantized.populations)
     ports = tuple(Port(p.name, p.shape) for p in quantized.inputs)
-    made = Network(quantized.dt, timing, populations, tuple(projections), ports, quantized.outputs)
-    yield from network_problems(made)
+    network = Network(quantized.dt, timing, populations, tuple(projections), ports, quantized.outputs)
+    yield from network_problems(network)
     for name in sorted({port.name for port in quantized.outputs} - {read.target for read in quantized.reads}):
         yield Diagnostic(f"output {quoted(name)}", "no projection leads to it")
 
@@ -104,8 +104,8 @@ def _lists_hold(operator: Operator) -> bool:
     """True if the lists of sparse parts are whole numbers along one axis."""
     for part in parts_of(operator):
         if isinstance(part, Sparse):
-            whole = all(x.dtype == np.int64 and x.ndim == 1 for x in (part.indptr, part.indices))
-            if not whole or not part.indptr.size or part.data.shape != part.indices.shape:
+            are_lists = all(x.dtype == np.int64 and x.ndim == 1 for x in (part.indptr, part.indices))
+            if not are_lists or not part.indptr.size or part.data.shape != part.indices.shape:
                 return False
     return True
 

@@ -105,8 +105,8 @@ class QuantizedDecoder:
 def quantized_from_dict(record: Mapping[str, Any], arrays: Mapping[str, Array]) -> QuantizedNetwork:
     """The quantized network of a record. Raises KeyError, TypeError, ValueError for anything else."""
     notes = tuple(map(str, record["notes"]))
-    known = {name: record[name] for name in STORED}
-    quantized = QuantizedDecoder(arrays).parts(QuantizedNetwork, known, notes=notes, network=None, early=())
+    stored = {name: record[name] for name in STORED}
+    quantized = QuantizedDecoder(arrays).parts(QuantizedNetwork, stored, notes=notes, network=None, early=())
     if not all(fits(step, int) and step >= 0 for step in quantized.latency.values()):
         raise ValueError("latency counts steps")
     return replace(quantized, dt=float(quantized.dt))
@@ -128,7 +128,7 @@ def fits(value: Any, hint: Any) -> bool:
     if hint is Any or hint is type(None):
         return hint is Any or value is None
     if origin in (Union, types.UnionType):
-        return any(fits(value, one) for one in inner)
+        return any(fits(value, member) for member in inner)
     if origin is Literal:
         return isinstance(value, str) and value in inner
     if origin is tuple:
@@ -141,7 +141,7 @@ def fits(value: Any, hint: Any) -> bool:
 def _fits_each(values: tuple[Any, ...], inner: tuple[Any, ...]) -> bool:
     if len(inner) == 2 and inner[1] is Ellipsis:
         return all(fits(value, inner[0]) for value in values)
-    return len(values) == len(inner) and all(fits(v, one) for v, one in zip(values, inner, strict=True))
+    return len(values) == len(inner) and all(fits(v, hint) for v, hint in zip(values, inner, strict=True))
 
 
 def _fits_plain(value: Any, hint: Any) -> bool:

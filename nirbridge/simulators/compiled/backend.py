@@ -39,11 +39,11 @@ def compiled_backend(space: ArrayNamespace, method: Method) -> Backend:
         note(projection, log)
         return EventAccumulate(projection.operator, space, method, log)
 
-    def loop(population: Population, own: Projection) -> SelfRecurrentLayer | None:
-        if method == "dense" or not is_self_recurrent(population, own):
+    def loop(population: Population, projection: Projection) -> SelfRecurrentLayer | None:
+        if method == "dense" or not is_self_recurrent(population, projection):
             return None
-        note(own, [{"operator": type(own.operator).__name__, "kernel": "event, all steps in one call"}])
-        return SelfRecurrentLayer(population, own, space)
+        note(projection, [{"operator": type(projection.operator).__name__, "kernel": "event, all steps in one call"}])
+        return SelfRecurrentLayer(population, projection, space)
 
     def layer(population: Population, projection: Projection) -> Layer | None:
         log: list[dict[str, Any]] = []

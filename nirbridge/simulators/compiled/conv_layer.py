@@ -30,7 +30,7 @@ from nirbridge.simulators.reference.semantics import Layer, LayerOutput, NeuronS
 def make_conv_layer(
     population: Population, projection: Projection, space: ArrayNamespace, method: Method, log: list[dict[str, Any]]
 ) -> Layer | None:
-    """The layer of a population behind [a pool and] a plain convolution, or behind a map made flat and a dense matrix.
+    """The layer of a population after [a pool and] a plain convolution, or after a flattened map and a dense matrix.
 
     None for anything else.
     """
@@ -157,7 +157,7 @@ class DenseAfterMap:
 
 
 def _spikes(source: tuple[Any, ...]) -> int:
-    """How many there are of what ``EventSource.of`` made."""
+    """Number of spikes in a source of ``EventSource.of``."""
     if source[0] in (BITS, PAIRS):
         return int(np.bitwise_count(source[2]).sum())
     return int(np.count_nonzero(source[1].view(np.bool_)))

@@ -51,8 +51,8 @@ def _grid(values: Array, most: int) -> int | None:
     """
     finest = min(most, _FINEST)
     scaled = values * 2.0**finest
-    whole = scaled.astype(np.int64)
-    if not np.array_equal(whole, scaled):
+    integers = scaled.astype(np.int64)
+    if not np.array_equal(integers, scaled):
         return None
-    bits = int(np.bitwise_or.reduce(whole, axis=None))
+    bits = int(np.bitwise_or.reduce(integers, axis=None))
     return max(finest - ((bits & -bits).bit_length() - 1), 0)

@@ -1,4 +1,4 @@
-"""Dense matrices of the compiled backend: sums alone, and layers with their neurons."""
+"""Dense matrices of the compiled backend: sums alone, layers with their neurons, and self-recurrent populations."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class DenseStage:
         self.bound = cost_model.exact_bound(weight) if method == "auto" else math.inf
         self.weight = weight.T if self.bound >= 1 and method != "event" else None
         self.padded = self.packed.size // self.pre
-        self.costs = -1, 0.0, 0.0, 0.0  # for so many items: of the product, of no event, of each
+        self.costs = -1, 0.0, 0.0, 0.0  # items, then costs: of the product, without events, per event
 
     def __call__(self, signal: Signal) -> Signal:
         """The part's ordered sums."""
@@ -49,10 +49,10 @@ class DenseStage:
         return Signal(out)
 
     def by_product(self, signal: Signal) -> bool:
-        """True where one product is asked for, or exact and predicted to be quicker; the choice is logged."""
-        product = self.weight is not None and self._by_product(signal, len(signal.values))
-        self.entry["kernel"] = "product" if product else "event"
-        return product
+        """True where one product is requested, or exact and predicted to be quicker; the choice is logged."""
+        is_product = self.weight is not None and self._by_product(signal, len(signal.values))
+        self.entry["kernel"] = "product" if is_product else "event"
+        return is_product
 
     def _by_product(self, signal: Signal, items: int) -> bool:
         if self.method == "dense":
@@ -68,7 +68,7 @@ class DenseStage:
 
 
 class DenseLayer:
-    """A population behind one dense matrix (see ``semantics.Layer``)."""
+    """A population after one dense matrix (see ``semantics.Layer``)."""
 
     def __init__(
         self, stage: DenseStage, population: Population, projection: Projection, space: ArrayNamespace
@@ -115,7 +115,7 @@ class DenseLayer:
 def make_dense_layer(
     population: Population, projection: Projection, space: ArrayNamespace, method: str, log: list[dict[str, Any]]
 ) -> DenseLayer | None:
-    """The layer behind a dense matrix, None where something else than reshaping comes before or after it."""
+    """The layer after a dense matrix; None where anything but reshaping comes before or after the matrix."""
     op: Operator = projection.operator
     parts = op.parts if isinstance(op, Chain) else (op,)
     dense = [part for part in parts if isinstance(part, Dense)]
@@ -126,11 +126,11 @@ def make_dense_layer(
     return DenseLayer(DenseStage(dense[0], space, method, entry), population, projection, space)
 
 
-def is_self_recurrent(population: Population, own: Projection) -> bool:
+def is_self_recurrent(population: Population, projection: Projection) -> bool:
     """True for neurons that send 0 or 1 through a dense or sparse matrix, one step later."""
-    n, late = population.neuron, bool(np.any(own.target_delay_steps != 0))
-    plain = n.fires and n.max_spikes == 1 and isinstance(own.operator, Dense | Sparse)
-    return plain and not late and bool(np.all(own.delay_steps == 1))
+    n, late = population.neuron, bool(np.any(projection.target_delay_steps != 0))
+    plain = n.fires and n.max_spikes == 1 and isinstance(projection.operator, Dense | Sparse)
+    return plain and not late and bool(np.all(projection.delay_steps == 1))
 
 
 class SelfRecurrentLayer:
@@ -165,7 +165,7 @@ class SelfRecurrentLayer:
 
 
 def _tables(op: Operator, dtype: np.dtype[Any]) -> tuple[tuple[Array, Array, Array, Array], int]:
-    """What the kernel takes of the matrix, and the vectors per block (0: sparse)."""
+    """The matrix as the kernel takes it, and the vectors per block (0: sparse)."""
     if isinstance(op, Sparse):
         return (np.zeros(0, dtype), *by_source(op.indptr, op.indices, op.data, len(op.indptr) - 1, dtype)), 0
     if not isinstance(op, Dense):

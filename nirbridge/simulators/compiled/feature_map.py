@@ -1,4 +1,4 @@
-"""Order of the elements of a population in memory, and spikes of feature maps as single bits.
+"""Order of the elements of a population in memory, spikes of feature maps as single bits, and lists of their sources.
 
 Feature maps lie channels-last, ``[row, column, channel]``, with channels padded to a whole word of 8. Their spikes pass
 between layers as bits; they are unpacked to bytes for every other reader.
@@ -129,7 +129,7 @@ class PackedSpikes:
 class EventSource:
     """Spikes of a shape, pooled or not, and the scratch memory to list them.
 
-    ``layout`` is that of the sources behind the pool, ``shape`` their shape.
+    ``layout`` is that of the sources after the pool, ``shape`` their shape.
     """
 
     def __init__(self, before: tuple[int, ...], pool: SumPool | None, shape: tuple[int, ...], dtype: Any) -> None:
@@ -158,7 +158,7 @@ class EventSource:
         return (lies, flat, _words(flat), size, per, self.pool, self.factor), is_usual
 
     def most(self, spikes: int, items: int) -> int:
-        """The most sources there can be behind the pool for so many spikes of all items: windows may overlap."""
+        """Upper bound on the sources after the pool, for this number of spikes: windows may overlap."""
         return min(spikes * self.windows, items * self.layout.size)
 
     def room(self) -> tuple[Array, Array]:
@@ -184,10 +184,10 @@ def _is_pairs(pool: tuple[int, ...], per: int) -> bool:
 
 
 def _geometry(pool: SumPool) -> tuple[int, ...]:
-    """Height and width before, behind, kernel, stride and padding before; one axis is a map of height 1."""
+    """Height and width before and after, kernel, stride and leading padding; one axis is a map of height 1."""
     is_line = len(pool.kernel) == 1
-    before, behind = pool.input_shape[1:], pool.output_shape[1:]
+    before, after = pool.input_shape[1:], pool.output_shape[1:]
     sides = tuple(lo for lo, _ in pool.padding)
-    pairs = (before, behind, pool.kernel, pool.stride, sides)
+    pairs = (before, after, pool.kernel, pool.stride, sides)
     first = (1, 1, 1, 1, 0)
     return tuple(n for pair, f in zip(pairs, first, strict=True) for n in ((f, *pair) if is_line else pair))

@@ -82,14 +82,14 @@ class NeuronBuffers:
         size = len(state["v"]) * self.width
         if lent[0] is not None and lent[1] is not None and lent[0].size == lent[1].size == size:
             return lent[0], lent[1], refractory_left  # of an earlier stretch of the same run
-        filled = self._filled(state)
-        copies = aligned_empty(filled.size, self.dtype)
-        copies[:] = filled
+        initial = self._filled(state)
+        copies = aligned_empty(initial.size, self.dtype)
+        copies[:] = initial
         return copies[:size], copies[-size:], refractory_left
 
-    def closed(self, state: NeuronState, own: tuple[Array, Array, Array]) -> dict[str, Array]:
+    def closed(self, state: NeuronState, buffers: tuple[Array, Array, Array]) -> dict[str, Array]:
         """The state ``[batch, *shape]`` after the steps, of the arrays that ``opened`` made of ``state``."""
-        v, i, refractory_left = own
+        v, i, refractory_left = buffers
         rests = self._lent(refractory_left) if self.rests else state["refractory"]
         return {"v": self._lent(v), "i": self._lent(i), "refractory": rests}
 
@@ -113,7 +113,7 @@ class NeuronBuffers:
         return LayerOutput(view(sent if self.neuron.fires else trace_rows[0], lead), traces, after)
 
     def _own(self, values: Array) -> Array:
-        """A copy, but of what an earlier stretch of the same run left behind."""
+        """A copy; an array that an earlier chunk of the same run returned is used again."""
         rows = getattr(values, "rows", None)
         if rows is not None and rows.size == len(values) * self.width:
             return rows

@@ -22,7 +22,7 @@ from nirbridge.simulators.reference.sums import accumulate
 Method = Literal["auto", "event", "dense"]
 Stage = Callable[[Signal], Signal]
 SYNAPSES_MAX = 2_000_000
-"""Convolutions with groups or dilation become sparse matrices up to so many synapses, else they are the reference's."""
+"""Convolutions with groups or dilation become sparse matrices up to this many synapses, else the reference runs."""
 _COUNTS_MAX = 255
 
 

@@ -64,7 +64,7 @@ def _taps(at, pad, stride, apart, kernel, size, taps, outs):
 def _add_conv(history, depth, delays, weights, form, out):
     """``weights: [cout, cin of a group, ky, kx]``; ``form``: h, w, oh, ow, strides, pads, dilations, groups."""
     h, w, oh, ow, sy, sx, py, px, dy, dx, groups = form
-    cout, own, ky, kx = weights.shape
+    cout, cin, ky, kx = weights.shape
     ty, oy, tx, ox = np.zeros(ky, np.int64), np.zeros(ky, np.int64), np.zeros(kx, np.int64), np.zeros(kx, np.int64)
     per = cout // groups
     for t in range(out.shape[0]):
@@ -77,12 +77,12 @@ def _add_conv(history, depth, delays, weights, form, out):
                 c, y, x = j // (h * w), (j // w) % h, j % w
                 ny = _taps(y, py, sy, dy, ky, oh, ty, oy)
                 nx = _taps(x, px, sx, dx, kx, ow, tx, ox)
-                first = (c // own) * per
+                first = (c // cin) * per
                 for o in range(first, first + per):
                     for a in range(ny):
                         at = (o * oh + oy[a]) * ow
                         for e in range(nx):
-                            row[at + ox[e]] += s * weights[o, c % own, ty[a], tx[e]]
+                            row[at + ox[e]] += s * weights[o, c % cin, ty[a], tx[e]]
 
 
 class FastFixedAccumulate:

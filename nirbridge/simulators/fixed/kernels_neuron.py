@@ -99,7 +99,7 @@ def _charge(a_in, u, v, keep_u, keep_v, bias, limits):
 
 @compiled
 def _fire(v, waits, above, taken, zero, holds, hold, sent):
-    """One row: spikes, and v behind them: 0 where ``zero`` is 0, else less what is ``taken``."""
+    """One row: spikes, and v after them: 0 where ``zero`` is 0, else less ``taken``."""
     for n in range(v.shape[0]):
         held = holds and waits[n] > 0
         k = (not held) and v[n] > above[n]
@@ -154,12 +154,12 @@ class FastFixedNeurons:
 
 
 def _wide(state: FixedState) -> bool:
-    """True for a given start that 24 bits do not hold."""
+    """True for an initial state that 24 bits do not hold."""
     return any(int(np.abs(state[k]).max(initial=0)) > 2**23 for k in ("u", "v"))
 
 
 def _narrowed(numbers: tuple[Array, ...], reset: str) -> tuple[tuple[Array, ...], tuple[Any, ...]]:
-    """What ``_narrow`` wants of the neurons' numbers; thresholds beyond all states stay beyond them."""
+    """The arguments of ``_narrow``; thresholds beyond all states stay beyond them."""
     keep_u, keep_v, bias, above, amount, _, hold = numbers
     taken = amount if reset == "subtract" else np.zeros_like(amount)
     charge = tuple(x.astype(np.int32) for x in (keep_u, keep_v, bias))

@@ -32,7 +32,7 @@ def _list_row(row, places, count):
 @compiled
 def _list_spikes(history, depth, delays, ends, places):
     """Which sources arrive in each row (step and element of the batch): ``places[ends[row]:ends[row + 1]]``."""
-    batch, count, own = history.shape[1], np.int64(0), np.zeros(history.shape[2], np.int8)
+    batch, count, arriving = history.shape[1], np.int64(0), np.zeros(history.shape[2], np.int8)
     for row in range(ends.shape[0] - 1):
         t, b = row // batch, row % batch
         ends[row] = count
@@ -40,8 +40,8 @@ def _list_spikes(history, depth, delays, ends, places):
             count = _list_row(history[depth + t - delays[0], b], places, count)
             continue
         for j in range(delays.shape[0]):
-            own[j] = history[depth + t - delays[j], b, j]
-        count = _list_row(own, places, count)
+            arriving[j] = history[depth + t - delays[j], b, j]
+        count = _list_row(arriving, places, count)
     ends[ends.shape[0] - 1] = count
 
 
@@ -67,14 +67,14 @@ def _add_tiles(ends, places, tiles, room, out):
                 for n in range(width):
                     room[n] += w0[n]
                 e += 1
-            own = out[row]
+            target_sums = out[row]
             for n in range(min(width, out.shape[1] - first)):
-                own[first + n] += room[n]
+                target_sums[first + n] += room[n]
 
 
 @compiled
 def _fill(history, depth, delays, first, here, block):
-    """``block: [source, step]``: what arrives in some rows from ``first`` on, 0 behind them."""
+    """``block: [source, step]``: the spikes that arrive in some rows from ``first`` on, then zeros."""
     batch = history.shape[1]
     block[:] = 0
     for lane in range(here):
@@ -175,7 +175,7 @@ def _holds(sums: Array, kind: type) -> type:
 
 
 def fast_for_spikes(operator: object, delays: Array, kind: type) -> TiledDense | BlockSparse | None:
-    """The way for spikes, of an operator whose weights are multiplied by the exponent already; None: there is none."""
+    """The kernel for spikes, of an operator whose weights already contain the exponent; None: there is none."""
     if isinstance(operator, Dense):
         return TiledDense(operator.weight, delays, kind)
     return BlockSparse(operator, delays, kind) if isinstance(operator, Sparse) else None

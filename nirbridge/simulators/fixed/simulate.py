@@ -161,7 +161,7 @@ def _parts(backend: str) -> FixedBackend:
 
 
 def _sent_types(quantized: QuantizedNetwork) -> dict[str, type]:
-    """int8 where a node sends spikes, 0 or 1; int64 for several spikes, graded values and the v of a read-out."""
+    """int8 where a node sends spikes, 0 or 1; int64 for several spikes, graded values and the v of a readout."""
     is_binary = {p.name: not p.graded for p in quantized.inputs}
     is_binary |= {p.name: p.neuron.fires and p.neuron.max_spikes == 1 for p in quantized.populations}
     return {name: np.int8 if single else np.int64 for name, single in is_binary.items()}

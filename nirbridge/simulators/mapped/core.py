@@ -26,9 +26,9 @@ class RingBuffer:
     def add(self, step: int, axons: Array, counts: Array) -> None:
         """Add the synapses of spiking input axons to the time steps of their delays."""
         m = self.memory
-        at, entry = concatenated_ranges(m.first[axons], m.first[axons + 1] - m.first[axons])
-        place = (step + m.delay[entry]) % self.length * self.slots + m.slot[entry]
-        np.add.at(self.sums, place, m.weight[entry] * counts[at])
+        spike, entry = concatenated_ranges(m.first[axons], m.first[axons + 1] - m.first[axons])
+        positions = (step + m.delay[entry]) % self.length * self.slots + m.slot[entry]
+        np.add.at(self.sums, positions, m.weight[entry] * counts[spike])
 
 
 class CoreNeurons:

@@ -116,7 +116,7 @@ class _MappedRun:
                         array[step, sample].reshape(-1)[piece.neurons] = values_of_slice
 
 
-# -- what is recorded ------------------------------------------------------------------------------------------------
+# -- recorded arrays -------------------------------------------------------------------------------------------------
 
 
 def _needed(quantized: QuantizedNetwork, requested: Mapping[str, frozenset[str]]) -> list[Key]:

@@ -234,9 +234,9 @@ def _routes(cores: tuple[LoadedCore, ...], quantized: QuantizedNetwork) -> Itera
             if name not in owner:
                 yield LoadedRoute(None, name, target, neurons, axons)
                 continue
-            block, slot = owner[name][:, neurons]
-            for number in np.unique(block).tolist():
-                senders.setdefault(number, []).append((slot[block == number], axons[block == number]))
+            cores_of, slots_of = owner[name][:, neurons]
+            for number in np.unique(cores_of).tolist():
+                senders.setdefault(number, []).append((slots_of[cores_of == number], axons[cores_of == number]))
         for number, parts in senders.items():
             slots, axons = (np.concatenate(column) for column in zip(*parts, strict=True))
             yield LoadedRoute(number, None, target, slots, axons)

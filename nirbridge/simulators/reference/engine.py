@@ -92,8 +92,8 @@ class Engine:
             layer = self.parts.layer(population, p) if len(incoming) == 1 and not p.target_delay_steps.any() else None
             self.layers.update({} if layer is None else {p.target: layer})
             return layer is not None
-        behind = len(sources) - sources.index(p.target) - 1
-        if p.source != p.target or sources.count(p.target) != 1 or behind > 1:
+        later_sources = len(sources) - sources.index(p.target) - 1
+        if p.source != p.target or sources.count(p.target) != 1 or later_sources > 1:
             return False
         loop = self.parts.loop(population, p)
         self.loops.update({} if loop is None else {p.target: loop})
@@ -160,9 +160,9 @@ class EngineRun:
         """Run the time steps of ``inputs`` (``[steps, batch, *shape]`` each) and return the requested variables."""
         out: dict[tuple[str, str], Any] = {}
         for name, values in inputs.items():
-            sent = self.engine.parts.take_input(values)
-            self.trails[name].add(sent)
-            out[name, "s"] = sent
+            spikes = self.engine.parts.take_input(values)
+            self.trails[name].add(spikes)
+            out[name, "s"] = spikes
         for group in self.engine.groups:
             self._run_group(group, steps, requested, out)
         for port in self.engine.network.outputs:

@@ -64,8 +64,8 @@ class Loop(Protocol):
     ) -> LayerOutput:
         """Steps through ``currents``, those to be added before and after the own one.
 
-        Each is ``[steps, batch, *shape]``, None where there is none; ``past: [batch, *shape]`` is what the population
-        sent in the step before. The own bias is the loop's business.
+        Each is ``[steps, batch, *shape]``, None where there is none; ``past: [batch, *shape]`` are the spikes of the
+        population in the time step before. The loop adds the bias of its own projection.
         """
         ...
 
@@ -74,7 +74,7 @@ class Layer(Protocol):
     """A population outside of cycles with one incoming projection: sums, bias and neurons in one call."""
 
     def run(self, spikes: Any, state: NeuronState, requested: frozenset[str]) -> LayerOutput:
-        """Steps through ``spikes: [steps, batch, *source shape]``, what arrives (its delay is done with)."""
+        """Steps through ``spikes: [steps, batch, *source shape]``, after its delay."""
         ...
 
 
@@ -95,9 +95,9 @@ class LayerOutput:
 class Backend:
     """A backend: how to add up spikes and how to step neurons.
 
-    ``layer`` is asked for a population in no cycle whose one incoming projection has no delay per target element,
-    ``loop`` for one that hears itself; None: ``accumulate`` and ``neurons`` do it. ``choices``: what it chose, for the
-    recording's meta.
+    ``layer`` serves a population in no cycle whose one incoming projection has no delay per target element, ``loop`` a
+    self-recurrent one; where they return None, ``accumulate`` and ``neurons`` do it. ``choices``: the chosen kernels,
+    for the recording's meta.
     """
 
     space: ArrayNamespace

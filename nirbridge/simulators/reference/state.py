@@ -32,7 +32,7 @@ class RunStart:
 def run_start(
     network: Network, parts: Backend, state: SimulationState, late: Iterable[int], is_blank: bool
 ) -> RunStart:
-    """``late``: the projections with a delay per target element. Nobody may change the arrays of a blank one."""
+    """``late``: the projections with a delay per target element. The arrays of a blank state are never modified."""
     space, arrays, mapping = parts.space, state.arrays, BlankState if is_blank else dict
     integers = np.asarray if space.is_numpy and is_blank else space.integers
     states = {

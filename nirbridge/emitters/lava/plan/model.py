@@ -29,7 +29,7 @@ class LavaLayer:
 class LavaSynapse:
     """One synaptic process between two processes.
 
-    ``before`` and ``after`` are what is done to a port on its way in and out: ``("reshape", shape)`` or
+    ``before`` and ``after`` reshape a port on its way in and out: ``("reshape", shape)`` or
     ``("transpose", axes)``. Matrices of Sparse and DelaySparse are the arguments ``data``, ``indices``, ``indptr`` and
     ``matrix_shape``, delays ``delays`` (of Sparse: one per stored weight).
     """

@@ -34,7 +34,7 @@ _SYNAPSES_MAX = 200_000_000
 
 
 def lava_layer(id: str, population: FixedPopulation, v_max: int | None = None) -> LavaLayer:
-    """The process of one population; ``v_max``: what v is proved never to exceed (for a read-out)."""
+    """The process of one population; ``v_max``: the proved upper bound of v (for a readout)."""
     n = population.neuron
     shape = population.shape or (1,)
     state = {"u": uniform_number(n.u_init), "v": uniform_number(n.v_init)}

@@ -32,21 +32,21 @@ class Requested:
         """The same as the program's own ``--record`` takes it."""
         return tuple(dict.fromkeys(f"{c.node}:{self._source(c)}" for c in self.channels or ()))
 
-    def recording(self, ran: Recording) -> Recording:
+    def recording(self, recorded: Recording) -> Recording:
         """What the program recorded, one time step in ``every`` and sums where these were requested."""
         if self.channels is None:
-            return ran
-        arrays = {(c.node, c.variable): _taken(self._found(c, ran), c) for c in self.channels}
+            return recorded
+        arrays = {(c.node, c.variable): _taken(self._found(c, recorded), c) for c in self.channels}
         every = {f"{c.node}/{c.variable}": c.every for c in self.channels if c.every > 1}
-        return Recording(MappingProxyType(arrays), MappingProxyType({**ran.meta, "every": every}))
+        return Recording(MappingProxyType(arrays), MappingProxyType({**recorded.meta, "every": every}))
 
     def _source(self, channel: Channel) -> str:
         return "s" if channel.node in self.outputs else channel.source
 
-    def _found(self, channel: Channel, ran: Recording) -> Array:
+    def _found(self, channel: Channel, recorded: Recording) -> Array:
         """An output is stored as ``v`` where a readout alone leads to it, under whichever name it was requested."""
         names = ("s", "v") if channel.node in self.outputs else (channel.source,)
-        return next(ran.arrays[channel.node, name] for name in names if (channel.node, name) in ran.arrays)
+        return next(recorded.arrays[channel.node, name] for name in names if (channel.node, name) in recorded.arrays)
 
 
 def requested(program: Artifact, record: Sequence[Probe] | None) -> Requested:
@@ -60,15 +60,15 @@ def requested(program: Artifact, record: Sequence[Probe] | None) -> Requested:
     outputs = frozenset(port.name for port in network.outputs)
     if record is None:
         return Requested(None, outputs)
-    found = recording_channels(network, record, frozenset(), "float64")
+    channels = recording_channels(network, record, frozenset(), "float64")
     inputs = {port.name for port in network.inputs}
     wrong = [Diagnostic(f"record {quoted(c.node)}", "is an input", "a program records populations and outputs")
-             for c in found if c.node in inputs]  # fmt: skip
+             for c in channels if c.node in inputs]  # fmt: skip
     wrong += [Diagnostic(f"record {quoted(p.node)}", "variable i", "", "the current is u here")
               for p in record if "i" in p.variables]  # fmt: skip
     if wrong:
         raise UsageError(*wrong)
-    return Requested(tuple(found), outputs)
+    return Requested(tuple(channels), outputs)
 
 
 def _signature(facts: Any) -> Network:
@@ -82,10 +82,10 @@ def _signature(facts: Any) -> Network:
 
 
 def _taken(values: Array, channel: Channel) -> Array:
-    taken = (
+    kept_values = (
         values.sum(axis=0, dtype=np.int64)
         if channel.variable == "count"
         else values[channel.every - 1 :: channel.every]
     )
-    taken.flags.writeable = False
-    return taken
+    kept_values.flags.writeable = False
+    return kept_values

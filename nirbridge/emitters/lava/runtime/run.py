@@ -1,4 +1,4 @@
-"""Runs an emitted program so that it cannot hang, and leaves no process, no shared memory and no file behind.
+"""Runs an emitted program so that it cannot hang and leaves no process, shared memory or file.
 
 A guard (``guard.py``), a process of its own in a new session, starts the program and ends it; see there.
 """
@@ -144,7 +144,7 @@ def _program(where: str | Path | Artifact) -> dict[str, Any]:
 
 
 def _is_program(program: object) -> bool:
-    """True if what is read of ``program.json`` here is there, of the right type and size."""
+    """True if the entries of ``program.json`` that a run needs exist, with the right type and size."""
     if not isinstance(program, dict) or not _is_count(program.get("processes"), _PROCESSES_MAX):
         return False
     ports = program.get("inputs")

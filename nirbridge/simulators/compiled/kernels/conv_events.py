@@ -25,7 +25,7 @@ _ONE, _EIGHT, _BITS = np.uint64(1), np.uint64(8), np.uint64(64)
 
 @borrowing
 def _take_word(word, name, channel, room, heap, counts, fills) -> None:
-    """Every byte of a word that is not 0: source ``name`` and the seven behind it, from ``channel`` on."""
+    """Every byte of a word that is not 0: source ``name`` and the seven after it, from ``channel`` on."""
     while word:
         byte = lowest_bit(word) >> np.uint64(3)
         shift = byte << np.uint64(3)
@@ -54,7 +54,7 @@ def join_heaps(room, heap, counts, fills, factor, idx, val) -> Any:
 
 @borrowing
 def take_bits(bits, name, per, room, heap, counts, fills) -> None:
-    """Every bit that is set: source ``name`` (that of the first) and those behind it, each of which sent one spike."""
+    """Every bit that is set: source ``name`` (that of the first) and those after it, each of which sent one spike."""
     width = _EIGHT * per
     while bits:
         source = name + lowest_bit(bits)
@@ -84,7 +84,7 @@ def list_last(words, first, n, per, room, heap, counts, fills, factor, idx, val)
 
 @borrowing
 def _sum_rows(words, first, pitch, rows, line) -> Any:
-    """``line[:pitch]`` becomes the sum of so many rows of words from ``first`` on; bytes never carry.
+    """``line[:pitch]`` becomes the sum of ``rows`` rows of words from ``first`` on; bytes never carry.
 
     Returns 0 where all of it is 0.
     """
@@ -137,7 +137,7 @@ def _take_windows(pool, name, per, room, line, heap, counts, fills) -> None:
 def list_pooled(words, first, pool, per, room, line, heap, counts, fills, factor, idx, val) -> Any:
     """Windows with at least one spike; at most 255 elements each: bytes are added eight at a time, none carries.
 
-    ``pool``: height and width before, behind, kernel, stride, padding before (rows, then columns);
+    ``pool``: height and width before, after, kernel, stride, padding before (rows, then columns);
     ``line: uint64[width before * per]`` is scratch. ``idx`` names windows.
     """
     height, width, columns = pool[0], pool[1], pool[3]

@@ -1,4 +1,4 @@
-"""A layer behind a map of spikes, all steps in one call (numba, extra ``fast``).
+"""A layer after a map of spikes, all steps in one call (numba, extra ``fast``).
 
 Sums lie channels-last with a margin for what falls beside the map, so that nothing tests for borders. A source reaches,
 per kernel row, one run of neighbouring sums; the kernel is stored per stride phase, flipped, so that the weights of a
@@ -45,7 +45,7 @@ def add_bias(acc, shape, bias) -> None:
 
 @borrowing
 def copy_map(acc, shape, x, first) -> None:
-    """The sums inside the map, one row behind the other, to ``x`` from ``first`` on."""
+    """The sums inside the map, one row after the other, to ``x`` from ``first`` on."""
     to = np.uint64(first)
     for y in range(shape[2]):
         at = np.uint64(shape[0] + y * shape[1])
@@ -111,7 +111,7 @@ def conv_layer(
             add_conv(acc, weights, idx, val, sources, reach, plan, source[0] > BITS)
             add_bias(acc, shape, bias)
             if usual:
-                if t == count - 1:  # the last step leaves i behind too
+                if t == count - 1:  # the state holds the i of the last time step
                     copy_map(acc, shape, i_syn, b * width)
                 skips = quiet and t > 0  # apart from the call, where it would count references
                 fire_rows(acc, shape, v, b * width, sent, r * n, coefficients, coef_offsets, flags, skips, packs)

@@ -164,7 +164,7 @@ def fire_rows(acc, shape, v, own, sent, out, coefficients, coef_offsets, flags, 
 
 @borrowing
 def is_usual(flags) -> bool:
-    """True where ``fire_rows`` does all that is asked for, if all coefficients are shared."""
+    """True where ``fire_rows`` suffices, if all coefficients are shared."""
     if flags[SYNAPSE] or flags[HOLDS] or flags[KEEP_V] or flags[KEEP_U] or flags[KEEP_I]:
         return False
     return flags[FIRES] and flags[MOST] == 1 and flags[RESET] != 2

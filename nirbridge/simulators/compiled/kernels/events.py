@@ -14,7 +14,7 @@ from nirbridge.simulators.compiled.kernels.jit import compiled
 from nirbridge.simulators.compiled.kernels.simd import INT, VectorCode, vectorised
 
 ROOM = 8
-"""Numbers behind the last event that a list must have room for: they are written in groups."""
+"""Room that a list needs after its last event: numbers are written in groups."""
 
 
 @vectorised
@@ -56,7 +56,7 @@ def list_row(typingctx: Any, x: Any, start: Any, stop: Any, idx: Any, count: Any
 
 
 def _bits(code: VectorCode, at: Any, left: Any) -> Any:
-    """One bit per byte of the first argument from ``at`` on, as many as are left; nothing behind its end is read."""
+    """One bit per byte of the first argument from ``at`` on, as many as are left; nothing beyond its end is read."""
     b, x = code.b, code.args[0]
     fits = b.icmp_signed("<=", b.add(at, INT(64)), code.size(0))
     with b.if_else(fits) as (whole, end):

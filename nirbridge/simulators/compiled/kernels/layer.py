@@ -20,7 +20,7 @@ STRIP = 1024
 
 @borrowing
 def store_traces(traces, flags, at, n, u, uat, v, i_syn, vat) -> None:
-    """Copies what is to be kept of v, u and i of n neurons to ``at``; ``traces``: three flat arrays."""
+    """Copies the recorded ones of v, u and i of n neurons to ``at``; ``traces``: three flat arrays."""
     v_trace, u_trace, i_trace = traces
     if flags[KEEP_V]:
         for j in range(n):
@@ -116,7 +116,7 @@ def run_loop(own, shape, past, before, after, bias, v, i_syn, refractory_left, c
 
     ``own``: packed dense weights, or ``starts, targets, weights`` by source; ``shape``: (batch, neurons, vectors per
     block (0: the sparse form), numbers per sample of the state). ``before, after``: flat ``[steps, batch, neurons]``,
-    currents that come before and behind the own one in the order of projections, or empty; ``bias``: that of the own
+    currents before and after the recurrent one in the order of projections, or empty; ``bias``: that of the own
     one or empty. ``past: uint8[batch * neurons]``: spikes of the step before. The rest as ``dense_layer`` takes it.
     """
     dense, starts, targets, weights = own

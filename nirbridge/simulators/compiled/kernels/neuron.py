@@ -2,7 +2,7 @@
 
 Every multiplication and addition is rounded on its own, in the order of the neuron record:
 ``i = a_syn*i + g_syn*x``, ``u = (a_mem*v + g_mem*i) + bias``. Arrays are flat; the state of a sample is padded to whole
-vectors, so only what is sent needs care at its end.
+vectors, so only the spikes need care at their end.
 
 Coefficients lie in one flat array: one vector where all neurons share a value, else a padded row. ``coef_offsets:
 int64[16]`` says for each of ``A_MEM`` to ``AMOUNT`` where it begins and whether it goes on (1) or stays (0) from neuron
@@ -53,7 +53,7 @@ def _vectors(code: VectorCode, n: Any) -> Any:
 
 
 class _NeuronStep:
-    """The step of a vector of neurons: its arguments (see ``_stepper``), and what is done with them."""
+    """The step of a vector of neurons: its arguments (see ``_stepper``), and its parts."""
 
     def __init__(self, code: VectorCode, args: list[Any]) -> None:
         self.code = code
@@ -79,7 +79,7 @@ class _NeuronStep:
         return b.fadd(mixed, of(BIAS, j))
 
     def _added(self, total: Any, data: Any, offset: Any, room: Any) -> Any:
-        """``total`` and what ``data`` (flat; empty: nothing) holds from ``offset`` on, so many numbers at most."""
+        """``total`` and what ``data`` (flat; empty: nothing) holds from ``offset`` on, at most ``room`` numbers."""
         code, b = self.code, self.code.b
         numbers, size = data
         before = b.block
@@ -200,7 +200,7 @@ def fire_in_full(u, v, refractory_left, vat, sent, sat, n, coefficients, coef_of
 
 @borrowing
 def is_usual(flags) -> bool:
-    """True where ``step`` does all that is asked for, else ``step_in_full`` does."""
+    """True where ``step`` suffices; else ``step_in_full`` is needed."""
     return flags[FIRES] and not flags[HOLDS] and flags[MOST] == 1
 
 
